@@ -1,0 +1,7 @@
+//! The layout of everything the probes write: plain integers, little-endian, pinned sizes.
+
+pub mod args;
+pub mod page;
+pub mod record;
+pub mod slot;
+pub mod state;

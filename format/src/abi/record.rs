@@ -1,0 +1,271 @@
+//! Records: what stands behind a page's header.
+//!
+//! A record is one or more 8-byte words. The first is its header:
+//! bits 0-7 [`kind`], 8-15 length in words (header included), 16-31 `aux`, 32-63 time: ns since
+//! the page's base (or since the last [`kind::TIME`] record of the page). Kinds that are no events
+//! ([`kind::THREAD`], [`kind::STRING`]) use the upper half for something else, as said there.
+//! A record and the [`kind::STRING`]s that belong to it are published together.
+
+/// Record kinds. The low nibble of an event kind is its index in a lane's counters.
+pub mod kind {
+    /// The thread that the lane's following records belong to. Upper half: its id. One word.
+    pub const THREAD: u8 = 1;
+    /// A new time base. Word 1: `CLOCK_MONOTONIC` in ns. Upper half: 0.
+    pub const TIME: u8 = 2;
+    /// A string of the event before it: aux bits 0-3 which (argument index, or see the event),
+    /// bits 4-7 [`super::StringStatus`]; upper half: its bytes; the bytes follow, zero padded.
+    pub const STRING: u8 = 3;
+
+    /// System call entry. aux: see [`super::call_aux`]. Word 1: fold slot ([`super::fold`]); then
+    /// the arguments, if it takes any ([`crate::abi::args`]).
+    pub const ENTER: u8 = 0x10;
+    /// System call exit that did not fold. aux as ENTER; word 1: return value; then the
+    /// arguments, where the thread slept within the call or its entry was not recorded.
+    pub const EXIT: u8 = 0x11;
+
+    /// Context switch. aux: prev's priority, next's priority << 8. Word 1: [`super::switch`].
+    pub const SWITCH: u8 = 0x20;
+    /// A thread is being woken. aux: its priority. Word 1: [`super::wake`].
+    pub const WAKING: u8 = 0x21;
+    /// A new thread becomes runnable. As WAKING, with state 0.
+    pub const WAKEUP_NEW: u8 = 0x22;
+    /// A thread moves to another CPU. aux: its priority. Word 1: [`super::migrate`].
+    pub const MIGRATE: u8 = 0x23;
+
+    /// A thread was created: [`super::Fork`].
+    pub const FORK: u8 = 0x30;
+    /// A program was executed: [`super::Exec`], then STRING 0 (file) and 1 (arguments, each ended by NUL).
+    pub const EXEC: u8 = 0x31;
+    /// A thread changed its name: [`super::Rename`].
+    pub const RENAME: u8 = 0x32;
+    /// A thread ended: [`super::TaskExit`].
+    pub const TASK_EXIT: u8 = 0x33;
+    /// A line of text by a user. aux: 0. Then STRING 0.
+    pub const MARK: u8 = 0x34;
+    /// An act of the recorder itself. aux: [`super::Act`]. Then STRING 0, a sentence.
+    pub const ACT: u8 = 0x35;
+}
+
+/// An event's index in its lane's counters.
+#[inline(always)]
+pub const fn counter(kind: u8) -> usize {
+    (kind & 0xf) as usize
+}
+
+/// A record's first word.
+#[inline(always)]
+pub const fn header(kind: u8, words: u8, aux: u16, upper: u32) -> u64 {
+    kind as u64 | (words as u64) << 8 | (aux as u64) << 16 | (upper as u64) << 32
+}
+
+/// How a string came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum StringStatus {
+    /// All of it.
+    Whole = 0,
+    /// Cut at the recorder's limit.
+    Cut = 1,
+    /// The address could not be read (not mapped, or not yet faulted in).
+    Unreadable = 2,
+}
+
+/// Most bytes that a recorded string takes, its end included.
+pub const STRING_MAX: usize = 256;
+/// Words of a STRING record of the greatest size.
+pub const STRING_WORDS: usize = 1 + STRING_MAX / 8;
+
+/// Which table a system call number belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Abi {
+    /// The machine's own (x86_64).
+    Native = 0,
+    /// 32-bit (i386: `int 0x80`, or a 32-bit program).
+    Compat = 1,
+    /// x32: 64-bit registers, 32-bit pointers; the number without its `0x4000_0000` bit.
+    X32 = 2,
+}
+
+/// `nr` of a call whose number fits no table; its number is then the only argument.
+pub const NR_INVALID: u16 = 0xfff;
+
+/// The aux field of ENTER and EXIT: bits 0-11 number, 12-13 [`Abi`].
+#[inline(always)]
+pub const fn call_aux(nr: u16, abi: u8) -> u16 {
+    nr & 0xfff | (abi as u16) << 12
+}
+
+/// The fold slot of an ENTER record: 0, or exit time and return value in one aligned store.
+/// Bits 0-47 the return value (signed), bits 48-63 one plus the duration in units of 16 ns.
+pub mod fold {
+    /// Longest duration that folds, in ns (exclusive): about 1 ms.
+    pub const LIMIT_NS: u64 = 0xfffe << 4;
+
+    /// Whether a return value fits in 48 bits, signed.
+    #[inline(always)]
+    pub const fn fits(ret: i64) -> bool {
+        ((ret ^ (ret >> 63)) as u64) >> 47 == 0
+    }
+
+    /// The slot's value; `ns` < [`LIMIT_NS`], `ret` [`fits`].
+    #[inline(always)]
+    pub const fn pack(ret: i64, ns: u64) -> u64 {
+        ret as u64 & 0xffff_ffff_ffff | ((ns >> 4) + 1) << 48
+    }
+
+    /// Return value and duration in ns (rounded down to 16), if the exit was folded in.
+    pub const fn unpack(slot: u64) -> Option<(i64, u64)> {
+        match slot >> 48 {
+            0 => None,
+            d => Some((((slot << 16) as i64) >> 16, (d - 1) << 4)),
+        }
+    }
+}
+
+/// Thread ids are below 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).
+pub const TID_MASK: u64 = (1 << 22) - 1;
+
+/// Word 1 of SWITCH: bits 0-21 prev, 22-43 next, 44-59 prev's state, 60 preempted.
+pub mod switch {
+    use super::TID_MASK;
+
+    /// Builds the word. `state` is the tracepoint's `prev_state` (low 16 bits).
+    #[inline(always)]
+    pub const fn pack(prev: u32, next: u32, state: u32, preempted: bool) -> u64 {
+        prev as u64 & TID_MASK
+            | (next as u64 & TID_MASK) << 22
+            | (state as u64 & 0xffff) << 44
+            | (preempted as u64) << 60
+    }
+
+    /// (prev, next, state, preempted)
+    pub const fn unpack(w: u64) -> (u32, u32, u16, bool) {
+        ((w & TID_MASK) as u32, (w >> 22 & TID_MASK) as u32, (w >> 44) as u16, w >> 60 & 1 != 0)
+    }
+}
+
+/// Word 1 of WAKING and WAKEUP_NEW: bits 0-21 wakee, 22-37 the state it slept in, 38-53 its CPU
+/// (the one it last ran on; a MIGRATE behind it tells the new one).
+pub mod wake {
+    use super::TID_MASK;
+
+    /// Builds the word.
+    #[inline(always)]
+    pub const fn pack(tid: u32, state: u32, cpu: u32) -> u64 {
+        tid as u64 & TID_MASK | (state as u64 & 0xffff) << 22 | (cpu as u64 & 0xffff) << 38
+    }
+
+    /// (tid, state, cpu)
+    pub const fn unpack(w: u64) -> (u32, u16, u16) {
+        ((w & TID_MASK) as u32, (w >> 22) as u16, (w >> 38) as u16)
+    }
+}
+
+/// Word 1 of MIGRATE: bits 0-21 thread, 22-37 CPU it leaves, 38-53 CPU it goes to.
+pub mod migrate {
+    use super::TID_MASK;
+
+    /// Builds the word.
+    #[inline(always)]
+    pub const fn pack(tid: u32, from: u32, to: u32) -> u64 {
+        tid as u64 & TID_MASK | (from as u64 & 0xffff) << 22 | (to as u64 & 0xffff) << 38
+    }
+
+    /// (tid, from, to)
+    pub const fn unpack(w: u64) -> (u32, u16, u16) {
+        ((w & TID_MASK) as u32, (w >> 22) as u16, (w >> 38) as u16)
+    }
+}
+
+/// A thread's name, as `task_struct.comm`: up to 15 bytes and a NUL.
+pub type Comm = [u8; 16];
+
+/// FORK, behind its header word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Fork {
+    /// The creating thread.
+    pub parent_tid: u32,
+    /// Its process.
+    pub parent_tgid: u32,
+    /// The new thread.
+    pub tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// `task_struct.start_time` of the new thread, ns of `CLOCK_MONOTONIC`.
+    pub start_time: u64,
+    /// Control group (v2) id of the parent.
+    pub cgroup: u64,
+    /// The new thread's name, as yet its parent's.
+    pub comm: Comm,
+}
+
+/// EXEC, behind its header word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Exec {
+    /// The thread, under its new id.
+    pub tid: u32,
+    /// Its id before: another one when it was not the process's leader.
+    pub old_tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// Bytes of the whole argument list, of which STRING 1 may hold less.
+    pub args_len: u32,
+    /// Control group (v2) id.
+    pub cgroup: u64,
+    /// The thread's new name.
+    pub comm: Comm,
+}
+
+/// RENAME, behind its header word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Rename {
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// Its name until now.
+    pub old: Comm,
+    /// Its name from now on.
+    pub new: Comm,
+}
+
+/// TASK_EXIT, behind its header word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct TaskExit {
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// `task_struct.exit_code`: status << 8, or the signal that killed it (0x80 added: core dumped).
+    pub code: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
+    /// `task_struct.start_time`, ns of `CLOCK_MONOTONIC`.
+    pub start_time: u64,
+    /// Its name.
+    pub comm: Comm,
+}
+
+const _: () = assert!(core::mem::size_of::<Fork>() == 48);
+const _: () = assert!(core::mem::size_of::<Exec>() == 40);
+const _: () = assert!(core::mem::size_of::<Rename>() == 40);
+const _: () = assert!(core::mem::size_of::<TaskExit>() == 40);
+
+/// What an ACT record reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Act {
+    /// This recording session began.
+    Start = 1,
+    /// A daemon took over a running recording.
+    Adopt = 2,
+    /// The daemon ends and leaves the recording running.
+    Leave = 3,
+    /// The throttle level changed.
+    Level = 4,
+}

@@ -1,0 +1,63 @@
+//! The table of live threads, and of what each blocked one waits in.
+
+use super::page::{HEADER_LEN, PAGE_SIZE};
+use super::record::Comm;
+
+/// Slots in one page.
+pub const SLOTS_PER_PAGE: usize = (PAGE_SIZE - HEADER_LEN) / size_of::<TaskSlot>();
+/// Slots that a thread may take: neighbours in one page.
+pub const WAYS: usize = 4;
+
+/// The thread is blocked: [`TaskSlot::since`] and what follows tell in what.
+pub const BLOCKED: u32 = 1;
+/// The blocked thread is inside a system call: [`TaskSlot::nr`], [`TaskSlot::args`].
+pub const IN_SYSCALL: u32 = 2;
+/// A kernel thread.
+pub const KTHREAD: u32 = 4;
+
+/// One live thread. All zero: free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct TaskSlot {
+    /// Odd while being written.
+    pub seq: u32,
+    /// Thread id; 0: the slot is free.
+    pub tid: u32,
+    /// Process id.
+    pub tgid: u32,
+    /// [`BLOCKED`], [`IN_SYSCALL`], [`KTHREAD`].
+    pub flags: u32,
+    /// `task_struct.start_time`, ns of `CLOCK_MONOTONIC`.
+    pub start_time: u64,
+    /// Control group (v2) id, 0 where unknown.
+    pub cgroup: u64,
+    /// Name.
+    pub comm: Comm,
+    /// Since when it has been blocked, ns of `CLOCK_MONOTONIC`.
+    pub since: u64,
+    /// In which state (`task_struct.__state`).
+    pub state: u32,
+    /// In which system call.
+    pub nr: i32,
+    /// The call's arguments, from the thread's saved registers.
+    pub args: [u64; 6],
+    /// Process id of the parent.
+    pub ppid: u32,
+    /// `task_struct.prio`.
+    pub prio: i32,
+    /// [`crate::abi::record::Abi`] of the call.
+    pub abi: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
+}
+
+const _: () = assert!(size_of::<TaskSlot>() == 128);
+const _: () = assert!(SLOTS_PER_PAGE == 31);
+
+/// Where a thread's slots are: page, and first of [`WAYS`] neighbours in it. `pages` > 0.
+#[inline(always)]
+pub const fn place(tid: u32, pages: u32) -> (u32, u32) {
+    // Neighbouring ids spread over pages; the multiplier is Knuth's 2^32 / phi.
+    let h = tid.wrapping_mul(2_654_435_761);
+    (h % pages, (h >> 20) % (SLOTS_PER_PAGE as u32 - WAYS as u32 + 1))
+}

@@ -1,0 +1,182 @@
+//! The control protocol between `flightctl` and `flightd`, over `RUNTIME_DIR/control.sock`.
+//!
+//! A frame is its length (`u32`, of what follows), [`VERSION`] (`u16`) and a bincode message, all
+//! little-endian. One connection carries any number of requests, each answered in turn. This
+//! module is the only place that knows bincode.
+
+use bincode::{Decode, Encode, config};
+use thiserror::Error;
+
+/// Version of the messages; both sides must have the same.
+pub const VERSION: u16 = 1;
+/// Name of the socket in the runtime directory.
+pub const SOCKET_NAME: &str = "control.sock";
+/// Longest frame that the daemon accepts, in bytes.
+pub const REQUEST_MAX: usize = 64 << 10;
+/// Longest frame that the daemon sends, in bytes.
+pub const RESPONSE_MAX: usize = 4 << 20;
+/// Most pages in one [`Response::Pages`].
+pub const PAGES_MAX: usize = 512;
+/// Longest mark, in bytes.
+pub const MARK_MAX: usize = 255;
+
+/// What a client asks.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Request {
+    /// Answered by [`Response::Status`].
+    Status,
+    /// Answered by [`Response::Meta`], any number of [`Response::Pages`], then [`Response::End`].
+    /// Ring pages that may hold events of the window, oldest first in each ring, and all pages of
+    /// the slot table.
+    Pages {
+        /// Start of the window, ns of `CLOCK_MONOTONIC`; 0: from the oldest page.
+        from: u64,
+        /// End of the window (exclusive); `u64::MAX`: until now.
+        until: u64,
+    },
+    /// Writes a line into the recording. Answered by [`Response::Done`].
+    Mark {
+        /// At most [`MARK_MAX`] bytes; longer ones are refused.
+        text: String,
+    },
+}
+
+/// What the daemon answers.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Response {
+    /// The request failed; a sentence that says what to do.
+    Error(String),
+    /// Done.
+    Done,
+    /// The state of the recording.
+    Status(Box<Status>),
+    /// Metadata document (JSON, see [`crate::meta`]) of the recording.
+    Meta(String),
+    /// Whole pages, one behind the other.
+    Pages(Vec<u8>),
+    /// All pages are through.
+    End(Totals),
+}
+
+/// Counters, as the probes and the kernel keep them, of one CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct CpuTotals {
+    /// CPU number.
+    pub cpu: u16,
+    /// Whether it has rings.
+    pub recorded: bool,
+    /// Events recorded, by lane and kind.
+    pub events: [[u64; 6]; 3],
+    /// Events refused, by lane and [`crate::abi::page::Refusal`].
+    pub refused: [[u64; 3]; 3],
+    /// Events not recorded for want of a ring, by lane.
+    pub no_ring: [u64; 3],
+}
+
+/// Counters of the whole recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Totals {
+    /// When they were read, ns of `CLOCK_MONOTONIC`.
+    pub now: u64,
+    /// By CPU.
+    pub cpus: Vec<CpuTotals>,
+    /// Program runs that the kernel skipped (`recursion_misses`), by program name.
+    pub misses: Vec<(String, u64)>,
+    /// Thread-table insertions that found no free slot.
+    pub slot_collisions: u64,
+}
+
+/// The state of the recording.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Status {
+    /// Version of `flightd`.
+    pub version: String,
+    /// Session id of the recording.
+    pub session: u64,
+    /// Daemon's process id.
+    pub pid: u32,
+    /// When the recording began, ns of `CLOCK_MONOTONIC`.
+    pub recording_since: u64,
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` now, ns.
+    pub wall_offset: i64,
+    /// When this daemon began, ns of `CLOCK_MONOTONIC`.
+    pub daemon_since: u64,
+    /// CPU time that this daemon has used, ns.
+    pub daemon_cpu: u64,
+    /// Form of the system call programs: `tp_btf` or `tracepoint`.
+    pub syscall_programs: String,
+    /// Kernel memory of rings and tables, bytes.
+    pub memory: u64,
+    /// By lane (`syscall`, `sched`, `task`): bytes of one CPU's ring.
+    pub ring_bytes: [u64; 3],
+    /// By lane: the history that every recorded CPU's ring holds, ns (the least over CPUs that wrapped;
+    /// since the start where none has).
+    pub held: [u64; 3],
+    /// Counters.
+    pub totals: Totals,
+    /// Whether strings of system calls are recorded.
+    pub strings: bool,
+    /// Threads in the thread table.
+    pub threads: u32,
+}
+
+/// A frame that can't be taken.
+#[derive(Debug, Error)]
+pub enum FrameError {
+    /// The other side speaks another version.
+    #[error("control protocol version {found} is not {VERSION}: use flightctl and flightd of the same release")]
+    Version {
+        /// What it speaks.
+        found: u16,
+    },
+    /// Longer than the limit.
+    #[error("a frame of {length} bytes exceeds the limit of {limit}")]
+    TooLong {
+        /// Announced.
+        length: usize,
+        /// Allowed.
+        limit: usize,
+    },
+    /// Not a message of this protocol.
+    #[error("malformed message: {0}")]
+    Malformed(String),
+}
+
+/// Encodes a message as a whole frame.
+pub fn encode<M: Encode>(message: &M) -> Result<Vec<u8>, FrameError> {
+    let body = bincode::encode_to_vec(message, config::standard()).map_err(|e| FrameError::Malformed(e.to_string()))?;
+    let mut out = Vec::with_capacity(6 + body.len());
+    out.extend_from_slice(&((body.len() + 2) as u32).to_le_bytes());
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&body);
+    Ok(out)
+}
+
+/// The length that a frame's first four bytes announce, if it is within `limit` and holds a version.
+pub fn length(prefix: [u8; 4], limit: usize) -> Result<usize, FrameError> {
+    let length = u32::from_le_bytes(prefix) as usize;
+    if length > limit {
+        return Err(FrameError::TooLong { length, limit });
+    }
+    if length < 2 {
+        return Err(FrameError::Malformed(format!("a frame of {length} bytes")));
+    }
+    Ok(length)
+}
+
+/// Decodes what stands behind a frame's length. Takes no more memory than a few times the frame.
+pub fn decode<M: Decode<()>>(frame: &[u8]) -> Result<M, FrameError> {
+    let Some((version, body)) = frame.split_first_chunk::<2>() else {
+        return Err(FrameError::Malformed("no version".into()));
+    };
+    let found = u16::from_le_bytes(*version);
+    if found != VERSION {
+        return Err(FrameError::Version { found });
+    }
+    let config = config::standard().with_limit::<{ RESPONSE_MAX * 2 }>();
+    match bincode::decode_from_slice(body, config) {
+        Ok((message, used)) if used == body.len() => Ok(message),
+        Ok((_, used)) => Err(FrameError::Malformed(format!("{} bytes behind the message", body.len() - used))),
+        Err(e) => Err(FrameError::Malformed(e.to_string())),
+    }
+}

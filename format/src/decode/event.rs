@@ -1,0 +1,114 @@
+//! What a reader sees: one event, whole, with its thread and its time.
+
+use crate::abi::record::{Abi, Exec, Fork, Rename, StringStatus, TaskExit};
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// ns of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// CPU that it happened on.
+    pub cpu: u16,
+    /// Thread that did it (the one running on that CPU; 0: its idle thread).
+    pub tid: u32,
+    /// What happened.
+    pub body: Body,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// A system call begins.
+    Enter(Call),
+    /// A system call ends.
+    Exit {
+        /// The call; arguments only where the record carried them.
+        call: Call,
+        /// Its return value.
+        ret: i64,
+        /// When it began, where the record tells (it folded into its entry).
+        entered: Option<u64>,
+    },
+    /// `tid` stops running, `next` starts.
+    Switch {
+        /// Priority of `tid` (0-99 real time, 100-139 nice -20 to 19, 255 deadline).
+        prev_prio: u8,
+        /// `task_struct.__state` of `tid`; 0: it would go on.
+        prev_state: u16,
+        /// Whether it was preempted.
+        preempted: bool,
+        /// Thread that runs now.
+        next: u32,
+        /// Its priority.
+        next_prio: u8,
+    },
+    /// `tid` wakes `wakee`.
+    Waking {
+        /// Thread being woken.
+        wakee: u32,
+        /// Its priority.
+        prio: u8,
+        /// State that it slept in; 0 for a new thread.
+        state: u16,
+        /// CPU that it last ran on; a migration behind this event tells the new one.
+        cpu: u16,
+        /// Its first wakeup.
+        new: bool,
+    },
+    /// `thread` moves from one CPU's run queue to another's.
+    Migrate {
+        /// Thread that moves.
+        thread: u32,
+        /// Its priority.
+        prio: u8,
+        /// CPU that it leaves.
+        from: u16,
+        /// CPU that it goes to.
+        to: u16,
+    },
+    /// A thread was created.
+    Fork(Fork),
+    /// A program was executed.
+    Exec {
+        /// Ids and name.
+        exec: Exec,
+        /// File.
+        file: Option<Text>,
+        /// Arguments, each ended by NUL.
+        args: Option<Text>,
+    },
+    /// A thread changed its name.
+    Rename(Rename),
+    /// A thread ended.
+    TaskExit(TaskExit),
+    /// A line of text by a user.
+    Mark(Text),
+    /// An act of the recorder: [`crate::abi::record::Act`] as a number, and a sentence.
+    Act(u16, Text),
+}
+
+/// A system call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Its number; [`crate::abi::record::NR_INVALID`]: it is the first argument.
+    pub nr: u16,
+    /// Whose number.
+    pub abi: Abi,
+    /// How many of `args` were recorded.
+    pub nargs: u8,
+    /// The arguments.
+    pub args: [u64; 6],
+    /// Strings that arguments point to; [`Text::index`] tells which.
+    pub strings: Vec<Text>,
+}
+
+/// A string of an event: any bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// Which argument.
+    pub index: u8,
+    /// How it came out.
+    pub status: StringStatus,
+    /// Its bytes, without the ending NUL.
+    pub bytes: Box<[u8]>,
+}

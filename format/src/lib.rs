@@ -1,0 +1,21 @@
+//! What the kernel probes, `flightd` and `flightctl` agree on, and nothing else.
+//!
+//! [`abi`] is the layout of everything that the probes write: it needs no standard library, and
+//! is compiled into the BPF programs as well. The rest, for user space, decodes those pages,
+//! carries the recording's metadata, and defines the control protocol. `FORMAT.md` is the
+//! specification; a change here is a change there.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+pub mod abi;
+
+#[cfg(feature = "std")]
+pub mod control;
+#[cfg(feature = "std")]
+pub mod decode;
+#[cfg(feature = "std")]
+pub mod live;
+#[cfg(feature = "std")]
+pub mod meta;
+#[cfg(feature = "std")]
+pub mod slots;

@@ -1,0 +1,4 @@
+//! A recording that is running: its rings and tables, mapped from the kernel.
+
+pub mod map;
+pub mod sys;

@@ -1,0 +1,101 @@
+//! The one place that makes `bpf(2)` calls. Structures as in `include/uapi/linux/bpf.h`, Linux 6.1.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+const BPF_OBJ_GET: libc::c_int = 7;
+const BPF_PROG_TEST_RUN: libc::c_int = 10;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
+
+/// `union bpf_attr`, as large as any command used here needs.
+#[repr(C, align(8))]
+struct Attr([u64; 18]);
+
+impl Attr {
+    fn new() -> Self {
+        Self([0; 18])
+    }
+
+    /// Sets the 32-bit field at byte offset `at`.
+    fn u32(mut self, at: usize, v: u32) -> Self {
+        let word = &mut self.0[at / 8];
+        let shift = (at % 8) * 8;
+        *word = *word & !(0xffff_ffff << shift) | u64::from(v) << shift;
+        self
+    }
+
+    /// Sets the 64-bit field at byte offset `at`.
+    fn u64(mut self, at: usize, v: u64) -> Self {
+        self.0[at / 8] = v;
+        self
+    }
+}
+
+fn bpf(command: libc::c_int, attr: &mut Attr) -> io::Result<libc::c_long> {
+    // SAFETY: `attr` is a live, writable buffer of the length passed; the addresses inside it
+    // point to buffers that the callers below keep alive across the call.
+    let r = unsafe { libc::syscall(libc::SYS_bpf, command, attr.0.as_mut_ptr(), size_of::<Attr>()) };
+    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
+}
+
+/// Opens a pinned object. Errors as `BPF_OBJ_GET` gives them: `ENOENT`, `EPERM`, …
+pub fn obj_get(path: &Path) -> io::Result<OwnedFd> {
+    let c = CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut attr = Attr::new().u64(0, c.as_ptr() as u64);
+    let fd = bpf(BPF_OBJ_GET, &mut attr)?;
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// What is asked of a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MapInfo {
+    /// Bytes of a value.
+    pub value_size: u32,
+    /// Number of values.
+    pub max_entries: u32,
+}
+
+fn info(fd: BorrowedFd<'_>, buf: &mut [u64]) -> io::Result<()> {
+    let mut attr =
+        Attr::new().u32(0, fd.as_raw_fd() as u32).u32(4, size_of_val(buf) as u32).u64(8, buf.as_mut_ptr() as u64);
+    bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr).map(drop)
+}
+
+/// Size of a map (`struct bpf_map_info`).
+pub fn map_info(fd: BorrowedFd<'_>) -> io::Result<MapInfo> {
+    let mut buf = [0u64; 3]; // type, id, key_size, value_size, max_entries, map_flags
+    info(fd, &mut buf)?;
+    Ok(MapInfo { value_size: (buf[1] >> 32) as u32, max_entries: buf[2] as u32 })
+}
+
+/// How often the kernel skipped a program because it was already active on the CPU
+/// (`recursion_misses` of `struct bpf_prog_info`).
+pub fn prog_misses(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    // Offset 208 in struct bpf_prog_info (since Linux 5.12); the struct is 232 bytes long in 6.1.
+    let mut buf = [0u64; 29];
+    info(fd, &mut buf)?;
+    Ok(buf[26])
+}
+
+/// Runs a raw tracepoint program on this CPU, with preemption off
+/// (`bpf_prog_test_run_raw_tp`, net/bpf/test_run.c, Linux 6.1). Returns the program's own result.
+pub fn prog_run(fd: BorrowedFd<'_>, args: &[u64]) -> io::Result<u32> {
+    let mut attr = Attr::new()
+        .u32(0, fd.as_raw_fd() as u32)
+        .u32(40, size_of_val(args) as u32) // ctx_size_in
+        .u64(48, args.as_ptr() as u64); // ctx_in
+    bpf(BPF_PROG_TEST_RUN, &mut attr)?;
+    Ok((attr.0[0] >> 32) as u32)
+}
+
+/// Reads one value of a map with 4-byte keys into `value`, which must have the map's value size.
+pub fn map_lookup(fd: BorrowedFd<'_>, key: u32, value: &mut [u8]) -> io::Result<()> {
+    let mut attr =
+        Attr::new().u32(0, fd.as_raw_fd() as u32).u64(8, &raw const key as u64).u64(16, value.as_mut_ptr() as u64);
+    bpf(BPF_MAP_LOOKUP_ELEM, &mut attr).map(drop)
+}

@@ -1,0 +1,1 @@
+//! End-to-end tests of flightrec: the harness that they share.
