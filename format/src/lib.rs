@@ -14,8 +14,12 @@ pub mod control;
 #[cfg(feature = "std")]
 pub mod decode;
 #[cfg(feature = "std")]
+pub mod encode;
+#[cfg(feature = "std")]
 pub mod live;
 #[cfg(feature = "std")]
 pub mod meta;
+#[cfg(feature = "std")]
+pub mod ring;
 #[cfg(feature = "std")]
 pub mod slots;

@@ -1,1 +1,21 @@
 //! End-to-end tests of flightrec: the harness that they share.
+//!
+//! A test that runs on the kernel starts with [`require_kernel`], starts a [`Recorder`] of its own
+//! (private mounts, its own directories; any number of them side by side), makes something
+//! happen, often by one of the C programs in `programs/` ([`c_program`]), and asks what the
+//! recorder saw ([`Recorder::flightctl`]). Everything ends and is removed when the fixture is
+//! dropped, also when the test fails. `cargo xtask demo` runs on the same fixture.
+
+mod bpf;
+mod kernel;
+mod process;
+mod programs;
+mod recorder;
+mod sandbox;
+
+pub use bpf::{BpfObject, ObjectKind, bpf_objects_left};
+pub use kernel::{monotonic_ns, online_cpus, pin_to_cpu, require_kernel};
+pub use process::{bin_dir, die_with_parent, wait_limited, wait_until};
+pub use programs::{c_program, key_values};
+pub use recorder::{Options, Recorder};
+pub use sandbox::Sandbox;

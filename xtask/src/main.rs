@@ -1,1 +1,77 @@
-fn main() {}
+//! `cargo xtask …`: what plain cargo cannot express.
+
+mod bench;
+mod bpf_toolchain;
+mod build;
+mod command;
+mod demo;
+mod deny;
+mod interrupt;
+mod setup;
+mod test;
+mod workload;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Sets up, builds, shows and tests flightrec.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Install what building and testing need; does nothing where all is there.
+    Setup,
+    /// Build target/release/flightd and target/release/flightctl.
+    Build,
+    /// Record a small workload and show what the recorder saw of it (as root).
+    Demo,
+    /// Run every test: unit, property, and end to end on the running kernel (as root).
+    Test {
+        /// Leave out the tests that need root and BPF; the last line counts them.
+        #[arg(long)]
+        without_kernel: bool,
+    },
+    /// Measure.
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// Check the dependencies' licences, sources and known vulnerabilities.
+    Deny,
+    /// What `demo` records.
+    #[command(hide = true)]
+    DemoWorkload {
+        /// An empty folder to work in.
+        folder: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            // Not by `Result` from main, which prints a backtrace where RUST_BACKTRACE is set: these
+            // are messages for people.
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Setup => setup::run(setup::Scope::Test),
+        Task::Build => build::run(),
+        Task::Demo => demo::run(),
+        Task::Test { without_kernel } => test::run(without_kernel),
+        Task::Bench(bench) => bench::run(bench),
+        Task::Deny => deny::run(),
+        Task::DemoWorkload { folder } => workload::run(&folder),
+    }
+}

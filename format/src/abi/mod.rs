@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod page;
+pub mod probe;
 pub mod record;
 pub mod slot;
 pub mod state;

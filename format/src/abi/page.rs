@@ -113,7 +113,7 @@ pub struct PageHeader {
     pub refused: [u64; REFUSALS],
 }
 
-const _: () = assert!(core::mem::size_of::<PageHeader>() == HEADER_LEN);
+const _: () = assert!(size_of::<PageHeader>() == HEADER_LEN);
 const _: () = assert!(core::mem::offset_of!(PageHeader, seq) == 24);
 const _: () = assert!(core::mem::offset_of!(PageHeader, used) == 48);
 const _: () = assert!(core::mem::offset_of!(PageHeader, events) == 56);

@@ -251,10 +251,10 @@ pub struct TaskExit {
     pub comm: Comm,
 }
 
-const _: () = assert!(core::mem::size_of::<Fork>() == 48);
-const _: () = assert!(core::mem::size_of::<Exec>() == 40);
-const _: () = assert!(core::mem::size_of::<Rename>() == 40);
-const _: () = assert!(core::mem::size_of::<TaskExit>() == 40);
+const _: () = assert!(size_of::<Fork>() == 48);
+const _: () = assert!(size_of::<Exec>() == 40);
+const _: () = assert!(size_of::<Rename>() == 40);
+const _: () = assert!(size_of::<TaskExit>() == 40);
 
 /// What an ACT record reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

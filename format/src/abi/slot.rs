@@ -54,10 +54,12 @@ pub struct TaskSlot {
 const _: () = assert!(size_of::<TaskSlot>() == 128);
 const _: () = assert!(SLOTS_PER_PAGE == 31);
 
-/// Where a thread's slots are: page, and first of [`WAYS`] neighbours in it. `pages` > 0.
+/// Where a thread's slots are: page, and first of [`WAYS`] neighbours in it.
 #[inline(always)]
 pub const fn place(tid: u32, pages: u32) -> (u32, u32) {
-    // Neighbouring ids spread over pages; the multiplier is Knuth's 2^32 / phi.
+    // Knuth's 2^32 / phi spreads neighbouring ids; multiplying and shifting, unlike `%`, costs nothing.
     let h = tid.wrapping_mul(2_654_435_761);
-    (h % pages, (h >> 20) % (SLOTS_PER_PAGE as u32 - WAYS as u32 + 1))
+    // One place less than fits, so that the verifier's bound for the sum stays inside the page.
+    let ways = (SLOTS_PER_PAGE - WAYS) as u32;
+    (((h as u64 * pages as u64) >> 32) as u32, ((h & 0xffff) * ways) >> 16)
 }

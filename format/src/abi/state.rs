@@ -15,11 +15,17 @@ pub const ENABLE_STRINGS: u32 = 8;
 /// Everything.
 pub const ENABLE_ALL: u32 = 15;
 
+/// [`LaneState::off`] before the first page.
+pub const CLOSED: u32 = u32::MAX;
+/// [`LaneState::tid`] when the current page names no thread yet.
+pub const NO_THREAD: u32 = u32::MAX;
+
 /// One ring's writing position and totals.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LaneState {
-    /// Byte offset in the current page where the next record goes; 0: no page is open yet.
+    /// Byte offset in the current page's body where the next record goes; [`CLOSED`]: no page is
+    /// open yet.
     pub off: u32,
     /// Index of the current page within the ring.
     pub page: u32,
@@ -33,11 +39,12 @@ pub struct LaneState {
     pub base: u64,
     /// Non-zero while a program writes this lane.
     pub busy: u32,
-    /// Thread that the page's last THREAD record names (syscall lane).
+    /// Syscall lane: thread that the page's last THREAD record names; sched lane: thread that runs
+    /// on this CPU. [`NO_THREAD`]: not known.
     pub tid: u32,
     /// Syscall lane: how the call that this CPU entered last began ([`entered`]).
     pub entered: u32,
-    /// Syscall lane: byte offset of that call's ENTER record.
+    /// Syscall lane: body offset of that call's ENTER record.
     pub enter_off: u32,
     /// Syscall lane: its time, ns.
     pub enter_time: u64,

@@ -72,6 +72,7 @@ impl ArrayMap {
 
     /// Copies from value `index` into `out`, eight bytes at a time, as the kernel may be writing.
     /// `at` and the length are multiples of 8. Outside the map nothing is copied, and `false` returned.
+    #[expect(clippy::cast_ptr_alignment, reason = "base, stride and `at` are multiples of 8")]
     pub fn read(&self, index: usize, at: usize, out: &mut [u8]) -> bool {
         let Some(p) = self.at(index, at, out.len()) else { return false };
         if !at.is_multiple_of(8) || !out.len().is_multiple_of(8) {
@@ -86,6 +87,7 @@ impl ArrayMap {
     }
 
     /// Writes `data` (a multiple of 8 bytes) into value `index` at `at`; the map must be writable.
+    #[expect(clippy::cast_ptr_alignment, reason = "base, stride and `at` are multiples of 8")]
     pub fn write(&self, index: usize, at: usize, data: &[u8]) -> bool {
         let Some(p) = self.at(index, at, data.len()) else { return false };
         if !at.is_multiple_of(8) || !data.len().is_multiple_of(8) {

@@ -1,4 +1,17 @@
 //! A recording that is running: its rings and tables, mapped from the kernel.
 
+pub mod clock;
+mod error;
+mod generation;
 pub mod map;
+mod recording;
+mod ring;
+mod state;
 pub mod sys;
+mod tables;
+
+pub use error::LiveError;
+pub use generation::{Generation, PREFIX};
+pub use recording::{Maps, Recording};
+pub use ring::{Cursor, Pages};
+pub use tables::{publish_meta, read_meta};

@@ -1,0 +1,126 @@
+//! The client's side of the control socket.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+
+use flightrec_format::control::{self, FrameError, RESPONSE_MAX, Request, Response, SOCKET_NAME, Status};
+
+/// How long the daemon may take to go on with an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What can go wrong between us and the daemon.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// Nobody listens.
+    #[error(
+        "flightd is not running (no {SOCKET_NAME} in {}): `systemctl start flightrec`, or --bpffs-dir to read \
+         pinned rings as root", .0.display()
+    )]
+    NotRunning(PathBuf),
+    /// The socket is not for us.
+    #[error("no access to {}: join the group flightrec (and log in again), or run as root", .0.display())]
+    Permission(PathBuf),
+    /// Any other failure of the socket.
+    #[error("{}: {source}", .path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// What happened.
+        source: io::Error,
+    },
+    /// The daemon said nothing for [`PATIENCE`].
+    #[error("flightd does not answer (waited {} s)", PATIENCE.as_secs())]
+    Silent,
+    /// The connection ended in the middle.
+    #[error("flightd closed the connection; its log says why")]
+    Closed,
+    /// What came is not the protocol.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The daemon refused, with its reason.
+    #[error("flightd: {0}")]
+    Refused(String),
+    /// An answer to another question.
+    #[error("flightd answered something else than asked: use flightctl and flightd of the same release")]
+    Unexpected,
+}
+
+/// A connection to the daemon.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    path: PathBuf,
+}
+
+impl Client {
+    /// Connects to the daemon of a runtime directory.
+    pub fn connect(runtime_dir: &Path) -> Result<Self, ControlError> {
+        let path = runtime_dir.join(SOCKET_NAME);
+        let stream = UnixStream::connect(&path).map_err(|e| match e.kind() {
+            // A socket on which nobody listens is what a dead daemon leaves.
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::NotRunning(runtime_dir.into()),
+            io::ErrorKind::PermissionDenied => ControlError::Permission(path.clone()),
+            _ => ControlError::Socket { path: path.clone(), source: e },
+        })?;
+        let client = Self { stream, path };
+        client.stream.set_read_timeout(Some(PATIENCE)).map_err(|e| client.failed(e))?;
+        client.stream.set_write_timeout(Some(PATIENCE)).map_err(|e| client.failed(e))?;
+        Ok(client)
+    }
+
+    /// Asks; the answers are for [`Self::receive`].
+    pub fn send(&mut self, request: &Request) -> Result<(), ControlError> {
+        let frame = control::encode(request)?;
+        match self.stream.write_all(&frame) {
+            // A daemon that refuses us has said so before it hung up.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.map_err(|e| self.failed(e)),
+        }
+    }
+
+    /// The next answer. A refusal is an error.
+    pub fn receive(&mut self) -> Result<Response, ControlError> {
+        let mut prefix = [0; 4];
+        self.read(&mut prefix)?;
+        let mut frame = vec![0; control::length(prefix, RESPONSE_MAX)?];
+        self.read(&mut frame)?;
+        match control::decode(&frame)? {
+            Response::Error(reason) => Err(ControlError::Refused(reason)),
+            response => Ok(response),
+        }
+    }
+
+    /// The state of the recording.
+    pub fn status(&mut self) -> Result<Status, ControlError> {
+        self.send(&Request::Status)?;
+        match self.receive()? {
+            Response::Status(status) => Ok(*status),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    /// Writes a line into the recording.
+    pub fn mark(&mut self, text: String) -> Result<(), ControlError> {
+        self.send(&Request::Mark { text })?;
+        match self.receive()? {
+            Response::Done => Ok(()),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    fn read(&mut self, out: &mut [u8]) -> Result<(), ControlError> {
+        self.stream.read_exact(out).map_err(|e| self.failed(e))
+    }
+
+    fn failed(&self, e: io::Error) -> ControlError {
+        match e.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => ControlError::Closed,
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ControlError::Silent,
+            _ => ControlError::Socket { path: self.path.clone(), source: e },
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! `flightctl`: reads the flight recorder.
+//!
+//! A command asks a [`source`] for pages and does not know where they come from: a live daemon or the
+//! rings pinned in the kernel. The [`pipeline`] makes one stream of events of them, with names,
+//! durations and places; [`text`] makes lines of the events; [`coverage`] says what is missing.
+
+pub mod args;
+pub mod commands;
+pub mod control;
+pub mod coverage;
+pub mod exit;
+pub mod filter;
+pub mod human;
+pub mod kind;
+pub mod names;
+pub mod output;
+pub mod pipeline;
+pub mod plan;
+pub mod source;
+pub mod suggest;
+pub mod text;
+pub mod window;

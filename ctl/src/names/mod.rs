@@ -1,0 +1,22 @@
+//! Names of numbers: flag sets, enumerations, errors, signals and task states.
+//!
+//! The names come from crates ([`nix`]'s flag types, [`syscalls`]'s errors, [`libc`]'s constants,
+//! each spelled once in [`names!`]), which follow the user-space ABI of x86_64; that ABI never
+//! changes under a recording, so a reader may know it. What depends on the recorded kernel (numbers,
+//! names and arguments of system calls) is not here: the recording carries it.
+
+mod calls;
+mod errno;
+mod files;
+mod net;
+mod process;
+mod set;
+mod task;
+
+pub(crate) use calls::set_for;
+pub use errno::errno;
+pub(crate) use files::{FILE_TYPE, FcntlArgument, OPEN, fcntl_argument};
+pub(crate) use net::{protocol, socket_option};
+pub use process::signal;
+pub use set::Set;
+pub use task::{Priority, TASK_STATE};

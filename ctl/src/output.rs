@@ -1,0 +1,104 @@
+//! Where text goes.
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::args::ColorArg;
+
+/// A file that can't be written.
+#[derive(Debug, Error)]
+#[error("{}: {source}", .path.display())]
+pub struct OutputError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Standard output, or a file.
+pub struct Output {
+    sink: Box<dyn Write>,
+    path: Option<PathBuf>,
+    terminal: bool,
+}
+
+impl Output {
+    /// Opens it. A file that was there is replaced; a new one is for its owner and group only, as
+    /// what is recorded is sensitive.
+    pub fn open(path: Option<&Path>) -> Result<Self, OutputError> {
+        let Some(path) = path else {
+            let stdout = io::stdout();
+            return Ok(Self { terminal: stdout.is_terminal(), sink: Box::new(stdout.lock()), path: None });
+        };
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(path);
+        let file = file.map_err(|source| OutputError { path: path.into(), source })?;
+        Ok(Self { terminal: false, sink: Box::new(file), path: Some(path.into()) })
+    }
+
+    /// Whether a person reads it at once.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Whether to colour, `no_color` being the value of `NO_COLOR`.
+    pub fn colours(&self, when: ColorArg, no_color: Option<&std::ffi::OsStr>) -> bool {
+        match when {
+            ColorArg::Always => true,
+            ColorArg::Never => false,
+            ColorArg::Auto => self.terminal && no_color.is_none_or(std::ffi::OsStr::is_empty),
+        }
+    }
+
+    /// An error of writing, with the file's name; a broken pipe stays what it is.
+    pub fn explain(&self, error: io::Error) -> anyhow::Error {
+        match &self.path {
+            Some(path) => OutputError { path: path.clone(), source: error }.into(),
+            None => error.into(),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.sink.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// Whether an error is that the reader of our output has gone: it has read enough.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// A line on standard error. Where that is closed there is nobody to tell.
+pub fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    #[test]
+    fn colour_on_a_terminal_only() {
+        let output = |terminal| Output { sink: Box::new(io::sink()), path: None, terminal };
+        assert!(output(true).colours(ColorArg::Auto, None));
+        assert!(output(true).colours(ColorArg::Auto, Some(OsStr::new(""))));
+        assert!(!output(true).colours(ColorArg::Auto, Some(OsStr::new("1"))));
+        assert!(!output(false).colours(ColorArg::Auto, None));
+        assert!(output(false).colours(ColorArg::Always, Some(OsStr::new("1"))));
+        assert!(!output(true).colours(ColorArg::Never, None));
+    }
+
+    #[test]
+    fn only_a_broken_pipe_is_one() {
+        assert!(is_broken_pipe(&io::Error::from(io::ErrorKind::BrokenPipe).into()));
+        assert!(!is_broken_pipe(&io::Error::from(io::ErrorKind::StorageFull).into()));
+    }
+}

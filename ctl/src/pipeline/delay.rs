@@ -1,0 +1,120 @@
+//! The delay line: where an event waits until what comes behind it has told the rest.
+//!
+//! Events leave in the order in which they came. One that waits holds up those behind it, but
+//! never longer than [`LONGEST_NS`] of event time or [`LONGEST_EVENTS`] later events.
+
+use std::collections::VecDeque;
+
+use flightrec_format::decode::Event;
+
+/// Longest wait, ns of event time.
+pub const LONGEST_NS: u64 = 1_000_000_000;
+/// Longest wait, in later events.
+pub const LONGEST_EVENTS: usize = 65_536;
+
+/// An event and what has been found out about it.
+#[derive(Debug)]
+pub struct Item {
+    /// The event.
+    pub event: Event,
+    /// Whether something is still to be found out.
+    pub waiting: bool,
+    /// Of an exit: when the call began, where its entry was seen.
+    pub entered: Option<u64>,
+    /// Of a wakeup: the CPU where the wakee was queued.
+    pub queued_on: u16,
+    /// Of a wakeup: the CPU where it ran next, as far as known.
+    pub runs_on: u16,
+    /// Of a switch away from a thread that goes to sleep: the CPU where it was queued again already.
+    pub woken_on: Option<u16>,
+}
+
+impl Item {
+    /// An event of which nothing more is known.
+    pub fn new(event: Event) -> Self {
+        Self { event, waiting: false, entered: None, queued_on: 0, runs_on: 0, woken_on: None }
+    }
+}
+
+/// Items in order, each with a number that stays.
+#[derive(Debug, Default)]
+pub struct DelayLine {
+    items: VecDeque<Item>,
+    first: u64,
+}
+
+impl DelayLine {
+    /// The number that the next item will have.
+    pub fn next(&self) -> u64 {
+        self.first + self.items.len() as u64
+    }
+
+    /// Puts an item at the end.
+    pub fn push(&mut self, item: Item) {
+        self.items.push_back(item);
+    }
+
+    /// An item that is still in the line.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut Item> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.items.get_mut(at)
+    }
+
+    /// Lets an item go, if it is still in the line, after a last change to it.
+    pub fn settle(&mut self, number: u64, change: impl FnOnce(&mut Item)) {
+        if let Some(item) = self.get_mut(number) {
+            change(item);
+            item.waiting = false;
+        }
+    }
+
+    /// The first item, once it waits for nothing, or has waited long enough at time `now`.
+    pub fn pop(&mut self, now: u64) -> Option<Item> {
+        let front = self.items.front()?;
+        let expired = self.items.len() > LONGEST_EVENTS || now.saturating_sub(front.event.time) > LONGEST_NS;
+        if front.waiting && !expired {
+            return None;
+        }
+        self.first += 1;
+        self.items.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::testing::enter;
+
+    fn waiting(time: u64) -> Item {
+        Item { waiting: true, ..Item::new(enter(time, 0, 1, 0)) }
+    }
+
+    #[test]
+    fn order_is_kept() {
+        let mut line = DelayLine::default();
+        let number = line.next();
+        line.push(waiting(1));
+        line.push(Item::new(enter(2, 0, 1, 0)));
+        assert!(line.pop(2).is_none());
+        line.settle(number, |item| item.runs_on = 3);
+        assert_eq!(line.pop(2).map(|i| (i.event.time, i.runs_on)), Some((1, 3)));
+        assert_eq!(line.pop(2).map(|i| i.event.time), Some(2));
+        assert!(line.pop(2).is_none());
+        line.settle(number, |_| panic!("it has left"));
+    }
+
+    #[test]
+    fn waits_end() {
+        let mut line = DelayLine::default();
+        line.push(waiting(1));
+        assert!(line.pop(1 + LONGEST_NS).is_none());
+        assert!(line.pop(2 + LONGEST_NS).is_some());
+        for _ in 0..LONGEST_EVENTS {
+            line.push(waiting(9));
+        }
+        assert!(line.pop(9).is_none());
+        line.push(waiting(9));
+        assert!(line.pop(9).is_some());
+        assert!(line.pop(9).is_none());
+    }
+}

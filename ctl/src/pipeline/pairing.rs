@@ -1,0 +1,222 @@
+//! Exits find their entries.
+//!
+//! An exit knows its entry where it folded into it; else the entry is the last of its thread. A
+//! thread that executes a program while it is not its process's leader takes over the leader's id
+//! in the middle of its call. A path that could not be read at entry, because its page was not yet
+//! there, comes with the exit (or with the EXEC event) and is put where it belongs.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use flightrec_format::abi::record::{Abi, NR_INVALID, StringStatus};
+use flightrec_format::decode::{Body, Call, Text};
+use flightrec_format::meta::Meta;
+
+use super::delay::{DelayLine, Item};
+
+/// An entry without its exit, so far.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    time: u64,
+    nr: u16,
+    abi: Abi,
+    /// Its item in the delay line, where a string of it is still to come.
+    incomplete: Option<u64>,
+}
+
+/// Entries that wait for their exits, by thread.
+#[derive(Debug, Default)]
+pub struct Pairing {
+    pending: FxHashMap<u32, Pending>,
+    execve: FxHashSet<(Abi, u16)>,
+}
+
+impl Pairing {
+    /// For a recording.
+    pub fn new(meta: &Meta) -> Self {
+        let numbers = |table: &[flightrec_format::meta::Syscall], abis: &'static [Abi]| {
+            let numbers: Vec<u16> = table.iter().filter(|call| call.name == "execve").map(|call| call.nr).collect();
+            numbers.into_iter().flat_map(|nr| abis.iter().map(move |abi| (*abi, nr)))
+        };
+        let native = numbers(&meta.native, &[Abi::Native, Abi::X32]);
+        let compat = numbers(&meta.compat, &[Abi::Compat]);
+        Self { pending: FxHashMap::default(), execve: native.chain(compat).collect() }
+    }
+
+    /// Takes the next event in, on its way to the end of the line.
+    pub fn take(&mut self, item: &mut Item, line: &mut DelayLine) {
+        let (tid, time) = (item.event.tid, item.event.time);
+        match &mut item.event.body {
+            Body::Enter(call) => {
+                let incomplete = call.strings.iter().any(unreadable).then(|| line.next());
+                item.waiting = incomplete.is_some();
+                let pending = Pending { time, nr: call.nr, abi: call.abi, incomplete };
+                if let Some(before) = self.pending.insert(tid, pending) {
+                    before.release(line);
+                }
+            }
+            Body::Exit { call, entered, .. } => {
+                item.entered = *entered;
+                let Some(pending) = self.pending.remove(&tid) else { return };
+                if let Some(number) = pending.incomplete {
+                    line.settle(number, |entry| complete(&mut entry.event.body, &call.strings));
+                }
+                if pending.ends_with(call) {
+                    item.entered = item.entered.or(Some(pending.time));
+                }
+            }
+            Body::Exec { exec, file, .. } => {
+                if exec.old_tid != exec.tid
+                    && let Some(pending) = self.pending.remove(&exec.old_tid)
+                    && let Some(leader) = self.pending.insert(exec.tid, pending)
+                {
+                    leader.release(line);
+                }
+                // The file that is executed is execve's first argument. (Not execveat's: there it may be
+                // relative to a directory.)
+                if let (Some(pending), Some(file)) = (self.pending.get_mut(&exec.tid), file)
+                    && self.execve.contains(&(pending.abi, pending.nr))
+                    && let Some(number) = pending.incomplete.take()
+                {
+                    let path = Text { index: 0, ..file.clone() };
+                    line.settle(number, |entry| complete(&mut entry.event.body, &[path]));
+                }
+            }
+            // `exit` and `exit_group` never return.
+            Body::TaskExit(exit) => {
+                if let Some(pending) = self.pending.remove(&exit.tid) {
+                    pending.release(line);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Pending {
+    fn release(self, line: &mut DelayLine) {
+        if let Some(number) = self.incomplete {
+            line.settle(number, |_| {});
+        }
+    }
+
+    /// Whether this entry's call is the one that returns; if so, the exit is given the number and table
+    /// under which it was entered: `rt_sigreturn` leaves none, and a program of another width may have
+    /// been executed since.
+    fn ends_with(self, call: &mut Call) -> bool {
+        let lost = call.nr == NR_INVALID && self.nr != NR_INVALID;
+        if lost {
+            call.nargs = 0;
+        }
+        if lost || call.nr == self.nr {
+            (call.nr, call.abi) = (self.nr, self.abi);
+            return true;
+        }
+        false
+    }
+}
+
+fn unreadable(text: &Text) -> bool {
+    text.status == StringStatus::Unreadable
+}
+
+/// Puts strings that could be read later where they could not be read.
+fn complete(entry: &mut Body, later: &[Text]) {
+    let Body::Enter(call) = entry else { return };
+    for text in call.strings.iter_mut().filter(|text| unreadable(text)) {
+        if let Some(found) = later.iter().find(|found| found.index == text.index && !unreadable(found)) {
+            text.clone_from(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::testing::{call, comm, enter, event, exit, text};
+    use flightrec_format::abi::record::{Exec, TaskExit};
+    use flightrec_format::decode::Event;
+    use flightrec_format::meta::Syscall;
+
+    fn meta() -> Meta {
+        Meta { native: vec![Syscall { nr: 59, name: "execve".into(), args: None }], ..Meta::default() }
+    }
+
+    fn run(events: Vec<Event>) -> Vec<Item> {
+        let mut pairing = Pairing::new(&meta());
+        let mut line = DelayLine::default();
+        for event in events {
+            let mut item = Item::new(event);
+            pairing.take(&mut item, &mut line);
+            line.push(item);
+        }
+        std::iter::from_fn(|| line.pop(0)).collect()
+    }
+
+    fn cold(time: u64, tid: u32, nr: u16) -> Event {
+        let strings = vec![text(0, StringStatus::Unreadable, "")];
+        event(time, 0, tid, Body::Enter(Call { strings, ..call(nr) }))
+    }
+
+    fn path(item: &Item) -> &[u8] {
+        match &item.event.body {
+            Body::Enter(call) => &call.strings[0].bytes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_last_entry_of_the_thread() {
+        let out = run(vec![enter(10, 0, 1, 0), enter(11, 0, 2, 0), exit(15, 1, 1, 0), exit(19, 0, 2, 0), exit(20, 0, 2, 0)]);
+        let entered: Vec<_> = out.iter().map(|i| i.entered).collect();
+        assert_eq!(entered, [None, None, Some(10), Some(11), None]);
+    }
+
+    #[test]
+    fn another_call_is_no_pair() {
+        assert_eq!(run(vec![enter(10, 0, 1, 0), exit(15, 0, 1, 1)])[1].entered, None);
+    }
+
+    #[test]
+    fn sigreturn_is_named_by_its_entry() {
+        let out = run(vec![enter(10, 0, 1, 15), exit(15, 0, 1, NR_INVALID)]);
+        assert_eq!(out[1].entered, Some(10));
+        assert!(matches!(&out[1].event.body, Body::Exit { call, .. } if call.nr == 15));
+    }
+
+    #[test]
+    fn a_folded_exit_knows_better() {
+        let folded = event(15, 0, 1, Body::Exit { call: call(0), ret: 0, entered: Some(12) });
+        assert_eq!(run(vec![enter(10, 0, 1, 0), folded])[1].entered, Some(12));
+    }
+
+    #[test]
+    fn exec_from_a_thread_that_is_no_leader() {
+        let exec = Exec { tid: 1, old_tid: 3, tgid: 1, args_len: 0, cgroup: 0, comm: comm("x") };
+        let gone = TaskExit { tid: 1, tgid: 1, code: 0, reserved: 0, start_time: 0, comm: comm("x") };
+        let out = run(vec![
+            enter(10, 0, 1, 34),
+            cold(11, 3, 59),
+            event(12, 1, 1, Body::TaskExit(gone)),
+            event(13, 0, 1, Body::Exec { exec, file: Some(text(0, StringStatus::Whole, "/bin/x")), args: None }),
+            exit(14, 0, 1, 59),
+        ]);
+        assert_eq!(out[4].entered, Some(11));
+        assert_eq!(path(&out[1]), b"/bin/x");
+    }
+
+    #[test]
+    fn a_cold_path_comes_with_the_exit() {
+        let strings = vec![text(0, StringStatus::Whole, "/etc/cold")];
+        let warm = event(15, 0, 1, Body::Exit { call: Call { strings, ..call(2) }, ret: 3, entered: None });
+        let out = run(vec![cold(10, 1, 2), enter(11, 1, 2, 0), warm]);
+        assert_eq!(path(&out[0]), b"/etc/cold");
+        assert_eq!(out.len(), 3);
+    }
+
+    #[test]
+    fn a_path_that_stays_unreadable_holds_nothing_up() {
+        assert_eq!(run(vec![cold(10, 1, 2), exit(11, 0, 1, 2)]).len(), 2);
+        assert_eq!(run(vec![cold(10, 1, 2), enter(11, 0, 1, 0)]).len(), 2);
+        assert_eq!(run(vec![cold(10, 1, 2)]).len(), 0, "its exit is still to come");
+    }
+}

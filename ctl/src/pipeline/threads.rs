@@ -1,0 +1,218 @@
+//! Who a thread id is, at the time of an event.
+//!
+//! The task lane tells births, names and deaths; the thread table tells who was alive at the end. The
+//! state at the beginning is inferred backwards from both: the first thing heard of a thread says
+//! what it was called until then. From there the table is kept up event by event, in merged order.
+
+use std::fmt::Write as _;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use flightrec_format::abi::record::Comm;
+use flightrec_format::abi::slot::TaskSlot;
+use flightrec_format::decode::{Body, Event};
+
+/// A thread id's present bearer.
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    tgid: u32,
+    comm: Comm,
+    /// The id meant another thread before (`task_struct.start_time`); 0 where that is known otherwise.
+    from: u64,
+}
+
+/// The threads at one moment of the merged stream.
+#[derive(Debug, Default)]
+pub struct Threads {
+    table: FxHashMap<u32, Thread>,
+    idle: Vec<Box<[u8]>>,
+}
+
+/// The bytes of a name before its NUL.
+pub fn trim(comm: &Comm) -> &[u8] {
+    comm.split(|b| *b == 0).next().unwrap_or_default()
+}
+
+impl Threads {
+    /// The threads as they were before the first of `events`, which are the whole task lane in order.
+    /// `cpus` is one more than the greatest CPU number.
+    pub fn before(events: impl Iterator<Item = Event>, slots: impl Iterator<Item = TaskSlot>, cpus: usize) -> Self {
+        let idle = (0..cpus).map(|cpu| idle_name(cpu).into_boxed_slice()).collect();
+        let mut threads = Self { table: FxHashMap::default(), idle };
+        let mut heard = FxHashSet::default();
+        for event in events {
+            threads.infer(&event, &mut heard);
+        }
+        for slot in slots.filter(|slot| !heard.contains(&slot.tid)) {
+            threads.table.insert(slot.tid, Thread { tgid: slot.tgid, comm: slot.comm, from: slot.start_time });
+        }
+        threads
+    }
+
+    /// Takes what `event` says of the time before it, about threads of which nothing was heard yet.
+    fn infer(&mut self, event: &Event, heard: &mut FxHashSet<u32>) {
+        let mut first = |tid, thread: Option<Thread>| {
+            if heard.insert(tid)
+                && let Some(thread) = thread
+            {
+                self.table.insert(tid, thread);
+            }
+        };
+        let known = |tgid, comm| Some(Thread { tgid, comm, from: 0 });
+        match &event.body {
+            Body::Fork(fork) => {
+                // The child has its parent's name as yet; who bore its id before is not known.
+                first(fork.parent_tid, known(fork.parent_tgid, fork.comm));
+                first(fork.tid, None);
+            }
+            Body::Rename(rename) => first(rename.tid, known(rename.tgid, rename.old)),
+            Body::TaskExit(exit) => {
+                let from = exit.start_time;
+                first(exit.tid, Some(Thread { tgid: exit.tgid, comm: exit.comm, from }));
+            }
+            Body::Exec { exec, .. } => {
+                // The name was set just before, by a RENAME that must have been lost: not known.
+                first(exec.old_tid, known(exec.tgid, [0; 16]));
+                first(exec.tid, known(exec.tgid, [0; 16]));
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes past `event`.
+    pub fn apply(&mut self, event: &Event) {
+        let now = |tgid, comm| Thread { tgid, comm, from: 0 };
+        match &event.body {
+            Body::Fork(fork) => {
+                self.table.insert(fork.tid, now(fork.tgid, fork.comm));
+            }
+            Body::Rename(rename) => {
+                self.table.insert(rename.tid, now(rename.tgid, rename.new));
+            }
+            Body::Exec { exec, .. } => {
+                if exec.old_tid != exec.tid {
+                    self.table.remove(&exec.old_tid);
+                }
+                self.table.insert(exec.tid, now(exec.tgid, exec.comm));
+            }
+            // A thread that ended still is switched out; its name stays until its id is used again.
+            Body::TaskExit(exit) => {
+                self.table.insert(exit.tid, now(exit.tgid, exit.comm));
+            }
+            _ => {}
+        }
+    }
+
+    /// A thread's name, empty where unknown. `cpu` tells the idle threads, all of id 0, apart.
+    pub fn comm(&self, tid: u32, cpu: u16, time: u64) -> &[u8] {
+        if tid == 0 {
+            return self.idle.get(usize::from(cpu)).map_or(b"swapper", |name| name);
+        }
+        self.get(tid, time).map_or(&[], |thread| trim(&thread.comm))
+    }
+
+    /// A thread's process; the thread's own id where unknown, which is right for most.
+    pub fn tgid(&self, tid: u32, time: u64) -> u32 {
+        self.get(tid, time).map_or(tid, |thread| thread.tgid)
+    }
+
+    fn get(&self, tid: u32, time: u64) -> Option<&Thread> {
+        self.table.get(&tid).filter(|thread| thread.from <= time)
+    }
+}
+
+/// `swapper/N`
+fn idle_name(cpu: usize) -> Vec<u8> {
+    let mut name = String::with_capacity(12);
+    // Writing to a string can't fail.
+    let _ = write!(name, "swapper/{cpu}");
+    name.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::testing::{comm, event, fork};
+    use flightrec_format::abi::record::{Exec, Rename, TaskExit};
+
+    fn slot(tid: u32, start_time: u64, name: &str) -> TaskSlot {
+        TaskSlot {
+            seq: 0,
+            tid,
+            tgid: tid,
+            flags: 0,
+            start_time,
+            cgroup: 0,
+            comm: comm(name),
+            since: 0,
+            state: 0,
+            nr: 0,
+            args: [0; 6],
+            ppid: 1,
+            prio: 120,
+            abi: 0,
+            reserved: 0,
+        }
+    }
+
+    fn rename(time: u64, tid: u32, old: &str, new: &str) -> Event {
+        event(time, 0, tid, Body::Rename(Rename { tid, tgid: tid, old: comm(old), new: comm(new) }))
+    }
+
+    fn task_exit(time: u64, tid: u32, name: &str) -> Event {
+        let exit = TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
+        event(time, 0, tid, Body::TaskExit(exit))
+    }
+
+    fn before(events: &[Event], slots: &[TaskSlot]) -> Threads {
+        Threads::before(events.iter().cloned(), slots.iter().copied(), 2)
+    }
+
+    #[test]
+    fn the_idle_threads_have_their_cpus_name() {
+        let threads = before(&[], &[]);
+        assert_eq!(threads.comm(0, 1, 5), b"swapper/1");
+        assert_eq!(threads.comm(0, 9, 5), b"swapper");
+        assert_eq!(threads.comm(7, 0, 5), b"");
+    }
+
+    #[test]
+    fn a_rename_gives_the_name_before() {
+        let events = [rename(50, 7, "sh", "ls"), task_exit(60, 7, "ls")];
+        let mut threads = before(&events, &[slot(7, 0, "late")]);
+        assert_eq!(threads.comm(7, 0, 10), b"sh");
+        threads.apply(&events[0]);
+        assert_eq!(threads.comm(7, 0, 50), b"ls");
+        threads.apply(&events[1]);
+        assert_eq!(threads.comm(7, 0, 61), b"ls", "its last switch comes behind its exit");
+    }
+
+    #[test]
+    fn an_id_used_again_is_another_thread() {
+        let events = [task_exit(20, 7, "old"), event(40, 0, 1, Body::Fork(fork(1, 1, 7, 7, "init")))];
+        let mut threads = before(&events, &[]);
+        assert_eq!(threads.comm(7, 0, 10), b"old");
+        assert_eq!(threads.comm(1, 0, 10), b"init", "a child has its parent's name");
+        events.iter().for_each(|e| threads.apply(e));
+        assert_eq!(threads.comm(7, 0, 41), b"init");
+    }
+
+    #[test]
+    fn the_table_of_the_living_knows_nothing_before_their_birth() {
+        let threads = before(&[], &[slot(7, 100, "young")]);
+        assert_eq!(threads.comm(7, 0, 99), b"");
+        assert_eq!(threads.comm(7, 0, 100), b"young");
+        assert_eq!((threads.tgid(7, 99), threads.tgid(8, 0)), (7, 8));
+    }
+
+    #[test]
+    fn exec_takes_the_leaders_id() {
+        let exec = Exec { tid: 7, old_tid: 9, tgid: 7, args_len: 0, cgroup: 0, comm: comm("new") };
+        let mut threads = before(&[event(0, 0, 7, Body::Fork(fork(7, 7, 9, 7, "multi")))], &[]);
+        threads.apply(&event(0, 0, 7, Body::Fork(fork(7, 7, 9, 7, "multi"))));
+        assert_eq!(threads.tgid(9, 1), 7);
+        threads.apply(&event(10, 0, 7, Body::Exec { exec, file: None, args: None }));
+        assert_eq!(threads.comm(7, 0, 11), b"new");
+        assert_eq!(threads.comm(9, 0, 11), b"");
+    }
+}

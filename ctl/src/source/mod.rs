@@ -1,0 +1,132 @@
+//! Where pages come from. Every command works on every source, and does not know which it is.
+
+mod daemon;
+mod pinned;
+
+use thiserror::Error;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::slot::TaskSlot;
+use flightrec_format::control::Totals;
+use flightrec_format::decode::Page;
+use flightrec_format::live::LiveError;
+use flightrec_format::meta::{Meta, MetaError};
+use flightrec_format::ring::{LaneStream, Rings};
+use flightrec_format::slots;
+
+pub use daemon::DaemonSource;
+pub use pinned::PinnedSource;
+
+use crate::control::ControlError;
+use crate::output::note;
+use crate::plan::Origin;
+use crate::window::Window;
+
+/// What is known of time before anything is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    /// `CLOCK_MONOTONIC`, ns.
+    pub now: u64,
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
+    pub wall_offset: i64,
+}
+
+/// A source of pages.
+pub trait Source {
+    /// The present. What happened before it, [`Source::read`] gives.
+    fn clock(&self) -> Clock;
+
+    /// Reads the pages that may hold events of the window, and whatever the names of threads need.
+    fn read(&mut self, window: Window) -> Result<Recording, SourceError>;
+}
+
+/// What a source gave.
+#[derive(Debug)]
+pub struct Recording {
+    /// The recording's own description.
+    pub meta: Meta,
+    /// Each ring's pages, by lane and CPU.
+    pub streams: Vec<LaneStream>,
+    /// The threads that were alive.
+    pub slots: Vec<TaskSlot>,
+    /// The counters, read behind the pages.
+    pub totals: Totals,
+}
+
+/// A source that fails.
+#[derive(Debug, Error)]
+pub enum SourceError {
+    /// The daemon.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The pinned rings.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// The metadata.
+    #[error(transparent)]
+    Meta(#[from] MetaError),
+    /// More pages than the rings have.
+    #[error("the source gives more pages than the recording's rings hold: it is damaged")]
+    TooManyPages,
+}
+
+/// Opens what the plan names.
+pub fn open(origin: &Origin) -> Result<Box<dyn Source>, SourceError> {
+    match origin {
+        Origin::Pinned { bpffs_dir } => Ok(Box::new(PinnedSource::open(bpffs_dir)?)),
+        Origin::Daemon { runtime_dir, bpffs_dir } => match DaemonSource::connect(runtime_dir) {
+            Ok(source) => Ok(Box::new(source)),
+            Err(absent @ ControlError::NotRunning(_)) => {
+                // What is wrong is the daemon's absence, so that is what is said if there are no rings either.
+                let Ok(source) = PinnedSource::open(bpffs_dir) else { return Err(absent.into()) };
+                note(&format!("flightd is not running; reading the rings pinned in {}", bpffs_dir.display()));
+                Ok(Box::new(source))
+            }
+            Err(e) => Err(e.into()),
+        },
+    }
+}
+
+/// Puts a recording together, page by page, in memory bounded by what the rings can hold.
+pub struct Collector {
+    meta: Meta,
+    rings: Rings,
+    slots: Vec<TaskSlot>,
+    room: u64,
+}
+
+/// Pages beyond those of the rings: the thread table, with room to spare.
+const OTHER_PAGES: u64 = 1 << 16;
+
+impl Collector {
+    /// For a recording.
+    pub fn new(meta: Meta) -> Self {
+        let mut rings = Rings::new(meta.session);
+        for lane in Lane::RINGS {
+            for cpu in &meta.cpus {
+                rings.expect(lane, *cpu);
+            }
+        }
+        let ring_pages: u64 = meta.ring_bytes.iter().map(|bytes| bytes.div_ceil(4096)).fold(0, u64::saturating_add);
+        // Twice, as a ring goes round while it is read.
+        let room = ring_pages.saturating_mul(2 * meta.cpus.len() as u64).saturating_add(OTHER_PAGES);
+        Self { meta, rings, slots: Vec::new(), room }
+    }
+
+    /// Takes a page. What is no page of this recording is passed over: coverage tells what is missing.
+    pub fn add(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
+        self.room = self.room.checked_sub(1).ok_or(SourceError::TooManyPages)?;
+        let Ok(page) = Page::copy_from(bytes) else { return Ok(()) };
+        if page.lane() != Lane::Slots {
+            self.rings.add(page);
+        } else if page.header().session == self.meta.session {
+            self.slots.extend(slots::read(bytes));
+        }
+        Ok(())
+    }
+
+    /// All pages are there.
+    pub fn finish(self, totals: Totals) -> Recording {
+        Recording { meta: self.meta, streams: self.rings.finish(), slots: self.slots, totals }
+    }
+}

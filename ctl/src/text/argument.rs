@@ -1,0 +1,159 @@
+//! One argument of a system call.
+
+use flightrec_format::abi::record::StringStatus;
+use flightrec_format::decode::Call;
+
+use super::escape::quote;
+use super::number::{decimal, hex, hex_or_zero, mode};
+use crate::names::{FILE_TYPE, FcntlArgument, Set, fcntl_argument, protocol, signal, socket_option};
+
+/// How an argument reads. 32-bit kinds look at the lower half only: what a register holds above an
+/// `int` is garbage.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// `int`
+    Int,
+    /// `unsigned int`
+    Unsigned,
+    /// `long`
+    Long,
+    /// `unsigned long`, `size_t`
+    UnsignedLong,
+    /// 32 bits without a meaning known here
+    Hex,
+    /// 64 bits without a meaning known here
+    LongHex,
+    /// An address, or the string recorded from it
+    Pointer,
+    /// A directory's descriptor
+    Directory,
+    /// A user or group; -1: leave it
+    Id,
+    /// Permissions
+    Mode,
+    /// Permissions that count only when the argument before says that a file may be created
+    CreateMode,
+    /// A signal
+    Signal,
+    /// Named 32-bit values or flags
+    Set(&'static Set),
+    /// Named 64-bit values or flags
+    LongSet(&'static Set),
+    /// The third argument of `fcntl`
+    Fcntl,
+    /// The third argument of `socket`
+    Protocol,
+    /// The third argument of `setsockopt`
+    SocketOption,
+    /// Anything
+    Unknown,
+}
+
+/// Appends argument `index`; `false` when the call does not take it in this form, nor what
+/// stands behind it.
+pub(super) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) -> bool {
+    let value = value(call, index);
+    let before = |back: usize| index.checked_sub(back).map_or(0, |at| self::value(call, at));
+    match kind {
+        Kind::Int => decimal(value as i32, out),
+        Kind::Unsigned => decimal(value as u32, out),
+        Kind::Long => decimal(value as i64, out),
+        Kind::UnsignedLong => decimal(value, out),
+        Kind::Hex => hex_or_zero(u64::from(value as u32), out),
+        Kind::LongHex => hex_or_zero(value, out),
+        Kind::Pointer => pointer(call, index, value, out),
+        Kind::Directory if value as i32 == libc::AT_FDCWD => out.extend_from_slice(b"AT_FDCWD"),
+        Kind::Directory => decimal(value as i32, out),
+        Kind::Id if value as u32 == u32::MAX => out.extend_from_slice(b"-1"),
+        Kind::Id => decimal(value as u32, out),
+        Kind::Mode => FILE_TYPE.write(value & u64::from(u16::MAX), out),
+        Kind::CreateMode => {
+            let flags = before(1) as i32;
+            if flags & libc::O_CREAT == 0 && flags & libc::O_TMPFILE != libc::O_TMPFILE {
+                return false;
+            }
+            mode(value & u64::from(u16::MAX), out);
+        }
+        Kind::Signal => write_signal(value as u32, out),
+        Kind::Set(set) => set.write(u64::from(value as u32), out),
+        Kind::LongSet(set) => set.write(value, out),
+        Kind::Fcntl => match fcntl_argument(before(1)) {
+            FcntlArgument::None => return false,
+            FcntlArgument::Set(set) => set.write(u64::from(value as u32), out),
+            FcntlArgument::Number => decimal(value as i32, out),
+            FcntlArgument::Address => hex_or_zero(value, out),
+        },
+        Kind::Protocol => write_in(protocol(before(2)), value, out),
+        Kind::SocketOption => write_in(socket_option(before(1)), value, out),
+        Kind::Unknown => unknown(call, index, value, out),
+    }
+    true
+}
+
+fn value(call: &Call, index: usize) -> u64 {
+    let value = call.args.get(index).copied().unwrap_or(0);
+    match call.abi {
+        flightrec_format::abi::record::Abi::Compat => u64::from(value as u32),
+        _ => value,
+    }
+}
+
+fn write_in(set: Option<&Set>, value: u64, out: &mut Vec<u8>) {
+    match set.and_then(|set| set.name(u64::from(value as u32))) {
+        Some(name) => out.extend_from_slice(name.as_bytes()),
+        None => decimal(value as i32, out),
+    }
+}
+
+/// Appends a signal by name; a real-time one relative to the first that programs may use.
+pub(super) fn write_signal(number: u32, out: &mut Vec<u8>) {
+    let first = libc::SIGRTMIN() as u32;
+    if let Some(name) = signal(number) {
+        out.extend_from_slice(name.as_bytes());
+    } else if (first..=libc::SIGRTMAX() as u32).contains(&number) {
+        out.extend_from_slice(b"SIGRTMIN");
+        if number > first {
+            out.push(b'+');
+            decimal(number - first, out);
+        }
+    } else {
+        decimal(number as i32, out);
+    }
+}
+
+/// Appends the string recorded for argument `index`, if there is one that could be read.
+/// `Some(false)`: it could not.
+fn string(call: &Call, index: usize, out: &mut Vec<u8>) -> Option<bool> {
+    let text = call.strings.iter().find(|text| usize::from(text.index) == index)?;
+    if text.status == StringStatus::Unreadable {
+        return Some(false);
+    }
+    quote(&text.bytes, text.status == StringStatus::Cut, out);
+    Some(true)
+}
+
+fn pointer(call: &Call, index: usize, value: u64, out: &mut Vec<u8>) {
+    let read = string(call, index, out);
+    if read == Some(true) {
+        return;
+    }
+    if value == 0 {
+        out.extend_from_slice(b"NULL");
+    } else {
+        hex(value, out);
+        if read == Some(false) {
+            out.extend_from_slice(b" /* unreadable */");
+        }
+    }
+}
+
+/// Numbers that look like numbers in decimal, the rest as addresses.
+fn unknown(call: &Call, index: usize, value: u64, out: &mut Vec<u8>) {
+    if call.strings.iter().any(|text| usize::from(text.index) == index) {
+        pointer(call, index, value, out);
+    } else if (-4096..0x1_0000).contains(&(value as i64)) {
+        decimal(value as i64, out);
+    } else {
+        hex(value, out);
+    }
+}

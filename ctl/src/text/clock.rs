@@ -1,0 +1,78 @@
+//! The time of day with microseconds.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::number::two;
+
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400;
+
+/// Writes times of day of one time zone; the text of the present second is kept.
+#[derive(Debug)]
+pub(super) struct Clock {
+    zone: TimeZone,
+    second: Option<i64>,
+    text: [u8; 8],
+}
+
+impl Clock {
+    pub(super) fn new(zone: TimeZone) -> Self {
+        Self { zone, second: None, text: *b"00:00:00" }
+    }
+
+    /// Appends `HH:MM:SS.uuuuuu`.
+    pub(super) fn write(&mut self, wall_ns: i64, out: &mut Vec<u8>) {
+        let second = wall_ns.div_euclid(SECOND);
+        if self.second != Some(second) {
+            self.second = Some(second);
+            self.text = self.hms(second);
+        }
+        out.extend_from_slice(&self.text);
+        out.push(b'.');
+        let micros = (wall_ns.rem_euclid(SECOND) / 1000) as u32;
+        for pair in [micros / 10_000, micros / 100 % 100, micros % 100] {
+            out.extend_from_slice(&two(pair));
+        }
+    }
+
+    fn hms(&self, second: i64) -> [u8; 8] {
+        // Every i64 of nanoseconds is in jiff's range; were it not, the time would be UTC.
+        let offset = Timestamp::from_second(second).map_or(0, |at| self.zone.to_offset(at).seconds());
+        let of_day = (second + i64::from(offset)).rem_euclid(DAY) as u32;
+        let mut text = *b"00:00:00";
+        for (place, value) in text.chunks_mut(3).zip([of_day / 3600, of_day / 60 % 60, of_day % 60]) {
+            let [tens, ones] = two(value);
+            if let [a, b, ..] = place {
+                (*a, *b) = (tens, ones);
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::Offset;
+
+    use super::*;
+
+    fn text(clock: &mut Clock, ns: i64) -> String {
+        let mut out = Vec::new();
+        clock.write(ns, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn times_of_day() {
+        let mut utc = Clock::new(TimeZone::UTC);
+        assert_eq!(text(&mut utc, 0), "00:00:00.000000");
+        assert_eq!(text(&mut utc, 50_587_123_456_999), "14:03:07.123456");
+        assert_eq!(text(&mut utc, 50_587_999_999_999), "14:03:07.999999");
+        assert_eq!(text(&mut utc, -1), "23:59:59.999999");
+        text(&mut utc, i64::MAX);
+        text(&mut utc, i64::MIN);
+        let mut east = Clock::new(TimeZone::fixed(Offset::constant(2)));
+        assert_eq!(text(&mut east, 0), "02:00:00.000000");
+    }
+}

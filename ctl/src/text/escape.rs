@@ -1,0 +1,127 @@
+//! Bytes of unknown origin into printable ASCII, as strace does it.
+//!
+//! Names, paths and marks are chosen by any user of the recorded machine, and are printed on the
+//! terminal of its administrator: no byte of theirs may reach it raw.
+
+/// Whether a byte stands for itself.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0x20;
+    while byte < 0x7f {
+        plain[byte] = byte != b'"' as usize && byte != b'\\' as usize;
+        byte += 1;
+    }
+    plain
+};
+
+/// Appends `bytes`, escaped.
+pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = bytes;
+    while let Some(plain) = rest.iter().position(|b| !PLAIN[usize::from(*b)]) {
+        let (before, from) = rest.split_at(plain);
+        out.extend_from_slice(before);
+        let Some((byte, behind)) = from.split_first() else { return };
+        special(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
+        rest = behind;
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Appends `bytes` in double quotes, escaped; `...` behind them when they are not all.
+pub fn quote(bytes: &[u8], cut: bool, out: &mut Vec<u8>) {
+    out.push(b'"');
+    escape(bytes, out);
+    out.push(b'"');
+    if cut {
+        out.extend_from_slice(b"...");
+    }
+}
+
+/// One byte that does not stand for itself. Octal is as short as what follows allows.
+fn special(byte: u8, digit_follows: bool, out: &mut Vec<u8>) {
+    let letter = match byte {
+        b'\n' => b'n',
+        b'\t' => b't',
+        b'\r' => b'r',
+        0x0b => b'v',
+        0x0c => b'f',
+        b'"' | b'\\' => byte,
+        _ => {
+            out.push(b'\\');
+            if byte >= 0o100 || digit_follows {
+                out.push(b'0' + (byte >> 6));
+            }
+            if byte >= 0o10 || digit_follows {
+                out.push(b'0' + (byte >> 3 & 7));
+            }
+            out.push(b'0' + (byte & 7));
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', letter]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(bytes: &[u8]) -> String {
+        let mut out = Vec::new();
+        escape(bytes, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// What strace's notation means.
+    fn unescape(text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut rest = text.iter().copied().peekable();
+        while let Some(byte) = rest.next() {
+            if byte != b'\\' {
+                out.push(byte);
+                continue;
+            }
+            match rest.next().unwrap() {
+                b'n' => out.push(b'\n'),
+                b't' => out.push(b'\t'),
+                b'r' => out.push(b'\r'),
+                b'v' => out.push(0x0b),
+                b'f' => out.push(0x0c),
+                digit @ b'0'..=b'7' => {
+                    let mut value = u32::from(digit - b'0');
+                    for _ in 0..2 {
+                        let Some(next) = rest.next_if(|b| (b'0'..=b'7').contains(b)) else { break };
+                        value = value * 8 + u32::from(next - b'0');
+                    }
+                    out.push(u8::try_from(value).unwrap());
+                }
+                other => out.push(other),
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn as_strace_writes_them() {
+        assert_eq!(text(b"/etc/hosts"), "/etc/hosts");
+        assert_eq!(text(b"a\"b\\c\n\t"), r#"a\"b\\c\n\t"#);
+        assert_eq!(text(b"\x1b[31m"), r"\33[31m");
+        assert_eq!(text(b"\x001"), r"\0001");
+        assert_eq!(text(b"\x00x"), r"\0x");
+        assert_eq!(text("ü".as_bytes()), r"\303\274");
+        let mut out = Vec::new();
+        quote(b"x", true, &mut out);
+        assert_eq!(out, b"\"x\"...");
+    }
+
+    proptest! {
+        #[test]
+        fn always_printable_and_reversible(bytes: Vec<u8>) {
+            let mut out = Vec::new();
+            escape(&bytes, &mut out);
+            prop_assert!(out.iter().all(|b| (0x20..0x7f).contains(b)));
+            prop_assert_eq!(unescape(&out), bytes);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Events into lines of text, in the notation of the 2009 kernel tracer.
+//!
+//! ```text
+//! 14:03:07.123456 [001]    8883 mysqld           openat(AT_FDCWD, "/etc/hosts", O_RDONLY|O_CLOEXEC) -->
+//! ```
+//! Time of day, CPU, thread, name, then what happened. Every byte of a line is printable ASCII,
+//! whatever the recording holds, but for the colours where they are wanted. Nothing here knows where
+//! events come from, or which of them are wanted.
+
+mod argument;
+mod call;
+mod clock;
+mod escape;
+mod life;
+pub(crate) mod number;
+mod paint;
+mod plan;
+mod sched;
+#[cfg(test)]
+mod tests;
+
+use flightrec_format::decode::{Body, Event};
+use flightrec_format::meta::Meta;
+use jiff::tz::TimeZone;
+
+use self::clock::Clock;
+pub use self::escape::{escape, quote};
+use self::number::{decimal, pad, padded};
+use self::paint::Paint;
+use self::plan::Plans;
+use self::sched::Stop;
+
+/// Digits of the greatest thread id (`PID_MAX_LIMIT`, 4 million).
+const TID_WIDTH: usize = 7;
+/// Longest name of a thread.
+const COMM_WIDTH: usize = 15;
+
+/// What the pipeline knows about an event beyond itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Context<'a> {
+    /// UNIX time of the event, ns.
+    pub wall_ns: i64,
+    /// Name of the event's thread; empty: unknown.
+    pub comm: &'a [u8],
+    /// Of an exit: how long the call took.
+    pub duration_ns: Option<u64>,
+    /// Of an exit: whether its entry was in the recording. Otherwise its arguments are shown here.
+    pub entry_seen: bool,
+    /// Name of the other thread: the next of a switch, the wakee, the thread that migrates.
+    pub next_comm: &'a [u8],
+    /// Of a wakeup: where it was put and where it ran.
+    pub wake: Option<Wake>,
+}
+
+/// Where a woken thread went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wake {
+    /// CPU whose run queue it was put on.
+    pub queued_on: u16,
+    /// CPU where it ran.
+    pub runs_on: u16,
+    /// Threads that waited on that run queue already; unknown before the queue's first anchor.
+    pub qlen: Option<u32>,
+}
+
+/// How lines look.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Terminal colours.
+    pub colour: bool,
+    /// Arguments on exits as well, wherever the recording has them.
+    pub exit_arguments: bool,
+    /// Time zone of the times of day.
+    pub time_zone: TimeZone,
+}
+
+impl Default for Options {
+    /// No colours, arguments where they are needed, this machine's time zone.
+    fn default() -> Self {
+        Self { colour: false, exit_arguments: false, time_zone: TimeZone::system() }
+    }
+}
+
+/// Writes events as lines.
+#[derive(Debug)]
+pub struct Renderer {
+    plans: Plans,
+    paint: Paint,
+    exit_arguments: bool,
+    clock: Clock,
+}
+
+impl Renderer {
+    /// For the events of one recording.
+    pub fn new(meta: &Meta, options: Options) -> Self {
+        Self {
+            plans: Plans::new(meta),
+            paint: Paint(options.colour),
+            exit_arguments: options.exit_arguments,
+            clock: Clock::new(options.time_zone),
+        }
+    }
+
+    /// Appends the event's line to `out`; of a switch two, one for each thread.
+    pub fn line(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+        self.columns(event.cpu, event.tid, cx.comm, cx.wall_ns, out);
+        match &event.body {
+            Body::Enter(call) => call::enter(&self.plans, call, out),
+            Body::Exit { call, ret, entered } => {
+                let took = cx.duration_ns.or_else(|| entered.and_then(|at| event.time.checked_sub(at)));
+                // A string that came only now could not be read at the entry.
+                let arguments = self.exit_arguments || !cx.entry_seen || !call.strings.is_empty();
+                call::exit(&self.plans, self.paint, call, *ret, arguments, took, out);
+            }
+            Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
+                let stop = Stop { state: *prev_state, preempted: *preempted };
+                sched::out_of(event.cpu, event.tid, cx.comm, *prev_prio, &stop, out);
+                out.push(b'\n');
+                self.columns(event.cpu, *next, cx.next_comm, cx.wall_ns, out);
+                sched::into(event.cpu, *next, cx.next_comm, *next_prio, out);
+            }
+            Body::Waking { wakee, prio, cpu, new, .. } => {
+                let unknown = Wake { queued_on: *cpu, runs_on: *cpu, qlen: None };
+                sched::wakeup(&cx.wake.unwrap_or(unknown), *wakee, cx.next_comm, *prio, *new, out);
+            }
+            Body::Migrate { thread, prio, from, to } => {
+                sched::migrate(*thread, cx.next_comm, *prio, *from, *to, out);
+            }
+            Body::Fork(fork) => life::fork(fork, out),
+            Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
+            Body::Rename(rename) => life::rename(rename, event.tid, out),
+            Body::TaskExit(exit) => life::exit(exit, out),
+            Body::Mark(text) => life::mark(text, self.paint, out),
+            Body::Act(_, text) => life::act(text, self.paint, out),
+        }
+        out.push(b'\n');
+    }
+
+    /// `HH:MM:SS.uuuuuu [CPU]     tid name             `
+    fn columns(&mut self, cpu: u16, tid: u32, comm: &[u8], wall_ns: i64, out: &mut Vec<u8>) {
+        self.paint.dim(out);
+        self.clock.write(wall_ns, out);
+        out.extend_from_slice(b" [");
+        padded(u32::from(cpu), 3, b'0', out);
+        out.push(b']');
+        self.paint.end(out);
+        out.push(b' ');
+        padded(tid, TID_WIDTH, b' ', out);
+        out.push(b' ');
+        let start = out.len();
+        thread(cpu, tid, comm, out);
+        pad(COMM_WIDTH.saturating_sub(out.len() - start) + 2, b' ', out);
+    }
+}
+
+/// Appends a thread's name; thread 0 is the idle thread of its CPU, whose name nobody records.
+fn thread(cpu: u16, tid: u32, comm: &[u8], out: &mut Vec<u8>) {
+    if tid == 0 {
+        out.extend_from_slice(b"swapper/");
+        decimal(cpu, out);
+    } else if comm.is_empty() {
+        out.push(b'?');
+    } else {
+        escape(comm, out);
+    }
+}

@@ -1,0 +1,199 @@
+//! How each system call reads, worked out once per recording.
+
+use flightrec_format::abi::record::Abi;
+use flightrec_format::meta::{Argument, Meta, Syscall};
+
+use super::argument::Kind;
+use super::escape::escape;
+use crate::names::set_for;
+
+/// Numbers above these are not in an event (12 bits).
+const NUMBERS: usize = 1 << 12;
+/// Most bytes of a name that are shown; the kernel's longest has 23.
+const NAME_MAX: usize = 64;
+/// Arguments of a call.
+const ARGUMENTS: usize = 6;
+
+/// How one system call reads.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// Its name, fit to print.
+    pub(super) name: Box<[u8]>,
+    /// Its arguments; none known: whatever the event has.
+    pub(super) arguments: Option<Box<[Kind]>>,
+    /// What it returns.
+    pub(super) returns: Returns,
+}
+
+/// How a return value reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Returns {
+    /// A number.
+    Number,
+    /// An address.
+    Address,
+    /// Permissions.
+    Mode,
+    /// The register of the code that a signal had interrupted: never an error of this call.
+    Restored,
+}
+
+/// Plans of all calls, by table and number.
+#[derive(Debug)]
+pub(super) struct Plans {
+    native: Vec<Option<Plan>>,
+    compat: Vec<Option<Plan>>,
+}
+
+impl Plans {
+    pub(super) fn new(meta: &Meta) -> Self {
+        // Where a recording lacks its metadata (a dump that lost those pages), x86_64's numbers
+        // still have their names; what takes which arguments is then not known.
+        let native = syscalls::x86_64::Sysno::iter().map(|call| (call.id() as usize, call.name()));
+        let compat = syscalls::x86::Sysno::iter().map(|call| (call.id() as usize, call.name()));
+        Self {
+            native: table(native, &meta.native, |call| call.args.as_deref(), false),
+            compat: table(compat, &meta.compat, |call| call.args.as_deref().or_else(|| borrowed(call, meta)), true),
+        }
+    }
+
+    pub(super) fn get(&self, abi: Abi, nr: u16) -> Option<&Plan> {
+        let table = match abi {
+            Abi::Native | Abi::X32 => &self.native,
+            Abi::Compat => &self.compat,
+        };
+        table.get(usize::from(nr))?.as_ref()
+    }
+}
+
+fn table<'m>(
+    known: impl Iterator<Item = (usize, &'m str)>,
+    recorded: &'m [Syscall],
+    arguments: impl Fn(&'m Syscall) -> Option<&'m [Argument]>,
+    narrow: bool,
+) -> Vec<Option<Plan>> {
+    let mut plans = vec![None; NUMBERS];
+    for (nr, name) in known {
+        if let Some(slot) = plans.get_mut(nr) {
+            *slot = Some(plan(name, None, narrow));
+        }
+    }
+    for call in recorded {
+        if let Some(slot) = plans.get_mut(usize::from(call.nr)) {
+            *slot = Some(plan(&call.name, arguments(call), narrow));
+        }
+    }
+    plans
+}
+
+/// The arguments of the native call of the same name, for a 32-bit call of which the kernel
+/// publishes none; but not where the 32-bit form takes others.
+fn borrowed<'m>(call: &Syscall, meta: &'m Meta) -> Option<&'m [Argument]> {
+    match call.name.as_str() {
+        // One structure, another order, or 64 bits in two registers.
+        "mmap" | "select" | "clone" | "pread64" | "pwrite64" | "readahead" | "fadvise64" | "fallocate"
+        | "sync_file_range" | "fanotify_mark" | "truncate64" | "ftruncate64" => None,
+        name => meta.native.iter().find(|native| native.name == name)?.args.as_deref(),
+    }
+}
+
+fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
+    let mut text = Vec::new();
+    escape(name.as_bytes().get(..NAME_MAX).unwrap_or(name.as_bytes()), &mut text);
+    let kinds = |list: &[Argument]| list.iter().take(ARGUMENTS).map(|a| kind(name, a, narrow)).collect();
+    let returns = match name {
+        "mmap" | "mmap2" | "mremap" | "brk" | "shmat" => Returns::Address,
+        "umask" => Returns::Mode,
+        "rt_sigreturn" | "sigreturn" => Returns::Restored,
+        _ => Returns::Number,
+    };
+    Plan { name: text.into(), arguments: arguments.map(kinds), returns }
+}
+
+fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
+    let ctype = Type::of(&argument.ctype, narrow);
+    let name = argument.name.as_str();
+    match (call, name) {
+        (_, "sig") if set_for(call, name).is_some() => return Kind::Signal,
+        ("fcntl" | "fcntl64", "arg") => return Kind::Fcntl,
+        ("socket" | "socketpair", "protocol") => return Kind::Protocol,
+        ("setsockopt" | "getsockopt", "optname") => return Kind::SocketOption,
+        ("open" | "openat" | "mq_open", "mode") => return Kind::CreateMode,
+        ("umask", "mask") => return Kind::Mode,
+        (_, "dfd" | "olddfd" | "newdfd" | "from_dfd" | "to_dfd" | "mountdirfd") | ("execveat", "fd") => {
+            return Kind::Directory;
+        }
+        ("prctl" | "arch_prctl" | "keyctl", "arg2" | "arg3" | "arg4" | "arg5") => return Kind::Unknown,
+        (_, "fd") => return Kind::Int,
+        _ => {}
+    }
+    if let Some(set) = set_for(call, name) {
+        return if ctype.is_long() { Kind::LongSet(set) } else { Kind::Set(set) };
+    }
+    match ctype {
+        Type::Pointer => Kind::Pointer,
+        Type::Mode => Kind::Mode,
+        Type::Id => Kind::Id,
+        Type::Int | Type::Unsigned if flag_like(name) => Kind::Hex,
+        Type::Long | Type::UnsignedLong if flag_like(name) => Kind::LongHex,
+        Type::Int => Kind::Int,
+        Type::Unsigned if name.contains("fd") && name != "max_fd" || name == "fildes" => Kind::Int,
+        Type::Unsigned => Kind::Unsigned,
+        Type::Long => Kind::Long,
+        Type::UnsignedLong if address_like(name) => Kind::Pointer,
+        Type::UnsignedLong => Kind::UnsignedLong,
+        Type::Unknown => Kind::Unknown,
+    }
+}
+
+/// Whether a number by this name is bits, or opaque.
+fn flag_like(name: &str) -> bool {
+    matches!(name, "flags" | "flag" | "cmd" | "arg" | "mask" | "dev" | "off" | "data" | "personality" | "attr_flags")
+        || name.starts_with("magic")
+}
+
+/// Whether an `unsigned long` by this name is an address.
+fn address_like(name: &str) -> bool {
+    matches!(name, "addr" | "start" | "brk" | "newsp" | "tls" | "new_addr")
+}
+
+/// What a C type says about reading an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Int,
+    Unsigned,
+    Long,
+    UnsignedLong,
+    Pointer,
+    Mode,
+    Id,
+    Unknown,
+}
+
+impl Type {
+    /// The type as the kernel writes it; `narrow`: `long` has 32 bits.
+    fn of(ctype: &str, narrow: bool) -> Self {
+        if ctype.contains('*') {
+            return Self::Pointer;
+        }
+        let bare = ctype.trim().trim_start_matches("const ").trim();
+        match bare {
+            "int" | "s32" | "__s32" | "pid_t" | "clockid_t" | "timer_t" | "mqd_t" | "key_serial_t" | "key_t"
+            | "rwf_t" => Self::Int,
+            "unsigned int" | "unsigned" | "u32" | "__u32" | "qid_t" => Self::Unsigned,
+            "umode_t" | "mode_t" | "compat_mode_t" => Self::Mode,
+            "uid_t" | "gid_t" | "old_uid_t" | "old_gid_t" => Self::Id,
+            "long" | "off_t" | "compat_long_t" | "compat_off_t" | "ssize_t" if narrow => Self::Int,
+            "unsigned long" | "size_t" | "compat_size_t" | "compat_ulong_t" if narrow => Self::Unsigned,
+            "long" | "off_t" | "loff_t" | "s64" | "__s64" | "ssize_t" => Self::Long,
+            "unsigned long" | "size_t" | "u64" | "__u64" => Self::UnsignedLong,
+            "cap_user_header_t" | "cap_user_data_t" | "aio_context_t" | "compat_uptr_t" => Self::Pointer,
+            _ if bare.starts_with("enum ") => Self::Int,
+            _ => Self::Unknown,
+        }
+    }
+
+    fn is_long(self) -> bool {
+        matches!(self, Self::Long | Self::UnsignedLong)
+    }
+}

@@ -1,0 +1,82 @@
+//! Scheduling: switches, wakeups, migrations.
+
+use super::Wake;
+use super::number::decimal;
+use super::thread;
+use crate::names::{Priority, TASK_STATE};
+
+/// The state that a thread was in when it stopped running.
+pub(super) struct Stop {
+    pub(super) state: u16,
+    pub(super) preempted: bool,
+}
+
+/// `mysqld[n:-5] <-- TASK_INTERRUPTIBLE`
+pub(super) fn out_of(cpu: u16, tid: u32, comm: &[u8], prio: u8, stop: &Stop, out: &mut Vec<u8>) {
+    thread(cpu, tid, comm, out);
+    priority(prio, out);
+    out.extend_from_slice(b" <-- ");
+    TASK_STATE.write(u64::from(stop.state), out);
+    if stop.preempted {
+        out.extend_from_slice(b" (preempted)");
+    }
+}
+
+/// `swapper/0[n:0] -->`
+pub(super) fn into(cpu: u16, tid: u32, comm: &[u8], prio: u8, out: &mut Vec<u8>) {
+    thread(cpu, tid, comm, out);
+    priority(prio, out);
+    out.extend_from_slice(b" -->");
+}
+
+/// `(RUNQ) #7 8883 TP09[n:-5] qlen:0`
+pub(super) fn wakeup(wake: &Wake, wakee: u32, comm: &[u8], prio: u8, new: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(if new { b"(RUNQ new) #".as_slice() } else { b"(RUNQ) #" });
+    decimal(wake.queued_on, out);
+    if wake.runs_on != wake.queued_on {
+        out.push(b'>');
+        decimal(wake.runs_on, out);
+    }
+    named(wake.runs_on, wakee, comm, prio, out);
+    out.extend_from_slice(b" qlen:");
+    match wake.qlen {
+        Some(length) => decimal(length, out),
+        None => out.push(b'?'),
+    }
+}
+
+/// `(MIGRATE) 8883 TP09[n:0] #1>#3`
+pub(super) fn migrate(moved: u32, comm: &[u8], prio: u8, from: u16, to: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"(MIGRATE)");
+    named(from, moved, comm, prio, out);
+    out.extend_from_slice(b" #");
+    decimal(from, out);
+    out.extend_from_slice(b">#");
+    decimal(to, out);
+}
+
+/// ` 8883 TP09[n:-5]`
+fn named(cpu: u16, tid: u32, comm: &[u8], prio: u8, out: &mut Vec<u8>) {
+    out.push(b' ');
+    decimal(tid, out);
+    out.push(b' ');
+    thread(cpu, tid, comm, out);
+    priority(prio, out);
+}
+
+/// `[n:-5]`, `[r:50]`, `[d]`
+fn priority(prio: u8, out: &mut Vec<u8>) {
+    out.push(b'[');
+    match Priority::from_event(prio) {
+        Priority::Nice(value) => {
+            out.extend_from_slice(b"n:");
+            decimal(value, out);
+        }
+        Priority::RealTime(value) => {
+            out.extend_from_slice(b"r:");
+            decimal(value, out);
+        }
+        Priority::Deadline => out.push(b'd'),
+    }
+    out.push(b']');
+}

@@ -1,0 +1,118 @@
+use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit};
+use proptest::prelude::*;
+
+use super::super::Wake;
+use super::*;
+
+fn text() -> impl Strategy<Value = Text> {
+    let status = prop_oneof![Just(StringStatus::Whole), Just(StringStatus::Cut), Just(StringStatus::Unreadable)];
+    (any::<u8>(), status, prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(index, status, bytes)| Text {
+        index: index % 8,
+        status,
+        bytes: bytes.into(),
+    })
+}
+
+fn calls() -> impl Strategy<Value = Call> {
+    let abi = prop_oneof![Just(Abi::Native), Just(Abi::Compat), Just(Abi::X32)];
+    let nr = prop_oneof![0u16..450, any::<u16>()];
+    let arg = prop_oneof![Just(0u64), 0u64..70_000, any::<u64>(), any::<i32>().prop_map(|v| v as u64)];
+    (nr, abi, any::<u8>(), prop::array::uniform6(arg), prop::collection::vec(text(), 0..4))
+        .prop_map(|(nr, abi, nargs, args, strings)| Call { nr, abi, nargs: nargs % 9, args, strings })
+}
+
+prop_compose! {
+    fn exec()(tid: u32, old_tid: u32, args_len in 0u32..60, cgroup: u64, comm: [u8; 16]) -> Exec {
+        Exec { tid, old_tid, tgid: tid, args_len, cgroup, comm }
+    }
+}
+
+fn bodies() -> impl Strategy<Value = Body> {
+    prop_oneof![
+        calls().prop_map(Body::Enter),
+        (calls(), any::<i64>(), any::<Option<u64>>()).prop_map(|(call, ret, entered)| Body::Exit {
+            call,
+            ret,
+            entered
+        }),
+        (any::<(u8, u16, bool, u32, u8)>()).prop_map(|(prev_prio, prev_state, preempted, next, next_prio)| {
+            Body::Switch { prev_prio, prev_state, preempted, next, next_prio }
+        }),
+        (any::<(u32, u8, u16, u16, bool)>()).prop_map(|(wakee, prio, state, cpu, new)| Body::Waking {
+            wakee,
+            prio,
+            state,
+            cpu,
+            new
+        }),
+        (any::<(u32, u8, u16, u16)>()).prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to }),
+        (any::<(u32, u32, [u8; 16])>()).prop_map(|(tid, tgid, comm)| Body::Fork(Fork {
+            parent_tid: tid,
+            parent_tgid: tgid,
+            tid,
+            tgid,
+            start_time: 0,
+            cgroup: 0,
+            comm,
+        })),
+        (exec(), prop::option::of(text()), prop::option::of(text())).prop_map(|(exec, file, args)| Body::Exec {
+            exec,
+            file,
+            args
+        }),
+        (any::<(u32, [u8; 16], [u8; 16])>()).prop_map(|(tid, old, new)| Body::Rename(Rename {
+            tid,
+            tgid: tid,
+            old,
+            new
+        })),
+        (any::<(u32, u32, [u8; 16])>()).prop_map(|(tid, code, comm)| Body::TaskExit(TaskExit {
+            tid,
+            tgid: tid,
+            code,
+            reserved: 0,
+            start_time: 0,
+            comm,
+        })),
+        text().prop_map(Body::Mark),
+        (any::<u16>(), text()).prop_map(|(act, text)| Body::Act(act, text)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #[test]
+    fn any_event_is_printable_lines(
+        body in bodies(),
+        time: u64,
+        cpu: u16,
+        tid: u32,
+        wall_ns: i64,
+        names: (Vec<u8>, Vec<u8>),
+        entry_seen: bool,
+        duration_ns: Option<u64>,
+        wake: Option<(u16, u16, Option<u32>)>,
+    ) {
+        thread_local! {
+            static RENDERER: std::cell::RefCell<Renderer> = std::cell::RefCell::new(renderer());
+        }
+        let two = matches!(body, Body::Switch { .. });
+        let cx = Context {
+            wall_ns,
+            comm: &names.0,
+            duration_ns,
+            entry_seen,
+            next_comm: &names.1,
+            wake: wake.map(|(queued_on, runs_on, qlen)| Wake { queued_on, runs_on, qlen }),
+        };
+        let mut out = Vec::new();
+        RENDERER.with_borrow_mut(|renderer| renderer.line(&Event { time, cpu, tid, body }, &cx, &mut out));
+        let lines: Vec<&[u8]> = out.split_inclusive(|b| *b == b'\n').collect();
+        prop_assert_eq!(lines.len(), if two { 2 } else { 1 });
+        for line in lines {
+            let (end, line) = line.split_last().unwrap();
+            prop_assert_eq!(*end, b'\n');
+            prop_assert!(line.iter().all(|b| (0x20..0x7f).contains(b)), "{}", line.escape_ascii());
+        }
+    }
+}

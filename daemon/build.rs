@@ -1,0 +1,114 @@
+//! Builds the probes for the kernel's BPF machine, so that they are inside `flightd`.
+//!
+//! Needed: a rustc that has `core` for `bpfel-unknown-none` (Debian's rustc-web, or a nightly with
+//! rust-src) and bpf-linker. `cargo xtask setup` installs both; this only finds them.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGET: &str = "bpfel-unknown-none";
+
+/// How to compile for the BPF machine.
+enum Compiler {
+    /// A rustc that brings a precompiled `core`.
+    Precompiled(PathBuf),
+    /// rustup's nightly, which compiles `core` from rust-src.
+    BuildStd,
+}
+
+fn main() {
+    let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let root = manifest.parent().unwrap_or(Path::new("..")).to_path_buf();
+    let probes = root.join("probes-ebpf");
+    for watched in ["probes-ebpf/src", "probes-ebpf/Cargo.toml", "probes-ebpf/Cargo.lock", "format/src/abi"] {
+        println!("cargo::rerun-if-changed={}", root.join(watched).display());
+    }
+    for variable in ["FLIGHTREC_BPF_RUSTC", "PATH"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let target_dir = out
+        .ancestors()
+        .find(|p| p.file_name().is_some_and(|n| n == "build"))
+        .and_then(|p| p.parent()?.parent())
+        .unwrap_or(&out)
+        .to_path_buf();
+
+    if let Err(why) = build(&probes, &target_dir, &out.join("probes")) {
+        println!("cargo::error=the probes could not be built: {why}");
+        println!("cargo::error=`cargo xtask setup` installs what they need");
+        std::process::exit(1);
+    }
+}
+
+fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
+    let compiler = find_compiler().ok_or(format!("no rustc here has `core` for {TARGET}"))?;
+    let linker = find_linker(target_dir).ok_or("bpf-linker is neither in target/tools/bin nor on the PATH")?;
+    let mut cargo = match &compiler {
+        Compiler::Precompiled(rustc) => {
+            let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+            cargo.env("RUSTC", rustc);
+            // aya-ebpf and inline assembly for BPF use unstable features of this compiler.
+            cargo.env("RUSTC_BOOTSTRAP", "1");
+            cargo
+        }
+        Compiler::BuildStd => {
+            let mut cargo = Command::new("rustup");
+            cargo.args(["run", "nightly", "cargo"]).env_remove("RUSTC");
+            cargo
+        }
+    };
+    let objects = target_dir.join("probes");
+    cargo.args(["build", "--release", "--locked", "--quiet", "--target", TARGET, "--target-dir"]).arg(&objects);
+    if matches!(compiler, Compiler::BuildStd) {
+        cargo.args(["-Z", "build-std=core"]);
+    }
+    let linker_flag = format!("-Clinker={}", linker.display());
+    let flags = [linker_flag.as_str(), "-Clink-arg=--btf", "-Cdebuginfo=2"];
+    cargo.current_dir(probes).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    // What the outer cargo set for its own compiler must not reach this one.
+    for variable in ["RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+        cargo.env_remove(variable);
+    }
+    let output = cargo.output().map_err(|e| format!("{}: {e}", cargo.get_program().display()))?;
+    if !output.status.success() {
+        return Err(format!("cargo said:\n{}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let built = objects.join(TARGET).join("release").join("probes");
+    std::fs::copy(&built, out).map_err(|e| format!("{}: {e}", built.display()))?;
+    Ok(())
+}
+
+fn find_compiler() -> Option<Compiler> {
+    let mut candidates: Vec<PathBuf> = env::var_os("FLIGHTREC_BPF_RUSTC").map(PathBuf::from).into_iter().collect();
+    candidates.extend(env::var_os("RUSTC").map(PathBuf::from));
+    candidates.push("/usr/bin/rustc".into());
+    if let Some(rustc) = candidates.into_iter().find(|rustc| has_core(rustc)) {
+        return Some(Compiler::Precompiled(rustc));
+    }
+    let sysroot = Command::new("rustup").args(["run", "nightly", "rustc", "--print", "sysroot"]).output().ok()?;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
+    sysroot.join("lib/rustlib/src/rust/library/core").is_dir().then_some(Compiler::BuildStd)
+}
+
+fn has_core(rustc: &Path) -> bool {
+    let Ok(output) = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output() else {
+        return false;
+    };
+    let dir = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    std::fs::read_dir(dir)
+        .is_ok_and(|mut files| files.any(|f| f.is_ok_and(|f| f.file_name().to_string_lossy().starts_with("libcore-"))))
+}
+
+fn find_linker(target_dir: &Path) -> Option<PathBuf> {
+    let ours = target_dir.join("tools/bin/bpf-linker");
+    // Under `cargo --target`, `target_dir` is one level deeper.
+    let above = target_dir.parent().map(|p| p.join("tools/bin/bpf-linker"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    [Some(ours), above]
+        .into_iter()
+        .flatten()
+        .chain(env::split_paths(&path).map(|p| p.join("bpf-linker")))
+        .find(|p| p.is_file())
+}

@@ -1,0 +1,108 @@
+//! What the control socket serves, from a recording.
+
+use std::iter;
+
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::control::{PAGES_MAX, Status, Totals};
+use flightrec_format::live::LiveError;
+use flightrec_format::{meta, slots};
+use tracing::warn;
+
+use crate::clock;
+use crate::control::Backend;
+use crate::recording::Recording;
+
+/// A recording, served.
+#[derive(Debug)]
+pub struct Server {
+    recording: Recording,
+    since: u64,
+}
+
+impl Server {
+    /// Serves a recording.
+    pub fn new(recording: Recording) -> Self {
+        Self { recording, since: clock::mono() }
+    }
+
+    /// The recording.
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// Gives the recording back.
+    pub fn into_recording(self) -> Recording {
+        self.recording
+    }
+}
+
+impl Backend for Server {
+    fn status(&self) -> Status {
+        let (recording, live) = (&self.recording, self.recording.live());
+        let meta = recording.meta();
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            session: meta.session,
+            pid: std::process::id(),
+            recording_since: meta.started,
+            wall_offset: clock::wall_offset(),
+            daemon_since: self.since,
+            daemon_cpu: clock::process_cpu(),
+            syscall_programs: meta.syscall_programs,
+            memory: recording.memory(),
+            ring_bytes: meta.ring_bytes,
+            held: Lane::RINGS.map(|lane| live.held(lane)),
+            totals: self.totals(),
+            strings: meta.strings,
+            threads: live.slots().map(|page| slots::read(&page).count() as u32).sum(),
+        }
+    }
+
+    fn meta(&self) -> String {
+        meta::to_json(&self.recording.meta()).unwrap_or_default()
+    }
+
+    fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+        let live = self.recording.live().clone();
+        let cpus = self.recording.meta().cpus;
+        let rings = Lane::RINGS.into_iter().flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
+        let ring_live = live.clone();
+        let pages = rings
+            .flat_map(move |(lane, cpu)| {
+                // The task lane is small, and names what the other lanes hold: all of it.
+                let from = if lane == Lane::Task { 0 } else { from };
+                let live = ring_live.clone();
+                let mut cursor = live.cursor(lane, cpu, from, until);
+                iter::from_fn(move || live.advance(&mut cursor))
+            })
+            .chain(iter::once_with(move || live.slots().collect::<Vec<_>>()).flatten());
+        Box::new(Batches(Box::new(pages)))
+    }
+
+    fn totals(&self) -> Totals {
+        let live = self.recording.live();
+        live.totals(&self.recording.programs()).unwrap_or_else(|e: LiveError| {
+            warn!(error = %e, "the counters could not be read");
+            Totals::default()
+        })
+    }
+
+    fn mark(&self, text: &str, tid: u32) -> Result<(), String> {
+        self.recording.mark(text, tid)
+    }
+}
+
+/// Pages, joined into messages.
+struct Batches(Box<dyn Iterator<Item = [u8; PAGE_SIZE]> + Send>);
+
+impl Iterator for Batches {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let mut batch = Vec::new();
+        for page in self.0.by_ref().take(PAGES_MAX) {
+            batch.extend_from_slice(&page);
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+}

@@ -1,0 +1,97 @@
+//! The directory in a BPF file system where a recording lives while no daemon does.
+//!
+//! `DIR/gen-<session>` is one generation of rings with its programs. It is made under the name
+//! `.new-<session>` and renamed when it records, so that a daemon that dies on the way leaves
+//! nothing that another would adopt.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::sys::statfs::{FsType, statfs};
+use thiserror::Error;
+
+/// `BPF_FS_MAGIC`, include/uapi/linux/magic.h.
+const BPF_FS_MAGIC: FsType = FsType(0xcafe_4a11);
+const COMPLETE: &str = "gen-";
+const INCOMPLETE: &str = ".new-";
+
+/// What can go wrong with the directory.
+#[derive(Debug, Error)]
+pub enum BpffsError {
+    /// It is on another kind of file system.
+    #[error("{0} is not on a BPF file system, where a recording outlives its daemon: mkdir -p {0} && mount -t bpf bpf {0}")]
+    NotBpffs(PathBuf),
+    /// The system refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn io(path: &Path) -> impl FnOnce(io::Error) -> BpffsError {
+    move |source| BpffsError::Io { path: path.into(), source }
+}
+
+/// Makes sure that `dir` exists and is on a BPF file system.
+pub fn prepare(dir: &Path) -> Result<(), BpffsError> {
+    fs::create_dir_all(dir).map_err(io(dir))?;
+    let kind = statfs(dir).map_err(|e| BpffsError::Io { path: dir.into(), source: e.into() })?.filesystem_type();
+    if kind == BPF_FS_MAGIC { Ok(()) } else { Err(BpffsError::NotBpffs(dir.into())) }
+}
+
+/// Makes the directories of a new, as yet incomplete generation.
+pub fn create(dir: &Path, session: u64) -> Result<PathBuf, BpffsError> {
+    let new = dir.join(format!("{INCOMPLETE}{session:016x}"));
+    for part in ["", "maps", "progs", "links"] {
+        let path = new.join(part);
+        fs::create_dir(&path).map_err(io(&path))?;
+    }
+    Ok(new)
+}
+
+/// Declares it complete.
+pub fn complete(dir: &Path, session: u64) -> Result<PathBuf, BpffsError> {
+    let (from, to) =
+        (dir.join(format!("{INCOMPLETE}{session:016x}")), dir.join(format!("{COMPLETE}{session:016x}")));
+    fs::rename(&from, &to).map_err(io(&from))?;
+    Ok(to)
+}
+
+/// Generations under `dir`: complete ones, and what an interrupted start left.
+pub fn list(dir: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), BpffsError> {
+    let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(dir).map_err(io(dir))? {
+        let entry = entry.map_err(io(dir))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(COMPLETE) {
+            complete.push(entry.path());
+        } else if name.starts_with(INCOMPLETE) {
+            incomplete.push(entry.path());
+        }
+    }
+    Ok((complete, incomplete))
+}
+
+/// Removes a generation: links first, so that nothing records when the maps go.
+pub fn remove(generation: &Path) -> Result<(), BpffsError> {
+    for part in ["links", "progs", "maps"] {
+        let dir = generation.join(part);
+        match fs::read_dir(&dir) {
+            Ok(entries) => {
+                for entry in entries {
+                    let path = entry.map_err(io(&dir))?.path();
+                    fs::remove_file(&path).map_err(io(&path))?;
+                }
+                fs::remove_dir(&dir).map_err(io(&dir))?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(io(&dir)(e)),
+        }
+    }
+    fs::remove_dir(generation).map_err(io(generation))
+}

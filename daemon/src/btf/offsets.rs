@@ -1,0 +1,41 @@
+//! The members that the probes read.
+
+use flightrec_format::abi::probe::Offsets;
+
+use super::{Btf, BtfError};
+
+/// Looks up every member in the kernel's BTF; the first one that it lacks is the error.
+pub fn read_offsets(btf: &Btf) -> Result<Offsets, BtfError> {
+    let task = |member| btf.member_offset("task_struct", member);
+    let regs = |member| btf.member_offset("pt_regs", member);
+    Ok(Offsets {
+        thread_status: task("thread_info.status")?,
+        state: task("__state")?,
+        prio: task("prio")?,
+        pid: task("pid")?,
+        tgid: task("tgid")?,
+        comm: task("comm")?,
+        flags: task("flags")?,
+        start_time: task("start_time")?,
+        exit_code: task("exit_code")?,
+        real_parent: task("real_parent")?,
+        mm: task("mm")?,
+        // It moved from task_struct into thread_info in Linux 5.16 (commit bcf9033e5449); some
+        // stable kernels have the one, some the other.
+        cpu: task("thread_info.cpu").or_else(|_| task("cpu"))?,
+        arg_start: btf.member_offset("mm_struct", "arg_start")?,
+        arg_end: btf.member_offset("mm_struct", "arg_end")?,
+        bprm_filename: btf.member_offset("linux_binprm", "filename")?,
+        regs_di: regs("di")?,
+        regs_si: regs("si")?,
+        regs_dx: regs("dx")?,
+        regs_r10: regs("r10")?,
+        regs_r8: regs("r8")?,
+        regs_r9: regs("r9")?,
+        regs_bx: regs("bx")?,
+        regs_cx: regs("cx")?,
+        regs_bp: regs("bp")?,
+        regs_ax: regs("ax")?,
+        regs_orig_ax: regs("orig_ax")?,
+    })
+}

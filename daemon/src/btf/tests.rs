@@ -1,0 +1,183 @@
+//! Against the running kernel's BTF, damaged copies of it, and small hostile ones.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+
+fn vmlinux() -> Vec<u8> {
+    std::fs::read(VMLINUX).unwrap_or_else(|e| panic!("this test needs a kernel with BTF: {VMLINUX}: {e}"))
+}
+
+/// Builds BTF out of types (as words) and names; the first name stands at offset 1.
+fn build(types: &[u32], names: &[&str]) -> Vec<u8> {
+    let mut strings = vec![0];
+    for name in names {
+        strings.extend_from_slice(name.as_bytes());
+        strings.push(0);
+    }
+    let mut out = vec![0x9f, 0xeb, 1, 0];
+    for word in [24, 0, types.len() as u32 * 4, types.len() as u32 * 4, strings.len() as u32] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    out.extend(types.iter().flat_map(|w| w.to_le_bytes()));
+    out.extend(strings);
+    out
+}
+
+const fn info(kind: u32, vlen: u32) -> u32 {
+    kind << 24 | vlen
+}
+
+#[test]
+fn the_running_kernels_members() {
+    let btf = Btf::read(Path::new(VMLINUX)).unwrap();
+    let o = read_offsets(&btf).unwrap();
+    // Independent of the kernel: pt_regs is user-visible layout on x86_64.
+    assert_eq!(
+        [
+            o.regs_bp,
+            o.regs_bx,
+            o.regs_r10,
+            o.regs_r9,
+            o.regs_r8,
+            o.regs_ax,
+            o.regs_cx,
+            o.regs_dx,
+            o.regs_si,
+            o.regs_di,
+            o.regs_orig_ax
+        ],
+        [32, 40, 56, 64, 72, 80, 88, 96, 104, 112, 120]
+    );
+    assert_eq!(o.tgid, o.pid + 4);
+    assert_eq!(o.arg_end, o.arg_start + 8);
+    assert_eq!(o.cpu, o.thread_status + 4);
+    assert!(o.comm > o.pid && o.start_time > o.pid && o.comm.is_multiple_of(8), "{o:?}");
+    assert!(btf.has_struct("task_struct") && !btf.has_struct("task_struc") && !btf.has_struct("pid_t"));
+    // void *__data, bool preempt, prev, next, prev_state
+    assert_eq!(btf.func_proto_params("btf_trace_sched_switch"), Some(5));
+    assert_eq!(btf.func_proto_params("btf_trace_no_such"), None);
+    assert_eq!(btf.func_proto_params("pid_t"), None);
+}
+
+#[test]
+fn the_values_measured_on_the_development_machine() {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let btf = Btf::read(Path::new(VMLINUX)).unwrap();
+    let o = read_offsets(&btf).unwrap();
+    let found = [o.state, o.prio, o.pid, o.tgid, o.comm];
+    if release.starts_with("6.18.") && release.contains("-fc-") {
+        assert_eq!(found, [24, 108, 1264, 1268, 1752]);
+    } else {
+        // Other kernels lay the struct out differently, but never in another order of these.
+        assert!(found.is_sorted(), "{found:?}");
+    }
+}
+
+#[test]
+fn a_member_that_the_kernel_lacks_is_named() {
+    let mut data = vmlinux();
+    let whole = b"\0prio\0";
+    let at = data.windows(whole.len()).position(|w| w == whole).expect("the name stands once in the names");
+    data[at + 1] = b'P';
+    let error = read_offsets(&Btf::parse(&data).unwrap()).unwrap_err();
+    assert!(matches!(&error, BtfError::Missing { what } if what == "task_struct.prio"), "{error}");
+    assert!(error.to_string().contains("this kernel's BTF has no task_struct.prio"), "{error}");
+    let error = Btf::parse(&data).unwrap().member_offset("no_such", "x").unwrap_err();
+    assert!(error.to_string().contains("no struct no_such"), "{error}");
+}
+
+#[test]
+fn a_copy_cut_anywhere_is_refused() {
+    let data = vmlinux();
+    for keep in (0..64).chain((64..data.len()).step_by(data.len() / 97)).chain([data.len() - 1]) {
+        let error = Btf::parse(&data[..keep]).unwrap_err();
+        assert!(matches!(error, BtfError::Malformed(_)), "{keep}: {error}");
+    }
+}
+
+#[test]
+fn no_file_and_wrong_files() {
+    let error = Btf::read(Path::new("/nonexistent/btf")).unwrap_err().to_string();
+    assert!(error.contains("/nonexistent/btf") && error.contains("CONFIG_DEBUG_INFO_BTF"), "{error}");
+    let error = Btf::read(Path::new("/proc")).unwrap_err();
+    assert!(matches!(error, BtfError::Read { .. }), "{error}");
+    let error = Btf::parse(b"\xeb\x9f\x01\0aaaaaaaaaaaaaaaaaaaaaaaa").unwrap_err().to_string();
+    assert!(error.contains("big-endian"), "{error}");
+}
+
+#[test]
+fn unnamed_members_qualifiers_and_bit_fields() {
+    // 1: struct outer { int a; union { struct inner b; const inner_t c; }; int d:3; }
+    // 2: the union, 3: struct inner { int x; int y; }, 4: int, 5: const -> 6, 6: typedef inner_t -> 3
+    let names = ["outer", "a", "b", "c", "d", "inner", "x", "y", "inner_t"];
+    let at = |n: &str| 1 + names.iter().take_while(|m| **m != n).map(|m| m.len() as u32 + 1).sum::<u32>();
+    let types = [
+        &[at("outer"), info(4, 3) | 1 << 31, 24][..],
+        &[at("a"), 4, 0, 0, 2, 64, at("d"), 4, 3 << 24 | 0xa0],
+        &[0, info(5, 2), 16, at("b"), 3, 0, at("c"), 5, 64],
+        &[at("inner"), info(4, 2), 8, at("x"), 4, 0, at("y"), 4, 32],
+        &[0, info(1, 0), 4, 32],
+        &[0, info(10, 0), 6],
+        &[at("inner_t"), info(8, 0), 3],
+    ]
+    .concat();
+    let btf = Btf::parse(&build(&types, &names)).unwrap();
+    assert_eq!(btf.member_offset("outer", "a").unwrap(), 0);
+    assert_eq!(btf.member_offset("outer", "b").unwrap(), 8);
+    assert_eq!(btf.member_offset("outer", "b.y").unwrap(), 12);
+    assert_eq!(btf.member_offset("outer", "c.y").unwrap(), 20);
+    assert!(matches!(btf.member_offset("outer", "a.y"), Err(BtfError::Missing { .. })));
+    assert!(matches!(btf.member_offset("outer", ""), Err(BtfError::Missing { .. })));
+    assert!(matches!(btf.member_offset("outer", "d"), Err(BtfError::BitField { .. })));
+}
+
+#[test]
+fn types_that_contain_themselves_end() {
+    // 1: struct s of 1000 unnamed members, each of type s: without a bound, 1000^32 steps.
+    let mut types = vec![1, info(4, 1000), 8];
+    types.extend((0..1000).flat_map(|_| [0, 1, 0]));
+    let btf = Btf::parse(&build(&types, &["s"])).unwrap();
+    assert!(matches!(btf.member_offset("s", "x"), Err(BtfError::Missing { .. })));
+    // 1: typedef t -> 1
+    let btf = Btf::parse(&build(&[1, info(8, 0), 1], &["t"])).unwrap();
+    assert_eq!(btf.func_proto_params("t"), None);
+}
+
+/// Asks everything; only that it ends, without a panic, counts.
+fn ask(data: &[u8]) {
+    if let Ok(btf) = Btf::parse(data) {
+        let _ = btf.member_offset("s", "x.y");
+        let _ = btf.func_proto_params("t");
+        let _ = read_offsets(&btf);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes(data: Vec<u8>) {
+        ask(&data);
+    }
+
+    #[test]
+    fn any_types(kinds in prop::collection::vec((0u32..20, 0u32..4, any::<bool>(), any::<[u8; 12]>()), 0..60)) {
+        let mut types = Vec::new();
+        for (kind, vlen, flag, tail) in kinds {
+            types.extend([u32::from(tail[0] & 3), info(kind, vlen) | u32::from(flag) << 31, u32::from(tail[1] & 31)]);
+            types.extend(tail.map(u32::from));
+        }
+        ask(&build(&types, &["s", "t", "x", "y"]));
+    }
+
+    #[test]
+    fn any_header(words: [u32; 5], rest: Vec<u8>) {
+        let mut data = vec![0x9f, 0xeb, 1, 0];
+        data.extend(words.iter().flat_map(|w| w.to_le_bytes()));
+        data.extend(rest);
+        ask(&data);
+    }
+}

@@ -1,0 +1,129 @@
+//! Finds where in the file an error stands, and what was probably meant.
+
+use std::ops::Range;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::{Config, ConfigError};
+
+/// The parsed file, with the place of each key.
+pub(super) struct Document<'a> {
+    text: &'a str,
+    path: &'a Path,
+    entries: Vec<Entry>,
+}
+
+/// A key of the file.
+struct Entry {
+    /// With its section, by dots.
+    key: String,
+    /// Where the key stands.
+    at: usize,
+    /// Where its value stands.
+    value: Range<usize>,
+    is_table: bool,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn parse(text: &'a str, path: &'a Path) -> Result<Self, ConfigError> {
+        let table = DeTable::parse(text).map_err(|e| ConfigError::Syntax {
+            path: path.into(),
+            line: line(text, e.span().map_or(0, |s| s.start)),
+            message: one_line(e.message()),
+        })?;
+        let mut entries = Vec::new();
+        for (key, value) in table.get_ref() {
+            let section = key.get_ref().to_string();
+            if let DeValue::Table(inner) = value.get_ref() {
+                entries.extend(inner.iter().map(|(k, v)| Entry {
+                    key: format!("{section}.{}", k.get_ref()),
+                    at: k.span().start,
+                    value: v.span(),
+                    is_table: v.get_ref().is_table(),
+                }));
+            }
+            let is_table = value.get_ref().is_table();
+            entries.push(Entry { key: section, at: key.span().start, value: value.span(), is_table });
+        }
+        entries.sort_by_key(|e| e.at);
+        Ok(Self { text, path, entries })
+    }
+
+    /// Every key must be one of the defaults'.
+    pub(super) fn check_keys(&self) -> Result<(), ConfigError> {
+        let known = known_keys();
+        let Some(wrong) = self.entries.iter().find(|e| !known.contains(&e.key)) else { return Ok(()) };
+        Err(ConfigError::UnknownKey {
+            path: self.path.into(),
+            line: line(self.text, wrong.at),
+            what: if wrong.is_table { "section" } else { "key" },
+            key: wrong.key.clone(),
+            advice: advice(&wrong.key, &known),
+        })
+    }
+
+    /// An error of a value's type or form.
+    pub(super) fn typed(&self, error: &toml::de::Error) -> ConfigError {
+        let at = error.span().map_or(0, |s| s.start);
+        // The innermost value that holds the place: a section's own span may hold it as well.
+        let holder = self.entries.iter().filter(|e| e.value.contains(&at)).max_by_key(|e| e.key.matches('.').count());
+        let key = holder.map_or_else(|| "configuration".into(), |e| e.key.clone());
+        ConfigError::Value {
+            path: self.path.into(),
+            line: line(self.text, at),
+            key,
+            message: one_line(error.message()),
+        }
+    }
+
+    /// An error of a key's value in itself.
+    pub(super) fn value(&self, key: &str, message: String) -> ConfigError {
+        let at = self.entries.iter().find(|e| e.key == key).map_or(0, |e| e.at);
+        ConfigError::Value { path: self.path.into(), line: line(self.text, at), key: key.into(), message }
+    }
+}
+
+/// All sections and keys, from the defaults: there is no second list.
+fn known_keys() -> Vec<String> {
+    let defaults = toml::Table::try_from(Config::default()).unwrap_or_default();
+    let mut keys = Vec::new();
+    for (section, value) in &defaults {
+        keys.push(section.clone());
+        keys.extend(value.as_table().into_iter().flatten().map(|(key, _)| format!("{section}.{key}")));
+    }
+    keys
+}
+
+/// The right key that is nearest, else what there is to choose from.
+fn advice(wrong: &str, known: &[String]) -> String {
+    let (section, name) = wrong.split_once('.').unwrap_or(("", wrong));
+    let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+    // The right name in the wrong section, or in none.
+    if let Some(key) = known.iter().find(|k| k.contains('.') && last(k) == last(wrong)) {
+        return key.split_once('.').map_or_else(String::new, |(s, n)| format!("`{n}` belongs into section [{s}]"));
+    }
+    // A key of an unknown section comes up before the section does only without a header of its own.
+    let near = known.iter().map(|k| (strsim::damerau_levenshtein(wrong, k), k)).min();
+    if let Some((distance, key)) = near
+        && distance <= 2.max(name.chars().count() / 3)
+    {
+        return format!("did you mean `{key}`?");
+    }
+    let beside = known.iter().filter(|k| k.split_once('.').map_or("", |(s, _)| s) == section && !section.is_empty());
+    let beside: Vec<_> = beside.map(|k| last(k)).collect();
+    if beside.is_empty() {
+        let sections: Vec<_> = known.iter().filter(|k| !k.contains('.')).map(String::as_str).collect();
+        return format!("the sections are: {}", sections.join(", "));
+    }
+    format!("section [{section}] has: {}", beside.join(", "))
+}
+
+/// The number of the line that byte `at` stands in, from 1.
+fn line(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|b| *b == b'\n').count()
+}
+
+fn one_line(message: &str) -> String {
+    message.lines().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,226 @@
+//! The configuration, `flightd.toml`: what may stand in it, and what it means.
+//!
+//! `config/flightd.toml` shows every key with its default; a test holds the two together. What the
+//! configuration comes to on a machine (pages a ring) is [`Sizing`].
+
+mod check;
+mod error;
+mod size;
+mod sizing;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use error::ConfigError;
+pub use size::Size;
+pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
+
+/// Everything that can be configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// How much history is kept.
+    pub rings: Rings,
+    /// What is recorded.
+    pub record: Record,
+    /// The table of threads.
+    pub threads: Threads,
+    /// Where the kernel's own description is, and how the probes are loaded.
+    pub kernel: Kernel,
+    /// Who may read the recording.
+    pub access: AccessConfig,
+}
+
+/// `[rings]`: kernel memory for history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rings {
+    /// Ring of system calls, of each CPU.
+    pub syscall: Size,
+    /// Ring of scheduling, of each CPU.
+    pub sched: Size,
+    /// Ring of task life and marks, of each CPU.
+    pub task: Size,
+    /// Most kernel memory that rings and tables of all CPUs take together.
+    pub max_total: Size,
+    /// The same, in percent of the machine's memory; the lesser of the two counts.
+    pub max_ram_percent: u8,
+}
+
+impl Default for Rings {
+    fn default() -> Self {
+        Self {
+            syscall: Size::mib(16),
+            sched: Size::mib(8),
+            task: Size::mib(1),
+            max_total: Size::mib(512),
+            max_ram_percent: 6,
+        }
+    }
+}
+
+/// `[record]`: what is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "five switches that do not depend on one another")]
+pub struct Record {
+    /// System calls.
+    pub syscalls: bool,
+    /// Context switches, wakeups, migrations.
+    pub sched: bool,
+    /// Fork, exec, rename, exit.
+    pub tasks: bool,
+    /// Strings that system calls take (paths).
+    pub strings: bool,
+    /// The recorder's own system calls.
+    pub own: bool,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self { syscalls: true, sched: true, tasks: true, strings: true, own: false }
+    }
+}
+
+/// `[threads]`: the table of threads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Threads {
+    /// Threads that it has room for.
+    pub slots: u32,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { slots: 65_536 }
+    }
+}
+
+/// `[kernel]`: where the kernel describes itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Kernel {
+    /// The kernel's type information.
+    pub btf: PathBuf,
+    /// Where tracefs is mounted.
+    pub tracefs: PathBuf,
+    /// Form of the system call programs.
+    pub syscall_programs: SyscallPrograms,
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Self {
+            btf: "/sys/kernel/btf/vmlinux".into(),
+            tracefs: "/sys/kernel/tracing".into(),
+            syscall_programs: SyscallPrograms::Auto,
+        }
+    }
+}
+
+/// Form of the programs on system call entry and exit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyscallPrograms {
+    /// What the kernel needs: `tp_btf` before Linux 7.0, `tracepoint` from there on.
+    Auto,
+    /// BTF tracepoint programs: faster, but preemptible from Linux 7.0 on, which loses events.
+    TpBtf,
+    /// Classic tracepoint programs: about 35 ns more a call, never preempted.
+    Tracepoint,
+}
+
+/// `[access]`: who may talk to the daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AccessConfig {
+    /// Group whose members may use the control socket, beside root.
+    pub group: String,
+}
+
+impl Default for AccessConfig {
+    fn default() -> Self {
+        Self { group: "flightrec".into() }
+    }
+}
+
+impl Config {
+    /// Reads the file, and checks it against this machine.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = error::read(path)?;
+        Self::parse(&text, path, ram_bytes())
+    }
+
+    /// Parses `text`, the content of `path`, for a machine of `ram` bytes.
+    pub fn parse(text: &str, path: &Path, ram: u64) -> Result<Self, ConfigError> {
+        let document = check::Document::parse(text, path)?;
+        document.check_keys()?;
+        let config: Self = toml::from_str(text).map_err(|e| document.typed(&e))?;
+        config.check(ram).map_err(|(key, message)| document.value(key, message))?;
+        Ok(config)
+    }
+
+    /// The configuration as a whole file, as it goes into the recording's metadata.
+    pub fn to_toml(&self) -> String {
+        // It can't fail: there are only tables of plain values. Were it to, the recording says so.
+        toml::to_string(self).unwrap_or_else(|e| format!("# not expressible as TOML: {e}\n"))
+    }
+
+    /// Refuses what no machine, or not this one, can do; names the key.
+    fn check(&self, ram: u64) -> Result<(), (&'static str, String)> {
+        let rings = &self.rings;
+        let lanes = [
+            ("rings.syscall", rings.syscall, "syscalls"),
+            ("rings.sched", rings.sched, "sched"),
+            ("rings.task", rings.task, "tasks"),
+        ];
+        for (key, size, switch) in lanes {
+            if size < sizing::RING_LEAST {
+                let least = sizing::RING_LEAST;
+                let message = format!(
+                    "{size} is too small: a ring takes at least {least}; to leave these events out, set {switch} = false in [record]"
+                );
+                return Err((key, message));
+            }
+            if size.bytes() > ram {
+                return Err((key, more_than_ram(size, ram)));
+            }
+        }
+        if rings.max_total < sizing::TOTAL_LEAST {
+            let message = format!("{} is too small: give at least {}", rings.max_total, sizing::TOTAL_LEAST);
+            return Err(("rings.max_total", message));
+        }
+        // The default is no mistake of the user's on a very small machine: the percentage holds there.
+        if rings.max_total.bytes() > ram && rings.max_total > Rings::default().max_total {
+            return Err(("rings.max_total", more_than_ram(rings.max_total, ram)));
+        }
+        if !(1..=90).contains(&rings.max_ram_percent) {
+            return Err(("rings.max_ram_percent", format!("{} is not within 1 to 90", rings.max_ram_percent)));
+        }
+        let slots = self.threads.slots;
+        if !(sizing::SLOTS_LEAST..=sizing::SLOTS_MOST).contains(&slots) {
+            let message = format!(
+                "{slots} is not within {} to {} (Linux has no more threads)",
+                sizing::SLOTS_LEAST,
+                sizing::SLOTS_MOST
+            );
+            return Err(("threads.slots", message));
+        }
+        if self.access.group.is_empty() {
+            return Err(("access.group", "an empty name; give a group, \"root\" for nobody but root".into()));
+        }
+        for (key, path) in [("kernel.btf", &self.kernel.btf), ("kernel.tracefs", &self.kernel.tracefs)] {
+            if !path.is_absolute() {
+                return Err((key, format!("\"{}\" is not an absolute path", path.display())));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn more_than_ram(size: Size, ram: u64) -> String {
+    format!("{size} is more than this machine's memory of {}: give less", Size::new(ram >> 20 << 20))
+}

@@ -1,0 +1,200 @@
+//! The shipped file, wrong files, and sizes on machines small and large.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/flightd.toml");
+const GIB: u64 = 1 << 30;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("f.toml"), 24 * GIB)
+}
+
+/// The error's text; panics when there is none.
+fn wrong(text: &str) -> String {
+    parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn the_shipped_file_equals_the_defaults_and_has_every_key() {
+    let text = std::fs::read_to_string(SHIPPED).unwrap();
+    assert_eq!(parse(&text).unwrap(), Config::default());
+    let shipped: toml::Table = text.parse().unwrap();
+    assert_eq!(shipped, Config::default().to_toml().parse().unwrap());
+    assert_eq!(parse("").unwrap(), Config::default());
+}
+
+#[test]
+fn to_toml_reads_back() {
+    let mut config = Config::default();
+    config.rings.sched = Size::new(12_345);
+    config.kernel.syscall_programs = SyscallPrograms::TpBtf;
+    config.access.group = "a \"b\"\n".into();
+    assert_eq!(parse(&config.to_toml()).unwrap(), config);
+}
+
+#[test]
+fn wrong_keys_name_line_and_the_nearest_right_one() {
+    let cases = [
+        ("[rings]\nsycall = \"1MiB\"\n", "f.toml:2: unknown key `rings.sycall`; did you mean `rings.syscall`?"),
+        ("\n[recrod]\nown = true\n", "f.toml:2: unknown section `recrod`; did you mean `record`?"),
+        ("[rings]\nslots = 5\n", "f.toml:2: unknown key `rings.slots`; `slots` belongs into section [threads]"),
+        ("strings = true\n", "f.toml:1: unknown key `strings`; `strings` belongs into section [record]"),
+        ("[threads]\nbananas = 1\n", "f.toml:2: unknown key `threads.bananas`; section [threads] has: slots"),
+        (
+            "[zzzzzzzzz]\n",
+            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, kernel, record, rings, threads",
+        ),
+        ("record.sched.x = 1\n", "f.toml:1: record.sched: invalid type: map, expected a boolean"),
+        ("[rings]\nsyscall = \"1MiB\"\nsyscall = \"1MiB\"\n", "f.toml:3: duplicate key"),
+    ];
+    for (text, expected) in cases {
+        let error = wrong(text);
+        assert!(error.starts_with(expected), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn wrong_values_name_line_key_and_what_to_do() {
+    let cases = [
+        (
+            "[rings]\n\nsyscall = \"0MiB\"",
+            "f.toml:3: rings.syscall: 0B is too small: a ring takes at least 8KiB; to leave",
+        ),
+        ("[rings]\nsched = \"4KiB\"", "f.toml:2: rings.sched: 4KiB is too small"),
+        ("[rings]\ntask = \"25GiB\"", "f.toml:2: rings.task: 25GiB is more than this machine's memory of 24GiB"),
+        ("[rings]\nmax_total = \"1TiB\"", "f.toml:2: rings.max_total: 1TiB is more than"),
+        ("[rings]\nmax_total = \"64KiB\"", "f.toml:2: rings.max_total: 64KiB is too small"),
+        ("[rings]\nmax_ram_percent = 0", "f.toml:2: rings.max_ram_percent: 0 is not within 1 to 90"),
+        ("[rings]\nmax_ram_percent = 300", "f.toml:2: rings.max_ram_percent: invalid value"),
+        (
+            "[rings]\nsyscall = 16",
+            "f.toml:2: rings.syscall: invalid type: integer `16`, expected a size in quotes with a unit",
+        ),
+        ("[rings]\nsyscall = \"16\"", "f.toml:2: rings.syscall: \"16\" is not a size: write a number and a unit"),
+        ("[rings]\nsyscall = \"-1MiB\"", "f.toml:2: rings.syscall: \"-1MiB\" is not a size"),
+        ("[rings]\nsyscall = \"99999999999999TiB\"", "f.toml:2: rings.syscall: \"99999999999999TiB\" is too large"),
+        ("[record]\nown = \"no\"", "f.toml:2: record.own: invalid type: string \"no\", expected a boolean"),
+        ("[threads]\nslots = 0", "f.toml:2: threads.slots: 0 is not within 4 to 4194304"),
+        ("[threads]\nslots = -1", "f.toml:2: threads.slots: invalid value"),
+        (
+            "[kernel]\nsyscall_programs = \"kprobe\"",
+            "f.toml:2: kernel.syscall_programs: unknown variant `kprobe`, expected one of",
+        ),
+        ("[kernel]\nbtf = \"vmlinux\"", "f.toml:2: kernel.btf: \"vmlinux\" is not an absolute path"),
+        ("[access]\ngroup = \"\"", "f.toml:2: access.group: an empty name"),
+        ("rings = 5", "f.toml:1: rings: invalid type: integer `5`"),
+        ("[rings\n", "f.toml:1: "),
+    ];
+    for (text, expected) in cases {
+        let error = wrong(text);
+        assert!(error.starts_with(expected) && !error.contains('\n'), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let error = Config::load(Path::new("/nonexistent/flightd.toml")).unwrap_err().to_string();
+    assert!(error.starts_with("/nonexistent/flightd.toml: No such file") && error.contains("--config"), "{error}");
+    let error = Config::load(Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(error.contains("longer than 1 MiB"), "{error}");
+    let error = Config::load(Path::new("/bin/true")).unwrap_err().to_string();
+    assert!(error.contains("valid UTF-8"), "{error}");
+}
+
+#[test]
+fn the_default_cap_is_no_error_on_a_tiny_machine() {
+    assert_eq!(Config::parse("", Path::new("f.toml"), GIB / 4).unwrap(), Config::default());
+}
+
+#[test]
+fn sizes_in_human_units() {
+    for (text, bytes) in [("16MiB", 16 << 20), ("1.5 KiB", 1536), ("64kb", 64_000), ("8K", 8000), ("7B", 7)] {
+        assert_eq!(text.parse::<Size>().unwrap().bytes(), bytes, "{text}");
+    }
+    for (size, text) in [(0, "0B"), (1023, "1023B"), (8192, "8KiB"), (3 << 30, "3GiB"), (1 << 41, "2TiB")] {
+        assert_eq!(Size::new(size).to_string(), text);
+    }
+}
+
+#[test]
+fn the_defaults_on_2_64_and_256_cpus_as_documented() {
+    let shipped = std::fs::read_to_string(SHIPPED).unwrap();
+    for (cpus, ram) in [(2, 16 * GIB), (64, 256 * GIB), (256, 1024 * GIB)] {
+        let s = Sizing::compute(&Config::default(), cpus, cpus, ram).unwrap();
+        let [syscall, sched, task] = s.ring_bytes().map(|b| b >> 10);
+        let mib = (s.total + (1 << 19)) >> 20;
+        let line = format!("#{cpus:>7}   {syscall:>5} KiB, {sched:>5} KiB, {task:>4} KiB   {mib:>3} MiB");
+        assert!(shipped.contains(&line), "config/flightd.toml should say:\n{line}");
+        assert!(s.total <= 512 << 20);
+        assert_eq!(s.shrunk, cpus > 2);
+        assert_eq!((s.slot_pages, s.meta_pages), (2115, 128));
+    }
+}
+
+#[test]
+fn a_share_of_memory_bounds_small_machines() {
+    let s = Sizing::compute(&Config::default(), 2, 4, GIB / 2).unwrap();
+    assert!(s.shrunk && s.total <= GIB / 2 / 100 * 6, "{s:?}");
+    assert_eq!(s.ring_pages[0] / s.ring_pages[1], 2, "in proportion: {s:?}");
+}
+
+#[test]
+fn rings_stop_shrinking_at_their_floor() {
+    let mut config = Config::default();
+    config.rings.max_total = Size::mib(100);
+    config.rings.task = Size::kib(12); // less than the floor: kept as it is
+    let s = Sizing::compute(&config, 64, 64, 256 * GIB).unwrap();
+    assert_eq!(s.ring_pages[2], 3);
+    assert!(s.total <= 100 << 20 && s.total > 99 << 20, "{s:?}");
+    config.rings.sched = Size::kib(80); // 1/200 of syscall's: would fall below 64 KiB
+    config.rings.max_total = Size::mib(40);
+    let s = Sizing::compute(&config, 64, 64, 256 * GIB).unwrap();
+    assert_eq!(s.ring_pages[1..], [16, 3]);
+    assert!(s.total <= 40 << 20 && s.ring_pages[0] > 16, "{s:?}");
+}
+
+#[test]
+fn a_cap_without_room_is_an_error_that_names_the_key() {
+    let mut config = Config::default();
+    config.rings.max_total = Size::mib(20);
+    let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
+    assert!(error.contains("256 CPUs") && error.contains("57MiB") && error.contains("raise max_total"), "{error}");
+    let error = Sizing::compute(&Config::default(), 2, 2, GIB / 10).unwrap_err().to_string();
+    assert!(error.contains("max_ram_percent"), "{error}");
+}
+
+#[test]
+fn this_machines_memory() {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let kib: u64 = meminfo.lines().next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert_eq!(ram_bytes() >> 10, kib);
+}
+
+proptest! {
+    #[test]
+    fn any_text(text in "[a-z\\[\\]=\".0-9 \n]{0,80}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn within_the_cap_and_the_floor(
+        sizes: [u64; 3], total in 1u64 << 20..1 << 50, percent in 1u8..=90, slots in 4u32..=1 << 22,
+        online in 0u32..5000, ram in 1u64 << 20..1 << 50,
+    ) {
+        let mut config = Config::default();
+        let [a, b, c] = sizes.map(|s| Size::new(s >> (s % 50)));
+        (config.rings.syscall, config.rings.sched, config.rings.task) = (a, b, c);
+        (config.rings.max_total, config.rings.max_ram_percent, config.threads.slots) = (Size::new(total), percent, slots);
+        if let Ok(s) = Sizing::compute(&config, online, online + 5, ram) {
+            prop_assert!(s.total <= total.min(ram / 100 * u64::from(percent)));
+            for (pages, asked) in s.ring_pages.iter().zip([a, b, c]) {
+                let asked = (asked.bytes() / 4096).max(2);
+                prop_assert!(u64::from(*pages) >= asked.min(16) && u64::from(*pages) <= asked);
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! One client: requests and answers in turn.
+
+use std::io;
+use std::sync::Arc;
+
+use flightrec_format::control::{self, FrameError, MARK_MAX, REQUEST_MAX, RESPONSE_MAX, Request, Response};
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use tracing::{debug, error};
+
+use super::{Backend, Limits, Peer};
+
+/// Why a connection ends before its client closes it.
+#[derive(Debug, Error)]
+enum End {
+    /// Nothing to say: it idles, or is gone.
+    #[error("it is gone: {0}")]
+    Gone(#[from] io::Error),
+    #[error("no request came")]
+    Idle,
+    /// The rest is told to the client.
+    #[error("the request did not arrive whole within {} s", .0.as_secs_f32())]
+    Late(std::time::Duration),
+    #[error("the request was cut off after {0} bytes")]
+    Cut(usize),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+/// A client that may ask.
+pub(super) struct Connection {
+    stream: UnixStream,
+    peer: Peer,
+    backend: Arc<dyn Backend>,
+    limits: Limits,
+}
+
+impl Connection {
+    pub(super) fn new(stream: UnixStream, peer: Peer, backend: Arc<dyn Backend>, limits: Limits) -> Self {
+        Self { stream, peer, backend, limits }
+    }
+
+    /// Answers until the client is through, or misbehaves.
+    pub(super) async fn run(mut self) {
+        loop {
+            let request = match self.request().await {
+                Ok(Some(request)) => request,
+                Ok(None) => return,
+                Err(end) => {
+                    debug!("process {} of user {}: {end}", self.peer.pid, self.peer.uid);
+                    if !matches!(end, End::Gone(_) | End::Idle) {
+                        // It may be gone; then there is nobody to tell.
+                        let _ = self.send(&Response::Error(end.to_string())).await;
+                    }
+                    return;
+                }
+            };
+            if let Err(e) = self.answer(request).await {
+                debug!("process {} of user {} left: {e}", self.peer.pid, self.peer.uid);
+                return;
+            }
+        }
+    }
+
+    /// The next request; `None` when the client has closed its side between two.
+    async fn request(&mut self) -> Result<Option<Request>, End> {
+        let mut prefix = [0; 4];
+        let first = timeout(self.limits.idle, self.stream.read(&mut prefix)).await.map_err(|_| End::Idle)??;
+        if first == 0 {
+            return Ok(None);
+        }
+        let limit = self.limits.request;
+        timeout(limit, self.rest(prefix, first)).await.map_err(|_| End::Late(limit))?.map(Some)
+    }
+
+    /// What is left of a request, of whose first four bytes `have` are there.
+    async fn rest(&mut self, mut prefix: [u8; 4], have: usize) -> Result<Request, End> {
+        let missing = prefix.get_mut(have..).unwrap_or_default();
+        let read = fill(&mut self.stream, missing).await?;
+        if have + read < prefix.len() {
+            return Err(End::Cut(have + read));
+        }
+        let mut frame = vec![0; control::length(prefix, REQUEST_MAX)?];
+        let read = fill(&mut self.stream, &mut frame).await?;
+        if read < frame.len() {
+            return Err(End::Cut(prefix.len() + read));
+        }
+        Ok(control::decode(&frame)?)
+    }
+
+    async fn answer(&mut self, request: Request) -> io::Result<()> {
+        match request {
+            Request::Status => {
+                let response = self.ask(|b| Response::Status(Box::new(b.status()))).await;
+                self.send(&response).await
+            }
+            Request::Mark { text } if text.len() > MARK_MAX => {
+                let reason = format!("a mark of {} bytes is too long: at most {MARK_MAX}", text.len());
+                self.send(&Response::Error(reason)).await
+            }
+            Request::Mark { text } => {
+                let tid = self.peer.pid;
+                let mark = move |b: &dyn Backend| b.mark(&text, tid).map_or_else(Response::Error, |()| Response::Done);
+                let response = self.ask(mark).await;
+                self.send(&response).await
+            }
+            Request::Pages { from, until } => self.pages(from, until).await,
+        }
+    }
+
+    /// Metadata, pages, totals. The next batch is taken when the one before it has been read.
+    async fn pages(&mut self, from: u64, until: u64) -> io::Result<()> {
+        let meta = self.ask(|b| Response::Meta(b.meta())).await;
+        self.send(&meta).await?;
+        let backend = self.backend.clone();
+        let mut pages = match spawn_blocking(move || backend.pages(from, until)).await {
+            Ok(pages) => pages,
+            Err(e) => return self.send(&fault(&e)).await,
+        };
+        loop {
+            let batch = spawn_blocking(move || {
+                let next = pages.next().map(|batch| frame(&Response::Pages(batch)));
+                (pages, next)
+            });
+            match batch.await {
+                Ok((rest, Some(bytes))) => {
+                    pages = rest;
+                    self.write(&bytes?).await?;
+                }
+                Ok((_, None)) => break,
+                Err(e) => return self.send(&fault(&e)).await,
+            }
+        }
+        let end = self.ask(|b| Response::End(b.totals())).await;
+        self.send(&end).await
+    }
+
+    /// Asks the backend, on a thread that may block.
+    async fn ask(&self, question: impl FnOnce(&dyn Backend) -> Response + Send + 'static) -> Response {
+        let backend = self.backend.clone();
+        spawn_blocking(move || question(backend.as_ref())).await.unwrap_or_else(|e| fault(&e))
+    }
+
+    async fn send(&mut self, response: &Response) -> io::Result<()> {
+        self.write(&frame(response)?).await
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let written = timeout(self.limits.write, self.stream.write_all(bytes)).await;
+        written.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read its answer")))
+    }
+}
+
+/// Reads until `buf` is full, or the other side has no more; how much.
+async fn fill(stream: &mut UnixStream, buf: &mut [u8]) -> io::Result<usize> {
+    let mut at = 0;
+    while let Some(rest) = buf.get_mut(at..).filter(|rest| !rest.is_empty()) {
+        match stream.read(rest).await? {
+            0 => break,
+            n => at += n,
+        }
+    }
+    Ok(at)
+}
+
+/// A response as a frame. One that exceeds the protocol's limit becomes an error of its own.
+pub(super) fn frame(response: &Response) -> io::Result<Vec<u8>> {
+    let invalid = |e: FrameError| io::Error::new(io::ErrorKind::InvalidData, e.to_string());
+    let bytes = control::encode(response).map_err(invalid)?;
+    let length = bytes.len().saturating_sub(4);
+    if length <= RESPONSE_MAX {
+        return Ok(bytes);
+    }
+    error!("an answer of {length} bytes exceeds the protocol's limit of {RESPONSE_MAX}; please report it");
+    let told = FrameError::TooLong { length, limit: RESPONSE_MAX }.to_string();
+    control::encode(&Response::Error(told)).map_err(invalid)
+}
+
+/// The backend panicked, or the daemon ends.
+fn fault(e: &tokio::task::JoinError) -> Response {
+    error!("answering a request failed: {e}; please report it");
+    Response::Error("flightd failed to answer: see its log".into())
+}

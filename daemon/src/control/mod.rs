@@ -1,0 +1,66 @@
+//! The control socket: `flightctl` asks, the daemon answers. The protocol is
+//! [`flightrec_format::control`]; what the answers are, the [`Backend`] knows.
+//!
+//! No client can harm the recording or another client:
+//! - only root, the daemon's own user and the members of one group are served ([`Access`]);
+//! - at most [`Limits::connections`] connections, each with one request and one batch of pages in
+//!   memory (about 4 MiB), and each bounded in time: a whole request, a read of an answer, idling;
+//! - a frame that is too long or makes no sense ends its connection, after an answer that says why;
+//! - whatever may take long or fault in memory runs on a thread of its own, beside the daemon's.
+
+mod access;
+mod connection;
+mod lock;
+mod server;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use flightrec_format::control::{Status, Totals};
+
+pub use access::{Access, Peer};
+pub use lock::{DirLock, LockError, lock, lock_all};
+pub use server::{serve, serve_with};
+pub use socket::{BindError, Listener};
+
+/// The recording, as the control socket sees it. The calls may block for a short time.
+pub trait Backend: Send + Sync {
+    /// The state of the recording.
+    fn status(&self) -> Status;
+    /// The metadata document (JSON).
+    fn meta(&self) -> String;
+    /// The pages that may hold events from `from` until `until` (ns of `CLOCK_MONOTONIC`,
+    /// exclusive), and those of the thread table, in batches of whole pages, at most
+    /// [`flightrec_format::control::PAGES_MAX`] each. Each batch is taken when it is asked for.
+    fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send>;
+    /// The counters of the whole recording.
+    fn totals(&self) -> Totals;
+    /// Writes a line into the recording, in the name of thread `tid`; the error is for the user.
+    fn mark(&self, text: &str, tid: u32) -> Result<(), String>;
+}
+
+/// What a client may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// From a request's first byte to its last.
+    pub request: Duration,
+    /// From an answer to the next request's first byte.
+    pub idle: Duration,
+    /// For one frame of an answer to be taken.
+    pub write: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 32,
+            request: Duration::from_secs(5),
+            idle: Duration::from_mins(1),
+            write: Duration::from_secs(10),
+        }
+    }
+}

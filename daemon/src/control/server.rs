@@ -1,0 +1,104 @@
+//! Accepts connections, within bounds.
+
+use std::future::Future;
+use std::io::{self, Write};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flightrec_format::control::Response;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::{JoinError, JoinSet};
+use tracing::{error, info, warn};
+
+use super::connection::{Connection, frame};
+use super::{Access, Backend, Limits, Listener, Peer};
+
+/// Pause after a failed accept: there may be no descriptor left, and asking again at once won't help.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves the socket until `shutdown` completes; then connections are cut, and the file removed.
+/// Fails only where the socket can't be used at all.
+pub async fn serve(
+    listener: Listener,
+    backend: Arc<dyn Backend>,
+    access: Access,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    serve_with(listener, backend, access, shutdown, Limits::default()).await
+}
+
+/// As [`serve`], with other limits.
+pub async fn serve_with(
+    listener: Listener,
+    backend: Arc<dyn Backend>,
+    access: Access,
+    shutdown: impl Future<Output = ()>,
+    limits: Limits,
+) -> io::Result<()> {
+    let socket = UnixListener::from_std(listener.socket.try_clone()?)?;
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        tokio::select! {
+            () = &mut shutdown => return Ok(()),
+            Some(ended) = connections.join_next() => report(ended),
+            accepted = socket.accept() => match accepted {
+                Ok((stream, _)) => {
+                    while let Some(ended) = connections.try_join_next() {
+                        report(ended);
+                    }
+                    if let Some((stream, peer)) = admit(stream, &access, connections.len(), &limits) {
+                        connections.spawn(Connection::new(stream, peer, backend.clone(), limits).run());
+                    }
+                }
+                Err(e) => {
+                    warn!("the control socket can't accept a connection: {e}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+}
+
+/// Lets a new connection in, or tells it why not.
+fn admit(stream: UnixStream, access: &Access, open: usize, limits: &Limits) -> Option<(UnixStream, Peer)> {
+    let peer = match Peer::of(&stream) {
+        Ok(peer) => peer,
+        Err(e) => {
+            refuse(stream, format!("your credentials can't be read: {e}"));
+            return None;
+        }
+    };
+    if !access.allows(&peer) {
+        info!("refused process {} of user {} on the control socket", peer.pid, peer.uid);
+        refuse(
+            stream,
+            "only root and the members of flightd's group may ask: see [access] in its configuration".into(),
+        );
+        return None;
+    }
+    if open >= limits.connections {
+        refuse(
+            stream,
+            format!("all {} connections are in use: try again, or end another flightctl", limits.connections),
+        );
+        return None;
+    }
+    Some((stream, peer))
+}
+
+/// One small frame, which a fresh socket always has room for, and the end.
+fn refuse(stream: UnixStream, reason: String) {
+    let sent = frame(&Response::Error(reason)).and_then(|bytes| stream.into_std()?.write_all(&bytes));
+    // Whoever has gone already need not be told.
+    drop(sent);
+}
+
+fn report(ended: Result<(), JoinError>) {
+    if let Err(e) = ended
+        && e.is_panic()
+    {
+        error!("a connection to the control socket ended by a fault in flightd: {e}; please report it");
+    }
+}

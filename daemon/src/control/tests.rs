@@ -1,0 +1,474 @@
+//! Real sockets, a fake recording, and clients of every kind of bad manners.
+
+use std::fs::{self, Permissions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use flightrec_format::control::{self, PAGES_MAX, REQUEST_MAX, RESPONSE_MAX, Request, Response};
+use proptest::prelude::*;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const BATCHES: usize = 40;
+const BATCH: usize = PAGES_MAX * 4096;
+
+/// A recording of [`BATCHES`] batches, which notes what is asked of it.
+#[derive(Default)]
+struct Fake {
+    marks: Mutex<Vec<(String, u32)>>,
+    taken: Arc<AtomicUsize>,
+    windows: Mutex<Vec<(u64, u64)>>,
+    panics: bool,
+}
+
+impl Backend for Fake {
+    fn status(&self) -> Status {
+        assert!(!self.panics, "a fault in the backend");
+        Status {
+            version: "1".into(),
+            session: 7,
+            pid: std::process::id(),
+            recording_since: 1,
+            wall_offset: 2,
+            daemon_since: 3,
+            daemon_cpu: 4,
+            syscall_programs: "tp_btf".into(),
+            memory: 5,
+            ring_bytes: [1, 2, 3],
+            held: [4, 5, 6],
+            totals: Totals::default(),
+            strings: true,
+            threads: 9,
+        }
+    }
+
+    fn meta(&self) -> String {
+        "{}".into()
+    }
+
+    fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+        self.windows.lock().unwrap().push((from, until));
+        let taken = self.taken.clone();
+        Box::new((0..BATCHES).map(move |i| {
+            taken.fetch_add(1, Ordering::SeqCst);
+            vec![i as u8; BATCH]
+        }))
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { now: 99, ..Totals::default() }
+    }
+
+    fn mark(&self, text: &str, tid: u32) -> Result<(), String> {
+        if text == "no" {
+            return Err("refused".into());
+        }
+        self.marks.lock().unwrap().push((text.into(), tid));
+        Ok(())
+    }
+}
+
+/// A server on a socket of its own.
+struct Server {
+    backend: Arc<Fake>,
+    path: PathBuf,
+    _dir: TempDir,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+fn root_only() -> Access {
+    Access { uid: 0, gid: None }
+}
+
+impl Server {
+    fn start(limits: Limits) -> Self {
+        Self::start_with(limits, root_only(), Fake::default())
+    }
+
+    fn start_with(limits: Limits, access: Access, fake: Fake) -> Self {
+        let dir = TempDir::new().unwrap();
+        // Other users' threads connect in a test below.
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        let path = dir.path().join(control::SOCKET_NAME);
+        let listener = Listener::bind(&path, &access).unwrap();
+        let backend = Arc::new(fake);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async move { drop(stopped.await) };
+        let task = tokio::spawn(serve_with(listener, backend.clone(), access, shutdown, limits));
+        Self { backend, path, _dir: dir, stop, task }
+    }
+
+    async fn client(&self) -> Client {
+        Client(UnixStream::connect(&self.path).await.unwrap())
+    }
+
+    /// It still answers a well-behaved client.
+    async fn serves(&self) {
+        let mut client = self.client().await;
+        client.ask(&Request::Status).await;
+        assert!(matches!(client.answer().await, Some(Response::Status(s)) if s.session == 7));
+    }
+}
+
+struct Client(UnixStream);
+
+impl Client {
+    async fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).await.unwrap();
+    }
+
+    async fn ask(&mut self, request: &Request) {
+        self.send(&control::encode(request).unwrap()).await;
+    }
+
+    /// The next answer; `None` at the end of the connection.
+    async fn answer(&mut self) -> Option<Response> {
+        let mut prefix = [0; 4];
+        // Closing with input unread resets the connection, once the answer has been read.
+        self.0.read_exact(&mut prefix).await.ok()?;
+        let mut frame = vec![0; control::length(prefix, RESPONSE_MAX).unwrap()];
+        self.0.read_exact(&mut frame).await.unwrap();
+        Some(control::decode(&frame).unwrap())
+    }
+
+    /// The next answer is an error that says `part`, and the last.
+    async fn is_refused(&mut self, part: &str) {
+        match self.answer().await {
+            Some(Response::Error(text)) => assert!(text.contains(part), "{text}"),
+            other => panic!("expected an error about {part:?}, not {other:?}"),
+        }
+        assert_eq!(self.answer().await, None, "the connection stays open");
+    }
+}
+
+fn short() -> Limits {
+    let limit = Duration::from_millis(300);
+    Limits { connections: 3, request: limit, idle: Duration::from_secs(20), write: limit }
+}
+
+#[tokio::test]
+async fn requests_are_answered_in_turn() {
+    let server = Server::start(Limits::default());
+    let mut client = server.client().await;
+    // Two at once: the second waits its turn.
+    let two = [Request::Mark { text: "here".into() }, Request::Mark { text: "no".into() }];
+    let bytes: Vec<u8> = two.iter().flat_map(|r| control::encode(r).unwrap()).collect();
+    client.send(&bytes).await;
+    assert_eq!(client.answer().await, Some(Response::Done));
+    assert_eq!(client.answer().await, Some(Response::Error("refused".into())));
+    client.ask(&Request::Mark { text: "x".repeat(256) }).await;
+    assert!(matches!(client.answer().await, Some(Response::Error(e)) if e.contains("at most 255")));
+    assert_eq!(*server.backend.marks.lock().unwrap(), [("here".to_owned(), std::process::id())]);
+
+    client.ask(&Request::Pages { from: 5, until: 6 }).await;
+    assert_eq!(client.answer().await, Some(Response::Meta("{}".into())));
+    for i in 0..BATCHES {
+        let Some(Response::Pages(batch)) = client.answer().await else { panic!("batch {i}") };
+        assert!(batch.len() == BATCH && batch.iter().all(|b| *b == i as u8), "batch {i}");
+    }
+    assert!(matches!(client.answer().await, Some(Response::End(t)) if t.now == 99));
+    assert_eq!(*server.backend.windows.lock().unwrap(), [(5, 6)]);
+    client.ask(&Request::Status).await;
+    assert!(matches!(client.answer().await, Some(Response::Status(_))));
+}
+
+#[tokio::test]
+async fn nonsense_is_answered_with_its_reason_and_the_end() {
+    let server = Server::start(Limits::default());
+    let whole = control::encode(&Request::Status).unwrap();
+    let mut version = whole.clone();
+    version[4] = 9;
+    let mut behind = whole.clone();
+    behind[0] += 1;
+    behind.push(0);
+    let oversized = (REQUEST_MAX as u32 + 1).to_le_bytes().to_vec();
+    let cases = [
+        (version, "version 9 is not 1"),
+        (behind, "1 bytes behind the message"),
+        (oversized, "exceeds the limit of 65536"),
+        (u32::MAX.to_le_bytes().to_vec(), "exceeds the limit"),
+        (vec![0; 4], "a frame of 0 bytes"),
+        (vec![4, 0, 0, 0, 1, 0, 0xff, 0xff], "malformed"),
+        // A string that claims to be longer than the frame.
+        (vec![13, 0, 0, 0, 1, 0, 2, 253, 255, 255, 255, 255, 255, 255, 255, 15, 0], "malformed"),
+    ];
+    for (bytes, reason) in cases {
+        let mut client = server.client().await;
+        client.send(&bytes).await;
+        client.is_refused(reason).await;
+    }
+    server.serves().await;
+}
+
+#[tokio::test]
+async fn a_half_closed_connection_is_served_to_its_end() {
+    let server = Server::start(Limits::default());
+    let mut client = server.client().await;
+    client.ask(&Request::Status).await;
+    client.0.shutdown().await.unwrap();
+    assert!(matches!(client.answer().await, Some(Response::Status(_))));
+    assert_eq!(client.answer().await, None);
+
+    for keep in [1, 4, 6] {
+        let mut client = server.client().await;
+        client.send(&control::encode(&Request::Mark { text: "cut".into() }).unwrap()[..keep]).await;
+        client.0.shutdown().await.unwrap();
+        client.is_refused(&format!("cut off after {keep} bytes")).await;
+    }
+    assert!(server.backend.marks.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_slow_request_is_cut_however_it_trickles() {
+    let server = Server::start(short());
+    let whole = control::encode(&Request::Mark { text: "x".repeat(200) }).unwrap();
+    let mut client = server.client().await;
+    let begun = Instant::now();
+    // A byte now and then must not put off the end.
+    for byte in whole.iter().take(100) {
+        if client.0.write_all(&[*byte]).await.is_err() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        if begun.elapsed() > short().request {
+            break;
+        }
+    }
+    client.is_refused("did not arrive whole within 0.3 s").await;
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    server.serves().await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_without_a_word() {
+    let limits = Limits { idle: Duration::from_millis(100), ..Limits::default() };
+    let server = Server::start(limits);
+    let mut silent = server.client().await;
+    assert_eq!(silent.answer().await, None);
+    let mut once = server.client().await;
+    once.ask(&Request::Status).await;
+    assert!(matches!(once.answer().await, Some(Response::Status(_))));
+    assert_eq!(once.answer().await, None);
+}
+
+#[tokio::test]
+async fn who_does_not_read_holds_one_batch_and_not_for_long() {
+    let server = Server::start(short());
+    let mut client = server.client().await;
+    client.ask(&Request::Pages { from: 0, until: u64::MAX }).await;
+    let begun = Instant::now();
+    // The server gives up: its backend is dropped, and only this test's reference remains.
+    while Arc::strong_count(&server.backend) > 2 || server.backend.taken.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it still holds the connection");
+        server.serves().await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(server.backend.taken.load(Ordering::SeqCst), 1, "batches taken ahead");
+    assert!(begun.elapsed() >= short().write);
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so() {
+    let server = Server::start(short());
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client = server.client().await;
+        client.ask(&Request::Status).await;
+        assert!(matches!(client.answer().await, Some(Response::Status(_))));
+        clients.push(client);
+    }
+    server.client().await.is_refused("all 3 connections are in use").await;
+    // The others go on, and one that ends makes room.
+    clients[0].ask(&Request::Status).await;
+    assert!(matches!(clients[0].answer().await, Some(Response::Status(_))));
+    clients.truncate(2);
+    let begun = Instant::now();
+    loop {
+        let mut client = server.client().await;
+        client.ask(&Request::Status).await;
+        match client.answer().await {
+            Some(Response::Status(_)) => break,
+            Some(Response::Error(_)) | None if begun.elapsed() < Duration::from_secs(10) => {}
+            other => panic!("no room was made: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fault_in_the_backend_is_an_answer() {
+    let server = Server::start_with(Limits::default(), root_only(), Fake { panics: true, ..Fake::default() });
+    let mut client = server.client().await;
+    client.ask(&Request::Status).await;
+    assert!(matches!(client.answer().await, Some(Response::Error(e)) if e.contains("see its log")));
+    client.ask(&Request::Mark { text: "still here".into() }).await;
+    assert_eq!(client.answer().await, Some(Response::Done));
+}
+
+#[tokio::test]
+async fn shutdown_cuts_connections_and_removes_the_file() {
+    let server = Server::start(Limits::default());
+    let mut client = server.client().await;
+    client.ask(&Request::Pages { from: 0, until: u64::MAX }).await;
+    assert!(client.answer().await.is_some());
+    server.stop.send(()).unwrap();
+    server.task.await.unwrap().unwrap();
+    assert!(!server.path.exists());
+    let mut rest = Vec::new();
+    client.0.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.len() < BATCHES * BATCH);
+}
+
+/// Connects as another user. Credentials belong to threads, as far as the kernel is concerned.
+fn connect_as(path: &Path, uid: u32, gid: u32, groups: Vec<u32>) -> StdStream {
+    let path = path.to_owned();
+    let connected = std::thread::spawn(move || {
+        // SAFETY: plain numbers, and a pointer to a live array of the length given.
+        unsafe {
+            assert_eq!(libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()), 0, "this test needs root");
+            assert_eq!(libc::syscall(libc::SYS_setresgid, gid, gid, gid), 0);
+            assert_eq!(libc::syscall(libc::SYS_setresuid, uid, uid, uid), 0);
+        }
+        StdStream::connect(path)
+    });
+    connected.join().unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn only_root_and_the_group_are_served() {
+    const GROUP: u32 = 54_321;
+    let server = Server::start_with(Limits::default(), Access { uid: 0, gid: Some(GROUP) }, Fake::default());
+    let meta = fs::metadata(&server.path).unwrap();
+    assert_eq!((meta.mode() & 0o777, meta.gid()), (0o660, GROUP));
+    // The file's mode would keep strangers out by itself; here the credentials have to.
+    fs::set_permissions(&server.path, Permissions::from_mode(0o666)).unwrap();
+    let many: Vec<u32> = (100_000..100_300).chain([GROUP]).collect();
+    for (uid, gid, groups, served) in [
+        (65_534, 65_534, vec![], false),
+        (65_534, 65_534, vec![1, 2, GROUP + 1], false),
+        (65_534, 65_534, vec![1, GROUP], true),
+        (65_534, 65_534, many, true),
+        (65_534, GROUP, vec![], true),
+        (0, 0, vec![], true),
+    ] {
+        let path = server.path.clone();
+        let list = groups.clone();
+        let stream = tokio::task::spawn_blocking(move || connect_as(&path, uid, gid, list)).await.unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut client = Client(UnixStream::from_std(stream).unwrap());
+        if served {
+            client.ask(&Request::Status).await;
+            assert!(matches!(client.answer().await, Some(Response::Status(_))), "{uid}:{gid} {groups:?}");
+        } else {
+            client.is_refused("only root and the members").await;
+        }
+    }
+}
+
+#[test]
+fn the_daemons_own_user_is_served() {
+    let peer = |uid| Peer { pid: 1, uid, gid: 3, groups: vec![4] };
+    let access = Access { uid: 77, gid: None };
+    assert!(access.allows(&peer(77)) && access.allows(&peer(0)) && !access.allows(&peer(78)));
+    assert_eq!(Access::new("no-such-group-here"), Access { uid: nix::unistd::getuid().as_raw(), gid: None });
+    assert_eq!(Access::new("root").gid, Some(0));
+}
+
+#[test]
+fn the_socket_of_a_dead_daemon_is_replaced_a_live_one_is_not() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("control.sock");
+    // std's listener leaves its file behind, as a killed daemon does.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let first = Listener::bind(&path, &root_only()).unwrap();
+    let error = Listener::bind(&path, &root_only()).unwrap_err();
+    assert!(matches!(error, BindError::AlreadyRunning { .. }), "{error}");
+    assert!(error.to_string().contains("already running"), "{error}");
+    // A file that is no longer the listener's own stays when the listener goes.
+    fs::remove_file(&path).unwrap();
+    let second = Listener::bind(&path, &root_only()).unwrap();
+    drop(first);
+    assert!(path.exists());
+    drop(second);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_live_socket_whose_queue_is_full_is_live() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("control.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    // SAFETY: listens again on a descriptor that lives, with room for one connection.
+    assert_eq!(unsafe { libc::listen(std::os::fd::AsRawFd::as_raw_fd(&listener), 0) }, 0);
+    let _waiting = StdStream::connect(&path).unwrap();
+    let error = Listener::bind(&path, &root_only()).unwrap_err();
+    assert!(matches!(error, BindError::AlreadyRunning { .. }), "{error}");
+}
+
+#[test]
+fn names_that_cannot_be_a_socket() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("control.sock");
+    fs::write(&file, "precious").unwrap();
+    let error = Listener::bind(&file, &root_only()).unwrap_err();
+    assert!(matches!(error, BindError::NotASocket { .. }), "{error}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    let error = Listener::bind(&dir.path().join("x".repeat(108)), &root_only()).unwrap_err();
+    assert!(matches!(error, BindError::TooLong { .. }), "{error}");
+    let error = Listener::bind(&dir.path().join("no/control.sock"), &root_only()).unwrap_err();
+    assert!(matches!(error, BindError::Io { .. }), "{error}");
+}
+
+#[test]
+fn a_directory_has_one_daemon() {
+    let (a, b) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let held = lock_all(&[a.path(), b.path(), &a.path().join(".")]).unwrap();
+    assert_eq!(held.len(), 2);
+    for dir in [&a, &b] {
+        let error = lock(dir.path()).unwrap_err().to_string();
+        let expected = format!("already running on {} (process {})", dir.path().display(), std::process::id());
+        assert!(error.contains(&expected), "{error}");
+    }
+    let mut written = String::new();
+    fs::File::open(a.path().join("flightd.lock")).unwrap().read_to_string(&mut written).unwrap();
+    assert_eq!(written, format!("{}\n", std::process::id()));
+    drop(held);
+    // What an earlier owner wrote, longer, does not shine through.
+    fs::write(a.path().join("flightd.lock"), "1234567890123\n").unwrap();
+    let again = lock(a.path()).unwrap();
+    assert_eq!(fs::read_to_string(a.path().join("flightd.lock")).unwrap(), written);
+    drop(again);
+    assert!(matches!(lock(Path::new("/nonexistent")), Err(LockError::Io { .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_bytes_end_in_an_answer_or_the_end(mut bytes: Vec<u8>, whole: bool) {
+        if whole {
+            // A right length and version, and anything behind them.
+            let length = (bytes.len() as u32 + 2).to_le_bytes();
+            bytes = [&length[..], &[1, 0], &bytes].concat();
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let server = Server::start(Limits::default());
+            let mut client = server.client().await;
+            // The server may have closed already, in the middle of it.
+            let _ = client.0.write_all(&bytes).await;
+            let _ = client.0.shutdown().await;
+            while client.answer().await.is_some() {}
+            server.serves().await;
+        });
+    }
+}

@@ -1,0 +1,73 @@
+//! Marks, and the recorder's own acts, into the recording: by a program in the kernel, as all
+//! that is recorded is written there.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Mutex;
+
+use flightrec_format::abi::record::{Act, STRING_MAX, kind};
+use flightrec_format::live::map::ArrayMap;
+use flightrec_format::live::sys;
+use thiserror::Error;
+
+/// Why a note was not recorded.
+#[derive(Debug, Error)]
+pub enum NoteError {
+    /// The text is too long.
+    #[error("the text has {0} bytes; at most {max} can be recorded", max = STRING_MAX - 1)]
+    TooLong(usize),
+    /// The kernel did not run the program.
+    #[error("the kernel did not run the note program: {0}")]
+    Run(#[from] io::Error),
+    /// The program found no room: this CPU has no ring, or its lane was busy each time.
+    #[error("this CPU has no ring, so the line could not be recorded; try again")]
+    Refused,
+}
+
+/// The program and the map through which it gets its text.
+#[derive(Debug)]
+pub struct Notes {
+    program: OwnedFd,
+    text: Mutex<ArrayMap>,
+}
+
+impl Notes {
+    /// Opens a generation's note program.
+    pub fn open(generation: &Path) -> io::Result<Self> {
+        Ok(Self {
+            program: sys::obj_get(&generation.join("progs/note"))?,
+            text: Mutex::new(ArrayMap::open(&generation.join("maps/note_text"), true)?),
+        })
+    }
+
+    /// Records a user's line, on behalf of thread `tid`.
+    pub fn mark(&self, text: &str, tid: u32) -> Result<(), NoteError> {
+        if text.len() >= STRING_MAX {
+            return Err(NoteError::TooLong(text.len()));
+        }
+        self.write(kind::MARK, 0, tid, text)
+    }
+
+    /// Records an act of the recorder; a text that is too long is cut.
+    pub fn act(&self, act: Act, text: &str) -> Result<(), NoteError> {
+        let end = text.floor_char_boundary(STRING_MAX - 1);
+        self.write(kind::ACT, act as u16, std::process::id(), &text[..end])
+    }
+
+    fn write(&self, kind: u8, aux: u16, tid: u32, text: &str) -> Result<(), NoteError> {
+        let map = self.text.lock().map_err(|_| io::Error::other("a thread died while it wrote a note"))?;
+        let mut bytes = [0u8; STRING_MAX];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        map.write(0, 0, &bytes);
+        let args = [u64::from(kind), u64::from(aux), u64::from(tid), text.len() as u64];
+        // A busy lane is free again within a microsecond.
+        for _ in 0..100 {
+            if sys::prog_run(self.program.as_fd(), &args)? == 0 {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+        Err(NoteError::Refused)
+    }
+}

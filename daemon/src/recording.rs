@@ -1,0 +1,443 @@
+//! A recording in the kernel: begun, adopted, steered and ended by the daemon, but not its part.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, VERSION};
+use flightrec_format::abi::probe::Offsets;
+use flightrec_format::abi::record::Act;
+use flightrec_format::abi::state::{
+    CLOSED, CpuState, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK, LaneState, NO_THREAD,
+};
+use flightrec_format::encode::write_header;
+use flightrec_format::live::map::ArrayMap;
+use flightrec_format::live::{self, LiveError, publish_meta};
+use flightrec_format::meta::{Meta, MetaError};
+use nix::sys::utsname::uname;
+use thiserror::Error;
+use tracing::{info, warn};
+
+use crate::bpffs::{self, BpffsError};
+use crate::btf::{Btf, BtfError};
+use crate::config::{Config, Sizing, SizingError, SyscallPrograms, ram_bytes};
+use crate::load::{self, Frozen, LoadError, SyscallForm, Wanted};
+use crate::note::Notes;
+use crate::syscalls::{SyscallTables, TracefsError, call_table};
+use crate::{clock, cpus};
+
+/// Why there is no recording.
+#[derive(Debug, Error)]
+pub enum RecordingError {
+    /// The directory for pinned objects.
+    #[error(transparent)]
+    Bpffs(#[from] BpffsError),
+    /// The kernel's description of itself.
+    #[error(transparent)]
+    Btf(#[from] BtfError),
+    /// The programs.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The table of system calls.
+    #[error(transparent)]
+    Tables(#[from] TracefsError),
+    /// The sizes do not fit.
+    #[error(transparent)]
+    Sizing(#[from] SizingError),
+    /// The metadata do not fit into their pages.
+    #[error(transparent)]
+    Meta(#[from] MetaError),
+    /// The pinned recording can't be opened.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// Anything else from the system.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What came of it.
+        source: io::Error,
+    },
+}
+
+fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordingError {
+    let what = what.into();
+    move |source| RecordingError::Io { what, source }
+}
+
+/// A recording that runs in the kernel, whoever began it.
+#[derive(Debug)]
+pub struct Recording {
+    dir: PathBuf,
+    meta: Mutex<Meta>,
+    live: Arc<live::Recording>,
+    notes: Notes,
+    memory: u64,
+}
+
+impl Recording {
+    /// Takes over the recording under `bpffs_dir` if this daemon's own programs make it, in the
+    /// shape that the configuration asks for; else begins a new one, and then ends any other.
+    pub fn adopt_or_begin(config: &Config, bpffs_dir: &Path) -> Result<Self, RecordingError> {
+        bpffs::prepare(bpffs_dir)?;
+        let plan = Plan::new(config)?;
+        let (complete, incomplete) = bpffs::list(bpffs_dir)?;
+        for dir in incomplete {
+            info!(dir = %dir.display(), "removing what an interrupted start left");
+            bpffs::remove(&dir)?;
+        }
+        let mut adopted = None;
+        let mut others = Vec::new();
+        for dir in complete {
+            if adopted.is_some() {
+                others.push(dir);
+                continue;
+            }
+            match Self::adopt(&dir, &plan) {
+                Ok(Some(recording)) => adopted = Some(recording),
+                Ok(None) => others.push(dir),
+                Err(e) => {
+                    warn!(dir = %dir.display(), error = %e, "a recording that can't be adopted");
+                    others.push(dir);
+                }
+            }
+        }
+        let recording = match adopted {
+            Some(recording) => recording,
+            None => Self::begin(&plan, bpffs_dir)?,
+        };
+        for dir in others {
+            info!(dir = %dir.display(), "ending a recording of another build or configuration");
+            bpffs::remove(&dir)?;
+        }
+        recording.apply(config);
+        Ok(recording)
+    }
+
+    fn open(dir: &Path, memory: u64) -> Result<Self, RecordingError> {
+        let live = live::Recording::open(dir, true)?;
+        let document = live.meta()?;
+        Ok(Self {
+            dir: dir.into(),
+            meta: Mutex::new(document),
+            live: Arc::new(live),
+            notes: Notes::open(dir).map_err(io("the note program"))?,
+            memory,
+        })
+    }
+
+    /// Takes over a running recording, if it is the plan's.
+    fn adopt(dir: &Path, plan: &Plan) -> Result<Option<Self>, RecordingError> {
+        let recording = Self::open(dir, plan.sizing.total)?;
+        let theirs = recording.meta().program;
+        if theirs != plan.identity {
+            info!(theirs, ours = plan.identity, "the running recording is of another build or shape");
+            return Ok(None);
+        }
+        recording.update_meta(|meta| {
+            meta.tai_offset = clock::tai_offset();
+            meta.config.clone_from(&plan.config);
+        })?;
+        recording.act(Act::Adopt, &format!("flightd {} adopted the recording", env!("CARGO_PKG_VERSION")));
+        info!(session = format_args!("{:016x}", recording.session()), "adopted the running recording");
+        Ok(Some(recording))
+    }
+
+    /// Begins a new recording: maps, their content, programs; complete only when all is attached.
+    fn begin(plan: &Plan, bpffs_dir: &Path) -> Result<Self, RecordingError> {
+        let session = random_session().map_err(io("/dev/urandom"))?;
+        let new = bpffs::create(bpffs_dir, session)?;
+        let begun = Self::build(plan, session, &new).and_then(|()| {
+            let dir = bpffs::complete(bpffs_dir, session)?;
+            Self::open(&dir, plan.sizing.total)
+        });
+        match begun {
+            Ok(recording) => {
+                recording.act(Act::Start, &format!("flightd {} began recording", env!("CARGO_PKG_VERSION")));
+                info!(session = format_args!("{session:016x}"), bytes = plan.sizing.total, "recording");
+                Ok(recording)
+            }
+            Err(e) => {
+                for dir in [new, bpffs_dir.join(format!("gen-{session:016x}"))] {
+                    if dir.exists()
+                        && let Err(e) = bpffs::remove(&dir)
+                    {
+                        warn!(error = %e, "could not remove what a failed start left");
+                    }
+                }
+                Err(e)
+            }
+        }
+    }
+
+    fn build(plan: &Plan, session: u64, new: &Path) -> Result<(), RecordingError> {
+        let sizing = &plan.sizing;
+        let native = call_table(&plan.tables.native);
+        let compat = call_table(&plan.tables.compat);
+        let cpus = plan.online.len() as u32;
+        let frozen = Frozen {
+            session,
+            offsets: plan.offsets,
+            native: &native,
+            compat: &compat,
+            cpus: plan.possible,
+            ring_pages: sizing.ring_pages.map(|pages| pages * cpus),
+            slot_pages: sizing.slot_pages,
+            meta_pages: sizing.meta_pages,
+        };
+        let kernel_btf = aya::Btf::parse_file(&plan.btf, aya::Endianness::default())
+            .map_err(|e| io(plan.btf.display().to_string())(io::Error::other(e)))?;
+        let mut ebpf = load::load(&frozen, &kernel_btf)?;
+        load::pin_maps(&ebpf, &new.join("maps"))?;
+        let map = |name: &str| {
+            let path = new.join("maps").join(name);
+            ArrayMap::open(&path, true).map_err(io(path.display().to_string()))
+        };
+        prepare_state(&map("state")?, plan);
+        prepare_slots(&map("slots")?, session);
+        let document = plan.meta(session);
+        publish_meta(&map("meta")?, &document)?;
+        load::attach(&mut ebpf, plan.wanted, &kernel_btf, new)?;
+        Ok(())
+    }
+
+    /// Sets the switches that can change while it records.
+    fn apply(&self, config: &Config) {
+        let record = &config.record;
+        let mut enabled = 0;
+        for (on, bit) in [
+            (record.syscalls, ENABLE_SYSCALL),
+            (record.sched, ENABLE_SCHED),
+            (record.tasks, ENABLE_TASK),
+            (record.strings, ENABLE_STRINGS),
+        ] {
+            enabled |= if on { bit } else { 0 };
+        }
+        let own = if record.own { 0 } else { std::process::id() };
+        self.switch(enabled, own);
+    }
+
+    fn switch(&self, enabled: u32, own_tgid: u32) {
+        let word = u64::from(enabled) | u64::from(own_tgid) << 32;
+        const _: () = assert!(std::mem::offset_of!(CpuState, enabled) == 0);
+        const _: () = assert!(std::mem::offset_of!(CpuState, own_tgid) == 4);
+        for cpu in 0..self.live.maps().state.entries() {
+            self.live.maps().state.write(cpu, 0, &word.to_le_bytes());
+        }
+    }
+
+    /// Leaves it running without a daemon.
+    pub fn leave(self) {
+        self.act(Act::Leave, "flightd ended and left the recording running");
+        let enabled = self.live.maps().state.load(0, 0) as u32;
+        self.switch(enabled, 0);
+    }
+
+    /// Ends it, and removes everything from the kernel.
+    pub fn end(self) -> Result<(), RecordingError> {
+        Ok(bpffs::remove(&self.dir)?)
+    }
+
+    /// The recording as readers see it.
+    pub fn live(&self) -> &Arc<live::Recording> {
+        &self.live
+    }
+
+    /// Its metadata.
+    pub fn meta(&self) -> Meta {
+        self.meta.lock().map_or_else(|e| e.into_inner().clone(), |m| m.clone())
+    }
+
+    /// Its session id.
+    pub fn session(&self) -> u64 {
+        self.meta().session
+    }
+
+    /// Kernel memory of rings and tables, bytes.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Where its programs are pinned.
+    pub fn programs(&self) -> PathBuf {
+        self.dir.join("progs")
+    }
+
+    /// Records a user's line.
+    pub fn mark(&self, text: &str, tid: u32) -> Result<(), String> {
+        self.notes.mark(text, tid).map_err(|e| e.to_string())
+    }
+
+    /// Records an act of the recorder. That it could not is no reason to stop.
+    pub fn act(&self, act: Act, text: &str) {
+        if let Err(e) = self.notes.act(act, text) {
+            warn!(error = %e, "the recording lacks a note of this: {text}");
+        }
+    }
+
+    /// Changes the metadata, in the half of the map that the present document does not use.
+    pub fn update_meta(&self, change: impl FnOnce(&mut Meta)) -> Result<(), RecordingError> {
+        let mut guard = self.meta.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut document = guard.clone();
+        change(&mut document);
+        if document == *guard {
+            return Ok(());
+        }
+        self.live.publish_meta(&document)?;
+        *guard = document;
+        Ok(())
+    }
+
+    /// CPUs that run now and have no ring: they came online after the recording began.
+    pub fn unrecorded_cpus(&self) -> Vec<u16> {
+        let with_rings = self.meta().cpus;
+        cpus::online().unwrap_or_default().into_iter().filter(|cpu| !with_rings.contains(cpu)).collect()
+    }
+}
+
+/// What this daemon, on this machine, with this configuration, would record.
+struct Plan {
+    sizing: Sizing,
+    online: Vec<u16>,
+    possible: u32,
+    offsets: Offsets,
+    tables: SyscallTables,
+    wanted: Wanted,
+    enabled_strings: bool,
+    btf: PathBuf,
+    config: String,
+    release: String,
+    machine: String,
+    host: String,
+    identity: String,
+}
+
+impl Plan {
+    fn new(config: &Config) -> Result<Self, RecordingError> {
+        let online = cpus::online().map_err(io("the list of CPUs"))?;
+        let possible = cpus::possible().map_err(io("the list of CPUs"))?;
+        let sizing = Sizing::compute(config, online.len() as u32, possible, ram_bytes())?;
+        if sizing.shrunk {
+            info!(bytes = sizing.total, "rings are smaller than configured, to stay within max_total and max_ram_percent");
+        }
+        let names = uname().map_err(|e| io("uname")(e.into()))?;
+        let release = names.release().to_string_lossy().into_owned();
+        let offsets = load::examine(&Btf::read(&config.kernel.btf)?, &release)?;
+        let tables = SyscallTables::read(&config.kernel.tracefs)?;
+        let form = match config.kernel.syscall_programs {
+            SyscallPrograms::TpBtf => SyscallForm::TpBtf,
+            SyscallPrograms::Tracepoint => SyscallForm::Tracepoint,
+            SyscallPrograms::Auto => SyscallForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0))),
+        };
+        let record = &config.record;
+        let wanted = Wanted { syscalls: record.syscalls.then_some(form), sched: record.sched, tasks: record.tasks };
+        let identity = format!(
+            "{} rings {:?} slots {} {wanted:?}",
+            load::probes_id(),
+            sizing.ring_pages,
+            sizing.slot_pages
+        );
+        Ok(Self {
+            sizing,
+            online,
+            possible,
+            offsets,
+            tables,
+            wanted,
+            enabled_strings: record.strings,
+            btf: config.kernel.btf.clone(),
+            config: config.to_toml(),
+            machine: names.machine().to_string_lossy().into_owned(),
+            host: names.nodename().to_string_lossy().into_owned(),
+            release,
+            identity,
+        })
+    }
+
+    fn meta(&self, session: u64) -> Meta {
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        Meta {
+            session,
+            boot_id: boot_id.trim().into(),
+            host: self.host.clone(),
+            kernel: self.release.clone(),
+            machine: self.machine.clone(),
+            recorder: env!("CARGO_PKG_VERSION").into(),
+            program: self.identity.clone(),
+            syscall_programs: self.wanted.syscalls.map_or("none", SyscallForm::name).into(),
+            started: clock::mono(),
+            tai_offset: clock::tai_offset(),
+            cpus: self.online.clone(),
+            ring_bytes: self.sizing.ring_bytes(),
+            strings: self.enabled_strings,
+            config: self.config.clone(),
+            native: self.tables.native.clone(),
+            compat: self.tables.compat.clone(),
+        }
+    }
+}
+
+fn random_session() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes).max(1))
+}
+
+fn prepare_state(state: &ArrayMap, plan: &Plan) {
+    let enabled = ENABLE_SYSCALL | ENABLE_SCHED | ENABLE_TASK | if plan.enabled_strings { ENABLE_STRINGS } else { 0 };
+    for cpu in 0..state.entries() {
+        let position = plan.online.iter().position(|online| usize::from(*online) == cpu);
+        let lane = |i: usize| LaneState {
+            off: CLOSED,
+            page: 0,
+            ring_base: position.map_or(0, |p| p as u32 * plan.sizing.ring_pages[i]),
+            ring_pages: if position.is_some() { plan.sizing.ring_pages[i] } else { 0 },
+            seq: 0,
+            base: 0,
+            busy: 0,
+            tid: NO_THREAD,
+            entered: 0,
+            enter_off: 0,
+            enter_time: 0,
+            events: [0; 6],
+            refused: [0; 3],
+        };
+        let cpu_state = CpuState {
+            enabled,
+            own_tgid: std::process::id(),
+            no_ring: [0; RING_LANES],
+            slot_collisions: 0,
+            reserved: [0; 3],
+            lanes: std::array::from_fn(lane),
+        };
+        // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
+        let bytes =
+            unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
+        state.write(cpu, 0, bytes);
+    }
+}
+
+/// Gives each page of the thread table its header.
+fn prepare_slots(slots: &ArrayMap, session: u64) {
+    let now = clock::mono();
+    for index in 0..slots.entries() {
+        let header = PageHeader {
+            magic: MAGIC,
+            session,
+            version: VERSION,
+            lane: Lane::Slots as u8,
+            flags: 0,
+            cpu: 0,
+            header_len: HEADER_LEN as u16,
+            seq: index as u64 + 1,
+            base_mono: now,
+            base_tai: (now as i64 + clock::wall_offset() + clock::tai_offset() * 1_000_000_000) as u64,
+            used: (PAGE_SIZE / 8) as u32,
+            reserved: 0,
+            events: [0; 6],
+            refused: [0; 3],
+        };
+        slots.write(index, 0, &write_header(&header));
+    }
+}

@@ -1,0 +1,122 @@
+//! The daemon's life: start, serve, end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::backend::Server;
+use crate::config::{Config, Sizing, ram_bytes};
+use crate::control::{self, Access};
+use crate::recording::Recording;
+use crate::{clock, cpus};
+
+/// The configuration file that is used when none is named.
+const DEFAULT_CONFIG: &str = "/etc/flightrec/flightd.toml";
+/// How often clocks and CPUs are looked at again.
+const HOUSEKEEPING: Duration = Duration::from_secs(10);
+
+/// Where everything is.
+#[derive(Debug)]
+pub struct Options {
+    /// Configuration; `None`: the usual file, or the defaults.
+    pub config: Option<PathBuf>,
+    /// Control socket.
+    pub runtime_dir: PathBuf,
+    /// Stored recordings.
+    pub state_dir: PathBuf,
+    /// Pinned recording.
+    pub bpffs_dir: PathBuf,
+    /// Leave the recording running at the end.
+    pub keep_recording: bool,
+}
+
+fn config(options: &Options) -> Result<Config> {
+    match &options.config {
+        Some(path) => Ok(Config::load(path)?),
+        None if Path::new(DEFAULT_CONFIG).exists() => Ok(Config::load(Path::new(DEFAULT_CONFIG))?),
+        None => Ok(Config::default()),
+    }
+}
+
+/// Checks the configuration, and says what it comes to here.
+pub fn check(options: &Options) -> Result<()> {
+    let config = config(options)?;
+    let online = cpus::online()?.len() as u32;
+    let sizing = Sizing::compute(&config, online, cpus::possible()?, ram_bytes())?;
+    let [syscall, sched, task] = sizing.ring_bytes().map(|bytes| bytes >> 10);
+    println!(
+        "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for each CPU {syscall} KiB \
+         of system calls, {sched} KiB of scheduling, {task} KiB of task life.",
+        sizing.total >> 20
+    );
+    Ok(())
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub fn run(options: Options) -> Result<()> {
+    let config = config(&options)?;
+    for dir in [&options.runtime_dir, &options.state_dir] {
+        fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
+    }
+    let _locks = control::lock_all(&[&options.runtime_dir, &options.state_dir])?;
+    let recording = Recording::adopt_or_begin(&config, &options.bpffs_dir)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let server = Arc::new(Server::new(recording));
+    let served = runtime.block_on(serve(&options, &config, &server));
+    // Handlers that still run hold the server; ending the runtime ends them.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let recording = Arc::into_inner(server).ok_or_else(|| anyhow!("a request is still being served"))?.into_recording();
+    if options.keep_recording {
+        info!("the recording goes on in the kernel");
+        recording.leave();
+    } else {
+        recording.end()?;
+        info!("the recording has ended");
+    }
+    served
+}
+
+async fn serve(options: &Options, config: &Config, server: &Arc<Server>) -> Result<()> {
+    let access = Access::new(&config.access.group);
+    let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
+    let listener = control::Listener::bind(&path, &access)?;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let backend: Arc<dyn control::Backend> = server.clone();
+    let mut serving = tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
+    let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
+    let mut named = Vec::new();
+    info!(socket = %path.display(), "ready");
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            ended = &mut serving => {
+                // A stage that dies ends the process with its reason.
+                return ended.context("the control socket's task died")?.context("the control socket failed");
+            }
+            _ = housekeeping.tick() => keep_house(server.recording(), &mut named),
+        }
+    }
+    info!("ending");
+    drop(stop);
+    serving.await.context("the control socket's task died")?.context("the control socket failed")
+}
+
+/// Follows what may change: the offset of the wall clock's scale, and the CPUs.
+fn keep_house(recording: &Recording, named: &mut Vec<u16>) {
+    if let Err(e) = recording.update_meta(|meta| meta.tai_offset = clock::tai_offset()) {
+        warn!(error = %e, "the recording's metadata could not be refreshed");
+    }
+    let unrecorded = recording.unrecorded_cpus();
+    if !unrecorded.is_empty() && unrecorded != *named {
+        warn!(cpus = ?unrecorded, "these CPUs came online after the recording began and are not recorded; restart flightd without --keep-recording to include them");
+    }
+    *named = unrecorded;
+}

@@ -1,0 +1,162 @@
+//! What each kind of event record holds.
+
+use super::decoder::{Fault, Record};
+use super::event::{Body, Call};
+use crate::abi::args;
+use crate::abi::record::{Abi, Comm, Exec, Fork, Rename, TaskExit, kind, migrate, switch, wake};
+
+/// ENTER and EXIT: word 1, and the call.
+#[inline]
+pub(super) fn call(record: Record<'_>) -> Result<(u64, Call), Fault> {
+    let word = record.word(0).ok_or(Fault::Short(record.kind))?;
+    let abi = match record.aux >> 12 & 3 {
+        0 => Abi::Native,
+        1 => Abi::Compat,
+        2 => Abi::X32,
+        _ => return Err(Fault::Abi),
+    };
+    let packed = record.body.get(1..).unwrap_or_default().as_flattened();
+    let (nargs, args) =
+        if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
+    Ok((word, Call { nr: record.aux & 0xfff, abi, nargs: nargs as u8, args, strings: Vec::new() }))
+}
+
+/// As [`args::decode`], by loads of a whole word where there is room: this is the hottest path.
+#[inline]
+fn arguments(bytes: &[u8]) -> Option<(usize, [u64; 6])> {
+    let head = u16::from_le_bytes(*bytes.first_chunk()?);
+    let n = usize::from(head >> 12 & 7);
+    if head & args::RAW != 0 || n > 6 {
+        return args::decode(bytes);
+    }
+    let mut out = [0; 6];
+    let mut rest = bytes.get(2..)?;
+    let mut classes = head;
+    for slot in out.iter_mut().take(n) {
+        // Classes 0 to 3: 1, 2, 4, 6 bytes, as args::CLASS_BYTES.
+        let class = classes & 3;
+        let width = (1 << class) - usize::from(class == 3) * 2;
+        classes >>= 2;
+        let word = match rest.first_chunk() {
+            Some(word) => u64::from_le_bytes(*word),
+            None => tail(rest),
+        };
+        *slot = args::extend(word, width as u8);
+        rest = rest.get(width..)?;
+    }
+    Some((n, out))
+}
+
+/// Fewer than eight bytes as a word.
+#[cold]
+fn tail(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, b| word << 8 | u64::from(*b))
+}
+
+/// SWITCH: prev, next, and the rest.
+pub(super) fn switch(record: Record<'_>) -> Option<(u32, u32, Body)> {
+    let (prev, next, prev_state, preempted) = switch::unpack(record.word(0)?);
+    let (prev_prio, next_prio) = (record.aux as u8, (record.aux >> 8) as u8);
+    Some((prev, next, Body::Switch { prev_prio, prev_state, preempted, next, next_prio }))
+}
+
+/// WAKING and WAKEUP_NEW.
+pub(super) fn waking(record: Record<'_>) -> Option<Body> {
+    let (wakee, state, cpu) = wake::unpack(record.word(0)?);
+    Some(Body::Waking { wakee, prio: record.aux as u8, state, cpu, new: record.kind == kind::WAKEUP_NEW })
+}
+
+/// MIGRATE.
+pub(super) fn migrate(record: Record<'_>) -> Option<Body> {
+    let (thread, from, to) = migrate::unpack(record.word(0)?);
+    Some(Body::Migrate { thread, prio: record.aux as u8, from, to })
+}
+
+/// A body's fields, one behind the other.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*field)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn comm(&mut self) -> Option<Comm> {
+        self.take()
+    }
+}
+
+fn fields(record: Record<'_>) -> Fields<'_> {
+    Fields(record.body.as_flattened())
+}
+
+/// FORK.
+pub(super) fn fork(record: Record<'_>) -> Option<Fork> {
+    let mut f = fields(record);
+    Some(Fork {
+        parent_tid: f.u32()?,
+        parent_tgid: f.u32()?,
+        tid: f.u32()?,
+        tgid: f.u32()?,
+        start_time: f.u64()?,
+        cgroup: f.u64()?,
+        comm: f.comm()?,
+    })
+}
+
+/// EXEC.
+pub(super) fn exec(record: Record<'_>) -> Option<Exec> {
+    let mut f = fields(record);
+    Some(Exec {
+        tid: f.u32()?,
+        old_tid: f.u32()?,
+        tgid: f.u32()?,
+        args_len: f.u32()?,
+        cgroup: f.u64()?,
+        comm: f.comm()?,
+    })
+}
+
+/// RENAME.
+pub(super) fn rename(record: Record<'_>) -> Option<Rename> {
+    let mut f = fields(record);
+    Some(Rename { tid: f.u32()?, tgid: f.u32()?, old: f.comm()?, new: f.comm()? })
+}
+
+/// TASK_EXIT.
+pub(super) fn task_exit(record: Record<'_>) -> Option<TaskExit> {
+    let mut f = fields(record);
+    Some(TaskExit {
+        tid: f.u32()?,
+        tgid: f.u32()?,
+        code: f.u32()?,
+        reserved: f.u32()?,
+        start_time: f.u64()?,
+        comm: f.comm()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_fast_arguments_are_the_specified_ones(mut bytes in prop::collection::vec(any::<u8>(), 0..60), raw: bool) {
+            if let (false, Some(b)) = (raw, bytes.get_mut(1)) {
+                *b &= 0x7f;
+            }
+            prop_assert_eq!(arguments(&bytes), args::decode(&bytes));
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The walk over a page's records.
+//!
+//! Damage costs what was damaged, no more: a record whose content is impossible is left out and
+//! the walk goes on behind it; only where the framing or the time base is lost does the page end.
+//! Either way the first fault is kept, and the next page's totals tell how many events it cost.
+
+use super::body;
+use super::event::{Body, Call, Event, Text};
+use super::page::Page;
+use crate::abi::page::LANE_KINDS;
+use crate::abi::record::{Abi, StringStatus, counter, fold, kind};
+
+/// What is wrong with a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Its length is 0: the page ends here.
+    #[error("a record of length 0")]
+    Empty,
+    /// It reaches beyond what the page holds: the page ends here.
+    #[error("a record that reaches beyond the page's end")]
+    Overrun,
+    /// A time base without its word: the page ends here.
+    #[error("a time base without a time")]
+    Time,
+    /// It is shorter than its kind needs.
+    #[error("a record too short for its kind {0:#x}")]
+    Short(u8),
+    /// Its number belongs to no known table of system calls.
+    #[error("a system call of unknown ABI")]
+    Abi,
+    /// Its arguments are longer than the record, or more than six.
+    #[error("malformed system call arguments")]
+    Arguments,
+    /// No record before it tells its thread.
+    #[error("an event of no known thread")]
+    Thread,
+    /// A string of unknown status, or longer than its record.
+    #[error("a malformed string")]
+    Text,
+}
+
+/// The first fault in a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damage {
+    /// What is wrong.
+    pub fault: Fault,
+    /// Where: index of the record's first 8-byte word in the page.
+    pub word: usize,
+    /// Time of the last event before it, or the page's base.
+    pub after: u64,
+}
+
+/// What a page's events come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Events decoded, by kind.
+    pub counts: [u64; LANE_KINDS],
+    /// Greatest event time, or the page's base where it holds none.
+    pub last: u64,
+    /// The first fault.
+    pub damage: Option<Damage>,
+}
+
+/// A record with its header word taken apart.
+#[derive(Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub(super) kind: u8,
+    pub(super) aux: u16,
+    pub(super) upper: u32,
+    /// The words behind the first.
+    pub(super) body: &'a [[u8; 8]],
+}
+
+impl Record<'_> {
+    /// A word of the body.
+    pub(super) fn word(&self, i: usize) -> Option<u64> {
+        self.body.get(i).map(|b| u64::from_le_bytes(*b))
+    }
+}
+
+/// An exit that stands inside its entry's record: given out behind the entry.
+#[derive(Clone, Copy)]
+struct Folded {
+    entered: u64,
+    time: u64,
+    ret: i64,
+    tid: u32,
+    nr: u16,
+    abi: Abi,
+}
+
+/// The events of one page, lazily.
+#[derive(Clone)]
+pub struct Decoder<'a> {
+    words: &'a [[u8; 8]],
+    /// Words of the page before `words`.
+    first: usize,
+    at: usize,
+    lane: u8,
+    cpu: u16,
+    base: u64,
+    tid: Option<u32>,
+    folded: Option<Folded>,
+    summary: Summary,
+    /// Strings are stepped over, not copied: for counting.
+    bare: bool,
+}
+
+impl<'a> Decoder<'a> {
+    pub(super) fn new(page: &'a Page) -> Self {
+        let (words, first) = page.records();
+        let header = page.header();
+        Self {
+            words,
+            first,
+            at: 0,
+            lane: header.lane,
+            cpu: header.cpu,
+            base: header.base_mono,
+            tid: None,
+            folded: None,
+            summary: Summary { counts: [0; LANE_KINDS], last: header.base_mono, damage: None },
+            bare: false,
+        }
+    }
+
+    pub(super) fn summary(page: &'a Page) -> Summary {
+        let mut decoder = Self { bare: true, ..Self::new(page) };
+        while decoder.next().is_some() {}
+        decoder.summary
+    }
+
+    /// Events given out so far, by kind; those of unknown kinds of the lane are counted as they are passed.
+    pub fn counts(&self) -> &[u64; LANE_KINDS] {
+        &self.summary.counts
+    }
+
+    /// The first fault met so far.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.summary.damage.as_ref()
+    }
+
+    /// Keeps the first fault.
+    fn fault(&mut self, fault: Fault, at: usize) {
+        if self.summary.damage.is_none() {
+            self.summary.damage = Some(Damage { fault, word: self.first + at, after: self.summary.last });
+        }
+    }
+
+    /// Ends the page.
+    fn stop<T>(&mut self, fault: Fault, at: usize) -> Option<T> {
+        self.fault(fault, at);
+        self.at = self.words.len();
+        None
+    }
+
+    /// The next record, by its length.
+    fn record(&mut self) -> Option<Record<'a>> {
+        let head = u64::from_le_bytes(*self.words.get(self.at)?);
+        let length = usize::from((head >> 8) as u8);
+        if length == 0 {
+            return self.stop(Fault::Empty, self.at);
+        }
+        let Some(body) = self.words.get(self.at + 1..self.at + length) else {
+            return self.stop(Fault::Overrun, self.at);
+        };
+        self.at += length;
+        Some(Record { kind: head as u8, aux: (head >> 16) as u16, upper: (head >> 32) as u32, body })
+    }
+
+    /// Whether a STRING stands here.
+    fn at_string(&self) -> bool {
+        self.words.get(self.at).is_some_and(|w| w[0] == kind::STRING)
+    }
+
+    /// The next string of the event just read.
+    fn string(&mut self) -> Option<Text> {
+        while self.at_string() {
+            let at = self.at;
+            let record = self.record()?;
+            if self.bare {
+                continue;
+            }
+            let status = match record.aux >> 4 & 0xf {
+                0 => StringStatus::Whole,
+                1 => StringStatus::Cut,
+                2 => StringStatus::Unreadable,
+                _ => {
+                    self.fault(Fault::Text, at);
+                    continue;
+                }
+            };
+            let Some(bytes) = record.body.as_flattened().get(..record.upper as usize) else {
+                self.fault(Fault::Text, at);
+                continue;
+            };
+            return Some(Text { index: (record.aux & 0xf) as u8, status, bytes: bytes.into() });
+        }
+        None
+    }
+
+    /// Strings of a system call: C strings.
+    fn strings(&mut self, into: &mut Vec<Text>) {
+        while let Some(text) = self.string() {
+            into.push(c_string(text));
+        }
+    }
+
+    /// The string of a mark or an act.
+    fn line(&mut self) -> Text {
+        let mut line = None;
+        while let Some(text) = self.string() {
+            line.get_or_insert(c_string(text));
+        }
+        line.unwrap_or_else(|| Text { index: 0, status: StringStatus::Whole, bytes: Box::default() })
+    }
+
+    fn count(&mut self, kind: u8, time: u64) {
+        if let Some(n) = self.summary.counts.get_mut(counter(kind)) {
+            *n += 1;
+        }
+        self.summary.last = self.summary.last.max(time);
+    }
+
+    /// An event record, which started at word `at`.
+    fn event(&mut self, record: Record<'a>, at: usize) -> Option<Event> {
+        match self.body(record) {
+            Ok(Some((tid, body))) => {
+                let time = self.base.saturating_add(u64::from(record.upper));
+                self.count(record.kind, time);
+                Some(Event { time, cpu: self.cpu, tid, body })
+            }
+            Ok(None) => {
+                // Of a kind that is newer than this release: counted, so that it is not called lost.
+                self.count(record.kind, 0);
+                None
+            }
+            Err(fault) => {
+                self.fault(fault, at);
+                None
+            }
+        }
+    }
+
+    fn thread(&self) -> Result<u32, Fault> {
+        self.tid.ok_or(Fault::Thread)
+    }
+
+    /// An event's thread and content; `None` for an unknown kind.
+    fn body(&mut self, record: Record<'a>) -> Result<Option<(u32, Body)>, Fault> {
+        let short = Fault::Short(record.kind);
+        Ok(Some(match record.kind {
+            kind::ENTER => {
+                let (slot, mut call) = body::call(record)?;
+                let tid = self.thread()?;
+                if let Some((ret, ns)) = fold::unpack(slot) {
+                    let entered = self.base.saturating_add(u64::from(record.upper));
+                    let time = entered.saturating_add(ns);
+                    self.folded = Some(Folded { entered, time, ret, tid, nr: call.nr, abi: call.abi });
+                }
+                self.strings(&mut call.strings);
+                (tid, Body::Enter(call))
+            }
+            kind::EXIT => {
+                let (ret, mut call) = body::call(record)?;
+                let tid = self.thread()?;
+                self.strings(&mut call.strings);
+                (tid, Body::Exit { call, ret: ret as i64, entered: None })
+            }
+            kind::SWITCH => {
+                // Whoever runs now, it is not the one that ran before.
+                self.tid = None;
+                let (prev, next, body) = body::switch(record).ok_or(short)?;
+                self.tid = Some(next);
+                (prev, body)
+            }
+            kind::WAKING | kind::WAKEUP_NEW => {
+                let body = body::waking(record).ok_or(short)?;
+                (self.thread()?, body)
+            }
+            kind::MIGRATE => {
+                let body = body::migrate(record).ok_or(short)?;
+                (self.thread()?, body)
+            }
+            kind::FORK => body::fork(record).map(|f| (f.parent_tid, Body::Fork(f))).ok_or(short)?,
+            kind::EXEC => {
+                let exec = body::exec(record).ok_or(short)?;
+                let (mut file, mut args) = (None, None);
+                while let Some(text) = self.string() {
+                    match text.index {
+                        0 => file = Some(c_string(text)),
+                        1 => args = Some(text),
+                        _ => {}
+                    }
+                }
+                (exec.tid, Body::Exec { exec, file, args })
+            }
+            kind::RENAME => body::rename(record).map(|r| (r.tid, Body::Rename(r))).ok_or(short)?,
+            kind::TASK_EXIT => body::task_exit(record).map(|e| (e.tid, Body::TaskExit(e))).ok_or(short)?,
+            kind::MARK => (self.tid.take().unwrap_or(0), Body::Mark(self.line())),
+            kind::ACT => (self.tid.take().unwrap_or(0), Body::Act(record.aux, self.line())),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Iterator for Decoder<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        if let Some(f) = self.folded.take() {
+            self.count(kind::EXIT, f.time);
+            let call = Call { nr: f.nr, abi: f.abi, nargs: 0, args: [0; 6], strings: Vec::new() };
+            let body = Body::Exit { call, ret: f.ret, entered: Some(f.entered) };
+            return Some(Event { time: f.time, cpu: self.cpu, tid: f.tid, body });
+        }
+        loop {
+            let at = self.at;
+            let record = self.record()?;
+            match record.kind {
+                kind::THREAD => self.tid = Some(record.upper),
+                kind::TIME => match record.word(0) {
+                    Some(time) => self.base = time,
+                    None => return self.stop(Fault::Time, at),
+                },
+                // The lane's own events; what belongs to no event here is stepped over.
+                k if k >> 4 == self.lane + 1 => {
+                    if let Some(event) = self.event(record, at) {
+                        return Some(event);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Cuts a string at its end, which a writer may have counted in.
+fn c_string(mut text: Text) -> Text {
+    if let Some(end) = text.bytes.iter().position(|b| *b == 0) {
+        text.bytes = text.bytes.get(..end).unwrap_or_default().into();
+    }
+    text
+}

@@ -1,0 +1,276 @@
+//! One CPU's ring of one lane, written page by page.
+
+use thiserror::Error;
+
+use super::body;
+use crate::abi::page::{
+    HEADER_LEN, LANE_KINDS, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, VERSION,
+};
+use crate::abi::record::{Abi, counter, fold, header, kind};
+use crate::decode::{Body, Event};
+
+/// An event that a page writer can't take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum EncodeError {
+    /// It belongs to another lane than the writer's.
+    #[error("an event of another lane than {}", .0.name())]
+    Lane(Lane),
+    /// Its strings do not fit in one page.
+    #[error("an event of {0} words does not fit in a page")]
+    TooLong(usize),
+}
+
+/// The bytes of a header.
+pub fn write_header(header: &PageHeader) -> [u8; HEADER_LEN] {
+    let identity = u64::from(header.version)
+        | u64::from(header.lane) << 16
+        | u64::from(header.flags) << 24
+        | u64::from(header.cpu) << 32
+        | u64::from(header.header_len) << 48;
+    let used = u64::from(header.used) | u64::from(header.reserved) << 32;
+    let words = [header.magic, header.session, identity, header.seq, header.base_mono, header.base_tai, used]
+        .into_iter()
+        .chain(header.events)
+        .chain(header.refused);
+    let mut out = [0; HEADER_LEN];
+    for (bytes, word) in out.chunks_exact_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    out
+}
+
+/// The last record, while an exit may still fold into it.
+#[derive(Debug, Clone, Copy)]
+struct Entered {
+    /// Word of the fold slot in the page.
+    slot: usize,
+    time: u64,
+    tid: u32,
+    nr: u16,
+    abi: Abi,
+}
+
+/// Writes pages exactly as the probes do: thread records where the thread changes, a time record
+/// where 32 bits do not reach, exits folded, a record and its strings never apart, a new page
+/// when the next group does not fit.
+#[derive(Debug)]
+pub struct PageWriter {
+    header: PageHeader,
+    lane: Lane,
+    /// `CLOCK_TAI` minus `CLOCK_MONOTONIC`, ns.
+    tai: u64,
+    page: Vec<u64>,
+    /// Time base of the next record.
+    base: u64,
+    tid: Option<u32>,
+    entered: Option<Entered>,
+    events: [u64; LANE_KINDS],
+    refused: [u64; REFUSALS],
+    closed: Vec<Box<[u8; PAGE_SIZE]>>,
+    group: Vec<u64>,
+}
+
+/// Words of a page, and of its header.
+const WORDS: usize = PAGE_SIZE / 8;
+const HEADER_WORDS: usize = HEADER_LEN / 8;
+
+impl PageWriter {
+    /// A ring that holds nothing yet. `tai` is `CLOCK_TAI` minus `CLOCK_MONOTONIC` in ns.
+    pub fn new(session: u64, lane: Lane, cpu: u16, tai: u64) -> Self {
+        let header = PageHeader {
+            magic: MAGIC,
+            session,
+            version: VERSION,
+            lane: lane as u8,
+            flags: 0,
+            cpu,
+            header_len: HEADER_LEN as u16,
+            seq: 0,
+            base_mono: 0,
+            base_tai: 0,
+            used: 0,
+            reserved: 0,
+            events: [0; LANE_KINDS],
+            refused: [0; REFUSALS],
+        };
+        Self {
+            header,
+            lane,
+            tai,
+            page: Vec::with_capacity(WORDS),
+            base: 0,
+            tid: None,
+            entered: None,
+            events: [0; LANE_KINDS],
+            refused: [0; REFUSALS],
+            closed: Vec::new(),
+            group: Vec::new(),
+        }
+    }
+
+    /// Appends an event. Its CPU is the ring's, whatever it says.
+    ///
+    /// An exit with `entered` folds into its entry where it can (the entry's record is the last,
+    /// in the same page, and time and value fit), else it stands alone; one without `entered`
+    /// always stands alone.
+    pub fn push(&mut self, event: &Event) -> Result<(), EncodeError> {
+        let (lane, kind) = place(&event.body);
+        if lane != self.lane {
+            return Err(EncodeError::Lane(self.lane));
+        }
+        if self.fold(event) {
+            self.events[counter(kind::EXIT)] += 1;
+            return Ok(());
+        }
+        self.group(event);
+        if self.header.seq == 0 || self.group.len() > WORDS - self.page.len() {
+            // A new page may take one word more: it begins with its thread.
+            let length = self.group.len() + 1;
+            if length > WORDS - HEADER_WORDS {
+                return Err(EncodeError::TooLong(length));
+            }
+            self.open(event.time);
+            self.group(event);
+        }
+        let at = self.page.len();
+        self.page.append(&mut self.group);
+        self.published(event, at);
+        self.events[counter(kind)] += 1;
+        Ok(())
+    }
+
+    /// Counts an event as refused.
+    pub fn refuse(&mut self, reason: Refusal) {
+        self.refused[reason as usize] += 1;
+    }
+
+    /// Events written and refused so far.
+    pub fn totals(&self) -> ([u64; LANE_KINDS], [u64; REFUSALS]) {
+        (self.events, self.refused)
+    }
+
+    /// The header of the page being written.
+    pub fn header(&self) -> PageHeader {
+        PageHeader { used: self.page.len() as u32, ..self.header }
+    }
+
+    /// The page being written, as a reader would copy it now.
+    pub fn current(&self) -> Option<Box<[u8; PAGE_SIZE]>> {
+        if self.header.seq == 0 {
+            return None;
+        }
+        let mut out = Box::new([0; PAGE_SIZE]);
+        let (words, _) = out.as_chunks_mut::<8>();
+        for (bytes, word) in words.iter_mut().zip(&self.page) {
+            *bytes = word.to_le_bytes();
+        }
+        if let Some(head) = out.first_chunk_mut() {
+            *head = write_header(&self.header());
+        }
+        Some(out)
+    }
+
+    /// Takes the pages that are full, oldest first.
+    pub fn take(&mut self) -> Vec<Box<[u8; PAGE_SIZE]>> {
+        std::mem::take(&mut self.closed)
+    }
+
+    /// All pages that were not taken, oldest first.
+    pub fn finish(mut self) -> Vec<Box<[u8; PAGE_SIZE]>> {
+        let last = self.current();
+        self.closed.extend(last);
+        self.closed
+    }
+
+    /// Closes the page and opens the next.
+    fn open(&mut self, time: u64) {
+        let full = self.current();
+        self.closed.extend(full);
+        self.header.seq += 1;
+        self.header.base_mono = time;
+        self.header.base_tai = time.wrapping_add(self.tai);
+        self.header.events = self.events;
+        self.header.refused = self.refused;
+        self.page.clear();
+        self.page.resize(HEADER_WORDS, 0);
+        self.base = time;
+        self.tid = None;
+        self.entered = None;
+    }
+
+    /// Builds what `event` takes in the open page.
+    fn group(&mut self, event: &Event) {
+        self.group.clear();
+        let (thread, needed) = match (self.lane, &event.body) {
+            (Lane::Task, Body::Mark(_) | Body::Act(..)) => (event.tid, event.tid != 0),
+            (Lane::Task, _) => (0, false),
+            // A switch names its thread itself; the page's first record names one anyway.
+            (_, Body::Switch { .. }) => (event.tid, self.tid.is_none()),
+            _ => (event.tid, self.tid != Some(event.tid)),
+        };
+        if needed {
+            self.group.push(header(kind::THREAD, 1, 0, thread));
+        }
+        let upper = event.time.checked_sub(self.base).and_then(|ns| u32::try_from(ns).ok());
+        let upper = upper.unwrap_or_else(|| {
+            self.group.extend([header(kind::TIME, 2, 0, 0), event.time]);
+            0
+        });
+        body::words(&event.body, event.tid, upper, &mut self.group);
+    }
+
+    /// Brings the writer's state up to what the group at word `at` says.
+    fn published(&mut self, event: &Event, mut at: usize) {
+        self.entered = None;
+        while let Some(word) = self.page.get(at) {
+            match *word as u8 {
+                kind::THREAD => self.tid = Some((*word >> 32) as u32),
+                kind::TIME => self.base = event.time,
+                kind::SWITCH => self.tid = if let Body::Switch { next, .. } = event.body { Some(next) } else { None },
+                kind::ENTER => {
+                    if let Body::Enter(call) = &event.body {
+                        let (time, tid) = (event.time, event.tid);
+                        self.entered = Some(Entered { slot: at + 1, time, tid, nr: call.nr, abi: call.abi });
+                    }
+                }
+                _ => {}
+            }
+            at += usize::from((*word >> 8) as u8).max(1);
+        }
+    }
+
+    /// Folds an exit into its entry, where that is the last record.
+    fn fold(&mut self, event: &Event) -> bool {
+        let Body::Exit { call, ret, entered: Some(entered) } = &event.body else { return false };
+        let Some(e) = self.entered.take() else { return false };
+        let same = (e.time, e.tid, e.nr, e.abi) == (*entered, event.tid, call.nr, call.abi);
+        let bare = call.nargs == 0 && call.strings.is_empty();
+        match event.time.checked_sub(e.time) {
+            Some(ns) if same && bare && ns < fold::LIMIT_NS && fold::fits(*ret) => {
+                if let Some(slot) = self.page.get_mut(e.slot) {
+                    *slot = fold::pack(*ret, ns);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An event's lane and kind.
+fn place(body: &Body) -> (Lane, u8) {
+    match body {
+        Body::Enter(_) => (Lane::Syscall, kind::ENTER),
+        Body::Exit { .. } => (Lane::Syscall, kind::EXIT),
+        Body::Switch { .. } => (Lane::Sched, kind::SWITCH),
+        Body::Waking { new: false, .. } => (Lane::Sched, kind::WAKING),
+        Body::Waking { new: true, .. } => (Lane::Sched, kind::WAKEUP_NEW),
+        Body::Migrate { .. } => (Lane::Sched, kind::MIGRATE),
+        Body::Fork(_) => (Lane::Task, kind::FORK),
+        Body::Exec { .. } => (Lane::Task, kind::EXEC),
+        Body::Rename(_) => (Lane::Task, kind::RENAME),
+        Body::TaskExit(_) => (Lane::Task, kind::TASK_EXIT),
+        Body::Mark(_) => (Lane::Task, kind::MARK),
+        Body::Act(..) => (Lane::Task, kind::ACT),
+    }
+}

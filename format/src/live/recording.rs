@@ -1,0 +1,200 @@
+//! All of a running recording, mapped.
+
+use std::path::{Path, PathBuf};
+
+use super::clock;
+use super::error::LiveError;
+use super::map::ArrayMap;
+use super::ring::{Cursor, Pages, Place};
+use super::state;
+use super::sys;
+use super::tables;
+use crate::abi::page::{Lane, PAGE_SIZE, RING_LANES};
+use crate::abi::state::CpuState;
+use crate::control::{CpuTotals, Totals};
+use crate::meta::{HALF_PAGES, Meta};
+
+/// The maps of a generation.
+#[derive(Debug)]
+pub struct Maps {
+    /// `rings_syscall`, `rings_sched`, `rings_task`, by [`Lane`].
+    pub rings: [ArrayMap; RING_LANES],
+    /// `state`: one [`CpuState`] per possible CPU.
+    pub state: ArrayMap,
+    /// `meta`.
+    pub meta: ArrayMap,
+    /// `slots`.
+    pub slots: ArrayMap,
+}
+
+impl Maps {
+    /// Names of the ring maps in `maps/`, by [`Lane`].
+    pub const RINGS: [&'static str; RING_LANES] = ["rings_syscall", "rings_sched", "rings_task"];
+
+    /// Maps what a generation's directory holds.
+    pub fn open(gen_dir: &Path, writable: bool) -> Result<Self, LiveError> {
+        let open = |name: &str| {
+            let path: PathBuf = gen_dir.join("maps").join(name);
+            ArrayMap::open(&path, writable).map_err(|e| LiveError::at(&path, e))
+        };
+        let [syscall, sched, task] = Self::RINGS;
+        Ok(Self {
+            rings: [open(syscall)?, open(sched)?, open(task)?],
+            state: open("state")?,
+            meta: open("meta")?,
+            slots: open("slots")?,
+        })
+    }
+
+    /// Checks their shapes: pages where pages are expected.
+    fn check(&self) -> Result<(), LiveError> {
+        let [syscall, sched, task] = &self.rings;
+        let strides = [
+            ("rings_syscall", syscall, PAGE_SIZE),
+            ("rings_sched", sched, PAGE_SIZE),
+            ("rings_task", task, PAGE_SIZE),
+            ("state", &self.state, size_of::<CpuState>()),
+            ("meta", &self.meta, PAGE_SIZE),
+            ("slots", &self.slots, PAGE_SIZE),
+        ];
+        for (map, array, stride) in strides {
+            if array.stride() != stride {
+                return Err(LiveError::Layout { map, what: format!("values of {} bytes", array.stride()) });
+            }
+        }
+        if self.meta.entries() < 2 * HALF_PAGES {
+            return Err(LiveError::Layout { map: "meta", what: format!("{} pages", self.meta.entries()) });
+        }
+        Ok(())
+    }
+}
+
+/// A running recording. All methods copy; nothing here stops or slows the probes.
+#[derive(Debug)]
+pub struct Recording {
+    maps: Maps,
+    session: u64,
+    started: u64,
+}
+
+impl Recording {
+    /// Maps the generation in `gen_dir` (see [`super::Generation::find`]), for reading, or also for
+    /// the daemon's own writing.
+    pub fn open(gen_dir: &Path, writable: bool) -> Result<Self, LiveError> {
+        Self::new(Maps::open(gen_dir, writable)?)
+    }
+
+    /// A recording whose maps are already at hand. Its metadata must have been published.
+    pub fn new(maps: Maps) -> Result<Self, LiveError> {
+        maps.check()?;
+        let meta = tables::read_meta(&maps.meta)?;
+        Ok(Self { maps, session: meta.session, started: meta.started })
+    }
+
+    /// Its session id.
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
+    /// When it began, ns of `CLOCK_MONOTONIC`.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// Its maps.
+    pub fn maps(&self) -> &Maps {
+        &self.maps
+    }
+
+    /// Its metadata, as published last.
+    pub fn meta(&self) -> Result<Meta, LiveError> {
+        tables::read_meta(&self.maps.meta)
+    }
+
+    /// Publishes new metadata of the same session, and returns its generation. For the one daemon
+    /// that opened the recording writable.
+    pub fn publish_meta(&self, meta: &Meta) -> Result<u64, LiveError> {
+        tables::publish_meta(&self.maps.meta, meta)
+    }
+
+    /// CPUs that have a ring of any lane.
+    pub fn cpus(&self) -> Vec<u16> {
+        let cpus = 0..self.maps.state.entries();
+        let ringed = |cpu: &usize| state::cpu(&self.maps.state, *cpu).lanes.iter().any(|lane| lane.ring_pages != 0);
+        cpus.filter(ringed).filter_map(|cpu| u16::try_from(cpu).ok()).collect()
+    }
+
+    /// Where a ring is; `None` for what is no ring, or a CPU that has none.
+    fn place(&self, lane: Lane, cpu: u16) -> Option<Place<'_>> {
+        let map = self.maps.rings.get(lane as usize)?;
+        let view = state::cpu(&self.maps.state, usize::from(cpu));
+        let lane = view.lanes.get(lane as usize)?;
+        let (first, pages) = (lane.ring_base as usize, lane.ring_pages as usize);
+        (pages != 0).then_some(Place { map, session: self.session, first, pages })
+    }
+
+    /// Copies of the pages of one ring that may hold events of [`from`, `until`) (ns of `CLOCK_MONOTONIC`), oldest
+    /// first, and of the first page behind the window. All that was recorded in the window before this call is in
+    /// them, unless the ring is written over while it is copied, which the pages' totals then show.
+    pub fn pages(&self, lane: Lane, cpu: u16, from: u64, until: u64) -> Pages<'_> {
+        Pages { recording: self, cursor: self.cursor(lane, cpu, from, until) }
+    }
+
+    /// As [`Self::pages`], for [`Self::advance`].
+    pub fn cursor(&self, lane: Lane, cpu: u16, from: u64, until: u64) -> Cursor {
+        Cursor::new(lane, cpu, self.place(lane, cpu), (from, until))
+    }
+
+    /// The next page of a cursor of this recording.
+    pub fn advance(&self, cursor: &mut Cursor) -> Option<[u8; PAGE_SIZE]> {
+        cursor.advance(&self.place(cursor.lane, cursor.cpu)?)
+    }
+
+    /// Copies of the slot pages that hold any thread, for [`crate::slots::read`].
+    pub fn slots(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
+        (0..self.maps.slots.entries()).filter_map(|index| tables::copy_slots(&self.maps.slots, index))
+    }
+
+    /// The counters of the recording: the probes' own, and the kernel's, of the programs pinned in
+    /// `progs_dir`. Taken a moment after [`Totals::now`], never before.
+    pub fn totals(&self, progs_dir: &Path) -> Result<Totals, LiveError> {
+        let now = clock::monotonic();
+        let mut totals = Totals { now, misses: misses(progs_dir)?, ..Totals::default() };
+        for cpu in 0..self.maps.state.entries() {
+            let view = state::cpu(&self.maps.state, cpu);
+            totals.slot_collisions += view.slot_collisions;
+            totals.cpus.push(CpuTotals {
+                cpu: cpu as u16,
+                recorded: view.lanes.iter().any(|lane| lane.ring_pages != 0),
+                events: view.lanes.map(|lane| lane.events),
+                refused: view.lanes.map(|lane| lane.refused),
+                no_ring: view.no_ring,
+            });
+        }
+        Ok(totals)
+    }
+
+    /// The history in ns that every ring of the lane holds: the least over the CPUs whose ring has wrapped; since
+    /// the start where none has.
+    pub fn held(&self, lane: Lane) -> u64 {
+        let now = clock::monotonic();
+        let oldest = |cpu: u16| self.place(lane, cpu)?.scan().first().copied();
+        let wrapped = self.cpus().into_iter().filter_map(oldest).filter(|page| page.seq > 1);
+        let begin = wrapped.map(|page| page.base).max().unwrap_or(self.started);
+        now.saturating_sub(begin)
+    }
+}
+
+/// How often the kernel skipped each pinned program.
+fn misses(progs_dir: &Path) -> Result<Vec<(String, u64)>, LiveError> {
+    let mut misses = Vec::new();
+    for entry in std::fs::read_dir(progs_dir).map_err(|e| LiveError::at(progs_dir, e))? {
+        let path = entry.map_err(|e| LiveError::at(progs_dir, e))?.path();
+        let Some(name) = path.file_name() else { continue };
+        let program = sys::obj_get(&path).map_err(|e| LiveError::at(&path, e))?;
+        let missed = sys::prog_misses(std::os::fd::AsFd::as_fd(&program)).map_err(|e| LiveError::at(&path, e))?;
+        misses.push((name.to_string_lossy().into_owned(), missed));
+    }
+    misses.sort();
+    Ok(misses)
+}

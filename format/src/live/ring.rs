@@ -1,0 +1,166 @@
+//! Copying pages out of a ring while the probes write it.
+//!
+//! The probes open a page by `used` = 0, then `seq`, then the rest, and publish each record by
+//! the store of `used` (`abi::page::PageHeader`; the page opening in probes-ebpf). So a copy is
+//! whole when `seq` was the same before and after it, and `used`, loaded before the copying
+//! began, was not 0: whatever was published by then is in it.
+
+use std::mem::offset_of;
+use std::sync::atomic::{Ordering, fence};
+
+use super::map::ArrayMap;
+use super::recording::Recording;
+use crate::abi::page::{Lane, MAGIC, PAGE_SIZE, PageHeader};
+
+/// A page in a ring, as it was when the ring was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageRef {
+    /// Its sequence number.
+    pub(super) seq: u64,
+    /// When it was opened, ns of `CLOCK_MONOTONIC`.
+    pub(super) base: u64,
+    /// Value of the lane's map that it stands in.
+    pub(super) index: usize,
+}
+
+const SEQ: usize = offset_of!(PageHeader, seq);
+const USED: usize = offset_of!(PageHeader, used);
+const BASE: usize = offset_of!(PageHeader, base_mono);
+const SESSION: usize = offset_of!(PageHeader, session);
+
+/// Copies the first bytes of a page with as many words as are in use, if the page stays
+/// `seq` (or whatever it is, if 0) meanwhile. What is not in use comes out zero.
+fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAGE_SIZE]) -> Option<u64> {
+    let word = map.u64(index, SEQ)?;
+    let before = word.load(Ordering::Acquire);
+    if before == 0 || seq != 0 && before != seq {
+        return None;
+    }
+    let used = map.u32(index, USED)?.load(Ordering::Acquire);
+    if used == 0 {
+        return None;
+    }
+    let bytes = (used as usize).saturating_mul(8).min(limit);
+    if !map.read(index, 0, out.get_mut(..bytes)?) {
+        return None;
+    }
+    // Pairs with the page opening: if any word above came from the next use of this page, so
+    // does the sequence number below.
+    fence(Ordering::Acquire);
+    if word.load(Ordering::Relaxed) != before {
+        return None;
+    }
+    // The copy's own may be newer than what it was copied for.
+    out.get_mut(USED..USED + 4)?.copy_from_slice(&used.to_le_bytes());
+    Some(before)
+}
+
+/// Copies a page, if it is still the one that was looked at.
+fn copy_page(map: &ArrayMap, page: &PageRef) -> Option<[u8; PAGE_SIZE]> {
+    let mut out = [0; PAGE_SIZE];
+    copy(map, page.index, page.seq, PAGE_SIZE, &mut out).map(|_| out)
+}
+
+/// A ring's place in its map.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) map: &'a ArrayMap,
+    pub(super) session: u64,
+    pub(super) first: usize,
+    pub(super) pages: usize,
+}
+
+impl Place<'_> {
+    /// The ring's pages with anything in them, oldest first.
+    pub(super) fn scan(&self) -> Vec<PageRef> {
+        let mut head = [0; PAGE_SIZE];
+        let mut found = Vec::new();
+        let end = self.first.saturating_add(self.pages).min(self.map.entries());
+        for index in self.first..end {
+            let Some(seq) = copy(self.map, index, 0, BASE + 8, &mut head) else { continue };
+            let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
+            if word(0) == MAGIC && word(SESSION) == self.session {
+                found.push(PageRef { seq, base: word(BASE), index });
+            }
+        }
+        found.sort_unstable_by_key(|page| page.seq);
+        found
+    }
+
+    /// Those that may hold events of [`from`, `until`), with sequence numbers above `after`, and the
+    /// first page behind the window, whose header proves that nothing is missing at the window's end.
+    pub(super) fn select(&self, from: u64, until: u64, after: u64) -> Vec<PageRef> {
+        let all = self.scan();
+        // A page ends where the next one begins.
+        let ends = all.iter().skip(1).map(|next| next.base).chain([u64::MAX]);
+        let begun = all.partition_point(|page| page.base < until);
+        all.iter()
+            .zip(ends)
+            .take(begun + 1)
+            .filter(|(page, end)| *end >= from && page.seq > after)
+            .map(|(page, _)| *page)
+            .collect()
+    }
+}
+
+/// How often a ring is looked at again when it was written over while it was copied. Each round
+/// only fetches what is newer, so all that is needed is to be faster than a whole ring's filling.
+const ROUNDS: usize = 8;
+
+/// A position in the copying of one ring's window, for a caller that does it piece by piece: it
+/// borrows nothing, [`super::Recording::advance`] brings the recording.
+#[derive(Debug)]
+pub struct Cursor {
+    pub(super) lane: Lane,
+    pub(super) cpu: u16,
+    from: u64,
+    until: u64,
+    selected: std::vec::IntoIter<PageRef>,
+    /// Sequence number of the last page given out.
+    last: u64,
+    /// A selected page was gone when its turn came.
+    lapped: bool,
+    rounds: usize,
+}
+
+impl Cursor {
+    /// Looks at the ring now; without a ring there are no pages.
+    pub(super) fn new(lane: Lane, cpu: u16, place: Option<Place<'_>>, (from, until): (u64, u64)) -> Self {
+        let selected = place.map(|place| place.select(from, until, 0)).unwrap_or_default().into_iter();
+        Self { lane, cpu, from, until, selected, last: 0, lapped: false, rounds: ROUNDS }
+    }
+
+    /// Copies the next page.
+    pub(super) fn advance(&mut self, place: &Place<'_>) -> Option<[u8; PAGE_SIZE]> {
+        loop {
+            for page in self.selected.by_ref() {
+                if let Some(copy) = copy_page(place.map, &page) {
+                    self.last = page.seq;
+                    return Some(copy);
+                }
+                self.lapped = true;
+            }
+            if !self.lapped || self.rounds == 0 {
+                return None;
+            }
+            self.lapped = false;
+            self.rounds -= 1;
+            self.selected = place.select(self.from, self.until, self.last).into_iter();
+        }
+    }
+}
+
+/// Copies of a ring's pages, in the order of their sequence numbers.
+#[derive(Debug)]
+pub struct Pages<'a> {
+    pub(super) recording: &'a Recording,
+    pub(super) cursor: Cursor,
+}
+
+impl Iterator for Pages<'_> {
+    type Item = [u8; PAGE_SIZE];
+
+    fn next(&mut self) -> Option<[u8; PAGE_SIZE]> {
+        self.recording.advance(&mut self.cursor)
+    }
+}

@@ -1,0 +1,55 @@
+//! The probes' bookkeeping of each CPU ([`CpuState`]), read from its map.
+
+use std::mem::offset_of;
+
+use super::map::ArrayMap;
+use crate::abi::page::{LANE_KINDS, REFUSALS, RING_LANES};
+use crate::abi::state::{CpuState, LaneState};
+
+/// One ring's place and counters.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LaneView {
+    pub(super) ring_base: u32,
+    pub(super) ring_pages: u32,
+    pub(super) events: [u64; LANE_KINDS],
+    pub(super) refused: [u64; REFUSALS],
+}
+
+/// One CPU's counters.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CpuView {
+    pub(super) no_ring: [u64; RING_LANES],
+    pub(super) slot_collisions: u64,
+    pub(super) lanes: [LaneView; RING_LANES],
+}
+
+/// What the map says of a CPU; all zero for one that it does not have. Every counter is read
+/// whole, but one after the other.
+pub(super) fn cpu(map: &ArrayMap, cpu: usize) -> CpuView {
+    let pair = |at: usize| {
+        let word = map.load(cpu, at);
+        (word as u32, (word >> 32) as u32)
+    };
+    let mut view = CpuView { slot_collisions: map.load(cpu, offset_of!(CpuState, slot_collisions)), ..CpuView::default() };
+    words(map, cpu, offset_of!(CpuState, no_ring), &mut view.no_ring);
+    for (i, lane) in view.lanes.iter_mut().enumerate() {
+        let at = offset_of!(CpuState, lanes) + i * size_of::<LaneState>();
+        (lane.ring_base, lane.ring_pages) = pair(at + offset_of!(LaneState, ring_base));
+        words(map, cpu, at + offset_of!(LaneState, events), &mut lane.events);
+        words(map, cpu, at + offset_of!(LaneState, refused), &mut lane.refused);
+    }
+    view
+}
+
+fn words(map: &ArrayMap, cpu: usize, at: usize, out: &mut [u64]) {
+    for (i, word) in out.iter_mut().enumerate() {
+        *word = map.load(cpu, at + i * 8);
+    }
+}
+
+const _: () = assert!(offset_of!(LaneState, ring_base).is_multiple_of(8));
+const _: () = assert!(offset_of!(LaneState, ring_pages) == offset_of!(LaneState, ring_base) + 4);
+const _: () = assert!(offset_of!(LaneState, events).is_multiple_of(8));
+const _: () = assert!(offset_of!(LaneState, refused).is_multiple_of(8));
+const _: () = assert!(offset_of!(CpuState, no_ring).is_multiple_of(8));
+const _: () = assert!(offset_of!(CpuState, slot_collisions).is_multiple_of(8));

@@ -1,0 +1,106 @@
+//! The two tables beside the rings: metadata, and the thread slots.
+
+use std::mem::offset_of;
+use std::sync::atomic::{Ordering, fence};
+
+use super::error::LiveError;
+use super::map::ArrayMap;
+use crate::abi::page::{HEADER_LEN, Lane, PAGE_SIZE, PageHeader};
+use crate::abi::slot::{SLOTS_PER_PAGE, TaskSlot};
+use crate::decode::page::read_header;
+use crate::meta::{self, Meta, MetaError};
+
+/// How often a table is read again that changed under the reading.
+const TRIES: usize = 16;
+const USED: usize = offset_of!(PageHeader, used);
+const SLOT: usize = size_of::<TaskSlot>();
+
+/// Reads the metadata; `map` is the map of [`meta::PAGES`].
+pub fn read_meta(map: &ArrayMap) -> Result<Meta, LiveError> {
+    read_generation(map).map(|(_, meta)| meta)
+}
+
+fn read_generation(map: &ArrayMap) -> Result<(u64, Meta), LiveError> {
+    let mut tries = TRIES;
+    loop {
+        let mut pages = Vec::new();
+        for i in 0..map.entries() {
+            let mut page = [0; PAGE_SIZE];
+            if map.read(i, 0, &mut page) {
+                pages.push(page);
+            }
+        }
+        match meta::unpack_generation(&pages) {
+            // Both halves were replaced meanwhile.
+            Err(MetaError::Incomplete { pages }) if pages > 0 && tries > 0 => tries -= 1,
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Writes a new generation of the metadata beside the present one, and returns its number. There
+/// must be one writer only.
+pub fn publish_meta(map: &ArrayMap, meta: &Meta) -> Result<u64, LiveError> {
+    let generation = match read_generation(map) {
+        Ok((present, _)) => present.wrapping_add(1),
+        // A fresh map, or a first writing that was cut short.
+        Err(LiveError::Meta(_)) => 1,
+        Err(e) => return Err(e),
+    };
+    let half = map.entries() / 2;
+    let first = meta::first_page(generation, half);
+    for (i, page) in meta::pack(meta, generation, half)?.iter().enumerate() {
+        // As a ring's page: empty first, `used` last.
+        let (head, rest) = page.split_at(USED);
+        let (used, rest) = rest.split_at(8);
+        let written = map.write(first + i, USED, &[0; 8])
+            && map.write(first + i, 0, head)
+            && map.write(first + i, USED + 8, rest)
+            && map.write(first + i, USED, used);
+        if !written {
+            return Err(LiveError::Layout { map: "meta", what: format!("{} pages", map.entries()) });
+        }
+    }
+    Ok(generation)
+}
+
+/// Copies a slot page, each slot whole; `None` where no thread is in it.
+///
+/// A slot's `seq` is odd while it is written (`abi::slot::TaskSlot`). One that changes all the
+/// time comes out with an odd `seq`, which readers pass over.
+pub(super) fn copy_slots(map: &ArrayMap, index: usize) -> Option<[u8; PAGE_SIZE]> {
+    let mut out = [0; PAGE_SIZE];
+    if !map.read(index, 0, out.get_mut(..HEADER_LEN)?) {
+        return None;
+    }
+    if read_header(&out).ok()?.lane != Lane::Slots as u8 {
+        return None;
+    }
+    let mut threads = false;
+    for i in 0..SLOTS_PER_PAGE {
+        let at = HEADER_LEN + i * SLOT;
+        // Most slots are free, and a free one need not be copied.
+        if map.load(index, at) >> 32 != 0 {
+            threads |= copy_slot(map, index, at, out.get_mut(at..at + SLOT)?)?;
+        }
+    }
+    threads.then_some(out)
+}
+
+/// Copies one slot; `Some(false)` where it could not be had whole.
+fn copy_slot(map: &ArrayMap, index: usize, at: usize, out: &mut [u8]) -> Option<bool> {
+    let seq = map.u32(index, at)?;
+    for _ in 0..TRIES {
+        let before = seq.load(Ordering::Acquire);
+        if before.is_multiple_of(2) && map.read(index, at, out) {
+            // Pairs with the slot's last store of `seq` by the probes.
+            fence(Ordering::Acquire);
+            if seq.load(Ordering::Relaxed) == before {
+                return Some(true);
+            }
+        }
+        std::hint::spin_loop();
+    }
+    *out.first_chunk_mut()? = 1u32.to_le_bytes();
+    Some(false)
+}

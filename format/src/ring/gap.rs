@@ -1,0 +1,85 @@
+//! What is missing from a recording, where, and why.
+
+use crate::abi::page::{LANE_KINDS, Lane, REFUSALS, Refusal};
+
+/// Why events are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// The ring was written over before the pages were read.
+    Overwritten,
+    /// Pages in the middle are not in the source: overwritten while they were copied, or not in the dump.
+    Missing,
+    /// A page is damaged.
+    Damaged,
+    /// The probes counted the events, but did not record them; nothing else is missing.
+    Refused,
+    /// They are newer than the copy: no loss, only a later moment.
+    Newer,
+}
+
+impl Reason {
+    /// The reason in a few words, for output.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Reason::Overwritten => "overwritten in the ring",
+            Reason::Missing => "pages missing",
+            Reason::Damaged => "damaged page",
+            Reason::Refused => "refused by the probes",
+            Reason::Newer => "newer than the copy",
+        }
+    }
+}
+
+/// A stretch of time in which events of one lane are missing on one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// Lane.
+    pub lane: Lane,
+    /// CPU.
+    pub cpu: u16,
+    /// Everything before is there, ns of `CLOCK_MONOTONIC`.
+    pub from: u64,
+    /// Everything from here on is there again.
+    pub until: u64,
+    /// Recorded events that are missing, by kind; `None` where no totals tell.
+    pub lost: Option<[u64; LANE_KINDS]>,
+    /// Events refused meanwhile, by [`Refusal`].
+    pub refused: [u64; REFUSALS],
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Gap {
+    /// Number of missing events, where it is known.
+    pub fn missing(&self) -> Option<u64> {
+        self.lost.map(|lost| lost.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)))
+    }
+
+    /// Whether it touches the window [`from`, `until`).
+    pub fn intersects(&self, from: u64, until: u64) -> bool {
+        self.from < until && self.until > from
+    }
+}
+
+/// Whether events of these were refused that should have been recorded: all but the recorder's own.
+pub(super) fn is_loss(refused: &[u64; REFUSALS]) -> bool {
+    refused.iter().enumerate().any(|(i, n)| *n != 0 && i != Refusal::Own as usize)
+}
+
+/// `later - earlier`, element by element; `None` where one went backwards.
+pub(super) fn difference<const N: usize>(later: &[u64; N], earlier: &[u64; N]) -> Option<[u64; N]> {
+    let mut out = [0; N];
+    for ((out, later), earlier) in out.iter_mut().zip(later).zip(earlier) {
+        *out = later.checked_sub(*earlier)?;
+    }
+    Some(out)
+}
+
+/// `a + b`, element by element.
+pub(super) fn sum<const N: usize>(a: &[u64; N], b: &[u64; N]) -> [u64; N] {
+    let mut out = *a;
+    for (out, b) in out.iter_mut().zip(b) {
+        *out = out.saturating_add(*b);
+    }
+    out
+}

@@ -1,0 +1,14 @@
+//! The pages of one CPU's ring of one lane, from any source, put back together: events in order,
+//! and what is missing, exactly.
+
+mod coverage;
+mod gap;
+mod rings;
+mod sequence;
+mod stream;
+
+pub use coverage::{Coverage, Scope};
+pub use gap::{Gap, Reason};
+pub use rings::Rings;
+pub use sequence::Sequence;
+pub use stream::{Events, LaneStream};

@@ -1,0 +1,58 @@
+//! Collecting the pages of one ring: any order, any number of copies.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::stream::LaneStream;
+use crate::abi::page::Lane;
+use crate::decode::Page;
+
+/// The best copy of each page of one ring of one session.
+#[derive(Debug)]
+pub struct Sequence {
+    session: u64,
+    lane: Lane,
+    cpu: u16,
+    pages: BTreeMap<u64, Page>,
+}
+
+impl Sequence {
+    /// No pages yet.
+    pub fn new(session: u64, lane: Lane, cpu: u16) -> Self {
+        Self { session, lane, cpu, pages: BTreeMap::new() }
+    }
+
+    /// Takes a page; `false` (and nothing is kept) where it is of another ring or session.
+    pub fn add(&mut self, page: Page) -> bool {
+        let header = page.header();
+        if header.session != self.session || page.lane() != self.lane || header.cpu != self.cpu {
+            return false;
+        }
+        match self.pages.entry(header.seq) {
+            Entry::Vacant(free) => {
+                free.insert(page);
+            }
+            Entry::Occupied(mut held) if better(&page, held.get()) => {
+                held.insert(page);
+            }
+            Entry::Occupied(_) => {}
+        }
+        true
+    }
+
+    /// No more pages come.
+    pub fn finish(self) -> LaneStream {
+        LaneStream::new(self.lane, self.cpu, self.pages.into_values().collect())
+    }
+}
+
+/// Whether a copy of a page holds more than another: more words, or, as long as it is the last
+/// record that differs, an exit that has since folded in.
+fn better(new: &Page, held: &Page) -> bool {
+    let (a, b) = (new.header().used, held.header().used);
+    a > b || a == b && new.bytes() != held.bytes() && events(new) > events(held)
+}
+
+fn events(page: &Page) -> u64 {
+    page.summary().counts.iter().sum()
+}

@@ -1,0 +1,149 @@
+//! One ring's pages in order.
+
+use super::gap::{Gap, Reason, difference, is_loss, sum};
+use crate::abi::page::{LANE_KINDS, Lane};
+use crate::decode::{Damage, Decoder, Event, Page, Summary};
+
+/// The pages of one ring, oldest first, each once, and what they come to.
+#[derive(Debug)]
+pub struct LaneStream {
+    lane: Lane,
+    cpu: u16,
+    pages: Vec<Page>,
+    /// Of each page.
+    summaries: Vec<Summary>,
+}
+
+impl LaneStream {
+    /// `pages`: of one ring, by ascending sequence number.
+    pub(super) fn new(lane: Lane, cpu: u16, pages: Vec<Page>) -> Self {
+        let summaries = pages.iter().map(Page::summary).collect();
+        Self { lane, cpu, pages, summaries }
+    }
+
+    /// Its lane.
+    pub fn lane(&self) -> Lane {
+        self.lane
+    }
+
+    /// Its CPU.
+    pub fn cpu(&self) -> u16 {
+        self.cpu
+    }
+
+    /// Its pages, oldest first.
+    pub fn pages(&self) -> &[Page] {
+        &self.pages
+    }
+
+    /// Its events, in order, decoded page by page.
+    pub fn events(&self) -> Events<'_> {
+        Events { pages: self.pages.iter(), page: None }
+    }
+
+    /// Its events from `from` on: pages that end before are not decoded.
+    pub fn events_from(&self, from: u64) -> Events<'_> {
+        let first = self.summaries.iter().position(|s| s.last >= from).unwrap_or(self.pages.len());
+        Events { pages: self.pages.get(first..).unwrap_or_default().iter(), page: None }
+    }
+
+    /// Events decoded, by kind.
+    pub fn recorded(&self) -> [u64; LANE_KINDS] {
+        self.summaries.iter().fold([0; LANE_KINDS], |all, s| sum(&all, &s.counts))
+    }
+
+    /// The first fault of each damaged page, with the page's sequence number.
+    pub fn damage(&self) -> impl Iterator<Item = (u64, Damage)> + '_ {
+        self.known().filter_map(|(page, summary)| Some((page.header().seq, summary.damage?)))
+    }
+
+    /// Time of the last event (or of the last page's opening).
+    pub fn last(&self) -> Option<u64> {
+        self.summaries.last().map(|s| s.last)
+    }
+
+    /// Pages with their summaries.
+    pub(super) fn known(&self) -> impl DoubleEndedIterator<Item = (&Page, &Summary)> + Clone {
+        self.pages.iter().zip(&self.summaries)
+    }
+
+    /// Gaps between the first page and the last, in order, and the last page's own damage.
+    /// Stretches of refusal that touch are one gap.
+    pub fn gaps(&self) -> Vec<Gap> {
+        let mut gaps: Vec<Gap> = Vec::new();
+        for (page, next) in self.known().zip(self.pages.iter().skip(1)) {
+            let Some(gap) = self.between(page, next) else { continue };
+            match gaps.last_mut() {
+                Some(last)
+                    if (last.reason, gap.reason) == (Reason::Refused, Reason::Refused) && last.until == gap.from =>
+                {
+                    last.until = gap.until;
+                    last.refused = sum(&last.refused, &gap.refused);
+                }
+                _ => gaps.push(gap),
+            }
+        }
+        if let Some((_, Summary { damage: Some(damage), last, .. })) = self.known().next_back() {
+            let until = damage.after.max(*last).saturating_add(1);
+            gaps.push(self.gap(damage.after, until, None, [0; 3], Reason::Damaged));
+        }
+        gaps
+    }
+
+    /// What is missing between a page and the next that is there.
+    ///
+    /// The next page's totals, less this page's totals and what it decodes to, is what was
+    /// recorded and is not here; exact, whatever the cause.
+    fn between(&self, (page, summary): (&Page, &Summary), next: &Page) -> Option<Gap> {
+        let (a, b) = (page.header(), next.header());
+        let lost = difference(&b.events, &sum(&a.events, &summary.counts));
+        let refused = difference(&b.refused, &a.refused);
+        let nothing = lost == Some([0; LANE_KINDS]);
+        let until = b.base_mono;
+        Some(match (summary.damage, lost, refused) {
+            (Some(damage), ..) => self.gap(damage.after, until, lost, refused.unwrap_or_default(), Reason::Damaged),
+            // Totals that run backwards: one of the two headers is damaged.
+            (None, None, _) | (None, _, None) => {
+                self.gap(summary.last, until, None, refused.unwrap_or_default(), Reason::Damaged)
+            }
+            (None, Some(_), Some(refused)) if !nothing => {
+                self.gap(summary.last, until, lost, refused, Reason::Missing)
+            }
+            (None, Some(_), Some(refused)) if is_loss(&refused) => {
+                self.gap(a.base_mono, until, lost, refused, Reason::Refused)
+            }
+            _ => return None,
+        })
+    }
+
+    pub(super) fn gap(
+        &self,
+        from: u64,
+        until: u64,
+        lost: Option<[u64; LANE_KINDS]>,
+        refused: [u64; 3],
+        reason: Reason,
+    ) -> Gap {
+        Gap { lane: self.lane, cpu: self.cpu, from, until: until.max(from), lost, refused, reason }
+    }
+}
+
+/// The events of a [`LaneStream`].
+#[derive(Clone)]
+pub struct Events<'a> {
+    pages: std::slice::Iter<'a, Page>,
+    page: Option<Decoder<'a>>,
+}
+
+impl Iterator for Events<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.page.as_mut().and_then(Iterator::next) {
+                return Some(event);
+            }
+            self.page = Some(self.pages.next()?.events());
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What goes into pages comes out of them.
+
+mod support;
+
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, Refusal};
+use flightrec_format::abi::record::STRING_MAX;
+use flightrec_format::abi::record::StringStatus;
+use flightrec_format::decode::{Body, Event, Page};
+use flightrec_format::encode::{EncodeError, PageWriter};
+use flightrec_format::ring::Rings;
+use proptest::prelude::*;
+use support::{CPU, call, events, lanes, text};
+
+fn write(lane: Lane, events: &[Event]) -> Vec<Page> {
+    let mut writer = PageWriter::new(7, lane, CPU, 37);
+    for event in events {
+        writer.push(event).unwrap();
+    }
+    writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect()
+}
+
+proptest! {
+    #[test]
+    fn every_event_comes_back((lane, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 400)))) {
+        let pages = write(lane, &events);
+        let mut rings = Rings::new(7);
+        for page in &pages {
+            prop_assert_eq!(page.summary().damage, None);
+            prop_assert!(rings.add(page.clone()));
+        }
+        let streams = rings.finish();
+        let decoded: Vec<Event> = streams.iter().flat_map(|s| s.events()).collect();
+        // Every exit of a call that was pushed right behind its entry folded, so `entered` is kept.
+        prop_assert_eq!(decoded, events);
+        for stream in &streams {
+            prop_assert!(stream.gaps().is_empty());
+        }
+    }
+
+    #[test]
+    fn decoding_is_in_the_order_of_time(events in events(Lane::Syscall, 400)) {
+        for page in write(Lane::Syscall, &events) {
+            let times: Vec<u64> = page.events().map(|e| e.time).collect();
+            prop_assert!(times.is_sorted());
+        }
+    }
+}
+
+fn enter(time: u64) -> Event {
+    Event { time, cpu: CPU, tid: 5, body: Body::Enter(call(0, &[1, 2, 3])) }
+}
+
+fn exit(time: u64, ret: i64, entered: Option<u64>) -> Event {
+    Event { time, cpu: CPU, tid: 5, body: Body::Exit { call: call(0, &[]), ret, entered } }
+}
+
+/// Words in use behind the header after these events.
+fn words(events: &[Event]) -> u32 {
+    write(Lane::Syscall, events)[0].header().used - 16
+}
+
+#[test]
+fn an_exit_folds_only_where_it_may() {
+    let alone = words(&[enter(100)]);
+    assert_eq!(words(&[enter(100), exit(132, 3, Some(100))]), alone);
+    // Not asked for; too late; a value too great; another call between.
+    assert_eq!(words(&[enter(100), exit(132, 3, None)]), alone + 2);
+    assert_eq!(words(&[enter(100), exit(2_000_000, 3, Some(100))]), alone + 2);
+    assert_eq!(words(&[enter(100), exit(132, 1 << 47, Some(100))]), alone + 2);
+    assert_eq!(words(&[enter(100), enter(110), exit(132, 3, Some(100))]), 1 + 2 * (alone - 1) + 2);
+    // One exit an entry.
+    assert_eq!(words(&[enter(100), exit(132, 3, Some(100)), exit(132, 3, Some(100))]), alone + 2);
+}
+
+#[test]
+fn a_group_never_spans_pages() {
+    let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 0);
+    let body = Body::Enter(flightrec_format::decode::Call { strings: vec![text(1, &[b'x'; 200])], ..call(257, &[1, 2]) });
+    for time in 0..100 {
+        writer.push(&Event { time, cpu: CPU, tid: 5, body: body.clone() }).unwrap();
+    }
+    let pages: Vec<Page> = writer.finish().into_iter().map(|p| Page::new(p).unwrap()).collect();
+    assert!(pages.len() > 5);
+    for page in &pages {
+        assert!(page.events().all(|e| matches!(e.body, Body::Enter(c) if c.strings.len() == 1)));
+    }
+    assert_eq!(pages.iter().map(|p| p.events().count()).sum::<usize>(), 100);
+}
+
+#[test]
+fn a_string_is_cut_at_the_limit() {
+    let long = Event { time: 1, cpu: CPU, tid: 0, body: Body::Mark(text(0, &[b'y'; STRING_MAX + 9])) };
+    let pages = write(Lane::Task, &[long]);
+    let Some(Event { body: Body::Mark(line), .. }) = pages[0].events().next() else { panic!("no mark") };
+    assert_eq!((line.status, line.bytes.len()), (StringStatus::Cut, STRING_MAX));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 0);
+    let mark = Event { time: 1, cpu: CPU, tid: 0, body: Body::Mark(text(0, b"x")) };
+    assert_eq!(writer.push(&mark), Err(EncodeError::Lane(Lane::Syscall)));
+    let strings = vec![text(0, &[b'z'; 250]); 20];
+    let huge = Body::Enter(flightrec_format::decode::Call { strings, ..call(1, &[]) });
+    assert!(matches!(writer.push(&Event { body: huge, ..mark }), Err(EncodeError::TooLong(_))));
+    assert!(writer.finish().is_empty());
+}
+
+#[test]
+fn a_page_tells_the_totals_before_it() {
+    let mut writer = PageWriter::new(7, Lane::Sched, CPU, 0);
+    let body = Body::Migrate { thread: 1, prio: 120, from: 0, to: 1 };
+    let event = |time| Event { time, cpu: CPU, tid: 9, body: body.clone() };
+    writer.refuse(Refusal::Own);
+    writer.push(&event(1)).unwrap();
+    writer.refuse(Refusal::Throttled);
+    while writer.take().is_empty() {
+        writer.push(&event(2)).unwrap();
+    }
+    let page = Page::new(writer.current().unwrap()).unwrap();
+    // 496 words: a thread, then records of two words.
+    assert_eq!(page.header().events, [0, 0, 0, 247, 0, 0]);
+    assert_eq!(page.header().refused, [0, 1, 1]);
+    assert_eq!(page.header().seq, 2);
+    assert_eq!(page.bytes().len(), PAGE_SIZE);
+}

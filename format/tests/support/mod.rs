@@ -1,0 +1,144 @@
+//! Events to test with: sequences that a ring could really hold.
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::{Abi, Exec, Fork, Rename, StringStatus, TaskExit, fold};
+use flightrec_format::decode::{Body, Call, Event, Text};
+use proptest::prelude::*;
+
+/// CPU of all events.
+pub const CPU: u16 = 3;
+
+pub fn call(nr: u16, args: &[u64]) -> Call {
+    let mut all = [0; 6];
+    all[..args.len()].copy_from_slice(args);
+    Call { nr, abi: Abi::Native, nargs: args.len() as u8, args: all, strings: Vec::new() }
+}
+
+pub fn text(index: u8, bytes: &[u8]) -> Text {
+    Text { index, status: StringStatus::Whole, bytes: bytes.into() }
+}
+
+fn texts() -> impl Strategy<Value = Text> {
+    let status = prop_oneof![Just(StringStatus::Whole), Just(StringStatus::Cut), Just(StringStatus::Unreadable)];
+    (0..16u8, status, prop::collection::vec(1..=255u8, 0..256))
+        .prop_map(|(index, status, bytes)| Text { index, status, bytes: bytes.into() })
+}
+
+fn indexed(index: u8) -> impl Strategy<Value = Option<Text>> {
+    prop::option::of(texts().prop_map(move |text| Text { index, ..text }))
+}
+
+/// Values as arguments have them: small, negative, addresses, anything.
+fn values() -> impl Strategy<Value = u64> {
+    prop_oneof![0..300u64, any::<i16>().prop_map(|v| v as u64), any::<i32>().prop_map(|v| v as u64), 0..1u64 << 47, any::<u64>()]
+}
+
+fn calls() -> impl Strategy<Value = Call> {
+    let abi = prop_oneof![4 => Just(Abi::Native), 1 => Just(Abi::Compat), 1 => Just(Abi::X32)];
+    let strings = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(texts(), 0..3)];
+    (0..0x1000u16, abi, prop::collection::vec(values(), 0..=6), strings).prop_map(|(nr, abi, args, strings)| Call {
+        abi,
+        strings,
+        ..call(nr, &args)
+    })
+}
+
+fn tids() -> impl Strategy<Value = u32> {
+    prop_oneof![3 => 100..104u32, 1 => 0..1u32 << 22]
+}
+
+prop_compose! {
+    fn forks()(parent_tid in tids(), parent_tgid in tids(), tid in tids(), tgid in tids(), start_time: u64,
+               cgroup: u64, comm: [u8; 16]) -> Fork {
+        Fork { parent_tid, parent_tgid, tid, tgid, start_time, cgroup, comm }
+    }
+}
+
+prop_compose! {
+    fn execs()(tid in tids(), old_tid in tids(), tgid in tids(), args_len: u32, cgroup: u64, comm: [u8; 16]) -> Exec {
+        Exec { tid, old_tid, tgid, args_len, cgroup, comm }
+    }
+}
+
+prop_compose! {
+    fn exits()(tid in tids(), tgid in tids(), code: u32, start_time: u64, comm: [u8; 16]) -> TaskExit {
+        TaskExit { tid, tgid, code, reserved: 0, start_time, comm }
+    }
+}
+
+/// A call without its time: how long the entry takes to its exit, in units of 16 ns, and whether it folds.
+#[derive(Debug, Clone)]
+enum Step {
+    Event(u32, Body),
+    Call { tid: u32, call: Call, ret: i64, ticks: u64 },
+}
+
+fn steps(lane: Lane) -> BoxedStrategy<Step> {
+    let event = |(tid, body)| Step::Event(tid, body);
+    match lane {
+        Lane::Syscall => prop_oneof![
+            (tids(), calls()).prop_map(|(tid, call)| Step::Event(tid, Body::Enter(call))),
+            (tids(), calls(), any::<i64>())
+                .prop_map(|(tid, call, ret)| Step::Event(tid, Body::Exit { call, ret, entered: None })),
+            (tids(), calls(), -(1i64 << 47)..1i64 << 47, 0..fold::LIMIT_NS / 16)
+                .prop_map(|(tid, call, ret, ticks)| Step::Call { tid, call, ret, ticks }),
+        ]
+        .boxed(),
+        Lane::Sched => {
+            let switch = (any::<u8>(), any::<u16>(), any::<bool>(), tids(), any::<u8>()).prop_map(
+                |(prev_prio, prev_state, preempted, next, next_prio)| Body::Switch {
+                    prev_prio,
+                    prev_state,
+                    preempted,
+                    next,
+                    next_prio,
+                },
+            );
+            let waking = (tids(), any::<u8>(), any::<u16>(), any::<u16>(), any::<bool>())
+                .prop_map(|(wakee, prio, state, cpu, new)| Body::Waking { wakee, prio, state, cpu, new });
+            let migrate = (tids(), any::<u8>(), any::<u16>(), any::<u16>())
+                .prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to });
+            (tids(), prop_oneof![switch, waking, migrate]).prop_map(event).boxed()
+        }
+        _ => prop_oneof![
+            forks().prop_map(|f| (f.parent_tid, Body::Fork(f))),
+            (execs(), indexed(0), indexed(1)).prop_map(|(exec, file, args)| (exec.tid, Body::Exec { exec, file, args })),
+            (tids(), tids(), any::<[u8; 16]>(), any::<[u8; 16]>())
+                .prop_map(|(tid, tgid, old, new)| (tid, Body::Rename(Rename { tid, tgid, old, new }))),
+            exits().prop_map(|e| (e.tid, Body::TaskExit(e))),
+            (tids(), texts()).prop_map(|(tid, t)| (tid, Body::Mark(Text { index: 0, ..t }))),
+            (tids(), any::<u16>(), texts()).prop_map(|(tid, act, t)| (tid, Body::Act(act, Text { index: 0, ..t }))),
+        ]
+        .prop_map(event)
+        .boxed(),
+    }
+}
+
+/// Events of one lane in the order of time. Exits that ask to be folded can be, as far as the
+/// page allows.
+pub fn events(lane: Lane, count: usize) -> impl Strategy<Value = Vec<Event>> {
+    let gaps = prop_oneof![20 => 0..5_000u64, 1 => 0..20_000_000_000u64];
+    (0..1u64 << 40, prop::collection::vec((gaps, steps(lane)), 0..count)).prop_map(|(start, steps)| {
+        let mut time = start;
+        let mut out = Vec::new();
+        for (gap, step) in steps {
+            time += gap;
+            match step {
+                Step::Event(tid, body) => out.push(Event { time, cpu: CPU, tid, body }),
+                Step::Call { tid, call: entry, ret, ticks } => {
+                    let exit = Call { abi: entry.abi, ..call(entry.nr, &[]) };
+                    out.push(Event { time, cpu: CPU, tid, body: Body::Enter(entry) });
+                    let entered = Some(time);
+                    time += ticks * 16;
+                    out.push(Event { time, cpu: CPU, tid, body: Body::Exit { call: exit, ret, entered } });
+                }
+            }
+        }
+        out
+    })
+}
+
+/// Any ring lane.
+pub fn lanes() -> impl Strategy<Value = Lane> {
+    prop::sample::select(Lane::RINGS.to_vec())
+}

@@ -1,0 +1,242 @@
+//! The kernel's own structures, read by plain loads at offsets that the loader looked up.
+//!
+//! The offsets stand in a frozen read-only map, so the verifier knows them as constants and
+//! accepts the loads as typed accesses to `task_struct` and friends (`check_ptr_to_btf_access`,
+//! kernel/bpf/verifier.c, Linux 6.1). A member that is [`ABSENT`] is a dead branch to it.
+
+use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
+use flightrec_format::abi::probe::Offsets;
+use flightrec_format::abi::record::Comm;
+
+/// Filled by the loader (`daemon/src/load.rs`).
+#[unsafe(no_mangle)]
+static OFFSETS: Offsets = Offsets {
+    thread_status: 0,
+    state: 0,
+    prio: 0,
+    pid: 0,
+    tgid: 0,
+    comm: 0,
+    flags: 0,
+    start_time: 0,
+    exit_code: 0,
+    real_parent: 0,
+    mm: 0,
+    cpu: 0,
+    arg_start: 0,
+    arg_end: 0,
+    bprm_filename: 0,
+    regs_di: 0,
+    regs_si: 0,
+    regs_dx: 0,
+    regs_r10: 0,
+    regs_r8: 0,
+    regs_r9: 0,
+    regs_bx: 0,
+    regs_cx: 0,
+    regs_bp: 0,
+    regs_ax: 0,
+    regs_orig_ax: 0,
+};
+
+/// The member of [`OFFSETS`], read so that the compiler does not assume its initial value. For use
+/// inside `unsafe`: a static of ours, so the read is always sound.
+macro_rules! offset {
+    ($member:ident) => {
+        (&raw const OFFSETS.$member).read_volatile() as usize
+    };
+}
+
+/// `PF_KTHREAD`, include/linux/sched.h, Linux 6.1.
+const PF_KTHREAD: u32 = 0x0020_0000;
+/// `TS_COMPAT`, arch/x86/include/asm/thread_info.h, Linux 6.1.
+const TS_COMPAT: u32 = 2;
+
+/// A pointer to the kernel's structure, as the verifier typed it.
+#[derive(Clone, Copy)]
+pub(crate) struct Task(*const u8);
+
+/// Saved user registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Regs(*const u8);
+
+/// Loads a value at a byte offset.
+///
+/// # Safety
+/// `p` must be a pointer that the verifier tracks; it checks the access itself.
+#[inline(always)]
+unsafe fn load<T: Copy>(p: *const u8, offset: usize) -> T {
+    // SAFETY: by the contract above. Volatile: one load of just this width, here.
+    unsafe { p.add(offset).cast::<T>().read_volatile() }
+}
+
+impl Task {
+    /// The running thread.
+    #[inline(always)]
+    pub(crate) fn current() -> Self {
+        // SAFETY: the helper has no preconditions.
+        Self(unsafe { bpf_get_current_task_btf() }.cast())
+    }
+
+    /// A tracepoint's task argument.
+    #[inline(always)]
+    pub(crate) fn from_arg(p: *const u8) -> Self {
+        Self(p)
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_ptr(self) -> *const u8 {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn tid(self) -> u32 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, offset!(pid)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn tgid(self) -> u32 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, offset!(tgid)) }
+    }
+
+    /// 0-99 real time, 100-139 nice; a deadline thread's -1 becomes 255.
+    #[inline(always)]
+    pub(crate) fn prio(self) -> u8 {
+        // SAFETY: see `load`.
+        unsafe { load::<i32>(self.0, offset!(prio)) as u8 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn state(self) -> u32 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, offset!(state)) }
+    }
+
+    /// The CPU whose run queue it is or was on.
+    #[inline(always)]
+    pub(crate) fn cpu(self) -> u32 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, offset!(cpu)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_kthread(self) -> bool {
+        // SAFETY: see `load`.
+        unsafe { load::<u32>(self.0, offset!(flags)) & PF_KTHREAD != 0 }
+    }
+
+    /// Whether the system call that it is in came by the 32-bit entry.
+    #[inline(always)]
+    pub(crate) fn is_compat(self) -> bool {
+        // SAFETY: see `load`.
+        unsafe { load::<u32>(self.0, offset!(thread_status)) & TS_COMPAT != 0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn start_time(self) -> u64 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, offset!(start_time)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn exit_code(self) -> u32 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, offset!(exit_code)) }
+    }
+
+    /// Process id of the parent.
+    #[inline(always)]
+    pub(crate) fn ppid(self) -> u32 {
+        // SAFETY: see `load`; a task always has a real parent, and the verifier makes the second
+        // load a fault-tolerant one.
+        unsafe {
+            let parent: *const u8 = load(self.0, offset!(real_parent));
+            load(parent, offset!(tgid))
+        }
+    }
+
+    /// Where the program's arguments stand in user memory: start and length.
+    #[inline(always)]
+    pub(crate) fn arg_range(self) -> (u64, u64) {
+        // SAFETY: see `ppid`; the caller is the thread itself, just after exec, so it has an mm.
+        unsafe {
+            let mm: *const u8 = load(self.0, offset!(mm));
+            if mm.is_null() {
+                return (0, 0);
+            }
+            let start: u64 = load(mm, offset!(arg_start));
+            let end: u64 = load(mm, offset!(arg_end));
+            (start, end.wrapping_sub(start))
+        }
+    }
+
+    /// Its name as two words.
+    #[inline(always)]
+    pub(crate) fn comm(self) -> [u64; 2] {
+        // SAFETY: see `load`; comm is 16 bytes long (`TASK_COMM_LEN`).
+        unsafe { [load(self.0, offset!(comm)), load(self.0, offset!(comm) + 8)] }
+    }
+}
+
+impl Regs {
+    /// The tracepoint's registers argument, or `bpf_task_pt_regs`'s result.
+    #[inline(always)]
+    pub(crate) fn from_arg(p: *const u8) -> Self {
+        Self(p)
+    }
+
+    /// Six arguments of a 64-bit call.
+    #[inline(always)]
+    pub(crate) fn args(self) -> [u64; 6] {
+        // SAFETY: see `load`.
+        unsafe {
+            [
+                load(self.0, offset!(regs_di)),
+                load(self.0, offset!(regs_si)),
+                load(self.0, offset!(regs_dx)),
+                load(self.0, offset!(regs_r10)),
+                load(self.0, offset!(regs_r8)),
+                load(self.0, offset!(regs_r9)),
+            ]
+        }
+    }
+
+    /// Six arguments of a 32-bit call (`syscall_get_arguments`, arch/x86/include/asm/syscall.h).
+    #[inline(always)]
+    pub(crate) fn compat_args(self) -> [u64; 6] {
+        // SAFETY: see `load`.
+        unsafe {
+            [
+                load::<u64>(self.0, offset!(regs_bx)) & 0xffff_ffff,
+                load::<u64>(self.0, offset!(regs_cx)) & 0xffff_ffff,
+                load::<u64>(self.0, offset!(regs_dx)) & 0xffff_ffff,
+                load::<u64>(self.0, offset!(regs_si)) & 0xffff_ffff,
+                load::<u64>(self.0, offset!(regs_di)) & 0xffff_ffff,
+                load::<u64>(self.0, offset!(regs_bp)) & 0xffff_ffff,
+            ]
+        }
+    }
+
+    /// The number of the system call that the thread is in; negative: in none.
+    #[inline(always)]
+    pub(crate) fn nr(self) -> i64 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, offset!(regs_orig_ax)) }
+    }
+}
+
+/// `linux_binprm.filename`: a string in kernel memory.
+#[inline(always)]
+pub(crate) fn bprm_filename(bprm: *const u8) -> *const u8 {
+    // SAFETY: see `load`.
+    unsafe { load(bprm, offset!(bprm_filename)) }
+}
+
+/// Splits a name's words into the bytes that records hold.
+#[inline(always)]
+pub(crate) fn comm_bytes(words: [u64; 2]) -> Comm {
+    // SAFETY: both are 16 bytes of plain integers.
+    unsafe { core::mem::transmute(words) }
+}

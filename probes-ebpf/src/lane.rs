@@ -1,0 +1,223 @@
+//! How a record gets into a page.
+//!
+//! A lane of a CPU is written only by programs that cannot interrupt one another there, with one
+//! exception that [`LaneState::busy`] refuses and counts: `sched_waking` of a thread that wakes
+//! itself runs with interrupts on (`try_to_wake_up`, kernel/sched/core.c, Linux 6.1), so an
+//! interrupt may bring another scheduling event in the middle of it. So plain stores suffice, and
+//! the store of `used`, last, publishes. Readers: `format/src/live`.
+
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ktime_get_tai_ns};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
+use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, Refusal, VERSION};
+use flightrec_format::abi::record::{self, counter, kind};
+use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD};
+
+/// `BPF_F_MMAPABLE`, include/uapi/linux/bpf.h.
+const MMAPABLE: u32 = 1 << 10;
+
+/// Bytes behind a page's header.
+pub(crate) const BODY: usize = PAGE_SIZE - HEADER_LEN;
+
+/// A page of a ring or table.
+#[repr(C, align(8))]
+pub(crate) struct Page([u8; PAGE_SIZE]);
+
+impl Page {
+    #[inline(always)]
+    pub(crate) fn header(page: *mut Self) -> *mut PageHeader {
+        page.cast()
+    }
+
+    #[inline(always)]
+    pub(crate) fn body(page: *mut Self) -> *mut u8 {
+        // SAFETY: the header lies inside the page.
+        unsafe { page.cast::<u8>().add(HEADER_LEN) }
+    }
+}
+
+#[map(name = "state")]
+static STATE: Array<CpuState> = Array::with_max_entries(1, MMAPABLE);
+#[map(name = "rings_syscall")]
+pub(crate) static RINGS_SYSCALL: Array<Page> = Array::with_max_entries(1, MMAPABLE);
+#[map(name = "rings_sched")]
+pub(crate) static RINGS_SCHED: Array<Page> = Array::with_max_entries(1, MMAPABLE);
+#[map(name = "rings_task")]
+pub(crate) static RINGS_TASK: Array<Page> = Array::with_max_entries(1, MMAPABLE);
+/// Written by the daemon alone; here so that it is made, pinned and found with the rest.
+#[map(name = "meta")]
+static META: Array<Page> = Array::with_max_entries(1, MMAPABLE);
+
+/// The recording session's id. Filled by the loader.
+#[unsafe(no_mangle)]
+static SESSION: u64 = 0;
+
+#[inline(always)]
+pub(crate) fn now() -> u64 {
+    // SAFETY: the helper has no preconditions.
+    unsafe { bpf_ktime_get_ns() }
+}
+
+/// This CPU and its state.
+#[inline(always)]
+pub(crate) fn this_cpu() -> Option<(u32, &'static mut CpuState)> {
+    // SAFETY: the helper has no preconditions.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    // SAFETY: only programs on this CPU write this CPU's state, and `busy` keeps a nested one out
+    // of what the outer one is using; the daemon writes `enabled` and `own_tgid` alone.
+    STATE.get_ptr_mut(cpu).map(|p| (cpu, unsafe { &mut *p }))
+}
+
+/// The state of any CPU.
+#[inline(always)]
+pub(crate) fn state_of(cpu: u32) -> Option<*mut CpuState> {
+    STATE.get_ptr_mut(cpu)
+}
+
+/// A place for a group of records in the current page of a lane.
+pub(crate) struct Writer<'a> {
+    pub(crate) lane: &'a mut LaneState,
+    page: *mut Page,
+    /// Body offset of the next record.
+    pub(crate) at: usize,
+    /// The page was opened just now.
+    pub(crate) fresh: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// Finds room for `need` bytes; opens the next page where the current one has too little.
+    /// On `None` nothing is recorded, and it is counted why. The lane is busy until
+    /// [`Self::publish`].
+    #[inline(always)]
+    pub(crate) fn open(
+        lane: &'a mut LaneState,
+        no_ring: &mut u64,
+        rings: &'static Array<Page>,
+        name: Lane,
+        cpu: u32,
+        time: u64,
+        need: usize,
+    ) -> Option<Self> {
+        if lane.ring_pages == 0 {
+            *no_ring += 1;
+            return None;
+        }
+        if lane.busy != 0 {
+            lane.refused[Refusal::Busy as usize] += 1;
+            return None;
+        }
+        // SAFETY: a field of our own; volatile so that it is set before anything below, and so
+        // that `off` is loaded once, and the bound that the verifier sees is the bound used.
+        let off = unsafe {
+            (&raw mut lane.busy).write_volatile(1);
+            (&raw const lane.off).read_volatile() as usize
+        };
+        if off <= BODY - need {
+            let Some(page) = rings.get_ptr_mut(lane.ring_base + lane.page) else {
+                lane.busy = 0;
+                return None;
+            };
+            Some(Self { lane, page, at: off, fresh: false })
+        } else {
+            let page = next_page(lane, rings, name, cpu, time);
+            if page.is_null() {
+                lane.busy = 0;
+                return None;
+            }
+            Some(Self { lane, page, at: 0, fresh: true })
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn body(&self) -> *mut u8 {
+        Page::body(self.page)
+    }
+
+    /// Stores a word at the next place.
+    #[inline(always)]
+    pub(crate) fn word(&mut self, v: u64) {
+        // SAFETY: `open` made room; the verifier checks it again.
+        unsafe { self.body().add(self.at).cast::<u64>().write_volatile(v) };
+        self.at += 8;
+    }
+
+    /// Names the thread of the records that follow.
+    #[inline(always)]
+    pub(crate) fn thread(&mut self, tid: u32) {
+        self.word(record::header(kind::THREAD, 1, 0, tid));
+    }
+
+    /// The upper half of a record's header: its time. Puts a new time base first where the last
+    /// one is more than 2^32 ns (4.3 s) ago.
+    #[inline(always)]
+    pub(crate) fn time(&mut self, time: u64) -> u32 {
+        let mut since = time.wrapping_sub(self.lane.base);
+        if since >> 32 != 0 {
+            self.word(record::header(kind::TIME, 2, 0, 0));
+            self.word(time);
+            self.lane.base = time;
+            since = 0;
+        }
+        since as u32
+    }
+
+    /// Makes what was written visible, counts an event of `kind`, and frees the lane.
+    #[inline(always)]
+    pub(crate) fn publish(self, kind: u8) {
+        compiler_fence(Ordering::Release);
+        let header = Page::header(self.page);
+        // SAFETY: a field of the page. Volatile and last: the publishing store. Stores are not
+        // reordered on x86_64, the one machine supported.
+        unsafe { (&raw mut (*header).used).write_volatile(((HEADER_LEN + self.at) / 8) as u32) };
+        self.lane.off = self.at as u32;
+        self.lane.events[counter(kind)] += 1;
+        compiler_fence(Ordering::Release);
+        // SAFETY: a field of our own; volatile so that it stays last.
+        unsafe { (&raw mut self.lane.busy).write_volatile(0) };
+    }
+}
+
+/// Opens the ring's next page, in the order that readers rely on: used = 0, seq, the rest.
+#[inline(never)]
+fn next_page(lane: &mut LaneState, rings: &'static Array<Page>, name: Lane, cpu: u32, time: u64) -> *mut Page {
+    let next = if lane.seq == 0 || lane.page + 1 >= lane.ring_pages { 0 } else { lane.page + 1 };
+    let Some(page) = rings.get_ptr_mut(lane.ring_base + next) else {
+        return core::ptr::null_mut();
+    };
+    let header = Page::header(page);
+    let seq = lane.seq + 1;
+    // SAFETY: `page` is a whole page, and this lane's programs are its only writers. Volatile
+    // keeps the order.
+    unsafe {
+        (&raw mut (*header).used).write_volatile(0);
+        (&raw mut (*header).seq).write_volatile(seq);
+        (&raw mut (*header).magic).write_volatile(MAGIC);
+        (&raw mut (*header).session).write_volatile((&raw const SESSION).read_volatile());
+        (&raw mut (*header).version).write_volatile(VERSION);
+        (&raw mut (*header).lane).write_volatile(name as u8);
+        (&raw mut (*header).flags).write_volatile(0);
+        (&raw mut (*header).cpu).write_volatile(cpu as u16);
+        (&raw mut (*header).header_len).write_volatile(HEADER_LEN as u16);
+        (&raw mut (*header).base_mono).write_volatile(time);
+        (&raw mut (*header).base_tai).write_volatile(bpf_ktime_get_tai_ns());
+        (&raw mut (*header).reserved).write_volatile(0);
+        let events = (&raw mut (*header).events).cast::<u64>();
+        for (i, n) in lane.events.iter().enumerate() {
+            events.add(i).write_volatile(*n);
+        }
+        let refused = (&raw mut (*header).refused).cast::<u64>();
+        for (i, n) in lane.refused.iter().enumerate() {
+            refused.add(i).write_volatile(*n);
+        }
+    }
+    lane.page = next;
+    lane.seq = seq;
+    lane.base = time;
+    lane.off = 0;
+    if name as u8 == Lane::Syscall as u8 {
+        lane.tid = NO_THREAD;
+    }
+    page
+}

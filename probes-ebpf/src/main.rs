@@ -1,0 +1,29 @@
+//! The programs that run in the kernel. They do nothing but fill pages.
+//!
+//! One module per lane: [`syscalls`], [`sched`], [`task`]. [`lane`] is how a record gets into a
+//! page, [`slots`] is the table of live threads, [`kernel`] reads the kernel's own structures.
+//!
+//! Reading order for a newcomer: `lane`, then `syscalls`.
+
+#![no_std]
+#![no_main]
+#![feature(asm_experimental_arch)]
+
+mod args;
+mod kernel;
+mod lane;
+mod sched;
+mod slots;
+mod strings;
+mod syscalls;
+mod task;
+
+/// Some helpers (`bpf_probe_read_kernel` among them) are for programs under the GPL.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}

@@ -1,0 +1,118 @@
+//! Scheduling: switches, wakeups, migrations. Interrupts are off in all of them but a self-wakeup
+//! (see `lane`).
+
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
+use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, NO_THREAD, entered};
+
+use crate::kernel::Task;
+use crate::lane::{RINGS_SCHED, Writer, now, this_cpu};
+use crate::slots;
+
+/// THREAD, TIME, and a record of two words.
+const ROOM: usize = 8 + 16 + 16;
+/// `TASK_DEAD`, include/linux/sched.h, Linux 6.1.
+const TASK_DEAD: u32 = 0x80;
+
+/// Opens the lane; a fresh page begins with the thread that runs on this CPU.
+#[inline(always)]
+fn open(cpu: u32, state: &mut CpuState, time: u64) -> Option<Writer<'_>> {
+    let i = Lane::Sched as usize;
+    let mut w =
+        Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, cpu, time, ROOM)?;
+    if w.fresh {
+        if w.lane.tid == NO_THREAD {
+            w.lane.tid = Task::current().tid();
+        }
+        let tid = w.lane.tid;
+        w.thread(tid);
+    }
+    Some(w)
+}
+
+/// Writes a record of two words.
+#[inline(always)]
+fn put(mut w: Writer<'_>, kind: u8, aux: u16, word: u64, time: u64) {
+    let since = w.time(time);
+    w.word(record::header(kind, 2, aux, since));
+    w.word(word);
+    w.publish(kind);
+}
+
+#[btf_tracepoint(function = "sched_switch")]
+fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    let preempted = ctx.arg::<u64>(0) & 0xff != 0;
+    let (prev, next) = (Task::from_arg(ctx.arg(1)), Task::from_arg(ctx.arg(2)));
+    let prev_state: u32 = ctx.arg(3);
+    let (prev_tid, next_tid) = (prev.tid(), next.tid());
+    let enabled = state.enabled;
+    // Another thread's calls follow on this CPU: what was entered here is not what exits next.
+    state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
+    if enabled & (ENABLE_SCHED | ENABLE_TASK) == 0 {
+        state.lanes[Lane::Sched as usize].tid = NO_THREAD;
+        return None;
+    }
+    let time = now();
+    if enabled & ENABLE_SCHED != 0 {
+        if let Some(w) = open(cpu, state, time) {
+            w.lane.tid = next_tid;
+            let aux = prev.prio() as u16 | (next.prio() as u16) << 8;
+            put(w, kind::SWITCH, aux, switch::pack(prev_tid, next_tid, prev_state, preempted), time);
+        }
+        state.lanes[Lane::Sched as usize].tid = next_tid;
+    }
+    if prev_tid != 0 && prev_state != 0 && !preempted {
+        if prev_state & TASK_DEAD != 0 {
+            slots::free(prev_tid);
+        } else {
+            slots::block(prev, prev_state, time);
+        }
+    }
+    if next_tid != 0 {
+        slots::run(next_tid);
+    }
+    Some(())
+}
+
+#[btf_tracepoint(function = "sched_waking")]
+fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    if state.enabled & ENABLE_SCHED == 0 {
+        return None;
+    }
+    let task = Task::from_arg(ctx.arg(0));
+    let time = now();
+    let w = open(cpu, state, time)?;
+    put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()), time);
+    Some(())
+}
+
+#[btf_tracepoint(function = "sched_wakeup_new")]
+fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    if state.enabled & ENABLE_SCHED == 0 {
+        return None;
+    }
+    let task = Task::from_arg(ctx.arg(0));
+    let time = now();
+    let w = open(cpu, state, time)?;
+    put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()), time);
+    Some(())
+}
+
+#[btf_tracepoint(function = "sched_migrate_task")]
+fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    if state.enabled & ENABLE_SCHED == 0 {
+        return None;
+    }
+    let task = Task::from_arg(ctx.arg(0));
+    let to: u32 = ctx.arg(1);
+    let time = now();
+    let w = open(cpu, state, time)?;
+    put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to), time);
+    Some(())
+}

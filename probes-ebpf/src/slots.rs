@@ -1,0 +1,220 @@
+//! The table of live threads, and of what each blocked one waits in.
+//!
+//! A slot is written by the CPU on which its thread stops or starts, by fork for a new thread, and
+//! once by the task iterator at the start of a recording. Writers of one slot can meet only where a
+//! thread is renamed from outside, which changes no more than the name. A new thread takes a free
+//! slot by compare-and-swap of its id, the one atomic in these programs, on the rare path.
+
+use core::arch::asm;
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use aya_ebpf::helpers::generated::bpf_task_pt_regs;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
+use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, SLOTS_PER_PAGE, TaskSlot, WAYS, place};
+
+use crate::kernel::{Regs, Task, comm_bytes};
+use crate::lane::{Page, this_cpu};
+
+#[map(name = "slots")]
+static SLOTS: Array<Page> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
+
+/// Pages of [`SLOTS`]. Filled by the loader.
+#[unsafe(no_mangle)]
+static SLOT_PAGES: u32 = 1;
+
+/// The neighbours among which a thread's slot is.
+#[inline(always)]
+fn neighbours(tid: u32) -> Option<*mut TaskSlot> {
+    // SAFETY: a static of ours; volatile because the loader replaces its value.
+    let pages = unsafe { (&raw const SLOT_PAGES).read_volatile() };
+    let (page, way) = place(tid, pages);
+    let page = SLOTS.get_ptr_mut(page)?;
+    if way as usize > SLOTS_PER_PAGE - WAYS {
+        return None; // never, by `place`; the verifier wants to see it
+    }
+    // SAFETY: `way` and WAYS - 1 neighbours are inside the page by the check above.
+    Some(unsafe { Page::body(page).cast::<TaskSlot>().add(way as usize) })
+}
+
+/// The thread's slot.
+#[inline(always)]
+fn find(tid: u32) -> Option<*mut TaskSlot> {
+    let first = neighbours(tid)?;
+    for way in 0..WAYS {
+        // SAFETY: see `neighbours`.
+        let slot = unsafe { first.add(way) };
+        // SAFETY: as above; volatile since other CPUs write their threads' slots.
+        if unsafe { (&raw const (*slot).tid).read_volatile() } == tid {
+            return Some(slot);
+        }
+    }
+    None
+}
+
+/// Stores `new` where `old` stands, at once. (Rust's atomics lack this operation for BPF.)
+///
+/// # Safety
+/// `p` is an aligned word of a map's value.
+#[inline(always)]
+unsafe fn swap(p: *mut u64, old: u64, new: u64) -> bool {
+    let found: u64;
+    // SAFETY: by the contract; the instruction takes the expected value in r0 and leaves there what it found.
+    unsafe {
+        asm!("r0 = cmpxchg_64({p} + 0, r0, {new})", p = in(reg) p, new = in(reg) new, inout("r0") old => found,
+            options(nostack));
+    }
+    found == old
+}
+
+/// Takes a slot for the thread: its own, a free one, or that of a thread that is not blocked.
+#[inline(always)]
+fn take(tid: u32) -> Option<*mut TaskSlot> {
+    if let Some(slot) = find(tid) {
+        return Some(slot);
+    }
+    let first = neighbours(tid)?;
+    for evict in [false, true] {
+        for way in 0..WAYS {
+            // SAFETY: see `neighbours`; `seq` and `tid` are the slot's first, aligned word.
+            let (slot, flags, old) = unsafe {
+                let slot = first.add(way);
+                (slot, (&raw const (*slot).flags).read_volatile(), slot.cast::<u64>().read_volatile())
+            };
+            let free = old >> 32 == 0;
+            let new = old & 0xffff_ffff | u64::from(tid) << 32;
+            // SAFETY: as above.
+            if (free || evict && flags & BLOCKED == 0) && unsafe { swap(slot.cast(), old, new) } {
+                return Some(slot);
+            }
+        }
+    }
+    if let Some((_, state)) = this_cpu() {
+        state.slot_collisions += 1;
+    }
+    None
+}
+
+/// Changes a slot so that a reader notices that it caught the middle.
+#[inline(always)]
+fn write(slot: *mut TaskSlot, change: impl FnOnce(*mut TaskSlot)) {
+    // SAFETY: `slot` is inside a page of the table; volatile keeps the order.
+    unsafe {
+        let seq = (&raw const (*slot).seq).read_volatile() | 1;
+        (&raw mut (*slot).seq).write_volatile(seq);
+        compiler_fence(Ordering::Release);
+        change(slot);
+        compiler_fence(Ordering::Release);
+        (&raw mut (*slot).seq).write_volatile(seq.wrapping_add(1));
+    }
+}
+
+/// What does not change while a thread runs: ids, start, name.
+#[inline(always)]
+fn identity(slot: *mut TaskSlot, task: Task) {
+    let comm = comm_bytes(task.comm());
+    // SAFETY: see `write`.
+    unsafe {
+        (*slot).tgid = task.tgid();
+        (*slot).start_time = task.start_time();
+        (*slot).comm = comm;
+        (*slot).ppid = task.ppid();
+    }
+}
+
+/// A new thread, or one that runs a new program.
+#[inline(never)]
+pub(crate) fn insert(task: *const u8, cgroup: u64) -> u32 {
+    let task = Task::from_arg(task);
+    let Some(slot) = take(task.tid()) else { return 0 };
+    write(slot, |slot| {
+        identity(slot, task);
+        // SAFETY: see `write`.
+        unsafe {
+            (*slot).cgroup = cgroup;
+            (*slot).flags = if task.is_kthread() { KTHREAD } else { 0 };
+        }
+    });
+    0
+}
+
+/// The thread's id has no thread any more.
+#[inline(always)]
+pub(crate) fn free(tid: u32) {
+    if let Some(slot) = find(tid) {
+        write(slot, |slot| {
+            // SAFETY: see `write`.
+            unsafe {
+                (*slot).flags = 0;
+                (&raw mut (*slot).tid).write_volatile(0);
+            }
+        });
+    }
+}
+
+/// The thread has a new name.
+#[inline(always)]
+pub(crate) fn rename(tid: u32, comm: [u64; 2]) {
+    if let Some(slot) = find(tid) {
+        write(slot, |slot| {
+            // SAFETY: see `write`.
+            unsafe { (*slot).comm = comm_bytes(comm) };
+        });
+    }
+}
+
+/// The thread stops running and waits.
+#[inline(always)]
+pub(crate) fn block(task: Task, state: u32, time: u64) {
+    let tid = task.tid();
+    let slot = match find(tid) {
+        Some(slot) => slot,
+        None => match take(tid) {
+            Some(slot) => {
+                identity(slot, task);
+                slot
+            }
+            None => return,
+        },
+    };
+    write(slot, |slot| {
+        let mut flags = BLOCKED;
+        // SAFETY: see `write`; a thread that is no kernel thread has saved registers.
+        unsafe {
+            (*slot).since = time;
+            (*slot).state = state;
+            (*slot).prio = task.prio() as i32;
+            if task.is_kthread() {
+                flags |= KTHREAD;
+            } else {
+                let regs = Regs::from_arg(bpf_task_pt_regs(task.as_ptr() as *mut _) as *const u8);
+                let nr = regs.nr();
+                // Interrupts and exceptions leave a negative number there (entry_64.S).
+                if nr >= 0 {
+                    flags |= IN_SYSCALL;
+                    (*slot).nr = nr as i32;
+                    let compat = task.is_compat();
+                    (*slot).abi = if compat { Abi::Compat } else { Abi::Native } as u32;
+                    (*slot).args = if compat { regs.compat_args() } else { regs.args() };
+                }
+            }
+            (*slot).flags = flags;
+        }
+    });
+}
+
+/// The thread runs.
+#[inline(always)]
+pub(crate) fn run(tid: u32) {
+    if let Some(slot) = find(tid) {
+        // SAFETY: inside a page of the table.
+        let flags = unsafe { (&raw const (*slot).flags).read_volatile() };
+        if flags & BLOCKED != 0 {
+            write(slot, |slot| {
+                // SAFETY: see `write`.
+                unsafe { (*slot).flags = flags & !(BLOCKED | IN_SYSCALL) };
+            });
+        }
+    }
+}

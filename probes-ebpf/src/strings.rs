@@ -1,0 +1,96 @@
+//! Strings from user and kernel memory into a page.
+
+use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_probe_read_user_str};
+use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING};
+use flightrec_format::abi::record::{self, STRING_MAX, STRING_WORDS, StringStatus, kind};
+
+use crate::lane::BODY;
+
+/// Bytes that one STRING record may take.
+pub(crate) const ROOM: usize = STRING_WORDS * 8;
+
+/// Bit of [`put_call`]'s result: a string could not be read.
+pub(crate) const COLD: u64 = 1 << 32;
+
+/// Where a string is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    User,
+    Kernel,
+}
+
+/// Reads the string at `from` and writes it as a STRING record at `body + at`.
+/// Returns the offset behind it; [`COLD`] added where it could not be read.
+#[inline(always)]
+pub(crate) fn put(body: *mut u8, at: usize, index: u16, from: u64, source: Source) -> u64 {
+    if at > BODY - ROOM {
+        return at as u64; // never: the caller made room; the verifier wants to see it
+    }
+    // SAFETY: STRING_MAX bytes behind the header word are inside the page by the check above.
+    let got = unsafe {
+        let to = body.add(at + 8).cast();
+        match source {
+            Source::User => bpf_probe_read_user_str(to, STRING_MAX as u32, from as *const _),
+            Source::Kernel => bpf_probe_read_kernel_str(to, STRING_MAX as u32, from as *const _),
+        }
+    };
+    // What is returned counts the NUL; a string cut at the limit counts the limit.
+    let (len, status, cold) = if got <= 0 || got > STRING_MAX as i64 {
+        (0, StringStatus::Unreadable, COLD)
+    } else if got == STRING_MAX as i64 {
+        (got as u64 - 1, StringStatus::Cut, 0)
+    } else {
+        (got as u64 - 1, StringStatus::Whole, 0)
+    };
+    header(body, at, index, len, status) | cold
+}
+
+/// Reads `len` bytes of user memory (cut at the limit) and writes them as a STRING record.
+#[inline(always)]
+pub(crate) fn put_bytes(body: *mut u8, at: usize, index: u16, from: u64, len: u64) -> u64 {
+    if at > BODY - ROOM {
+        return at as u64;
+    }
+    let (len, status) =
+        if len > STRING_MAX as u64 { (STRING_MAX as u64, StringStatus::Cut) } else { (len, StringStatus::Whole) };
+    // SAFETY: at most STRING_MAX bytes, inside the page by the check above.
+    let got = unsafe { bpf_probe_read_user(body.add(at + 8).cast(), len as u32, from as *const _) };
+    if got != 0 {
+        return header(body, at, index, 0, StringStatus::Unreadable) | COLD;
+    }
+    header(body, at, index, len, status)
+}
+
+#[inline(always)]
+fn header(body: *mut u8, at: usize, index: u16, len: u64, status: StringStatus) -> u64 {
+    let words = 1 + ((len + 7) >> 3);
+    let aux = index | (status as u16) << 4;
+    // SAFETY: inside the page by the caller's check.
+    unsafe {
+        body.add(at).cast::<u64>().write_volatile(record::header(kind::STRING, words as u8, aux, len as u32));
+    }
+    at as u64 + words * 8
+}
+
+/// Writes the strings that a call's arguments point to, as its table entry lists them
+/// (`format::abi::probe::CallTable`). Returns the offset behind them, and [`COLD`] where one could
+/// not be read. A function of its own: it is off the path of most calls.
+#[inline(never)]
+pub(crate) fn put_call(body: *mut u8, at: usize, args: &[u64; 6], entry: u32) -> u64 {
+    let mut at = at as u64;
+    let mut cold = 0;
+    for k in 0..CALL_STRINGS {
+        let index = entry >> (8 + 3 * k) & NO_STRING;
+        if index > 5 {
+            break;
+        }
+        let from = args[index as usize];
+        if from == 0 || at > (BODY - ROOM) as u64 {
+            continue;
+        }
+        let end = put(body, at as usize, index as u16, from, Source::User);
+        at = end & (COLD - 1);
+        cold |= end & COLD;
+    }
+    at | cold
+}

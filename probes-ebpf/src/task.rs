@@ -1,0 +1,241 @@
+//! Task life, marks, the recorder's own acts, and the walk over the threads that exist already.
+
+use aya_ebpf::helpers::generated::{bpf_get_current_cgroup_id, bpf_probe_read_kernel_str};
+use aya_ebpf::macros::{btf_tracepoint, map, raw_tracepoint};
+use aya_ebpf::maps::Array;
+use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
+use core::ffi::c_void;
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::{
+    self, Exec, Fork, Rename, STRING_MAX, StringStatus, TaskExit, kind,
+};
+use flightrec_format::abi::state::{CpuState, ENABLE_TASK};
+
+use crate::kernel::{Task, bprm_filename, comm_bytes};
+use crate::lane::{BODY, RINGS_TASK, Writer, now, state_of, this_cpu};
+use crate::slots;
+use crate::strings::{self, Source};
+
+/// THREAD, TIME, header, and the longest body.
+const ROOM: usize = 8 + 16 + 8 + 48;
+/// Most CPUs that [`disown`] visits: as many as the verifier lets a loop run. (The largest x86_64
+/// machines have 1,920; a kernel may be built for 8,192.)
+const MAX_CPUS: u32 = 4096;
+
+#[inline(always)]
+fn open(cpu: u32, state: &mut CpuState, time: u64, need: usize) -> Option<Writer<'_>> {
+    let i = Lane::Task as usize;
+    Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_TASK, Lane::Task, cpu, time, need)
+}
+
+/// Writes a record of a header and a plain body.
+#[inline(always)]
+fn put<T: Copy>(w: &mut Writer<'_>, kind: u8, body: T, time: u64) {
+    let since = w.time(time);
+    w.word(record::header(kind, (1 + size_of::<T>() / 8) as u8, 0, since));
+    // SAFETY: `open` made room; the bodies are multiples of 8 bytes.
+    unsafe { w.body().add(w.at).cast::<T>().write(body) };
+    w.at += size_of::<T>();
+}
+
+#[inline(always)]
+fn cgroup() -> u64 {
+    // SAFETY: the helper has no preconditions.
+    unsafe { bpf_get_current_cgroup_id() }
+}
+
+#[btf_tracepoint(function = "sched_process_fork")]
+fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    if state.enabled & ENABLE_TASK == 0 {
+        return None;
+    }
+    let (parent, child) = (Task::from_arg(ctx.arg(0)), Task::from_arg(ctx.arg(1)));
+    let cgroup = cgroup();
+    slots::insert(child.as_ptr(), cgroup);
+    let body = Fork {
+        parent_tid: parent.tid(),
+        parent_tgid: parent.tgid(),
+        tid: child.tid(),
+        tgid: child.tgid(),
+        start_time: child.start_time(),
+        cgroup,
+        comm: comm_bytes(child.comm()),
+    };
+    let time = now();
+    let mut w = open(cpu, state, time, ROOM)?;
+    put(&mut w, kind::FORK, body, time);
+    w.publish(kind::FORK);
+    Some(())
+}
+
+#[btf_tracepoint(function = "sched_process_exec")]
+fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    if state.enabled & ENABLE_TASK == 0 {
+        return None;
+    }
+    let task = Task::from_arg(ctx.arg(0));
+    let old_tid: u32 = ctx.arg(1);
+    let cgroup = cgroup();
+    if old_tid != task.tid() {
+        slots::free(old_tid);
+    }
+    slots::insert(task.as_ptr(), cgroup);
+    let (args, args_len) = task.arg_range();
+    let body = Exec {
+        tid: task.tid(),
+        old_tid,
+        tgid: task.tgid(),
+        args_len: args_len as u32,
+        cgroup,
+        comm: comm_bytes(task.comm()),
+    };
+    let time = now();
+    let mut w = open(cpu, state, time, ROOM + 2 * strings::ROOM)?;
+    put(&mut w, kind::EXEC, body, time);
+    let file = bprm_filename(ctx.arg(2));
+    w.at = bounded(strings::put(w.body(), w.at, 0, file as u64, Source::Kernel));
+    w.at = bounded(strings::put_bytes(w.body(), w.at, 1, args, args_len));
+    w.publish(kind::EXEC);
+    Some(())
+}
+
+/// The offset in a result of [`strings::put`], inside the page.
+#[inline(always)]
+fn bounded(end: u64) -> usize {
+    let at = (end & (strings::COLD - 1)) as usize;
+    if at > BODY { BODY } else { at }
+}
+
+#[btf_tracepoint(function = "task_rename")]
+fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    if state.enabled & ENABLE_TASK == 0 {
+        return None;
+    }
+    let task = Task::from_arg(ctx.arg(0));
+    let mut new = [0u64; 2];
+    // SAFETY: 16 bytes of our own; the kernel's string is any pointer to the helper.
+    unsafe { bpf_probe_read_kernel_str((&raw mut new).cast(), 16, ctx.arg::<*const c_void>(1)) };
+    slots::rename(task.tid(), new);
+    let body =
+        Rename { tid: task.tid(), tgid: task.tgid(), old: comm_bytes(task.comm()), new: comm_bytes(new) };
+    let time = now();
+    let mut w = open(cpu, state, time, ROOM)?;
+    put(&mut w, kind::RENAME, body, time);
+    w.publish(kind::RENAME);
+    Some(())
+}
+
+#[btf_tracepoint(function = "sched_process_exit")]
+fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    let task = Task::from_arg(ctx.arg(0));
+    let (tid, tgid) = (task.tid(), task.tgid());
+    if tgid == state.own_tgid && tid == tgid {
+        disown();
+    }
+    if state.enabled & ENABLE_TASK == 0 {
+        return None;
+    }
+    let body = TaskExit {
+        tid,
+        tgid,
+        code: task.exit_code(),
+        reserved: 0,
+        start_time: task.start_time(),
+        comm: comm_bytes(task.comm()),
+    };
+    let time = now();
+    let mut w = open(cpu, state, time, ROOM)?;
+    put(&mut w, kind::TASK_EXIT, body, time);
+    w.publish(kind::TASK_EXIT);
+    Some(())
+}
+
+/// The daemon is gone: its process id may become somebody else's, whose calls are to be recorded.
+#[inline(never)]
+fn disown() -> u32 {
+    for cpu in 0..MAX_CPUS {
+        match state_of(cpu) {
+            // SAFETY: a whole aligned field of the CPU's state.
+            Some(state) => unsafe { (&raw mut (*state).own_tgid).write_volatile(0) },
+            None => break,
+        }
+    }
+    0
+}
+
+/// Text of the next [`note`]: written by the daemon before it runs the program.
+#[map(name = "note_text")]
+static NOTE_TEXT: Array<[u64; STRING_MAX / 8]> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
+
+/// A mark or an act of the recorder, run by the daemon (`BPF_PROG_TEST_RUN`), which disables
+/// preemption around it. Arguments: kind, aux, thread, length of the text. Returns 0, or 1 where
+/// it could not be recorded here and now.
+#[raw_tracepoint(tracepoint = "note")]
+fn note(ctx: RawTracePointContext) -> i32 {
+    match try_note(&ctx) {
+        Some(()) => 0,
+        None => 1,
+    }
+}
+
+#[inline(always)]
+fn try_note(ctx: &RawTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    let kind: u64 = ctx.arg(0);
+    let aux: u64 = ctx.arg(1);
+    let tid: u64 = ctx.arg(2);
+    let len: u64 = ctx.arg(3);
+    if kind != kind::MARK as u64 && kind != kind::ACT as u64 || len > STRING_MAX as u64 {
+        return None;
+    }
+    let text = NOTE_TEXT.get_ptr(0)?;
+    let time = now();
+    let mut w = open(cpu, state, time, ROOM + strings::ROOM)?;
+    w.thread(tid as u32);
+    let since = w.time(time);
+    w.word(record::header(kind as u8, 1, aux as u16, since));
+    let words = (len + 7) >> 3;
+    let string = StringStatus::Whole as u16;
+    w.word(record::header(kind::STRING, 1 + words as u8, string << 4, len as u32));
+    if w.at > BODY - STRING_MAX {
+        return None; // never: room was made; the verifier wants to see it
+    }
+    // SAFETY: both are STRING_MAX bytes long; all are copied, `words` of them count.
+    unsafe {
+        let to = w.body().add(w.at).cast::<u64>();
+        for i in 0..STRING_MAX / 8 {
+            to.add(i).write_volatile((*text)[i]);
+        }
+    }
+    w.at += (words * 8) as usize;
+    if kind == kind::MARK as u64 {
+        w.publish(kind::MARK);
+    } else {
+        w.publish(kind::ACT);
+    }
+    Some(())
+}
+
+/// `struct bpf_iter__task`, kernel/bpf/task_iter.c, Linux 6.1.
+#[repr(C)]
+struct IterTask {
+    meta: *const c_void,
+    task: *const u8,
+}
+
+/// Enters every thread that exists into the table. Run once, after the other programs are
+/// attached, so that none falls between.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/task")]
+fn walk_tasks(ctx: *mut c_void) -> i32 {
+    // SAFETY: the context of this program type.
+    let task = unsafe { (&raw const (*ctx.cast::<IterTask>()).task).read_volatile() };
+    if !task.is_null() {
+        slots::insert(task, 0);
+    }
+    0
+}

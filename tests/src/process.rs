@@ -1,0 +1,66 @@
+//! Child processes: where the programs are, that no child outlives its test, bounded waiting.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Pid, getppid};
+
+/// How often a condition is looked at.
+const POLL: Duration = Duration::from_millis(10);
+
+/// The repository.
+pub(crate) fn repository() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().unwrap_or(tests).to_path_buf()
+}
+
+/// Where `flightd` and `flightctl` are: `FLIGHTREC_BIN_DIR`, else `target/release`.
+pub fn bin_dir() -> PathBuf {
+    std::env::var_os("FLIGHTREC_BIN_DIR").map_or_else(|| repository().join("target/release"), PathBuf::from)
+}
+
+/// Has the kernel send `signal` to the child when the thread that spawns it ends. The child starts
+/// with no signal blocked, also where its parent has blocked some for itself.
+pub fn die_with_parent(command: &mut Command, signal: Signal) -> &mut Command {
+    let parent = Pid::this();
+    let hook = move || {
+        SigSet::empty().thread_set_mask()?;
+        set_pdeathsig(signal)?;
+        // The parent may have ended before the line above: then nobody would ever send the signal.
+        if getppid() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the hook makes three system calls, and allocates nothing.
+    unsafe { command.pre_exec(hook) }
+}
+
+/// Waits for a condition, at most `limit`; whether it came.
+pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Waits for a child's end, at most `limit`; `None` when it still runs.
+pub fn wait_limited(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let mut result = Ok(None);
+    wait_until(limit, || {
+        result = child.try_wait();
+        !matches!(result, Ok(None))
+    });
+    result
+}

@@ -1,0 +1,48 @@
+//! The small C programs that do one known thing.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process::repository;
+
+/// Compiles `tests/programs/NAME.c`, unless that is done already, with `flags` behind
+/// `-O2 -Wall -Wextra -Werror -static -pthread`. The result stands in `target/test-programs`.
+///
+/// # Panics
+/// If there is no such program, or it doesn't compile.
+pub fn c_program(name: &str, flags: &[&str]) -> PathBuf {
+    let source = repository().join("tests/programs").join(name).with_extension("c");
+    let folder = repository().join("target/test-programs");
+    let program = folder.join([&[name], flags].concat().concat());
+    if is_newer(&program, &source) {
+        return program;
+    }
+    fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    // Under its own name first: tests that run at the same time never see half a program.
+    let part = tempfile::Builder::new().prefix(name).tempdir_in(&folder).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let fresh = part.path().join(name);
+    let output = Command::new("gcc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"])
+        .args(flags)
+        .arg("-o")
+        .arg(&fresh)
+        .arg(&source)
+        .output()
+        .unwrap_or_else(|e| panic!("can't run gcc (`cargo xtask setup` installs it): {e}"));
+    assert!(output.status.success(), "gcc {}:\n{}", source.display(), String::from_utf8_lossy(&output.stderr));
+    fs::rename(&fresh, &program).unwrap_or_else(|e| panic!("{}: {e}", program.display()));
+    program
+}
+
+fn is_newer(program: &Path, source: &Path) -> bool {
+    let modified = |path| fs::metadata(path).and_then(|m| m.modified());
+    matches!((modified(program), modified(source)), (Ok(program), Ok(source)) if program > source)
+}
+
+/// The lines `key=value` of a program's output; other lines are left out.
+pub fn key_values(output: &[u8]) -> HashMap<String, String> {
+    let text = String::from_utf8_lossy(output);
+    text.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+}

@@ -1,0 +1,185 @@
+//! `cargo xtask setup`: what building and testing need beyond rustup's Rust.
+
+use std::process::Command;
+
+use anyhow::{Result, bail, ensure};
+use nix::unistd::geteuid;
+
+use crate::bpf_toolchain;
+use crate::command::{cargo, probe, run as run_command, shown, tools};
+
+/// What is to be set up for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// Building.
+    Build,
+    /// Building, and testing on the running kernel.
+    Test,
+}
+
+/// bpf-linker's version, and the LLVM that it is built with: not older than the one of the Rust
+/// compiler that compiles the probes.
+const LINKER: &str = "0.13.0";
+const LLVM: &str = "22";
+
+/// One thing that is needed.
+struct Need {
+    what: &'static str,
+    why: &'static str,
+    scope: Scope,
+    is_there: fn() -> bool,
+    /// Debian packages that bring it, or that it is built from.
+    packages: &'static [&'static str],
+    /// How to get it where there are no such packages.
+    otherwise: &'static str,
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        what: "a Rust compiler with `core` for bpfel-unknown-none",
+        why: "compiles the probes",
+        scope: Scope::Build,
+        is_there: bpf_toolchain::is_there,
+        packages: &["rustc-web", "cargo-web", "libstd-rust-web-dev-bpf"],
+        otherwise: "rustup toolchain install nightly --component rust-src",
+    },
+    Need {
+        what: "bpf-linker 0.13.0 in target/tools",
+        why: "links the probes",
+        scope: Scope::Build,
+        is_there: has_linker,
+        packages: &["llvm-22-dev", "libpolly-22-dev", "libzstd-dev"],
+        otherwise: "add the LLVM project's own apt repository (its script: `llvm.sh 22`), then \
+                    apt-get install -y llvm-22-dev libpolly-22-dev libzstd-dev",
+    },
+    Need {
+        what: "a C compiler with a static libc",
+        why: "compiles the small programs that the tests record",
+        scope: Scope::Test,
+        is_there: || {
+            // gcc answers with the bare name where there is no such file.
+            probe(Command::new("gcc").arg("-print-file-name=libc.a")).is_some_and(|path| path.starts_with('/'))
+        },
+        packages: &["gcc", "libc6-dev"],
+        otherwise: "install gcc, and the C library's static version",
+    },
+    Need {
+        what: "stress-ng",
+        why: "puts the recorder under stress, in a test",
+        scope: Scope::Test,
+        is_there: || probe(Command::new("stress-ng").arg("--version")).is_some(),
+        packages: &["stress-ng"],
+        otherwise: "install stress-ng",
+    },
+];
+
+/// Installs what is missing; says what, and why. Where it can't, says what to type.
+pub(crate) fn run(scope: Scope) -> Result<()> {
+    let missing = missing(scope);
+    if missing.is_empty() {
+        println!("setup: all is there");
+        return Ok(());
+    }
+    for need in &missing {
+        println!("setup: missing: {} ({})", need.what, need.why);
+    }
+    let packages: Vec<&str> =
+        missing.iter().flat_map(|need| need.packages).copied().filter(|package| !is_installed(package)).collect();
+    if !packages.is_empty() {
+        install(&packages, &missing)?;
+    }
+    if !has_linker() {
+        install_linker()?;
+    }
+    let left: Vec<&str> = self::missing(scope).iter().map(|need| need.what).collect();
+    ensure!(left.is_empty(), "setup: still missing, though its packages are installed: {}", left.join(", "));
+    println!("setup: done");
+    Ok(())
+}
+
+fn missing(scope: Scope) -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| need.scope <= scope && !(need.is_there)()).collect()
+}
+
+fn has_linker() -> bool {
+    let version = probe(Command::new(tools().join("bin/bpf-linker")).arg("--version"));
+    version.is_some_and(|version| version.split_whitespace().nth(1) == Some(LINKER))
+}
+
+fn install_linker() -> Result<()> {
+    println!("setup: building bpf-linker {LINKER} (about a minute)");
+    let feature = format!("llvm-{LLVM}");
+    let mut command = cargo();
+    command.args(["install", "bpf-linker", "--version", LINKER, "--locked", "--force"]);
+    command.args(["--no-default-features", "--features", &feature, "--root"]).arg(tools());
+    // Without it, the build takes whatever llvm-config comes first.
+    if std::env::var_os("LLVM_PREFIX").is_none() {
+        command.env("LLVM_PREFIX", format!("/usr/lib/{feature}"));
+    }
+    run_command(&mut command)
+}
+
+fn is_installed(package: &str) -> bool {
+    let status = probe(Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Abbrev}", package]));
+    status.is_some_and(|status| status.starts_with("ii"))
+}
+
+/// Installs packages, or says what to type.
+fn install(packages: &[&str], missing: &[&Need]) -> Result<()> {
+    if probe(Command::new("apt-get").arg("--version")).is_none() {
+        bail!(
+            "setup: there is no apt-get here. Please install, then run `cargo xtask setup` again:\n{}",
+            ways(missing)
+        );
+    }
+    let mut update = apt_get(&["update"]);
+    let mut install = apt_get(&["install", "-y", "--no-install-recommends"]);
+    install.args(packages);
+    if !geteuid().is_root() {
+        let commands = [&update, &install].map(|command| format!("    sudo {}\n", shown(command).replace('`', "")));
+        bail!("setup: installing packages needs root. Please run:\n{}    cargo xtask setup", commands.concat());
+    }
+    let is_known =
+        |package: &&str| !probe(Command::new("apt-cache").args(["show", package])).unwrap_or_default().is_empty();
+    if !packages.iter().all(is_known) {
+        run_command(&mut update)?;
+    }
+    let unknown: Vec<&str> = packages.iter().copied().filter(|package| !is_known(package)).collect();
+    if !unknown.is_empty() {
+        let needs: Vec<&Need> =
+            missing.iter().copied().filter(|need| need.packages.iter().any(|p| unknown.contains(p))).collect();
+        bail!(
+            "setup: this distribution has no package {}. Please run, then `cargo xtask setup` again:\n{}",
+            unknown.join(", "),
+            ways(&needs)
+        );
+    }
+    println!("setup: installing {}", packages.join(" "));
+    // Package lists that are there may still be too old to fetch by.
+    run_command(&mut install).or_else(|_| run_command(&mut update).and_then(|()| run_command(&mut install)))
+}
+
+fn apt_get(arguments: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+/// How to get each of these by hand.
+fn ways(needs: &[&Need]) -> String {
+    let way = |need: &&Need| format!("  {} ({}):\n    {}", need.what, need.why, need.otherwise);
+    needs.iter().map(way).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_name_the_pinned_versions() {
+        let linker = NEEDS.iter().find(|need| need.what.starts_with("bpf-linker")).expect("a need");
+        assert_eq!(linker.what, format!("bpf-linker {LINKER} in target/tools"));
+        assert!(linker.packages.contains(&&*format!("llvm-{LLVM}-dev")), "{:?}", linker.packages);
+        assert!(linker.otherwise.contains(&format!("llvm.sh {LLVM}")), "{}", linker.otherwise);
+    }
+}

@@ -1,0 +1,63 @@
+//! `cargo xtask test`.
+
+use anyhow::{Context, Result};
+
+use crate::command::{self, cargo, probe, repository};
+use crate::setup::Scope;
+
+/// The tests that need root and the running kernel: one test program.
+const KERNEL: &str = "binary(kernel)";
+
+/// Runs all tests of the workspace, with cargo-nextest where it is installed.
+pub(crate) fn run(without_kernel: bool) -> Result<()> {
+    crate::build::programs(if without_kernel { Scope::Build } else { Scope::Test })?;
+    let nextest = probe(cargo().args(["nextest", "--version"])).is_some();
+    let result = if nextest { run_nextest(without_kernel) } else { run_cargo(without_kernel) };
+    if without_kernel {
+        // Also behind a failure: it is the closing line in any case.
+        let left_out = if nextest { count_nextest() } else { count_cargo() };
+        let left_out = left_out.context("can't count the tests that were left out")?;
+        println!("left out: {left_out} tests on the running kernel (--without-kernel)");
+    }
+    result
+}
+
+fn run_nextest(without_kernel: bool) -> Result<()> {
+    let mut command = cargo();
+    command.args(["nextest", "run", "--workspace", "--locked"]);
+    if without_kernel {
+        command.args(["-E", &format!("not {KERNEL}")]);
+    }
+    command::run(with_binaries(&mut command))
+}
+
+fn run_cargo(without_kernel: bool) -> Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+    if !without_kernel {
+        return command::run(with_binaries(&mut command));
+    }
+    let others = command::run(with_binaries(command.args(["--exclude", "flightrec-tests"])));
+    // Without its feature `kernel`, the test program of that name doesn't exist.
+    let mut command = cargo();
+    command.args(["test", "--locked", "--no-fail-fast", "-p", "flightrec-tests", "--no-default-features"]);
+    let end_to_end = command::run(with_binaries(&mut command));
+    others.and(end_to_end)
+}
+
+/// The end-to-end tests run the programs as they are delivered.
+fn with_binaries(command: &mut std::process::Command) -> &mut std::process::Command {
+    command.env("FLIGHTREC_BIN_DIR", repository().join("target/release"))
+}
+
+fn count_nextest() -> Result<usize> {
+    let mut command = cargo();
+    command.args(["nextest", "list", "--workspace", "--locked", "--message-format", "oneline", "-E", KERNEL]);
+    Ok(command::read(&mut command)?.lines().count())
+}
+
+fn count_cargo() -> Result<usize> {
+    let mut command = cargo();
+    command.args(["test", "--locked", "-p", "flightrec-tests", "--test", "kernel", "--", "--list"]);
+    Ok(command::read(&mut command)?.lines().filter(|line| line.ends_with(": test")).count())
+}
