@@ -155,7 +155,9 @@ impl Filter {
         };
         let any = |matches: &dyn Fn(u32) -> bool| matches(event.tid) || other.is_some_and(matches);
         (self.tids.is_empty() || any(&|tid| self.tids.contains(&tid)))
-            && (self.pids.is_empty() || self.named_pid(event) || any(&|tid| self.pids.contains(&threads.tgid(tid, event.time))))
+            && (self.pids.is_empty()
+                || self.named_pid(event)
+                || any(&|tid| self.pids.contains(&threads.tgid(tid, event.time))))
             && (self.comms.is_empty()
                 || self.named_comm(event)
                 || any(&|tid| self.comms.contains(threads.comm(tid, event.cpu, event.time))))
@@ -239,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_system_call_filter_leaves_named_kinds_in() {
-        let plan = FilterPlan::new(vec![], vec![], vec![], vec![], strings(&["read"]), &strings(&["switch", "sys_exit"]));
+        let plan =
+            FilterPlan::new(vec![], vec![], vec![], vec![], strings(&["read"]), &strings(&["switch", "sys_exit"]));
         let filter = filter(&plan.unwrap());
         assert!(filter.wants(&switch(1, 0, 5, 1, 6), &Threads::default()));
         assert!(!filter.wants(&enter(1, 0, 5, 0), &Threads::default()));

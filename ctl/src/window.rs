@@ -67,7 +67,8 @@ impl TimeArg {
             Self::Moment(moment) => *moment,
             Self::Local(local) => local.to_zoned(now.time_zone().clone()).map_err(|e| e.to_string())?.timestamp(),
             Self::TimeOfDay(time) => {
-                let today = now.date().to_datetime(*time).to_zoned(now.time_zone().clone()).map_err(|e| e.to_string())?;
+                let today =
+                    now.date().to_datetime(*time).to_zoned(now.time_zone().clone()).map_err(|e| e.to_string())?;
                 let latest = if today > *now {
                     let yesterday = now.date().yesterday().map_err(|e| e.to_string())?;
                     yesterday.to_datetime(*time).to_zoned(now.time_zone().clone()).map_err(|e| e.to_string())?

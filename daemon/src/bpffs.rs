@@ -1,7 +1,7 @@
 //! The directory in a BPF file system where a recording lives while no daemon does.
 //!
 //! `DIR/gen-<session>` is one generation of rings with its programs. It is made under the name
-//! `.new-<session>` and renamed when it records, so that a daemon that dies on the way leaves
+//! `new-<session>` and renamed when it records, so that a daemon that dies on the way leaves
 //! nothing that another would adopt.
 
 use std::fs;
@@ -14,13 +14,16 @@ use thiserror::Error;
 /// `BPF_FS_MAGIC`, include/uapi/linux/magic.h.
 const BPF_FS_MAGIC: FsType = FsType(0xcafe_4a11);
 const COMPLETE: &str = "gen-";
-const INCOMPLETE: &str = ".new-";
+// No dot: bpffs reserves names with one (`bpf_lookup`, kernel/bpf/inode.c, Linux 6.1).
+const INCOMPLETE: &str = "new-";
 
 /// What can go wrong with the directory.
 #[derive(Debug, Error)]
 pub enum BpffsError {
     /// It is on another kind of file system.
-    #[error("{0} is not on a BPF file system, where a recording outlives its daemon: mkdir -p {0} && mount -t bpf bpf {0}")]
+    #[error(
+        "{0} is not on a BPF file system, where a recording outlives its daemon: mkdir -p {0} && mount -t bpf bpf {0}"
+    )]
     NotBpffs(PathBuf),
     /// The system refused.
     #[error("{path}: {source}")]
@@ -55,8 +58,7 @@ pub fn create(dir: &Path, session: u64) -> Result<PathBuf, BpffsError> {
 
 /// Declares it complete.
 pub fn complete(dir: &Path, session: u64) -> Result<PathBuf, BpffsError> {
-    let (from, to) =
-        (dir.join(format!("{INCOMPLETE}{session:016x}")), dir.join(format!("{COMPLETE}{session:016x}")));
+    let (from, to) = (dir.join(format!("{INCOMPLETE}{session:016x}")), dir.join(format!("{COMPLETE}{session:016x}")));
     fs::rename(&from, &to).map_err(io(&from))?;
     Ok(to)
 }

@@ -34,13 +34,17 @@ pub enum LoadError {
         release: String,
     },
     /// `sched_switch` has another shape than the programs know.
-    #[error("this kernel's sched_switch tracepoint has {found} parameters instead of 5; this release of flightrec does not know that kernel")]
+    #[error(
+        "this kernel's sched_switch tracepoint has {found} parameters instead of 5; this release of flightrec does not know that kernel"
+    )]
     SwitchShape {
         /// Parameters, the hidden first one included.
         found: usize,
     },
     /// The rights to use BPF are missing, or the kernel has no BPF.
-    #[error("the kernel refused BPF: {0}. flightd needs root, or the capabilities CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_SYSCALL")]
+    #[error(
+        "the kernel refused BPF: {0}. flightd needs root, or the capabilities CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_SYSCALL"
+    )]
     Refused(io::Error),
     /// aya or the kernel could not create maps or take the object.
     #[error("loading the probes failed: {0}")]

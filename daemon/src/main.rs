@@ -41,7 +41,10 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    journal::init();
+    if let Err(e) = journal::init() {
+        eprintln!("flightd: {e}");
+        return ExitCode::from(2);
+    }
     let options = run::Options {
         bpffs_dir: args.bpffs_dir.unwrap_or_else(|| args.runtime_dir.join("bpf")),
         config: args.config,
@@ -49,7 +52,7 @@ fn main() -> ExitCode {
         state_dir: args.state_dir,
         keep_recording: args.keep_recording,
     };
-    let result = if args.check { run::check(&options) } else { run::run(options) };
+    let result = if args.check { run::check(&options) } else { run::run(&options) };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

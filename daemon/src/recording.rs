@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -65,6 +66,9 @@ fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordingError {
     let what = what.into();
     move |source| RecordingError::Io { what, source }
 }
+
+// The two switches are one word, so that they change together.
+const _: () = assert!(offset_of!(CpuState, enabled) == 0 && offset_of!(CpuState, own_tgid) == 4);
 
 /// A recording that runs in the kernel, whoever began it.
 #[derive(Debug)]
@@ -220,8 +224,6 @@ impl Recording {
 
     fn switch(&self, enabled: u32, own_tgid: u32) {
         let word = u64::from(enabled) | u64::from(own_tgid) << 32;
-        const _: () = assert!(std::mem::offset_of!(CpuState, enabled) == 0);
-        const _: () = assert!(std::mem::offset_of!(CpuState, own_tgid) == 4);
         for cpu in 0..self.live.maps().state.entries() {
             self.live.maps().state.write(cpu, 0, &word.to_le_bytes());
         }
@@ -319,7 +321,10 @@ impl Plan {
         let possible = cpus::possible().map_err(io("the list of CPUs"))?;
         let sizing = Sizing::compute(config, online.len() as u32, possible, ram_bytes())?;
         if sizing.shrunk {
-            info!(bytes = sizing.total, "rings are smaller than configured, to stay within max_total and max_ram_percent");
+            info!(
+                bytes = sizing.total,
+                "rings are smaller than configured, to stay within max_total and max_ram_percent"
+            );
         }
         let names = uname().map_err(|e| io("uname")(e.into()))?;
         let release = names.release().to_string_lossy().into_owned();
@@ -332,12 +337,8 @@ impl Plan {
         };
         let record = &config.record;
         let wanted = Wanted { syscalls: record.syscalls.then_some(form), sched: record.sched, tasks: record.tasks };
-        let identity = format!(
-            "{} rings {:?} slots {} {wanted:?}",
-            load::probes_id(),
-            sizing.ring_pages,
-            sizing.slot_pages
-        );
+        let identity =
+            format!("{} rings {:?} slots {} {wanted:?}", load::probes_id(), sizing.ring_pages, sizing.slot_pages);
         Ok(Self {
             sizing,
             online,
@@ -412,8 +413,7 @@ fn prepare_state(state: &ArrayMap, plan: &Plan) {
             lanes: std::array::from_fn(lane),
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
-        let bytes =
-            unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
         state.write(cpu, 0, bytes);
     }
 }

@@ -58,8 +58,8 @@ pub fn check(options: &Options) -> Result<()> {
 }
 
 /// Runs until SIGTERM or SIGINT.
-pub fn run(options: Options) -> Result<()> {
-    let config = config(&options)?;
+pub fn run(options: &Options) -> Result<()> {
+    let config = config(options)?;
     for dir in [&options.runtime_dir, &options.state_dir] {
         fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
     }
@@ -67,7 +67,7 @@ pub fn run(options: Options) -> Result<()> {
     let recording = Recording::adopt_or_begin(&config, &options.bpffs_dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let server = Arc::new(Server::new(recording));
-    let served = runtime.block_on(serve(&options, &config, &server));
+    let served = runtime.block_on(serve(options, &config, &server));
     // Handlers that still run hold the server; ending the runtime ends them.
     runtime.shutdown_timeout(Duration::from_secs(1));
     let recording = Arc::into_inner(server).ok_or_else(|| anyhow!("a request is still being served"))?.into_recording();

@@ -84,6 +84,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) at: usize,
     /// The page was opened just now.
     pub(crate) fresh: bool,
+    /// Time of the event, ns. Read once the lane is held, so that a lane's times never go back.
+    pub(crate) now: u64,
 }
 
 impl<'a> Writer<'a> {
@@ -97,7 +99,6 @@ impl<'a> Writer<'a> {
         rings: &'static Array<Page>,
         name: Lane,
         cpu: u32,
-        time: u64,
         need: usize,
     ) -> Option<Self> {
         if lane.ring_pages == 0 {
@@ -114,19 +115,20 @@ impl<'a> Writer<'a> {
             (&raw mut lane.busy).write_volatile(1);
             (&raw const lane.off).read_volatile() as usize
         };
+        let now = now();
         if off <= BODY - need {
             let Some(page) = rings.get_ptr_mut(lane.ring_base + lane.page) else {
                 lane.busy = 0;
                 return None;
             };
-            Some(Self { lane, page, at: off, fresh: false })
+            Some(Self { lane, page, at: off, fresh: false, now })
         } else {
-            let page = next_page(lane, rings, name, cpu, time);
+            let page = next_page(lane, rings, name, cpu, now);
             if page.is_null() {
                 lane.busy = 0;
                 return None;
             }
-            Some(Self { lane, page, at: 0, fresh: true })
+            Some(Self { lane, page, at: 0, fresh: true, now })
         }
     }
 
@@ -152,12 +154,12 @@ impl<'a> Writer<'a> {
     /// The upper half of a record's header: its time. Puts a new time base first where the last
     /// one is more than 2^32 ns (4.3 s) ago.
     #[inline(always)]
-    pub(crate) fn time(&mut self, time: u64) -> u32 {
-        let mut since = time.wrapping_sub(self.lane.base);
+    pub(crate) fn time(&mut self) -> u32 {
+        let mut since = self.now.wrapping_sub(self.lane.base);
         if since >> 32 != 0 {
             self.word(record::header(kind::TIME, 2, 0, 0));
-            self.word(time);
-            self.lane.base = time;
+            self.word(self.now);
+            self.lane.base = self.now;
             since = 0;
         }
         since as u32

@@ -18,10 +18,9 @@ const TASK_DEAD: u32 = 0x80;
 
 /// Opens the lane; a fresh page begins with the thread that runs on this CPU.
 #[inline(always)]
-fn open(cpu: u32, state: &mut CpuState, time: u64) -> Option<Writer<'_>> {
+fn open(cpu: u32, state: &mut CpuState) -> Option<Writer<'_>> {
     let i = Lane::Sched as usize;
-    let mut w =
-        Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, cpu, time, ROOM)?;
+    let mut w = Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, cpu, ROOM)?;
     if w.fresh {
         if w.lane.tid == NO_THREAD {
             w.lane.tid = Task::current().tid();
@@ -34,8 +33,8 @@ fn open(cpu: u32, state: &mut CpuState, time: u64) -> Option<Writer<'_>> {
 
 /// Writes a record of two words.
 #[inline(always)]
-fn put(mut w: Writer<'_>, kind: u8, aux: u16, word: u64, time: u64) {
-    let since = w.time(time);
+fn put(mut w: Writer<'_>, kind: u8, aux: u16, word: u64) {
+    let since = w.time();
     w.word(record::header(kind, 2, aux, since));
     w.word(word);
     w.publish(kind);
@@ -55,12 +54,13 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
         state.lanes[Lane::Sched as usize].tid = NO_THREAD;
         return None;
     }
-    let time = now();
+    let mut time = 0;
     if enabled & ENABLE_SCHED != 0 {
-        if let Some(w) = open(cpu, state, time) {
+        if let Some(w) = open(cpu, state) {
+            time = w.now;
             w.lane.tid = next_tid;
             let aux = prev.prio() as u16 | (next.prio() as u16) << 8;
-            put(w, kind::SWITCH, aux, switch::pack(prev_tid, next_tid, prev_state, preempted), time);
+            put(w, kind::SWITCH, aux, switch::pack(prev_tid, next_tid, prev_state, preempted));
         }
         state.lanes[Lane::Sched as usize].tid = next_tid;
     }
@@ -68,7 +68,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
         if prev_state & TASK_DEAD != 0 {
             slots::free(prev_tid);
         } else {
-            slots::block(prev, prev_state, time);
+            slots::block(prev, prev_state, if time == 0 { now() } else { time });
         }
     }
     if next_tid != 0 {
@@ -84,9 +84,8 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let time = now();
-    let w = open(cpu, state, time)?;
-    put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()), time);
+    let w = open(cpu, state)?;
+    put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
     Some(())
 }
 
@@ -97,9 +96,8 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let time = now();
-    let w = open(cpu, state, time)?;
-    put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()), time);
+    let w = open(cpu, state)?;
+    put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
     Some(())
 }
 
@@ -111,8 +109,7 @@ fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let to: u32 = ctx.arg(1);
-    let time = now();
-    let w = open(cpu, state, time)?;
-    put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to), time);
+    let w = open(cpu, state)?;
+    put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to));
     Some(())
 }

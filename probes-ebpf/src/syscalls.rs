@@ -5,11 +5,11 @@
 //! f7d327654b88, a46023d5616e), so there the classic tracepoint form, which runs with preemption
 //! off. The loader decides (`daemon/src/load.rs`).
 
+use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_task_pt_regs;
 use aya_ebpf::macros::{btf_tracepoint, map, tracepoint};
 use aya_ebpf::maps::Array;
 use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
-use aya_ebpf::EbpfContext;
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::probe::{ARGS_LOST, CALLS, CallTable, NO_STRING};
 use flightrec_format::abi::record::{self, Abi, NR_INVALID, call_aux, counter, fold, kind};
@@ -93,21 +93,13 @@ fn enter(cpu: u32, state: &mut CpuState, task: Task, id: u64, compat: bool, mut 
     }
     let with_strings = has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0;
     let need = if with_strings { STRINGS_ROOM } else { ENTER_ROOM };
-    let time = now();
-    let mut w = Writer::open(
-        lane,
-        &mut state.no_ring[Lane::Syscall as usize],
-        &RINGS_SYSCALL,
-        Lane::Syscall,
-        cpu,
-        time,
-        need,
-    )?;
+    let mut w =
+        Writer::open(lane, &mut state.no_ring[Lane::Syscall as usize], &RINGS_SYSCALL, Lane::Syscall, cpu, need)?;
     if w.lane.tid != tid {
         w.thread(tid);
         w.lane.tid = tid;
     }
-    let since = w.time(time);
+    let since = w.time();
     let start = w.at;
     let n = call.entry & 7;
     w.at = start + 16;
@@ -124,7 +116,7 @@ fn enter(cpu: u32, state: &mut CpuState, task: Task, id: u64, compat: bool, mut 
         head.add(1).write_volatile(0);
     }
     w.lane.enter_off = start as u32;
-    w.lane.enter_time = time;
+    w.lane.enter_time = w.now;
     w.lane.entered = entered::FOLDABLE;
     if with_strings {
         let end = strings::put_call(w.body(), w.at, &values, call.entry);
@@ -164,7 +156,16 @@ fn fold_exit(state: &mut CpuState, ret: i64) -> bool {
 
 /// An exit that stands alone.
 #[inline(always)]
-fn exit(cpu: u32, state: &mut CpuState, task: Task, began: u32, id: u64, compat: bool, regs: [u64; 6], ret: i64) -> Option<()> {
+fn exit(
+    cpu: u32,
+    state: &mut CpuState,
+    task: Task,
+    began: u32,
+    id: u64,
+    compat: bool,
+    regs: [u64; 6],
+    ret: i64,
+) -> Option<()> {
     let tid = task.tid();
     let lane = &mut state.lanes[Lane::Syscall as usize];
     if task.tgid() == state.own_tgid {
@@ -189,21 +190,13 @@ fn exit(cpu: u32, state: &mut CpuState, task: Task, began: u32, id: u64, compat:
         }
     }
     let need = if cold { STRINGS_ROOM } else { ENTER_ROOM };
-    let time = now();
-    let mut w = Writer::open(
-        lane,
-        &mut state.no_ring[Lane::Syscall as usize],
-        &RINGS_SYSCALL,
-        Lane::Syscall,
-        cpu,
-        time,
-        need,
-    )?;
+    let mut w =
+        Writer::open(lane, &mut state.no_ring[Lane::Syscall as usize], &RINGS_SYSCALL, Lane::Syscall, cpu, need)?;
     if w.lane.tid != tid {
         w.thread(tid);
         w.lane.tid = tid;
     }
-    let since = w.time(time);
+    let since = w.time();
     let start = w.at;
     let n = call.entry & 7;
     w.at = start + 16;

@@ -6,13 +6,11 @@ use aya_ebpf::maps::Array;
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use core::ffi::c_void;
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{
-    self, Exec, Fork, Rename, STRING_MAX, StringStatus, TaskExit, kind,
-};
+use flightrec_format::abi::record::{self, Exec, Fork, Rename, STRING_MAX, StringStatus, TaskExit, kind};
 use flightrec_format::abi::state::{CpuState, ENABLE_TASK};
 
 use crate::kernel::{Task, bprm_filename, comm_bytes};
-use crate::lane::{BODY, RINGS_TASK, Writer, now, state_of, this_cpu};
+use crate::lane::{BODY, RINGS_TASK, Writer, state_of, this_cpu};
 use crate::slots;
 use crate::strings::{self, Source};
 
@@ -23,15 +21,15 @@ const ROOM: usize = 8 + 16 + 8 + 48;
 const MAX_CPUS: u32 = 4096;
 
 #[inline(always)]
-fn open(cpu: u32, state: &mut CpuState, time: u64, need: usize) -> Option<Writer<'_>> {
+fn open(cpu: u32, state: &mut CpuState, need: usize) -> Option<Writer<'_>> {
     let i = Lane::Task as usize;
-    Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_TASK, Lane::Task, cpu, time, need)
+    Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_TASK, Lane::Task, cpu, need)
 }
 
 /// Writes a record of a header and a plain body.
 #[inline(always)]
-fn put<T: Copy>(w: &mut Writer<'_>, kind: u8, body: T, time: u64) {
-    let since = w.time(time);
+fn put<T: Copy>(w: &mut Writer<'_>, kind: u8, body: T) {
+    let since = w.time();
     w.word(record::header(kind, (1 + size_of::<T>() / 8) as u8, 0, since));
     // SAFETY: `open` made room; the bodies are multiples of 8 bytes.
     unsafe { w.body().add(w.at).cast::<T>().write(body) };
@@ -62,9 +60,8 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
         cgroup,
         comm: comm_bytes(child.comm()),
     };
-    let time = now();
-    let mut w = open(cpu, state, time, ROOM)?;
-    put(&mut w, kind::FORK, body, time);
+    let mut w = open(cpu, state, ROOM)?;
+    put(&mut w, kind::FORK, body);
     w.publish(kind::FORK);
     Some(())
 }
@@ -91,9 +88,8 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
         cgroup,
         comm: comm_bytes(task.comm()),
     };
-    let time = now();
-    let mut w = open(cpu, state, time, ROOM + 2 * strings::ROOM)?;
-    put(&mut w, kind::EXEC, body, time);
+    let mut w = open(cpu, state, ROOM + 2 * strings::ROOM)?;
+    put(&mut w, kind::EXEC, body);
     let file = bprm_filename(ctx.arg(2));
     w.at = bounded(strings::put(w.body(), w.at, 0, file as u64, Source::Kernel));
     w.at = bounded(strings::put_bytes(w.body(), w.at, 1, args, args_len));
@@ -119,11 +115,9 @@ fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
     // SAFETY: 16 bytes of our own; the kernel's string is any pointer to the helper.
     unsafe { bpf_probe_read_kernel_str((&raw mut new).cast(), 16, ctx.arg::<*const c_void>(1)) };
     slots::rename(task.tid(), new);
-    let body =
-        Rename { tid: task.tid(), tgid: task.tgid(), old: comm_bytes(task.comm()), new: comm_bytes(new) };
-    let time = now();
-    let mut w = open(cpu, state, time, ROOM)?;
-    put(&mut w, kind::RENAME, body, time);
+    let body = Rename { tid: task.tid(), tgid: task.tgid(), old: comm_bytes(task.comm()), new: comm_bytes(new) };
+    let mut w = open(cpu, state, ROOM)?;
+    put(&mut w, kind::RENAME, body);
     w.publish(kind::RENAME);
     Some(())
 }
@@ -147,9 +141,8 @@ fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
         start_time: task.start_time(),
         comm: comm_bytes(task.comm()),
     };
-    let time = now();
-    let mut w = open(cpu, state, time, ROOM)?;
-    put(&mut w, kind::TASK_EXIT, body, time);
+    let mut w = open(cpu, state, ROOM)?;
+    put(&mut w, kind::TASK_EXIT, body);
     w.publish(kind::TASK_EXIT);
     Some(())
 }
@@ -193,10 +186,9 @@ fn try_note(ctx: &RawTracePointContext) -> Option<()> {
         return None;
     }
     let text = NOTE_TEXT.get_ptr(0)?;
-    let time = now();
-    let mut w = open(cpu, state, time, ROOM + strings::ROOM)?;
+    let mut w = open(cpu, state, ROOM + strings::ROOM)?;
     w.thread(tid as u32);
-    let since = w.time(time);
+    let since = w.time();
     w.word(record::header(kind as u8, 1, aux as u16, since));
     let words = (len + 7) >> 3;
     let string = StringStatus::Whole as u16;

@@ -13,7 +13,7 @@ use nix::sys::stat::SFlag;
 use super::set::{LazySet, Named, Set, flags_of, names};
 
 /// Flags of `open`: the access mode and the rest, under the names of today (no `O_NDELAY`).
-pub(crate) static OPEN: LazySet = LazyLock::new(|| {
+pub(super) static OPEN: LazySet = LazyLock::new(|| {
     Set::flags(flags_of!(OFlag).filter(|(_, name)| !matches!(*name, "O_NDELAY" | "O_FSYNC" | "O_RSYNC")))
         .with_field(libc::O_ACCMODE as u64, names![O_RDONLY, O_WRONLY, O_RDWR])
 });

@@ -15,7 +15,7 @@ mod task;
 
 pub(crate) use calls::set_for;
 pub use errno::errno;
-pub(crate) use files::{FILE_TYPE, FcntlArgument, OPEN, fcntl_argument};
+pub(crate) use files::{FILE_TYPE, FcntlArgument, fcntl_argument};
 pub(crate) use net::{protocol, socket_option};
 pub use process::signal;
 pub use set::Set;

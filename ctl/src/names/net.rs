@@ -41,7 +41,7 @@ pub(super) static FAMILY: LazySet = LazyLock::new(|| {
 pub(super) static SOCKET_TYPE: LazySet = LazyLock::new(|| {
     Set::flags(flags_of!(SockFlag)).with_field(
         !((libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as u64),
-        names![SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_RDM, SOCK_SEQPACKET, SOCK_DCCP, SOCK_PACKET],
+        names![SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_RDM, SOCK_SEQPACKET, SOCK_DCCP],
     )
 });
 /// `accept4`

@@ -23,7 +23,7 @@ pub struct Set {
 }
 
 /// A set that is made when first used.
-pub type LazySet = LazyLock<Set>;
+pub(super) type LazySet = LazyLock<Set>;
 
 /// Names of constants of a crate, by their own spelling: a typing mistake does not compile.
 macro_rules! names {

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn the_last_entry_of_the_thread() {
-        let out = run(vec![enter(10, 0, 1, 0), enter(11, 0, 2, 0), exit(15, 1, 1, 0), exit(19, 0, 2, 0), exit(20, 0, 2, 0)]);
+        let out =
+            run(vec![enter(10, 0, 1, 0), enter(11, 0, 2, 0), exit(15, 1, 1, 0), exit(19, 0, 2, 0), exit(20, 0, 2, 0)]);
         let entered: Vec<_> = out.iter().map(|i| i.entered).collect();
         assert_eq!(entered, [None, None, Some(10), Some(11), None]);
     }

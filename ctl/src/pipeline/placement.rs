@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_later_migration_is_no_part_of_the_wakeup() {
-        let out = run(vec![waking(1, 0, 5, 9, 1), switch(2, 0, 5, 1, 0), migrate(3, 0, 0, 9, 1, 0), switch(4, 0, 0, 0, 9)]);
+        let out =
+            run(vec![waking(1, 0, 5, 9, 1), switch(2, 0, 5, 1, 0), migrate(3, 0, 0, 9, 1, 0), switch(4, 0, 0, 0, 9)]);
         assert_eq!(out[0], (1, 1, 0, None));
     }
 

@@ -171,12 +171,8 @@ mod tests {
 
     #[test]
     fn unknown_until_the_cpu_was_idle() {
-        let (out, _) = lengths(vec![
-            waking(1, 0, 5, 9, 1),
-            switch(2, 1, 7, 1, 9),
-            switch(3, 1, 9, 1, 0),
-            waking(4, 0, 5, 9, 1),
-        ]);
+        let (out, _) =
+            lengths(vec![waking(1, 0, 5, 9, 1), switch(2, 1, 7, 1, 9), switch(3, 1, 9, 1, 0), waking(4, 0, 5, 9, 1)]);
         assert_eq!(out, [None, Some(0)]);
     }
 
@@ -237,13 +233,15 @@ mod tests {
         assert_eq!(out, [Some(0), Some(1), Some(1), Some(2)]);
         assert_eq!(queues.count(1), Some(2));
         // Into idleness, then back.
-        let (_, queues) = lengths([start, vec![waking(5, 0, 5, 9, 1), switch(6, 1, 9, 1, 0), switch(8, 1, 0, 0, 9)]].concat());
+        let (_, queues) =
+            lengths([start, vec![waking(5, 0, 5, 9, 1), switch(6, 1, 9, 1, 0), switch(8, 1, 0, 0, 9)]].concat());
         assert_eq!(queues.count(1), Some(1));
     }
 
     #[test]
     fn running_where_it_was_thought_asleep_corrects() {
-        let (_, queues) = lengths(vec![switch(1, 1, 7, 1, 0), switch(2, 1, 0, 0, 9), switch(3, 1, 9, 1, 8), switch(4, 1, 8, 0, 9)]);
+        let (_, queues) =
+            lengths(vec![switch(1, 1, 7, 1, 0), switch(2, 1, 0, 0, 9), switch(3, 1, 9, 1, 8), switch(4, 1, 8, 0, 9)]);
         assert_eq!(queues.count(1), Some(2));
     }
 

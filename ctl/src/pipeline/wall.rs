@@ -119,7 +119,8 @@ mod tests {
     #[test]
     fn times_of_day_are_found_behind_a_sleep() {
         let clock = slept();
-        let window = |since, until| clock.window(Edge::Wall((since * S) as i64), Edge::Wall((until * S) as i64), 40 * S);
+        let window =
+            |since, until| clock.window(Edge::Wall((since * S) as i64), Edge::Wall((until * S) as i64), 40 * S);
         assert_eq!(window(1012, 1131), Window { from: 12 * S, until: 31 * S });
         // 1100 s was never seen awake; the clock showed it first when it woke.
         assert_eq!(window(1100, 1200), Window { from: 30 * S, until: 100 * S });

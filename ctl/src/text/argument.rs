@@ -55,17 +55,15 @@ pub(super) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
     let value = value(call, index);
     let before = |back: usize| index.checked_sub(back).map_or(0, |at| self::value(call, at));
     match kind {
-        Kind::Int => decimal(value as i32, out),
-        Kind::Unsigned => decimal(value as u32, out),
         Kind::Long => decimal(value as i64, out),
         Kind::UnsignedLong => decimal(value, out),
         Kind::Hex => hex_or_zero(u64::from(value as u32), out),
         Kind::LongHex => hex_or_zero(value, out),
         Kind::Pointer => pointer(call, index, value, out),
         Kind::Directory if value as i32 == libc::AT_FDCWD => out.extend_from_slice(b"AT_FDCWD"),
-        Kind::Directory => decimal(value as i32, out),
+        Kind::Int | Kind::Directory => decimal(value as i32, out),
         Kind::Id if value as u32 == u32::MAX => out.extend_from_slice(b"-1"),
-        Kind::Id => decimal(value as u32, out),
+        Kind::Unsigned | Kind::Id => decimal(value as u32, out),
         Kind::Mode => FILE_TYPE.write(value & u64::from(u16::MAX), out),
         Kind::CreateMode => {
             let flags = before(1) as i32;

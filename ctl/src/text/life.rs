@@ -22,13 +22,12 @@ pub(super) fn fork(fork: &Fork, out: &mut Vec<u8>) {
 /// `(EXEC) "/bin/ls" ["ls", "-l"] cgroup:5`
 pub(super) fn exec(exec: &Exec, file: Option<&Text>, args: Option<&Text>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"(EXEC) ");
-    match file.filter(|file| file.status != StringStatus::Unreadable) {
-        Some(file) => quote(&file.bytes, file.status == StringStatus::Cut, out),
+    if let Some(file) = file.filter(|file| file.status != StringStatus::Unreadable) {
+        quote(&file.bytes, file.status == StringStatus::Cut, out);
+    } else {
         // The name says a little of what the file would have said.
-        None => {
-            out.extend_from_slice(b"? ");
-            name(&exec.comm, out);
-        }
+        out.extend_from_slice(b"? ");
+        name(&exec.comm, out);
     }
     match args.filter(|args| args.status != StringStatus::Unreadable) {
         Some(args) => arguments(args, exec.args_len as usize, out),

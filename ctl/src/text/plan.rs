@@ -138,9 +138,9 @@ fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
         Type::Long | Type::UnsignedLong if flag_like(name) => Kind::LongHex,
         Type::Int => Kind::Int,
         Type::Unsigned if name.contains("fd") && name != "max_fd" || name == "fildes" => Kind::Int,
+        Type::Unsigned | Type::UnsignedLong if address_like(name) => Kind::Pointer,
         Type::Unsigned => Kind::Unsigned,
         Type::Long => Kind::Long,
-        Type::UnsignedLong if address_like(name) => Kind::Pointer,
         Type::UnsignedLong => Kind::UnsignedLong,
         Type::Unknown => Kind::Unknown,
     }

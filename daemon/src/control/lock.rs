@@ -52,7 +52,7 @@ pub fn lock(dir: &Path) -> Result<DirLock, LockError> {
         .write(true)
         .create(true)
         .truncate(false) // the other daemon's id is in it
-        .mode(0o644)
+        .mode(0o600) // whoever may open it may lock it
         .custom_flags(libc::O_NOFOLLOW)
         .open(&path)
         .map_err(failed)?;

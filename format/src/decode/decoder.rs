@@ -178,9 +178,6 @@ impl<'a> Decoder<'a> {
         while self.at_string() {
             let at = self.at;
             let record = self.record()?;
-            if self.bare {
-                continue;
-            }
             let status = match record.aux >> 4 & 0xf {
                 0 => StringStatus::Whole,
                 1 => StringStatus::Cut,
@@ -194,6 +191,9 @@ impl<'a> Decoder<'a> {
                 self.fault(Fault::Text, at);
                 continue;
             };
+            if self.bare {
+                continue;
+            }
             return Some(Text { index: (record.aux & 0xf) as u8, status, bytes: bytes.into() });
         }
         None

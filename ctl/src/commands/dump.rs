@@ -1,0 +1,98 @@
+//! `flightctl dump`
+
+use std::io::Write;
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+
+use flightrec_format::decode::Page;
+
+use crate::coverage::Report;
+use crate::exit::Exit;
+use crate::output::{Output, is_broken_pipe, note};
+use crate::pipeline::wall::WallClock;
+use crate::pipeline::{self, with_leads};
+use crate::plan::DumpPlan;
+use crate::source::{self, Clock, Recording, Source};
+use crate::text::{Options, Renderer};
+use crate::window::{Edge, Window};
+
+/// Prints events.
+pub fn run(plan: &DumpPlan) -> Result<Exit> {
+    let mut source = source::open(&plan.origin)?;
+    run_on(plan, source.as_mut(), &TimeZone::system())
+}
+
+/// Prints events of any source.
+pub fn run_on(plan: &DumpPlan, source: &mut dyn Source, zone: &TimeZone) -> Result<Exit> {
+    let clock = source.clock();
+    let recording = source.read(asked(plan, clock))?;
+    let filter = plan.filter.resolve(&recording.meta)?;
+    let (window, report, coverage) = cover(plan, &recording, clock, zone);
+
+    // Opened as late as this, so that an error above leaves an old file as it was.
+    let mut output = Output::open(plan.output.as_deref())?;
+    let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
+    let options = Options { colour, time_zone: zone.clone(), ..Options::default() };
+    let renderer = Renderer::new(&recording.meta, options);
+    let wall = wall_clock(&recording, clock);
+    let written = head(&mut output, &coverage)
+        .and_then(|()| pipeline::run(&recording, window, &filter, wall, renderer, &mut output))
+        .map_err(|e| output.explain(e));
+    let printed = match written {
+        Ok(printed) => Some(printed),
+        // The reader has seen enough; the coverage is still said.
+        Err(e) if is_broken_pipe(&e) => None,
+        Err(e) => return Err(e),
+    };
+    drop(output);
+    coverage.iter().for_each(|line| note(line));
+    Ok(match printed {
+        _ if plan.strict && !report.is_complete() => Exit::Incomplete,
+        Some(0) => Exit::Nothing,
+        _ => Exit::Fine,
+    })
+}
+
+/// The pages to ask for. Where the wall clock stood in the past only the pages tell, so for a time of
+/// day all are asked for.
+fn asked(plan: &DumpPlan, clock: Clock) -> Window {
+    match (plan.since, plan.until) {
+        (Edge::Wall(_), _) | (_, Edge::Wall(_)) => Window::ALL,
+        (since, until) => {
+            let edge = |edge, open| if let Edge::Ago(ago) = edge { clock.now.saturating_sub(ago) } else { open };
+            with_leads(Window { from: edge(since, 0), until: edge(until, u64::MAX) })
+        }
+    }
+}
+
+/// The window as far as it can have events, and what is there of it.
+fn cover(plan: &DumpPlan, recording: &Recording, clock: Clock, zone: &TimeZone) -> (Window, Report, Vec<String>) {
+    let mut wall = wall_clock(recording, clock);
+    let window = wall.window(plan.since, plan.until, clock.now);
+    // What happens while the pages are read is another dump's; before the recording there is nothing.
+    let until = window.until.min(clock.now);
+    let window = Window { from: window.from.max(recording.meta.started).min(until), until };
+    let report = Report::new(recording, window, clock.now);
+    let lines = report.lines(&mut wall, zone);
+    (window, report, lines)
+}
+
+fn wall_clock(recording: &Recording, clock: Clock) -> WallClock {
+    let headers = recording.streams.iter().flat_map(|stream| stream.pages()).map(Page::header);
+    WallClock::new(headers, recording.meta.tai_offset, clock.wall_offset)
+}
+
+/// A text that is kept says what it covers.
+fn head(output: &mut Output, coverage: &[String]) -> std::io::Result<()> {
+    if output.is_terminal() {
+        return Ok(());
+    }
+    let mut text = String::new();
+    for line in coverage {
+        text.push_str("# ");
+        text.push_str(line);
+        text.push('\n');
+    }
+    output.write_all(text.as_bytes())
+}

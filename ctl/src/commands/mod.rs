@@ -1,0 +1,5 @@
+//! The commands.
+
+pub mod dump;
+pub mod mark;
+pub mod status;

@@ -1,0 +1,156 @@
+//! Coverage in words.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::ring::{Gap, Reason};
+
+use super::Report;
+use crate::human::{counted, ranges, span};
+use crate::kind::Kind;
+use crate::pipeline::wall::WallClock;
+
+impl Report {
+    /// The report, a line each, times of day in `zone`.
+    pub fn lines(&self, wall: &mut WallClock, zone: &TimeZone) -> Vec<String> {
+        let mut times = Times { wall, zone };
+        let mut lines = vec![self.summary(&mut times)];
+        if !self.is_complete() {
+            lines.extend(Lane::RINGS.iter().map(|lane| self.lane(*lane)));
+        }
+        lines.extend(self.gaps().into_iter().map(|gap| gap_line(gap, &mut times)));
+        let refused = [
+            (Refusal::Busy, "refused, as another program was writing the lane"),
+            (Refusal::Throttled, "refused by the budget"),
+            (Refusal::Own, "of the recorder's own left out"),
+        ];
+        for (reason, words) in refused {
+            let by_lane = self.refused(reason);
+            if by_lane != [0; 3] {
+                lines.push(format!("{} {words} ({})", events(total(&by_lane)), lanes_of(&by_lane)));
+            }
+        }
+        for (cpu, no_ring) in self.unrecorded() {
+            let since = "since the start of the recording";
+            lines.push(format!("CPU {cpu} has no rings: {} {since} ({})", events(total(&no_ring)), lanes_of(&no_ring)));
+        }
+        for (program, n) in self.missed() {
+            let runs = counted(n, "run");
+            lines.push(format!("the kernel skipped {runs} of {program} since the start of the recording (recursion)"));
+        }
+        lines
+    }
+
+    /// `coverage: 14:03:01.000000 to 14:03:11.000000 (10.0 s): complete on CPUs 0-1 in syscall, sched, task`
+    fn summary(&self, times: &mut Times<'_>) -> String {
+        let (from, until) = (self.window.from, self.window.until);
+        let start = if self.from_start { ", the start of the recording," } else { "" };
+        let mut line = format!(
+            "coverage: {}{start} to {} ({}): ",
+            times.full(from),
+            times.short(until, from),
+            span(until.saturating_sub(from))
+        );
+        if self.is_complete() {
+            let cpus = ranges(self.complete_cpus(Lane::Syscall));
+            let lanes = Lane::RINGS.map(Lane::name).join(", ");
+            // Writing to a string can't fail.
+            let _ = write!(line, "complete on CPUs {cpus} in lanes {lanes}");
+        } else {
+            line.push_str("INCOMPLETE");
+        }
+        line
+    }
+
+    /// `lane sched: complete on CPUs 0, 2-3 (3 of 4)`
+    fn lane(&self, lane: Lane) -> String {
+        let (complete, all) = (self.complete_cpus(lane), self.cpus(lane));
+        match complete.len() {
+            0 => format!("lane {}: complete on no CPU", lane.name()),
+            n => format!("lane {}: complete on CPUs {} ({n} of {all})", lane.name(), ranges(complete)),
+        }
+    }
+}
+
+/// `gap: CPU 1, lane syscall, … to … (3.1 s): 12034 events missing (6017 sys_enter, 6017 sys_exit): overwritten …`
+fn gap_line(gap: &Gap, times: &mut Times<'_>) -> String {
+    let mut line = format!(
+        "gap: CPU {}, lane {}, {} to {} ({}): ",
+        gap.cpu,
+        gap.lane.name(),
+        times.full(gap.from),
+        times.short(gap.until, gap.from),
+        span(gap.until.saturating_sub(gap.from))
+    );
+    match (&gap.lost, gap.reason) {
+        (_, Reason::Refused) => {
+            let reasons = ["busy", "throttled", "own"];
+            let by_reason = gap.refused.iter().zip(reasons).filter(|(n, reason)| **n != 0 && *reason != "own");
+            let list: Vec<String> = by_reason.map(|(n, reason)| format!("{n} {reason}")).collect();
+            let n = gap.refused.iter().take(2).fold(0u64, |sum, n| sum.saturating_add(*n));
+            // Writing to a string can't fail.
+            let _ = write!(line, "{} refused ({})", events(n), list.join(", "));
+        }
+        (Some(lost), reason) => {
+            let named = lost.iter().enumerate().filter(|(_, n)| **n != 0);
+            let list: Vec<String> = named
+                .map(|(i, n)| format!("{n} {}", Kind::counted(gap.lane as usize, i).map_or("unknown", Kind::name)))
+                .collect();
+            let _ = write!(line, "{} missing", events(total(lost)));
+            if !list.is_empty() {
+                let _ = write!(line, " ({})", list.join(", "));
+            }
+            let _ = write!(line, ": {}", reason.describe());
+        }
+        (None, reason) => {
+            let _ = write!(line, "unknown number of events missing: {}", reason.describe());
+        }
+    }
+    line
+}
+
+fn total(counts: &[u64]) -> u64 {
+    counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
+}
+
+fn events(n: u64) -> String {
+    counted(n, "event")
+}
+
+/// `12 syscall, 3 sched`
+fn lanes_of(counts: &[u64; 3]) -> String {
+    let named = counts.iter().zip(Lane::RINGS).filter(|(n, _)| **n != 0);
+    named.map(|(n, lane)| format!("{n} {}", lane.name())).collect::<Vec<_>>().join(", ")
+}
+
+/// Moments of the recording as local times.
+struct Times<'a> {
+    wall: &'a mut WallClock,
+    zone: &'a TimeZone,
+}
+
+impl Times<'_> {
+    /// Date and time.
+    fn full(&mut self, mono: u64) -> String {
+        self.format(mono, "%Y-%m-%d %H:%M:%S%.6f")
+    }
+
+    /// The time; with its date where that is not `other`'s.
+    fn short(&mut self, mono: u64, other: u64) -> String {
+        let date = "%Y-%m-%d";
+        if self.format(mono, date) == self.format(other, date) {
+            self.format(mono, "%H:%M:%S%.6f")
+        } else {
+            self.full(mono)
+        }
+    }
+
+    fn format(&mut self, mono: u64, format: &str) -> String {
+        let wall = i128::from(self.wall.wall(mono));
+        let moment = Timestamp::from_nanosecond(wall).unwrap_or(Timestamp::UNIX_EPOCH);
+        moment.to_zoned(self.zone.clone()).strftime(format).to_string()
+    }
+}

@@ -1,0 +1,95 @@
+//! What a dump can vouch for: from when to when, on which CPUs and lanes, and what is missing.
+
+mod lines;
+
+use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::control::Totals;
+use flightrec_format::ring::{Coverage, Gap, Reason, Scope};
+
+use crate::source::Recording;
+use crate::window::Window;
+
+/// The coverage of a window.
+#[derive(Debug)]
+pub struct Report {
+    window: Window,
+    /// Whether the window begins where the recording does.
+    from_start: bool,
+    lanes: Vec<Coverage>,
+    totals: Totals,
+}
+
+impl Report {
+    /// What `recording` has of `window`, whose end is not in the future; `now` is the moment before the pages
+    /// were read.
+    pub fn new(recording: &Recording, window: Window, now: u64) -> Self {
+        let scope = Scope {
+            from: window.from,
+            until: window.until,
+            started: recording.meta.started,
+            copied: now,
+            totals: Some(&recording.totals),
+        };
+        Self {
+            window,
+            from_start: window.from <= recording.meta.started,
+            lanes: recording.streams.iter().map(|stream| stream.coverage(&scope)).collect(),
+            totals: recording.totals.clone(),
+        }
+    }
+
+    /// Whether every event of the window is there.
+    pub fn is_complete(&self) -> bool {
+        self.lanes.iter().all(|lane| self.is_lane_complete(lane))
+            && self.unrecorded().next().is_none()
+            // Skipped program runs are counted since the start, and known to be in the window only if all is.
+            && !(self.from_start && self.missed().next().is_some())
+    }
+
+    fn is_lane_complete(&self, lane: &Coverage) -> bool {
+        lane.is_complete(self.window.from, self.window.until)
+    }
+
+    /// Gaps that are a loss, by time.
+    fn gaps(&self) -> Vec<&Gap> {
+        let lost = |gap: &&Gap| gap.reason != Reason::Newer && gap.intersects(self.window.from, self.window.until);
+        let mut gaps: Vec<&Gap> = self.lanes.iter().flat_map(|lane| &lane.gaps).filter(lost).collect();
+        gaps.sort_by_key(|gap| (gap.from, gap.lane, gap.cpu));
+        gaps
+    }
+
+    /// CPUs without a ring on which something happened, and how much, by lane.
+    fn unrecorded(&self) -> impl Iterator<Item = (u16, [u64; 3])> + '_ {
+        let without = self.totals.cpus.iter().filter(|cpu| cpu.no_ring != [0; 3]);
+        without.map(|cpu| (cpu.cpu, cpu.no_ring))
+    }
+
+    /// Programs that the kernel skipped.
+    fn missed(&self) -> impl Iterator<Item = (&str, u64)> + '_ {
+        self.totals.misses.iter().filter(|(_, n)| *n != 0).map(|(name, n)| (name.as_str(), *n))
+    }
+
+    /// Events refused in the window for a reason, by lane.
+    fn refused(&self, reason: Refusal) -> [u64; 3] {
+        let mut out = [0u64; 3];
+        for lane in &self.lanes {
+            if let (Some(sum), Some(n)) = (out.get_mut(lane.lane as usize), lane.refused.get(reason as usize)) {
+                *sum = sum.saturating_add(*n);
+            }
+        }
+        out
+    }
+
+    /// CPUs on which a lane is complete.
+    fn complete_cpus(&self, lane: Lane) -> Vec<u16> {
+        let mut cpus: Vec<u16> =
+            self.lanes.iter().filter(|c| c.lane == lane && self.is_lane_complete(c)).map(|c| c.cpu).collect();
+        cpus.sort_unstable();
+        cpus
+    }
+
+    /// All CPUs with a ring of a lane.
+    fn cpus(&self, lane: Lane) -> usize {
+        self.lanes.iter().filter(|c| c.lane == lane).count()
+    }
+}
