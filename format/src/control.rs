@@ -26,8 +26,8 @@ pub enum Request {
     /// Answered by [`Response::Status`].
     Status,
     /// Answered by [`Response::Meta`], any number of [`Response::Pages`], then [`Response::End`].
-    /// Ring pages that may hold events of the window, oldest first in each ring, and all pages of
-    /// the slot table.
+    /// Ring pages that may hold events of the window, oldest first in each ring; all pages of the
+    /// task lane, which tells names; and all pages of the slot table.
     Pages {
         /// Start of the window, ns of `CLOCK_MONOTONIC`; 0: from the oldest page.
         from: u64,

@@ -21,7 +21,7 @@ fn write(lane: Lane, events: &[Event]) -> Vec<Page> {
 
 proptest! {
     #[test]
-    fn every_event_comes_back((lane, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 400)))) {
+    fn every_event_comes_back((lane, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 120)))) {
         let pages = write(lane, &events);
         let mut rings = Rings::new(7);
         for page in &pages {
@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn decoding_is_in_the_order_of_time(events in events(Lane::Syscall, 400)) {
+    fn decoding_is_in_the_order_of_time(events in events(Lane::Syscall, 120)) {
         for page in write(Lane::Syscall, &events) {
             let times: Vec<u64> = page.events().map(|e| e.time).collect();
             prop_assert!(times.is_sorted());

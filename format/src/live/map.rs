@@ -34,7 +34,28 @@ impl ArrayMap {
         let info = sys::map_info(fd.as_fd())?;
         // Array values stand at multiples of 8 bytes (array_map_alloc, kernel/bpf/arraymap.c, 6.1).
         let stride = (info.value_size as usize).next_multiple_of(8);
-        let entries = info.max_entries as usize;
+        Self::map(fd, stride, info.max_entries as usize, writable)
+    }
+
+    /// Memory of this process alone that looks like a map, for tests without the kernel's.
+    #[cfg(test)]
+    pub(crate) fn anonymous(stride: usize, entries: usize) -> io::Result<Self> {
+        use std::os::fd::FromRawFd;
+        // SAFETY: a constant name; the descriptor is fresh, and ours alone.
+        let fd = unsafe {
+            match libc::memfd_create(c"map".as_ptr(), 0) {
+                -1 => return Err(io::Error::last_os_error()),
+                fd => OwnedFd::from_raw_fd(fd),
+            }
+        };
+        // SAFETY: a descriptor that lives.
+        if unsafe { libc::ftruncate(fd.as_raw_fd(), (stride * entries) as i64) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Self::map(fd, stride, entries, true)
+    }
+
+    fn map(fd: OwnedFd, stride: usize, entries: usize, writable: bool) -> io::Result<Self> {
         let prot = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
         // SAFETY: a fresh mapping of the map's whole length (array_map_mmap rounds up to pages).
         let p =

@@ -9,6 +9,8 @@ mod ring;
 mod state;
 pub mod sys;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 pub use error::LiveError;
 pub use generation::{Generation, PREFIX};

@@ -1,0 +1,167 @@
+//! The program, and a daemon that plays a recording made by hand.
+#![expect(dead_code, reason = "each test binary uses its part")]
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::control::{self, CpuTotals, REQUEST_MAX, Request, Response, Status, Totals};
+use flightrec_format::decode::Event;
+use flightrec_format::encode::PageWriter;
+use flightrec_format::meta::{Argument, Meta, Syscall, to_json};
+use tempfile::TempDir;
+
+pub(crate) fn flightctl(args: &[&str]) -> Output {
+    command(args).output().unwrap()
+}
+
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flightctl"));
+    command.args(args).env("TZ", "UTC").env_remove("NO_COLOR");
+    command
+}
+
+pub(crate) fn stdout(out: &Output) -> String {
+    String::from_utf8(out.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(out: &Output) -> String {
+    String::from_utf8(out.stderr.clone()).unwrap()
+}
+
+pub(crate) const SESSION: u64 = 0xf11e;
+pub(crate) const SECOND: u64 = 1_000_000_000;
+/// When the recording started, and what now is.
+pub(crate) const STARTED: u64 = 100 * SECOND;
+pub(crate) const NOW: u64 = 120 * SECOND;
+/// 2026-01-01 00:00:00 UTC, when the monotonic clock showed 0.
+pub(crate) const WALL: u64 = 1_767_225_600 * SECOND;
+
+pub(crate) fn meta() -> Meta {
+    let call = |nr, name: &str, args: &[(&str, &str)]| Syscall {
+        nr,
+        name: name.into(),
+        args: Some(args.iter().map(|(n, t)| Argument { name: (*n).into(), ctype: (*t).into() }).collect()),
+    };
+    Meta {
+        session: SESSION,
+        started: STARTED,
+        tai_offset: 37,
+        cpus: vec![0, 1],
+        ring_bytes: [1 << 20; 3],
+        native: vec![
+            call(1, "write", &[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")]),
+            call(39, "getpid", &[]),
+        ],
+        ..Meta::default()
+    }
+}
+
+/// A recording in the making.
+pub(crate) struct Recording {
+    rings: Vec<(Lane, u16, PageWriter)>,
+    pub(crate) drop_pages: usize,
+}
+
+impl Recording {
+    pub(crate) fn new() -> Self {
+        let tai = WALL + 37 * SECOND;
+        let ring = |lane, cpu| (lane, cpu, PageWriter::new(SESSION, lane, cpu, tai));
+        let rings = Lane::RINGS.into_iter().flat_map(|lane| [ring(lane, 0), ring(lane, 1)]).collect();
+        Self { rings, drop_pages: 0 }
+    }
+
+    pub(crate) fn ring(&mut self, lane: Lane, cpu: u16) -> &mut PageWriter {
+        &mut self.rings.iter_mut().find(|ring| (ring.0, ring.1) == (lane, cpu)).unwrap().2
+    }
+
+    pub(crate) fn push(&mut self, lane: Lane, event: &Event) {
+        self.ring(lane, event.cpu).push(event).unwrap();
+    }
+
+    fn totals(&self) -> Totals {
+        let mut cpus = [0, 1].map(|cpu| CpuTotals { cpu, recorded: true, ..CpuTotals::default() });
+        for (lane, cpu, ring) in &self.rings {
+            let of_cpu = &mut cpus[usize::from(*cpu)];
+            (of_cpu.events[*lane as usize], of_cpu.refused[*lane as usize]) = ring.totals();
+        }
+        Totals { now: NOW, cpus: cpus.into(), ..Totals::default() }
+    }
+
+    /// A daemon that has recorded this; it serves any number of clients until the test ends.
+    pub(crate) fn serve(self) -> TempDir {
+        let totals = self.totals();
+        let mut pages: Vec<Vec<u8>> = Vec::new();
+        for (_, _, ring) in self.rings {
+            let all = ring.finish();
+            let skip = if all.len() > 1 { self.drop_pages } else { 0 };
+            pages.extend(all.iter().skip(skip).map(|page| page.to_vec()));
+        }
+        let status = Status {
+            version: "test".into(),
+            session: SESSION,
+            pid: 1,
+            recording_since: STARTED,
+            wall_offset: WALL as i64,
+            daemon_since: STARTED,
+            daemon_cpu: SECOND,
+            syscall_programs: "tp_btf".into(),
+            memory: 1 << 20,
+            ring_bytes: [1 << 20; 3],
+            held: [SECOND; 3],
+            totals: totals.clone(),
+            strings: true,
+            threads: 0,
+        };
+        daemon(move |request| match request {
+            Request::Status => vec![Response::Status(Box::new(status.clone()))],
+            Request::Mark { text } if text == "refuse" => vec![Response::Error("no marks today".into())],
+            Request::Mark { .. } => vec![Response::Done],
+            Request::Pages { .. } => {
+                let mut out = vec![Response::Meta(to_json(&meta()).unwrap())];
+                out.extend(pages.chunks(100).map(|pages| Response::Pages(pages.concat())));
+                out.push(Response::End(totals.clone()));
+                out
+            }
+        })
+    }
+}
+
+/// A daemon that answers as told.
+pub(crate) fn daemon(answer: impl Fn(Request) -> Vec<Response> + Send + 'static) -> TempDir {
+    raw_daemon(move |stream| {
+        while let Some(frame) = read_frame(stream) {
+            for response in answer(control::decode(&frame).unwrap()) {
+                if stream.write_all(&control::encode(&response).unwrap()).is_err() {
+                    return;
+                }
+            }
+        }
+    })
+}
+
+/// A daemon that does what it likes with a connection.
+pub(crate) fn raw_daemon(serve: impl Fn(&mut UnixStream) + Send + 'static) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(dir.path().join(control::SOCKET_NAME)).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            serve(&mut stream.unwrap());
+        }
+    });
+    dir
+}
+
+fn read_frame(stream: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut prefix = [0; 4];
+    stream.read_exact(&mut prefix).ok()?;
+    let mut frame = vec![0; control::length(prefix, REQUEST_MAX).unwrap()];
+    stream.read_exact(&mut frame).ok()?;
+    Some(frame)
+}
+
+pub(crate) fn dump(dir: &Path, args: &[&str]) -> Output {
+    flightctl(&[&["--runtime-dir", dir.to_str().unwrap(), "dump"], args].concat())
+}

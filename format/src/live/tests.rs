@@ -1,0 +1,205 @@
+//! The copying against a writer that does what the probes do, in shared memory.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+
+use super::map::ArrayMap;
+use super::{Maps, Recording, publish_meta, read_meta};
+use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
+use crate::abi::slot::TaskSlot;
+use crate::abi::state::{CpuState, LaneState};
+use crate::control::{CpuTotals, Totals};
+use crate::decode::{Body, Event, Page};
+use crate::encode::{PageWriter, write_header, write_slot};
+use crate::meta::{Meta, PAGES};
+use crate::ring::{Rings, Scope};
+use crate::slots;
+
+const SESSION: u64 = 0xabcd;
+const RING: usize = 8;
+
+fn maps() -> Maps {
+    let ring = || ArrayMap::anonymous(PAGE_SIZE, 2 * RING).unwrap();
+    let state = ArrayMap::anonymous(size_of::<CpuState>(), 2).unwrap();
+    for (lane, _) in Lane::RINGS.iter().enumerate() {
+        // CPU 1 has rings, in the second half of the maps; CPU 0 has none.
+        let at = offset_of!(CpuState, lanes) + lane * size_of::<LaneState>() + offset_of!(LaneState, ring_base);
+        assert!(state.write(1, at, &(RING as u64 | (RING as u64) << 32).to_le_bytes()));
+    }
+    let meta = ArrayMap::anonymous(PAGE_SIZE, PAGES).unwrap();
+    publish_meta(&meta, &Meta { session: SESSION, started: 1, ..Meta::default() }).unwrap();
+    Maps { rings: [ring(), ring(), ring()], state, meta, slots: ArrayMap::anonymous(PAGE_SIZE, 3).unwrap() }
+}
+
+fn event(n: u64) -> Event {
+    let body = Body::Migrate { thread: (n & 0xffff) as u32, prio: 120, from: 0, to: 1 };
+    Event { time: 1000 + n * 100, cpu: 1, tid: 5, body }
+}
+
+/// Puts a page where the probes would, in their order of stores.
+fn store(map: &ArrayMap, page: &[u8; PAGE_SIZE]) {
+    let at = |field: usize| page[field..field + 8].try_into().map(u64::from_le_bytes).unwrap();
+    let (seq, used) = (offset_of!(PageHeader, seq), offset_of!(PageHeader, used));
+    let index = RING + (at(seq) as usize - 1) % RING;
+    let present = map.load(index, seq);
+    if present != at(seq) {
+        map.u32(index, used).unwrap().store(0, Ordering::Relaxed);
+        compiler_fence(Ordering::Release);
+        map.u64(index, seq).unwrap().store(at(seq), Ordering::Release);
+    }
+    compiler_fence(Ordering::Release);
+    map.write(index, 0, &page[..seq]);
+    map.write(index, seq + 8, &page[seq + 8..used]);
+    map.write(index, used + 8, &page[used + 8..]);
+    compiler_fence(Ordering::Release);
+    map.u32(index, used).unwrap().store(at(used) as u32, Ordering::Release);
+}
+
+fn copies(recording: &Recording, from: u64, until: u64) -> Vec<Page> {
+    recording.pages(Lane::Sched, 1, from, until).map(|page| Page::copy_from(&page).unwrap()).collect()
+}
+
+#[test]
+fn windows_get_their_pages_and_one_behind() {
+    let recording = Recording::new(maps()).unwrap();
+    let mut writer = PageWriter::new(SESSION, Lane::Sched, 1, 0);
+    let mut n = 0;
+    while writer.header().seq < 5 {
+        writer.push(&event(n)).unwrap();
+        n += 1;
+    }
+    for page in writer.finish() {
+        store(&recording.maps().rings[1], &page);
+    }
+    let all = copies(&recording, 0, u64::MAX);
+    let seqs = |pages: Vec<Page>| pages.iter().map(|p| p.header().seq).collect::<Vec<_>>();
+    assert_eq!(seqs(all.clone()), [1, 2, 3, 4, 5]);
+    assert_eq!(all.iter().map(|p| p.events().count() as u64).sum::<u64>(), n);
+    let base = |seq: usize| all[seq - 1].header().base_mono;
+    assert_eq!(seqs(copies(&recording, base(2) + 1, base(3))), [2, 3]);
+    assert_eq!(seqs(copies(&recording, base(4) + 1, u64::MAX)), [4, 5]);
+    assert_eq!(seqs(copies(&recording, 0, 1)), [1]);
+    // No ring: other CPUs, other lanes.
+    assert_eq!(recording.pages(Lane::Sched, 0, 0, u64::MAX).count(), 0);
+    assert_eq!(recording.pages(Lane::Sched, 77, 0, u64::MAX).count(), 0);
+    assert_eq!(recording.pages(Lane::Slots, 1, 0, u64::MAX).count(), 0);
+    assert_eq!(recording.cpus(), [1]);
+}
+
+/// A small ring, flooded: every copy decodes, and what was decoded and what is told as lost
+/// together are what was written.
+#[test]
+fn a_flooded_ring_is_copied_whole_or_not_at_all() {
+    let recording = Arc::new(Recording::new(maps()).unwrap());
+    let stop = Arc::new(AtomicBool::new(false));
+    let flood = {
+        let (recording, stop) = (recording.clone(), stop.clone());
+        std::thread::spawn(move || {
+            let mut writer = PageWriter::new(SESSION, Lane::Sched, 1, 0);
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..40 {
+                    writer.push(&event(n)).unwrap();
+                    n += 1;
+                }
+                for page in writer.take() {
+                    store(&recording.maps().rings[1], &page);
+                }
+                store(&recording.maps().rings[1], &writer.current().unwrap());
+            }
+            writer.totals()
+        })
+    };
+    let mut rings = Rings::new(SESSION);
+    // Long enough that the ring was written over many times.
+    let (mut rounds, mut seq) = (0, 0);
+    while rounds < 300 || seq < 100 * RING as u64 {
+        for page in copies(&recording, 0, u64::MAX) {
+            assert_eq!(page.summary().damage, None);
+            seq = page.header().seq;
+            assert!(rings.add(page));
+        }
+        rounds += 1;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let (events, refused) = flood.join().unwrap();
+    let mut cpu = CpuTotals { cpu: 1, ..CpuTotals::default() };
+    (cpu.events[1], cpu.refused[1]) = (events, refused);
+    let totals = Totals { now: u64::MAX, cpus: vec![cpu], ..Totals::default() };
+    let streams = rings.finish();
+    assert_eq!(streams.len(), 1);
+    let scope = Scope { from: 0, until: u64::MAX, started: 1, copied: 0, totals: Some(&totals) };
+    let coverage = streams[0].coverage(&scope);
+    let times: Vec<u64> = streams[0].events().map(|e| e.time).collect();
+    assert!(times.is_sorted_by(|a, b| a < b));
+    let lost: u64 = coverage.gaps.iter().map(|gap| gap.missing().unwrap()).sum();
+    assert_eq!(times.len() as u64 + lost, events.iter().sum::<u64>());
+}
+
+#[test]
+fn pages_of_another_session_and_empty_ones_are_passed_over() {
+    let recording = Recording::new(maps()).unwrap();
+    let ring = &recording.maps().rings[1];
+    let header = PageHeader { seq: 1, used: 16, session: 99, ..PageWriter::new(1, Lane::Sched, 1, 0).header() };
+    let mut page = [0; PAGE_SIZE];
+    page[..HEADER_LEN].copy_from_slice(&write_header(&header));
+    store(ring, &page);
+    assert_eq!(copies(&recording, 0, u64::MAX).len(), 0);
+    page[..HEADER_LEN].copy_from_slice(&write_header(&PageHeader { session: SESSION, used: 0, ..header }));
+    store(ring, &page);
+    assert_eq!(copies(&recording, 0, u64::MAX).len(), 0);
+}
+
+#[test]
+fn totals_and_held_come_from_the_state() {
+    let recording = Recording::new(maps()).unwrap();
+    let state = &recording.maps().state;
+    let lane = offset_of!(CpuState, lanes) + Lane::Sched as usize * size_of::<LaneState>();
+    assert!(state.write(1, lane + offset_of!(LaneState, events) + 8, &7u64.to_le_bytes()));
+    assert!(state.write(1, lane + offset_of!(LaneState, refused) + 16, &8u64.to_le_bytes()));
+    assert!(state.write(0, offset_of!(CpuState, no_ring) + 16, &9u64.to_le_bytes()));
+    assert!(state.write(1, offset_of!(CpuState, slot_collisions), &3u64.to_le_bytes()));
+    let empty = std::env::temp_dir().join(format!("flightrec-no-programs-{}", std::process::id()));
+    std::fs::create_dir_all(&empty).unwrap();
+    let totals = recording.totals(&empty);
+    std::fs::remove_dir(&empty).unwrap();
+    let totals = totals.unwrap();
+    assert_eq!((totals.cpus[1].events[1][1], totals.cpus[1].refused[1][2]), (7, 8));
+    assert_eq!((totals.cpus[0].no_ring[2], totals.slot_collisions), (9, 3));
+    assert_eq!((totals.cpus[0].recorded, totals.cpus[1].recorded), (false, true));
+    assert!(recording.totals(&empty).is_err());
+    // Nothing has wrapped: since the start.
+    assert!(recording.held(Lane::Sched) > 1_000_000 && recording.held(Lane::Sched) <= super::clock::monotonic());
+}
+
+#[test]
+fn metadata_is_replaced_beside_the_present_one() {
+    let maps = maps();
+    let present = read_meta(&maps.meta).unwrap();
+    for n in 2..6 {
+        let next = Meta { host: format!("host {n}"), ..present.clone() };
+        assert_eq!(publish_meta(&maps.meta, &next).unwrap(), n);
+        assert_eq!(read_meta(&maps.meta).unwrap(), next);
+    }
+}
+
+#[test]
+fn slots_are_copied_whole_or_left_out() {
+    let maps = maps();
+    let header = PageHeader { seq: 1, used: 512, lane: Lane::Slots as u8, ..PageWriter::new(1, Lane::Sched, 0, 0).header() };
+    assert_eq!(header.magic, MAGIC);
+    for i in 0..2 {
+        assert!(maps.slots.write(i, 0, &write_header(&header)));
+    }
+    let free = slots::parse(&[0; size_of::<TaskSlot>()]);
+    let put = |i: usize, slot: TaskSlot| assert!(maps.slots.write(0, HEADER_LEN + i * 128, &write_slot(&slot)));
+    put(0, TaskSlot { tid: 11, seq: 2, ..free });
+    put(1, TaskSlot { tid: 12, seq: 3, ..free });
+    put(30, TaskSlot { tid: 13, ..free });
+    let recording = Recording::new(maps).unwrap();
+    // The second page holds no thread, the third was never made.
+    let pages: Vec<_> = recording.slots().collect();
+    assert_eq!(pages.len(), 1);
+    assert_eq!(slots::read(&pages[0]).map(|s| s.tid).collect::<Vec<_>>(), [11, 13]);
+}

@@ -1,0 +1,81 @@
+//! The metadata's pages: double-buffered, in any order, damaged.
+
+use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::meta::{self, Argument, HALF_PAGES, Meta, MetaError, Syscall};
+
+/// Metadata of a few pages.
+fn sample(session: u64, started: u64) -> Meta {
+    let args = Some(vec![Argument { name: "filename".into(), ctype: "const char *".into() }]);
+    let native = (0..400).map(|nr| Syscall { nr, name: format!("call_{nr}"), args: args.clone() }).collect();
+    Meta { session, started, host: "näme\n".into(), tai_offset: -3, cpus: vec![0, 2], native, ..Meta::default() }
+}
+
+fn pack(meta: &Meta, generation: u64) -> Vec<[u8; PAGE_SIZE]> {
+    meta::pack(meta, generation, HALF_PAGES).unwrap()
+}
+
+#[test]
+fn any_order_with_copies_and_strangers() {
+    let meta = sample(u64::MAX, 5);
+    let mut pages = pack(&meta, 1);
+    assert!(pages.len() > 3);
+    pages.reverse();
+    pages.extend(pages.clone());
+    pages.push([0; PAGE_SIZE]);
+    pages.push([0xff; PAGE_SIZE]);
+    assert_eq!(meta::unpack_generation(&pages).unwrap(), (1, meta));
+}
+
+#[test]
+fn the_greatest_complete_generation_counts() {
+    let (old, new) = (sample(7, 5), Meta { strings: true, ..sample(7, 5) });
+    let mut pages = pack(&old, 9);
+    let newer = pack(&new, 10);
+    pages.extend(&newer[1..]);
+    assert_eq!(meta::unpack(&pages).unwrap(), old);
+    pages.push(newer[0]);
+    assert_eq!(meta::unpack(&pages).unwrap(), new);
+    // A flipped bit is found by the CRC.
+    for page in &mut pages {
+        if page[..] == newer[2][..] {
+            page[1000] ^= 1;
+        }
+    }
+    assert_eq!(meta::unpack(&pages).unwrap(), old);
+}
+
+#[test]
+fn of_several_sessions_the_last_counts() {
+    let (first, second) = (sample(9, 5), sample(3, 6));
+    let pages: Vec<_> = pack(&first, 50).into_iter().chain(pack(&second, 1)).collect();
+    assert_eq!(meta::unpack(&pages).unwrap(), second);
+}
+
+#[test]
+fn incomplete_is_an_error() {
+    assert!(matches!(meta::unpack::<&[u8]>([]), Err(MetaError::Incomplete { pages: 0 })));
+    let pages = pack(&sample(7, 5), 1);
+    let missing = pages.len() - 1;
+    assert!(matches!(meta::unpack(&pages[1..]), Err(MetaError::Incomplete { pages }) if pages == missing));
+}
+
+#[test]
+fn too_large_is_an_error() {
+    let meta = Meta { config: "x".repeat(HALF_PAGES * 4096), ..sample(7, 5) };
+    let error = meta::pack(&meta, 1, HALF_PAGES).unwrap_err();
+    assert!(matches!(error, MetaError::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn generations_alternate_between_the_halves() {
+    assert_eq!([1, 2, 3].map(|g| meta::first_page(g, HALF_PAGES)), [64, 0, 64]);
+}
+
+#[test]
+fn unknown_fields_are_ignored_and_absent_ones_default() {
+    let meta = meta::from_json(r#"{"session": 5, "of_the_future": [1]}"#).unwrap();
+    assert_eq!(meta, Meta { session: 5, ..Meta::default() });
+    assert!(matches!(meta::from_json("{"), Err(MetaError::Document(_))));
+    let sample = sample(u64::MAX - 1, 1);
+    assert_eq!(meta::from_json(&meta::to_json(&sample).unwrap()).unwrap(), sample);
+}
