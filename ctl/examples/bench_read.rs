@@ -4,19 +4,20 @@
 //! `cargo run --release -p flightctl --example bench_read [-- --json]`
 
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 
 use flightctl::filter::FilterPlan;
-use flightctl::pipeline::{self, wall::WallClock};
+use flightctl::pipeline;
 use flightctl::source::Collector;
 use flightctl::text::{Options, Renderer};
 use flightctl::window::Window;
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::{Abi, Fork, StringStatus};
 use flightrec_format::control::Totals;
-use flightrec_format::decode::{Body, Call, Event, Page, Text};
+use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Meta, Syscall};
 
@@ -44,8 +45,7 @@ fn main() -> Result<()> {
     rates.sort_by(f64::total_cmp);
     let (slowest, median, fastest) = (rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]);
     let text = std::fs::metadata(&path)?.len();
-    let bytes = std::fs::read(&path)?;
-    let lines = bytes.iter().filter(|b| **b == b'\n').count() as f64;
+    let lines = BufReader::new(File::open(&path)?).split(b'\n').count() as f64;
     let per_line = text as f64 / lines;
     if json {
         println!(
@@ -69,8 +69,7 @@ fn read(pages: &[Box<[u8; PAGE_SIZE]>], path: &std::path::Path) -> Result<u64> {
         collector.add(page.as_slice())?;
     }
     let recording = collector.finish(Totals::default());
-    let headers = recording.streams.iter().flat_map(|stream| stream.pages()).map(Page::header);
-    let wall = WallClock::new(headers, meta.tai_offset, 0);
+    let wall = recording.wall_clock(0);
     let filter = FilterPlan::all().resolve(&meta)?;
     let renderer = Renderer::new(&meta, Options::default());
     let mut file = File::create(path)?;
@@ -93,11 +92,7 @@ fn meta() -> Meta {
             call(0, "read", &[("fd", "unsigned int"), ("buf", "char *"), ("count", "size_t")]),
             call(1, "write", &[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")]),
             call(72, "fcntl", &[("fd", "unsigned int"), ("cmd", "unsigned int"), ("arg", "unsigned long")]),
-            call(
-                257,
-                "openat",
-                &[("dfd", "int"), ("filename", "const char *"), ("flags", "int"), ("mode", "umode_t")],
-            ),
+            call(257, "openat", &[("dfd", "int"), ("filename", "const char *"), ("flags", "int"), ("mode", "umode_t")]),
         ],
         ..Meta::default()
     }
@@ -157,7 +152,7 @@ impl Cpu {
         let read = call(0, &[5, 0x7ffd_1234_5670, 4096]);
         self.put(me, 300, Body::Exit { call: read.clone(), ret: 512, entered: None })?;
         for _ in 0..3 {
-            let (nr, arg) = if self.random() % 2 == 0 { (72, 4) } else { (1, 0x7f00_dead_beef) };
+            let (nr, arg) = if self.random().is_multiple_of(2) { (72, 4) } else { (1, 0x7f00_dead_beef) };
             let size = self.random() % 4096;
             self.whole(me, call(nr, &[3, arg, size]), size as i64)?;
         }

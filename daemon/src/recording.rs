@@ -200,9 +200,9 @@ impl Recording {
         };
         prepare_state(&map("state")?, plan);
         prepare_slots(&map("slots")?, session);
-        let document = plan.meta(session);
-        publish_meta(&map("meta")?, &document)?;
         load::attach(&mut ebpf, plan.wanted, &kernel_btf, new)?;
+        // Last, for the recording is complete from `Meta::started` on: when all is attached.
+        publish_meta(&map("meta")?, &plan.meta(session))?;
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
-use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, NO_THREAD, entered};
+use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, entered};
 
 use crate::kernel::Task;
 use crate::lane::{RINGS_SCHED, Writer, now, this_cpu};
@@ -16,17 +16,15 @@ const ROOM: usize = 8 + 16 + 16;
 /// `TASK_DEAD`, include/linux/sched.h, Linux 6.1.
 const TASK_DEAD: u32 = 0x80;
 
-/// Opens the lane; a fresh page begins with the thread that runs on this CPU.
+/// Opens the lane for an event of thread `current`, and names it where the lane's last switch did
+/// not: in a fresh page, and where the kernel ran no program for a switch.
 #[inline(always)]
-fn open(cpu: u32, state: &mut CpuState) -> Option<Writer<'_>> {
+fn open(cpu: u32, state: &mut CpuState, current: u32) -> Option<Writer<'_>> {
     let i = Lane::Sched as usize;
     let mut w = Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, cpu, ROOM)?;
-    if w.fresh {
-        if w.lane.tid == NO_THREAD {
-            w.lane.tid = Task::current().tid();
-        }
-        let tid = w.lane.tid;
-        w.thread(tid);
+    if w.fresh || w.lane.tid != current {
+        w.thread(current);
+        w.lane.tid = current;
     }
     Some(w)
 }
@@ -51,18 +49,16 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     // Another thread's calls follow on this CPU: what was entered here is not what exits next.
     state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
     if enabled & (ENABLE_SCHED | ENABLE_TASK) == 0 {
-        state.lanes[Lane::Sched as usize].tid = NO_THREAD;
         return None;
     }
     let mut time = 0;
     if enabled & ENABLE_SCHED != 0 {
-        if let Some(w) = open(cpu, state) {
+        if let Some(w) = open(cpu, state, prev_tid) {
             time = w.now;
             w.lane.tid = next_tid;
             let aux = prev.prio() as u16 | (next.prio() as u16) << 8;
             put(w, kind::SWITCH, aux, switch::pack(prev_tid, next_tid, prev_state, preempted));
         }
-        state.lanes[Lane::Sched as usize].tid = next_tid;
     }
     if prev_tid != 0 && prev_state != 0 && !preempted {
         if prev_state & TASK_DEAD != 0 {
@@ -84,7 +80,7 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(cpu, state)?;
+    let w = open(cpu, state, Task::current().tid())?;
     put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
     Some(())
 }
@@ -96,7 +92,7 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(cpu, state)?;
+    let w = open(cpu, state, Task::current().tid())?;
     put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
     Some(())
 }
@@ -109,7 +105,7 @@ fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let to: u32 = ctx.arg(1);
-    let w = open(cpu, state)?;
+    let w = open(cpu, state, Task::current().tid())?;
     put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to));
     Some(())
 }

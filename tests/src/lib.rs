@@ -3,10 +3,11 @@
 //! A test that runs on the kernel starts with [`require_kernel`], starts a [`Recorder`] of its own
 //! (private mounts, its own directories; any number of them side by side), makes something
 //! happen, often by one of the C programs in `programs/` ([`c_program`]), and asks what the
-//! recorder saw ([`Recorder::flightctl`]). Everything ends and is removed when the fixture is
+//! recorder saw ([`Recorder::flightctl`], or [`Snapshot`] for what must be exact). Everything ends and is removed when the fixture is
 //! dropped, also when the test fails. `cargo xtask demo` runs on the same fixture.
 
 mod bpf;
+mod events;
 mod kernel;
 mod process;
 mod programs;
@@ -14,6 +15,7 @@ mod recorder;
 mod sandbox;
 
 pub use bpf::{BpfObject, ObjectKind, bpf_objects_left};
+pub use events::{MadeCall, Snapshot, numbered_call};
 pub use kernel::{monotonic_ns, online_cpus, pin_to_cpu, require_kernel};
 pub use process::{bin_dir, die_with_parent, wait_limited, wait_until};
 pub use programs::{c_program, key_values};

@@ -5,12 +5,9 @@ use std::io::Write;
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
-use flightrec_format::decode::Page;
-
 use crate::coverage::Report;
 use crate::exit::Exit;
 use crate::output::{Output, is_broken_pipe, note};
-use crate::pipeline::wall::WallClock;
 use crate::pipeline::{self, with_leads};
 use crate::plan::DumpPlan;
 use crate::source::{self, Clock, Recording, Source};
@@ -35,7 +32,7 @@ pub fn run_on(plan: &DumpPlan, source: &mut dyn Source, zone: &TimeZone) -> Resu
     let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
     let options = Options { colour, time_zone: zone.clone(), ..Options::default() };
     let renderer = Renderer::new(&recording.meta, options);
-    let wall = wall_clock(&recording, clock);
+    let wall = recording.wall_clock(clock.wall_offset);
     let written = head(&mut output, &coverage)
         .and_then(|()| pipeline::run(&recording, window, &filter, wall, renderer, &mut output))
         .map_err(|e| output.explain(e));
@@ -46,7 +43,9 @@ pub fn run_on(plan: &DumpPlan, source: &mut dyn Source, zone: &TimeZone) -> Resu
         Err(e) => return Err(e),
     };
     drop(output);
-    coverage.iter().for_each(|line| note(line));
+    for line in &coverage {
+        note(line);
+    }
     Ok(match printed {
         _ if plan.strict && !report.is_complete() => Exit::Incomplete,
         Some(0) => Exit::Nothing,
@@ -68,7 +67,7 @@ fn asked(plan: &DumpPlan, clock: Clock) -> Window {
 
 /// The window as far as it can have events, and what is there of it.
 fn cover(plan: &DumpPlan, recording: &Recording, clock: Clock, zone: &TimeZone) -> (Window, Report, Vec<String>) {
-    let mut wall = wall_clock(recording, clock);
+    let mut wall = recording.wall_clock(clock.wall_offset);
     let window = wall.window(plan.since, plan.until, clock.now);
     // What happens while the pages are read is another dump's; before the recording there is nothing.
     let until = window.until.min(clock.now);
@@ -76,11 +75,6 @@ fn cover(plan: &DumpPlan, recording: &Recording, clock: Clock, zone: &TimeZone) 
     let report = Report::new(recording, window, clock.now);
     let lines = report.lines(&mut wall, zone);
     (window, report, lines)
-}
-
-fn wall_clock(recording: &Recording, clock: Clock) -> WallClock {
-    let headers = recording.streams.iter().flat_map(|stream| stream.pages()).map(Page::header);
-    WallClock::new(headers, recording.meta.tai_offset, clock.wall_offset)
 }
 
 /// A text that is kept says what it covers.

@@ -93,3 +93,66 @@ impl Report {
         self.lanes.iter().filter(|c| c.lane == lane).count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Collector;
+    use flightrec_format::control::CpuTotals;
+    use flightrec_format::meta::Meta;
+    use jiff::tz::TimeZone;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A recording since 10 s, of an idle machine, as counted at 30 s.
+    fn report(totals: Totals, from: u64) -> (bool, String) {
+        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
+        let recording = Collector::new(meta).finish(totals);
+        let report = Report::new(&recording, Window { from, until: 30 * S }, 30 * S);
+        let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC);
+        (report.is_complete(), lines.join("\n"))
+    }
+
+    fn totals() -> Totals {
+        let cpu = CpuTotals { cpu: 0, recorded: true, ..CpuTotals::default() };
+        Totals { now: 30 * S, cpus: vec![cpu], ..Totals::default() }
+    }
+
+    #[test]
+    fn silence_is_complete_where_the_counters_agree() {
+        let (complete, text) = report(totals(), 20 * S);
+        assert!(complete, "{text}");
+        let expected = "coverage: 1970-01-01 00:00:20.000000 to 00:00:30.000000 (10.0 s): complete on CPUs 0 in lanes \
+                        syscall, sched, task";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_cpu_without_rings_is_named() {
+        let mut totals = totals();
+        totals.cpus.push(CpuTotals { cpu: 4, no_ring: [3, 2, 0], ..CpuTotals::default() });
+        let (complete, text) = report(totals, 20 * S);
+        assert!(!complete);
+        let line = "CPU 4 has no rings: 5 events since the start of the recording (3 syscall, 2 sched)";
+        assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
+    fn skipped_runs_fail_only_a_window_that_surely_has_them() {
+        let totals = Totals { misses: vec![("sys_exit".into(), 2), ("fork".into(), 0)], ..totals() };
+        let (complete, text) = report(totals.clone(), 20 * S);
+        assert!(complete && text.contains("the kernel skipped 2 runs of sys_exit"), "{text}");
+        assert!(!text.contains("fork"), "{text}");
+        let (complete, text) = report(totals, 10 * S);
+        assert!(!complete && text.contains("the start of the recording"), "{text}");
+    }
+
+    #[test]
+    fn a_ring_that_was_written_and_is_not_there_is_missing() {
+        let mut totals = totals();
+        totals.cpus[0].events[1] = [7, 0, 0, 5, 0, 0];
+        let (complete, text) = report(totals, 20 * S);
+        assert!(!complete);
+        assert!(text.contains("lane sched: complete on no CPU") && text.contains("(7 switch, 5 migrate)"), "{text}");
+    }
+}

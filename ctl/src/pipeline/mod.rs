@@ -86,11 +86,11 @@ pub fn run<W: Write>(
         placement.take(&mut item, &mut line);
         line.push(item);
         while let Some(item) = line.pop(now) {
-            printer.take(item, out)?;
+            printer.take(&item, out)?;
         }
     }
     while let Some(item) = line.pop(u64::MAX) {
-        printer.take(item, out)?;
+        printer.take(&item, out)?;
     }
     out.write_all(&printer.buffer)?;
     out.flush()?;
@@ -117,10 +117,10 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn take<W: Write>(&mut self, item: Item, out: &mut W) -> io::Result<()> {
-        let qlen = self.queues.take(&item);
+    fn take<W: Write>(&mut self, item: &Item, out: &mut W) -> io::Result<()> {
+        let qlen = self.queues.take(item);
         if self.window.contains(item.event.time) && self.filter.wants(&item.event, &self.threads) {
-            self.print(&item, qlen);
+            self.print(item, qlen);
             if self.buffer.len() >= BUFFER {
                 out.write_all(&self.buffer)?;
                 self.buffer.clear();
@@ -149,5 +149,67 @@ impl Printer<'_> {
         };
         self.renderer.line(&item.event, &context, &mut self.buffer);
         self.printed += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::filter::FilterPlan;
+    use crate::source::Collector;
+    use crate::text::Options;
+    use flightrec_format::abi::page::PAGE_SIZE;
+    use flightrec_format::control::Totals;
+    use flightrec_format::encode::{PageWriter, write_header};
+    use flightrec_format::meta::Meta;
+
+    /// A page with a plausible header and any records.
+    fn page() -> impl Strategy<Value = Vec<u8>> {
+        let kinds =
+            prop::sample::select(vec![1u8, 2, 3, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x30, 0x31, 0x32, 0x33, 0x34]);
+        let record = (kinds, 1u8..8, any::<u16>(), 0u32..1000, prop::collection::vec(any::<u64>(), 7));
+        let lane = prop::sample::select(Lane::RINGS.to_vec());
+        (lane, 0u16..3, 1u64..5, any::<[u64; 2]>(), prop::collection::vec(record, 0..60)).prop_map(
+            |(lane, cpu, seq, [base_mono, base_tai], records)| {
+                let mut body = Vec::new();
+                for (kind, words, aux, upper, rest) in records {
+                    let head = u64::from(kind) | u64::from(words) << 8 | u64::from(aux) << 16 | u64::from(upper) << 32;
+                    body.push(head);
+                    body.extend(rest.into_iter().take(usize::from(words) - 1));
+                }
+                let mut header = PageWriter::new(1, lane, cpu, 0).header();
+                (header.seq, header.base_mono, header.base_tai) = (seq, base_mono, base_tai);
+                header.used = 16 + body.len() as u32;
+                let mut bytes = write_header(&header).to_vec();
+                bytes.extend(body.iter().flat_map(|word| word.to_le_bytes()));
+                bytes.resize(PAGE_SIZE, 0);
+                bytes
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn any_pages_come_through(pages in prop::collection::vec(page(), 0..12)) {
+            let meta = Meta { session: 1, cpus: vec![0, 1], ..Meta::default() };
+            let mut collector = Collector::new(meta.clone());
+            for page in &pages {
+                collector.add(page).unwrap();
+            }
+            let recording = collector.finish(Totals::default());
+            let decoded: usize = recording.streams.iter().map(|stream| stream.events().count()).sum();
+            let filter = FilterPlan::all().resolve(&meta).unwrap();
+            let renderer = Renderer::new(&meta, Options::default());
+            let mut out = Vec::new();
+            let wall = recording.wall_clock(0);
+            let printed = run(&recording, Window::ALL, &filter, wall, renderer, &mut out).unwrap();
+            let beyond = recording.streams.iter().flat_map(LaneStream::events).filter(|e| e.time == u64::MAX).count();
+            prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
+            prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));
+        }
     }
 }

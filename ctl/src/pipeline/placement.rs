@@ -53,12 +53,8 @@ impl Placement {
     pub fn take(&mut self, item: &mut Item, line: &mut DelayLine) {
         let (tid, time, cpu) = (item.event.tid, item.event.time, item.event.cpu);
         match item.event.body {
-            Body::Enter(_) | Body::Exit { .. } => {
-                // Whoever makes system calls runs.
-                if !self.wakeups.is_empty() {
-                    self.ran(tid, cpu, line);
-                }
-            }
+            // Whoever makes system calls runs.
+            Body::Enter(_) | Body::Exit { .. } if !self.wakeups.is_empty() => self.ran(tid, cpu, line),
             Body::Switch { prev_state, preempted, next, .. } => {
                 *self.cpu(cpu) = Cpu { running: next, waking: 0 };
                 let sleeps = prev_state != 0 && !preempted;

@@ -193,7 +193,9 @@ mod tests {
         let mut threads = before(&events, &[]);
         assert_eq!(threads.comm(7, 0, 10), b"old");
         assert_eq!(threads.comm(1, 0, 10), b"init", "a child has its parent's name");
-        events.iter().for_each(|e| threads.apply(e));
+        for event in &events {
+            threads.apply(event);
+        }
         assert_eq!(threads.comm(7, 0, 41), b"init");
     }
 

@@ -19,6 +19,7 @@ pub use pinned::PinnedSource;
 
 use crate::control::ControlError;
 use crate::output::note;
+use crate::pipeline::wall::WallClock;
 use crate::plan::Origin;
 use crate::window::Window;
 
@@ -51,6 +52,14 @@ pub struct Recording {
     pub slots: Vec<TaskSlot>,
     /// The counters, read behind the pages.
     pub totals: Totals,
+}
+
+impl Recording {
+    /// The recording's wall time; `present` is the offset to `CLOCK_MONOTONIC` to use without pages.
+    pub fn wall_clock(&self, present: i64) -> WallClock {
+        let headers = self.streams.iter().flat_map(LaneStream::pages).map(Page::header);
+        WallClock::new(headers, self.meta.tai_offset, present)
+    }
 }
 
 /// A source that fails.

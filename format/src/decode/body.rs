@@ -16,8 +16,7 @@ pub(super) fn call(record: Record<'_>) -> Result<(u64, Call), Fault> {
         _ => return Err(Fault::Abi),
     };
     let packed = record.body.get(1..).unwrap_or_default().as_flattened();
-    let (nargs, args) =
-        if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
+    let (nargs, args) = if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
     Ok((word, Call { nr: record.aux & 0xfff, abi, nargs: nargs as u8, args, strings: Vec::new() }))
 }
 

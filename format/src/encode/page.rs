@@ -3,9 +3,7 @@
 use thiserror::Error;
 
 use super::body;
-use crate::abi::page::{
-    HEADER_LEN, LANE_KINDS, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, VERSION,
-};
+use crate::abi::page::{HEADER_LEN, LANE_KINDS, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, VERSION};
 use crate::abi::record::{Abi, counter, fold, header, kind};
 use crate::decode::{Body, Event};
 

@@ -30,7 +30,8 @@ pub(super) fn cpu(map: &ArrayMap, cpu: usize) -> CpuView {
         let word = map.load(cpu, at);
         (word as u32, (word >> 32) as u32)
     };
-    let mut view = CpuView { slot_collisions: map.load(cpu, offset_of!(CpuState, slot_collisions)), ..CpuView::default() };
+    let mut view =
+        CpuView { slot_collisions: map.load(cpu, offset_of!(CpuState, slot_collisions)), ..CpuView::default() };
     words(map, cpu, offset_of!(CpuState, no_ring), &mut view.no_ring);
     for (i, lane) in view.lanes.iter_mut().enumerate() {
         let at = offset_of!(CpuState, lanes) + i * size_of::<LaneState>();

@@ -187,7 +187,8 @@ fn metadata_is_replaced_beside_the_present_one() {
 #[test]
 fn slots_are_copied_whole_or_left_out() {
     let maps = maps();
-    let header = PageHeader { seq: 1, used: 512, lane: Lane::Slots as u8, ..PageWriter::new(1, Lane::Sched, 0, 0).header() };
+    let header =
+        PageHeader { seq: 1, used: 512, lane: Lane::Slots as u8, ..PageWriter::new(1, Lane::Sched, 0, 0).header() };
     assert_eq!(header.magic, MAGIC);
     for i in 0..2 {
         assert!(maps.slots.write(i, 0, &write_header(&header)));

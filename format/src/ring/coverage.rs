@@ -114,7 +114,9 @@ impl LaneStream {
             }
             // What the damaged page lost can't be told from what came later.
             Some(newer) if damaged => end.damaged = Some((now, newer)),
-            Some(newer) => end.gaps.push(self.gap(sure.unwrap_or(from), now, Some(newer), [0; REFUSALS], Reason::Newer)),
+            Some(newer) => {
+                end.gaps.push(self.gap(sure.unwrap_or(from), now, Some(newer), [0; REFUSALS], Reason::Newer));
+            }
             // Counters that were read before the copy.
             None => {}
         }
@@ -137,7 +139,6 @@ impl LaneStream {
             .fold([0; REFUSALS], |all, delta| sum(&all, &delta))
     }
 }
-
 
 /// The end of what is sure.
 struct End {

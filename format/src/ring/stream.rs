@@ -106,9 +106,7 @@ impl LaneStream {
             (None, None, _) | (None, _, None) => {
                 self.gap(summary.last, until, None, refused.unwrap_or_default(), Reason::Damaged)
             }
-            (None, Some(_), Some(refused)) if !nothing => {
-                self.gap(summary.last, until, lost, refused, Reason::Missing)
-            }
+            (None, Some(_), Some(refused)) if !nothing => self.gap(summary.last, until, lost, refused, Reason::Missing),
             (None, Some(_), Some(refused)) if is_loss(&refused) => {
                 self.gap(a.base_mono, until, lost, refused, Reason::Refused)
             }

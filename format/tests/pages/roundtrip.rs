@@ -1,7 +1,6 @@
 //! What goes into pages comes out of them.
 
-mod support;
-
+use crate::support::{CPU, call, events, lanes, text};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, Refusal};
 use flightrec_format::abi::record::STRING_MAX;
 use flightrec_format::abi::record::StringStatus;
@@ -9,7 +8,6 @@ use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::encode::{EncodeError, PageWriter};
 use flightrec_format::ring::Rings;
 use proptest::prelude::*;
-use support::{CPU, call, events, lanes, text};
 
 fn write(lane: Lane, events: &[Event]) -> Vec<Page> {
     let mut writer = PageWriter::new(7, lane, CPU, 37);
@@ -75,7 +73,8 @@ fn an_exit_folds_only_where_it_may() {
 #[test]
 fn a_group_never_spans_pages() {
     let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 0);
-    let body = Body::Enter(flightrec_format::decode::Call { strings: vec![text(1, &[b'x'; 200])], ..call(257, &[1, 2]) });
+    let body =
+        Body::Enter(flightrec_format::decode::Call { strings: vec![text(1, &[b'x'; 200])], ..call(257, &[1, 2]) });
     for time in 0..100 {
         writer.push(&Event { time, cpu: CPU, tid: 5, body: body.clone() }).unwrap();
     }

@@ -1,8 +1,6 @@
 //! What needs no daemon: usage, and errors that say what to do.
 
-mod common;
-
-use common::{flightctl, stderr, stdout};
+use crate::common::{flightctl, stderr, stdout};
 
 #[test]
 fn wrong_usage_is_status_2() {
@@ -17,7 +15,8 @@ fn wrong_usage_is_status_2() {
 fn help_and_version() {
     let help = flightctl(&["dump", "--help"]);
     assert_eq!(help.status.code(), Some(0));
-    for option in ["--last", "--since", "--until", "--all", "--pid", "--syscall", "--strict", "--color", "--bpffs-dir"] {
+    for option in ["--last", "--since", "--until", "--all", "--pid", "--syscall", "--strict", "--color", "--bpffs-dir"]
+    {
         assert!(stdout(&help).contains(option), "{option} is not in the help");
     }
     assert_eq!(flightctl(&["--version"]).status.code(), Some(0));

@@ -1,13 +1,11 @@
 //! The bytes of every kind of record, as FORMAT.md gives them. A change here is a change of the
 //! format.
 
-mod support;
-
+use crate::support::{CPU, call, text};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
-use support::{CPU, call, text};
 
 const COMM: Comm = *b"abcdefgh\0\0\0\0\0\0\0\0";
 /// "abcdefgh" as a little-endian word.
@@ -54,10 +52,8 @@ fn page_header() {
 
 #[test]
 fn enter_with_a_string() {
-    let strings = vec![
-        text(1, b"/etc/host"),
-        Text { index: 3, status: StringStatus::Unreadable, bytes: Box::default() },
-    ];
+    let strings =
+        vec![text(1, b"/etc/host"), Text { index: 3, status: StringStatus::Unreadable, bytes: Box::default() }];
     let entry = Call { strings, ..call(257, &[-100i64 as u64, 0x7fff_1234_5678, 0x8_0000]) };
     // The argument group byte by byte: head 0x302c (n 3, classes 0, 3, 2), then the arguments.
     let group: [u8; 16] = [0x2c, 0x30, 0x9c, 0x78, 0x56, 0x34, 0x12, 0xff, 0x7f, 0, 0, 8, 0, 0, 0, 0];

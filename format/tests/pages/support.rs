@@ -6,22 +6,25 @@ use flightrec_format::decode::{Body, Call, Event, Text};
 use proptest::prelude::*;
 
 /// CPU of all events.
-pub const CPU: u16 = 3;
+pub(crate) const CPU: u16 = 3;
 
-pub fn call(nr: u16, args: &[u64]) -> Call {
+pub(crate) fn call(nr: u16, args: &[u64]) -> Call {
     let mut all = [0; 6];
     all[..args.len()].copy_from_slice(args);
     Call { nr, abi: Abi::Native, nargs: args.len() as u8, args: all, strings: Vec::new() }
 }
 
-pub fn text(index: u8, bytes: &[u8]) -> Text {
+pub(crate) fn text(index: u8, bytes: &[u8]) -> Text {
     Text { index, status: StringStatus::Whole, bytes: bytes.into() }
 }
 
 fn texts() -> impl Strategy<Value = Text> {
     let status = prop_oneof![Just(StringStatus::Whole), Just(StringStatus::Cut), Just(StringStatus::Unreadable)];
-    (0..16u8, status, prop::collection::vec(1..=255u8, 0..256))
-        .prop_map(|(index, status, bytes)| Text { index, status, bytes: bytes.into() })
+    (0..16u8, status, prop::collection::vec(1..=255u8, 0..256)).prop_map(|(index, status, bytes)| Text {
+        index,
+        status,
+        bytes: bytes.into(),
+    })
 }
 
 fn indexed(index: u8) -> impl Strategy<Value = Option<Text>> {
@@ -30,7 +33,13 @@ fn indexed(index: u8) -> impl Strategy<Value = Option<Text>> {
 
 /// Values as arguments have them: small, negative, addresses, anything.
 fn values() -> impl Strategy<Value = u64> {
-    prop_oneof![0..300u64, any::<i16>().prop_map(|v| v as u64), any::<i32>().prop_map(|v| v as u64), 0..1u64 << 47, any::<u64>()]
+    prop_oneof![
+        0..300u64,
+        any::<i16>().prop_map(|v| v as u64),
+        any::<i32>().prop_map(|v| v as u64),
+        0..1u64 << 47,
+        any::<u64>()
+    ]
 }
 
 fn calls() -> impl Strategy<Value = Call> {
@@ -102,7 +111,8 @@ fn steps(lane: Lane) -> BoxedStrategy<Step> {
         }
         _ => prop_oneof![
             forks().prop_map(|f| (f.parent_tid, Body::Fork(f))),
-            (execs(), indexed(0), indexed(1)).prop_map(|(exec, file, args)| (exec.tid, Body::Exec { exec, file, args })),
+            (execs(), indexed(0), indexed(1))
+                .prop_map(|(exec, file, args)| (exec.tid, Body::Exec { exec, file, args })),
             (tids(), tids(), any::<[u8; 16]>(), any::<[u8; 16]>())
                 .prop_map(|(tid, tgid, old, new)| (tid, Body::Rename(Rename { tid, tgid, old, new }))),
             exits().prop_map(|e| (e.tid, Body::TaskExit(e))),
@@ -116,7 +126,7 @@ fn steps(lane: Lane) -> BoxedStrategy<Step> {
 
 /// Events of one lane in the order of time. Exits that ask to be folded can be, as far as the
 /// page allows.
-pub fn events(lane: Lane, count: usize) -> impl Strategy<Value = Vec<Event>> {
+pub(crate) fn events(lane: Lane, count: usize) -> impl Strategy<Value = Vec<Event>> {
     let gaps = prop_oneof![20 => 0..5_000u64, 1 => 0..20_000_000_000u64];
     (0..1u64 << 40, prop::collection::vec((gaps, steps(lane)), 0..count)).prop_map(|(start, steps)| {
         let mut time = start;
@@ -139,6 +149,6 @@ pub fn events(lane: Lane, count: usize) -> impl Strategy<Value = Vec<Event>> {
 }
 
 /// Any ring lane.
-pub fn lanes() -> impl Strategy<Value = Lane> {
+pub(crate) fn lanes() -> impl Strategy<Value = Lane> {
     prop::sample::select(Lane::RINGS.to_vec())
 }

@@ -1,5 +1,4 @@
 //! The program, and a daemon that plays a recording made by hand.
-#![expect(dead_code, reason = "each test binary uses its part")]
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -1,0 +1,5 @@
+//! The program from outside: usage, and dumps of recordings that a made-up daemon plays.
+
+mod common;
+mod dump;
+mod usage;

@@ -1,0 +1,8 @@
+//! The page format, one file for each kind of truth.
+
+mod golden;
+mod hostile;
+mod loss;
+mod metadata;
+mod roundtrip;
+mod support;
