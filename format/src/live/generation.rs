@@ -1,7 +1,8 @@
 //! Finding the recording below a bpffs directory.
 //!
 //! A generation is a directory `gen-<session>` with `maps/`, `progs/` and `links/`. One that is
-//! still being made, or removed, has a name that begins with a dot, and does not count.
+//! still being made, or removed, has another name, and does not count. (A bpffs takes no names with a
+//! dot in them: `bpf_lookup`, kernel/bpf/inode.c, Linux 6.1.)
 
 use std::ffi::CString;
 use std::io;
