@@ -1,3 +1,17 @@
 //! Tests on the running kernel, as root. One file per kind of truth.
 
+mod bad_input;
+mod corners;
+mod dd;
+mod dump;
+mod flood;
 mod harness;
+mod names;
+mod own_calls;
+mod pingpong;
+mod run_queue;
+mod side_by_side;
+mod stress;
+mod support;
+mod survival;
+mod tables;

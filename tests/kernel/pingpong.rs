@@ -1,0 +1,173 @@
+//! Wakeups: who wakes whom, where, and what follows.
+
+use std::collections::HashMap;
+
+use flightrec_format::decode::{Body, Event};
+use flightrec_tests::{Snapshot, c_program, online_cpus};
+
+use crate::support::{Printed, dump, run, snapshot, start};
+
+/// Time of a thread's first call of `write`: what came before set the game up.
+fn first_write(snapshot: &Snapshot, tid: u32) -> u64 {
+    let write = snapshot.calls_named(tid, "write").into_iter().next().expect("a write");
+    write.enter.expect("its entry").0
+}
+
+/// Time of a thread's last return from `read`.
+fn last_read(snapshot: &Snapshot, tid: u32) -> u64 {
+    let read = snapshot.calls_named(tid, "read").into_iter().next_back().expect("a read");
+    read.exit.expect("its exit").0
+}
+
+/// What the scheduler did with one wakeup of a thread.
+#[derive(Debug)]
+struct Wakeup {
+    time: u64,
+    waker: u32,
+    /// Where the records say that it is queued at last: its old CPU, then each migration's.
+    named: u16,
+    /// A migration began elsewhere than where the thread was.
+    broken: bool,
+    /// The CPU of its next switch-in, and when.
+    ran: Option<(u16, u64)>,
+}
+
+/// The wakeups of a thread, each with what followed until the thread ran. A thread that is woken while
+/// it is still running (it has decided to sleep, and has not yet been switched away from) does not
+/// need a switch-in: those that go on with a system call instead come without `ran`.
+fn wakeups(events: &[Event], thread: u32) -> Vec<Wakeup> {
+    let mut all: Vec<Wakeup> = Vec::new();
+    let mut open = false;
+    for event in events {
+        match event.body {
+            Body::Waking { wakee, cpu, .. } if wakee == thread => {
+                all.push(Wakeup { time: event.time, waker: event.tid, named: cpu, broken: false, ran: None });
+                open = true;
+            }
+            Body::Migrate { thread: moved, from, to, .. } if moved == thread && open => {
+                if let Some(wakeup) = all.last_mut() {
+                    wakeup.broken |= wakeup.named != from;
+                    wakeup.named = to;
+                }
+            }
+            Body::Switch { next, .. } if next == thread && open => {
+                if let Some(wakeup) = all.last_mut() {
+                    wakeup.ran = Some((event.cpu, event.time));
+                }
+                open = false;
+            }
+            Body::Enter(_) | Body::Exit { .. } if event.tid == thread => open = false,
+            _ => {}
+        }
+    }
+    all
+}
+
+/// All wakeups of one player by the other between the first ball and the last.
+fn game(snapshot: &Snapshot, ids: &Printed, pair: usize) -> [Vec<Wakeup>; 2] {
+    let [ping, pong] = ["ping", "pong"].map(|name| ids.id(&format!("{name}{pair}")));
+    let (from, until) = (first_write(snapshot, ping), last_read(snapshot, ping));
+    [(ping, pong), (pong, ping)].map(|(waker, wakee)| {
+        let mut all = wakeups(&snapshot.events, wakee);
+        all.retain(|wakeup| wakeup.time > from && wakeup.time < until);
+        for wakeup in &all {
+            assert_eq!(wakeup.waker, waker, "pair {pair}: {wakee} was woken by another: {wakeup:?}");
+        }
+        all
+    })
+}
+
+/// `rounds` of two threads on these CPUs.
+fn pinned(rounds: usize, cpus: [usize; 2]) {
+    let recorder = start("");
+    let [ping_cpu, pong_cpu] = cpus.map(|cpu| cpu.to_string());
+    let ids = run(&c_program("pingpong", &[]), &[&rounds.to_string(), "1", &ping_cpu, &pong_cpu]);
+    let snapshot = snapshot(&recorder);
+    snapshot.assert_complete(first_write(&snapshot, ids.id("ping0")), last_read(&snapshot, ids.id("ping0")));
+    let played = game(&snapshot, &ids, 0);
+    for (wakeups, cpu) in played.iter().zip([cpus[1], cpus[0]]) {
+        if cpus[0] == cpus[1] {
+            // On one CPU a player can only go on when the other sleeps.
+            assert!((rounds - 1..=rounds).contains(&wakeups.len()), "{} wakeups in {rounds} rounds", wakeups.len());
+        } else {
+            assert!(wakeups.len() > rounds / 10, "{} wakeups in {rounds} rounds", wakeups.len());
+        }
+        for wakeup in wakeups {
+            assert_eq!((usize::from(wakeup.named), wakeup.broken), (cpu, false), "{wakeup:?}");
+            // On one CPU the sleeper has been switched away from, so it is switched to.
+            assert!(wakeup.ran.is_some() || cpus[0] != cpus[1], "{wakeup:?}");
+            assert!(wakeup.ran.is_none_or(|(ran, _)| usize::from(ran) == cpu), "{wakeup:?}");
+        }
+    }
+}
+
+#[test]
+fn two_threads_on_one_cpu() {
+    let cpu = online_cpus()[0];
+    pinned(2000, [cpu, cpu]);
+}
+
+#[test]
+fn two_threads_on_two_cpus() {
+    let cpus = online_cpus();
+    pinned(2000, [cpus[0], *cpus.last().expect("a CPU")]);
+}
+
+/// Four times as many threads as CPUs, wherever the scheduler puts them.
+fn unpinned() -> (Printed, usize) {
+    let pairs = 2 * online_cpus().len();
+    (run(&c_program("pingpong", &[]), &["500", &pairs.to_string()]), pairs)
+}
+
+#[test]
+fn the_records_lead_to_the_cpu_where_the_wakee_runs() {
+    let recorder = start("");
+    let (ids, pairs) = unpinned();
+    let snapshot = snapshot(&recorder);
+    let (mut all, mut ran) = (0, 0);
+    for pair in 0..pairs {
+        for wakeup in game(&snapshot, &ids, pair).into_iter().flatten() {
+            all += 1;
+            assert!(!wakeup.broken, "a migration is missing: {wakeup:?}");
+            if let Some((cpu, _)) = wakeup.ran {
+                ran += 1;
+                assert_eq!(cpu, wakeup.named, "{wakeup:?}");
+            }
+        }
+    }
+    assert!(all > 100 * pairs, "{all} wakeups of {pairs} pairs");
+    assert!(ran * 100 > all * 95, "{ran} of {all} wakeups were followed by a switch-in");
+}
+
+#[test]
+fn the_text_names_the_cpu_where_the_wakee_runs() {
+    let recorder = start("");
+    let (ids, pairs) = unpinned();
+    let players: Vec<u32> =
+        (0..pairs).flat_map(|pair| ["ping", "pong"].map(|name| ids.id(&format!("{name}{pair}")))).collect();
+    let lines = dump(&recorder, &["--last", "30s", "--event", "switch,waking"]);
+    let mut named: HashMap<u32, (u16, String)> = HashMap::new();
+    let mut checked = 0;
+    for line in lines {
+        if let Some(wakeup) = line.text.strip_prefix("(RUNQ) #") {
+            // `7 8883 TP09[n:-5] qlen:0`, or `1>7 8883 …`: queued on 1, but 7 ran it.
+            let mut words = wakeup.split(' ');
+            let cpu = words.next().and_then(|cpus| cpus.rsplit('>').next()?.parse().ok()).expect("a CPU");
+            let wakee = words.next().and_then(|tid| tid.parse().ok()).expect("a thread");
+            if players.contains(&wakee) {
+                let name = words.next().expect("a name");
+                assert!(name.starts_with("ping") || name.starts_with("pong") && name.ends_with("[n:0]"), "{wakeup}");
+                named.insert(wakee, (cpu, wakeup.to_owned()));
+            }
+        } else if line.text.ends_with(" -->") {
+            if let Some((cpu, wakeup)) = named.remove(&line.tid) {
+                assert_eq!(line.cpu, cpu, "{wakeup}, and then {line:?}");
+                checked += 1;
+            }
+        } else {
+            // Switched away from without having been switched to: it had not slept yet when it was woken.
+            named.remove(&line.tid);
+        }
+    }
+    assert!(checked > 100 * pairs, "{checked} wakeups of {pairs} pairs");
+}

@@ -1,0 +1,110 @@
+//! Preemption, interrupts, timers and thousands of threads: no record torn, hardly any refused.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::decode::Page;
+use flightrec_format::live::{Generation, Recording};
+use flightrec_format::ring::{LaneStream, Reason, Rings};
+use flightrec_tests::{c_program, die_with_parent};
+use nix::sys::signal::Signal;
+
+use crate::support::{run, snapshot, start};
+
+/// How long the main form of the programs is stressed; the issue asks for a minute.
+fn seconds() -> u64 {
+    std::env::var("FLIGHTREC_STRESS_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60)
+}
+
+fn stress_ng(seconds: u64) -> Child {
+    let mut stress = Command::new("stress-ng");
+    stress.args(["--switch", "4", "--timer", "4", "--context", "4", "--quiet", "--timeout"]);
+    stress.arg(format!("{seconds}s")).stdin(Stdio::null()).stdout(Stdio::null());
+    die_with_parent(&mut stress, Signal::SIGTERM);
+    stress.spawn().unwrap_or_else(|e| panic!("can't run stress-ng (`cargo xtask setup` installs it): {e}"))
+}
+
+/// Reads all rings, decodes every page, and returns the number of pages and events.
+fn read(recording: &Recording) -> (usize, u64) {
+    let mut rings = Rings::new(recording.session());
+    let mut pages = 0;
+    for cpu in recording.cpus() {
+        for lane in Lane::RINGS {
+            for bytes in recording.pages(lane, cpu, 0, u64::MAX) {
+                let page = Page::copy_from(&bytes).unwrap_or_else(|e| panic!("lane {}, CPU {cpu}: {e}", lane.name()));
+                assert!(rings.add(page));
+                pages += 1;
+            }
+        }
+    }
+    let streams = rings.finish();
+    for stream in &streams {
+        let (lane, cpu) = (stream.lane().name(), stream.cpu());
+        assert_eq!(stream.damage().next(), None, "lane {lane}, CPU {cpu}");
+        let impossible = stream.gaps().into_iter().find(|gap| gap.reason == Reason::Damaged);
+        assert_eq!(impossible, None, "lane {lane}, CPU {cpu}");
+        let mut last = 0;
+        for event in stream.events() {
+            assert!(last <= event.time, "lane {lane}, CPU {cpu}: {event:?} behind {last}");
+            last = event.time;
+        }
+    }
+    (pages, streams.iter().map(|stream: &LaneStream| stream.recorded().iter().sum::<u64>()).sum())
+}
+
+fn stress(form: &str, seconds: u64) {
+    let recorder = start(&format!(
+        "[rings]\nsyscall = \"1MiB\"\nsched = \"1MiB\"\ntask = \"256KiB\"\n[kernel]\nsyscall_programs = \"{form}\""
+    ));
+    let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
+    let recording = Recording::open(&dir, false).expect("a recording");
+    let mut stress = stress_ng(seconds);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let (mut rounds, mut pages, mut events) = (0, 0, 0);
+    while Instant::now() < end {
+        run(&c_program("threads", &[]), &["2000", "1"]);
+        let read = read(&recording);
+        (rounds, pages, events) = (rounds + 1, pages + read.0, events + read.1);
+    }
+    assert!(stress.wait().expect("stress-ng").success());
+    read(&recording);
+
+    let snapshot = snapshot(&recorder);
+    let mut counted = 0;
+    for lane in Lane::RINGS {
+        let (recorded, refused) = snapshot.counted(lane);
+        let busy = refused[Refusal::Busy as usize];
+        let lane = lane.name();
+        report(&format!("{form}: lane {lane}: {recorded} events recorded, {busy} refused as busy"));
+        assert!(busy * 1000 < recorded + busy, "lane {lane}: {busy} of {recorded} refused");
+        assert_eq!(refused[Refusal::Throttled as usize], 0);
+        counted += recorded;
+    }
+    let missed: u64 = snapshot.totals.misses.iter().map(|(_, n)| n).sum();
+    report(&format!("{form}: {missed} program runs skipped by the kernel; {:?}", snapshot.totals.misses));
+    assert!(missed * 1000 < counted, "{missed} of {counted} skipped: {:?}", snapshot.totals.misses);
+    assert!(counted > 10_000 * seconds, "only {counted} events in {seconds} s");
+    report(&format!("{form}: {pages} pages with {events} events read in {rounds} rounds while it ran"));
+    assert!(rounds > 1);
+    // Skipped runs and refusals are for the user to see as well.
+    let status = recorder.flightctl(&["status"]);
+    assert!(status.status.success());
+    report(&String::from_utf8_lossy(&status.stdout));
+}
+
+/// A line for who reads the test's output; where that is closed, nobody does.
+fn report(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[test]
+fn stress_tp_btf() {
+    stress("tp_btf", seconds());
+}
+
+#[test]
+fn stress_tracepoint() {
+    stress("tracepoint", seconds().min(10));
+}

@@ -1,0 +1,86 @@
+//! What most of these tests do: start a recorder, run a program, look at what was recorded.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use flightrec_tests::{Options, Recorder, Snapshot, key_values, require_kernel};
+
+/// A recorder of the test's own with this configuration.
+pub(crate) fn start(config: &str) -> Recorder {
+    require_kernel();
+    Recorder::start(Options { config: config.into(), ..Options::default() })
+}
+
+/// All that it holds.
+pub(crate) fn snapshot(recorder: &Recorder) -> Snapshot {
+    Snapshot::take(&recorder.sandbox().bpffs_dir())
+}
+
+/// Runs a program to its end, which must be with `code`; what it printed as `key=value`.
+pub(crate) fn run_to(code: i32, program: &Path, args: &[&str]) -> Printed {
+    let output = Command::new(program).args(args).stdin(Stdio::null()).output().expect("run");
+    assert_eq!(output.status.code(), Some(code), "{}: {output:?}", program.display());
+    Printed(key_values(&output.stdout))
+}
+
+/// Runs a program to its successful end.
+pub(crate) fn run(program: &Path, args: &[&str]) -> Printed {
+    run_to(0, program, args)
+}
+
+/// The `key=value` lines of a program.
+#[derive(Debug)]
+pub(crate) struct Printed(HashMap<String, String>);
+
+impl Printed {
+    /// A number that it printed, most often a process's or a thread's id.
+    pub(crate) fn id(&self, key: &str) -> u32 {
+        self.number(key)
+    }
+
+    /// A number of any type.
+    pub(crate) fn number<N: std::str::FromStr>(&self, key: &str) -> N {
+        let text = self.0.get(key).unwrap_or_else(|| panic!("no {key} in {self:?}"));
+        text.parse().unwrap_or_else(|_| panic!("{key}={text}"))
+    }
+}
+
+/// One event's line of `flightctl dump`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// CPU.
+    pub(crate) cpu: u16,
+    /// Thread.
+    pub(crate) tid: u32,
+    /// Its name.
+    pub(crate) comm: String,
+    /// What happened.
+    pub(crate) text: String,
+}
+
+/// The lines of a dump; those about coverage, which begin with `#`, are left out.
+pub(crate) fn lines(output: &Output) -> Vec<Line> {
+    let text = std::str::from_utf8(&output.stdout).expect("a dump is ASCII");
+    text.lines().filter(|line| !line.starts_with('#')).map(parse).collect()
+}
+
+/// `14:03:07.123456 [001]    8883 mysqld           what happened`
+fn parse(line: &str) -> Line {
+    let parts = || {
+        let (_, rest) = line.split_once(" [")?;
+        let (cpu, rest) = rest.split_once("] ")?;
+        let (tid, rest) = rest.trim_start().split_once(' ')?;
+        let (comm, text) = rest.split_once("  ")?;
+        let (cpu, tid) = (cpu.parse().ok()?, tid.parse().ok()?);
+        Some(Line { cpu, tid, comm: comm.into(), text: text.trim_start().into() })
+    };
+    parts().unwrap_or_else(|| panic!("not a line of an event: {line:?}"))
+}
+
+/// A dump that must succeed.
+pub(crate) fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Line> {
+    let output = recorder.flightctl(&[&["dump"], args].concat());
+    assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    lines(&output)
+}
