@@ -3,7 +3,7 @@
 use std::iter;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::control::{PAGES_MAX, Status, Totals};
+use flightrec_format::control::{PAGES_MAX, Position, Status, Totals};
 use flightrec_format::live::LiveError;
 use flightrec_format::{meta, slots};
 use tracing::warn;
@@ -28,11 +28,6 @@ impl Server {
     /// The recording.
     pub fn recording(&self) -> &Recording {
         &self.recording
-    }
-
-    /// Gives the recording back.
-    pub fn into_recording(self) -> Recording {
-        self.recording
     }
 }
 
@@ -77,6 +72,24 @@ impl Backend for Server {
             })
             .chain(iter::once_with(move || live.slots().collect::<Vec<_>>()).flatten());
         Box::new(Batches(Box::new(pages)))
+    }
+
+    fn since(
+        &self,
+        session: u64,
+        after: Vec<Position>,
+        newest: u32,
+    ) -> Option<Box<dyn Iterator<Item = Vec<u8>> + Send>> {
+        let live = self.recording.live().clone();
+        if session != live.session() {
+            return None;
+        }
+        let pages = after.into_iter().flat_map(move |position| {
+            let live = live.clone();
+            let mut since = live.since(&position, newest);
+            iter::from_fn(move || live.advance_since(&mut since))
+        });
+        Some(Box::new(Batches(Box::new(pages))))
     }
 
     fn totals(&self) -> Totals {

@@ -1,5 +1,6 @@
 //! `flightd`, the flight recorder's daemon, as a library: `main.rs` is only its command line.
 
+pub mod args;
 pub mod backend;
 pub mod bpffs;
 pub mod btf;

@@ -9,6 +9,7 @@ use aya::programs::links::FdLink;
 use aya::programs::{BtfTracePoint, Iter, Program, ProgramError, RawTracePoint, TracePoint};
 use aya::{Ebpf, EbpfLoader};
 use flightrec_format::abi::probe::{CallTable, Offsets};
+use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
 use crate::btf::{Btf, BtfError, read_offsets};
@@ -16,9 +17,19 @@ use crate::btf::{Btf, BtfError, read_offsets};
 /// The programs, compiled by `build.rs`.
 pub static PROBES: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probes"));
 
-/// Identity of [`PROBES`]: a daemon adopts only a recording that its own programs make.
+/// Identity of what [`PROBES`] do: a checksum of their machine code. A daemon adopts only a recording
+/// that the same code makes, so an upgrade that leaves the probes alone keeps the recording.
 pub fn probes_id() -> String {
-    format!("{}-{:08x}-{}", env!("CARGO_PKG_VERSION"), crc32fast::hash(PROBES), PROBES.len())
+    let mut hash = crc32fast::Hasher::new();
+    let mut bytes = 0;
+    if let Ok(file) = object::File::parse(PROBES) {
+        let code = file.sections().filter(|section| section.kind() == SectionKind::Text);
+        for data in code.filter_map(|section| section.data().ok()) {
+            hash.update(data);
+            bytes += data.len();
+        }
+    }
+    format!("{:08x}-{bytes}", hash.finalize())
 }
 
 /// What can go wrong on the way into the kernel.
@@ -47,8 +58,8 @@ pub enum LoadError {
     )]
     Refused(io::Error),
     /// aya or the kernel could not create maps or take the object.
-    #[error("loading the probes failed: {0}")]
-    Object(Box<aya::EbpfError>),
+    #[error("loading the probes failed")]
+    Object(#[source] Box<aya::EbpfError>),
     /// A program was refused; with the verifier's words.
     #[error("program {name} was refused: {source}")]
     Program {
@@ -70,16 +81,16 @@ pub enum LoadError {
     },
 }
 
-/// Which form the system call programs have.
+/// Which form a program has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SyscallForm {
+pub enum ProgramForm {
     /// `tp_btf`: cheaper, right up to Linux 6.19.
     TpBtf,
     /// Classic tracepoint: runs with preemption off on any kernel.
     Tracepoint,
 }
 
-impl SyscallForm {
+impl ProgramForm {
     /// Its name in configuration, metadata and status.
     pub fn name(self) -> &'static str {
         match self {
@@ -160,7 +171,17 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Ebpf, LoadError> {
         .map_max_entries("slots", frozen.slot_pages)
         .map_max_entries("meta", frozen.meta_pages)
         .load(PROBES)
-        .map_err(|e| LoadError::Object(Box::new(e)))
+        .map_err(refused_or_broken)
+}
+
+/// Tells a kernel that refuses BPF altogether, as the first map shows, from what else can go wrong.
+fn refused_or_broken(error: aya::EbpfError) -> LoadError {
+    let errno = std::iter::successors(Some(&error as &(dyn std::error::Error + 'static)), |e| e.source())
+        .find_map(|e| e.downcast_ref::<io::Error>()?.raw_os_error());
+    match errno {
+        Some(errno @ (libc::EPERM | libc::ENOSYS)) => LoadError::Refused(io::Error::from_raw_os_error(errno)),
+        _ => LoadError::Object(Box::new(error)),
+    }
 }
 
 /// Maps that outlive the daemon, by name.
@@ -181,41 +202,63 @@ pub fn pin_maps(ebpf: &Ebpf, dir: &Path) -> Result<(), LoadError> {
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     /// System calls, in this form.
-    pub syscalls: Option<SyscallForm>,
+    pub syscalls: Option<ProgramForm>,
     /// Scheduling.
     pub sched: bool,
     /// Task life.
     pub tasks: bool,
 }
 
-/// Loads, attaches and pins the programs, task life first: whoever appears in a later lane is
-/// known by then. Then walks the threads that exist, so that none falls between.
+/// One program and the tracepoint that it is attached to; it is pinned under the tracepoint's name.
+struct Attachment {
+    program: &'static str,
+    tracepoint: &'static str,
+    form: ProgramForm,
+}
+
+/// What is attached for what is wanted, in order: task life first, so that whoever appears in a
+/// later lane is known by then.
+fn attachments(wanted: Wanted) -> Vec<Attachment> {
+    let tp_btf = |name| Attachment { program: name, tracepoint: name, form: ProgramForm::TpBtf };
+    let mut list = Vec::new();
+    if wanted.tasks {
+        list.extend(["sched_process_fork", "sched_process_exec", "task_rename"].map(tp_btf));
+    }
+    // Always: the one tells system calls that the running thread is another, the other lets a dead
+    // daemon's process id go. Both look at the switches that are for their records.
+    list.extend(["sched_process_exit", "sched_switch"].map(tp_btf));
+    if wanted.sched {
+        list.extend(["sched_waking", "sched_wakeup_new", "sched_migrate_task"].map(tp_btf));
+    }
+    match wanted.syscalls {
+        Some(ProgramForm::TpBtf) => list.extend(["sys_exit", "sys_enter"].map(tp_btf)),
+        Some(form @ ProgramForm::Tracepoint) => list.extend(
+            [("sys_exit_classic", "sys_exit"), ("sys_enter_classic", "sys_enter")]
+                .map(|(program, tracepoint)| Attachment { program, tracepoint, form }),
+        ),
+        None => {}
+    }
+    list
+}
+
+/// Whether all that is wanted is still attached under the generation's directory.
+pub fn is_attached(wanted: Wanted, dir: &Path) -> io::Result<bool> {
+    let expected: BTreeSet<String> = attachments(wanted).iter().map(|a| a.tracepoint.into()).collect();
+    let pinned: io::Result<BTreeSet<String>> =
+        fs::read_dir(dir.join("links"))?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+    Ok(pinned? == expected)
+}
+
+/// Loads, attaches and pins the programs. Then walks the threads that exist, so that none falls
+/// between.
 pub fn attach(ebpf: &mut Ebpf, wanted: Wanted, btf: &aya::Btf, dir: &Path) -> Result<(), LoadError> {
     let mut attacher = Attacher { ebpf, btf, dir };
     attacher.load_note()?;
-    if wanted.tasks {
-        for name in ["sched_process_fork", "sched_process_exec", "task_rename", "sched_process_exit"] {
-            attacher.tp_btf(name)?;
+    for attachment in attachments(wanted) {
+        match attachment.form {
+            ProgramForm::TpBtf => attacher.tp_btf(attachment.program)?,
+            ProgramForm::Tracepoint => attacher.tracepoint(attachment.program, attachment.tracepoint)?,
         }
-    }
-    if wanted.sched || wanted.tasks {
-        attacher.tp_btf("sched_switch")?;
-    }
-    if wanted.sched {
-        for name in ["sched_waking", "sched_wakeup_new", "sched_migrate_task"] {
-            attacher.tp_btf(name)?;
-        }
-    }
-    match wanted.syscalls {
-        Some(SyscallForm::TpBtf) => {
-            attacher.tp_btf("sys_exit")?;
-            attacher.tp_btf("sys_enter")?;
-        }
-        Some(SyscallForm::Tracepoint) => {
-            attacher.tracepoint("sys_exit_classic", "sys_exit")?;
-            attacher.tracepoint("sys_enter_classic", "sys_enter")?;
-        }
-        None => {}
     }
     attacher.walk_tasks()
 }
@@ -285,9 +328,4 @@ impl Attacher<'_> {
         });
         walked.map(drop).map_err(|source| LoadError::Pin { path: "the walk over existing threads".into(), source })
     }
-}
-
-/// Names of the objects pinned under `dir`.
-pub fn pinned(dir: &Path) -> io::Result<BTreeSet<String>> {
-    fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }

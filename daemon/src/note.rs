@@ -20,8 +20,8 @@ pub enum NoteError {
     /// The kernel did not run the program.
     #[error("the kernel did not run the note program: {0}")]
     Run(#[from] io::Error),
-    /// The program found no room: this CPU has no ring, or its lane was busy each time.
-    #[error("this CPU has no ring, so the line could not be recorded; try again")]
+    /// No CPU that has a ring took it: offline, or its lane busy each time.
+    #[error("no CPU took the line; try again")]
     Refused,
 }
 
@@ -30,15 +30,21 @@ pub enum NoteError {
 pub struct Notes {
     program: OwnedFd,
     text: Mutex<ArrayMap>,
+    cpus: Vec<u16>,
+    own: u32,
 }
 
 impl Notes {
-    /// Opens a generation's note program.
-    pub fn open(generation: &Path) -> io::Result<Self> {
-        Ok(Self {
-            program: sys::obj_get(&generation.join("progs/note"))?,
-            text: Mutex::new(ArrayMap::open(&generation.join("maps/note_text"), true)?),
-        })
+    /// Opens a generation's note program; `cpus` are those with rings.
+    pub fn open(generation: &Path, cpus: Vec<u16>) -> io::Result<Self> {
+        let program = sys::obj_get(&generation.join("progs/note"))?;
+        let own = sys::prog_run(program.as_fd(), &[0; 4], None)?;
+        Ok(Self { program, cpus, own, text: Mutex::new(ArrayMap::open(&generation.join("maps/note_text"), true)?) })
+    }
+
+    /// This process's id as the kernel and the probes know it, whatever pid namespace it is in.
+    pub fn own_tgid(&self) -> u32 {
+        self.own
     }
 
     /// Records a user's line, on behalf of thread `tid`.
@@ -52,7 +58,7 @@ impl Notes {
     /// Records an act of the recorder; a text that is too long is cut.
     pub fn act(&self, act: Act, text: &str) -> Result<(), NoteError> {
         let end = text.floor_char_boundary(STRING_MAX - 1);
-        self.write(kind::ACT, act as u16, std::process::id(), &text[..end])
+        self.write(kind::ACT, act as u16, self.own, &text[..end])
     }
 
     fn write(&self, kind: u8, aux: u16, tid: u32, text: &str) -> Result<(), NoteError> {
@@ -61,12 +67,13 @@ impl Notes {
         bytes[..text.len()].copy_from_slice(text.as_bytes());
         map.write(0, 0, &bytes);
         let args = [u64::from(kind), u64::from(aux), u64::from(tid), text.len() as u64];
-        // A busy lane is free again within a microsecond.
-        for _ in 0..100 {
-            if sys::prog_run(self.program.as_fd(), &args)? == 0 {
-                return Ok(());
+        // A busy lane is free again within a microsecond, and the next CPU's is another.
+        for cpu in self.cpus.iter().cycle().take(self.cpus.len() * 10) {
+            match sys::prog_run(self.program.as_fd(), &args, Some(*cpu)) {
+                Ok(0) => return Ok(()),
+                Err(e) if e.raw_os_error() != Some(libc::ENXIO) => return Err(e.into()),
+                _ => {}
             }
-            std::thread::yield_now();
         }
         Err(NoteError::Refused)
     }

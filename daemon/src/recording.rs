@@ -15,15 +15,15 @@ use flightrec_format::abi::state::{
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
-use flightrec_format::meta::{Meta, MetaError};
+use flightrec_format::meta::{Meta, MetaError, TaiOffset};
 use nix::sys::utsname::uname;
 use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::bpffs::{self, BpffsError};
 use crate::btf::{Btf, BtfError};
-use crate::config::{Config, Sizing, SizingError, SyscallPrograms, ram_bytes};
-use crate::load::{self, Frozen, LoadError, SyscallForm, Wanted};
+use crate::config::{Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
+use crate::load::{self, Frozen, LoadError, ProgramForm, Wanted};
 use crate::note::Notes;
 use crate::syscalls::{SyscallTables, TracefsError, call_table};
 use crate::{clock, cpus};
@@ -77,14 +77,12 @@ pub struct Recording {
     meta: Mutex<Meta>,
     live: Arc<live::Recording>,
     notes: Notes,
-    memory: u64,
 }
 
 impl Recording {
     /// Takes over the recording under `bpffs_dir` if this daemon's own programs make it, in the
     /// shape that the configuration asks for; else begins a new one, and then ends any other.
     pub fn adopt_or_begin(config: &Config, bpffs_dir: &Path) -> Result<Self, RecordingError> {
-        bpffs::prepare(bpffs_dir)?;
         let plan = Plan::new(config)?;
         let (complete, incomplete) = bpffs::list(bpffs_dir)?;
         for dir in incomplete {
@@ -113,34 +111,36 @@ impl Recording {
         };
         for dir in others {
             info!(dir = %dir.display(), "ending a recording of another build or configuration");
-            bpffs::remove(&dir)?;
+            if let Err(e) = bpffs::remove(&dir) {
+                warn!(error = %e, "it could not be removed; the next start tries again");
+            }
         }
         recording.apply(config);
         Ok(recording)
     }
 
-    fn open(dir: &Path, memory: u64) -> Result<Self, RecordingError> {
+    fn open(dir: &Path) -> Result<Self, RecordingError> {
         let live = live::Recording::open(dir, true)?;
         let document = live.meta()?;
-        Ok(Self {
-            dir: dir.into(),
-            meta: Mutex::new(document),
-            live: Arc::new(live),
-            notes: Notes::open(dir).map_err(io("the note program"))?,
-            memory,
-        })
+        let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
+        Ok(Self { dir: dir.into(), meta: Mutex::new(document), live: Arc::new(live), notes })
     }
 
     /// Takes over a running recording, if it is the plan's.
     fn adopt(dir: &Path, plan: &Plan) -> Result<Option<Self>, RecordingError> {
-        let recording = Self::open(dir, plan.sizing.total)?;
+        let recording = Self::open(dir)?;
         let theirs = recording.meta().program;
         if theirs != plan.identity {
             info!(theirs, ours = plan.identity, "the running recording is of another build or shape");
             return Ok(None);
         }
+        if !load::is_attached(plan.wanted, dir).map_err(io(dir.display().to_string()))? {
+            warn!(dir = %dir.display(), "programs of the running recording have been detached");
+            return Ok(None);
+        }
         recording.update_meta(|meta| {
-            meta.tai_offset = clock::tai_offset();
+            meta.set_tai_offset(clock::mono(), clock::tai_offset());
+            meta.strings = plan.strings;
             meta.config.clone_from(&plan.config);
         })?;
         recording.act(Act::Adopt, &format!("flightd {} adopted the recording", env!("CARGO_PKG_VERSION")));
@@ -154,7 +154,7 @@ impl Recording {
         let new = bpffs::create(bpffs_dir, session)?;
         let begun = Self::build(plan, session, &new).and_then(|()| {
             let dir = bpffs::complete(bpffs_dir, session)?;
-            Self::open(&dir, plan.sizing.total)
+            Self::open(&dir)
         });
         match begun {
             Ok(recording) => {
@@ -209,17 +209,8 @@ impl Recording {
     /// Sets the switches that can change while it records.
     fn apply(&self, config: &Config) {
         let record = &config.record;
-        let mut enabled = 0;
-        for (on, bit) in [
-            (record.syscalls, ENABLE_SYSCALL),
-            (record.sched, ENABLE_SCHED),
-            (record.tasks, ENABLE_TASK),
-            (record.strings, ENABLE_STRINGS),
-        ] {
-            enabled |= if on { bit } else { 0 };
-        }
-        let own = if record.own { 0 } else { std::process::id() };
-        self.switch(enabled, own);
+        let own = if record.own { 0 } else { self.notes.own_tgid() };
+        self.switch(switches(record), own);
     }
 
     fn switch(&self, enabled: u32, own_tgid: u32) {
@@ -230,14 +221,14 @@ impl Recording {
     }
 
     /// Leaves it running without a daemon.
-    pub fn leave(self) {
+    pub fn leave(&self) {
         self.act(Act::Leave, "flightd ended and left the recording running");
         let enabled = self.live.maps().state.load(0, 0) as u32;
         self.switch(enabled, 0);
     }
 
     /// Ends it, and removes everything from the kernel.
-    pub fn end(self) -> Result<(), RecordingError> {
+    pub fn end(&self) -> Result<(), RecordingError> {
         Ok(bpffs::remove(&self.dir)?)
     }
 
@@ -258,7 +249,9 @@ impl Recording {
 
     /// Kernel memory of rings and tables, bytes.
     pub fn memory(&self) -> u64 {
-        self.memory
+        let maps = self.live.maps();
+        let maps = maps.rings.iter().chain([&maps.state, &maps.meta, &maps.slots]);
+        maps.map(|map| (map.entries() * map.stride()) as u64).sum()
     }
 
     /// Where its programs are pinned.
@@ -306,7 +299,8 @@ struct Plan {
     offsets: Offsets,
     tables: SyscallTables,
     wanted: Wanted,
-    enabled_strings: bool,
+    strings: bool,
+    enabled: u32,
     btf: PathBuf,
     config: String,
     release: String,
@@ -331,9 +325,9 @@ impl Plan {
         let offsets = load::examine(&Btf::read(&config.kernel.btf)?, &release)?;
         let tables = SyscallTables::read(&config.kernel.tracefs)?;
         let form = match config.kernel.syscall_programs {
-            SyscallPrograms::TpBtf => SyscallForm::TpBtf,
-            SyscallPrograms::Tracepoint => SyscallForm::Tracepoint,
-            SyscallPrograms::Auto => SyscallForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0))),
+            SyscallPrograms::TpBtf => ProgramForm::TpBtf,
+            SyscallPrograms::Tracepoint => ProgramForm::Tracepoint,
+            SyscallPrograms::Auto => ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0))),
         };
         let record = &config.record;
         let wanted = Wanted { syscalls: record.syscalls.then_some(form), sched: record.sched, tasks: record.tasks };
@@ -346,7 +340,8 @@ impl Plan {
             offsets,
             tables,
             wanted,
-            enabled_strings: record.strings,
+            strings: record.strings,
+            enabled: switches(record),
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),
             machine: names.machine().to_string_lossy().into_owned(),
@@ -366,17 +361,31 @@ impl Plan {
             machine: self.machine.clone(),
             recorder: env!("CARGO_PKG_VERSION").into(),
             program: self.identity.clone(),
-            syscall_programs: self.wanted.syscalls.map_or("none", SyscallForm::name).into(),
+            syscall_programs: self.wanted.syscalls.map_or("none", ProgramForm::name).into(),
             started: clock::mono(),
-            tai_offset: clock::tai_offset(),
+            tai_offsets: vec![TaiOffset { since: 0, seconds: clock::tai_offset() }],
             cpus: self.online.clone(),
             ring_bytes: self.sizing.ring_bytes(),
-            strings: self.enabled_strings,
+            strings: self.strings,
             config: self.config.clone(),
             native: self.tables.native.clone(),
             compat: self.tables.compat.clone(),
         }
     }
+}
+
+/// The `ENABLE_…` bits of what is to be recorded.
+fn switches(record: &Record) -> u32 {
+    [
+        (record.syscalls, ENABLE_SYSCALL),
+        (record.sched, ENABLE_SCHED),
+        (record.tasks, ENABLE_TASK),
+        (record.strings, ENABLE_STRINGS),
+    ]
+    .into_iter()
+    .filter(|(on, _)| *on)
+    .map(|(_, bit)| bit)
+    .sum()
 }
 
 fn random_session() -> io::Result<u64> {
@@ -386,7 +395,7 @@ fn random_session() -> io::Result<u64> {
 }
 
 fn prepare_state(state: &ArrayMap, plan: &Plan) {
-    let enabled = ENABLE_SYSCALL | ENABLE_SCHED | ENABLE_TASK | if plan.enabled_strings { ENABLE_STRINGS } else { 0 };
+    let enabled = plan.enabled;
     for cpu in 0..state.entries() {
         let position = plan.online.iter().position(|online| usize::from(*online) == cpu);
         let lane = |i: usize| LaneState {
@@ -406,7 +415,7 @@ fn prepare_state(state: &ArrayMap, plan: &Plan) {
         };
         let cpu_state = CpuState {
             enabled,
-            own_tgid: std::process::id(),
+            own_tgid: 0, // set once the programs can say what it is
             no_ring: [0; RING_LANES],
             slot_collisions: 0,
             reserved: [0; 3],

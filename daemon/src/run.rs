@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -13,12 +13,12 @@ use crate::backend::Server;
 use crate::config::{Config, Sizing, ram_bytes};
 use crate::control::{self, Access};
 use crate::recording::Recording;
-use crate::{clock, cpus};
+use crate::{bpffs, clock, cpus};
 
 /// The configuration file that is used when none is named.
 const DEFAULT_CONFIG: &str = "/etc/flightrec/flightd.toml";
 /// How often clocks and CPUs are looked at again.
-const HOUSEKEEPING: Duration = Duration::from_secs(10);
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
 /// Where everything is.
 #[derive(Debug)]
@@ -63,31 +63,26 @@ pub fn run(options: &Options) -> Result<()> {
     for dir in [&options.runtime_dir, &options.state_dir] {
         fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
     }
+    bpffs::prepare(&options.bpffs_dir)?;
     let _locks = control::lock_all(&[&options.runtime_dir, &options.state_dir])?;
-    let recording = Recording::adopt_or_begin(&config, &options.bpffs_dir)?;
+    let _bpffs_lock = bpffs::lock(&options.bpffs_dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let server = Arc::new(Server::new(recording));
-    let served = runtime.block_on(serve(options, &config, &server));
-    // Handlers that still run hold the server; ending the runtime ends them.
+    let served = runtime.block_on(serve(options, &config));
+    // Requests that still run hold the recording's maps, no more; ending the runtime ends them.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    let recording = Arc::into_inner(server).ok_or_else(|| anyhow!("a request is still being served"))?.into_recording();
-    if options.keep_recording {
-        info!("the recording goes on in the kernel");
-        recording.leave();
-    } else {
-        recording.end()?;
-        info!("the recording has ended");
-    }
     served
 }
 
-async fn serve(options: &Options, config: &Config, server: &Arc<Server>) -> Result<()> {
+async fn serve(options: &Options, config: &Config) -> Result<()> {
+    // Everything that can fail or interrupt comes before the recording is touched.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let access = Access::new(&config.access.group);
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
+    let recording = Recording::adopt_or_begin(config, &options.bpffs_dir)?;
+    let server = Arc::new(Server::new(recording));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
     let backend: Arc<dyn control::Backend> = server.clone();
     let mut serving = tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
     let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
@@ -98,20 +93,28 @@ async fn serve(options: &Options, config: &Config, server: &Arc<Server>) -> Resu
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             ended = &mut serving => {
-                // A stage that dies ends the process with its reason.
+                // A stage that dies ends the process with its reason; the recording stays for the next.
+                server.recording().leave();
                 return ended.context("the control socket's task died")?.context("the control socket failed");
             }
             _ = housekeeping.tick() => keep_house(server.recording(), &mut named),
         }
     }
     info!("ending");
+    if options.keep_recording {
+        server.recording().leave();
+        info!("the recording goes on in the kernel");
+    } else {
+        server.recording().end()?;
+        info!("the recording has ended");
+    }
     drop(stop);
     serving.await.context("the control socket's task died")?.context("the control socket failed")
 }
 
 /// Follows what may change: the offset of the wall clock's scale, and the CPUs.
 fn keep_house(recording: &Recording, named: &mut Vec<u16>) {
-    if let Err(e) = recording.update_meta(|meta| meta.tai_offset = clock::tai_offset()) {
+    if let Err(e) = recording.update_meta(|meta| meta.set_tai_offset(clock::mono(), clock::tai_offset())) {
         warn!(error = %e, "the recording's metadata could not be refreshed");
     }
     let unrecorded = recording.unrecorded_cpus();

@@ -12,7 +12,7 @@ pub const VERSION: u16 = 1;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
-pub const REQUEST_MAX: usize = 64 << 10;
+pub const REQUEST_MAX: usize = 256 << 10;
 /// Longest frame that the daemon sends, in bytes.
 pub const RESPONSE_MAX: usize = 4 << 20;
 /// Most pages in one [`Response::Pages`].
@@ -39,6 +39,31 @@ pub enum Request {
         /// At most [`MARK_MAX`] bytes; longer ones are refused.
         text: String,
     },
+    /// What is new, for a client that follows the recording. Answered by any number of [`Response::Pages`] (in each
+    /// ring oldest first), then [`Response::End`]. Where `session` is not the recording's, by [`Response::Meta`] and
+    /// [`Response::End`] alone: the client begins anew with [`Request::Pages`].
+    Since {
+        /// The recording that the client follows.
+        session: u64,
+        /// How far it has got, in each ring that it follows.
+        after: Vec<Position>,
+        /// Most pages of one ring; where there are more, the newest.
+        newest: u32,
+    },
+}
+
+/// How far a client has got in one ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Position {
+    /// [`crate::abi::page::Lane`] as a number.
+    pub lane: u8,
+    /// CPU.
+    pub cpu: u16,
+    /// Sequence number of the page that it is in; it is done with all before. 0: with none.
+    pub seq: u64,
+    /// Words in use of that page when it was done with them, the header included. The page is sent again only when it
+    /// has more.
+    pub used: u32,
 }
 
 /// What the daemon answers.

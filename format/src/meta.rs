@@ -69,8 +69,9 @@ pub struct Meta {
     pub syscall_programs: String,
     /// When the session began, ns of `CLOCK_MONOTONIC`.
     pub started: u64,
-    /// `CLOCK_TAI` minus `CLOCK_REALTIME`, seconds.
-    pub tai_offset: i64,
+    /// `CLOCK_TAI` minus `CLOCK_REALTIME`: its values over the session, in order. A time service
+    /// sets it some time after boot.
+    pub tai_offsets: Vec<TaiOffset>,
     /// CPUs with rings.
     pub cpus: Vec<u16>,
     /// Bytes of one CPU's ring, by lane.
@@ -83,6 +84,33 @@ pub struct Meta {
     pub native: Vec<Syscall>,
     /// System calls of the 32-bit table.
     pub compat: Vec<Syscall>,
+}
+
+/// What `CLOCK_TAI` is ahead of `CLOCK_REALTIME`, from a moment on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaiOffset {
+    /// From when on, ns of `CLOCK_MONOTONIC`.
+    pub since: u64,
+    /// Seconds.
+    pub seconds: i64,
+}
+
+/// Most changes of the offset that are kept; a clock that is set more often than that is broken.
+const TAI_OFFSETS_MAX: usize = 64;
+
+impl Meta {
+    /// `CLOCK_TAI` minus `CLOCK_REALTIME` at a moment, seconds.
+    pub fn tai_offset(&self, mono: u64) -> i64 {
+        let later = self.tai_offsets.partition_point(|offset| offset.since <= mono);
+        self.tai_offsets.get(later.saturating_sub(1)).map_or(0, |offset| offset.seconds)
+    }
+
+    /// Enters the present offset, if it has changed.
+    pub fn set_tai_offset(&mut self, now: u64, seconds: i64) {
+        if self.tai_offset(now) != seconds && self.tai_offsets.len() < TAI_OFFSETS_MAX {
+            self.tai_offsets.push(TaiOffset { since: now, seconds });
+        }
+    }
 }
 
 /// One system call.

@@ -47,7 +47,11 @@ macro_rules! offset {
     };
 }
 
-/// `PF_KTHREAD`, include/linux/sched.h, Linux 6.1.
+/// `PF_EXITING`, `PF_IO_WORKER`, `PF_USER_WORKER` (since 6.4; unused before), `PF_KTHREAD`:
+/// include/linux/sched.h, Linux 6.1 and 6.18.
+const PF_EXITING: u32 = 0x4;
+const PF_IO_WORKER: u32 = 0x10;
+const PF_USER_WORKER: u32 = 0x4000;
 const PF_KTHREAD: u32 = 0x0020_0000;
 /// `TS_COMPAT`, arch/x86/include/asm/thread_info.h, Linux 6.1.
 const TS_COMPAT: u32 = 2;
@@ -125,6 +129,21 @@ impl Task {
     pub(crate) fn is_kthread(self) -> bool {
         // SAFETY: see `load`.
         unsafe { load::<u32>(self.0, offset!(flags)) & PF_KTHREAD != 0 }
+    }
+
+    /// It has begun to end: it may never run again.
+    #[inline(always)]
+    pub(crate) fn is_exiting(self) -> bool {
+        // SAFETY: see `load`.
+        unsafe { load::<u32>(self.0, offset!(flags)) & PF_EXITING != 0 }
+    }
+
+    /// It may be in a system call: no kernel thread, nor a worker made from a user's thread, which
+    /// carries its creator's registers (`copy_thread`, arch/x86/kernel/process.c).
+    #[inline(always)]
+    pub(crate) fn makes_calls(self) -> bool {
+        // SAFETY: see `load`.
+        unsafe { load::<u32>(self.0, offset!(flags)) & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER) == 0 }
     }
 
     /// Whether the system call that it is in came by the 32-bit entry.
@@ -222,8 +241,9 @@ impl Regs {
     /// The number of the system call that the thread is in; negative: in none.
     #[inline(always)]
     pub(crate) fn nr(self) -> i64 {
+        // `syscall_get_nr` cuts it to an int (arch/x86/include/asm/syscall.h).
         // SAFETY: see `load`.
-        unsafe { load(self.0, offset!(regs_orig_ax)) }
+        unsafe { load::<i32>(self.0, offset!(regs_orig_ax)) as i64 }
     }
 }
 

@@ -5,6 +5,9 @@
 //! itself runs with interrupts on (`try_to_wake_up`, kernel/sched/core.c, Linux 6.1), so an
 //! interrupt may bring another scheduling event in the middle of it. So plain stores suffice, and
 //! the store of `used`, last, publishes. Readers: `format/src/live`.
+//!
+//! The task lane's tracepoints are preemptible from Linux 7.0 on (kernel commits a46023d5616e,
+//! f7d327654b88), so two of its programs may meet on a CPU: there, `busy` is claimed by an atomic.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -14,6 +17,8 @@ use aya_ebpf::maps::Array;
 use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, Refusal, VERSION};
 use flightrec_format::abi::record::{self, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD};
+
+use crate::atomic;
 
 /// `BPF_F_MMAPABLE`, include/uapi/linux/bpf.h.
 const MMAPABLE: u32 = 1 << 10;
@@ -105,16 +110,12 @@ impl<'a> Writer<'a> {
             *no_ring += 1;
             return None;
         }
-        if lane.busy != 0 {
-            lane.refused[Refusal::Busy as usize] += 1;
+        if !claim(lane, name) {
             return None;
         }
-        // SAFETY: a field of our own; volatile so that it is set before anything below, and so
-        // that `off` is loaded once, and the bound that the verifier sees is the bound used.
-        let off = unsafe {
-            (&raw mut lane.busy).write_volatile(1);
-            (&raw const lane.off).read_volatile() as usize
-        };
+        // SAFETY: a field of our own; volatile so that it is loaded once, and the bound that the
+        // verifier sees is the bound used.
+        let off = unsafe { (&raw const lane.off).read_volatile() as usize };
         let now = now();
         if off <= BODY - need {
             let Some(page) = rings.get_ptr_mut(lane.ring_base + lane.page) else {
@@ -180,6 +181,35 @@ impl<'a> Writer<'a> {
         unsafe { (&raw mut self.lane.busy).write_volatile(0) };
     }
 }
+
+/// Makes the lane busy; where it is already, counts a refusal.
+#[inline(always)]
+fn claim(lane: &mut LaneState, name: Lane) -> bool {
+    let refused = &raw mut lane.refused[Refusal::Busy as usize];
+    if name as u8 == Lane::Task as u8 {
+        let word = (&raw mut lane.busy).cast::<u64>();
+        // SAFETY: `busy` and the field behind it are an aligned word of this CPU's state.
+        unsafe {
+            let idle = word.read_volatile() & !0xffff_ffff;
+            if atomic::swap(word, idle, idle | 1) {
+                return true;
+            }
+            atomic::increment(refused);
+        }
+        return false;
+    }
+    // SAFETY: fields of our own; volatile so that it is set before anything that follows.
+    unsafe {
+        if lane.busy != 0 {
+            *refused += 1;
+            return false;
+        }
+        (&raw mut lane.busy).write_volatile(1);
+    }
+    true
+}
+
+const _: () = assert!(core::mem::offset_of!(LaneState, busy) % 8 == 0);
 
 /// Opens the ring's next page, in the order that readers rely on: used = 0, seq, the rest.
 #[inline(never)]

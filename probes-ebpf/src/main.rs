@@ -10,6 +10,7 @@
 #![feature(asm_experimental_arch)]
 
 mod args;
+mod atomic;
 mod kernel;
 mod lane;
 mod sched;

@@ -62,7 +62,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     }
     if prev_tid != 0 && prev_state != 0 && !preempted {
         if prev_state & TASK_DEAD != 0 {
-            slots::free(prev_tid);
+            slots::free(prev_tid, prev.start_time());
         } else {
             slots::block(prev, prev_state, if time == 0 { now() } else { time });
         }

@@ -5,7 +5,6 @@
 //! thread is renamed from outside, which changes no more than the name. A new thread takes a free
 //! slot by compare-and-swap of its id, the one atomic in these programs, on the rare path.
 
-use core::arch::asm;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use aya_ebpf::helpers::generated::bpf_task_pt_regs;
@@ -14,8 +13,10 @@ use aya_ebpf::maps::Array;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, SLOTS_PER_PAGE, TaskSlot, WAYS, place};
 
+use crate::atomic;
 use crate::kernel::{Regs, Task, comm_bytes};
 use crate::lane::{Page, this_cpu};
+use crate::syscalls::X32_BIT;
 
 #[map(name = "slots")]
 static SLOTS: Array<Page> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
@@ -53,22 +54,8 @@ fn find(tid: u32) -> Option<*mut TaskSlot> {
     None
 }
 
-/// Stores `new` where `old` stands, at once. (Rust's atomics lack this operation for BPF.)
-///
-/// # Safety
-/// `p` is an aligned word of a map's value.
-#[inline(always)]
-unsafe fn swap(p: *mut u64, old: u64, new: u64) -> bool {
-    let found: u64;
-    // SAFETY: by the contract; the instruction takes the expected value in r0 and leaves there what it found.
-    unsafe {
-        asm!("r0 = cmpxchg_64({p} + 0, r0, {new})", p = in(reg) p, new = in(reg) new, inout("r0") old => found,
-            options(nostack));
-    }
-    found == old
-}
-
-/// Takes a slot for the thread: its own, a free one, or that of a thread that is not blocked.
+/// Takes a slot for the thread: its own, a free one, or that of a thread that is not blocked. The
+/// caller fills it by [`write`].
 #[inline(always)]
 fn take(tid: u32) -> Option<*mut TaskSlot> {
     if let Some(slot) = find(tid) {
@@ -83,9 +70,11 @@ fn take(tid: u32) -> Option<*mut TaskSlot> {
                 (slot, (&raw const (*slot).flags).read_volatile(), slot.cast::<u64>().read_volatile())
             };
             let free = old >> 32 == 0;
-            let new = old & 0xffff_ffff | u64::from(tid) << 32;
+            // Its `seq` becomes odd with its new id: what else is in it is still the old thread's.
+            let new = old & 0xffff_ffff | 1 | u64::from(tid) << 32;
+            let even = old & 1 == 0;
             // SAFETY: as above.
-            if (free || evict && flags & BLOCKED == 0) && unsafe { swap(slot.cast(), old, new) } {
+            if even && (free || evict && flags & BLOCKED == 0) && unsafe { atomic::swap(slot.cast(), old, new) } {
                 return Some(slot);
             }
         }
@@ -139,24 +128,37 @@ pub(crate) fn insert(task: *const u8, cgroup: u64) -> u32 {
     0
 }
 
-/// The thread's id has no thread any more.
+/// The thread that began at `start_time` is no more. Its id may have a new owner already.
 #[inline(always)]
-pub(crate) fn free(tid: u32) {
-    if let Some(slot) = find(tid) {
-        write(slot, |slot| {
-            // SAFETY: see `write`.
-            unsafe {
-                (*slot).flags = 0;
-                (&raw mut (*slot).tid).write_volatile(0);
-            }
-        });
+pub(crate) fn free(tid: u32, start_time: u64) {
+    let Some(first) = neighbours(tid) else { return };
+    for way in 0..WAYS {
+        // SAFETY: see `neighbours`.
+        let (slot, owner, began) = unsafe {
+            let slot = first.add(way);
+            (slot, (&raw const (*slot).tid).read_volatile(), (&raw const (*slot).start_time).read_volatile())
+        };
+        if owner == tid && began == start_time {
+            write(slot, |slot| {
+                // SAFETY: see `write`.
+                unsafe {
+                    (*slot).flags = 0;
+                    (&raw mut (*slot).tid).write_volatile(0);
+                }
+            });
+        }
     }
 }
 
-/// The thread has a new name.
+/// The thread has a new name. One that is being written at this moment keeps its old name here;
+/// the task lane has the new one.
 #[inline(always)]
 pub(crate) fn rename(tid: u32, comm: [u64; 2]) {
     if let Some(slot) = find(tid) {
+        // SAFETY: inside a page of the table.
+        if unsafe { (&raw const (*slot).seq).read_volatile() } & 1 != 0 {
+            return;
+        }
         write(slot, |slot| {
             // SAFETY: see `write`.
             unsafe { (*slot).comm = comm_bytes(comm) };
@@ -164,44 +166,88 @@ pub(crate) fn rename(tid: u32, comm: [u64; 2]) {
     }
 }
 
+/// What a blocked thread waits in, `since` when (0: since before the recording).
+#[inline(always)]
+fn waiting(slot: *mut TaskSlot, task: Task, state: u32, since: u64) {
+    let mut flags = BLOCKED;
+    // SAFETY: see `write`; a thread that makes calls has saved registers.
+    unsafe {
+        (*slot).since = since;
+        (*slot).state = state;
+        (*slot).prio = task.prio() as i32;
+        if task.is_kthread() {
+            flags |= KTHREAD;
+        } else if task.makes_calls() {
+            let regs = Regs::from_arg(bpf_task_pt_regs(task.as_ptr() as *mut _) as *const u8);
+            let nr = regs.nr();
+            // Interrupts and exceptions leave a negative number there (entry_64.S).
+            if nr >= 0 {
+                flags |= IN_SYSCALL;
+                let compat = task.is_compat();
+                let x32 = !compat && nr as u64 & X32_BIT != 0;
+                (*slot).nr = if x32 { nr ^ X32_BIT as i64 } else { nr } as i32;
+                let abi = if compat {
+                    Abi::Compat
+                } else if x32 {
+                    Abi::X32
+                } else {
+                    Abi::Native
+                };
+                (*slot).abi = abi as u32;
+                (*slot).args = if compat { regs.compat_args() } else { regs.args() };
+            }
+        }
+        (*slot).flags = flags;
+    }
+}
+
 /// The thread stops running and waits.
 #[inline(always)]
 pub(crate) fn block(task: Task, state: u32, time: u64) {
     let tid = task.tid();
-    let slot = match find(tid) {
-        Some(slot) => slot,
-        None => match take(tid) {
-            Some(slot) => {
-                identity(slot, task);
-                slot
-            }
-            None => return,
-        },
-    };
+    if let Some(slot) = find(tid) {
+        write(slot, |slot| waiting(slot, task, state, time));
+    } else {
+        adopt(task.as_ptr(), state, time);
+    }
+}
+
+/// Enters a thread that the table does not know: it began before the recording, or its slot was
+/// taken from it. One that waits (`state` is not 0) has been waiting `since` then (0: not known).
+#[inline(never)]
+pub(crate) fn adopt(task: *const u8, state: u32, since: u64) -> u32 {
+    let task = Task::from_arg(task);
+    let Some(slot) = take(task.tid()) else { return 0 };
     write(slot, |slot| {
-        let mut flags = BLOCKED;
-        // SAFETY: see `write`; a thread that is no kernel thread has saved registers.
+        identity(slot, task);
+        // SAFETY: see `write`.
         unsafe {
-            (*slot).since = time;
-            (*slot).state = state;
-            (*slot).prio = task.prio() as i32;
-            if task.is_kthread() {
-                flags |= KTHREAD;
-            } else {
-                let regs = Regs::from_arg(bpf_task_pt_regs(task.as_ptr() as *mut _) as *const u8);
-                let nr = regs.nr();
-                // Interrupts and exceptions leave a negative number there (entry_64.S).
-                if nr >= 0 {
-                    flags |= IN_SYSCALL;
-                    (*slot).nr = nr as i32;
-                    let compat = task.is_compat();
-                    (*slot).abi = if compat { Abi::Compat } else { Abi::Native } as u32;
-                    (*slot).args = if compat { regs.compat_args() } else { regs.args() };
-                }
-            }
-            (*slot).flags = flags;
+            (*slot).cgroup = 0;
+            (*slot).flags = if task.is_kthread() { KTHREAD } else { 0 };
+        }
+        if state != 0 {
+            waiting(slot, task, state, since);
         }
     });
+    0
+}
+
+/// One of the threads that exist when the recording begins.
+#[inline(always)]
+pub(crate) fn walk(task: Task) {
+    let tid = task.tid();
+    // A zombie has run for the last time: nothing would ever free its slot.
+    if find(tid).is_some() || task.is_exiting() {
+        return;
+    }
+    let state = task.state();
+    adopt(task.as_ptr(), state, 0);
+    // It may have changed since, before its slot was there to be changed.
+    if task.is_exiting() {
+        free(tid, task.start_time());
+    } else if state != 0 && task.state() == 0 {
+        run(tid);
+    }
 }
 
 /// The thread runs.

@@ -9,6 +9,18 @@ use crate::lane::BODY;
 /// Bytes that one STRING record may take.
 pub(crate) const ROOM: usize = STRING_WORDS * 8;
 
+/// Room for the strings of a call, as its table entry lists them.
+#[inline(always)]
+pub(crate) fn room(entry: u32) -> usize {
+    let mut room = 0;
+    for k in 0..CALL_STRINGS {
+        if entry >> (8 + 3 * k) & NO_STRING != NO_STRING {
+            room += ROOM;
+        }
+    }
+    room
+}
+
 /// Bit of [`put_call`]'s result: a string could not be read.
 pub(crate) const COLD: u64 = 1 << 32;
 
@@ -65,8 +77,13 @@ pub(crate) fn put_bytes(body: *mut u8, at: usize, index: u16, from: u64, len: u6
 fn header(body: *mut u8, at: usize, index: u16, len: u64, status: StringStatus) -> u64 {
     let words = 1 + ((len + 7) >> 3);
     let aux = index | (status as u16) << 4;
-    // SAFETY: inside the page by the caller's check.
+    // SAFETY: inside the page by the caller's check, and so is the string's last word.
     unsafe {
+        if len & 7 != 0 {
+            // The helpers leave old bytes behind the end.
+            let last = body.add(at + 8 + (len & 0xf8) as usize).cast::<u64>();
+            last.write_volatile(last.read_volatile() & ((1 << (8 * (len & 7))) - 1));
+        }
         body.add(at).cast::<u64>().write_volatile(record::header(kind::STRING, words as u8, aux, len as u32));
     }
     at as u64 + words * 8

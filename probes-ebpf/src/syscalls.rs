@@ -38,10 +38,8 @@ const NO_STRINGS: u32 = NO_STRING << 8;
 
 /// THREAD, TIME, ENTER with fold slot, arguments.
 const ENTER_ROOM: usize = 8 + 16 + 16 + args::ROOM;
-/// The same with strings.
-const STRINGS_ROOM: usize = ENTER_ROOM + 2 * strings::ROOM;
 /// `__X32_SYSCALL_BIT`, arch/x86/include/uapi/asm/unistd.h.
-const X32_BIT: u64 = 0x4000_0000;
+pub(crate) const X32_BIT: u64 = 0x4000_0000;
 
 /// A call's identity, from the number that the kernel gave.
 struct Call {
@@ -83,7 +81,7 @@ fn enter(cpu: u32, state: &mut CpuState, task: Task, id: u64, compat: bool, mut 
     let lane = &mut state.lanes[Lane::Syscall as usize];
     if task.tgid() == state.own_tgid {
         lane.refused[Refusal::Own as usize] += 1;
-        lane.entered = entered::OWN;
+        lane.entered = entered::UNKNOWN;
         return None;
     }
     lane.entered = entered::UNKNOWN;
@@ -92,7 +90,7 @@ fn enter(cpu: u32, state: &mut CpuState, task: Task, id: u64, compat: bool, mut 
         values[0] = id;
     }
     let with_strings = has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0;
-    let need = if with_strings { STRINGS_ROOM } else { ENTER_ROOM };
+    let need = if with_strings { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
     let mut w =
         Writer::open(lane, &mut state.no_ring[Lane::Syscall as usize], &RINGS_SYSCALL, Lane::Syscall, cpu, need)?;
     if w.lane.tid != tid {
@@ -176,7 +174,7 @@ fn exit(
     // A new program and a signal's return have replaced the registers.
     let lost = call.nr == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0;
     let mut cold = false;
-    if has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0 && !lost {
+    if has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0 {
         // Where the entry was not recorded, its strings were not either.
         cold = began == entered::UNKNOWN && ret < 0;
         if let Some(slot) = COLD.get_ptr_mut(tid % COLD_SLOTS) {
@@ -188,8 +186,9 @@ fn exit(
                 }
             }
         }
+        cold &= !lost;
     }
-    let need = if cold { STRINGS_ROOM } else { ENTER_ROOM };
+    let need = if cold { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
     let mut w =
         Writer::open(lane, &mut state.no_ring[Lane::Syscall as usize], &RINGS_SYSCALL, Lane::Syscall, cpu, need)?;
     if w.lane.tid != tid {
@@ -237,16 +236,20 @@ fn sys_enter(ctx: BtfTracePointContext) -> Option<()> {
     enter(cpu, state, task, ctx.arg(1), compat, values)
 }
 
-#[btf_tracepoint(function = "sys_exit")]
-fn sys_exit(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
-    if state.enabled & ENABLE_SYSCALL == 0 {
-        return None;
-    }
-    let ret: i64 = ctx.arg(1);
+/// How the call that ends now began; `None` where no exits are recorded.
+#[inline(always)]
+fn began(state: &mut CpuState) -> Option<u32> {
     let lane = &mut state.lanes[Lane::Syscall as usize];
     let began = lane.entered;
     lane.entered = entered::UNKNOWN;
+    (state.enabled & ENABLE_SYSCALL != 0).then_some(began)
+}
+
+#[btf_tracepoint(function = "sys_exit")]
+fn sys_exit(ctx: BtfTracePointContext) -> Option<()> {
+    let (cpu, state) = this_cpu()?;
+    let began = began(state)?;
+    let ret: i64 = ctx.arg(1);
     if began == entered::FOLDABLE && fold_exit(state, ret) {
         return None;
     }
@@ -302,13 +305,8 @@ fn sys_exit_classic(ctx: TracePointContext) -> u32 {
 #[inline(always)]
 fn classic_exit(ctx: &TracePointContext) -> Option<()> {
     let (cpu, state) = this_cpu()?;
-    if state.enabled & ENABLE_SYSCALL == 0 {
-        return None;
-    }
+    let began = began(state)?;
     let ret = field(ctx, FIELD_ARGS) as i64; // `ret` stands where `args` begins
-    let lane = &mut state.lanes[Lane::Syscall as usize];
-    let began = lane.entered;
-    lane.entered = entered::UNKNOWN;
     if began == entered::FOLDABLE && fold_exit(state, ret) {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Task life, marks, the recorder's own acts, and the walk over the threads that exist already.
 
 use aya_ebpf::helpers::generated::{bpf_get_current_cgroup_id, bpf_probe_read_kernel_str};
-use aya_ebpf::macros::{btf_tracepoint, map, raw_tracepoint};
+use aya_ebpf::macros::{btf_tracepoint, map};
 use aya_ebpf::maps::Array;
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use core::ffi::c_void;
@@ -76,7 +76,7 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
     let old_tid: u32 = ctx.arg(1);
     let cgroup = cgroup();
     if old_tid != task.tid() {
-        slots::free(old_tid);
+        slots::free(old_tid, task.start_time());
     }
     slots::insert(task.as_ptr(), cgroup);
     let (args, args_len) = task.arg_range();
@@ -166,9 +166,17 @@ static NOTE_TEXT: Array<[u64; STRING_MAX / 8]> = Array::with_max_entries(1, 1 <<
 
 /// A mark or an act of the recorder, run by the daemon (`BPF_PROG_TEST_RUN`), which disables
 /// preemption around it. Arguments: kind, aux, thread, length of the text. Returns 0, or 1 where
-/// it could not be recorded here and now.
-#[raw_tracepoint(tracepoint = "note")]
-fn note(ctx: RawTracePointContext) -> i32 {
+/// it could not be recorded here and now. Kind 0 records nothing, and returns the caller's process
+/// id as the kernel and these programs know it, whatever the caller's pid namespace.
+///
+/// (Written out, for aya's macro drops the program's result.)
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "raw_tp/note")]
+fn note(ctx: *mut c_void) -> i32 {
+    let ctx = RawTracePointContext::new(ctx);
+    if ctx.arg::<u64>(0) == 0 {
+        return Task::current().tgid() as i32;
+    }
     match try_note(&ctx) {
         Some(()) => 0,
         None => 1,
@@ -227,7 +235,7 @@ fn walk_tasks(ctx: *mut c_void) -> i32 {
     // SAFETY: the context of this program type.
     let task = unsafe { (&raw const (*ctx.cast::<IterTask>()).task).read_volatile() };
     if !task.is_null() {
-        slots::insert(task, 0);
+        slots::walk(Task::from_arg(task));
     }
     0
 }

@@ -202,7 +202,7 @@ fn a_path_in_a_page_that_was_never_touched() {
     assert_eq!(printed.number::<i64>("present"), 0, "the premise");
     let (pid, fd) = (printed.id("pid"), printed.number::<i64>("fd"));
     let snapshot = snapshot(&recorder);
-    let opened = snapshot.calls_named(pid, "openat").into_iter().find(|call| call.ret == Some(fd)).expect("the call");
+    let opened = snapshot.calls_named(pid, "openat").into_iter().rfind(|call| call.ret == Some(fd)).expect("the call");
     let (enter, exit) = (opened.enter.expect("entry").1, opened.exit.expect("exit").1);
     assert_eq!((enter.strings[0].status, enter.strings[0].bytes.len()), (StringStatus::Unreadable, 0));
     assert_eq!((exit.strings[0].status, &*exit.strings[0].bytes), (StringStatus::Whole, &b"/etc/hostname"[..]));

@@ -49,17 +49,14 @@ fn threads_are_named_at_every_moment() {
 }
 
 #[test]
-fn every_thread_that_runs_is_known() {
+fn every_thread_that_does_anything_is_known() {
     let recorder = start("");
-    assert!(
-        Command::new("sh")
-            .args(["-c", "sleep 0.1; ls / | wc -l"])
-            .stdout(Stdio::null())
-            .status()
-            .expect("sh")
-            .success()
-    );
-    let unnamed: Vec<_> = dump(&recorder, &["--last", "1m"]).into_iter().filter(|line| line.comm == "?").collect();
+    let work = Command::new("sh").args(["-c", "sleep 0.1; ls / | wc -l"]).stdout(Stdio::null()).status();
+    assert!(work.expect("sh").success());
+    let mut unnamed = dump(&recorder, &["--last", "1m"]);
+    // A virtual machine's kernel may hide threads of its host's agent from BPF: then they are only ever
+    // switched to, and are in no other event, nor in the table of threads.
+    unnamed.retain(|line| line.comm == "?" && !(line.text.starts_with("?[") && line.text.ends_with(" -->")));
     assert_eq!(unnamed, []);
 }
 

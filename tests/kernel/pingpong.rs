@@ -84,21 +84,35 @@ fn pinned(rounds: usize, cpus: [usize; 2]) {
     let ids = run(&c_program("pingpong", &[]), &[&rounds.to_string(), "1", &ping_cpu, &pong_cpu]);
     let snapshot = snapshot(&recorder);
     snapshot.assert_complete(first_write(&snapshot, ids.id("ping0")), last_read(&snapshot, ids.id("ping0")));
-    let played = game(&snapshot, &ids, 0);
-    for (wakeups, cpu) in played.iter().zip([cpus[1], cpus[0]]) {
-        if cpus[0] == cpus[1] {
-            // On one CPU a player can only go on when the other sleeps.
-            assert!((rounds - 1..=rounds).contains(&wakeups.len()), "{} wakeups in {rounds} rounds", wakeups.len());
-        } else {
-            assert!(wakeups.len() > rounds / 10, "{} wakeups in {rounds} rounds", wakeups.len());
-        }
-        for wakeup in wakeups {
+    let [pong, ping] = game(&snapshot, &ids, 0);
+    // Control passes at least twice a round; on one CPU not without the other's sleep.
+    let all = ping.len() + pong.len();
+    assert!(all > if cpus[0] == cpus[1] { rounds * 9 / 10 } else { rounds / 10 }, "{all} wakeups in {rounds} rounds");
+    for (wakeups, cpu, tid) in [(pong, cpus[1], ids.id("pong0")), (ping, cpus[0], ids.id("ping0"))] {
+        for wakeup in &wakeups {
             assert_eq!((usize::from(wakeup.named), wakeup.broken), (cpu, false), "{wakeup:?}");
+            assert!(wakeup.ran.is_none_or(|(ran, _)| usize::from(ran) == cpu), "{wakeup:?}");
             // On one CPU the sleeper has been switched away from, so it is switched to.
             assert!(wakeup.ran.is_some() || cpus[0] != cpus[1], "{wakeup:?}");
-            assert!(wakeup.ran.is_none_or(|(ran, _)| usize::from(ran) == cpu), "{wakeup:?}");
         }
+        let (slept, maybe) = sleeps(&snapshot, &ids, tid);
+        assert!(slept <= wakeups.len() + 1, "{tid} slept {slept} times, and was woken {} times", wakeups.len());
+        // On several CPUs some wakeups come before the thread has gone to sleep, which it then does not.
+        assert!(wakeups.len() <= slept + maybe + 1 || cpus[0] != cpus[1], "{slept} sleeps, {} wakeups", wakeups.len());
     }
+}
+
+/// How often a player went to sleep during the game, and how often it was preempted while about to.
+fn sleeps(snapshot: &Snapshot, ids: &Printed, tid: u32) -> (usize, usize) {
+    let (from, until) = (first_write(snapshot, ids.id("ping0")), last_read(snapshot, ids.id("ping0")));
+    let of = |wanted: bool| {
+        let slept = |event: &&Event| {
+            matches!(event.body, Body::Switch { prev_state: 1.., preempted, .. } if preempted == wanted)
+                && (from..until).contains(&event.time)
+        };
+        snapshot.of(tid).filter(slept).count()
+    };
+    (of(false), of(true))
 }
 
 #[test]

@@ -1,29 +1,75 @@
 //! Run-queue lengths against a construction whose lengths are known.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use flightrec_tests::{c_program, online_cpus};
+use flightrec_format::decode::{Body, Event};
+use flightrec_tests::{c_program, online_cpus, wait_until};
 
-use crate::support::{dump, run, start};
+use crate::support::{dump, run, snapshot, start};
+
+/// Wakeups of the sleeper.
+const SLEEPS: usize = 40;
+
+/// At each wakeup of the sleeper, how many threads but `ours` were runnable on `cpu`: those that the
+/// last event of theirs left running or waiting there. The machine has other things to do as well.
+fn others(events: &[Event], cpu: u16, sleeper: u32, ours: &HashSet<u32>) -> Vec<usize> {
+    let mut runnable: HashMap<u32, u16> = HashMap::new();
+    let mut counts = Vec::new();
+    for event in events {
+        match event.body {
+            Body::Switch { prev_state, preempted, next, .. } => {
+                if prev_state == 0 || preempted {
+                    runnable.insert(event.tid, event.cpu);
+                } else {
+                    runnable.remove(&event.tid);
+                }
+                runnable.insert(next, event.cpu);
+                if next == 0 {
+                    runnable.retain(|_, on| *on != event.cpu);
+                }
+            }
+            Body::Waking { wakee, .. } if wakee == sleeper => {
+                let other = |(tid, on): &(&u32, &u16)| **on == cpu && **tid != 0 && !ours.contains(*tid);
+                counts.push(runnable.iter().filter(other).count());
+            }
+            Body::Waking { wakee, cpu, .. } => {
+                runnable.entry(wakee).or_insert(cpu);
+            }
+            Body::Migrate { thread, to, .. } => {
+                runnable.entry(thread).and_modify(|on| *on = to);
+            }
+            _ => {}
+        }
+    }
+    counts
+}
 
 /// `hogs` threads that never sleep on one CPU: that many a sleeper finds there whenever it wakes.
 fn counted(hogs: usize) {
     let recorder = start("");
     let cpu = *online_cpus().last().expect("a CPU");
-    // Until every CPU was idle once, from which moment lengths are known.
-    std::thread::sleep(Duration::from_millis(100));
-    let ids = run(&c_program("hogs", &[]), &[&hogs.to_string(), &cpu.to_string(), "40", "5000"]);
-    let sleeper = ids.id("sleeper");
-    let lines = dump(&recorder, &["--last", "30s", "--event", "waking"]);
+    // Lengths are known from the moment when the CPU was idle for the first time.
+    let idle = |event: &Event| usize::from(event.cpu) == cpu && matches!(event.body, Body::Switch { next: 0, .. });
+    let was_idle = wait_until(Duration::from_secs(20), || snapshot(&recorder).events.iter().any(idle));
+    assert!(was_idle, "CPU {cpu} was never idle for 20 s: this machine is too busy for the test");
+    let ids = run(&c_program("hogs", &[]), &[&hogs.to_string(), &cpu.to_string(), &SLEEPS.to_string(), "5000"]);
+    let (pid, sleeper) = (ids.id("pid"), ids.id("sleeper"));
+
+    let lines = dump(&recorder, &["--last", "1m", "--event", "waking"]);
     let wakeup = format!("(RUNQ) #{cpu} {sleeper} sleeper[n:0] qlen:");
     let lengths: Vec<&str> = lines.iter().filter_map(|line| line.text.strip_prefix(&wakeup)).collect();
+    let snapshot = snapshot(&recorder);
+    let others = others(&snapshot.events, cpu as u16, sleeper, &snapshot.threads_of(pid));
     // The first wakeups are those of the barriers, before all hogs spin.
-    let lengths: Vec<usize> =
-        lengths[lengths.len() - 40..].iter().map(|n| n.parse().unwrap_or_else(|_| panic!("qlen:{n}"))).collect();
-    let exact = lengths.iter().filter(|n| **n == hogs).count();
-    // Other threads of the machine may be runnable on the CPU as well; fewer there can't be.
-    assert!(lengths.iter().all(|n| *n >= hogs), "{hogs} hogs, and found: {lengths:?}");
-    assert!(exact * 10 >= lengths.len() * 9, "{hogs} hogs, and found: {lengths:?}");
+    let last = |n: usize| n.checked_sub(SLEEPS).expect("all wakeups");
+    let found = lengths[last(lengths.len())..].iter().map(|n| n.parse().unwrap_or_else(|_| panic!("qlen:{n}")));
+    let found: Vec<usize> = found.collect();
+    let expected: Vec<usize> = others[last(others.len())..].iter().map(|n| hogs + n).collect();
+    assert!(found.iter().all(|n| *n >= hogs), "{hogs} hogs, and found: {found:?}");
+    // A thread that is just going to sleep, or is moved, may be seen on either side of the wakeup.
+    let exact = found.iter().zip(&expected).filter(|(found, expected)| found == expected).count();
+    assert!(exact * 10 >= SLEEPS * 9, "{hogs} hogs\n   found {found:?}\nexpected {expected:?}");
 }
 
 #[test]

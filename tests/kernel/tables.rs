@@ -23,19 +23,15 @@ fn a_32_bit_program() {
     let of = |name| calls.iter().find(|call| call.name == name).expect("recorded");
     assert_eq!((of("getpid").args(), of("getpid").ret), (&[][..], Some(i64::from(pid))));
     assert_eq!((of("openat").args().len(), of("openat").args()[0] as i32), (4, -100));
-    let (_, enter) = of("openat").enter.expect("an entry");
-    assert_eq!(&*enter.strings[0].bytes, b"/etc/hostname");
+    // The program's constants may be in a page that nobody has touched yet.
+    assert_eq!(&*of("openat").string(1).expect("a path").bytes, b"/etc/hostname");
     assert_eq!((of("write").args()[0], of("write").args()[2], of("write").ret), (1, 0, Some(0)));
     assert!(of("exit_group").exit.is_none());
 
     let lines = dump(&recorder, &["--last", "1m", "--pid", &pid.to_string()]);
-    for text in [
-        "[32-bit] getpid() -->",
-        "[32-bit] openat(AT_FDCWD, \"/etc/hostname\", O_RDONLY) -->",
-        "[32-bit] exit_group(0) -->",
-    ] {
-        assert!(lines.iter().any(|line| line.text == text), "no {text}");
-    }
+    let said = |begin: &str| lines.iter().any(|line| line.text.starts_with(begin));
+    assert!(said("[32-bit] getpid() -->") && said("[32-bit] exit_group(0) -->"), "{lines:?}");
+    assert!(said("[32-bit] openat(AT_FDCWD, \"/etc/hostname\", O_RDONLY)"), "{lines:?}");
     // By name it is found in either table.
     let found = dump(&recorder, &["--last", "1m", "--pid", &pid.to_string(), "--syscall", "getpid"]);
     assert_eq!(found.len(), 2, "{found:?}");

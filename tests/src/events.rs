@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
-use flightrec_format::decode::{Body, Call, Event, Page};
+use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{Coverage, LaneStream, Rings, Scope};
@@ -51,6 +51,13 @@ impl MadeCall<'_> {
     pub fn args(&self) -> &[u64] {
         let call = self.enter.or(self.exit).map(|(_, call)| call);
         call.map_or(&[], |call| &call.args[..usize::from(call.nargs)])
+    }
+
+    /// The string that argument `index` points to: read at the entry, else at the exit, as one whose
+    /// page was not there at the entry.
+    pub fn string(&self, index: u8) -> Option<&Text> {
+        let texts = [self.enter, self.exit].into_iter().flatten().flat_map(|(_, call)| &call.strings);
+        texts.filter(|text| text.index == index).find(|text| text.status != StringStatus::Unreadable)
     }
 }
 

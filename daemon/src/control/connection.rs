@@ -30,6 +30,9 @@ enum End {
     Frame(#[from] FrameError),
 }
 
+/// Pages, a message's worth at a time.
+type Batches = Box<dyn Iterator<Item = Vec<u8>> + Send>;
+
 /// A client that may ask.
 pub(super) struct Connection {
     stream: UnixStream,
@@ -107,17 +110,29 @@ impl Connection {
                 let response = self.ask(mark).await;
                 self.send(&response).await
             }
-            Request::Pages { from, until } => self.pages(from, until).await,
+            Request::Pages { from, until } => {
+                self.meta().await?;
+                self.pages(move |b| Some(b.pages(from, until))).await
+            }
+            Request::Since { session, after, newest } => self.pages(move |b| b.since(session, after, newest)).await,
         }
     }
 
-    /// Metadata, pages, totals. The next batch is taken when the one before it has been read.
-    async fn pages(&mut self, from: u64, until: u64) -> io::Result<()> {
+    async fn meta(&mut self) -> io::Result<()> {
         let meta = self.ask(|b| Response::Meta(b.meta())).await;
-        self.send(&meta).await?;
+        self.send(&meta).await
+    }
+
+    /// Pages, or metadata where there are none to be had; then totals. The next batch is taken when the one before it
+    /// has been read.
+    async fn pages(&mut self, open: impl FnOnce(&dyn Backend) -> Option<Batches> + Send + 'static) -> io::Result<()> {
         let backend = self.backend.clone();
-        let mut pages = match spawn_blocking(move || backend.pages(from, until)).await {
-            Ok(pages) => pages,
+        let mut pages: Batches = match spawn_blocking(move || open(backend.as_ref())).await {
+            Ok(Some(pages)) => pages,
+            Ok(None) => {
+                self.meta().await?;
+                Box::new(std::iter::empty())
+            }
             Err(e) => return self.send(&fault(&e)).await,
         };
         loop {

@@ -18,7 +18,7 @@ mod tests;
 
 use std::time::Duration;
 
-use flightrec_format::control::{Status, Totals};
+use flightrec_format::control::{Position, Status, Totals};
 
 pub use access::{Access, Peer};
 pub use lock::{DirLock, LockError, lock, lock_all};
@@ -35,6 +35,14 @@ pub trait Backend: Send + Sync {
     /// exclusive), and those of the thread table, in batches of whole pages, at most
     /// [`flightrec_format::control::PAGES_MAX`] each. Each batch is taken when it is asked for.
     fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send>;
+    /// The pages that are new behind these positions, at most the `newest` of each ring, in batches as above; `None`
+    /// where the recording is another one than `session`.
+    fn since(
+        &self,
+        session: u64,
+        after: Vec<Position>,
+        newest: u32,
+    ) -> Option<Box<dyn Iterator<Item = Vec<u8>> + Send>>;
     /// The counters of the whole recording.
     fn totals(&self) -> Totals;
     /// Writes a line into the recording, in the name of thread `tid`; the error is for the user.

@@ -101,7 +101,7 @@ pub struct PageHeader {
     pub seq: u64,
     /// `CLOCK_MONOTONIC` in ns when the page was opened; record times are relative to it.
     pub base_mono: u64,
-    /// `CLOCK_TAI` in ns at the same moment: wall time plus the metadata's `tai_offset`.
+    /// `CLOCK_TAI` in ns at the same moment: wall time plus the metadata's `tai_offsets`.
     pub base_tai: u64,
     /// 8-byte words of the page in use, this header included.
     pub used: u32,

@@ -62,8 +62,6 @@ pub mod entered {
     pub const FOLDABLE: u32 = 1;
     /// Recorded, its exit stands alone (a string is still to be read).
     pub const ALONE: u32 = 2;
-    /// Left out: the recorder's own.
-    pub const OWN: u32 = 3;
 }
 
 /// What belongs to one CPU.

@@ -15,5 +15,5 @@ mod tests;
 pub use error::LiveError;
 pub use generation::{Generation, PREFIX};
 pub use recording::{Maps, Recording};
-pub use ring::{Cursor, Pages};
+pub use ring::{Cursor, Pages, Since};
 pub use tables::{publish_meta, read_meta};

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use super::clock;
 use super::error::LiveError;
 use super::map::ArrayMap;
-use super::ring::{Cursor, Pages, Place};
+use super::ring::{Cursor, Pages, Place, Since};
 use super::state;
 use super::sys;
 use super::tables;
 use crate::abi::page::{Lane, PAGE_SIZE, RING_LANES};
 use crate::abi::state::CpuState;
-use crate::control::{CpuTotals, Totals};
+use crate::control::{CpuTotals, Position, Totals};
 use crate::meta::{HALF_PAGES, Meta};
 
 /// The maps of a generation.
@@ -148,6 +148,20 @@ impl Recording {
     /// The next page of a cursor of this recording.
     pub fn advance(&self, cursor: &mut Cursor) -> Option<[u8; PAGE_SIZE]> {
         cursor.advance(&self.place(cursor.lane, cursor.cpu)?)
+    }
+
+    /// What is new in a ring behind a position, at most the `newest` pages, for [`Self::advance_since`]. Looks at
+    /// no page but those.
+    pub fn since(&self, after: &Position, newest: u32) -> Since {
+        let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
+        let view = state::cpu(&self.maps.state, usize::from(after.cpu));
+        let last = view.lanes.get(usize::from(after.lane)).map_or(0, |lane| lane.seq);
+        Since::new(lane, *after, last, newest)
+    }
+
+    /// The next page of [`Self::since`].
+    pub fn advance_since(&self, since: &mut Since) -> Option<[u8; PAGE_SIZE]> {
+        since.advance(&self.place(since.lane?, since.cpu)?)
     }
 
     /// Copies of the slot pages that hold any thread, for [`crate::slots::read`].

@@ -11,6 +11,7 @@ use std::sync::atomic::{Ordering, fence};
 use super::map::ArrayMap;
 use super::recording::Recording;
 use crate::abi::page::{Lane, MAGIC, PAGE_SIZE, PageHeader};
+use crate::control::Position;
 
 /// A page in a ring, as it was when the ring was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,6 +148,49 @@ impl Cursor {
             self.rounds -= 1;
             self.selected = place.select(self.from, self.until, self.last).into_iter();
         }
+    }
+}
+
+/// A position in the copying of what is new in one ring. It borrows nothing; [`super::Recording::advance_since`]
+/// brings the recording.
+#[derive(Debug)]
+pub struct Since {
+    /// `None`: there is no such ring.
+    pub(super) lane: Option<Lane>,
+    pub(super) cpu: u16,
+    after: Position,
+    /// Sequence number of the next page to copy.
+    next: u64,
+    /// Of the last.
+    last: u64,
+}
+
+impl Since {
+    /// `last` is the ring's newest page.
+    pub(super) fn new(lane: Option<Lane>, after: Position, last: u64, newest: u32) -> Self {
+        let oldest = last.saturating_sub(u64::from(newest)).saturating_add(1);
+        Self { lane, cpu: after.cpu, after, next: after.seq.max(oldest).max(1), last }
+    }
+
+    /// Copies the next page that is there and is new.
+    pub(super) fn advance(&mut self, place: &Place<'_>) -> Option<[u8; PAGE_SIZE]> {
+        let pages = place.pages as u64;
+        // Older ones were overwritten.
+        self.next = self.next.max(self.last.saturating_sub(pages).saturating_add(1));
+        while self.next <= self.last {
+            let seq = self.next;
+            self.next += 1;
+            // The probes go round the ring from its first page on, which has sequence number 1 (`next_page`).
+            let index = place.first.saturating_add((seq.saturating_sub(1) % pages.max(1)) as usize);
+            let used = place.map.u32(index, USED)?.load(Ordering::Acquire);
+            if seq == self.after.seq && used <= self.after.used {
+                continue;
+            }
+            if let Some(copy) = copy_page(place.map, &PageRef { seq, base: 0, index }) {
+                return Some(copy);
+            }
+        }
+        None
     }
 }
 

@@ -11,6 +11,8 @@ use crate::abi::state::{CpuState, LaneState};
 pub(super) struct LaneView {
     pub(super) ring_base: u32,
     pub(super) ring_pages: u32,
+    /// Sequence number of the newest page.
+    pub(super) seq: u64,
     pub(super) events: [u64; LANE_KINDS],
     pub(super) refused: [u64; REFUSALS],
 }
@@ -36,6 +38,7 @@ pub(super) fn cpu(map: &ArrayMap, cpu: usize) -> CpuView {
     for (i, lane) in view.lanes.iter_mut().enumerate() {
         let at = offset_of!(CpuState, lanes) + i * size_of::<LaneState>();
         (lane.ring_base, lane.ring_pages) = pair(at + offset_of!(LaneState, ring_base));
+        lane.seq = map.load(cpu, at + offset_of!(LaneState, seq));
         words(map, cpu, at + offset_of!(LaneState, events), &mut lane.events);
         words(map, cpu, at + offset_of!(LaneState, refused), &mut lane.refused);
     }
@@ -50,6 +53,7 @@ fn words(map: &ArrayMap, cpu: usize, at: usize, out: &mut [u64]) {
 
 const _: () = assert!(offset_of!(LaneState, ring_base).is_multiple_of(8));
 const _: () = assert!(offset_of!(LaneState, ring_pages) == offset_of!(LaneState, ring_base) + 4);
+const _: () = assert!(offset_of!(LaneState, seq).is_multiple_of(8));
 const _: () = assert!(offset_of!(LaneState, events).is_multiple_of(8));
 const _: () = assert!(offset_of!(LaneState, refused).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, no_ring).is_multiple_of(8));

@@ -10,6 +10,7 @@ const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
+const BPF_F_TEST_RUN_ON_CPU: u32 = 1;
 
 /// `union bpf_attr`, as large as any command used here needs.
 #[repr(C, align(8))]
@@ -82,13 +83,16 @@ pub fn prog_misses(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(buf[26])
 }
 
-/// Runs a raw tracepoint program on this CPU, with preemption off
-/// (`bpf_prog_test_run_raw_tp`, net/bpf/test_run.c, Linux 6.1). Returns the program's own result.
-pub fn prog_run(fd: BorrowedFd<'_>, args: &[u64]) -> io::Result<u32> {
+/// Runs a raw tracepoint program once, with preemption off: on this CPU, in this process's context,
+/// or on `cpu`, in an interrupt (`bpf_prog_test_run_raw_tp`, net/bpf/test_run.c, Linux 6.1).
+/// Returns the program's own result. `ENXIO`: that CPU is offline.
+pub fn prog_run(fd: BorrowedFd<'_>, args: &[u64], cpu: Option<u16>) -> io::Result<u32> {
     let mut attr = Attr::new()
         .u32(0, fd.as_raw_fd() as u32)
         .u32(40, size_of_val(args) as u32) // ctx_size_in
-        .u64(48, args.as_ptr() as u64); // ctx_in
+        .u64(48, args.as_ptr() as u64) // ctx_in
+        .u32(64, cpu.map_or(0, |_| BPF_F_TEST_RUN_ON_CPU)) // flags
+        .u32(68, cpu.map_or(0, u32::from)); // cpu
     bpf(BPF_PROG_TEST_RUN, &mut attr)?;
     Ok((attr.0[0] >> 32) as u32)
 }

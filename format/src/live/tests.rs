@@ -9,7 +9,7 @@ use super::{Maps, Recording, publish_meta, read_meta};
 use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
 use crate::abi::slot::TaskSlot;
 use crate::abi::state::{CpuState, LaneState};
-use crate::control::{CpuTotals, Totals};
+use crate::control::{CpuTotals, Position, Totals};
 use crate::decode::{Body, Event, Page};
 use crate::encode::{PageWriter, write_header, write_slot};
 use crate::meta::{Meta, PAGES};
@@ -85,6 +85,41 @@ fn windows_get_their_pages_and_one_behind() {
     assert_eq!(recording.pages(Lane::Sched, 77, 0, u64::MAX).count(), 0);
     assert_eq!(recording.pages(Lane::Slots, 1, 0, u64::MAX).count(), 0);
     assert_eq!(recording.cpus(), [1]);
+}
+
+#[test]
+fn only_what_is_new() {
+    let recording = Recording::new(maps()).unwrap();
+    let mut writer = PageWriter::new(SESSION, Lane::Sched, 1, 0);
+    let mut n = 0;
+    // Half as much again as the ring holds.
+    while writer.header().seq < 12 {
+        writer.push(&event(n)).unwrap();
+        n += 1;
+    }
+    let last = writer.header().used;
+    for page in writer.finish() {
+        store(&recording.maps().rings[1], &page);
+    }
+    let at = offset_of!(CpuState, lanes) + Lane::Sched as usize * size_of::<LaneState>() + offset_of!(LaneState, seq);
+    assert!(recording.maps().state.write(1, at, &12u64.to_le_bytes()));
+    let new = |seq, used, newest| {
+        let mut since = recording.since(&Position { lane: Lane::Sched as u8, cpu: 1, seq, used }, newest);
+        let pages = std::iter::from_fn(|| recording.advance_since(&mut since));
+        pages.map(|page| Page::copy_from(&page).unwrap().header().seq).collect::<Vec<_>>()
+    };
+    assert_eq!(new(0, 0, 100), [5, 6, 7, 8, 9, 10, 11, 12]);
+    assert_eq!(new(10, 512, 100), [11, 12]);
+    assert_eq!(new(10, 16, 100), [10, 11, 12]);
+    assert_eq!(new(12, last - 1, 100), [12]);
+    assert_eq!(new(12, last, 100), [0; 0]);
+    assert_eq!(new(2, 9, 3), [10, 11, 12]);
+    assert_eq!(new(2, 9, 0), [0; 0]);
+    assert_eq!(new(u64::MAX, 9, u32::MAX), [0; 0]);
+    for (lane, cpu) in [(1, 0), (1, 99), (0, 1), (7, 1)] {
+        let mut since = recording.since(&Position { lane, cpu, seq: 0, used: 0 }, 100);
+        assert_eq!(recording.advance_since(&mut since), None);
+    }
 }
 
 /// A small ring, flooded: every copy decodes, and what was decoded and what is told as lost

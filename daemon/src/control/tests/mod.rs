@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flightrec_format::control::{self, PAGES_MAX, REQUEST_MAX, RESPONSE_MAX, Request, Response};
+use flightrec_format::control::{self, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -64,6 +64,16 @@ impl Backend for Fake {
             taken.fetch_add(1, Ordering::SeqCst);
             vec![i as u8; BATCH]
         }))
+    }
+
+    fn since(
+        &self,
+        session: u64,
+        after: Vec<Position>,
+        newest: u32,
+    ) -> Option<Box<dyn Iterator<Item = Vec<u8>> + Send>> {
+        let batch = after.into_iter().map(move |position| vec![position.used as u8; newest as usize * 4096]);
+        (session == 7).then(|| -> Box<dyn Iterator<Item = Vec<u8>> + Send> { Box::new(batch) })
     }
 
     fn totals(&self) -> Totals {
@@ -185,6 +195,21 @@ async fn requests_are_answered_in_turn() {
 }
 
 #[tokio::test]
+async fn what_is_new_comes_without_metadata_unless_the_recording_is_another() {
+    let server = Server::start(Limits::default());
+    let mut client = server.client().await;
+    let after = vec![Position { lane: 0, cpu: 1, seq: 9, used: 17 }, Position { lane: 1, cpu: 1, seq: 9, used: 18 }];
+    client.ask(&Request::Since { session: 7, after: after.clone(), newest: 2 }).await;
+    for used in [17, 18] {
+        assert_eq!(client.answer().await, Some(Response::Pages(vec![used; 8192])));
+    }
+    assert!(matches!(client.answer().await, Some(Response::End(t)) if t.now == 99));
+    client.ask(&Request::Since { session: 8, after, newest: 2 }).await;
+    assert_eq!(client.answer().await, Some(Response::Meta("{}".into())));
+    assert!(matches!(client.answer().await, Some(Response::End(_))));
+}
+
+#[tokio::test]
 async fn nonsense_is_answered_with_its_reason_and_the_end() {
     let server = Server::start(Limits::default());
     let whole = control::encode(&Request::Status).unwrap();
@@ -197,7 +222,7 @@ async fn nonsense_is_answered_with_its_reason_and_the_end() {
     let cases = [
         (version, "version 9 is not 1"),
         (behind, "1 bytes behind the message"),
-        (oversized, "exceeds the limit of 65536"),
+        (oversized, "exceeds the limit of 262144"),
         (u32::MAX.to_le_bytes().to_vec(), "exceeds the limit"),
         (vec![0; 4], "a frame of 0 bytes"),
         (vec![4, 0, 0, 0, 1, 0, 0xff, 0xff], "malformed"),
