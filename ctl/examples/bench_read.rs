@@ -1,25 +1,26 @@
-//! How fast a recording becomes text: a synthetic recording of 2,000,000 events, in memory, goes through the
-//! whole pipeline (pages checked and sorted, lanes merged, names, pairs, run queues, text) to a file.
+//! How fast a recording becomes text, or JSON lines: a synthetic recording of 2,000,000 events, in memory, goes
+//! through the whole pipeline (pages checked and sorted, lanes merged, names, pairs, run queues, lines) to a
+//! file, or to `/dev/null` with `--null`.
 //!
-//! `cargo run --release -p flightctl --example bench_read [-- --json]`
+//! `cargo run --release -p flightctl --example bench_read [-- --json] [--format text|jsonl] [--merge] [--null]`
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, Write};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use flightctl::filter::FilterPlan;
-use flightctl::pipeline;
+use flightctl::render::Renderer;
 use flightctl::source::Collector;
-use flightctl::text::{Options, Renderer};
 use flightctl::window::Window;
+use flightctl::{json, pipeline, text};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::{Abi, Fork, StringStatus};
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::encode::PageWriter;
-use flightrec_format::meta::{Argument, Meta, Syscall};
+use flightrec_format::meta::{Argument, Meta, Syscall, TaiOffset};
 
 const EVENTS: u64 = 2_000_000;
 const ROUNDS: usize = 7;
@@ -30,39 +31,113 @@ const STARTED: u64 = 1_000_000_000;
 /// `CLOCK_TAI` minus `CLOCK_MONOTONIC`.
 const TAI: u64 = 1_790_000_000_000_000_000;
 
+/// What is measured.
+#[derive(Default)]
+struct Options {
+    /// The result as JSON.
+    json: bool,
+    /// JSON lines instead of text.
+    jsonl: bool,
+    /// Calls as one line.
+    merge: bool,
+    /// Nothing is kept: what the lines cost without the file system.
+    null: bool,
+}
+
+impl Options {
+    fn parse() -> Result<Self> {
+        let mut options = Self::default();
+        let mut args = std::env::args().skip(1);
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--json" => options.json = true,
+                "--merge" => options.merge = true,
+                "--null" => options.null = true,
+                "--format" => match args.next().as_deref() {
+                    Some("text") => options.jsonl = false,
+                    Some("jsonl") => options.jsonl = true,
+                    other => bail!("--format {}: text or jsonl", other.unwrap_or_default()),
+                },
+                other => bail!("{other}: not --json, --format, --merge or --null"),
+            }
+        }
+        Ok(options)
+    }
+
+    fn renderer(&self, meta: &Meta) -> Renderer {
+        if self.jsonl {
+            json::Renderer::new(meta, self.merge, []).into()
+        } else {
+            text::Renderer::new(meta, text::Options { merge: self.merge, ..text::Options::default() }).into()
+        }
+    }
+}
+
+/// A sink that counts.
+struct Counted {
+    sink: File,
+    bytes: u64,
+    lines: u64,
+    /// Lines are counted in a round of its own: it takes time.
+    count_lines: bool,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.sink.write(bytes)?;
+        let new = bytes.get(..written).unwrap_or_default();
+        self.bytes += new.len() as u64;
+        if self.count_lines {
+            self.lines += new.iter().filter(|byte| **byte == b'\n').count() as u64;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
 fn main() -> Result<()> {
-    let json = std::env::args().any(|arg| arg == "--json");
+    let options = Options::parse()?;
     let pages = record()?;
     let dir = tempfile::tempdir()?;
-    let path = dir.path().join("dump.txt");
+    let path = if options.null { "/dev/null".into() } else { dir.path().join("dump") };
+    let sink = |count_lines| io::Result::Ok(Counted { sink: File::create(&path)?, bytes: 0, lines: 0, count_lines });
     let mut rates = Vec::new();
     for _ in 0..ROUNDS {
+        let mut sink = sink(false)?;
         let start = Instant::now();
-        let events = read(&pages, &path)?;
+        let events = read(&pages, &options, &mut sink)?;
         ensure!(events == EVENTS, "{events} events came out of {EVENTS}");
         rates.push(EVENTS as f64 / start.elapsed().as_secs_f64());
     }
     rates.sort_by(f64::total_cmp);
     let (slowest, median, fastest) = (rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]);
-    let text = std::fs::metadata(&path)?.len();
-    let lines = BufReader::new(File::open(&path)?).split(b'\n').count() as f64;
-    let per_line = text as f64 / lines;
-    if json {
+    let mut counted = sink(true)?;
+    read(&pages, &options, &mut counted)?;
+    let (bytes, lines) = (counted.bytes, counted.lines);
+    let per_line = bytes as f64 / lines as f64;
+    let format = if options.jsonl { "jsonl" } else { "text" };
+    if options.json {
         println!(
-            "{{\"events\":{EVENTS},\"lines\":{lines},\"rounds\":{ROUNDS},\"events_per_second\":{median:.0},\
-             \"slowest\":{slowest:.0},\"fastest\":{fastest:.0},\"text_bytes\":{text},\"bytes_per_line\":{per_line:.1},\
-             \"pages\":{}}}",
+            "{{\"format\":\"{format}\",\"events\":{EVENTS},\"lines\":{lines},\"rounds\":{ROUNDS},\
+             \"events_per_second\":{median:.0},\"slowest\":{slowest:.0},\"fastest\":{fastest:.0},\
+             \"text_bytes\":{bytes},\"bytes_per_line\":{per_line:.1},\"pages\":{}}}",
             pages.len()
         );
     } else {
-        println!("{EVENTS} events in {} pages to {lines} lines of {per_line:.1} bytes, {ROUNDS} rounds", pages.len());
+        println!(
+            "{EVENTS} events in {} pages to {lines} lines ({format}) of {per_line:.1} bytes, {ROUNDS} rounds",
+            pages.len()
+        );
         println!("{:.2} million events/s (median; {:.2} to {:.2})", median / 1e6, slowest / 1e6, fastest / 1e6);
     }
     Ok(())
 }
 
-/// One round: pages to a file.
-fn read(pages: &[Box<[u8; PAGE_SIZE]>], path: &std::path::Path) -> Result<u64> {
+/// One round: pages to lines.
+fn read(pages: &[Box<[u8; PAGE_SIZE]>], options: &Options, out: &mut Counted) -> Result<u64> {
     let meta = meta();
     let mut collector = Collector::new(meta.clone());
     for page in pages {
@@ -71,9 +146,8 @@ fn read(pages: &[Box<[u8; PAGE_SIZE]>], path: &std::path::Path) -> Result<u64> {
     let recording = collector.finish(Totals::default());
     let wall = recording.wall_clock(0);
     let filter = FilterPlan::all().resolve(&meta)?;
-    let renderer = Renderer::new(&meta, Options::default());
-    let mut file = File::create(path)?;
-    Ok(pipeline::run(&recording, Window::ALL, &filter, wall, renderer, &mut file)?)
+    let renderer = options.renderer(&meta);
+    Ok(pipeline::run(&recording, Window::ALL, &filter, wall, renderer, out)?)
 }
 
 fn meta() -> Meta {
@@ -85,7 +159,7 @@ fn meta() -> Meta {
     Meta {
         session: SESSION,
         started: STARTED,
-        tai_offset: 37,
+        tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: (0..CPUS).collect(),
         ring_bytes: [256 << 20, 64 << 20, 1 << 20],
         native: vec![

@@ -5,20 +5,22 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::fds::Naming;
+use crate::ps::State;
+use crate::top::Column;
 use crate::window::TimeArg;
 
 /// Reads the flight recorder: what the machine did just now.
 #[derive(Debug, Parser)]
 #[command(name = "flightctl", version, about, long_about = None, propagate_version = true)]
-#[command(after_help = "Exit status: 0 fine, 1 nothing in the window, 2 error, 3 incomplete under --strict.")]
 pub struct Cli {
     /// Directory of the daemon's control socket.
-    #[arg(long, global = true, value_name = "DIR", default_value = "/run/flightrec")]
+    #[arg(long, global = true, display_order = 900, value_name = "DIR", default_value = "/run/flightrec")]
     pub runtime_dir: PathBuf,
     /// Read the rings pinned below this bpffs directory, past the daemon (as root).
     ///
     /// Without it, they are read from RUNTIME_DIR/bpf when no daemon answers.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, display_order = 901, value_name = "DIR")]
     pub bpffs_dir: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
@@ -30,20 +32,32 @@ pub struct Cli {
 pub enum Command {
     /// Print recorded events, one a line, in the order of time over all CPUs.
     Dump(Box<DumpArgs>),
+    /// Print events as they are recorded, until Ctrl-C.
+    Follow(Box<FollowArgs>),
+    /// Show the busiest threads, live: system calls, errors, run time, run-queue delay, time asleep.
+    Top(TopArgs),
+    /// Show every thread that is blocked now: for how long, in which call; the worst first.
+    Ps(PsArgs),
     /// Write a line of text into the recording.
     Mark {
         /// The text, at most 255 bytes.
         text: String,
     },
-    /// Show the state of the recording.
-    Status,
+    /// Show the state of the recorder: since when, how much, what it costs, what was lost.
+    Status {
+        /// Print one JSON object, with field names and units that scripts can rely on.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the state of the recorder as OpenMetrics text, for Prometheus and others.
+    Metrics,
 }
 
 /// Arguments of `dump`.
 #[derive(Debug, Args)]
 pub struct DumpArgs {
     /// The last stretch of time, as in `10s`, `1m 30s`, `250ms` [default: 10s].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with_all = ["since", "until", "all"])]
+    #[arg(long, value_name = "TIME", value_parser = stretch, allow_hyphen_values = true, conflicts_with_all = ["since", "until", "all"])]
     pub last: Option<Duration>,
     /// From this time on: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), or `-5s` before now.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
@@ -55,25 +69,13 @@ pub struct DumpArgs {
     #[arg(long, conflicts_with_all = ["since", "until"])]
     pub all: bool,
 
-    /// Events of these processes (all their threads). Lists by commas; kinds of filter combine with AND.
-    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
-    pub pid: Vec<u32>,
-    /// Events of these threads; a switch belongs to both its threads, a wakeup to waker and wakee.
-    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
-    pub tid: Vec<u32>,
-    /// Events of threads with these names.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub comm: Vec<String>,
-    /// Events on these CPUs.
-    #[arg(long, value_name = "CPU", value_delimiter = ',')]
-    pub cpu: Vec<u16>,
-    /// These system calls, by name or number; nothing but system calls unless --event is given too.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub syscall: Vec<String>,
-    /// These kinds of event: sys_enter, sys_exit, switch, waking, wakeup_new, migrate, fork, exec, rename,
-    /// exit, mark, act.
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
-    pub event: Vec<String>,
+    /// Which events.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+
+    /// How events look.
+    #[command(flatten)]
+    pub format: FormatArgs,
 
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
@@ -86,6 +88,154 @@ pub struct DumpArgs {
     pub color: ColorArg,
 }
 
+/// How events look: the same for every command that shows events.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")] // also of what stands behind it in each command
+pub struct FormatArgs {
+    /// Lines for people, or JSON lines for programs: an object an event, the first says what is covered.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Text)]
+    pub format: FormatArg,
+    /// Show a system call as one line with its result, unless another event of its thread comes between.
+    #[arg(long)]
+    pub merge: bool,
+    /// Show what file descriptors stand for, `3</etc/hosts>`, as far as the recording has their opening
+    /// [default: near; with --path: all].
+    #[arg(long, value_name = "WHICH", value_enum)]
+    pub fds: Option<Naming>,
+}
+
+/// Formats of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// Lines for people.
+    Text,
+    /// JSON lines, for programs.
+    Jsonl,
+}
+
+/// Which events: the same for every command that shows events.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Filters (lists by commas; different filters must all agree)")]
+pub struct FilterArgs {
+    /// Events of these processes (all their threads).
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
+    pub pid: Vec<u32>,
+    /// Events of these threads; a switch belongs to both its threads, a wakeup to waker and wakee.
+    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
+    pub tid: Vec<u32>,
+    /// Events of these processes and of all that descend from them.
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
+    pub tree: Vec<u32>,
+    /// Events of threads with these names.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub comm: Vec<String>,
+    /// Events of these control groups (v2) and of all below them: /system.slice, or a group's id.
+    #[arg(long, value_name = "PATH|ID", value_delimiter = ',')]
+    pub cgroup: Vec<String>,
+    /// Events of these systemd units: nginx.service, or nginx for short.
+    #[arg(long, value_name = "UNIT", value_delimiter = ',')]
+    pub unit: Vec<String>,
+    /// Events on these CPUs.
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    pub cpu: Vec<u16>,
+    /// These system calls, by name, number or class: file, network, process, signal, memory, desc (as strace
+    /// has them, with or without %). A ! before the first means all but these.
+    ///
+    /// This and the following filters leave nothing but system calls, unless --event names other kinds too.
+    #[arg(long, value_name = "CALL", value_delimiter = ',')]
+    pub syscall: Vec<String>,
+    /// System calls on files that match: by a path they take, or by a descriptor whose path is known from its
+    /// opening in the recording. `*` stays within a directory, `**` does not; without a slash, a file name.
+    #[arg(long, value_name = "GLOB")]
+    pub path: Vec<String>,
+    /// System calls that failed: the ends alone, with their arguments.
+    #[arg(long)]
+    pub errors: bool,
+    /// System calls that failed so: ENOENT, EAGAIN, also ERESTARTSYS.
+    #[arg(long, value_name = "ERROR", value_delimiter = ',')]
+    pub errno: Vec<String>,
+    /// System calls that took at least so long, as in `1ms`: the ends alone, with their arguments.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub slower_than: Option<Duration>,
+    /// These kinds of event: sys_enter, sys_exit, switch, waking, wakeup_new, migrate, fork, exec, rename,
+    /// exit, mark, act.
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub event: Vec<String>,
+}
+
+/// Arguments of `follow`.
+#[derive(Debug, Args)]
+pub struct FollowArgs {
+    /// End after this time, as in `60s` [default: at Ctrl-C].
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+    /// How often to ask for what is new, 10ms to 30s.
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "200ms")]
+    pub interval: Duration,
+
+    /// Which events.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+
+    /// How events look.
+    #[command(flatten)]
+    pub format: FormatArgs,
+
+    /// Write to FILE instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// End with exit status 3 when anything was skipped or refused.
+    #[arg(long)]
+    pub strict: bool,
+    /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
+    pub color: ColorArg,
+}
+
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// How often the table is made anew, 100ms to 30s.
+    #[arg(short, long, value_name = "TIME", value_parser = interval, default_value = "1s")]
+    pub interval: Duration,
+    /// What the table is sorted by.
+    #[arg(short, long, value_name = "COLUMN", value_enum, default_value_t = Column::Syscalls)]
+    pub sort: Column,
+    /// Threads whose name, thread id or process id contains TEXT.
+    #[arg(short, long, value_name = "TEXT", default_value = "")]
+    pub filter: String,
+    /// Print one table, over one interval, as plain text.
+    #[arg(long)]
+    pub once: bool,
+    /// Most threads in the table of --once.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, requires = "once")]
+    pub lines: usize,
+}
+
+/// Arguments of `ps`.
+#[derive(Debug, Args)]
+pub struct PsArgs {
+    /// Kernel threads that wait for work, too.
+    #[arg(short, long)]
+    pub all: bool,
+    /// Threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T stopped, t traced, I idle, P
+    /// parked.
+    #[arg(short, long, value_name = "STATE", value_delimiter = ',')]
+    pub state: Vec<State>,
+    /// Threads of these processes.
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
+    pub pid: Vec<u32>,
+    /// These threads.
+    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
+    pub tid: Vec<u32>,
+    /// Threads with these names.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub comm: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// When to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ColorArg {
@@ -95,6 +245,21 @@ pub enum ColorArg {
     Always,
     /// Never.
     Never,
+}
+
+/// How often something live is looked at. The daemon closes a connection that is silent for a minute.
+fn interval(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    if !(Duration::from_millis(10)..=Duration::from_secs(30)).contains(&time) {
+        return Err("not within 10ms to 30s".to_owned());
+    }
+    Ok(time)
+}
+
+/// A length of time.
+fn stretch(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| "not a length of time; use a number and its unit, as in 10s, 250ms or \"1m 30s\"".to_owned())
 }
 
 /// A process or thread id.
@@ -120,7 +285,7 @@ mod tests {
     fn lists_and_repetition_add_up() {
         let cli = Cli::try_parse_from(["flightctl", "dump", "--pid", "1,2", "--pid", "3", "--since", "-5s"]).unwrap();
         let Command::Dump(dump) = cli.command else { panic!("not dump") };
-        assert_eq!(dump.pid, [1, 2, 3]);
+        assert_eq!(dump.filter.pid, [1, 2, 3]);
         assert!(dump.since.is_some());
     }
 

@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub enum ControlError {
     /// Nobody listens.
     #[error(
-        "flightd is not running (no {SOCKET_NAME} in {}): `systemctl start flightrec`, or --bpffs-dir to read \
-         pinned rings as root", .0.display()
+        "flightd is not running (no {SOCKET_NAME} in {}): start it (`systemctl start flightrec`, or `flightd` as root), \
+         name its directory by --runtime-dir, or read the rings that it left by --bpffs-dir, as root", .0.display()
     )]
     NotRunning(PathBuf),
     /// The socket is not for us.
@@ -33,7 +33,7 @@ pub enum ControlError {
         source: io::Error,
     },
     /// The daemon said nothing for [`PATIENCE`].
-    #[error("flightd does not answer (waited {} s)", PATIENCE.as_secs())]
+    #[error("flightd does not answer (waited {} s): its log may say why; --bpffs-dir reads past it, as root", PATIENCE.as_secs())]
     Silent,
     /// The connection ended in the middle.
     #[error("flightd closed the connection; its log says why")]

@@ -106,7 +106,7 @@ impl Kind {
 }
 
 /// A set of kinds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kinds(u16);
 
 impl Kinds {

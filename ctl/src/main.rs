@@ -2,28 +2,34 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use jiff::Zoned;
 
 use flightctl::args::Cli;
-use flightctl::commands::{dump, mark, status};
+use flightctl::commands::{dump, follow, mark, metrics, ps, status, top};
 use flightctl::exit::Exit;
-use flightctl::output::is_broken_pipe;
+use flightctl::help;
+use flightctl::output::{is_broken_pipe, note, told};
 use flightctl::plan::Plan;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = help::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     let result = match Plan::new(cli, &Zoned::now()) {
         Ok(Plan::Dump(plan)) => dump::run(&plan),
+        Ok(Plan::Follow(plan)) => follow::run(&plan),
+        Ok(Plan::Top(plan)) => top::run(&plan),
+        Ok(Plan::Ps(plan)) => ps::run(&plan),
         Ok(Plan::Mark { runtime_dir, text }) => mark::run(&runtime_dir, text),
-        Ok(Plan::Status(origin)) => status::run(&origin),
+        Ok(Plan::Status { origin, json }) => status::run(&origin, json),
+        Ok(Plan::Metrics(origin)) => metrics::run(&origin),
         Err(wrong) => Err(wrong.into()),
     };
     match result {
         Ok(exit) => exit,
         Err(error) if is_broken_pipe(&error) => Exit::Fine,
         Err(error) => {
-            flightctl::output::note(&format!("flightctl: {error:#}"));
+            note(&format!("flightctl: {}", told(&error)));
             Exit::Error
         }
     }

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::args::ColorArg;
+use crate::progress::Progress;
 
 /// A file that can't be written.
 #[derive(Debug, Error)]
-#[error("{}: {source}", .path.display())]
+#[error("can't write {}: {source}", .path.display())]
 pub struct OutputError {
     path: PathBuf,
     source: io::Error,
@@ -22,6 +23,7 @@ pub struct Output {
     sink: Box<dyn Write>,
     path: Option<PathBuf>,
     terminal: bool,
+    progress: Option<Progress>,
 }
 
 impl Output {
@@ -30,11 +32,21 @@ impl Output {
     pub fn open(path: Option<&Path>) -> Result<Self, OutputError> {
         let Some(path) = path else {
             let stdout = io::stdout();
-            return Ok(Self { terminal: stdout.is_terminal(), sink: Box::new(stdout.lock()), path: None });
+            return Ok(Self {
+                terminal: stdout.is_terminal(),
+                sink: Box::new(stdout.lock()),
+                path: None,
+                progress: None,
+            });
         };
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(path);
         let file = file.map_err(|source| OutputError { path: path.into(), source })?;
-        Ok(Self { terminal: false, sink: Box::new(file), path: Some(path.into()) })
+        Ok(Self { terminal: false, sink: Box::new(file), path: Some(path.into()), progress: None })
+    }
+
+    /// Shows `progress` while this is written. On a terminal the first line ends it: the lines tell enough.
+    pub fn show(&mut self, progress: Progress) {
+        self.progress = Some(progress);
     }
 
     /// Whether a person reads it at once.
@@ -62,6 +74,11 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.progress {
+            Some(_) if self.terminal => self.progress = None,
+            Some(progress) => progress.add(bytes.len() as u64),
+            None => {}
+        }
         self.sink.write(bytes)
     }
 
@@ -73,6 +90,18 @@ impl Write for Output {
 /// Whether an error is that the reader of our output has gone: it has read enough.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// An error with its causes, but for those that its own words tell already.
+pub fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// A line on standard error. Where that is closed there is nobody to tell.
@@ -87,13 +116,20 @@ mod tests {
 
     #[test]
     fn colour_on_a_terminal_only() {
-        let output = |terminal| Output { sink: Box::new(io::sink()), path: None, terminal };
+        let output = |terminal| Output { sink: Box::new(io::sink()), path: None, terminal, progress: None };
         assert!(output(true).colours(ColorArg::Auto, None));
         assert!(output(true).colours(ColorArg::Auto, Some(OsStr::new(""))));
         assert!(!output(true).colours(ColorArg::Auto, Some(OsStr::new("1"))));
         assert!(!output(false).colours(ColorArg::Auto, None));
         assert!(output(false).colours(ColorArg::Always, Some(OsStr::new("1"))));
         assert!(!output(true).colours(ColorArg::Never, None));
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let source = || io::Error::from(io::ErrorKind::StorageFull);
+        let error = anyhow::Error::new(OutputError { path: "/x".into(), source: source() }).context("dump");
+        assert_eq!(told(&error), format!("dump: can't write /x: {}", source()));
     }
 
     #[test]

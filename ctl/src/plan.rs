@@ -1,12 +1,16 @@
 //! What the arguments mean: everything decided, nothing done yet.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Zoned;
 use thiserror::Error;
 
-use crate::args::{Cli, ColorArg, Command, DumpArgs};
+use crate::args::{Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, PsArgs, TopArgs};
+use crate::fds::Naming;
 use crate::filter::{FilterError, FilterPlan};
+use crate::ps::State;
+use crate::top::Column;
 use crate::window::{Edge, TimeArg};
 
 use flightrec_format::control::MARK_MAX;
@@ -19,6 +23,12 @@ const DEFAULT_LAST_NS: u64 = 10_000_000_000;
 pub enum Plan {
     /// Print events.
     Dump(Box<DumpPlan>),
+    /// Print events as they come.
+    Follow(Box<FollowPlan>),
+    /// Show the busiest threads.
+    Top(TopPlan),
+    /// Show blocked threads.
+    Ps(PsPlan),
     /// Write a line into the recording.
     Mark {
         /// Directory of the control socket.
@@ -27,7 +37,14 @@ pub enum Plan {
         text: String,
     },
     /// Show the state.
-    Status(Origin),
+    Status {
+        /// Where from.
+        origin: Origin,
+        /// As JSON.
+        json: bool,
+    },
+    /// Print metrics.
+    Metrics(Origin),
 }
 
 /// Where the recording is read from.
@@ -58,12 +75,77 @@ pub struct DumpPlan {
     pub until: Edge,
     /// Which events.
     pub filter: FilterPlan,
+    /// How they look.
+    pub format: FormatArg,
+    /// Whether calls are shown as one.
+    pub merge: bool,
+    /// Which descriptors are shown by what they stand for.
+    pub fds: Naming,
     /// File to write; `None`: standard output.
     pub output: Option<PathBuf>,
     /// Whether an incomplete window is a failure.
     pub strict: bool,
     /// Colour.
     pub color: ColorArg,
+}
+
+/// Following.
+#[derive(Debug, PartialEq)]
+pub struct FollowPlan {
+    /// Where from.
+    pub origin: Origin,
+    /// For how long; `None`: until a signal comes.
+    pub time: Option<Duration>,
+    /// How often to ask for what is new.
+    pub interval: Duration,
+    /// Which events.
+    pub filter: FilterPlan,
+    /// How they look.
+    pub format: FormatArg,
+    /// Whether a call is one line, where it can be.
+    pub merge: bool,
+    /// Which descriptors are shown with what they stand for.
+    pub fds: Naming,
+    /// File to write; `None`: standard output.
+    pub output: Option<PathBuf>,
+    /// Whether a loss is a failure.
+    pub strict: bool,
+    /// Colour.
+    pub color: ColorArg,
+}
+
+/// The table of threads.
+#[derive(Debug, PartialEq)]
+pub struct TopPlan {
+    /// Where from.
+    pub origin: Origin,
+    /// What a table covers.
+    pub interval: Duration,
+    /// Order at the start.
+    pub sort: Column,
+    /// Which threads at the start.
+    pub filter: String,
+    /// One table as text, with at most so many threads; `None`: the screen.
+    pub once: Option<usize>,
+}
+
+/// The blocked threads.
+#[derive(Debug, PartialEq)]
+pub struct PsPlan {
+    /// Where from.
+    pub origin: Origin,
+    /// Also those that wait for work.
+    pub all: bool,
+    /// In these states; none: in any.
+    pub states: Vec<State>,
+    /// Of these processes; none: of any.
+    pub pids: Vec<u32>,
+    /// These; none: any.
+    pub tids: Vec<u32>,
+    /// With these names; none: with any.
+    pub comms: Vec<String>,
+    /// As JSON.
+    pub json: bool,
 }
 
 /// Arguments that make no sense.
@@ -100,11 +182,43 @@ impl Plan {
         };
         match cli.command {
             Command::Dump(args) => DumpPlan::new(*args, origin, now).map(|plan| Self::Dump(Box::new(plan))),
+            Command::Follow(args) => Ok(Self::Follow(Box::new(FollowPlan::new(*args, origin)?))),
+            Command::Top(args) => Ok(Self::Top(TopPlan::new(args, origin))),
+            Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin))),
             Command::Mark { text } if text.is_empty() => Err(PlanError::MarkEmpty),
             Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
-            Command::Status => Ok(Self::Status(origin)),
+            Command::Status { json } => Ok(Self::Status { origin, json }),
+            Command::Metrics => Ok(Self::Metrics(origin)),
         }
+    }
+}
+
+impl FollowPlan {
+    fn new(args: FollowArgs, origin: Origin) -> Result<Self, PlanError> {
+        let FollowArgs { time, interval, filter, format, output, strict, color } = args;
+        let fds = naming(&format, &filter);
+        let FormatArgs { format, merge, .. } = format;
+        Ok(Self { origin, time, interval, filter: FilterPlan::new(filter)?, format, merge, fds, output, strict, color })
+    }
+}
+
+/// Who asks for paths asks for those of descriptors too, wherever they were opened.
+fn naming(format: &FormatArgs, filter: &FilterArgs) -> Naming {
+    format.fds.unwrap_or(if filter.path.is_empty() { Naming::Near } else { Naming::All })
+}
+
+impl TopPlan {
+    fn new(args: TopArgs, origin: Origin) -> Self {
+        let TopArgs { interval, sort, filter, once, lines } = args;
+        Self { origin, interval, sort, filter, once: once.then_some(lines) }
+    }
+}
+
+impl PsPlan {
+    fn new(args: PsArgs, origin: Origin) -> Self {
+        let PsArgs { all, state, pid, tid, comm, json } = args;
+        Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, json }
     }
 }
 
@@ -130,7 +244,10 @@ impl DumpPlan {
             origin,
             since,
             until,
-            filter: FilterPlan::new(args.pid, args.tid, args.comm, args.cpu, args.syscall, &args.event)?,
+            fds: naming(&args.format, &args.filter),
+            filter: FilterPlan::new(args.filter)?,
+            format: args.format.format,
+            merge: args.format.merge,
             output: args.output,
             strict: args.strict,
             color: args.color,

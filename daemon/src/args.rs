@@ -102,7 +102,8 @@ mod tests {
     #[test]
     fn every_example_is_right() {
         let examples = AFTER.split("\n\n").next().unwrap_or_default().lines();
-        let lines: Vec<&str> = examples.filter_map(|line| line.strip_prefix("  ")).filter(|l| !l.starts_with(' ')).collect();
+        let lines: Vec<&str> =
+            examples.filter_map(|line| line.strip_prefix("  ")).filter(|l| !l.starts_with(' ')).collect();
         assert_eq!(lines.len(), 4);
         for line in lines {
             let words = line.split_whitespace().skip_while(|word| word.contains('='));

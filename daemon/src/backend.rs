@@ -20,9 +20,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves a recording.
-    pub fn new(recording: Recording) -> Self {
-        Self { recording, since: clock::mono() }
+    /// Serves a recording for a daemon that began at `since` (ns of `CLOCK_MONOTONIC`).
+    pub fn new(recording: Recording, since: u64) -> Self {
+        Self { recording, since }
     }
 
     /// The recording.
@@ -54,6 +54,8 @@ impl Backend for Server {
     }
 
     fn meta(&self) -> String {
+        // A unit that has just started is asked for by its name.
+        self.recording.follow_cgroups();
         meta::to_json(&self.recording.meta()).unwrap_or_default()
     }
 

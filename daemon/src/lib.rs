@@ -4,6 +4,7 @@ pub mod args;
 pub mod backend;
 pub mod bpffs;
 pub mod btf;
+pub mod cgroups;
 pub mod clock;
 pub mod config;
 pub mod control;

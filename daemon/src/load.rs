@@ -44,6 +44,15 @@ pub enum LoadError {
         /// `uname -r`.
         release: String,
     },
+    /// The form that was asked for is not right on this kernel.
+    #[error(
+        "[kernel] syscall_programs = \"tp_btf\": from Linux 7.0 on such programs are preempted, and this is {release}; \
+         use \"auto\" or \"tracepoint\""
+    )]
+    Form {
+        /// `uname -r`.
+        release: String,
+    },
     /// `sched_switch` has another shape than the programs know.
     #[error(
         "this kernel's sched_switch tracepoint has {found} parameters instead of 5; this release of flightrec does not know that kernel"

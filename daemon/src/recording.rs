@@ -22,6 +22,7 @@ use tracing::{info, warn};
 
 use crate::bpffs::{self, BpffsError};
 use crate::btf::{Btf, BtfError};
+use crate::cgroups::Groups;
 use crate::config::{Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
 use crate::load::{self, Frozen, LoadError, ProgramForm, Wanted};
 use crate::note::Notes;
@@ -77,6 +78,7 @@ pub struct Recording {
     meta: Mutex<Meta>,
     live: Arc<live::Recording>,
     notes: Notes,
+    groups: Groups,
 }
 
 impl Recording {
@@ -105,7 +107,7 @@ impl Recording {
                 }
             }
         }
-        let recording = match adopted {
+        let mut recording = match adopted {
             Some(recording) => recording,
             None => Self::begin(&plan, bpffs_dir)?,
         };
@@ -116,6 +118,8 @@ impl Recording {
             }
         }
         recording.apply(config);
+        recording.groups = Groups::find(&config.kernel.cgroup2);
+        recording.follow_cgroups();
         Ok(recording)
     }
 
@@ -123,7 +127,7 @@ impl Recording {
         let live = live::Recording::open(dir, true)?;
         let document = live.meta()?;
         let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
-        Ok(Self { dir: dir.into(), meta: Mutex::new(document), live: Arc::new(live), notes })
+        Ok(Self { dir: dir.into(), meta: Mutex::new(document), live: Arc::new(live), notes, groups: Groups::default() })
     }
 
     /// Takes over a running recording, if it is the plan's.
@@ -284,6 +288,13 @@ impl Recording {
         Ok(())
     }
 
+    /// Brings the names of control groups up to date. That it could not is no reason to stop.
+    pub fn follow_cgroups(&self) {
+        if let Err(e) = self.update_meta(self.groups.refresh()) {
+            warn!(error = %e, "the recording's names of control groups could not be refreshed");
+        }
+    }
+
     /// CPUs that run now and have no ring: they came online after the recording began.
     pub fn unrecorded_cpus(&self) -> Vec<u16> {
         let with_rings = self.meta().cpus;
@@ -324,10 +335,14 @@ impl Plan {
         let release = names.release().to_string_lossy().into_owned();
         let offsets = load::examine(&Btf::read(&config.kernel.btf)?, &release)?;
         let tables = SyscallTables::read(&config.kernel.tracefs)?;
+        let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
         let form = match config.kernel.syscall_programs {
+            SyscallPrograms::TpBtf if needed == ProgramForm::Tracepoint => {
+                return Err(LoadError::Form { release }.into());
+            }
             SyscallPrograms::TpBtf => ProgramForm::TpBtf,
             SyscallPrograms::Tracepoint => ProgramForm::Tracepoint,
-            SyscallPrograms::Auto => ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0))),
+            SyscallPrograms::Auto => needed,
         };
         let record = &config.record;
         let wanted = Wanted { syscalls: record.syscalls.then_some(form), sched: record.sched, tasks: record.tasks };
@@ -370,6 +385,7 @@ impl Plan {
             config: self.config.clone(),
             native: self.tables.native.clone(),
             compat: self.tables.compat.clone(),
+            ..Meta::default() // control groups: see `Recording::follow_cgroups`
         }
     }
 }

@@ -59,21 +59,23 @@ pub fn check(options: &Options) -> Result<()> {
 
 /// Runs until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> Result<()> {
+    let since = clock::mono();
     let config = config(options)?;
-    for dir in [&options.runtime_dir, &options.state_dir] {
-        fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
+    for (dir, option) in [(&options.runtime_dir, "--runtime-dir"), (&options.state_dir, "--state-dir")] {
+        fs::create_dir_all(dir)
+            .with_context(|| format!("can't make {}; run as root, or give another {option}", dir.display()))?;
     }
     bpffs::prepare(&options.bpffs_dir)?;
     let _locks = control::lock_all(&[&options.runtime_dir, &options.state_dir])?;
     let _bpffs_lock = bpffs::lock(&options.bpffs_dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let served = runtime.block_on(serve(options, &config));
+    let served = runtime.block_on(serve(options, &config, since));
     // Requests that still run hold the recording's maps, no more; ending the runtime ends them.
     runtime.shutdown_timeout(Duration::from_secs(1));
     served
 }
 
-async fn serve(options: &Options, config: &Config) -> Result<()> {
+async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     // Everything that can fail or interrupt comes before the recording is touched.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -81,7 +83,7 @@ async fn serve(options: &Options, config: &Config) -> Result<()> {
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
     let recording = Recording::adopt_or_begin(config, &options.bpffs_dir)?;
-    let server = Arc::new(Server::new(recording));
+    let server = Arc::new(Server::new(recording, since));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let backend: Arc<dyn control::Backend> = server.clone();
     let mut serving = tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
@@ -112,11 +114,12 @@ async fn serve(options: &Options, config: &Config) -> Result<()> {
     serving.await.context("the control socket's task died")?.context("the control socket failed")
 }
 
-/// Follows what may change: the offset of the wall clock's scale, and the CPUs.
+/// Follows what may change: the offset of the wall clock's scale, control groups, and the CPUs.
 fn keep_house(recording: &Recording, named: &mut Vec<u16>) {
     if let Err(e) = recording.update_meta(|meta| meta.set_tai_offset(clock::mono(), clock::tai_offset())) {
         warn!(error = %e, "the recording's metadata could not be refreshed");
     }
+    recording.follow_cgroups();
     let unrecorded = recording.unrecorded_cpus();
     if !unrecorded.is_empty() && unrecorded != *named {
         warn!(cpus = ?unrecorded, "these CPUs came online after the recording began and are not recorded; restart flightd without --keep-recording to include them");

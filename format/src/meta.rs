@@ -80,6 +80,10 @@ pub struct Meta {
     pub strings: bool,
     /// The configuration in force, as TOML.
     pub config: String,
+    /// Paths of the v2 control groups in their hierarchy, by id; those that are gone stay while there is room.
+    pub cgroups: BTreeMap<u64, String>,
+    /// Whether there were more control groups than fit.
+    pub cgroups_cut: bool,
     /// System calls of the machine's own table.
     pub native: Vec<Syscall>,
     /// System calls of the 32-bit table.

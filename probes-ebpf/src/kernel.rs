@@ -23,6 +23,10 @@ static OFFSETS: Offsets = Offsets {
     real_parent: 0,
     mm: 0,
     cpu: 0,
+    cgroups: 0,
+    dfl_cgrp: 0,
+    kn: 0,
+    kn_id: 0,
     arg_start: 0,
     arg_end: 0,
     bprm_filename: 0,
@@ -173,6 +177,18 @@ impl Task {
         unsafe {
             let parent: *const u8 = load(self.0, offset!(real_parent));
             load(parent, offset!(tgid))
+        }
+    }
+
+    /// Id of its v2 control group.
+    #[inline(always)]
+    pub(crate) fn cgroup(self) -> u64 {
+        // SAFETY: see `ppid`; a task always has its set of groups, and that a group and a node.
+        unsafe {
+            let set: *const u8 = load(self.0, offset!(cgroups));
+            let group: *const u8 = load(set, offset!(dfl_cgrp));
+            let node: *const u8 = load(group, offset!(kn));
+            load(node, offset!(kn_id))
         }
     }
 

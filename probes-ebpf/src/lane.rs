@@ -9,6 +9,7 @@
 //! The task lane's tracepoints are preemptible from Linux 7.0 on (kernel commits a46023d5616e,
 //! f7d327654b88), so two of its programs may meet on a CPU: there, `busy` is claimed by an atomic.
 
+use core::arch::asm;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ktime_get_tai_ns};
@@ -81,6 +82,20 @@ pub(crate) fn state_of(cpu: u32) -> Option<*mut CpuState> {
     STATE.get_ptr_mut(cpu)
 }
 
+/// `value`, which is at most `max`, so that the verifier knows it wherever the compiler keeps it. Up to
+/// Linux 6.8 a number that was put on the stack before it was compared is another one to the
+/// verifier than the one compared (seen on 6.1: `check_stack_write_fixed_off`,
+/// kernel/bpf/verifier.c), so comparison and result must be one piece.
+#[inline(always)]
+fn bounded(value: usize, max: usize) -> usize {
+    let mut r = value;
+    // SAFETY: arithmetic on one register.
+    unsafe {
+        asm!("if {r} <= {max} goto +1", "{r} = 0", r = inout(reg) r, max = in(reg) max, options(nomem, nostack));
+    }
+    r
+}
+
 /// A place for a group of records in the current page of a lane.
 pub(crate) struct Writer<'a> {
     pub(crate) lane: &'a mut LaneState,
@@ -122,7 +137,7 @@ impl<'a> Writer<'a> {
                 lane.busy = 0;
                 return None;
             };
-            Some(Self { lane, page, at: off, fresh: false, now })
+            Some(Self { lane, page, at: bounded(off, BODY - need), fresh: false, now })
         } else {
             let page = next_page(lane, rings, name, cpu, now);
             if page.is_null() {
@@ -233,7 +248,10 @@ fn next_page(lane: &mut LaneState, rings: &'static Array<Page>, name: Lane, cpu:
         (&raw mut (*header).cpu).write_volatile(cpu as u16);
         (&raw mut (*header).header_len).write_volatile(HEADER_LEN as u16);
         (&raw mut (*header).base_mono).write_volatile(time);
-        (&raw mut (*header).base_tai).write_volatile(bpf_ktime_get_tai_ns());
+        // The two clocks are read side by side, and the one is carried back to the page's base.
+        let tai = bpf_ktime_get_tai_ns();
+        let since = now().wrapping_sub(time);
+        (&raw mut (*header).base_tai).write_volatile(tai.wrapping_sub(since));
         (&raw mut (*header).reserved).write_volatile(0);
         let events = (&raw mut (*header).events).cast::<u64>();
         for (i, n) in lane.events.iter().enumerate() {

@@ -99,7 +99,7 @@ fn write(slot: *mut TaskSlot, change: impl FnOnce(*mut TaskSlot)) {
     }
 }
 
-/// What does not change while a thread runs: ids, start, name.
+/// What does not change while a thread runs, but for its group, which few change: ids, start, name.
 #[inline(always)]
 fn identity(slot: *mut TaskSlot, task: Task) {
     let comm = comm_bytes(task.comm());
@@ -109,19 +109,19 @@ fn identity(slot: *mut TaskSlot, task: Task) {
         (*slot).start_time = task.start_time();
         (*slot).comm = comm;
         (*slot).ppid = task.ppid();
+        (*slot).cgroup = task.cgroup();
     }
 }
 
 /// A new thread, or one that runs a new program.
 #[inline(never)]
-pub(crate) fn insert(task: *const u8, cgroup: u64) -> u32 {
+pub(crate) fn insert(task: *const u8) -> u32 {
     let task = Task::from_arg(task);
     let Some(slot) = take(task.tid()) else { return 0 };
     write(slot, |slot| {
         identity(slot, task);
         // SAFETY: see `write`.
         unsafe {
-            (*slot).cgroup = cgroup;
             (*slot).flags = if task.is_kthread() { KTHREAD } else { 0 };
         }
     });
@@ -222,7 +222,6 @@ pub(crate) fn adopt(task: *const u8, state: u32, since: u64) -> u32 {
         identity(slot, task);
         // SAFETY: see `write`.
         unsafe {
-            (*slot).cgroup = 0;
             (*slot).flags = if task.is_kthread() { KTHREAD } else { 0 };
         }
         if state != 0 {

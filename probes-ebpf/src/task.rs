@@ -50,7 +50,7 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
     }
     let (parent, child) = (Task::from_arg(ctx.arg(0)), Task::from_arg(ctx.arg(1)));
     let cgroup = cgroup();
-    slots::insert(child.as_ptr(), cgroup);
+    slots::insert(child.as_ptr());
     let body = Fork {
         parent_tid: parent.tid(),
         parent_tgid: parent.tgid(),
@@ -78,7 +78,7 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
     if old_tid != task.tid() {
         slots::free(old_tid, task.start_time());
     }
-    slots::insert(task.as_ptr(), cgroup);
+    slots::insert(task.as_ptr());
     let (args, args_len) = task.arg_range();
     let body = Exec {
         tid: task.tid(),

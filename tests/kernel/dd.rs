@@ -70,7 +70,7 @@ fn dd_reads_well() {
     assert_eq!(writes.len(), 2 * WRITES);
     for pair in writes.chunks(2) {
         let (enter, exit) = (&pair[0].text, &pair[1].text);
-        assert!(enter.starts_with("write(1, 0x") && enter.ends_with(", 1) -->"), "{enter}");
+        assert!(enter.starts_with("write(1</dev/null>, 0x") && enter.ends_with(", 1) -->"), "{enter}");
         assert!(exit.starts_with("write <-- 1 (") && exit.ends_with("us)"), "{exit}");
         assert!(pair.iter().all(|line| line.tid == pid && line.comm == "dd"), "{pair:?}");
     }

@@ -12,6 +12,16 @@ pub(crate) fn start(config: &str) -> Recorder {
     Recorder::start(Options { config: config.into(), ..Options::default() })
 }
 
+/// Checks something under each form that the system call programs can have.
+pub(crate) fn in_both_forms(check: impl Fn(&Recorder)) {
+    for form in ["tp_btf", "tracepoint"] {
+        let recorder = start(&format!("[kernel]\nsyscall_programs = \"{form}\""));
+        assert_eq!(snapshot(&recorder).meta.syscall_programs, form);
+        eprintln!("with {form} programs:"); // shown if the check fails
+        check(&recorder);
+    }
+}
+
 /// All that it holds.
 pub(crate) fn snapshot(recorder: &Recorder) -> Snapshot {
     Snapshot::take(&recorder.sandbox().bpffs_dir())

@@ -7,6 +7,7 @@ mod command;
 mod demo;
 mod deny;
 mod interrupt;
+mod man;
 mod setup;
 mod test;
 mod workload;
@@ -44,6 +45,8 @@ enum Task {
     Bench(bench::Bench),
     /// Check the dependencies' licences, sources and known vulnerabilities.
     Deny,
+    /// Write manual pages into target/man and shell completions into target/completions.
+    Man,
     /// What `demo` records.
     #[command(hide = true)]
     DemoWorkload {
@@ -72,6 +75,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { without_kernel } => test::run(without_kernel),
         Task::Bench(bench) => bench::run(bench),
         Task::Deny => deny::run(),
+        Task::Man => man::run(),
         Task::DemoWorkload { folder } => workload::run(&folder),
     }
 }

@@ -5,13 +5,18 @@ use std::io::Write;
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
+use crate::args::FormatArg;
 use crate::coverage::Report;
 use crate::exit::Exit;
+use crate::fds::Naming;
+use crate::json;
 use crate::output::{Output, is_broken_pipe, note};
 use crate::pipeline::{self, with_leads};
 use crate::plan::DumpPlan;
+use crate::progress::Progress;
+use crate::render::Renderer;
 use crate::source::{self, Clock, Recording, Source};
-use crate::text::{Options, Renderer};
+use crate::text;
 use crate::window::{Edge, Window};
 
 /// Prints events.
@@ -29,11 +34,30 @@ pub fn run_on(plan: &DumpPlan, source: &mut dyn Source, zone: &TimeZone) -> Resu
 
     // Opened as late as this, so that an error above leaves an old file as it was.
     let mut output = Output::open(plan.output.as_deref())?;
+    output.show(Progress::start("writing the events"));
     let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
-    let options = Options { colour, time_zone: zone.clone(), ..Options::default() };
-    let renderer = Renderer::new(&recording.meta, options);
-    let wall = recording.wall_clock(clock.wall_offset);
-    let written = head(&mut output, &coverage)
+    let mut wall = recording.wall_clock(clock.wall_offset);
+    let (head, renderer): (String, Renderer) = match plan.format {
+        FormatArg::Text => {
+            let options = text::Options {
+                colour,
+                merge: plan.merge,
+                fds: plan.fds,
+                time_zone: zone.clone(),
+                ..text::Options::default()
+            };
+            // A text that is kept says what it covers.
+            let head = if output.is_terminal() { String::new() } else { commented(&coverage) };
+            (head, text::Renderer::new(&recording.meta, options).into())
+        }
+        FormatArg::Jsonl => {
+            let gaps = report.gap_lines(&mut wall);
+            let head = report.json(&recording.meta, &mut wall);
+            (head, json::Renderer::new(&recording.meta, plan.merge, gaps).name_fds(plan.fds).into())
+        }
+    };
+    let written = output
+        .write_all(head.as_bytes())
         .and_then(|()| pipeline::run(&recording, window, &filter, wall, renderer, &mut output))
         .map_err(|e| output.explain(e));
     let printed = match written {
@@ -59,6 +83,8 @@ fn asked(plan: &DumpPlan, clock: Clock) -> Window {
     match (plan.since, plan.until) {
         (Edge::Wall(_), _) | (_, Edge::Wall(_)) => Window::ALL,
         (since, until) => {
+            // Descriptors may have been opened long before.
+            let since = if plan.fds == Naming::All || plan.filter.wants_files() { Edge::Open } else { since };
             let edge = |edge, open| if let Edge::Ago(ago) = edge { clock.now.saturating_sub(ago) } else { open };
             with_leads(Window { from: edge(since, 0), until: edge(until, u64::MAX) })
         }
@@ -77,16 +103,13 @@ fn cover(plan: &DumpPlan, recording: &Recording, clock: Clock, zone: &TimeZone) 
     (window, report, lines)
 }
 
-/// A text that is kept says what it covers.
-fn head(output: &mut Output, coverage: &[String]) -> std::io::Result<()> {
-    if output.is_terminal() {
-        return Ok(());
-    }
+/// Coverage as the head of a text.
+fn commented(coverage: &[String]) -> String {
     let mut text = String::new();
     for line in coverage {
         text.push_str("# ");
         text.push_str(line);
         text.push('\n');
     }
-    output.write_all(text.as_bytes())
+    text
 }

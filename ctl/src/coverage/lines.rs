@@ -17,6 +17,9 @@ impl Report {
     /// The report, a line each, times of day in `zone`.
     pub fn lines(&self, wall: &mut WallClock, zone: &TimeZone) -> Vec<String> {
         let mut times = Times { wall, zone };
+        if self.window.from >= self.window.until {
+            return vec![self.nothing(&mut times)];
+        }
         let mut lines = vec![self.summary(&mut times)];
         if !self.is_complete() {
             lines.extend(Lane::RINGS.iter().map(|lane| self.lane(*lane)));
@@ -42,6 +45,14 @@ impl Report {
             lines.push(format!("the kernel skipped {runs} of {program} since the start of the recording (recursion)"));
         }
         lines
+    }
+
+    /// For a window that nothing can be in.
+    fn nothing(&self, times: &mut Times<'_>) -> String {
+        if self.from_start {
+            return format!("coverage: nothing, as the recording began only at {}", times.full(self.started));
+        }
+        format!("coverage: nothing, as the window begins in the future (it is {})", times.full(self.window.until))
     }
 
     /// `coverage: 14:03:01.000000 to 14:03:11.000000 (10.0 s): complete on CPUs 0-1 in syscall, sched, task`

@@ -1,6 +1,9 @@
 //! What a dump can vouch for: from when to when, on which CPUs and lanes, and what is missing.
 
+mod json;
 mod lines;
+
+pub use json::gap_line;
 
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::control::Totals;
@@ -13,6 +16,8 @@ use crate::window::Window;
 #[derive(Debug)]
 pub struct Report {
     window: Window,
+    /// When the recording began.
+    started: u64,
     /// Whether the window begins where the recording does.
     from_start: bool,
     lanes: Vec<Coverage>,
@@ -32,6 +37,7 @@ impl Report {
         };
         Self {
             window,
+            started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes: recording.streams.iter().map(|stream| stream.coverage(&scope)).collect(),
             totals: recording.totals.clone(),
@@ -125,6 +131,18 @@ mod tests {
         let expected = "coverage: 1970-01-01 00:00:20.000000 to 00:00:30.000000 (10.0 s): complete on CPUs 0 in lanes \
                         syscall, sched, task";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn windows_that_nothing_can_be_in() {
+        let (complete, text) = report(totals(), 30 * S);
+        assert!(complete, "no time, no loss");
+        assert_eq!(text, "coverage: nothing, as the window begins in the future (it is 1970-01-01 00:00:30.000000)");
+        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
+        let recording = Collector::new(meta).finish(totals());
+        let report = Report::new(&recording, Window { from: 5 * S, until: 5 * S }, 30 * S);
+        let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC);
+        assert_eq!(lines, ["coverage: nothing, as the recording began only at 1970-01-01 00:00:10.000000"]);
     }
 
     #[test]

@@ -1,114 +1,38 @@
 //! Which events are wanted. Different kinds of filter must all agree; of the values of one, any will do.
 
+mod calls;
+mod class;
+mod errors;
+mod groups;
+mod paths;
+mod plan;
+#[cfg(test)]
+mod tests;
+
 use rustc_hash::FxHashSet;
-use thiserror::Error;
+use syscalls::Errno;
 
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Call, Event};
-use flightrec_format::meta::{Meta, Syscall};
+use flightrec_format::meta::Meta;
 
+use self::calls::CallSet;
+use self::paths::Paths;
+pub use self::plan::{FilterError, FilterPlan};
+use crate::fds::FdNames;
 use crate::kind::{Kind, Kinds};
 use crate::pipeline::threads::Threads;
-use crate::suggest::{hint, nearest};
 
-/// A filter as typed; system calls are still names, which only a recording can explain.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FilterPlan {
-    pids: Vec<u32>,
-    tids: Vec<u32>,
-    comms: Vec<String>,
-    cpus: Vec<u16>,
-    syscalls: Vec<String>,
-    kinds: Kinds,
-}
+/// Most that a call returns as an error, negated (`MAX_ERRNO`, include/linux/err.h).
+const MAX_ERRNO: i64 = 4095;
 
-/// A name that means nothing.
-#[derive(Debug, Error)]
-pub enum FilterError {
-    /// No such kind of event.
-    #[error("--event: there is no kind `{name}`{hint} (kinds: {})", kind_names())]
-    Event {
-        /// What was typed.
-        name: String,
-        /// The nearest names.
-        hint: String,
-    },
-    /// No such system call in the recording's tables.
-    #[error("--syscall: the recorded kernel has no system call `{name}`{hint}")]
-    Syscall {
-        /// What was typed.
-        name: String,
-        /// The nearest names.
-        hint: String,
-    },
-}
-
-fn kind_names() -> String {
-    Kind::ALL.map(Kind::name).join(", ")
-}
-
-impl FilterPlan {
-    /// Takes the filters as typed; fails for a kind of event that does not exist.
-    pub fn new(
-        pids: Vec<u32>,
-        tids: Vec<u32>,
-        comms: Vec<String>,
-        cpus: Vec<u16>,
-        syscalls: Vec<String>,
-        events: &[String],
-    ) -> Result<Self, FilterError> {
-        let mut kinds = Kinds::NONE;
-        for name in events {
-            let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
-                let hint = hint(&nearest(name, Kind::ALL.map(Kind::name)));
-                return Err(FilterError::Event { name: name.clone(), hint });
-            };
-            kinds = kinds.with(kind);
-        }
-        if events.is_empty() {
-            kinds = if syscalls.is_empty() { Kinds::ALL } else { Kinds::SYSCALLS };
-        }
-        Ok(Self { pids, tids, comms, cpus, syscalls, kinds })
-    }
-
-    /// A filter that wants everything.
-    pub fn all() -> Self {
-        let (pids, tids, comms, cpus, syscalls) = Default::default();
-        Self { pids, tids, comms, cpus, syscalls, kinds: Kinds::ALL }
-    }
-
-    /// Looks the names up in a recording's own tables.
-    pub fn resolve(&self, meta: &Meta) -> Result<Filter, FilterError> {
-        let mut calls = FxHashSet::default();
-        for name in &self.syscalls {
-            let before = calls.len();
-            let number = name.parse::<u16>().ok();
-            let mut take = |table: &[Syscall], abis: &[Abi], number: Option<u16>| {
-                for call in table.iter().filter(|call| call.name == *name || Some(call.nr) == number) {
-                    calls.extend(abis.iter().map(|abi| (*abi, call.nr)));
-                }
-            };
-            take(&meta.native, &[Abi::Native, Abi::X32], number);
-            take(&meta.compat, &[Abi::Compat], None); // a number means the machine's own table
-            if let Some(number) = number {
-                calls.insert((Abi::Native, number));
-            } else if calls.len() == before {
-                let names = meta.native.iter().chain(&meta.compat).map(|call| call.name.as_str());
-                // The same name given twice adds nothing, and is no error.
-                if !names.clone().any(|known| known == name) {
-                    return Err(FilterError::Syscall { name: name.clone(), hint: hint(&nearest(name, names)) });
-                }
-            }
-        }
-        Ok(Filter {
-            pids: self.pids.iter().copied().collect(),
-            tids: self.tids.iter().copied().collect(),
-            comms: self.comms.iter().map(|comm| comm.as_bytes().into()).collect(),
-            cpus: self.cpus.iter().copied().collect(),
-            calls: (!self.syscalls.is_empty()).then_some(calls),
-            kinds: self.kinds,
-        })
-    }
+/// What is known of the system call that an event belongs to, beyond the event.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallFacts {
+    /// Of an exit: how long the call took.
+    pub duration_ns: Option<u64>,
+    /// Whether the call has to do with a path that is wanted ([`Filter::wants_path`]).
+    pub path: bool,
 }
 
 /// A filter whose names are looked up. Empty sets want everything.
@@ -116,33 +40,79 @@ impl FilterPlan {
 pub struct Filter {
     pids: FxHashSet<u32>,
     tids: FxHashSet<u32>,
+    trees: FxHashSet<u32>,
     comms: FxHashSet<Box<[u8]>>,
     cpus: FxHashSet<u16>,
-    calls: Option<FxHashSet<(Abi, u16)>>,
+    cgroups: Option<FxHashSet<u64>>,
+    units: Option<FxHashSet<u64>>,
+    calls: Option<CallSet>,
+    paths: Option<Paths>,
+    errors: bool,
+    errnos: FxHashSet<i32>,
+    /// Calls that return what a register held before: never an error.
+    restored: FxHashSet<(Abi, u16)>,
+    slower_than: Option<u64>,
     kinds: Kinds,
 }
 
 impl Filter {
+    /// The calls whose return value is not their own.
+    fn restored(meta: &Meta) -> FxHashSet<(Abi, u16)> {
+        let sigreturn = |name: &str| matches!(name, "rt_sigreturn" | "sigreturn");
+        let native = meta.native.iter().filter(|call| sigreturn(&call.name));
+        let compat = meta.compat.iter().filter(|call| sigreturn(&call.name)).map(|call| (Abi::Compat, call.nr));
+        native.flat_map(|call| [(Abi::Native, call.nr), (Abi::X32, call.nr)]).chain(compat).collect()
+    }
+
     /// Whether entries of system calls are wanted at all.
     pub fn wants_entries(&self) -> bool {
         self.kinds.has(Kind::SysEnter)
     }
 
+    /// Whether the ends of calls are wanted without their beginnings, and so with their arguments.
+    pub fn wants_whole_ends(&self) -> bool {
+        self.kinds.has(Kind::SysExit) && !self.wants_entries()
+    }
+
+    /// Whether calls are wanted by the paths they have to do with.
+    pub fn has_paths(&self) -> bool {
+        self.paths.is_some()
+    }
+
+    /// Whether a call has to do with a path that is wanted.
+    pub fn wants_path(&self, call: &Call, fds: FdNames<'_>) -> bool {
+        self.paths.as_ref().is_some_and(|paths| paths.has(call, fds))
+    }
+
     /// Whether the event is wanted, given the threads as they are when it happens.
-    pub fn wants(&self, event: &Event, threads: &Threads) -> bool {
+    pub fn wants(&self, event: &Event, facts: CallFacts, threads: &Threads) -> bool {
         self.kinds.has(Kind::of(&event.body))
             && (self.cpus.is_empty() || self.cpus.contains(&event.cpu))
-            && self.wants_call(event)
+            && self.wants_call(event, facts)
             && self.wants_thread(event, threads)
     }
 
-    fn wants_call(&self, event: &Event) -> bool {
-        match (&self.calls, &event.body) {
-            (Some(calls), Body::Enter(Call { nr, abi, .. }) | Body::Exit { call: Call { nr, abi, .. }, .. }) => {
-                calls.contains(&(*abi, *nr))
-            }
-            _ => true,
+    fn wants_call(&self, event: &Event, facts: CallFacts) -> bool {
+        let (call, ret) = match &event.body {
+            Body::Enter(call) => (call, None),
+            Body::Exit { call, ret, .. } => (call, Some(*ret)),
+            _ => return true,
+        };
+        self.calls.as_ref().is_none_or(|calls| calls.has(call))
+            && (self.paths.is_none() || facts.path)
+            && self.slower_than.is_none_or(|least| facts.duration_ns.is_some_and(|took| took >= least))
+            && self.wants_error(call, ret)
+    }
+
+    fn wants_error(&self, call: &Call, ret: Option<i64>) -> bool {
+        if !self.errors && self.errnos.is_empty() {
+            return true;
         }
+        let failed = |ret: &i64| (-MAX_ERRNO..0).contains(ret) && !self.restored.contains(&(call.abi, call.nr));
+        let Some(error) = ret.filter(failed).map(|ret| -ret as i32) else { return false };
+        // From ERESTARTSYS on the kernel talks to itself: no program sees these fail.
+        (!self.errors || error < Errno::ERESTARTSYS.into_raw())
+            && (self.errnos.is_empty() || self.errnos.contains(&error))
     }
 
     fn wants_thread(&self, event: &Event, threads: &Threads) -> bool {
@@ -153,14 +123,26 @@ impl Filter {
             Body::Fork(fork) => Some(fork.tid),
             _ => None,
         };
+        let time = event.time;
         let any = |matches: &dyn Fn(u32) -> bool| matches(event.tid) || other.is_some_and(matches);
+        let in_group = |groups: &FxHashSet<u64>| {
+            let own = match &event.body {
+                Body::Fork(fork) => fork.cgroup,
+                Body::Exec { exec, .. } => exec.cgroup,
+                _ => 0,
+            };
+            groups.contains(&own) || any(&|tid| groups.contains(&threads.cgroup(tid, time)))
+        };
         (self.tids.is_empty() || any(&|tid| self.tids.contains(&tid)))
             && (self.pids.is_empty()
                 || self.named_pid(event)
-                || any(&|tid| self.pids.contains(&threads.tgid(tid, event.time))))
+                || any(&|tid| self.pids.contains(&threads.tgid(tid, time))))
             && (self.comms.is_empty()
                 || self.named_comm(event)
-                || any(&|tid| self.comms.contains(threads.comm(tid, event.cpu, event.time))))
+                || any(&|tid| self.comms.contains(threads.comm(tid, event.cpu, time))))
+            && (self.trees.is_empty() || any(&|tid| threads.descends(tid, time, &self.trees)))
+            && self.cgroups.as_ref().is_none_or(in_group)
+            && self.units.as_ref().is_none_or(in_group)
     }
 
     /// Events of a task's life name its process themselves.
@@ -184,111 +166,5 @@ impl Filter {
             Body::TaskExit(exit) => has(&exit.comm),
             _ => false,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pipeline::testing::{call, comm, enter, event, fork, switch, waking};
-
-    fn strings(names: &[&str]) -> Vec<String> {
-        names.iter().map(ToString::to_string).collect()
-    }
-
-    fn meta() -> Meta {
-        let table = |names: &[(&str, u16)]| {
-            names.iter().map(|(name, nr)| Syscall { nr: *nr, name: (*name).into(), args: None }).collect()
-        };
-        Meta {
-            native: table(&[("read", 0), ("openat", 257), ("getpid", 39)]),
-            compat: table(&[("read", 3), ("waitpid", 7), ("mkdir", 39)]),
-            ..Meta::default()
-        }
-    }
-
-    fn filter(plan: &FilterPlan) -> Filter {
-        plan.resolve(&meta()).unwrap()
-    }
-
-    #[test]
-    fn everything_by_default() {
-        let filter = filter(&FilterPlan::all());
-        assert!(filter.wants(&enter(1, 0, 5, 0), &Threads::default()));
-        assert!(filter.wants(&switch(1, 0, 5, 1, 6), &Threads::default()));
-    }
-
-    #[test]
-    fn a_system_call_means_its_number_in_each_table() {
-        let plan = FilterPlan { syscalls: strings(&["read"]), kinds: Kinds::SYSCALLS, ..FilterPlan::all() };
-        let filter = filter(&plan);
-        let threads = Threads::default();
-        assert!(filter.wants(&enter(1, 0, 5, 0), &threads));
-        assert!(!filter.wants(&enter(1, 0, 5, 3), &threads));
-        let compat = |nr| event(1, 0, 5, Body::Enter(Call { abi: Abi::Compat, ..call(nr) }));
-        assert!(filter.wants(&compat(3), &threads) && !filter.wants(&compat(0), &threads));
-        assert!(!filter.wants(&switch(1, 0, 5, 1, 6), &threads));
-    }
-
-    #[test]
-    fn numbers_are_native() {
-        let plan = FilterPlan { syscalls: strings(&["39"]), ..FilterPlan::all() };
-        let filter = filter(&plan);
-        assert!(filter.wants(&enter(1, 0, 5, 39), &Threads::default()));
-        let mkdir = event(1, 0, 5, Body::Enter(Call { abi: Abi::Compat, ..call(39) }));
-        assert!(!filter.wants(&mkdir, &Threads::default()));
-    }
-
-    #[test]
-    fn a_system_call_filter_leaves_named_kinds_in() {
-        let plan =
-            FilterPlan::new(vec![], vec![], vec![], vec![], strings(&["read"]), &strings(&["switch", "sys_exit"]));
-        let filter = filter(&plan.unwrap());
-        assert!(filter.wants(&switch(1, 0, 5, 1, 6), &Threads::default()));
-        assert!(!filter.wants(&enter(1, 0, 5, 0), &Threads::default()));
-    }
-
-    #[test]
-    fn unknown_system_calls_bring_suggestions() {
-        let plan = FilterPlan { syscalls: strings(&["opneat"]), ..FilterPlan::all() };
-        let e = plan.resolve(&meta()).unwrap_err().to_string();
-        assert!(e.contains("`opneat`") && e.contains("openat"), "{e}");
-        let twice = FilterPlan { syscalls: strings(&["read", "read"]), ..FilterPlan::all() };
-        assert!(twice.resolve(&meta()).is_ok());
-    }
-
-    #[test]
-    fn both_sides_of_a_switch_and_of_a_wakeup() {
-        let plan = FilterPlan { tids: vec![6], ..FilterPlan::all() };
-        let filter = filter(&plan);
-        let threads = Threads::default();
-        assert!(filter.wants(&switch(1, 0, 5, 1, 6), &threads));
-        assert!(filter.wants(&switch(1, 0, 6, 1, 5), &threads));
-        assert!(filter.wants(&waking(1, 0, 5, 6, 0), &threads));
-        assert!(!filter.wants(&switch(1, 0, 5, 1, 7), &threads));
-    }
-
-    #[test]
-    fn kinds_of_filter_combine_with_and() {
-        let plan = FilterPlan { pids: vec![100], cpus: vec![1], ..FilterPlan::all() };
-        let filter = filter(&plan);
-        let mut threads = Threads::default();
-        threads.apply(&event(0, 0, 100, Body::Fork(fork(100, 100, 101, 100, "web"))));
-        assert!(filter.wants(&enter(1, 1, 101, 0), &threads));
-        assert!(!filter.wants(&enter(1, 0, 101, 0), &threads), "wrong CPU");
-        assert!(!filter.wants(&enter(1, 1, 7, 0), &threads), "wrong process");
-    }
-
-    #[test]
-    fn names_old_and_new() {
-        let plan = FilterPlan { comms: strings(&["web"]), ..FilterPlan::all() };
-        let filter = filter(&plan);
-        let mut threads = Threads::default();
-        let rename = flightrec_format::abi::record::Rename { tid: 5, tgid: 5, old: comm("sh"), new: comm("web") };
-        let event = event(1, 0, 5, Body::Rename(rename));
-        assert!(filter.wants(&event, &threads));
-        assert!(!filter.wants(&enter(2, 0, 5, 0), &threads));
-        threads.apply(&event);
-        assert!(filter.wants(&enter(2, 0, 5, 0), &threads));
     }
 }

@@ -5,6 +5,7 @@
 //! changes under a recording, so a reader may know it. What depends on the recorded kernel (numbers,
 //! names and arguments of system calls) is not here: the recording carries it.
 
+mod arguments;
 mod calls;
 mod errno;
 mod files;
@@ -13,6 +14,7 @@ mod process;
 mod set;
 mod task;
 
+pub(crate) use arguments::{is_descriptor, is_path};
 pub(crate) use calls::set_for;
 pub use errno::errno;
 pub(crate) use files::{FILE_TYPE, FcntlArgument, fcntl_argument};

@@ -34,6 +34,11 @@ impl Item {
     pub fn new(event: Event) -> Self {
         Self { event, waiting: false, entered: None, queued_on: 0, runs_on: 0, woken_on: None }
     }
+
+    /// Of an exit: how long the call took, ns.
+    pub fn duration_ns(&self) -> Option<u64> {
+        self.entered.map(|entered| self.event.time.saturating_sub(entered))
+    }
 }
 
 /// Items in order, each with a number that stays.

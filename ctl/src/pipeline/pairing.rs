@@ -21,6 +21,8 @@ struct Pending {
     abi: Abi,
     /// Its item in the delay line, where a string of it is still to come.
     incomplete: Option<u64>,
+    /// A program has been executed in it: it is execve or execveat, and ends next.
+    executed: bool,
 }
 
 /// Entries that wait for their exits, by thread.
@@ -49,7 +51,7 @@ impl Pairing {
             Body::Enter(call) => {
                 let incomplete = call.strings.iter().any(unreadable).then(|| line.next());
                 item.waiting = incomplete.is_some();
-                let pending = Pending { time, nr: call.nr, abi: call.abi, incomplete };
+                let pending = Pending { time, nr: call.nr, abi: call.abi, incomplete, executed: false };
                 if let Some(before) = self.pending.insert(tid, pending) {
                     before.release(line);
                 }
@@ -70,6 +72,9 @@ impl Pairing {
                     && let Some(leader) = self.pending.insert(exec.tid, pending)
                 {
                     leader.release(line);
+                }
+                if let Some(pending) = self.pending.get_mut(&exec.tid) {
+                    pending.executed = true;
                 }
                 // The file that is executed is execve's first argument. (Not execveat's: there it may be
                 // relative to a directory.)
@@ -100,10 +105,10 @@ impl Pending {
     }
 
     /// Whether this entry's call is the one that returns; if so, the exit is given the number and table
-    /// under which it was entered: `rt_sigreturn` leaves none, and a program of another width may have
-    /// been executed since.
+    /// under which it was entered: `rt_sigreturn` leaves none, and executing a program leaves execve's
+    /// of the new program's width (`set_personality_64bit`, arch/x86/kernel/process_64.c).
     fn ends_with(self, call: &mut Call) -> bool {
-        let lost = call.nr == NR_INVALID && self.nr != NR_INVALID;
+        let lost = self.executed || call.nr == NR_INVALID && self.nr != NR_INVALID;
         if lost {
             call.nargs = 0;
         }

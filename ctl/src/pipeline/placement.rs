@@ -75,7 +75,8 @@ impl Placement {
                     // It was not asleep when it was woken before, or it could not be woken again.
                     before.settle(None, false, line);
                 }
-                self.cpu(cpu).waking = wakee;
+                // A new thread's wakeup is recorded once it is queued: what follows is a migration of its own.
+                self.cpu(cpu).waking = if new { 0 } else { wakee };
                 if wakee == tid || wakee == 0 {
                     return;
                 }

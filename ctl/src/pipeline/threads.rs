@@ -4,11 +4,12 @@
 //! state at the beginning is inferred backwards from both: the first thing heard of a thread says
 //! what it was called until then. From there the table is kept up event by event, in merged order.
 
+use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use flightrec_format::abi::record::Comm;
+use flightrec_format::abi::record::{Comm, Fork};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Event};
 
@@ -19,7 +20,14 @@ struct Thread {
     comm: Comm,
     /// The id meant another thread before (`task_struct.start_time`); 0 where that is known otherwise.
     from: u64,
+    /// The process that made its process; 0: not known, or none.
+    parent: u32,
+    /// Control group at its birth, or at its last exec; 0: not known.
+    cgroup: u64,
 }
+
+/// Most generations that [`Threads::descends`] goes up: ids that are used again could make a circle.
+const GENERATIONS: usize = 1024;
 
 /// The threads at one moment of the merged stream.
 #[derive(Debug, Default)]
@@ -39,36 +47,54 @@ impl Threads {
     pub fn before(events: impl Iterator<Item = Event>, slots: impl Iterator<Item = TaskSlot>, cpus: usize) -> Self {
         let idle = (0..cpus).map(|cpu| idle_name(cpu).into_boxed_slice()).collect();
         let mut threads = Self { table: FxHashMap::default(), idle };
-        let mut heard = FxHashSet::default();
+        let mut heard = FxHashMap::default();
         for event in events {
             threads.infer(&event, &mut heard);
         }
-        for slot in slots.filter(|slot| !heard.contains(&slot.tid)) {
-            threads.table.insert(slot.tid, Thread { tgid: slot.tgid, comm: slot.comm, from: slot.start_time });
+        for slot in slots {
+            match heard.get(&slot.tid) {
+                None => {
+                    let TaskSlot { tgid, comm, start_time: from, ppid: parent, cgroup, .. } = slot;
+                    threads.table.insert(slot.tid, Thread { tgid, comm, from, parent, cgroup });
+                }
+                // The same thread all the time.
+                Some(first) if slot.start_time <= *first => {
+                    if let Some(thread) = threads.table.get_mut(&slot.tid) {
+                        thread.parent = slot.ppid;
+                        if thread.cgroup == 0 {
+                            thread.cgroup = slot.cgroup;
+                        }
+                    }
+                }
+                Some(_) => {}
+            }
         }
         threads
     }
 
     /// Takes what `event` says of the time before it, about threads of which nothing was heard yet.
-    fn infer(&mut self, event: &Event, heard: &mut FxHashSet<u32>) {
+    /// `heard` says when that was.
+    fn infer(&mut self, event: &Event, heard: &mut FxHashMap<u32, u64>) {
         let mut first = |tid, thread: Option<Thread>| {
-            if heard.insert(tid)
-                && let Some(thread) = thread
-            {
-                self.table.insert(tid, thread);
+            if let Entry::Vacant(vacant) = heard.entry(tid) {
+                vacant.insert(event.time);
+                if let Some(thread) = thread {
+                    self.table.insert(tid, thread);
+                }
             }
         };
-        let known = |tgid, comm| Some(Thread { tgid, comm, from: 0 });
+        let known = |tgid, comm| Some(Thread { tgid, comm, from: 0, parent: 0, cgroup: 0 });
         match &event.body {
             Body::Fork(fork) => {
                 // The child has its parent's name as yet; who bore its id before is not known.
-                first(fork.parent_tid, known(fork.parent_tgid, fork.comm));
+                let parent = known(fork.parent_tgid, fork.comm).map(|thread| Thread { cgroup: fork.cgroup, ..thread });
+                first(fork.parent_tid, parent);
                 first(fork.tid, None);
             }
             Body::Rename(rename) => first(rename.tid, known(rename.tgid, rename.old)),
             Body::TaskExit(exit) => {
                 let from = exit.start_time;
-                first(exit.tid, Some(Thread { tgid: exit.tgid, comm: exit.comm, from }));
+                first(exit.tid, Some(Thread { tgid: exit.tgid, comm: exit.comm, from, parent: 0, cgroup: 0 }));
             }
             Body::Exec { exec, .. } => {
                 // The name was set just before, by a RENAME that must have been lost: not known.
@@ -81,26 +107,34 @@ impl Threads {
 
     /// Goes past `event`.
     pub fn apply(&mut self, event: &Event) {
-        let now = |tgid, comm| Thread { tgid, comm, from: 0 };
         match &event.body {
             Body::Fork(fork) => {
-                self.table.insert(fork.tid, now(fork.tgid, fork.comm));
+                let Fork { tgid, comm, cgroup, .. } = *fork;
+                // A thread's process was made by its leader's parent.
+                let parent = if tgid == fork.parent_tgid { 0 } else { fork.parent_tgid };
+                self.table.insert(fork.tid, Thread { tgid, comm, from: 0, parent, cgroup });
             }
-            Body::Rename(rename) => {
-                self.table.insert(rename.tid, now(rename.tgid, rename.new));
-            }
+            Body::Rename(rename) => self.rename(rename.tid, rename.tgid, rename.new),
             Body::Exec { exec, .. } => {
                 if exec.old_tid != exec.tid {
                     self.table.remove(&exec.old_tid);
                 }
-                self.table.insert(exec.tid, now(exec.tgid, exec.comm));
+                self.rename(exec.tid, exec.tgid, exec.comm);
+                if let Some(thread) = self.table.get_mut(&exec.tid) {
+                    thread.cgroup = exec.cgroup;
+                }
             }
             // A thread that ended still is switched out; its name stays until its id is used again.
-            Body::TaskExit(exit) => {
-                self.table.insert(exit.tid, now(exit.tgid, exit.comm));
-            }
+            Body::TaskExit(exit) => self.rename(exit.tid, exit.tgid, exit.comm),
             _ => {}
         }
+    }
+
+    /// The thread has this name now; what else is known of it stays.
+    fn rename(&mut self, tid: u32, tgid: u32, comm: Comm) {
+        let unknown = Thread { tgid, comm, from: 0, parent: 0, cgroup: 0 };
+        let thread = self.table.entry(tid).or_insert(unknown);
+        (thread.tgid, thread.comm, thread.from) = (tgid, comm, 0);
     }
 
     /// A thread's name, empty where unknown. `cpu` tells the idle threads, all of id 0, apart.
@@ -114,6 +148,27 @@ impl Threads {
     /// A thread's process; the thread's own id where unknown, which is right for most.
     pub fn tgid(&self, tid: u32, time: u64) -> u32 {
         self.get(tid, time).map_or(tid, |thread| thread.tgid)
+    }
+
+    /// A thread's control group at its birth or its last exec; 0 where unknown.
+    pub fn cgroup(&self, tid: u32, time: u64) -> u64 {
+        self.get(tid, time).map_or(0, |thread| thread.cgroup)
+    }
+
+    /// Whether a thread's process is one of `roots`, or descends from one as far as births are known. (A process that
+    /// was adopted by another when its parent died still descends from its parent.)
+    pub fn descends(&self, tid: u32, time: u64, roots: &FxHashSet<u32>) -> bool {
+        let mut process = self.tgid(tid, time);
+        for _ in 0..GENERATIONS {
+            if roots.contains(&process) {
+                return true;
+            }
+            match self.get(process, time) {
+                Some(Thread { parent, .. }) if *parent != 0 => process = *parent,
+                _ => return false,
+            }
+        }
+        false
     }
 
     fn get(&self, tid: u32, time: u64) -> Option<&Thread> {

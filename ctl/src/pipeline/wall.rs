@@ -17,13 +17,18 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// From page headers, in any order; `present` is the offset to use where there are none.
-    pub fn new<'a>(headers: impl Iterator<Item = &'a PageHeader>, tai_offset: i64, present: i64) -> Self {
+    /// From page headers, in any order; `tai_offset` is `Meta::tai_offset`, `present` the offset to
+    /// use where there are no pages.
+    pub fn new<'a>(
+        headers: impl Iterator<Item = &'a PageHeader>,
+        tai_offset: impl Fn(u64) -> i64,
+        present: i64,
+    ) -> Self {
         let mut all: Vec<(u64, i64)> = headers
             .filter(|header| header.base_mono != 0)
             .map(|header| {
                 let tai = header.base_tai.wrapping_sub(header.base_mono) as i64;
-                (header.base_mono, tai.saturating_sub(tai_offset.saturating_mul(1_000_000_000)))
+                (header.base_mono, tai.saturating_sub(tai_offset(header.base_mono).saturating_mul(1_000_000_000)))
             })
             .collect();
         all.sort_unstable();
@@ -37,6 +42,19 @@ impl WallClock {
             steps.push((0, present));
         }
         Self { steps, at: 0 }
+    }
+
+    /// Takes what pages tell that were opened since.
+    pub fn learn<'a>(&mut self, headers: impl Iterator<Item = &'a PageHeader>, tai_offset: impl Fn(u64) -> i64) {
+        let (last, known) = self.steps.last().copied().unwrap_or_default();
+        // A clock without steps behind the last one stays as it is.
+        let later = Self::new(headers.filter(|header| header.base_mono > last), tai_offset, known);
+        for (mono, offset) in later.steps {
+            let known = self.steps.last().map_or(0, |(_, known)| *known);
+            if mono > last && offset.saturating_sub(known).saturating_abs() >= STEP_NS {
+                self.steps.push((mono, offset));
+            }
+        }
     }
 
     /// UNIX time in ns of an event. Fast for times in order.
@@ -105,7 +123,7 @@ mod tests {
     /// Slept for 100 s at 20 s.
     fn slept() -> WallClock {
         let pages = [page(30 * S, 1130 * S), page(10 * S, 1010 * S), page(15 * S + 500, 1015 * S)];
-        WallClock::new(pages.iter(), 37, 0)
+        WallClock::new(pages.iter(), |_| 37, 0)
     }
 
     #[test]
@@ -134,8 +152,20 @@ mod tests {
     }
 
     #[test]
+    fn a_step_is_learnt() {
+        let mut clock = slept();
+        let known = [page(10 * S, 1010 * S), page(31 * S, 1131 * S)];
+        clock.learn(known.iter(), |_| 37);
+        assert_eq!(clock.steps.len(), 2);
+        let stepped = [page(41 * S, 2041 * S), page(40 * S, 2040 * S)];
+        clock.learn(stepped.iter(), |_| 37);
+        assert_eq!(clock.steps.len(), 3);
+        assert_eq!((clock.wall(39 * S), clock.wall(45 * S)), ((1139 * S) as i64, (2045 * S) as i64));
+    }
+
+    #[test]
     fn without_pages_the_present_offset_serves() {
-        let mut clock = WallClock::new(std::iter::empty(), 37, 7);
+        let mut clock = WallClock::new(std::iter::empty(), |_| 37, 7);
         assert_eq!(clock.wall(3), 10);
     }
 }

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use flightrec_format::abi::page::PAGE_SIZE;
-use flightrec_format::control::{Request, Response};
+use flightrec_format::control::{Position, Request, Response, Totals};
 use flightrec_format::meta::from_json;
 
-use super::{Clock, Collector, Recording, Source, SourceError};
+use super::live::NewsCollector;
+use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
 use crate::control::{Client, ControlError};
+use crate::progress::Progress;
 use crate::window::Window;
 
 /// Pages by the control socket.
@@ -35,9 +37,11 @@ impl Source for DaemonSource {
         self.client.send(&Request::Pages { from: window.from, until: window.until })?;
         let Response::Meta(meta) = self.client.receive()? else { return Err(ControlError::Unexpected.into()) };
         let mut collector = Collector::new(from_json(&meta)?);
+        let progress = Progress::start("reading the recording");
         loop {
             match self.client.receive()? {
                 Response::Pages(pages) => {
+                    progress.add(pages.len() as u64);
                     for page in pages.chunks(PAGE_SIZE) {
                         collector.add(page)?;
                     }
@@ -46,5 +50,35 @@ impl Source for DaemonSource {
                 _ => return Err(ControlError::Unexpected.into()),
             }
         }
+    }
+}
+
+/// Most positions in one request, which is then shorter than the daemon's limit.
+const POSITIONS_MAX: usize = 8192;
+
+impl Live for DaemonSource {
+    fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError> {
+        let mut collector = NewsCollector::new(session, after, newest);
+        let mut totals = Totals::default();
+        for after in after.chunks(POSITIONS_MAX) {
+            self.client.send(&Request::Since { session, after: after.to_vec(), newest })?;
+            let mut another = false;
+            totals = loop {
+                match self.client.receive()? {
+                    Response::Meta(_) => another = true,
+                    Response::Pages(pages) => {
+                        for page in pages.chunks(PAGE_SIZE) {
+                            collector.add(page)?;
+                        }
+                    }
+                    Response::End(totals) => break totals,
+                    _ => return Err(ControlError::Unexpected.into()),
+                }
+            };
+            if another {
+                return Ok(None);
+            }
+        }
+        Ok(Some(collector.finish(totals)))
     }
 }

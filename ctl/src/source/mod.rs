@@ -1,6 +1,7 @@
 //! Where pages come from. Every command works on every source, and does not know which it is.
 
 mod daemon;
+mod live;
 mod pinned;
 
 use thiserror::Error;
@@ -15,6 +16,7 @@ use flightrec_format::ring::{LaneStream, Rings};
 use flightrec_format::slots;
 
 pub use daemon::DaemonSource;
+pub use live::{Live, News};
 pub use pinned::PinnedSource;
 
 use crate::control::ControlError;
@@ -58,7 +60,7 @@ impl Recording {
     /// The recording's wall time; `present` is the offset to `CLOCK_MONOTONIC` to use without pages.
     pub fn wall_clock(&self, present: i64) -> WallClock {
         let headers = self.streams.iter().flat_map(LaneStream::pages).map(Page::header);
-        WallClock::new(headers, self.meta.tai_offset, present)
+        WallClock::new(headers, |mono| self.meta.tai_offset(mono), present)
     }
 }
 
@@ -81,6 +83,11 @@ pub enum SourceError {
 
 /// Opens what the plan names.
 pub fn open(origin: &Origin) -> Result<Box<dyn Source>, SourceError> {
+    Ok(open_live(origin)?)
+}
+
+/// Opens what the plan names, to follow it.
+pub fn open_live(origin: &Origin) -> Result<Box<dyn Live>, SourceError> {
     match origin {
         Origin::Pinned { bpffs_dir } => Ok(Box::new(PinnedSource::open(bpffs_dir)?)),
         Origin::Daemon { runtime_dir, bpffs_dir } => match DaemonSource::connect(runtime_dir) {

@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::control::Totals;
+use flightrec_format::control::{Position, Totals};
 use flightrec_format::live::{self, Generation, LiveError, clock::monotonic};
 use flightrec_format::meta::Meta;
+use flightrec_format::slots;
 
-use super::{Clock, Collector, Recording, Source, SourceError};
+use super::live::NewsCollector;
+use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
+use crate::progress::Progress;
 use crate::window::Window;
 
 /// The newest recording that is pinned below a bpffs directory.
@@ -37,6 +40,18 @@ impl PinnedSource {
         self.recording.totals(&self.progs)
     }
 
+    /// Kernel memory of its rings and tables, bytes.
+    pub fn memory(&self) -> u64 {
+        let maps = self.recording.maps();
+        let all = maps.rings.iter().chain([&maps.state, &maps.meta, &maps.slots]);
+        all.map(|map| map.entries() as u64 * map.stride() as u64).sum()
+    }
+
+    /// Threads in its thread table.
+    pub fn threads(&self) -> u64 {
+        self.recording.slots().map(|page| slots::read(&page).count() as u64).sum()
+    }
+
     /// By lane: the history that every ring holds, ns.
     pub fn held(&self) -> [u64; 3] {
         Lane::RINGS.map(|lane| self.recording.held(lane))
@@ -52,11 +67,13 @@ impl Source for PinnedSource {
         let meta = self.recording.meta()?;
         let cpus = self.recording.cpus();
         let mut collector = Collector::new(meta);
+        let progress = Progress::start("reading the recording");
         for lane in Lane::RINGS {
             // The task lane is small, and all of it tells names.
             let Window { from, until } = if lane == Lane::Task { Window::ALL } else { window };
             for cpu in &cpus {
                 for page in self.recording.pages(lane, *cpu, from, until) {
+                    progress.add(page.len() as u64);
                     collector.add(&page)?;
                 }
             }
@@ -65,6 +82,23 @@ impl Source for PinnedSource {
             collector.add(&page)?;
         }
         Ok(collector.finish(self.totals()?))
+    }
+}
+
+impl Live for PinnedSource {
+    fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError> {
+        // A recording that ended stays mapped, and is written no more.
+        if session != self.recording.session() || !self.progs.exists() {
+            return Ok(None);
+        }
+        let mut collector = NewsCollector::new(session, after, newest);
+        for position in after {
+            let mut since = self.recording.since(position, newest);
+            while let Some(page) = self.recording.advance_since(&mut since) {
+                collector.add(&page)?;
+            }
+        }
+        Ok(Some(collector.finish(self.totals()?)))
     }
 }
 

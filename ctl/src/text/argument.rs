@@ -1,16 +1,17 @@
 //! One argument of a system call.
 
 use flightrec_format::abi::record::StringStatus;
-use flightrec_format::decode::Call;
+use flightrec_format::decode::{Call, Text};
 
-use super::escape::quote;
+use super::escape::{escape, quote};
 use super::number::{decimal, hex, hex_or_zero, mode};
+use crate::fds::FdNames;
 use crate::names::{FILE_TYPE, FcntlArgument, Set, fcntl_argument, protocol, signal, socket_option};
 
 /// How an argument reads. 32-bit kinds look at the lower half only: what a register holds above an
 /// `int` is garbage.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// `int`
     Int,
     /// `unsigned int`
@@ -25,6 +26,8 @@ pub(super) enum Kind {
     LongHex,
     /// An address, or the string recorded from it
     Pointer,
+    /// A file descriptor
+    Descriptor,
     /// A directory's descriptor
     Directory,
     /// A user or group; -1: leave it
@@ -51,7 +54,7 @@ pub(super) enum Kind {
 
 /// Appends argument `index`; `false` when the call does not take it in this form, nor what
 /// stands behind it.
-pub(super) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) -> bool {
+pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) -> bool {
     let value = value(call, index);
     let before = |back: usize| index.checked_sub(back).map_or(0, |at| self::value(call, at));
     match kind {
@@ -61,7 +64,7 @@ pub(super) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
         Kind::LongHex => hex_or_zero(value, out),
         Kind::Pointer => pointer(call, index, value, out),
         Kind::Directory if value as i32 == libc::AT_FDCWD => out.extend_from_slice(b"AT_FDCWD"),
-        Kind::Int | Kind::Directory => decimal(value as i32, out),
+        Kind::Int | Kind::Descriptor | Kind::Directory => decimal(value as i32, out),
         Kind::Id if value as u32 == u32::MAX => out.extend_from_slice(b"-1"),
         Kind::Unsigned | Kind::Id => decimal(value as u32, out),
         Kind::Mode => FILE_TYPE.write(value & u64::from(u16::MAX), out),
@@ -88,12 +91,82 @@ pub(super) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
     true
 }
 
+/// As [`write`], and what a descriptor stands for, where that is known.
+pub(crate) fn write_named(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>, out: &mut Vec<u8>) -> bool {
+    let written = write(kind, call, index, out);
+    if matches!(kind, Kind::Descriptor | Kind::Directory) {
+        stands_for(value(call, index) as i32, fds, out);
+    }
+    written
+}
+
+/// Appends a descriptor, and what it stands for.
+pub(super) fn descriptor(fd: i32, fds: FdNames<'_>, out: &mut Vec<u8>) {
+    decimal(fd, out);
+    stands_for(fd, fds, out);
+}
+
+/// `</etc/hosts>`
+fn stands_for(fd: i32, fds: FdNames<'_>, out: &mut Vec<u8>) {
+    let Some(name) = fds.get(fd) else { return };
+    out.push(b'<');
+    // The brackets' own characters as octal, so that the end is where it seems to be.
+    for part in name.split_inclusive(|b| matches!(b, b'<' | b'>')) {
+        match part.split_last() {
+            Some((bracket @ (b'<' | b'>'), before)) => {
+                escape(before, out);
+                out.extend_from_slice(if *bracket == b'<' { b"\\74" } else { b"\\76" });
+            }
+            _ => escape(part, out),
+        }
+    }
+    out.push(b'>');
+}
+
 fn value(call: &Call, index: usize) -> u64 {
     let value = call.args.get(index).copied().unwrap_or(0);
     match call.abi {
         flightrec_format::abi::record::Abi::Compat => u64::from(value as u32),
         _ => value,
     }
+}
+
+/// The number that an argument is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Number {
+    Signed(i64),
+    Unsigned(u64),
+}
+
+/// Argument `index` as the number that its type makes of the register; `signed`: an `int`.
+pub(crate) fn number(kind: Kind, signed: bool, call: &Call, index: usize) -> Number {
+    let value = value(call, index);
+    match kind {
+        Kind::Long => Number::Signed(value as i64),
+        Kind::UnsignedLong | Kind::LongHex | Kind::Pointer | Kind::LongSet(_) => Number::Unsigned(value),
+        Kind::Int | Kind::Descriptor | Kind::Directory | Kind::Signal | Kind::Protocol | Kind::SocketOption => {
+            Number::Signed(i64::from(value as i32))
+        }
+        Kind::Id if value as u32 == u32::MAX => Number::Signed(-1),
+        Kind::Hex | Kind::Set(_) if signed => Number::Signed(i64::from(value as i32)),
+        Kind::Unsigned | Kind::Id | Kind::Hex | Kind::Set(_) => Number::Unsigned(u64::from(value as u32)),
+        Kind::Mode | Kind::CreateMode => Number::Unsigned(value & u64::from(u16::MAX)),
+        Kind::Fcntl => match fcntl_argument(index.checked_sub(1).map_or(0, |at| self::value(call, at))) {
+            FcntlArgument::Number => Number::Signed(i64::from(value as i32)),
+            FcntlArgument::Set(_) => Number::Unsigned(u64::from(value as u32)),
+            FcntlArgument::Address | FcntlArgument::None => Number::Unsigned(value),
+        },
+        Kind::Unknown if looks_small(value) => Number::Signed(value as i64),
+        Kind::Unknown => Number::Unsigned(value),
+    }
+}
+
+/// The string recorded for argument `index`, if there is one that could be read.
+pub(crate) fn recorded_string(call: &Call, index: usize) -> Option<&Text> {
+    call.strings
+        .iter()
+        .find(|text| usize::from(text.index) == index)
+        .filter(|text| text.status != StringStatus::Unreadable)
 }
 
 fn write_in(set: Option<&Set>, value: u64, out: &mut Vec<u8>) {
@@ -104,7 +177,7 @@ fn write_in(set: Option<&Set>, value: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends a signal by name; a real-time one relative to the first that programs may use.
-pub(super) fn write_signal(number: u32, out: &mut Vec<u8>) {
+pub(crate) fn write_signal(number: u32, out: &mut Vec<u8>) {
     let first = libc::SIGRTMIN() as u32;
     if let Some(name) = signal(number) {
         out.extend_from_slice(name.as_bytes());
@@ -149,9 +222,13 @@ fn pointer(call: &Call, index: usize, value: u64, out: &mut Vec<u8>) {
 fn unknown(call: &Call, index: usize, value: u64, out: &mut Vec<u8>) {
     if call.strings.iter().any(|text| usize::from(text.index) == index) {
         pointer(call, index, value, out);
-    } else if (-4096..0x1_0000).contains(&(value as i64)) {
+    } else if looks_small(value) {
         decimal(value as i64, out);
     } else {
         hex(value, out);
     }
+}
+
+fn looks_small(value: u64) -> bool {
+    (-4096..0x1_0000).contains(&(value as i64))
 }

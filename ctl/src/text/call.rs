@@ -8,16 +8,24 @@ use super::argument::{self, Kind};
 use super::number::{decimal, duration, hex, hex_or_zero, mode};
 use super::paint::Paint;
 use super::plan::{Plan, Plans, Returns};
+use crate::fds::FdNames;
 use crate::names::errno;
 
 /// Most that an error returns, negated (`MAX_ERRNO`, include/linux/err.h).
 const MAX_ERRNO: i64 = 4095;
 
-/// `name(arguments) -->`
-pub(super) fn enter(plans: &Plans, call: &Call, out: &mut Vec<u8>) {
+/// `name(arguments)`
+pub(super) fn bare(plans: &Plans, call: &Call, out: &mut Vec<u8>) {
     let plan = plans.get(call.abi, call.nr);
     name(plan, call, out);
-    arguments(plan, call, out);
+    arguments(plan, call, FdNames::default(), out);
+}
+
+/// `name(arguments) -->`
+pub(super) fn enter(plans: &Plans, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
+    let plan = plans.get(call.abi, call.nr);
+    name(plan, call, out);
+    arguments(plan, call, fds, out);
     out.extend_from_slice(b" -->");
 }
 
@@ -26,54 +34,111 @@ pub(super) fn exit(
     plans: &Plans,
     paint: Paint,
     call: &Call,
-    ret: i64,
+    (ret, took): (i64, Option<u64>),
     with_arguments: bool,
-    took: Option<u64>,
+    fds: FdNames<'_>,
     out: &mut Vec<u8>,
 ) {
     let plan = plans.get(call.abi, call.nr);
-    let returns = plan.map_or(Returns::Number, |plan| plan.returns);
-    let error = returns != Returns::Restored && (-MAX_ERRNO..0).contains(&ret);
-    // From ERESTARTSYS on the kernel talks to itself: the call goes on, or returns EINTR later.
-    let failed = error && -ret < i64::from(Errno::ERESTARTSYS.into_raw());
-    if failed {
+    let result = Result::new(plan, ret);
+    if result.failed() {
         paint.failure(out);
     }
     name(plan, call, out);
     if with_arguments && (call.nargs > 0 || !call.strings.is_empty()) && call.nr != NR_INVALID {
-        arguments(plan, call, out);
+        arguments(plan, call, fds, out);
     }
     out.extend_from_slice(b" <-- ");
-    if error {
-        decimal(ret, out);
-        if let Some(name) = errno(-ret as i32) {
-            out.push(b' ');
-            out.extend_from_slice(name.as_bytes());
-        }
-    } else {
-        match returns {
-            Returns::Address if call.abi == Abi::Compat => hex(u64::from(ret as u32), out),
-            Returns::Address => hex_or_zero(ret as u64, out),
-            Returns::Mode => mode(ret as u64, out),
-            Returns::Number | Returns::Restored => decimal(ret, out),
-        }
+    result.write(call.abi, paint, took, fds, out);
+}
+
+/// `name(arguments) = return value (duration)`
+pub(super) fn whole(
+    plans: &Plans,
+    paint: Paint,
+    call: &Call,
+    (ret, took): (i64, Option<u64>),
+    fds: FdNames<'_>,
+    out: &mut Vec<u8>,
+) {
+    let plan = plans.get(call.abi, call.nr);
+    let result = Result::new(plan, ret);
+    if result.failed() {
+        paint.failure(out);
     }
-    if failed {
-        paint.end(out);
+    name(plan, call, out);
+    arguments(plan, call, fds, out);
+    out.extend_from_slice(b" = ");
+    result.write(call.abi, paint, took, fds, out);
+}
+
+/// A return value and what it means.
+pub(crate) struct Result {
+    ret: i64,
+    returns: Returns,
+}
+
+impl Result {
+    pub(crate) fn new(plan: Option<&Plan>, ret: i64) -> Self {
+        Self { ret, returns: plan.map_or(Returns::Number, |plan| plan.returns) }
     }
-    if let Some(ns) = took {
-        out.extend_from_slice(b" (");
-        duration(ns, out);
-        out.push(b')');
+
+    /// The error that it is, if it is one.
+    pub(crate) fn error(&self) -> Option<i32> {
+        let error = self.returns != Returns::Restored && (-MAX_ERRNO..0).contains(&self.ret);
+        error.then_some(-self.ret as i32)
+    }
+
+    /// Whether it returns an address.
+    pub(crate) fn is_address(&self) -> bool {
+        self.returns == Returns::Address && self.error().is_none()
+    }
+
+    /// From ERESTARTSYS on the kernel talks to itself: the call goes on, or returns EINTR later.
+    fn failed(&self) -> bool {
+        self.error().is_some_and(|error| error < Errno::ERESTARTSYS.into_raw())
+    }
+
+    /// Ends the colour of a failure, too.
+    fn write(&self, abi: Abi, paint: Paint, took: Option<u64>, fds: FdNames<'_>, out: &mut Vec<u8>) {
+        let ret = self.ret;
+        match (self.error(), self.returns) {
+            (Some(error), _) => {
+                decimal(ret, out);
+                if let Some(name) = errno(error) {
+                    out.push(b' ');
+                    out.extend_from_slice(name.as_bytes());
+                }
+            }
+            (None, Returns::Address) if abi == Abi::Compat => hex(u64::from(ret as u32), out),
+            (None, Returns::Address) => hex_or_zero(ret as u64, out),
+            (None, Returns::Mode) => mode(ret as u64, out),
+            (None, Returns::Number | Returns::Restored) => decimal(ret, out),
+            (None, Returns::Descriptor) => argument::descriptor(ret as i32, fds, out),
+        }
+        if self.failed() {
+            paint.end(out);
+        }
+        if let Some(ns) = took {
+            out.extend_from_slice(b" (");
+            duration(ns, out);
+            out.push(b')');
+        }
     }
 }
 
+/// `name`, with its table where that is not the machine's own.
 fn name(plan: Option<&Plan>, call: &Call, out: &mut Vec<u8>) {
     match call.abi {
         Abi::Native => {}
         Abi::Compat => out.extend_from_slice(b"[32-bit] "),
         Abi::X32 => out.extend_from_slice(b"[x32] "),
     }
+    bare_name(plan, call, out);
+}
+
+/// `name`, or `syscall_N`.
+pub(crate) fn bare_name(plan: Option<&Plan>, call: &Call, out: &mut Vec<u8>) {
     match plan {
         Some(plan) if call.nr != NR_INVALID => out.extend_from_slice(&plan.name),
         _ => {
@@ -87,7 +152,7 @@ fn name(plan: Option<&Plan>, call: &Call, out: &mut Vec<u8>) {
     }
 }
 
-fn arguments(plan: Option<&Plan>, call: &Call, out: &mut Vec<u8>) {
+fn arguments(plan: Option<&Plan>, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
     out.push(b'(');
     let recorded = usize::from(call.nargs).min(call.args.len());
     if call.nr == NR_INVALID {
@@ -106,7 +171,7 @@ fn arguments(plan: Option<&Plan>, call: &Call, out: &mut Vec<u8>) {
                 if call.strings.iter().all(|text| usize::from(text.index) < index) {
                     break;
                 }
-            } else if !argument::write(*kind, call, index, out) {
+            } else if !argument::write_named(*kind, call, index, fds, out) {
                 out.truncate(end.max(start));
                 break;
             }

@@ -38,7 +38,7 @@ pub fn quote(bytes: &[u8], cut: bool, out: &mut Vec<u8>) {
 }
 
 /// One byte that does not stand for itself. Octal is as short as what follows allows.
-fn special(byte: u8, digit_follows: bool, out: &mut Vec<u8>) {
+pub(crate) fn special(byte: u8, digit_follows: bool, out: &mut Vec<u8>) {
     let letter = match byte {
         b'\n' => b'n',
         b'\t' => b't',

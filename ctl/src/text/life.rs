@@ -45,6 +45,22 @@ pub(super) fn exec(exec: &Exec, file: Option<&Text>, args: Option<&Text>, out: &
 
 /// ` ["ls", "-l"]` of a list of `whole` bytes.
 fn arguments(args: &Text, whole: usize, out: &mut Vec<u8>) {
+    let (list, cut) = argument_list(args, whole);
+    let mut list = list.peekable();
+    out.extend_from_slice(b" [");
+    let mut first = true;
+    while let Some(argument) = list.next() {
+        if !first {
+            out.extend_from_slice(b", ");
+        }
+        first = false;
+        quote(argument, cut && list.peek().is_none(), out);
+    }
+    out.push(b']');
+}
+
+/// The arguments of a list of `whole` bytes, and whether the last of them is cut, or more are missing.
+pub(crate) fn argument_list(args: &Text, whole: usize) -> (impl Iterator<Item = &[u8]>, bool) {
     // The last argument's NUL may stand there or be taken away already.
     let complete = args.bytes.len() >= whole;
     let bytes = match args.bytes.split_last() {
@@ -52,19 +68,8 @@ fn arguments(args: &Text, whole: usize, out: &mut Vec<u8>) {
         _ => &args.bytes,
     };
     let cut = args.status == StringStatus::Cut || args.bytes.len() + 1 < whole;
-    out.extend_from_slice(b" [");
-    if whole > 0 || !bytes.is_empty() {
-        let mut list = bytes.split(|byte| *byte == 0).peekable();
-        let mut first = true;
-        while let Some(argument) = list.next() {
-            if !first {
-                out.extend_from_slice(b", ");
-            }
-            first = false;
-            quote(argument, cut && list.peek().is_none(), out);
-        }
-    }
-    out.push(b']');
+    let list = (whole > 0 || !bytes.is_empty()).then(|| bytes.split(|byte| *byte == 0));
+    (list.into_iter().flatten(), cut)
 }
 
 /// `(RENAME) "old" -> "new"`; `by` is who did it.

@@ -7,19 +7,19 @@
 //! whatever the recording holds, but for the colours where they are wanted. Nothing here knows where
 //! events come from, or which of them are wanted.
 
-mod argument;
-mod call;
+pub(crate) mod argument;
+pub(crate) mod call;
 mod clock;
-mod escape;
-mod life;
+pub(crate) mod escape;
+pub(crate) mod life;
 pub(crate) mod number;
 mod paint;
-mod plan;
+pub(crate) mod plan;
 mod sched;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-use flightrec_format::decode::{Body, Event};
+use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use jiff::tz::TimeZone;
 
@@ -29,39 +29,14 @@ use self::number::{decimal, pad, padded};
 use self::paint::Paint;
 use self::plan::Plans;
 use self::sched::Stop;
+use crate::fds::Naming;
+use crate::render::Merge;
+pub use crate::render::{Context, Wake};
 
 /// Digits of the greatest thread id (`PID_MAX_LIMIT`, 4 million).
 const TID_WIDTH: usize = 7;
 /// Longest name of a thread.
 const COMM_WIDTH: usize = 15;
-
-/// What the pipeline knows about an event beyond itself.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Context<'a> {
-    /// UNIX time of the event, ns.
-    pub wall_ns: i64,
-    /// Name of the event's thread; empty: unknown.
-    pub comm: &'a [u8],
-    /// Of an exit: how long the call took.
-    pub duration_ns: Option<u64>,
-    /// Of an exit: whether its entry was in the recording. Otherwise its arguments are shown here.
-    pub entry_seen: bool,
-    /// Name of the other thread: the next of a switch, the wakee, the thread that migrates.
-    pub next_comm: &'a [u8],
-    /// Of a wakeup: where it was put and where it ran.
-    pub wake: Option<Wake>,
-}
-
-/// Where a woken thread went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wake {
-    /// CPU whose run queue it was put on.
-    pub queued_on: u16,
-    /// CPU where it ran.
-    pub runs_on: u16,
-    /// Threads that waited on that run queue already; unknown before the queue's first anchor.
-    pub qlen: Option<u32>,
-}
 
 /// How lines look.
 #[derive(Debug, Clone)]
@@ -70,6 +45,10 @@ pub struct Options {
     pub colour: bool,
     /// Arguments on exits as well, wherever the recording has them.
     pub exit_arguments: bool,
+    /// A call in one line with its result, where it fits.
+    pub merge: bool,
+    /// Descriptors by what they stand for.
+    pub fds: Naming,
     /// Time zone of the times of day.
     pub time_zone: TimeZone,
 }
@@ -77,7 +56,7 @@ pub struct Options {
 impl Default for Options {
     /// No colours, arguments where they are needed, this machine's time zone.
     fn default() -> Self {
-        Self { colour: false, exit_arguments: false, time_zone: TimeZone::system() }
+        Self { colour: false, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: TimeZone::system() }
     }
 }
 
@@ -87,6 +66,8 @@ pub struct Renderer {
     plans: Plans,
     paint: Paint,
     exit_arguments: bool,
+    merge: bool,
+    naming: Naming,
     clock: Clock,
 }
 
@@ -97,6 +78,8 @@ impl Renderer {
             plans: Plans::new(meta),
             paint: Paint(options.colour),
             exit_arguments: options.exit_arguments,
+            merge: options.merge,
+            naming: options.fds,
             clock: Clock::new(options.time_zone),
         }
     }
@@ -105,12 +88,17 @@ impl Renderer {
     pub fn line(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
         self.columns(event.cpu, event.tid, cx.comm, cx.wall_ns, out);
         match &event.body {
-            Body::Enter(call) => call::enter(&self.plans, call, out),
+            Body::Enter(call) => call::enter(&self.plans, call, cx.fds, out),
             Body::Exit { call, ret, entered } => {
                 let took = cx.duration_ns.or_else(|| entered.and_then(|at| event.time.checked_sub(at)));
+                if cx.merged.is_some() {
+                    call::whole(&self.plans, self.paint, call, (*ret, took), cx.fds, out);
+                    out.push(b'\n');
+                    return;
+                }
                 // A string that came only now could not be read at the entry.
                 let arguments = self.exit_arguments || !cx.entry_seen || !call.strings.is_empty();
-                call::exit(&self.plans, self.paint, call, *ret, arguments, took, out);
+                call::exit(&self.plans, self.paint, call, (*ret, took), arguments, cx.fds, out);
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
                 let stop = Stop { state: *prev_state, preempted: *preempted };
@@ -134,6 +122,21 @@ impl Renderer {
             Body::Act(_, text) => life::act(text, self.paint, out),
         }
         out.push(b'\n');
+    }
+
+    /// Whether descriptors are shown by what they stand for.
+    pub fn naming(&self) -> Naming {
+        self.naming
+    }
+
+    /// Appends a call by itself: `name(arguments)`.
+    pub fn call(&self, call: &Call, out: &mut Vec<u8>) {
+        call::bare(&self.plans, call, out);
+    }
+
+    /// Whether calls are to be merged: a line of a call stands where the call began.
+    pub fn merge(&self) -> Merge {
+        if self.merge { Merge::AtEntry } else { Merge::Never }
     }
 
     /// `HH:MM:SS.uuuuuu [CPU]     tid name             `

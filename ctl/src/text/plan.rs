@@ -5,10 +5,11 @@ use flightrec_format::meta::{Argument, Meta, Syscall};
 
 use super::argument::Kind;
 use super::escape::escape;
-use crate::names::set_for;
+use crate::fds::makes_descriptor;
+use crate::names::{is_descriptor, set_for};
 
 /// Numbers above these are not in an event (12 bits).
-const NUMBERS: usize = 1 << 12;
+pub(crate) const NUMBERS: usize = 1 << 12;
 /// Most bytes of a name that are shown; the kernel's longest has 23.
 const NAME_MAX: usize = 64;
 /// Arguments of a call.
@@ -16,37 +17,50 @@ const ARGUMENTS: usize = 6;
 
 /// How one system call reads.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Its name, fit to print.
-    pub(super) name: Box<[u8]>,
+    pub(crate) name: Box<[u8]>,
     /// Its arguments; none known: whatever the event has.
-    pub(super) arguments: Option<Box<[Kind]>>,
+    pub(crate) arguments: Option<Box<[Kind]>>,
+    /// What the arguments are called; as many as there are kinds.
+    pub(crate) labels: Box<[Label]>,
     /// What it returns.
-    pub(super) returns: Returns,
+    pub(crate) returns: Returns,
+}
+
+/// What an argument is called, and whether it is a signed 32-bit number.
+#[derive(Debug, Clone)]
+pub(crate) struct Label {
+    /// Its name, fit to print.
+    pub(crate) name: Box<[u8]>,
+    /// Whether its C type is `int`.
+    pub(crate) signed: bool,
 }
 
 /// How a return value reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Returns {
+pub(crate) enum Returns {
     /// A number.
     Number,
     /// An address.
     Address,
     /// Permissions.
     Mode,
+    /// A file descriptor.
+    Descriptor,
     /// The register of the code that a signal had interrupted: never an error of this call.
     Restored,
 }
 
 /// Plans of all calls, by table and number.
 #[derive(Debug)]
-pub(super) struct Plans {
+pub(crate) struct Plans {
     native: Vec<Option<Plan>>,
     compat: Vec<Option<Plan>>,
 }
 
 impl Plans {
-    pub(super) fn new(meta: &Meta) -> Self {
+    pub(crate) fn new(meta: &Meta) -> Self {
         // Where a recording lacks its metadata (a dump that lost those pages), x86_64's numbers
         // still have their names; what takes which arguments is then not known.
         let native = syscalls::x86_64::Sysno::iter().map(|call| (call.id() as usize, call.name()));
@@ -57,7 +71,7 @@ impl Plans {
         }
     }
 
-    pub(super) fn get(&self, abi: Abi, nr: u16) -> Option<&Plan> {
+    pub(crate) fn get(&self, abi: Abi, nr: u16) -> Option<&Plan> {
         let table = match abi {
             Abi::Native | Abi::X32 => &self.native,
             Abi::Compat => &self.compat,
@@ -98,16 +112,24 @@ fn borrowed<'m>(call: &Syscall, meta: &'m Meta) -> Option<&'m [Argument]> {
 }
 
 fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
-    let mut text = Vec::new();
-    escape(name.as_bytes().get(..NAME_MAX).unwrap_or(name.as_bytes()), &mut text);
     let kinds = |list: &[Argument]| list.iter().take(ARGUMENTS).map(|a| kind(name, a, narrow)).collect();
     let returns = match name {
         "mmap" | "mmap2" | "mremap" | "brk" | "shmat" => Returns::Address,
         "umask" => Returns::Mode,
+        // What fcntl returns depends on its command, and is no descriptor most of the time.
+        _ if makes_descriptor(name) => Returns::Descriptor,
         "rt_sigreturn" | "sigreturn" => Returns::Restored,
         _ => Returns::Number,
     };
-    Plan { name: text.into(), arguments: arguments.map(kinds), returns }
+    let label = |a: &Argument| Label { name: printable(&a.name), signed: Type::of(&a.ctype, narrow) == Type::Int };
+    let labels = arguments.unwrap_or_default().iter().take(ARGUMENTS).map(label).collect();
+    Plan { name: printable(name), arguments: arguments.map(kinds), labels, returns }
+}
+
+fn printable(name: &str) -> Box<[u8]> {
+    let mut text = Vec::new();
+    escape(name.as_bytes().get(..NAME_MAX).unwrap_or(name.as_bytes()), &mut text);
+    text.into()
 }
 
 fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
@@ -124,7 +146,7 @@ fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
             return Kind::Directory;
         }
         ("prctl" | "arch_prctl" | "keyctl", "arg2" | "arg3" | "arg4" | "arg5") => return Kind::Unknown,
-        (_, "fd") => return Kind::Int,
+        _ if is_descriptor(argument) => return Kind::Descriptor,
         _ => {}
     }
     if let Some(set) = set_for(call, name) {
@@ -137,7 +159,6 @@ fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
         Type::Int | Type::Unsigned if flag_like(name) => Kind::Hex,
         Type::Long | Type::UnsignedLong if flag_like(name) => Kind::LongHex,
         Type::Int => Kind::Int,
-        Type::Unsigned if name.contains("fd") && name != "max_fd" || name == "fildes" => Kind::Int,
         Type::Unsigned | Type::UnsignedLong if address_like(name) => Kind::Pointer,
         Type::Unsigned => Kind::Unsigned,
         Type::Long => Kind::Long,

@@ -9,7 +9,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::control::{self, CpuTotals, REQUEST_MAX, Request, Response, Status, Totals};
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
-use flightrec_format::meta::{Argument, Meta, Syscall, to_json};
+use flightrec_format::meta::{Argument, Meta, Syscall, TaiOffset, to_json};
 use tempfile::TempDir;
 
 pub(crate) fn flightctl(args: &[&str]) -> Output {
@@ -47,7 +47,7 @@ pub(crate) fn meta() -> Meta {
     Meta {
         session: SESSION,
         started: STARTED,
-        tai_offset: 37,
+        tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: vec![0, 1],
         ring_bytes: [1 << 20; 3],
         native: vec![
@@ -118,6 +118,7 @@ impl Recording {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],
             Request::Mark { text } if text == "refuse" => vec![Response::Error("no marks today".into())],
             Request::Mark { .. } => vec![Response::Done],
+            Request::Since { .. } => vec![Response::Error("not recorded live".into())],
             Request::Pages { .. } => {
                 let mut out = vec![Response::Meta(to_json(&meta()).unwrap())];
                 out.extend(pages.chunks(100).map(|pages| Response::Pages(pages.concat())));

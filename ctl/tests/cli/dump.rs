@@ -201,6 +201,14 @@ fn marks_and_status() {
     let status = run(&["status"]);
     assert_eq!(status.status.code(), Some(0));
     assert!(stdout(&status).contains("session      000000000000f11e"), "{}", stdout(&status));
+    let json = run(&["status", "--json"]);
+    let state: serde_json::Value = serde_json::from_str(&stdout(&json)).unwrap();
+    assert_eq!(state["session"], "000000000000f11e");
+    assert_eq!(state["lanes"]["syscall"]["events"]["sys_enter"], 2);
+    let metrics = run(&["metrics"]);
+    assert_eq!(metrics.status.code(), Some(0));
+    let line = "flightrec_events_total{cpu=\"0\",lane=\"syscall\",kind=\"sys_enter\"} 2\n";
+    assert!(stdout(&metrics).contains(line) && stdout(&metrics).ends_with("# EOF\n"), "{}", stdout(&metrics));
 }
 
 #[test]

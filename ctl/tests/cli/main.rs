@@ -2,4 +2,5 @@
 
 mod common;
 mod dump;
+mod json;
 mod usage;

@@ -19,6 +19,9 @@ fn help_and_version() {
     {
         assert!(stdout(&help).contains(option), "{option} is not in the help");
     }
+    for words in ["Examples:\n  flightctl dump", "Exit status:\n  0  fine", "3  something is missing"] {
+        assert!(stdout(&help).contains(words), "{words:?} is not in the help");
+    }
     assert_eq!(flightctl(&["--version"]).status.code(), Some(0));
 }
 
@@ -26,7 +29,7 @@ fn help_and_version() {
 fn no_daemon() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
-    for command in [&["dump"][..], &["status"], &["mark", "x"]] {
+    for command in [&["dump"][..], &["status"], &["metrics"], &["mark", "x"]] {
         let out = flightctl(&[&["--runtime-dir", path], command].concat());
         assert_eq!(out.status.code(), Some(2), "{command:?}");
         let error = stderr(&out);
@@ -67,5 +70,14 @@ fn times_that_make_no_sense() {
         let out = flightctl(&["dump", args[0], args[1]]);
         assert_eq!(out.status.code(), Some(2));
         assert!(stderr(&out).contains(word), "{}", stderr(&out));
+    }
+}
+
+#[test]
+fn lengths_of_time_say_what_they_look_like() {
+    for wrong in ["soon", "5", "-5s"] {
+        let out = flightctl(&["dump", "--last", wrong]);
+        assert_eq!(out.status.code(), Some(2));
+        assert!(stderr(&out).contains("10s, 250ms"), "{}", stderr(&out));
     }
 }

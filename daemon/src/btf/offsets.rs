@@ -23,6 +23,10 @@ pub fn read_offsets(btf: &Btf) -> Result<Offsets, BtfError> {
         // It moved from task_struct into thread_info in Linux 5.16 (commit bcf9033e5449); some
         // stable kernels have the one, some the other.
         cpu: task("thread_info.cpu").or_else(|_| task("cpu"))?,
+        cgroups: task("cgroups")?,
+        dfl_cgrp: btf.member_offset("css_set", "dfl_cgrp")?,
+        kn: btf.member_offset("cgroup", "kn")?,
+        kn_id: btf.member_offset("kernfs_node", "id")?,
         arg_start: btf.member_offset("mm_struct", "arg_start")?,
         arg_end: btf.member_offset("mm_struct", "arg_end")?,
         bprm_filename: btf.member_offset("linux_binprm", "filename")?,

@@ -107,6 +107,8 @@ pub struct Kernel {
     pub btf: PathBuf,
     /// Where tracefs is mounted.
     pub tracefs: PathBuf,
+    /// Where the cgroup2 file system is mounted.
+    pub cgroup2: PathBuf,
     /// Form of the system call programs.
     pub syscall_programs: SyscallPrograms,
 }
@@ -116,6 +118,7 @@ impl Default for Kernel {
         Self {
             btf: "/sys/kernel/btf/vmlinux".into(),
             tracefs: "/sys/kernel/tracing".into(),
+            cgroup2: "/sys/fs/cgroup".into(),
             syscall_programs: SyscallPrograms::Auto,
         }
     }
@@ -212,7 +215,12 @@ impl Config {
         if self.access.group.is_empty() {
             return Err(("access.group", "an empty name; give a group, \"root\" for nobody but root".into()));
         }
-        for (key, path) in [("kernel.btf", &self.kernel.btf), ("kernel.tracefs", &self.kernel.tracefs)] {
+        let paths = [
+            ("kernel.btf", &self.kernel.btf),
+            ("kernel.tracefs", &self.kernel.tracefs),
+            ("kernel.cgroup2", &self.kernel.cgroup2),
+        ];
+        for (key, path) in paths {
             if !path.is_absolute() {
                 return Err((key, format!("\"{}\" is not an absolute path", path.display())));
             }

@@ -40,7 +40,10 @@ impl Access {
             None
         });
         if found.is_none() {
-            warn!("there is no group {group}: only root and flightd's own user may use the control socket");
+            warn!(
+                "there is no group {group}: only root and flightd's own user may use the control socket; to let others, \
+                 `groupadd --system {group}`, and start flightd again"
+            );
         }
         Self { uid: getuid().as_raw(), gid: found.map(|g| g.gid.as_raw()) }
     }

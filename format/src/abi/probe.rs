@@ -31,6 +31,14 @@ pub struct Offsets {
     pub mm: u32,
     /// `task_struct.thread_info.cpu`
     pub cpu: u32,
+    /// `task_struct.cgroups`
+    pub cgroups: u32,
+    /// `css_set.dfl_cgrp`: the v2 control group.
+    pub dfl_cgrp: u32,
+    /// `cgroup.kn`
+    pub kn: u32,
+    /// `kernfs_node.id`
+    pub kn_id: u32,
     /// `mm_struct.arg_start`
     pub arg_start: u32,
     /// `mm_struct.arg_end`
@@ -61,7 +69,7 @@ pub struct Offsets {
     pub regs_orig_ax: u32,
 }
 
-const _: () = assert!(size_of::<Offsets>() == 26 * 4);
+const _: () = assert!(size_of::<Offsets>() == 30 * 4);
 
 /// Numbers in a table of calls; those behind it take six arguments and no strings.
 pub const CALLS: usize = 512;

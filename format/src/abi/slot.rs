@@ -29,11 +29,11 @@ pub struct TaskSlot {
     pub flags: u32,
     /// `task_struct.start_time`, ns of `CLOCK_MONOTONIC`.
     pub start_time: u64,
-    /// Control group (v2) id, 0 where unknown.
+    /// Control group (v2) id at its birth, its last exec, or the start of the recording; 0 where unknown.
     pub cgroup: u64,
     /// Name.
     pub comm: Comm,
-    /// Since when it has been blocked, ns of `CLOCK_MONOTONIC`.
+    /// Since when it has been blocked, ns of `CLOCK_MONOTONIC`; 0: since before the recording.
     pub since: u64,
     /// In which state (`task_struct.__state`).
     pub state: u32,

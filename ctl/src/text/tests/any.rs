@@ -104,6 +104,7 @@ proptest! {
             entry_seen,
             next_comm: &names.1,
             wake: wake.map(|(queued_on, runs_on, qlen)| Wake { queued_on, runs_on, qlen }),
+            ..Context::default()
         };
         let mut out = Vec::new();
         RENDERER.with_borrow_mut(|renderer| renderer.line(&Event { time, cpu, tid, body }, &cx, &mut out));

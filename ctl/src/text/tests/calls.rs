@@ -161,7 +161,8 @@ fn exits_show_arguments_when_no_entry_was_seen() {
     assert_eq!(line(body(Vec::new()), &context()), "mkdir <-- -1 EPERM");
     assert_eq!(line(body(vec![whole(0, b"/late")]), &context()), r#"mkdir("/late", 0755) <-- -1 EPERM"#);
     let mut out = Vec::new();
-    let options = Options { exit_arguments: true, colour: false, time_zone: TimeZone::UTC };
+    let options =
+        Options { exit_arguments: true, merge: false, colour: false, fds: Naming::Near, time_zone: TimeZone::UTC };
     let event = Event { time: 0, cpu: 1, tid: 8883, body: body(Vec::new()) };
     Renderer::new(&meta(), options).line(&event, &context(), &mut out);
     assert!(String::from_utf8(out).unwrap().ends_with("mkdir(0x1, 0755) <-- -1 EPERM\n"));
@@ -199,7 +200,8 @@ fn unknown_calls() {
 fn hostile_names_of_calls_are_escaped_and_bounded() {
     let name = format!("\x1b{}", "n".repeat(5000));
     let meta = Meta { native: vec![Syscall { nr: 1, name, args: Some(Vec::new()) }], ..Meta::default() };
-    let options = Options { colour: false, exit_arguments: false, time_zone: TimeZone::UTC };
+    let options =
+        Options { colour: false, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: TimeZone::UTC };
     let mut out = Vec::new();
     let event = Event { time: 0, cpu: 1, tid: 1, body: Body::Enter(call(1, &[], Vec::new())) };
     Renderer::new(&meta, options).line(&event, &context(), &mut out);

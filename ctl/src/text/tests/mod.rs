@@ -9,7 +9,7 @@ use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::meta::{Argument, Meta, Syscall};
 use jiff::tz::TimeZone;
 
-use super::{Context, Options, Renderer};
+use super::{Context, Naming, Options, Renderer};
 
 /// 14:03:07.123456 UTC.
 const WALL: i64 = 50_587_123_456_789;
@@ -34,12 +34,15 @@ fn table(text: &str) -> Vec<Syscall> {
         .collect()
 }
 
-fn meta() -> Meta {
+pub(crate) fn meta() -> Meta {
     Meta { native: table(include_str!("native.txt")), compat: table(include_str!("compat.txt")), ..Meta::default() }
 }
 
 fn renderer() -> Renderer {
-    Renderer::new(&meta(), Options { colour: false, exit_arguments: false, time_zone: TimeZone::UTC })
+    Renderer::new(
+        &meta(),
+        Options { colour: false, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: TimeZone::UTC },
+    )
 }
 
 fn context() -> Context<'static> {
@@ -63,11 +66,11 @@ fn line(body: Body, cx: &Context<'_>) -> String {
     lines.remove(0)
 }
 
-fn string(index: u8, status: StringStatus, bytes: &[u8]) -> Text {
+pub(crate) fn string(index: u8, status: StringStatus, bytes: &[u8]) -> Text {
     Text { index, status, bytes: bytes.into() }
 }
 
-fn call(nr: u16, args: &[u64], strings: Vec<Text>) -> Call {
+pub(crate) fn call(nr: u16, args: &[u64], strings: Vec<Text>) -> Call {
     let mut six = [0; 6];
     six[..args.len()].copy_from_slice(args);
     Call { nr, abi: Abi::Native, nargs: u8::try_from(args.len()).unwrap(), args: six, strings }

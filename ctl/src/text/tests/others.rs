@@ -119,8 +119,10 @@ fn marks_and_acts() {
 
 #[test]
 fn colours_frame_failures_and_nothing_else() {
-    let mut renderer =
-        Renderer::new(&meta(), Options { colour: true, exit_arguments: false, time_zone: TimeZone::UTC });
+    let mut renderer = Renderer::new(
+        &meta(),
+        Options { colour: true, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: TimeZone::UTC },
+    );
     let mut exit = |ret| {
         let body = Body::Exit { call: call(3, &[], Vec::new()), ret, entered: None };
         let mut out = Vec::new();

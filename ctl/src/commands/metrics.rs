@@ -1,0 +1,268 @@
+//! `flightctl metrics`: the recorder's state as OpenMetrics text.
+//!
+//! <https://prometheus.io/docs/specs/om/open_metrics_spec/>. Only types that the older Prometheus text
+//! format has too are used, so that node_exporter's textfile collector takes it as well.
+
+use std::fmt::{Display, Write as _};
+use std::io::Write as _;
+
+use anyhow::Result;
+use jiff::Timestamp;
+
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::plan::Origin;
+use crate::state::{CpuState, State};
+
+/// Prints the metrics.
+pub fn run(origin: &Origin) -> Result<Exit> {
+    let text = text(&State::read(origin)?);
+    let mut output = Output::open(None)?;
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    Ok(Exit::Fine)
+}
+
+/// Labels of a sample.
+type Labels<'a> = &'a [(&'a str, &'a dyn Display)];
+
+/// A text in the making.
+#[derive(Default)]
+struct Exposition(String);
+
+impl Exposition {
+    /// Begins a family: its samples follow. A counter's samples have `_total` behind the name.
+    fn family(&mut self, name: &'static str, unit: &str, counter: bool, help: &str) -> Family<'_> {
+        let (kind, suffix) = if counter { ("counter", "_total") } else { ("gauge", "") };
+        // Writing to a string can't fail.
+        let _ = writeln!(self.0, "# TYPE {name} {kind}");
+        if !unit.is_empty() {
+            let _ = writeln!(self.0, "# UNIT {name} {unit}");
+        }
+        let _ = writeln!(self.0, "# HELP {name} {help}");
+        Family { out: &mut self.0, name, suffix }
+    }
+
+    /// A family of one sample without labels.
+    fn gauge(&mut self, name: &'static str, unit: &str, help: &str, value: impl Display) {
+        self.family(name, unit, false, help).sample(&[], value);
+    }
+}
+
+/// Samples of one name.
+struct Family<'a> {
+    out: &'a mut String,
+    name: &'static str,
+    suffix: &'static str,
+}
+
+impl Family<'_> {
+    fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
+        self.out.push_str(self.name);
+        self.out.push_str(self.suffix);
+        for (i, (key, label)) in labels.iter().enumerate() {
+            // Writing to a string can't fail.
+            let _ = write!(self.out, "{}{key}=\"{}\"", if i == 0 { '{' } else { ',' }, escaped(label));
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.out, "{end} {value}");
+    }
+}
+
+/// A label's value, as the format wants it.
+fn escaped(label: &dyn Display) -> String {
+    label.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn text(state: &State) -> String {
+    let mut out = Exposition::default();
+    out.gauge("flightrec_daemon_up", "", "Whether flightd answers.", u8::from(state.daemon.is_some()));
+    let help = "The recording, described by its labels.";
+    out.family("flightrec_recording", "", false, help)
+        .sample(&[("session", &state.session), ("syscall_programs", &state.syscall_programs)], 1);
+    let help = "How much is recorded of what is configured: 0 all, each step above it less.";
+    out.gauge("flightrec_level", "", help, state.level.number());
+    let help = "When the recording began.";
+    out.gauge("flightrec_recording_start_seconds", "seconds", help, unix(state.recording_since));
+    counters(&mut out, &state.cpus);
+    let help = "Program runs that the kernel skipped (recursion), each an event that is not recorded.";
+    let mut family = out.family("flightrec_skipped_runs", "", true, help);
+    for (program, n) in &state.skipped_runs {
+        family.sample(&[("program", program)], n);
+    }
+    let help = "Threads that found no room in the thread table.";
+    out.family("flightrec_slot_collisions", "", true, help).sample(&[], state.slot_collisions);
+    let mut family = out.family("flightrec_held_seconds", "seconds", false, "History that every CPU's ring holds.");
+    for (lane, of) in &state.lanes {
+        family.sample(&[("lane", lane)], of.held_seconds);
+    }
+    let mut family = out.family("flightrec_ring_bytes", "bytes", false, "Size of one CPU's ring.");
+    for (lane, of) in &state.lanes {
+        family.sample(&[("lane", lane)], of.ring_bytes);
+    }
+    out.gauge("flightrec_memory_bytes", "bytes", "Kernel memory of rings and tables.", state.memory_bytes);
+    out.gauge("flightrec_threads", "", "Threads in the thread table.", state.threads);
+    if let Some(daemon) = &state.daemon {
+        let help = "CPU time that flightd has used.";
+        out.family("flightrec_daemon_cpu_seconds", "seconds", true, help).sample(&[], daemon.cpu_seconds);
+        let help = "When flightd began.";
+        out.gauge("flightrec_daemon_start_seconds", "seconds", help, unix(daemon.since));
+        let help = "The daemon, described by its labels.";
+        out.family("flightrec_daemon", "", false, help).sample(&[("version", &daemon.version)], 1);
+    }
+    out.0.push_str("# EOF\n");
+    out.0
+}
+
+/// What is counted by CPU and lane.
+fn counters(out: &mut Exposition, cpus: &[CpuState]) {
+    let lanes = || cpus.iter().flat_map(|cpu| cpu.lanes.iter().map(|(lane, counts)| (cpu.cpu, *lane, counts)));
+    let mut family = out.family("flightrec_events", "", true, "Events recorded.");
+    for (cpu, lane, counts) in lanes() {
+        for (kind, n) in &counts.events {
+            family.sample(&[("cpu", &cpu), ("lane", &lane), ("kind", kind)], n);
+        }
+    }
+    let mut family = out.family("flightrec_lost_events", "", true, "Events that happened and are not recorded.");
+    for (cpu, lane, counts) in lanes() {
+        for (reason, n) in &counts.lost {
+            family.sample(&[("cpu", &cpu), ("lane", &lane), ("reason", reason)], n);
+        }
+    }
+    let help = "Events of the recorder itself, left out on purpose.";
+    let mut family = out.family("flightrec_own_events", "", true, help);
+    for (cpu, lane, counts) in lanes() {
+        family.sample(&[("cpu", &cpu), ("lane", &lane)], counts.own);
+    }
+}
+
+/// Seconds since 1970.
+fn unix(moment: Timestamp) -> f64 {
+    moment.as_nanosecond() as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use super::*;
+    use crate::state::testing::status;
+
+    /// A line that is no comment; its value as it stands there.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Sample {
+        labels: Vec<(String, String)>,
+        value: String,
+    }
+
+    /// Splits `{a="b",c="d"}`, undoing the escapes.
+    fn labels(mut text: &str) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        while !text.is_empty() {
+            let (key, rest) = text.split_once("=\"").expect("a label");
+            assert!(key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{key:?}");
+            let (mut value, mut chars) = (String::new(), rest.char_indices());
+            let end = loop {
+                match chars.next().expect("a closing quote") {
+                    (at, '"') => break at,
+                    (_, '\\') => value.push(match chars.next().expect("an escape").1 {
+                        'n' => '\n',
+                        c @ ('\\' | '"') => c,
+                        other => panic!("escape {other:?}"),
+                    }),
+                    (_, c) => value.push(c),
+                }
+            };
+            found.push((key.to_owned(), value));
+            let rest = rest.get(end + 1..).expect("a boundary");
+            text = rest.strip_prefix(',').unwrap_or(rest);
+        }
+        found
+    }
+
+    /// Holds a text against the rules of OpenMetrics that concern counters and gauges; its samples by name.
+    fn parse(text: &str) -> HashMap<String, Vec<Sample>> {
+        let body = text.strip_suffix("# EOF\n").expect("ends with # EOF and a newline");
+        let (mut families, mut seen): (HashSet<String>, HashSet<String>) = (HashSet::new(), HashSet::new());
+        let (mut family, mut kind) = (String::new(), String::new());
+        let mut samples: HashMap<String, Vec<_>> = HashMap::new();
+        for line in body.lines() {
+            if let Some(meta) = line.strip_prefix("# ") {
+                let parts: Vec<&str> = meta.splitn(3, ' ').collect();
+                let [word, name, value] = parts[..] else { panic!("{line}") };
+                match word {
+                    "TYPE" => {
+                        assert!(families.insert(name.to_owned()), "{name} is there twice");
+                        assert!(matches!(value, "counter" | "gauge"), "{line}");
+                        assert!(!name.ends_with("_total") && !name.ends_with("_info"), "reserved: {name}");
+                        (family, kind) = (name.to_owned(), value.to_owned());
+                    }
+                    "UNIT" => assert!(name == family && name.ends_with(&format!("_{value}")), "{line}"),
+                    "HELP" => assert!(name == family && value.ends_with('.'), "{line}"),
+                    _ => panic!("{line}"),
+                }
+                continue;
+            }
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            assert!(seen.insert(series.to_owned()), "{series} is there twice");
+            let (name, braces) = series.split_once('{').unwrap_or((series, "}"));
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            assert_eq!(name, format!("{family}{suffix}"), "a sample outside of its family");
+            let number: f64 = value.parse().expect("a number");
+            assert!(number.is_finite() && number >= 0.0, "{line}");
+            let labels = labels(braces.strip_suffix('}').expect("a closing brace"));
+            samples.entry(name.to_owned()).or_default().push(Sample { labels, value: value.to_owned() });
+        }
+        samples
+    }
+
+    #[test]
+    fn the_text_is_open_metrics_and_complete() {
+        let samples = parse(&text(&State::of_daemon(status())));
+        let value = |name: &str, labels: &[(&str, &str)]| {
+            let labels: Vec<_> = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let found = samples.get(name).and_then(|all| all.iter().find(|sample| sample.labels == labels));
+            &*found.unwrap_or_else(|| panic!("no {name} {labels:?} in {samples:?}")).value
+        };
+        let events = |lane, kind| value("flightrec_events_total", &[("cpu", "1"), ("lane", lane), ("kind", kind)]);
+        assert_eq!(
+            (events("syscall", "sys_enter"), events("sched", "switch"), events("task", "fork")),
+            ("100", "7", "3")
+        );
+        let lost = |cpu, lane, reason| {
+            value("flightrec_lost_events_total", &[("cpu", cpu), ("lane", lane), ("reason", reason)])
+        };
+        assert_eq!((lost("0", "syscall", "busy"), lost("2", "task", "no_ring")), ("4", "3"));
+        assert_eq!(value("flightrec_own_events_total", &[("cpu", "0"), ("lane", "syscall")]), "9");
+        assert_eq!(value("flightrec_skipped_runs_total", &[("program", "sys_enter")]), "2");
+        assert_eq!(value("flightrec_slot_collisions_total", &[]), "1");
+        assert_eq!(value("flightrec_held_seconds", &[("lane", "syscall")]), "12.5");
+        assert_eq!(value("flightrec_ring_bytes", &[("lane", "task")]), "1048576");
+        assert_eq!(value("flightrec_memory_bytes", &[]), "52428800");
+        assert_eq!(value("flightrec_threads", &[]), "321");
+        assert_eq!(value("flightrec_level", &[]), "0");
+        assert_eq!(value("flightrec_daemon_up", &[]), "1");
+        assert_eq!(value("flightrec_daemon_cpu_seconds_total", &[]), "0.5");
+        assert_eq!(value("flightrec_daemon_start_seconds", &[]), "1700000020");
+        assert_eq!(value("flightrec_recording_start_seconds", &[]), "1700000010");
+        let labels = [("session", "0000000000000abc"), ("syscall_programs", "tp_btf")];
+        assert_eq!(value("flightrec_recording", &labels), "1");
+    }
+
+    #[test]
+    fn without_a_daemon_it_is_still_whole() {
+        let state = State { daemon: None, ..State::of_daemon(status()) };
+        let samples = parse(&text(&state));
+        assert_eq!(samples["flightrec_daemon_up"], [Sample { labels: vec![], value: "0".into() }]);
+        assert!(!samples.contains_key("flightrec_daemon_cpu_seconds_total"));
+        assert!(samples.contains_key("flightrec_events_total"));
+    }
+
+    #[test]
+    fn hostile_labels_come_back_as_they_were() {
+        let mut status = status();
+        status.version = "a\"b\\c\nd{e}, f=\"".into();
+        let samples = parse(&text(&State::of_daemon(status.clone())));
+        let labels = vec![("version".to_owned(), status.version)];
+        assert_eq!(samples["flightrec_daemon"], [Sample { labels, value: "1".into() }]);
+    }
+}

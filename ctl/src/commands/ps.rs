@@ -1,0 +1,61 @@
+//! `flightctl ps`
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::human::counted;
+use crate::output::{Output, note};
+use crate::plan::PsPlan;
+use crate::ps::{self, HEAD};
+use crate::source::{self, Source};
+use crate::text::{Options, Renderer};
+use crate::window::Window;
+
+/// Shows the threads that are blocked now.
+pub fn run(plan: &PsPlan) -> Result<Exit> {
+    run_on(plan, source::open(&plan.origin)?.as_mut())
+}
+
+/// The same, of any source.
+fn run_on(plan: &PsPlan, source: &mut dyn Source) -> Result<Exit> {
+    let now = source.clock().now;
+    // The table of threads comes with any window.
+    let recording = source.read(Window { from: now, until: now })?;
+    // The counters were read last; a thread may have blocked since `now`.
+    let now = now.max(recording.totals.now);
+    let threads = ps::blocked(&recording, plan, now);
+    let renderer = Renderer::new(&recording.meta, Options::default());
+    let mut text = Vec::new();
+    if plan.json {
+        let threads = threads.iter().map(|thread| thread.json(&renderer)).collect();
+        serde_json::to_writer_pretty(&mut text, &Document { mono_ns: now, threads })?;
+        text.push(b'\n');
+    } else if !threads.is_empty() {
+        text.extend_from_slice(HEAD.as_bytes());
+        for thread in &threads {
+            thread.line(&renderer, &mut text);
+        }
+    }
+    let mut output = Output::open(None)?;
+    output.write_all(&text).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    let lost = recording.totals.slot_collisions;
+    if lost != 0 {
+        let times = counted(lost, "time");
+        note(&format!(
+            "the thread table had no room {times}: threads may be missing; raise threads.slots in flightd.toml"
+        ));
+    }
+    Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<T> {
+    /// When, ns of `CLOCK_MONOTONIC`.
+    mono_ns: u64,
+    /// The worst first.
+    threads: Vec<T>,
+}

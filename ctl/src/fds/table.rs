@@ -1,0 +1,108 @@
+//! What the descriptors of one process stand for.
+
+use std::sync::Arc;
+
+use flightrec_format::decode::Call;
+use rustc_hash::FxHashMap;
+
+/// What one descriptor stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct File {
+    /// A path as it was opened, or the kernel's name for what is no file.
+    pub(super) name: Arc<[u8]>,
+    /// Whether it is closed when a program is executed; `None`: not known.
+    pub(super) cloexec: Option<bool>,
+}
+
+/// The descriptors that are known, of one process, or of several that share them.
+#[derive(Debug, Clone, Default)]
+pub struct FdTable {
+    files: FxHashMap<i32, File>,
+}
+
+impl FdTable {
+    /// What `fd` stands for.
+    pub fn name(&self, fd: i32) -> Option<&[u8]> {
+        self.files.get(&fd).map(|file| &*file.name)
+    }
+
+    pub(super) fn get(&self, fd: i32) -> Option<&File> {
+        self.files.get(&fd)
+    }
+
+    pub(super) fn get_mut(&mut self, fd: i32) -> Option<&mut File> {
+        self.files.get_mut(&fd)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Makes `fd` stand for `file`; for nothing that is known where there is none.
+    pub(super) fn set(&mut self, fd: i32, file: Option<File>) {
+        match file {
+            Some(file) => self.files.insert(fd, file),
+            None => self.files.remove(&fd),
+        };
+    }
+
+    /// Closes what an exec closes; also what it may close, as a name must not be a guess.
+    pub(super) fn exec(&mut self) {
+        self.files.retain(|_, file| file.cloexec == Some(false));
+    }
+
+    /// Closes `first` to `last`.
+    pub(super) fn close_range(&mut self, first: u32, last: u32) {
+        self.files.retain(|fd, _| !(first..=last).contains(&(*fd as u32)));
+    }
+
+    /// Has `first` to `last` closed by the next exec.
+    pub(super) fn cloexec_range(&mut self, first: u32, last: u32) {
+        for (fd, file) in &mut self.files {
+            if (first..=last).contains(&(*fd as u32)) {
+                file.cloexec = Some(true);
+            }
+        }
+    }
+}
+
+/// What one descriptor stood for.
+pub type Named = (i32, Arc<[u8]>);
+
+/// The names of a thread's descriptors at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FdNames<'a> {
+    pub(super) table: Option<&'a FdTable>,
+    /// These come first: a descriptor that the call which ends now has closed, or names that were kept.
+    pub(super) first: &'a [Named],
+}
+
+impl<'a> FdNames<'a> {
+    /// Names that were kept.
+    pub fn kept(names: &'a [Named]) -> Self {
+        Self { table: None, first: names }
+    }
+
+    /// What `fd` stands for, where the recording tells.
+    pub fn get(&self, fd: i32) -> Option<&'a [u8]> {
+        match self.first.iter().find(|(known, _)| *known == fd) {
+            Some((_, name)) => Some(name),
+            None => self.table?.name(fd),
+        }
+    }
+
+    /// Keeps the names of those that a call may be about: its arguments and what it returned.
+    pub fn keep(&self, call: &Call, ret: Option<i64>) -> Vec<Named> {
+        let mut kept = Vec::new();
+        let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| *arg as i32);
+        for fd in args.chain(ret.map(|ret| ret as i32)) {
+            let first = self.first.iter().find(|(known, _)| *known == fd).map(|(_, name)| name);
+            if let Some(name) = first.or_else(|| self.table?.get(fd).map(|file| &file.name))
+                && kept.iter().all(|(known, _)| *known != fd)
+            {
+                kept.push((fd, name.clone()));
+            }
+        }
+        kept
+    }
+}

@@ -1,0 +1,98 @@
+//! Calls on paths that match a pattern: by a path that they are given, or by a descriptor of one.
+
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use flightrec_format::abi::record::{Abi, StringStatus};
+use flightrec_format::decode::Call;
+use flightrec_format::meta::{Argument, Meta, Syscall};
+
+use super::FilterError;
+use super::calls::arguments;
+use crate::fds::{FdNames, joined};
+use crate::names::{is_descriptor, is_path};
+
+/// Compiles patterns. `*` and `?` stay within a directory, `**` goes through any; a pattern without a slash is
+/// a file's name in any directory.
+pub(super) fn compile(patterns: &[String]) -> Result<GlobSet, FilterError> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let wrong = |e: &globset::Error| FilterError::Path { pattern: pattern.clone(), reason: e.kind().to_string() };
+        let anywhere = if pattern.contains('/') { pattern.clone() } else { format!("**/{pattern}") };
+        set.add(GlobBuilder::new(&anywhere).literal_separator(true).build().map_err(|e| wrong(&e))?);
+    }
+    set.build().map_err(|e| FilterError::Path { pattern: patterns.join(","), reason: e.kind().to_string() })
+}
+
+/// Which arguments of a call are what, bit by bit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Roles {
+    paths: u8,
+    descriptors: u8,
+}
+
+/// Patterns, and where each call of a recording has something for them.
+#[derive(Debug)]
+pub(super) struct Paths {
+    set: GlobSet,
+    native: Vec<Roles>,
+    compat: Vec<Roles>,
+}
+
+impl Paths {
+    pub(super) fn new(patterns: &[String], meta: &Meta) -> Result<Option<Self>, FilterError> {
+        if patterns.is_empty() {
+            return Ok(None);
+        }
+        let set = compile(patterns)?;
+        Ok(Some(Self { set, native: table(&meta.native, meta), compat: table(&meta.compat, meta) }))
+    }
+
+    /// Whether a call has to do with such a path, `fds` being its process's descriptors.
+    pub(super) fn has(&self, call: &Call, fds: FdNames<'_>) -> bool {
+        let table = if call.abi == Abi::Compat { &self.compat } else { &self.native };
+        let Some(roles) = table.get(usize::from(call.nr)) else { return false };
+        let path = call.strings.iter().any(|text| {
+            text.index < 6
+                && roles.paths >> text.index & 1 != 0
+                && text.status != StringStatus::Unreadable
+                && (self.matches(&text.bytes)
+                    || self.matches_in(roles, call, usize::from(text.index), &text.bytes, fds))
+        });
+        let recorded = call.args.iter().take(usize::from(call.nargs)).enumerate();
+        path || recorded
+            .filter(|(index, _)| roles.descriptors >> index & 1 != 0)
+            .any(|(_, value)| fds.get(*value as i32).is_some_and(|name| self.matches(name)))
+    }
+
+    /// Whether a path matches that is relative to the directory in the argument before it.
+    fn matches_in(&self, roles: &Roles, call: &Call, index: usize, path: &[u8], fds: FdNames<'_>) -> bool {
+        let Some(before) = index.checked_sub(1).filter(|at| roles.descriptors >> at & 1 != 0) else { return false };
+        let directory = call.args.get(before).and_then(|fd| fds.get(*fd as i32));
+        directory.is_some_and(|directory| !path.starts_with(b"/") && self.matches(&joined(directory, path)))
+    }
+
+    fn matches(&self, path: &[u8]) -> bool {
+        self.set.is_match_candidate(&Candidate::new(OsStr::from_bytes(path)))
+    }
+}
+
+fn table(calls: &[Syscall], meta: &Meta) -> Vec<Roles> {
+    let mut table = Vec::new();
+    for call in calls {
+        let at = usize::from(call.nr);
+        if table.len() <= at {
+            table.resize(at + 1, Roles::default());
+        }
+        let args = arguments(call, meta).unwrap_or_default();
+        let bits = |is: &dyn Fn(&Argument) -> bool| {
+            args.iter().take(6).enumerate().fold(0, |bits, (i, arg)| bits | u8::from(is(arg)) << i)
+        };
+        if let Some(roles) = table.get_mut(at) {
+            *roles = Roles { paths: bits(&|arg| is_path(&call.name, arg)), descriptors: bits(&is_descriptor) };
+        }
+    }
+    table
+}

@@ -1,0 +1,170 @@
+//! A filter as typed, and what can be wrong with it.
+
+use thiserror::Error;
+
+use flightrec_format::meta::Meta;
+
+use super::calls::CallNames;
+use super::class::Class;
+use super::groups::{groups, units};
+use super::paths::{self, Paths};
+use super::{Filter, errors};
+use crate::args::FilterArgs;
+use crate::kind::{Kind, Kinds};
+use crate::suggest::{hint, nearest};
+use crate::window::nanos;
+
+/// A filter as typed; calls and control groups are still names, which only a recording can explain.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FilterPlan {
+    pids: Vec<u32>,
+    tids: Vec<u32>,
+    trees: Vec<u32>,
+    comms: Vec<String>,
+    cpus: Vec<u16>,
+    cgroups: Vec<String>,
+    units: Vec<String>,
+    calls: CallNames,
+    paths: Vec<String>,
+    errors: bool,
+    errnos: Vec<i32>,
+    slower_than: Option<u64>,
+    kinds: Kinds,
+}
+
+/// A filter that means nothing.
+#[derive(Debug, Error)]
+pub enum FilterError {
+    /// No such kind of event.
+    #[error("--event: there is no kind `{name}`{hint} (kinds: {})", Kind::ALL.map(Kind::name).join(", "))]
+    Event {
+        /// What was typed.
+        name: String,
+        /// The nearest names.
+        hint: String,
+    },
+    /// No such system call in the recording's tables, nor such a class.
+    #[error("--syscall: the recorded kernel has no system call `{name}`{hint} (classes: {})", Class::ALL.map(Class::name).join(", "))]
+    Syscall {
+        /// What was typed.
+        name: String,
+        /// The nearest names.
+        hint: String,
+    },
+    /// A `!` in the middle of a list.
+    #[error("--syscall: `{name}`: a ! stands before the first name, and is for the whole list")]
+    Negation {
+        /// What was typed.
+        name: String,
+    },
+    /// No such error.
+    #[error("--errno: there is no error `{name}`{hint}")]
+    Errno {
+        /// What was typed.
+        name: String,
+        /// The nearest names.
+        hint: String,
+    },
+    /// Not a pattern.
+    #[error("--path: `{pattern}`: {reason}")]
+    Path {
+        /// What was typed.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No such control group.
+    #[error("--cgroup: the recording knows no control group `{name}`{hint}")]
+    Cgroup {
+        /// What was typed.
+        name: String,
+        /// The nearest names, and what else may help.
+        hint: String,
+    },
+    /// No such unit.
+    #[error("--unit: the recording knows no unit `{name}`{hint}")]
+    Unit {
+        /// What was typed, completed.
+        name: String,
+        /// The nearest names, and what else may help.
+        hint: String,
+    },
+}
+
+impl FilterPlan {
+    /// Takes the filters as typed.
+    pub fn new(args: FilterArgs) -> Result<Self, FilterError> {
+        let FilterArgs { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, errors, errno, slower_than, event } =
+            args;
+        let calls = CallNames::new(syscall)?;
+        paths::compile(&path)?;
+        let errnos = errno.iter().map(|name| errors::number(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut kinds = Kinds::NONE;
+        for name in &event {
+            let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
+                let hint = hint(&nearest(name, Kind::ALL.map(Kind::name)));
+                return Err(FilterError::Event { name: name.clone(), hint });
+            };
+            kinds = kinds.with(kind);
+        }
+        if event.is_empty() {
+            // How a call ended only its end can tell.
+            let ends = errors || !errnos.is_empty() || slower_than.is_some();
+            kinds = match () {
+                () if ends => Kinds::NONE.with(Kind::SysExit),
+                () if !calls.is_empty() || !path.is_empty() => Kinds::SYSCALLS,
+                () => Kinds::ALL,
+            };
+        }
+        Ok(Self {
+            pids: pid,
+            tids: tid,
+            trees: tree,
+            comms: comm,
+            cpus: cpu,
+            cgroups: cgroup,
+            units: unit,
+            calls,
+            paths: path,
+            errors,
+            errnos,
+            slower_than: slower_than.map(nanos),
+            kinds,
+        })
+    }
+
+    /// A filter that wants the events of one thread.
+    pub fn thread(tid: u32) -> Self {
+        Self { tids: vec![tid], ..Self::all() }
+    }
+
+    /// A filter that wants everything.
+    pub fn all() -> Self {
+        Self { kinds: Kinds::ALL, ..Self::default() }
+    }
+
+    /// Whether it asks what descriptors stand for, which all that was opened before its window tells.
+    pub fn wants_files(&self) -> bool {
+        !self.paths.is_empty()
+    }
+
+    /// Looks the names up in a recording's own tables.
+    pub fn resolve(&self, meta: &Meta) -> Result<Filter, FilterError> {
+        Ok(Filter {
+            pids: self.pids.iter().copied().collect(),
+            tids: self.tids.iter().copied().collect(),
+            trees: self.trees.iter().copied().collect(),
+            comms: self.comms.iter().map(|comm| comm.as_bytes().into()).collect(),
+            cpus: self.cpus.iter().copied().collect(),
+            cgroups: groups(&self.cgroups, meta)?,
+            units: units(&self.units, meta)?,
+            calls: self.calls.resolve(meta)?,
+            paths: Paths::new(&self.paths, meta)?,
+            errors: self.errors,
+            errnos: self.errnos.iter().copied().collect(),
+            restored: Filter::restored(meta),
+            slower_than: self.slower_than,
+            kinds: self.kinds,
+        })
+    }
+}

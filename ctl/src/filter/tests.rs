@@ -1,0 +1,243 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::*;
+use crate::args::FilterArgs;
+use crate::pipeline::testing::{call, comm, enter, event, exit, fork, switch, text, waking};
+use flightrec_format::abi::record::{Exec, Rename, StringStatus};
+use flightrec_format::meta::{Argument, Syscall};
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+fn meta() -> Meta {
+    let arg = |name: &str| match name {
+        "filename" => Argument { name: name.into(), ctype: "const char *".into() },
+        _ => Argument { name: name.into(), ctype: "int".into() },
+    };
+    let table = |calls: &[(&str, u16, &[&str])]| {
+        let call = |(name, nr, args): &(&str, u16, &[&str])| Syscall {
+            nr: *nr,
+            name: (*name).into(),
+            args: Some(args.iter().map(|name| arg(name)).collect()),
+        };
+        calls.iter().map(call).collect()
+    };
+    Meta {
+        native: table(&[
+            ("read", 0, &["fd"]),
+            ("rt_sigreturn", 15, &[]),
+            ("getpid", 39, &[]),
+            ("kill", 62, &[]),
+            ("openat", 257, &["dfd", "filename"]),
+        ]),
+        compat: table(&[("read", 3, &["fd"]), ("waitpid", 7, &[]), ("mkdir", 39, &["filename"])]),
+        cgroups: BTreeMap::from([
+            (1, "/".into()),
+            (5, "/system.slice".into()),
+            (7, "/system.slice/web.service".into()),
+            (8, "/system.slice/web.service/worker".into()),
+            (9, "/system.slice2".into()),
+        ]),
+        ..Meta::default()
+    }
+}
+
+fn filter(args: FilterArgs) -> Filter {
+    FilterPlan::new(args).unwrap().resolve(&meta()).unwrap()
+}
+
+fn error(args: FilterArgs) -> String {
+    let resolved = FilterPlan::new(args).and_then(|plan| plan.resolve(&meta()));
+    resolved.err().map_or_else(|| panic!("no error"), |e| e.to_string())
+}
+
+/// Whether an event is wanted of which no more is known.
+fn wants(filter: &Filter, event: &Event) -> bool {
+    filter.wants(event, CallFacts::default(), &Threads::default())
+}
+
+fn returned(nr: u16, ret: i64) -> Event {
+    event(1, 0, 5, Body::Exit { call: call(nr), ret, entered: None })
+}
+
+#[test]
+fn everything_by_default() {
+    let all = FilterPlan::all().resolve(&meta()).unwrap();
+    assert!(wants(&all, &enter(1, 0, 5, 0)) && wants(&all, &switch(1, 0, 5, 1, 6)));
+    assert_eq!(FilterPlan::new(FilterArgs::default()).unwrap(), FilterPlan::all());
+}
+
+#[test]
+fn a_system_call_means_its_number_in_each_table() {
+    let filter = filter(FilterArgs { syscall: strings(&["read"]), ..FilterArgs::default() });
+    assert!(wants(&filter, &enter(1, 0, 5, 0)) && !wants(&filter, &enter(1, 0, 5, 3)));
+    let compat = |nr| event(1, 0, 5, Body::Enter(Call { abi: Abi::Compat, ..call(nr) }));
+    assert!(wants(&filter, &compat(3)) && !wants(&filter, &compat(0)));
+    assert!(!wants(&filter, &switch(1, 0, 5, 1, 6)));
+}
+
+#[test]
+fn numbers_are_native() {
+    let filter = filter(FilterArgs { syscall: strings(&["39"]), ..FilterArgs::default() });
+    assert!(wants(&filter, &enter(1, 0, 5, 39)));
+    assert!(!wants(&filter, &event(1, 0, 5, Body::Enter(Call { abi: Abi::Compat, ..call(39) }))));
+}
+
+#[test]
+fn classes_and_their_opposites() {
+    let numbers = |names: &[&str]| {
+        let filter = filter(FilterArgs { syscall: strings(names), ..FilterArgs::default() });
+        [0, 39, 62, 257, 400].into_iter().filter(|nr| wants(&filter, &enter(1, 0, 5, *nr))).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&["%file"]), [257]);
+    assert_eq!(numbers(&["desc"]), [0, 257]);
+    assert_eq!(numbers(&["file", "signal"]), [62, 257]);
+    assert_eq!(numbers(&["!file", "read"]), [39, 62, 400], "also those without a name");
+    assert_eq!(numbers(&["!read", "!%file"]), [39, 62, 400]);
+}
+
+#[test]
+fn a_filter_of_calls_leaves_named_kinds_in() {
+    let both =
+        FilterArgs { syscall: strings(&["read"]), event: strings(&["switch", "sys_exit"]), ..FilterArgs::default() };
+    let both = filter(both);
+    assert!(wants(&both, &switch(1, 0, 5, 1, 6)) && !wants(&both, &enter(1, 0, 5, 0)));
+}
+
+#[test]
+fn wrong_names_bring_the_right_ones() {
+    let args = FilterArgs::default;
+    for (args, wrong, right) in [
+        (FilterArgs { syscall: strings(&["opneat"]), ..args() }, "`opneat`", "openat"),
+        (FilterArgs { syscall: strings(&["%fiel"]), ..args() }, "`%fiel`", "mean file"),
+        (FilterArgs { event: strings(&["swich"]), ..args() }, "`swich`", "mean switch"),
+        (FilterArgs { errno: strings(&["ENOET"]), ..args() }, "`ENOET`", "ENOENT"),
+        (FilterArgs { unit: strings(&["wbe"]), ..args() }, "`wbe.service`", "web.service"),
+        (FilterArgs { cgroup: strings(&["/sistem.slice"]), ..args() }, "`/sistem.slice`", "/system.slice"),
+        (FilterArgs { syscall: strings(&["read", "!getpid"]), ..args() }, "`!getpid`", "before the first"),
+        (FilterArgs { path: strings(&["/a["]), ..args() }, "`/a[`", "unclosed"),
+    ] {
+        let e = error(args);
+        assert!(e.contains(wrong) && e.contains(right), "{e}");
+    }
+    assert!(FilterPlan::new(FilterArgs { syscall: strings(&["read", "read"]), ..args() }).is_ok());
+}
+
+#[test]
+fn failures() {
+    let errors = filter(FilterArgs { errors: true, ..FilterArgs::default() });
+    assert!(
+        wants(&errors, &returned(0, -2)) && !wants(&errors, &returned(0, 2)) && !wants(&errors, &returned(0, -5000))
+    );
+    assert!(!wants(&errors, &returned(0, -512)), "to be gone on with");
+    assert!(!wants(&errors, &returned(15, -2)), "a register of what was interrupted");
+    assert!(!wants(&errors, &enter(1, 0, 5, 0)) && !wants(&errors, &switch(1, 0, 5, 1, 6)));
+    assert!(errors.wants_whole_ends());
+    let noent = filter(FilterArgs { errno: strings(&["enoent", "ERESTARTSYS", "11"]), ..FilterArgs::default() });
+    assert_eq!([-2, -13, -512, -11].map(|ret| wants(&noent, &returned(0, ret))), [true, false, true, true]);
+}
+
+#[test]
+fn slow_calls() {
+    let slow = filter(FilterArgs { slower_than: Some(Duration::from_millis(1)), ..FilterArgs::default() });
+    let took = |ns| {
+        let facts = CallFacts { duration_ns: ns, path: false };
+        slow.wants(&exit(1, 0, 5, 0), facts, &Threads::default())
+    };
+    assert_eq!([Some(999_999), Some(1_000_000), None].map(took), [false, true, false]);
+    assert!(!wants(&slow, &enter(1, 0, 5, 0)));
+}
+
+#[test]
+fn paths() {
+    let with = |pattern: &str, path: &str| {
+        let filter = filter(FilterArgs { path: strings(&[pattern]), ..FilterArgs::default() });
+        let made = Call { nargs: 2, strings: vec![text(1, StringStatus::Whole, path)], ..call(257) };
+        filter.wants_path(&made, FdNames::default())
+    };
+    assert!(with("/etc/*", "/etc/hosts") && !with("/etc/*", "/etc/ssl/certs") && with("/etc/**", "/etc/ssl/certs"));
+    assert!(with("*.so", "/lib/libc.so") && with("hosts", "/etc/hosts") && with("hosts", "hosts"));
+    assert!(!with("hosts", "/etc/hosts.allow"));
+}
+
+#[test]
+fn paths_by_descriptors() {
+    let filter = filter(FilterArgs { path: strings(&["/etc/h*"]), ..FilterArgs::default() });
+    let names = [(3, b"/etc/hosts"[..].into()), (4, b"/etc"[..].into())];
+    let fds = FdNames::kept(&names);
+    let read = |fd| filter.wants_path(&Call { nargs: 1, args: [fd, 0, 0, 0, 0, 0], ..call(0) }, fds);
+    assert_eq!([3, 4, 5].map(read), [true, false, false]);
+    let relative =
+        Call { nargs: 2, args: [4, 0, 0, 0, 0, 0], strings: vec![text(1, StringStatus::Whole, "host")], ..call(257) };
+    assert!(filter.wants_path(&relative, fds));
+    assert!(!filter.wants_path(&Call { args: [9, 0, 0, 0, 0, 0], ..relative.clone() }, fds));
+    // An event's own facts decide.
+    assert!(!wants(&filter, &enter(1, 0, 5, 257)));
+    let facts = CallFacts { path: true, duration_ns: None };
+    assert!(filter.wants(&enter(1, 0, 5, 257), facts, &Threads::default()));
+}
+
+#[test]
+fn both_sides_of_a_switch_and_of_a_wakeup() {
+    let filter = filter(FilterArgs { tid: vec![6], ..FilterArgs::default() });
+    assert!(wants(&filter, &switch(1, 0, 5, 1, 6)) && wants(&filter, &switch(1, 0, 6, 1, 5)));
+    assert!(wants(&filter, &waking(1, 0, 5, 6, 0)) && !wants(&filter, &switch(1, 0, 5, 1, 7)));
+}
+
+#[test]
+fn kinds_of_filter_combine_with_and() {
+    let filter = filter(FilterArgs { pid: vec![100], cpu: vec![1], ..FilterArgs::default() });
+    let mut threads = Threads::default();
+    threads.apply(&event(0, 0, 100, Body::Fork(fork(100, 100, 101, 100, "web"))));
+    let wants = |event: &Event| filter.wants(event, CallFacts::default(), &threads);
+    assert!(wants(&enter(1, 1, 101, 0)));
+    assert!(!wants(&enter(1, 0, 101, 0)), "wrong CPU");
+    assert!(!wants(&enter(1, 1, 7, 0)), "wrong process");
+}
+
+#[test]
+fn names_old_and_new() {
+    let filter = filter(FilterArgs { comm: strings(&["web"]), ..FilterArgs::default() });
+    let mut threads = Threads::default();
+    let rename = event(1, 0, 5, Body::Rename(Rename { tid: 5, tgid: 5, old: comm("sh"), new: comm("web") }));
+    assert!(filter.wants(&rename, CallFacts::default(), &threads));
+    assert!(!filter.wants(&enter(2, 0, 5, 0), CallFacts::default(), &threads));
+    threads.apply(&rename);
+    assert!(filter.wants(&enter(2, 0, 5, 0), CallFacts::default(), &threads));
+}
+
+#[test]
+fn a_tree_has_all_generations() {
+    let filter = filter(FilterArgs { tree: vec![10], ..FilterArgs::default() });
+    let mut threads = Threads::default();
+    for (parent, tid, tgid) in [(10, 11, 10), (10, 20, 20), (20, 30, 30), (40, 50, 50)] {
+        threads.apply(&event(0, 0, parent, Body::Fork(fork(parent, parent, tid, tgid, "x"))));
+    }
+    let wanted = [10, 11, 20, 30, 40, 50].map(|tid| filter.wants(&enter(1, 0, tid, 0), CallFacts::default(), &threads));
+    assert_eq!(wanted, [true, true, true, true, false, false]);
+    // Its id is another process's now.
+    threads.apply(&event(0, 0, 40, Body::Fork(fork(40, 40, 20, 20, "x"))));
+    assert!(!filter.wants(&enter(1, 0, 20, 0), CallFacts::default(), &threads));
+}
+
+#[test]
+fn groups_and_units() {
+    let mut threads = Threads::default();
+    for (tid, cgroup) in [(1, 1), (5, 5), (7, 7), (8, 8), (9, 9), (77, 77)] {
+        let exec = Exec { tid, old_tid: tid, tgid: tid, args_len: 0, cgroup, comm: comm("x") };
+        threads.apply(&event(0, 0, tid, Body::Exec { exec, file: None, args: None }));
+    }
+    let wanted = |args| {
+        let filter = filter(args);
+        let wants = |tid: &u32| filter.wants(&enter(1, 0, *tid, 0), CallFacts::default(), &threads);
+        [1, 5, 7, 8, 9, 77].into_iter().filter(wants).collect::<Vec<_>>()
+    };
+    let args = FilterArgs::default;
+    assert_eq!(wanted(FilterArgs { cgroup: strings(&["system.slice/"]), ..args() }), [5, 7, 8]);
+    assert_eq!(wanted(FilterArgs { cgroup: strings(&["/"]), ..args() }), [1, 5, 7, 8, 9]);
+    assert_eq!(wanted(FilterArgs { cgroup: strings(&["77", "/system.slice2"]), ..args() }), [9, 77]);
+    assert_eq!(wanted(FilterArgs { unit: strings(&["web"]), ..args() }), [7, 8]);
+    assert_eq!(wanted(FilterArgs { unit: strings(&["web.service"]), cgroup: strings(&["8"]), ..args() }), [8]);
+}

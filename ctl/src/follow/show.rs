@@ -1,0 +1,279 @@
+//! The loop of `follow`: asks, shows, says what it had to skip, until it is told to end.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+
+use flightrec_format::control::Totals;
+use flightrec_format::decode::Page;
+use flightrec_format::meta::Meta;
+use flightrec_format::ring::Gap;
+
+use super::follower::{Answer, Beginning, Follower};
+use super::lines;
+use super::stop::Stop;
+use crate::args::FormatArg;
+use crate::coverage::gap_line;
+use crate::exit::Exit;
+use crate::fds::Naming;
+use crate::json;
+use crate::output::{Output, is_broken_pipe, note};
+use crate::pipeline::Pass;
+use crate::pipeline::merge::Merge;
+use crate::plan::FollowPlan;
+use crate::render::Renderer;
+use crate::source::{News, SourceError};
+use crate::text::{self, Options};
+use crate::window::{Window, nanos};
+
+/// How often a long round looks whether the end has come, in events.
+const LOOK: u64 = 1024;
+/// How long a round goes on behind the end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What became of all that was recorded: `recorded` is what is shown, filtered out and skipped.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Tally {
+    /// For how long, ns.
+    pub time: u64,
+    /// Events recorded, as the rings' own totals tell.
+    pub recorded: u64,
+    /// Events shown.
+    pub shown: u64,
+    /// Events that the filter did not want.
+    pub filtered: u64,
+    /// Events written over before they were read.
+    pub skipped: u64,
+    /// Events read that were left out when the end came.
+    pub cut: u64,
+    /// Gaps of unknown length.
+    pub unknown: u64,
+    /// Events refused by the probes: busy, throttled.
+    pub refused: [u64; 2],
+    /// Events on CPUs without rings.
+    pub no_ring: u64,
+    /// Program runs that the kernel skipped.
+    pub missed: u64,
+}
+
+impl Tally {
+    /// Whether everything that happened was recorded and read.
+    fn is_complete(&self) -> bool {
+        let Self { skipped, cut, unknown, refused, no_ring, missed, .. } = self;
+        [*skipped, *cut, *unknown, refused[0], refused[1], *no_ring, *missed] == [0; 7]
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        match gap.missing() {
+            Some(n) => self.skipped = self.skipped.saturating_add(n),
+            None => self.unknown += 1,
+        }
+        for (sum, n) in self.refused.iter_mut().zip(lines::refused(gap)) {
+            *sum = sum.saturating_add(n);
+        }
+    }
+}
+
+/// Follows to the end.
+pub fn run(plan: &FollowPlan, stop: &Stop, zone: &TimeZone) -> Result<Exit> {
+    let begun = Instant::now();
+    let everything = plan.fds == Naming::All || plan.filter.wants_files();
+    let (follower, beginning) = Follower::start(&plan.origin, everything)?;
+    // A wrong name in the filter leaves an old file as it was.
+    plan.filter.resolve(&beginning.recording.meta)?;
+    let output = Output::open(plan.output.as_deref())?;
+    let mut show = Show { plan, stop, zone, follower, output, gone: false, tally: Tally::default() };
+    match show.all(beginning) {
+        Ok(()) => {}
+        // The reader has seen enough; what became of the rest nobody will know.
+        Err(e) if is_broken_pipe(&e) => return Ok(Exit::Fine),
+        Err(e) => return Err(e),
+    }
+    show.tally.time = nanos(begun.elapsed());
+    let summary = lines::summary(&show.tally);
+    if let Err(e) = show.comment(&summary).map_err(|e| show.output.explain(e))
+        && !is_broken_pipe(&e)
+    {
+        return Err(e);
+    }
+    for line in &summary {
+        note(line);
+    }
+    Ok(match &show.tally {
+        tally if plan.strict && !tally.is_complete() => Exit::Incomplete,
+        Tally { shown: 0, .. } => Exit::Nothing,
+        _ => Exit::Fine,
+    })
+}
+
+struct Show<'a> {
+    plan: &'a FollowPlan,
+    stop: &'a Stop,
+    zone: &'a TimeZone,
+    follower: Follower,
+    output: Output,
+    /// The daemon's absence has been said.
+    gone: bool,
+    tally: Tally,
+}
+
+impl Show<'_> {
+    /// One recording after the other.
+    fn all(&mut self, first: Beginning) -> Result<()> {
+        let mut beginning = Some(first);
+        while let Some(this) = beginning {
+            beginning = if self.recording(this)? { self.next()? } else { None };
+        }
+        Ok(())
+    }
+
+    /// Shows a recording, to the end of the recording (`true`) or the end of all.
+    fn recording(&mut self, beginning: Beginning) -> Result<bool> {
+        let Beginning { recording, now, wall_offset } = &beginning;
+        let filter = self.plan.filter.resolve(&recording.meta)?;
+        let window = Window { from: *now, until: u64::MAX };
+        let mut wall = recording.wall_clock(*wall_offset);
+        let head = format!("following session {:016x} from {}", recording.meta.session, self.time(wall.wall(*now)));
+        let mut pass = Pass::new(recording, window, &filter, wall, self.renderer(&recording.meta)).muted();
+        for event in Merge::new(self.follower.lead_in(&beginning).events) {
+            pass.push(event, &mut io::sink())?;
+        }
+        pass.begin();
+        // What follows needs the pages of the past no more.
+        let Beginning { recording, .. } = beginning;
+        let (meta, before) = (recording.meta, recording.totals);
+        drop((recording.streams, recording.slots));
+        self.comment(&[head]).map_err(|e| self.output.explain(e))?;
+        let mut totals = before.clone();
+        let mut pushed = 0;
+        let ended = loop {
+            let last = self.stop.reached();
+            let mut again = Instant::now() + self.plan.interval;
+            match self.follower.ask(last)? {
+                Answer::News(news, until, more) => {
+                    self.here();
+                    pushed += self.round(&news, until, &meta, &mut pass)?;
+                    totals = news.totals;
+                    if more {
+                        again = Instant::now();
+                    }
+                }
+                Answer::Gone(why) => self.absent(&why),
+                Answer::Ended => break true,
+            }
+            if last || self.tally.cut != 0 {
+                break false;
+            }
+            self.stop.sleep_until(again);
+        };
+        pass.finish(&mut self.output).map_err(|e| self.output.explain(e))?;
+        self.account(pushed, pass.printed(), &before, &totals);
+        Ok(ended)
+    }
+
+    /// Shows what is new; returns how many events there were. If the end has come, and it takes long, it is cut short.
+    fn round(&mut self, news: &News, until: u64, meta: &Meta, pass: &mut Pass<'_>) -> Result<u64> {
+        let begun = Instant::now();
+        pass.wall().learn(news.pages.iter().map(Page::header), |mono| meta.tai_offset(mono));
+        let round = self.follower.take(&news.pages, until);
+        let mut gaps = String::new();
+        for gap in &round.gaps {
+            self.tally.gap(gap);
+            gaps.push_str(&match self.plan.format {
+                FormatArg::Text => format!("# {}\n", lines::skipped(gap, pass.wall(), self.zone)),
+                FormatArg::Jsonl => gap_line(gap, pass.wall()),
+            });
+        }
+        let (mut pushed, mut cut) = (0u64, false);
+        let written = (|| {
+            if !gaps.is_empty() {
+                pass.flush(&mut self.output)?;
+                self.output.write_all(gaps.as_bytes())?;
+            }
+            for event in Merge::new(round.events) {
+                // Looked at now and then: reading the clock costs as much as an event.
+                cut |= pushed.is_multiple_of(LOOK) && self.stop.reached() && begun.elapsed() > GRACE;
+                if cut {
+                    self.tally.cut += 1;
+                    continue;
+                }
+                pushed += 1;
+                pass.push(event, &mut self.output)?;
+            }
+            pass.advance(until, &mut self.output)?;
+            pass.flush(&mut self.output)
+        })();
+        written.map_err(|e| self.output.explain(e))?;
+        Ok(pushed)
+    }
+
+    /// The recording after one that ended; `None` when the end comes first.
+    fn next(&mut self) -> Result<Option<Beginning>> {
+        note("the recording has ended; following the next one. What happened in between is not counted");
+        loop {
+            match self.follower.restart() {
+                Ok(beginning) => return Ok(Some(beginning)),
+                Err(SourceError::Control(_) | SourceError::Live(_)) if !self.stop.reached() => {
+                    self.stop.sleep_until(Instant::now() + self.plan.interval);
+                }
+                Err(_) if self.stop.reached() => return Ok(None),
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Enters what became of the events of one recording.
+    fn account(&mut self, pushed: u64, shown: u64, before: &Totals, after: &Totals) {
+        let tally = &mut self.tally;
+        tally.recorded = tally.recorded.saturating_add(self.follower.recorded());
+        tally.shown += shown;
+        tally.filtered += pushed.saturating_sub(shown);
+        let no_ring = |totals: &Totals| totals.cpus.iter().flat_map(|cpu| cpu.no_ring).fold(0, u64::saturating_add);
+        tally.no_ring += no_ring(after).saturating_sub(no_ring(before));
+        let missed = |totals: &Totals| totals.misses.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
+        tally.missed += missed(after).saturating_sub(missed(before));
+    }
+
+    fn renderer(&self, meta: &Meta) -> Renderer {
+        let FollowPlan { merge, fds, .. } = *self.plan;
+        match self.plan.format {
+            FormatArg::Text => {
+                let colour = self.output.colours(self.plan.color, std::env::var_os("NO_COLOR").as_deref());
+                let time_zone = self.zone.clone();
+                text::Renderer::new(meta, Options { colour, merge, fds, time_zone, ..Options::default() }).into()
+            }
+            FormatArg::Jsonl => json::Renderer::new(meta, merge, []).name_fds(fds).into(),
+        }
+    }
+
+    fn time(&self, wall_ns: i64) -> String {
+        lines::time(wall_ns, self.zone)
+    }
+
+    /// A text that is kept says what it is; a person at a terminal is told on standard error. JSON has no comments.
+    fn comment(&mut self, lines: &[String]) -> io::Result<()> {
+        if self.output.is_terminal() || self.plan.format == FormatArg::Jsonl {
+            return Ok(());
+        }
+        for line in lines {
+            self.output.write_all(format!("# {line}\n").as_bytes())?;
+        }
+        self.output.flush()
+    }
+
+    fn absent(&mut self, why: &SourceError) {
+        if !self.gone {
+            note(&format!("{why}; the kernel goes on recording, and flightctl waits for flightd (Ctrl-C ends)"));
+            self.gone = true;
+        }
+    }
+
+    fn here(&mut self) {
+        if self.gone {
+            note("flightd is back");
+            self.gone = false;
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! System calls.
+
+use flightrec_format::abi::record::{Abi, NR_INVALID, StringStatus};
+use flightrec_format::decode::Call;
+
+use super::{escape, value};
+use crate::fds::FdNames;
+use crate::names::errno;
+use crate::text::argument::{self, Kind, Number};
+use crate::text::call::{Result, bare_name};
+use crate::text::number::decimal;
+use crate::text::plan::{NUMBERS, Plan, Plans};
+
+/// What is always the same of each call, written once per recording.
+#[derive(Debug)]
+pub(super) struct Calls {
+    plans: Plans,
+    native: Vec<Option<Head>>,
+    compat: Vec<Option<Head>>,
+}
+
+/// The beginnings of a call.
+#[derive(Debug)]
+struct Head {
+    /// `,"syscall":"openat","nr":257`
+    call: Box<[u8]>,
+    /// `{"name":"dfd","value":`
+    arguments: Box<[Box<[u8]>]>,
+}
+
+impl Calls {
+    pub(super) fn new(plans: Plans) -> Self {
+        let table = |abi| (0..NUMBERS as u16).map(|nr| plans.get(abi, nr).map(|plan| Head::new(nr, plan))).collect();
+        let (native, compat) = (table(Abi::Native), table(Abi::Compat));
+        Self { plans, native, compat }
+    }
+
+    /// `,"syscall":…,"nr":…,"abi":…,"args":[…]`
+    pub(super) fn enter(&self, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
+        self.head(call, out);
+        self.arguments(call, fds, out);
+    }
+
+    /// The same, with what came of the call. Arguments only where the exit has them.
+    pub(super) fn exit(
+        &self,
+        call: &Call,
+        (ret, took): (i64, Option<u64>),
+        whole: bool,
+        fds: FdNames<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        self.head(call, out);
+        if whole || (call.nargs > 0 || !call.strings.is_empty()) && call.nr != NR_INVALID {
+            self.arguments(call, fds, out);
+        }
+        let result = Result::new(self.plans.get(call.abi, call.nr), ret);
+        out.extend_from_slice(b",\"ret\":");
+        let number = match (result.is_address(), call.abi) {
+            (true, Abi::Compat) => Number::Unsigned(u64::from(ret as u32)),
+            (true, _) => Number::Unsigned(ret as u64),
+            (false, _) => Number::Signed(ret),
+        };
+        value::number(number, out);
+        if let Some(error) = result.error() {
+            out.extend_from_slice(b",\"errno\":\"");
+            match errno(error) {
+                Some(name) => out.extend_from_slice(name.as_bytes()),
+                None => decimal(error, out),
+            }
+            out.push(b'"');
+        }
+        if let Some(ns) = took {
+            out.extend_from_slice(b",\"duration_ns\":");
+            decimal(ns, out);
+        }
+    }
+
+    fn table(&self, call: &Call) -> Option<&Head> {
+        let table = if call.abi == Abi::Compat { &self.compat } else { &self.native };
+        table.get(usize::from(call.nr))?.as_ref().filter(|_| call.nr != NR_INVALID)
+    }
+
+    fn head(&self, call: &Call, out: &mut Vec<u8>) {
+        if let Some(head) = self.table(call) {
+            out.extend_from_slice(&head.call);
+        } else {
+            out.extend_from_slice(b",\"syscall\":");
+            value::printed(|out| bare_name(None, call, out), out);
+            out.extend_from_slice(b",\"nr\":");
+            match call.args.first() {
+                _ if call.nr != NR_INVALID => decimal(call.nr, out),
+                Some(number) if call.nargs > 0 => value::number(Number::Signed(*number as i64), out),
+                _ => out.extend_from_slice(b"null"),
+            }
+        }
+        out.extend_from_slice(match call.abi {
+            Abi::Native => b",\"abi\":\"native\"".as_slice(),
+            Abi::Compat => b",\"abi\":\"compat\"",
+            Abi::X32 => b",\"abi\":\"x32\"",
+        });
+    }
+
+    fn arguments(&self, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b",\"args\":[");
+        let start = out.len();
+        let recorded = usize::from(call.nargs).min(call.args.len());
+        let plan = self.plans.get(call.abi, call.nr);
+        if call.nr == NR_INVALID {
+            // The only argument is the number itself.
+        } else if let (Some(plan), Some(head)) = (plan, self.table(call))
+            && let Some(kinds) = &plan.arguments
+        {
+            for (index, ((kind, label), head)) in kinds.iter().zip(&plan.labels).zip(&head.arguments).enumerate() {
+                let string = call.strings.iter().any(|text| usize::from(text.index) == index);
+                // Strings are recorded by themselves: a later one may still be there.
+                if index >= recorded && call.strings.iter().all(|text| usize::from(text.index) < index) {
+                    break;
+                }
+                let end = out.len();
+                if end > start {
+                    out.push(b',');
+                }
+                out.extend_from_slice(head);
+                let known = (index < recorded).then(|| argument::number(*kind, label.signed, call, index));
+                if !one(*kind, call, index, known, known.is_some() || string, fds, out) {
+                    out.truncate(end);
+                    break;
+                }
+            }
+        } else {
+            for index in 0..recorded {
+                if index > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(b"{\"name\":\"arg");
+                decimal(index, out);
+                out.extend_from_slice(b"\",\"value\":");
+                let known = argument::number(Kind::Unknown, false, call, index);
+                one(Kind::Unknown, call, index, Some(known), true, fds, out);
+            }
+        }
+        out.push(b']');
+    }
+}
+
+impl Head {
+    fn new(nr: u16, plan: &Plan) -> Self {
+        let mut call = b",\"syscall\":".to_vec();
+        value::printed(|out| out.extend_from_slice(&plan.name), &mut call);
+        call.extend_from_slice(b",\"nr\":");
+        decimal(nr, &mut call);
+        let arguments = plan.labels.iter().map(|label| {
+            let mut argument = b"{\"name\":".to_vec();
+            value::printed(|out| out.extend_from_slice(&label.name), &mut argument);
+            argument.extend_from_slice(b",\"value\":");
+            argument.into()
+        });
+        Self { call: call.into(), arguments: arguments.collect() }
+    }
+}
+
+/// `1,"text":"O_WRONLY"}`; `false`: the call does not take this argument, nor what stands behind it.
+fn one(
+    kind: Kind,
+    call: &Call,
+    index: usize,
+    known: Option<Number>,
+    text: bool,
+    fds: FdNames<'_>,
+    out: &mut Vec<u8>,
+) -> bool {
+    match known {
+        Some(number) => value::number(number, out),
+        None => out.extend_from_slice(b"null"),
+    }
+    out.extend_from_slice(b",\"text\":\"");
+    let string = match kind {
+        Kind::Pointer | Kind::Unknown => argument::recorded_string(call, index),
+        _ => None,
+    };
+    if let Some(string) = string {
+        // As in the text, but that printable characters beyond ASCII stand for themselves.
+        out.extend_from_slice(b"\\\"");
+        escape::name(&string.bytes, out);
+        out.extend_from_slice(b"\\\"");
+        if string.status == StringStatus::Cut {
+            out.extend_from_slice(b"...");
+        }
+    } else if text {
+        let start = out.len();
+        if !argument::write_named(kind, call, index, fds, out) {
+            return false;
+        }
+        escape::ascii(start, out);
+    } else {
+        out.extend_from_slice(b"...");
+    }
+    out.extend_from_slice(b"\"}");
+    true
+}

@@ -1,0 +1,164 @@
+//! Events as JSON lines, for programs: an object a line, its fields described by
+//! `docs/flightctl-dump.schema.json`.
+//!
+//! Every line is valid JSON and valid UTF-8 whatever the recording holds, and so is, free of control
+//! characters, every string in it once it is decoded ([`escape`]). What can't be known is `null`, or
+//! absent where it does not apply. Written by hand, as it is written millions of times; what is written
+//! once, coverage and gaps, is [`crate::coverage`]'s.
+
+mod call;
+pub(crate) mod clock;
+pub(crate) mod escape;
+mod life;
+mod sched;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::collections::VecDeque;
+
+use flightrec_format::decode::{Body, Event};
+use flightrec_format::meta::Meta;
+
+use self::call::Calls;
+use self::clock::Clock;
+use self::sched::Thread;
+use crate::fds::Naming;
+use crate::kind::Kind;
+use crate::render::{Context, Merge, Wake};
+use crate::text::number::decimal;
+use crate::text::plan::Plans;
+
+/// A line that stands at a time of its own, not at an event's: a gap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aside {
+    /// Where it belongs, ns of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// The line, with its end.
+    pub line: String,
+}
+
+/// Writes events as JSON lines.
+#[derive(Debug)]
+pub struct Renderer {
+    calls: Calls,
+    clock: Clock,
+    merge: bool,
+    naming: Naming,
+    asides: VecDeque<Aside>,
+    /// Time of the first of them; none: the end of time.
+    next_aside: u64,
+}
+
+impl Renderer {
+    /// For the events of one recording, with lines (in order of time) to put between them. `merge`: a call
+    /// whose exit directly follows is one object, at its exit.
+    pub fn new(meta: &Meta, merge: bool, asides: impl IntoIterator<Item = Aside>) -> Self {
+        let calls = Calls::new(Plans::new(meta));
+        let (naming, asides_to_come) = (Naming::default(), VecDeque::new());
+        let mut renderer =
+            Self { calls, clock: Clock::new(), merge, naming, asides: asides_to_come, next_aside: u64::MAX };
+        renderer.add(asides);
+        renderer
+    }
+
+    /// Adds lines to put between the events to come; none of them before those that wait already.
+    pub fn add(&mut self, asides: impl IntoIterator<Item = Aside>) {
+        self.asides.extend(asides);
+        self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
+    }
+
+    /// With descriptors shown so.
+    #[must_use]
+    pub fn name_fds(self, naming: Naming) -> Self {
+        Self { naming, ..self }
+    }
+
+    /// Whether descriptors are shown by what they stand for.
+    pub fn naming(&self) -> Naming {
+        self.naming
+    }
+
+    /// Whether calls are to be merged.
+    pub fn merge(&self) -> Merge {
+        if self.merge { Merge::AtExit } else { Merge::Never }
+    }
+
+    /// Appends the event's line to `out`, and before it what belongs there.
+    pub fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+        while event.time >= self.next_aside
+            && let Some(aside) = self.asides.pop_front()
+        {
+            out.extend_from_slice(aside.line.as_bytes());
+            self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
+        }
+        self.common(event, cx, out);
+        self.particular(event, cx, out);
+        out.extend_from_slice(b"}\n");
+    }
+
+    /// Appends the lines that belong behind the last event.
+    pub fn end(&mut self, out: &mut Vec<u8>) {
+        for aside in self.asides.drain(..) {
+            out.extend_from_slice(aside.line.as_bytes());
+        }
+        self.next_aside = u64::MAX;
+    }
+
+    /// `{"time":…,"mono_ns":…,"cpu":…,"tid":…,"pid":…,"comm":…,"event":…`
+    fn common(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"time\":\"");
+        self.clock.write(cx.wall_ns, out);
+        out.extend_from_slice(b"\",\"mono_ns\":");
+        decimal(event.time, out);
+        out.extend_from_slice(b",\"cpu\":");
+        decimal(event.cpu, out);
+        out.extend_from_slice(b",\"tid\":");
+        decimal(event.tid, out);
+        out.extend_from_slice(b",\"pid\":");
+        decimal(cx.pid, out);
+        out.extend_from_slice(b",\"comm\":");
+        value::thread(event.tid, event.cpu, cx.comm, out);
+        out.extend_from_slice(b",\"event\":\"");
+        match event.body {
+            Body::Act(act, _) => out.extend_from_slice(life::act_event(act)),
+            ref body => out.extend_from_slice(Kind::of(body).name().as_bytes()),
+        }
+        out.push(b'"');
+    }
+
+    fn particular(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+        match &event.body {
+            Body::Enter(call) => self.calls.enter(call, cx.fds, out),
+            Body::Exit { call, ret, entered } => {
+                let took = cx.duration_ns.or_else(|| entered.and_then(|at| event.time.checked_sub(at)));
+                self.calls.exit(call, (*ret, took), cx.merged.is_some(), cx.fds, out);
+                if let Some(wall) = cx.merged {
+                    out.extend_from_slice(b",\"entered\":\"");
+                    self.clock.write(wall, out);
+                    out.extend_from_slice(b"\",\"entered_mono_ns\":");
+                    decimal(event.time.saturating_sub(took.unwrap_or(0)), out);
+                }
+            }
+            Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
+                let prev = Thread { tid: event.tid, comm: cx.comm, prio: *prev_prio };
+                let next = Thread { tid: *next, comm: cx.next_comm, prio: *next_prio };
+                sched::switch(event.cpu, prev, *prev_state, *preempted, next, out);
+            }
+            Body::Waking { wakee, prio, state, cpu, new } => {
+                let wake = cx.wake.unwrap_or(Wake { queued_on: *cpu, runs_on: *cpu, qlen: None });
+                let wakee = Thread { tid: *wakee, comm: cx.next_comm, prio: *prio };
+                sched::wakeup(&wake, wakee, (!new).then_some(*state), out);
+            }
+            Body::Migrate { thread, prio, from, to } => {
+                sched::migrate(Thread { tid: *thread, comm: cx.next_comm, prio: *prio }, *from, *to, out);
+            }
+            Body::Fork(fork) => life::fork(fork, out),
+            Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
+            Body::Rename(rename) => life::rename(rename, out),
+            Body::TaskExit(exit) => life::exit(exit, out),
+            Body::Mark(text) => life::mark(text, out),
+            Body::Act(_, text) => life::act(text, out),
+        }
+    }
+}

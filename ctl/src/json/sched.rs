@@ -1,0 +1,71 @@
+//! Scheduling: switches, wakeups, migrations.
+
+use super::value;
+use crate::names::TASK_STATE;
+use crate::render::Wake;
+use crate::text::number::decimal;
+
+/// A thread in an event of scheduling.
+#[derive(Clone, Copy)]
+pub(super) struct Thread<'a> {
+    pub(super) tid: u32,
+    pub(super) comm: &'a [u8],
+    pub(super) prio: u8,
+}
+
+/// `,"prev_tid":…,"prev_comm":…,"prev_prio":…,"prev_state":…,"next_tid":…,"next_comm":…,"next_prio":…`
+pub(super) fn switch(cpu: u16, prev: Thread<'_>, state: u16, preempted: bool, next: Thread<'_>, out: &mut Vec<u8>) {
+    thread("prev", cpu, prev, out);
+    out.extend_from_slice(b",\"prev_state\":");
+    task_state(state, out);
+    out.extend_from_slice(if preempted { b",\"preempted\":true".as_slice() } else { b",\"preempted\":false" });
+    thread("next", cpu, next, out);
+}
+
+/// `,"wakee_tid":…,"wakee_comm":…,"wakee_prio":…,"wakee_cpu":…,"queued_on":…,"slept_in":…,"qlen":…`;
+/// `slept_in` `None`: its first wakeup.
+pub(super) fn wakeup(wake: &Wake, wakee: Thread<'_>, slept_in: Option<u16>, out: &mut Vec<u8>) {
+    thread("wakee", wake.runs_on, wakee, out);
+    out.extend_from_slice(b",\"wakee_cpu\":");
+    decimal(wake.runs_on, out);
+    out.extend_from_slice(b",\"queued_on\":");
+    decimal(wake.queued_on, out);
+    if let Some(state) = slept_in {
+        out.extend_from_slice(b",\"slept_in\":");
+        task_state(state, out);
+    }
+    out.extend_from_slice(b",\"qlen\":");
+    match wake.qlen {
+        Some(length) => decimal(length, out),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// `,"moved_tid":…,"moved_comm":…,"moved_prio":…,"from_cpu":…,"to_cpu":…`
+pub(super) fn migrate(moved: Thread<'_>, from: u16, to: u16, out: &mut Vec<u8>) {
+    thread("moved", from, moved, out);
+    out.extend_from_slice(b",\"from_cpu\":");
+    decimal(from, out);
+    out.extend_from_slice(b",\"to_cpu\":");
+    decimal(to, out);
+}
+
+fn thread(role: &str, cpu: u16, thread: Thread<'_>, out: &mut Vec<u8>) {
+    let key = |field: &[u8], out: &mut Vec<u8>| {
+        out.extend_from_slice(b",\"");
+        out.extend_from_slice(role.as_bytes());
+        out.extend_from_slice(field);
+    };
+    key(b"_tid\":", out);
+    decimal(thread.tid, out);
+    key(b"_comm\":", out);
+    value::thread(thread.tid, cpu, thread.comm, out);
+    key(b"_prio\":", out);
+    decimal(thread.prio, out);
+}
+
+fn task_state(state: u16, out: &mut Vec<u8>) {
+    out.push(b'"');
+    TASK_STATE.write(u64::from(state), out);
+    out.push(b'"');
+}

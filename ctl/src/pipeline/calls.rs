@@ -1,0 +1,283 @@
+//! Calls as one: an entry is held back until its exit comes, or something else of its thread.
+//!
+//! An entry waits no longer than any event may wait ([`LONGEST_NS`], [`LONGEST_EVENTS`]); with it wait
+//! the events behind it, so the order stays that of time. This looks at the events that are shown,
+//! and at no others: what a filter leaves out does not part an entry from its exit.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use flightrec_format::abi::record::NR_INVALID;
+use flightrec_format::decode::{Body, Event};
+
+use super::delay::{LONGEST_EVENTS, LONGEST_NS};
+use crate::fds::{FdNames, Named};
+use crate::render::{Context, Merge, Wake};
+
+/// Longest name of a thread (`TASK_COMM_LEN`).
+const NAME: usize = 16;
+
+/// A thread's name, kept while the thread may change it.
+type Name = [u8; NAME];
+
+/// An event that waits to be shown, and what was known when it came.
+#[derive(Debug)]
+pub struct Held {
+    event: Event,
+    known: Known,
+    waiting: bool,
+    /// It is shown at its exit.
+    gone: bool,
+}
+
+/// [`Context`], with names of its own.
+#[derive(Debug, Clone)]
+struct Known {
+    wall_ns: i64,
+    pid: u32,
+    comm: Name,
+    duration_ns: Option<u64>,
+    entry_seen: bool,
+    merged: Option<i64>,
+    next_comm: Name,
+    wake: Option<Wake>,
+    fds: Vec<Named>,
+}
+
+/// Events on their way out, some of which wait for the rest of their call.
+#[derive(Debug)]
+pub struct Calls {
+    merge: Merge,
+    items: VecDeque<Held>,
+    /// Number of the first item.
+    first: u64,
+    /// The entry that each thread's next event may end.
+    open: FxHashMap<u32, u64>,
+}
+
+impl Calls {
+    /// `merge`: where calls are shown.
+    pub fn new(merge: Merge) -> Self {
+        Self { merge, items: VecDeque::new(), first: 0, open: FxHashMap::default() }
+    }
+
+    /// Whether there is anything to do.
+    pub fn merges(&self) -> bool {
+        self.merge != Merge::Never
+    }
+
+    /// Takes an event that is to be shown; `entered` as in [`super::delay::Item`].
+    pub fn push(&mut self, event: &Event, cx: &Context<'_>, entered: Option<u64>) {
+        let number = self.first + self.items.len() as u64;
+        let before = self.open.remove(&event.tid);
+        if let Body::Switch { next, .. } = &event.body
+            && let Some(other) = self.open.remove(next)
+        {
+            self.release(other);
+        }
+        let mut held = Held { event: event.clone(), known: Known::new(event, cx), waiting: false, gone: false };
+        match &event.body {
+            Body::Enter(call) if call.nr != NR_INVALID => {
+                held.waiting = true;
+                self.open.insert(event.tid, number);
+            }
+            Body::Exit { .. } => {
+                if let Some(number) = before
+                    && self.complete(number, &mut held, entered)
+                {
+                    return;
+                }
+            }
+            _ => {}
+        }
+        if let Some(number) = before {
+            self.release(number);
+        }
+        self.items.push_back(held);
+    }
+
+    /// The next event to show, once it waits for nothing, or has waited long enough at time `now`.
+    pub fn pop(&mut self, now: u64) -> Option<Held> {
+        loop {
+            let front = self.items.front()?;
+            let expired = self.items.len() > LONGEST_EVENTS || now.saturating_sub(front.event.time) > LONGEST_NS;
+            if front.waiting && !expired {
+                return None;
+            }
+            self.first += 1;
+            let held = self.items.pop_front()?;
+            if !held.gone {
+                return Some(held);
+            }
+        }
+    }
+
+    /// Joins an exit to the entry `number`; `true`: the entry's item shows both.
+    fn complete(&mut self, number: u64, exit: &mut Held, entered: Option<u64>) -> bool {
+        let merge = self.merge;
+        let Some(entry) = self.get_mut(number) else { return false };
+        let (Body::Enter(begun), Body::Exit { call, ret, .. }) = (&mut entry.event.body, &mut exit.event.body) else {
+            return false;
+        };
+        if (begun.nr, begun.abi) != (call.nr, call.abi) || entered != Some(entry.event.time) {
+            return false;
+        }
+        std::mem::swap(call, begun);
+        // What its arguments stood for then; what it made it made since.
+        entry.known.fds.append(&mut exit.known.fds);
+        let wall = Some(entry.known.wall_ns);
+        if merge == Merge::AtExit {
+            exit.known.fds = std::mem::take(&mut entry.known.fds);
+            (exit.known.merged, entry.gone) = (wall, true);
+            return false;
+        }
+        let whole = Body::Exit { call: call.clone(), ret: *ret, entered };
+        entry.event.body = whole;
+        (entry.known.merged, entry.known.duration_ns, entry.waiting) = (wall, exit.known.duration_ns, false);
+        true
+    }
+
+    fn release(&mut self, number: u64) {
+        if let Some(item) = self.get_mut(number) {
+            item.waiting = false;
+        }
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Held> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.items.get_mut(at)
+    }
+}
+
+impl Held {
+    /// The event.
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// What was known of it.
+    pub fn context(&self) -> Context<'_> {
+        let known = &self.known;
+        Context {
+            wall_ns: known.wall_ns,
+            pid: known.pid,
+            comm: trim(&known.comm),
+            duration_ns: known.duration_ns,
+            entry_seen: known.entry_seen,
+            merged: known.merged,
+            next_comm: trim(&known.next_comm),
+            wake: known.wake,
+            fds: FdNames::kept(&known.fds),
+        }
+    }
+}
+
+impl Known {
+    fn new(event: &Event, cx: &Context<'_>) -> Self {
+        let fds = match &event.body {
+            Body::Enter(call) => cx.fds.keep(call, None),
+            Body::Exit { call, ret, .. } => cx.fds.keep(call, Some(*ret)),
+            _ => Vec::new(),
+        };
+        Self {
+            fds,
+            wall_ns: cx.wall_ns,
+            pid: cx.pid,
+            comm: keep(cx.comm),
+            duration_ns: cx.duration_ns,
+            entry_seen: cx.entry_seen,
+            merged: cx.merged,
+            next_comm: keep(cx.next_comm),
+            wake: cx.wake,
+        }
+    }
+}
+
+fn keep(name: &[u8]) -> Name {
+    let mut kept = [0; NAME];
+    for (to, from) in kept.iter_mut().zip(name) {
+        *to = *from;
+    }
+    kept
+}
+
+fn trim(name: &Name) -> &[u8] {
+    super::threads::trim(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::testing::{call, enter, event, exit, switch};
+
+    fn took(event: &Event) -> Option<u64> {
+        matches!(event.body, Body::Exit { .. }).then(|| event.time - 5)
+    }
+
+    /// Runs events, exits ending the entry 5 ns before, and shows (time, merged).
+    fn run(merge: Merge, events: &[Event]) -> Vec<(u64, bool)> {
+        let mut calls = Calls::new(merge);
+        let mut out = Vec::new();
+        let mut now = 0;
+        let mut show = |calls: &mut Calls, now| {
+            while let Some(held) = calls.pop(now) {
+                out.push((held.event().time, held.context().merged.is_some()));
+            }
+        };
+        for event in events {
+            now = event.time;
+            let cx = Context { comm: b"name", ..Context::default() };
+            calls.push(event, &cx, took(event));
+            show(&mut calls, now);
+        }
+        show(&mut calls, u64::MAX);
+        assert!(now > 0);
+        out
+    }
+
+    #[test]
+    fn neighbours_of_a_thread_become_one() {
+        let events = [enter(10, 0, 1, 7), enter(12, 1, 2, 7), exit(15, 0, 1, 7), exit(17, 1, 2, 7)];
+        assert_eq!(run(Merge::AtEntry, &events), [(10, true), (12, true)]);
+        assert_eq!(run(Merge::AtExit, &events), [(15, true), (17, true)]);
+    }
+
+    #[test]
+    fn what_stands_between_parts_them() {
+        let events = [enter(10, 0, 1, 7), switch(12, 0, 1, 1, 2), switch(13, 0, 2, 1, 1), exit(15, 0, 1, 7)];
+        let parted = [(10, false), (12, false), (13, false), (15, false)];
+        assert_eq!(run(Merge::AtEntry, &events), parted);
+        assert_eq!(run(Merge::AtExit, &events), parted);
+        let back = [enter(10, 0, 1, 7), switch(12, 0, 2, 1, 1), exit(15, 0, 1, 7)];
+        assert_eq!(run(Merge::AtExit, &back).len(), 3, "a switch is of both its threads");
+    }
+
+    #[test]
+    fn no_exit_and_other_exits() {
+        assert_eq!(run(Merge::AtEntry, &[enter(10, 0, 1, 7)]), [(10, false)]);
+        let other = [enter(10, 0, 1, 7), exit(15, 0, 1, 8)];
+        assert_eq!(run(Merge::AtEntry, &other), [(10, false), (15, false)]);
+        let late = [enter(10, 0, 1, 7), enter(LONGEST_NS + 11, 0, 2, 7), exit(LONGEST_NS + 12, 0, 1, 7)];
+        assert_eq!(run(Merge::AtExit, &late).iter().filter(|(_, merged)| *merged).count(), 0);
+    }
+
+    #[test]
+    fn a_whole_call_has_its_entrys_arguments_and_names() {
+        let mut begun = call(7);
+        (begun.nargs, begun.args[0]) = (1, 42);
+        let events = [event(10, 0, 1, Body::Enter(begun)), exit(15, 0, 1, 7)];
+        for merge in [Merge::AtEntry, Merge::AtExit] {
+            let mut calls = Calls::new(merge);
+            for (event, comm) in events.iter().zip([b"old", b"new"]) {
+                let cx = Context { wall_ns: event.time as i64 + 100, comm, ..Context::default() };
+                calls.push(event, &cx, took(event));
+            }
+            let held = calls.pop(20).unwrap();
+            assert!(matches!(&held.event().body, Body::Exit { call, .. } if call.args[0] == 42));
+            let comm: &[u8] = if merge == Merge::AtEntry { b"old" } else { b"new" };
+            assert_eq!((held.context().merged, held.context().comm), (Some(110), comm));
+            assert!(calls.pop(20).is_none());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The entry of each thread's present call, for what its exit can't tell by itself: the arguments, where the exit is
+//! shown alone, and whether the call has to do with a path that is wanted.
+
+use rustc_hash::FxHashMap;
+
+use flightrec_format::decode::{Body, Call, Event};
+
+use super::delay::Item;
+use crate::fds::Fds;
+use crate::filter::{CallFacts, Filter};
+use crate::pipeline::threads::Threads;
+
+/// A call that was entered.
+#[derive(Debug)]
+struct Entry {
+    call: Call,
+    path: bool,
+}
+
+/// The present calls, by thread.
+#[derive(Debug, Default)]
+pub struct Entries {
+    open: FxHashMap<u32, Entry>,
+}
+
+impl Entries {
+    /// Whether a filter needs this at all.
+    pub fn needed(filter: &Filter) -> bool {
+        filter.wants_whole_ends() || filter.has_paths()
+    }
+
+    /// Takes the next event, and returns what is known of its call; of an exit the entry's arguments too, where
+    /// the exit belongs to it.
+    pub fn take(&mut self, item: &Item, filter: &Filter, fds: &Fds, threads: &Threads) -> (CallFacts, Option<Call>) {
+        let Event { time, tid, ref body, .. } = item.event;
+        let path = |call: &Call| filter.has_paths() && filter.wants_path(call, fds.names(tid, threads.tgid(tid, time)));
+        match body {
+            Body::Enter(call) => {
+                let path = path(call);
+                self.open.insert(tid, Entry { call: call.clone(), path });
+                (CallFacts { path, duration_ns: None }, None)
+            }
+            Body::Exit { call, .. } => {
+                let same =
+                    |entry: &Entry| item.entered.is_some() && (entry.call.nr, entry.call.abi) == (call.nr, call.abi);
+                let entry = self.open.remove(&tid).filter(same);
+                let path = entry.as_ref().is_some_and(|entry| entry.path) || path(call);
+                (CallFacts { path, duration_ns: item.duration_ns() }, entry.map(|entry| entry.call))
+            }
+            Body::Exec { exec, .. } if exec.old_tid != exec.tid => {
+                if let Some(entry) = self.open.remove(&exec.old_tid) {
+                    self.open.insert(exec.tid, entry);
+                }
+                (CallFacts::default(), None)
+            }
+            Body::TaskExit(exit) => {
+                self.open.remove(&exit.tid);
+                (CallFacts::default(), None)
+            }
+            _ => (CallFacts::default(), None),
+        }
+    }
+}

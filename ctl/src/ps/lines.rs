@@ -1,0 +1,193 @@
+//! Blocked threads for people, and for programs.
+
+use serde::Serialize;
+
+use flightrec_format::abi::record::Abi;
+
+use super::Blocked;
+use crate::human::span;
+use crate::json::escape;
+use crate::names::TASK_STATE;
+use crate::pipeline::threads::trim;
+use crate::text::number::padded;
+use crate::text::{self, Renderer};
+
+/// What stands over the lines.
+pub(crate) const HEAD: &str = " BLOCKED FOR      TID      PID  NAME             STATE  IN\n";
+/// Longest name, with its brackets.
+const NAME_WIDTH: usize = 17;
+
+impl Blocked {
+    /// Appends `    12.3 s     8883     8880  mysqld           D      fsync(7)`.
+    pub(crate) fn line(&self, renderer: &Renderer, out: &mut Vec<u8>) {
+        let more = if self.is_since_before() { "> " } else { "" };
+        let time = format!("{more}{}", span(self.time));
+        out.extend_from_slice(format!("{time:>12}").as_bytes());
+        for id in [self.slot.tid, self.slot.tgid] {
+            padded(id, 9, b' ', out);
+        }
+        out.extend_from_slice(b"  ");
+        let start = out.len();
+        // As in ps(1): a kernel thread's name in brackets.
+        let (before, behind): (&[u8], &[u8]) = if self.is_kernel() { (b"[", b"]") } else { (b"", b"") };
+        out.extend_from_slice(before);
+        text::escape(trim(&self.slot.comm), out);
+        out.extend_from_slice(behind);
+        let width = out.len() - start;
+        out.resize(out.len() + NAME_WIDTH.saturating_sub(width).max(1), b' ');
+        let mut letter = [0; 4];
+        out.extend_from_slice(self.state.letter().encode_utf8(&mut letter).as_bytes());
+        out.extend_from_slice(b"      ");
+        match &self.call {
+            Some(call) => renderer.call(call, out),
+            None if self.is_kernel() => out.extend_from_slice(b"the kernel"),
+            None => out.extend_from_slice(b"no system call"),
+        }
+        out.push(b'\n');
+    }
+
+    /// As an object.
+    pub(crate) fn json(&self, renderer: &Renderer) -> impl Serialize + use<> {
+        let slot = &self.slot;
+        let mut state = Vec::new();
+        TASK_STATE.write(u64::from(slot.state), &mut state);
+        let call = self.call.as_ref().map(|call| {
+            let mut text = Vec::new();
+            renderer.call(call, &mut text);
+            let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| format!("{arg:#x}")).collect();
+            InCall { nr: call.nr, abi: abi(call.abi), args, text: ascii(&text) }
+        });
+        Object {
+            tid: slot.tid,
+            pid: slot.tgid,
+            ppid: slot.ppid,
+            comm: name(trim(&slot.comm)),
+            kernel_thread: self.is_kernel(),
+            prio: slot.prio,
+            cgroup: Some(slot.cgroup).filter(|id| *id != 0),
+            state: self.state.letter(),
+            task_state: ascii(&state),
+            blocked_ns: self.time,
+            since_before_recording: self.is_since_before(),
+            call,
+        }
+    }
+}
+
+/// One thread.
+#[derive(Serialize)]
+struct Object {
+    tid: u32,
+    pid: u32,
+    ppid: u32,
+    comm: String,
+    kernel_thread: bool,
+    prio: i32,
+    cgroup: Option<u64>,
+    /// As ps(1) has it.
+    state: char,
+    /// As the kernel has it.
+    task_state: String,
+    /// At least so long, where `since_before_recording`.
+    blocked_ns: u64,
+    since_before_recording: bool,
+    call: Option<InCall>,
+}
+
+/// The call that it waits in.
+#[derive(Serialize)]
+struct InCall {
+    nr: u16,
+    abi: &'static str,
+    /// Registers, as hexadecimal digits: not every JSON reader takes 64 bits.
+    args: Vec<String>,
+    /// As people read it.
+    text: String,
+}
+
+/// As in the JSON of events.
+fn abi(abi: Abi) -> &'static str {
+    match abi {
+        Abi::Native => "native",
+        Abi::Compat => "compat",
+        Abi::X32 => "x32",
+    }
+}
+
+fn ascii(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A name in the notation that events have in JSON.
+fn name(bytes: &[u8]) -> String {
+    let mut quoted = b"\"".to_vec();
+    escape::name(bytes, &mut quoted);
+    quoted.push(b'"');
+    // What was made for the inside of a JSON string is one.
+    serde_json::from_slice(&quoted).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::meta;
+    use super::*;
+    use crate::text::Options;
+    use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, TaskSlot};
+
+    const S: u64 = 1_000_000_000;
+
+    fn thread(flags: u32, since: u64) -> Blocked {
+        let slot = TaskSlot {
+            seq: 0,
+            tid: 8883,
+            tgid: 8880,
+            flags: BLOCKED | flags,
+            start_time: 0,
+            cgroup: 7,
+            comm: *b"my\nsql\0\0\0\0\0\0\0\0\0\0",
+            since,
+            state: 2,
+            nr: 0,
+            args: [3, 0x1000, 512, 0, 0, 0],
+            ppid: 1,
+            prio: 120,
+            abi: 0,
+            reserved: 0,
+        };
+        Blocked::new(slot, &meta(), 22 * S + 300_000_000)
+    }
+
+    fn line(thread: &Blocked) -> String {
+        let mut out = Vec::new();
+        thread.line(&Renderer::new(&meta(), Options::default()), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn lines_stand_under_their_head() {
+        let text = line(&thread(IN_SYSCALL, 11 * S));
+        assert_eq!(text, "      11.3 s     8883     8880  my\\nsql         D      read(3, 0x1000, 512)\n");
+        for (column, what) in [("NAME", "my"), ("STATE", "D "), ("IN\n", "read")] {
+            assert_eq!(HEAD.find(column), text.find(what), "{column}");
+        }
+        assert!(line(&thread(0, 0)).starts_with("    > 12.3 s "), "{}", line(&thread(0, 0)));
+        assert!(line(&thread(0, 0)).ends_with("no system call\n"));
+        assert!(line(&thread(KTHREAD, 0)).contains("  [my\\nsql]        D      the kernel\n"));
+    }
+
+    #[test]
+    fn objects() {
+        let json =
+            serde_json::to_value(thread(IN_SYSCALL, 0).json(&Renderer::new(&meta(), Options::default()))).unwrap();
+        assert_eq!(
+            (&json["tid"], &json["state"], &json["task_state"]),
+            (&8883.into(), &"D".into(), &"TASK_UNINTERRUPTIBLE".into())
+        );
+        assert_eq!((&json["comm"], &json["blocked_ns"]), (&"my\\nsql".into(), &(12_300_000_000u64).into()));
+        assert_eq!(json["since_before_recording"], true);
+        assert_eq!(
+            (&json["call"]["text"], &json["call"]["args"][1]),
+            (&"read(3, 0x1000, 512)".into(), &"0x1000".into())
+        );
+    }
+}

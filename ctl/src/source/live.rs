@@ -1,0 +1,50 @@
+//! A recording that goes on: what is new in it since it was asked last.
+
+use flightrec_format::control::{Position, Totals};
+use flightrec_format::decode::Page;
+
+use super::{Source, SourceError};
+
+/// A source that is written while it is read.
+pub trait Live: Source {
+    /// The pages behind these positions, at most the `newest` of each ring; `None` where the recording `session`
+    /// has ended (there may be another one).
+    fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError>;
+}
+
+/// What is new.
+#[derive(Debug)]
+pub struct News {
+    /// Of each ring, oldest first.
+    pub pages: Vec<Page>,
+    /// The counters, read behind the pages.
+    pub totals: Totals,
+}
+
+/// Puts pages together, no more than were asked for.
+pub(super) struct NewsCollector {
+    session: u64,
+    pages: Vec<Page>,
+    room: usize,
+}
+
+impl NewsCollector {
+    pub(super) fn new(session: u64, after: &[Position], newest: u32) -> Self {
+        Self { session, pages: Vec::new(), room: after.len().saturating_mul(newest as usize) }
+    }
+
+    /// Takes a page. What is no page of this recording is passed over: the totals tell what is missing.
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
+        self.room = self.room.checked_sub(1).ok_or(SourceError::TooManyPages)?;
+        if let Ok(page) = Page::copy_from(bytes)
+            && page.header().session == self.session
+        {
+            self.pages.push(page);
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self, totals: Totals) -> News {
+        News { pages: self.pages, totals }
+    }
+}

@@ -1,0 +1,314 @@
+//! The state of the recorder at one moment: what `status` shows and `metrics` exports.
+//!
+//! The field names here are those of `flightctl status --json`: scripts rely on them. A field is never
+//! renamed, nor its unit changed; new ones may come.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::control::{CpuTotals, Status, Totals};
+
+use crate::control::{Client, ControlError};
+use crate::kind::Kind;
+use crate::output::note;
+use crate::plan::Origin;
+use crate::source::{PinnedSource, Source};
+
+/// The state of the recorder.
+#[derive(Debug, Serialize)]
+pub struct State {
+    /// Who told it.
+    pub source: Told,
+    /// When it was taken.
+    pub time: Timestamp,
+    /// The same, ns of `CLOCK_MONOTONIC`.
+    pub mono_ns: u64,
+    /// Session id of the recording, 16 hexadecimal digits.
+    pub session: String,
+    /// When the recording began.
+    pub recording_since: Timestamp,
+    /// How long it has been running.
+    pub recording_seconds: f64,
+    /// How much is recorded of what is configured.
+    pub level: Level,
+    /// Form of the system call programs: `tp_btf`, `tracepoint` or `none`.
+    pub syscall_programs: String,
+    /// Whether strings of system calls are recorded.
+    pub strings: bool,
+    /// Kernel memory of rings and tables.
+    pub memory_bytes: u64,
+    /// Threads in the thread table.
+    pub threads: u64,
+    /// Threads that found no room in it.
+    pub slot_collisions: u64,
+    /// Runs of programs that the kernel skipped (recursion), by program.
+    pub skipped_runs: BTreeMap<String, u64>,
+    /// The daemon; none where the pinned rings were read.
+    pub daemon: Option<Daemon>,
+    /// The lanes, by name, in all CPUs together.
+    pub lanes: BTreeMap<&'static str, LaneState>,
+    /// Every CPU on which something happened or that has rings.
+    pub cpus: Vec<CpuState>,
+}
+
+/// Who told the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// The daemon.
+    Daemon,
+    /// The rings that are pinned in a bpffs.
+    Pinned,
+}
+
+/// How much is recorded of what is configured. No release yet records less than all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// All of it.
+    Full,
+}
+
+impl Level {
+    /// Its number in metrics: 0 is all, each step records less.
+    pub const fn number(self) -> i64 {
+        match self {
+            Self::Full => 0,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+        }
+    }
+}
+
+/// The daemon.
+#[derive(Debug, Serialize)]
+pub struct Daemon {
+    /// Version of `flightd`.
+    pub version: String,
+    /// Its process id.
+    pub pid: u32,
+    /// When it began.
+    pub since: Timestamp,
+    /// How long it has been running.
+    pub seconds: f64,
+    /// CPU time that it has used.
+    pub cpu_seconds: f64,
+}
+
+/// A lane.
+#[derive(Debug, Serialize)]
+pub struct LaneState {
+    /// History that every CPU's ring holds.
+    pub held_seconds: f64,
+    /// One CPU's ring.
+    pub ring_bytes: u64,
+    /// What went through it since the start, over all CPUs.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// A CPU.
+#[derive(Debug, Serialize)]
+pub struct CpuState {
+    /// Its number.
+    pub cpu: u16,
+    /// Whether it has rings.
+    pub recorded: bool,
+    /// What went through its lanes since the start, by lane.
+    pub lanes: BTreeMap<&'static str, Counts>,
+}
+
+/// Counters since the start of the recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Events recorded, by kind.
+    pub events: BTreeMap<&'static str, u64>,
+    /// Events that happened and are not recorded, by reason: `busy`, `throttled`, `no_ring`.
+    pub lost: BTreeMap<&'static str, u64>,
+    /// The recorder's own events, left out on purpose.
+    pub own: u64,
+}
+
+impl Counts {
+    /// All events recorded.
+    pub fn recorded(&self) -> u64 {
+        self.events.values().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+
+    fn of(lane: Lane, totals: &CpuTotals) -> Self {
+        let i = lane as usize;
+        let events = totals.events.get(i).copied().unwrap_or_default();
+        let refused = totals.refused.get(i).copied().unwrap_or_default();
+        let by = |reason: Refusal| refused.get(reason as usize).copied().unwrap_or(0);
+        let no_ring = totals.no_ring.get(i).copied().unwrap_or(0);
+        Self {
+            events: events.iter().enumerate().filter_map(|(k, n)| Some((Kind::counted(i, k)?.name(), *n))).collect(),
+            lost: [("busy", by(Refusal::Busy)), ("throttled", by(Refusal::Throttled)), ("no_ring", no_ring)].into(),
+            own: by(Refusal::Own),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (sums, more) in [(&mut self.events, &other.events), (&mut self.lost, &other.lost)] {
+            for (name, n) in more {
+                let sum = sums.entry(name).or_default();
+                *sum = sum.saturating_add(*n);
+            }
+        }
+        self.own = self.own.saturating_add(other.own);
+    }
+}
+
+impl State {
+    /// Asks the daemon; where none runs, or the rings are asked for, reads the rings.
+    pub fn read(origin: &Origin) -> Result<Self> {
+        match origin {
+            Origin::Pinned { bpffs_dir } => Self::of_rings(bpffs_dir),
+            Origin::Daemon { runtime_dir, bpffs_dir } => {
+                match Client::connect(runtime_dir).and_then(|mut client| client.status()) {
+                    Ok(status) => Ok(Self::of_daemon(status)),
+                    Err(absent @ ControlError::NotRunning(_)) => {
+                        let Ok(state) = Self::of_rings(bpffs_dir) else { return Err(absent.into()) };
+                        note("flightd is not running, but its recording goes on in the kernel");
+                        Ok(state)
+                    }
+                    Err(e) => Err(e.into()),
+                }
+            }
+        }
+    }
+
+    /// As the daemon tells it.
+    pub fn of_daemon(status: Status) -> Self {
+        let running = status.totals.now.saturating_sub(status.daemon_since);
+        let daemon = Daemon {
+            version: status.version,
+            pid: status.pid,
+            since: moment(status.daemon_since, status.wall_offset),
+            seconds: seconds(running),
+            cpu_seconds: seconds(status.daemon_cpu),
+        };
+        Self {
+            source: Told::Daemon,
+            daemon: Some(daemon),
+            syscall_programs: status.syscall_programs,
+            strings: status.strings,
+            memory_bytes: status.memory,
+            threads: u64::from(status.threads),
+            ..Self::counted(
+                status.session,
+                (status.recording_since, status.wall_offset),
+                (status.held, status.ring_bytes),
+                status.totals,
+            )
+        }
+    }
+
+    fn of_rings(bpffs_dir: &Path) -> Result<Self> {
+        let source = PinnedSource::open(bpffs_dir)?;
+        let meta = source.meta()?;
+        let clock = (meta.started, source.clock().wall_offset);
+        Ok(Self {
+            source: Told::Pinned,
+            daemon: None,
+            syscall_programs: meta.syscall_programs,
+            strings: meta.strings,
+            memory_bytes: source.memory(),
+            threads: source.threads(),
+            ..Self::counted(meta.session, clock, (source.held(), meta.ring_bytes), source.totals()?)
+        })
+    }
+
+    /// What follows from the counters; the rest is left empty.
+    fn counted(session: u64, (started, wall_offset): (u64, i64), lanes: ([u64; 3], [u64; 3]), totals: Totals) -> Self {
+        let happened = |cpu: &&CpuTotals| cpu.recorded || cpu.no_ring != [0; 3];
+        let of_cpu = |cpu: &CpuTotals| CpuState {
+            cpu: cpu.cpu,
+            recorded: cpu.recorded,
+            lanes: Lane::RINGS.map(|lane| (lane.name(), Counts::of(lane, cpu))).into(),
+        };
+        let cpus: Vec<CpuState> = totals.cpus.iter().filter(happened).map(of_cpu).collect();
+        let (held, ring_bytes) = lanes;
+        let of_lane = |((lane, held), ring_bytes): ((Lane, u64), u64)| {
+            let mut counts = Counts::of(lane, &CpuTotals::default());
+            cpus.iter().filter_map(|cpu| cpu.lanes.get(lane.name())).for_each(|more| counts.add(more));
+            (lane.name(), LaneState { held_seconds: seconds(held), ring_bytes, counts })
+        };
+        Self {
+            source: Told::Pinned,
+            time: moment(totals.now, wall_offset),
+            mono_ns: totals.now,
+            session: format!("{session:016x}"),
+            recording_since: moment(started, wall_offset),
+            recording_seconds: seconds(totals.now.saturating_sub(started)),
+            level: Level::Full,
+            syscall_programs: String::new(),
+            strings: false,
+            memory_bytes: 0,
+            threads: 0,
+            slot_collisions: totals.slot_collisions,
+            skipped_runs: totals.misses.into_iter().collect(),
+            daemon: None,
+            lanes: Lane::RINGS.into_iter().zip(held).zip(ring_bytes).map(of_lane).collect(),
+            cpus,
+        }
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Wall time of a moment of the monotonic clock, by the present offset.
+fn moment(mono: u64, wall_offset: i64) -> Timestamp {
+    Timestamp::from_nanosecond(i128::from(mono) + i128::from(wall_offset)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A daemon's answer with something in every field.
+    pub(crate) fn status() -> Status {
+        let cpu = |cpu, recorded| CpuTotals {
+            cpu,
+            recorded,
+            events: [[100, 99, 0, 0, 0, 0], [7, 5, 1, 2, 0, 0], [3, 2, 1, 1, 1, 1]],
+            refused: [[4, 0, 9], [0; 3], [0; 3]],
+            no_ring: [0; 3],
+        };
+        let without = CpuTotals { cpu: 2, no_ring: [1, 2, 3], ..CpuTotals::default() };
+        let never = CpuTotals { cpu: 3, ..CpuTotals::default() };
+        Status {
+            version: "0.1.0".into(),
+            session: 0xabc,
+            pid: 77,
+            recording_since: 10_000_000_000,
+            wall_offset: 1_700_000_000_000_000_000,
+            daemon_since: 20_000_000_000,
+            daemon_cpu: 500_000_000,
+            syscall_programs: "tp_btf".into(),
+            memory: 50 << 20,
+            ring_bytes: [16 << 20, 8 << 20, 1 << 20],
+            held: [12_500_000_000, 60_000_000_000, 60_000_000_000],
+            totals: Totals {
+                now: 70_000_000_000,
+                cpus: vec![cpu(0, true), cpu(1, true), without, never],
+                misses: vec![("sys_enter".into(), 2)],
+                slot_collisions: 1,
+            },
+            strings: true,
+            threads: 321,
+        }
+    }
+}

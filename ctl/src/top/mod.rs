@@ -1,0 +1,13 @@
+//! The busiest threads, live: accounting over events ([`model`]), what the screen shows ([`screen`]) and how it looks
+//! ([`view`], [`plain`]), its keys ([`keys`]), and what drives them ([`run`]).
+
+mod column;
+pub mod events;
+pub mod keys;
+pub mod model;
+pub mod plain;
+pub mod run;
+pub mod screen;
+pub mod view;
+
+pub use column::Column;

@@ -1,0 +1,15 @@
+//! `cargo xtask man`.
+
+use anyhow::Result;
+
+use crate::command;
+use crate::setup::{self, Scope};
+
+/// Makes manual pages and completions from the programs' own definitions, and says where they are.
+pub(crate) fn run() -> Result<()> {
+    // The daemon's command line comes with the daemon, whose build needs what compiles the probes.
+    setup::run(Scope::Build)?;
+    command::run(command::cargo().args(["run", "--quiet", "--locked", "-p", "flightrec-manual", "--", "target"]))?;
+    println!("made: target/man (`man -l target/man/flightctl.1` shows a page), target/completions");
+    Ok(())
+}
