@@ -31,13 +31,21 @@ const STARTED: u64 = 1_000_000_000;
 /// `CLOCK_TAI` minus `CLOCK_MONOTONIC`.
 const TAI: u64 = 1_790_000_000_000_000_000;
 
+/// A format of lines.
+#[derive(Clone, Copy, Default)]
+enum Format {
+    #[default]
+    Text,
+    Jsonl,
+}
+
 /// What is measured.
 #[derive(Default)]
 struct Options {
     /// The result as JSON.
     json: bool,
-    /// JSON lines instead of text.
-    jsonl: bool,
+    /// What lines.
+    format: Format,
     /// Calls as one line.
     merge: bool,
     /// Nothing is kept: what the lines cost without the file system.
@@ -54,8 +62,8 @@ impl Options {
                 "--merge" => options.merge = true,
                 "--null" => options.null = true,
                 "--format" => match args.next().as_deref() {
-                    Some("text") => options.jsonl = false,
-                    Some("jsonl") => options.jsonl = true,
+                    Some("text") => options.format = Format::Text,
+                    Some("jsonl") => options.format = Format::Jsonl,
                     other => bail!("--format {}: text or jsonl", other.unwrap_or_default()),
                 },
                 other => bail!("{other}: not --json, --format, --merge or --null"),
@@ -65,10 +73,11 @@ impl Options {
     }
 
     fn renderer(&self, meta: &Meta) -> Renderer {
-        if self.jsonl {
-            json::Renderer::new(meta, self.merge, []).into()
-        } else {
-            text::Renderer::new(meta, text::Options { merge: self.merge, ..text::Options::default() }).into()
+        match self.format {
+            Format::Text => {
+                text::Renderer::new(meta, text::Options { merge: self.merge, ..text::Options::default() }).into()
+            }
+            Format::Jsonl => json::Renderer::new(meta, self.merge, []).into(),
         }
     }
 }
@@ -88,7 +97,7 @@ impl Write for Counted {
         let new = bytes.get(..written).unwrap_or_default();
         self.bytes += new.len() as u64;
         if self.count_lines {
-            self.lines += new.iter().filter(|byte| **byte == b'\n').count() as u64;
+            self.lines += new.split(|byte| *byte == b'\n').skip(1).count() as u64;
         }
         Ok(written)
     }
@@ -118,7 +127,10 @@ fn main() -> Result<()> {
     read(&pages, &options, &mut counted)?;
     let (bytes, lines) = (counted.bytes, counted.lines);
     let per_line = bytes as f64 / lines as f64;
-    let format = if options.jsonl { "jsonl" } else { "text" };
+    let format = match options.format {
+        Format::Text => "text",
+        Format::Jsonl => "jsonl",
+    };
     if options.json {
         println!(
             "{{\"format\":\"{format}\",\"events\":{EVENTS},\"lines\":{lines},\"rounds\":{ROUNDS},\

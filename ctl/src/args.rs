@@ -127,7 +127,7 @@ pub struct FilterArgs {
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
     pub tree: Vec<u32>,
     /// Events of threads with these names.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     pub comm: Vec<String>,
     /// Events of these control groups (v2) and of all below them: /system.slice, or a group's id.
     #[arg(long, value_name = "PATH|ID", value_delimiter = ',')]
@@ -229,7 +229,7 @@ pub struct PsArgs {
     #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
     pub tid: Vec<u32>,
     /// Threads with these names.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     pub comm: Vec<String>,
     /// Print one JSON object.
     #[arg(long)]
@@ -260,6 +260,19 @@ fn interval(text: &str) -> Result<Duration, String> {
 fn stretch(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|_| "not a length of time; use a number and its unit, as in 10s, 250ms or \"1m 30s\"".to_owned())
+}
+
+/// Longest name of a thread (`TASK_COMM_LEN` less the NUL), bytes.
+const COMM_MAX: usize = 15;
+
+/// A thread's name. A longer one would never match anything.
+fn comm(text: &str) -> Result<String, String> {
+    match text.get(..COMM_MAX) {
+        Some(whole) if whole.len() < text.len() => {
+            Err(format!("the kernel cuts names of threads to {COMM_MAX} bytes: ask for '{whole}'"))
+        }
+        _ => Ok(text.to_owned()),
+    }
 }
 
 /// A process or thread id.
@@ -294,6 +307,12 @@ mod tests {
         for args in [["--last=1s", "--all"], ["--last=1s", "--since=-5s"], ["--all", "--until=-5s"]] {
             assert!(Cli::try_parse_from(["flightctl", "dump"].iter().copied().chain(args)).is_err(), "{args:?}");
         }
+    }
+
+    #[test]
+    fn names_too_long_to_be_are_told_their_short_form() {
+        assert_eq!(comm("0123456789abcde").as_deref(), Ok("0123456789abcde"));
+        assert!(comm("0123456789abcdef").is_err_and(|e| e.ends_with("'0123456789abcde'")));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A line on the terminal while something takes longer than a second.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,6 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PERIOD: Duration = Duration::from_millis(200);
 /// To the start of the line, and erase it.
 const ERASE: &str = "\r\x1b[K";
+
+/// Whether there are to be no lines.
+static OFF: AtomicBool = AtomicBool::new(false);
 
 /// A line on standard error that says what is being done. It is there only where standard error is a terminal, from
 /// [`PATIENCE`] on, and is gone when this is dropped.
@@ -38,8 +42,13 @@ impl Progress {
     /// Begins: `what` is done now, as in `reading the recording`.
     pub fn start(what: &'static str) -> Self {
         let stderr = io::stderr();
-        let seen = stderr.is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+        let seen = !OFF.load(Ordering::Relaxed) && stderr.is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
         Self { line: seen.then(|| Self::on(what, stderr, PATIENCE)).flatten() }
+    }
+
+    /// The terminal is a program's screen from now on: no line on it.
+    pub fn off() {
+        OFF.store(true, Ordering::Relaxed);
     }
 
     fn on(

@@ -71,6 +71,14 @@ const NEEDS: &[Need] = &[
         packages: &["stress-ng"],
         otherwise: "install stress-ng",
     },
+    Need {
+        what: "tmux",
+        why: "gives flightctl top a terminal, in a test",
+        scope: Scope::Test,
+        is_there: || probe(Command::new("tmux").arg("-V")).is_some(),
+        packages: &["tmux"],
+        otherwise: "install tmux",
+    },
 ];
 
 /// Installs what is missing; says what, and why. Where it can't, says what to type.

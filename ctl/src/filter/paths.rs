@@ -53,7 +53,7 @@ impl Paths {
     /// Whether a call has to do with such a path, `fds` being its process's descriptors.
     pub(super) fn has(&self, call: &Call, fds: FdNames<'_>) -> bool {
         let table = if call.abi == Abi::Compat { &self.compat } else { &self.native };
-        let Some(roles) = table.get(usize::from(call.nr)) else { return false };
+        let Some(&roles) = table.get(usize::from(call.nr)) else { return false };
         let path = call.strings.iter().any(|text| {
             text.index < 6
                 && roles.paths >> text.index & 1 != 0
@@ -68,7 +68,7 @@ impl Paths {
     }
 
     /// Whether a path matches that is relative to the directory in the argument before it.
-    fn matches_in(&self, roles: &Roles, call: &Call, index: usize, path: &[u8], fds: FdNames<'_>) -> bool {
+    fn matches_in(&self, roles: Roles, call: &Call, index: usize, path: &[u8], fds: FdNames<'_>) -> bool {
         let Some(before) = index.checked_sub(1).filter(|at| roles.descriptors >> at & 1 != 0) else { return false };
         let directory = call.args.get(before).and_then(|fd| fds.get(*fd as i32));
         directory.is_some_and(|directory| !path.starts_with(b"/") && self.matches(&joined(directory, path)))

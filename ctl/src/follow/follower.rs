@@ -19,6 +19,11 @@ const PAGES: usize = 4096;
 /// Yet at least so many of each ring.
 const PAGES_OF_RING: usize = 16;
 
+/// The newest page may just have been opened, and hold nothing.
+const PAGES_TO_BEGIN: u32 = 2;
+/// Another recording may begin in the middle of it; not every time.
+const ATTEMPTS: usize = 3;
+
 /// A recording, followed.
 pub struct Follower {
     origin: Origin,
@@ -39,6 +44,14 @@ pub struct Beginning {
     pub now: u64,
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
     pub wall_offset: i64,
+}
+
+impl Beginning {
+    /// What was recorded before the moment.
+    pub fn past(&self) -> Round<'_> {
+        let pages = self.recording.streams.iter().flat_map(LaneStream::pages);
+        Tail::new(&self.recording.meta.cpus).take(pages, self.now)
+    }
 }
 
 /// What a question brought.
@@ -64,24 +77,23 @@ impl Follower {
 
     /// Begins anew, with the recording that is there now.
     pub fn restart(&mut self) -> Result<Beginning, SourceError> {
-        let mut source = source::open_live(&self.origin)?;
-        let (now, wall_offset) = (monotonic(), source.clock().wall_offset);
-        let from = if self.everything { 0 } else { now };
-        let recording = source.read(with_leads(Window { from, until: u64::MAX }))?;
-        self.tail = Tail::new(&recording.meta.cpus);
-        self.session = recording.meta.session;
-        self.source = Some(source);
-        Ok(Beginning { recording, now, wall_offset })
-    }
-
-    /// Takes what was recorded before the following begins. To be called once, behind a (re)start.
-    pub fn lead_in<'p>(&mut self, beginning: &'p Beginning) -> Round<'p> {
-        let pages = beginning.recording.streams.iter().flat_map(LaneStream::pages);
-        let mut round = self.tail.take(pages, beginning.now);
-        // The past is not what is followed.
-        round.gaps.clear();
-        self.tail.begin(&beginning.recording.totals);
-        round
+        for _ in 0..ATTEMPTS {
+            let mut source = source::open_live(&self.origin)?;
+            let (session, wall_offset) = (source.session(), source.clock().wall_offset);
+            let mut tail = Tail::new(&source.cpus());
+            let now = monotonic();
+            // First the place in each ring, which takes no time; a busy ring may go round while the past is read.
+            let Some(news) = source.since(session, &tail.positions(), PAGES_TO_BEGIN)? else { continue };
+            tail.take(&news.pages, now);
+            tail.begin(&news.totals);
+            let from = if self.everything { 0 } else { now };
+            let recording = source.read(with_leads(Window { from, until: u64::MAX }))?;
+            if recording.meta.session == session {
+                (self.tail, self.session, self.source) = (tail, session, Some(source));
+                return Ok(Beginning { recording, now, wall_offset });
+            }
+        }
+        Err(ControlError::Unexpected.into())
     }
 
     /// Asks for what is new. `last`: up to this very moment, as nothing will be asked any more.

@@ -137,7 +137,7 @@ impl Show<'_> {
         let mut wall = recording.wall_clock(*wall_offset);
         let head = format!("following session {:016x} from {}", recording.meta.session, self.time(wall.wall(*now)));
         let mut pass = Pass::new(recording, window, &filter, wall, self.renderer(&recording.meta)).muted();
-        for event in Merge::new(self.follower.lead_in(&beginning).events) {
+        for event in Merge::new(beginning.past().events) {
             pass.push(event, &mut io::sink())?;
         }
         pass.begin();
@@ -181,10 +181,11 @@ impl Show<'_> {
         let mut gaps = String::new();
         for gap in &round.gaps {
             self.tally.gap(gap);
-            gaps.push_str(&match self.plan.format {
+            let line = match self.plan.format {
                 FormatArg::Text => format!("# {}\n", lines::skipped(gap, pass.wall(), self.zone)),
                 FormatArg::Jsonl => gap_line(gap, pass.wall()),
-            });
+            };
+            gaps.push_str(&line);
         }
         let (mut pushed, mut cut) = (0u64, false);
         let written = (|| {

@@ -181,9 +181,7 @@ fn one(
     };
     if let Some(string) = string {
         // As in the text, but that printable characters beyond ASCII stand for themselves.
-        out.extend_from_slice(b"\\\"");
-        escape::name(&string.bytes, out);
-        out.extend_from_slice(b"\\\"");
+        escape::quoted(&string.bytes, out);
         if string.status == StringStatus::Cut {
             out.extend_from_slice(b"...");
         }

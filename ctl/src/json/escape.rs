@@ -2,8 +2,8 @@
 //!
 //! One notation for all names, paths and texts: printable characters stand for themselves; every other
 //! byte (of control characters, of invalid UTF-8, of characters that change how a terminal shows what
-//! is around them) is written as strace does, `\n`, `\33`, `\377`; `\` and `"` have a `\` before them. So
-//! even the *decoded* string is printable, and every byte of the name can be had back.
+//! is around them) is written as strace does, `\n`, `\33`, `\377`; a `\` has another before it. So even
+//! the *decoded* string is printable, and every byte of the name can be had back.
 
 use crate::text::escape::special;
 
@@ -20,6 +20,18 @@ const PLAIN: [bool; 256] = {
 
 /// Appends `bytes` in that notation, for the inside of a JSON string.
 pub(crate) fn name(bytes: &[u8], out: &mut Vec<u8>) {
+    write(bytes, b"\\\"", out);
+}
+
+/// The same in double quotes, those within with a `\` before them: a string in a text.
+pub(super) fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\\\"");
+    write(bytes, b"\\\\\\\"", out);
+    out.extend_from_slice(b"\\\"");
+}
+
+/// `quote` stands for a double quote.
+fn write(bytes: &[u8], quote: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
     while let Some(plain) = rest.iter().position(|b| !PLAIN[usize::from(*b)]) {
         let (before, from) = rest.split_at(plain);
@@ -32,9 +44,13 @@ pub(crate) fn name(bytes: &[u8], out: &mut Vec<u8>) {
             continue;
         }
         let Some((byte, behind)) = from.split_first() else { return };
-        let start = out.len();
-        special(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
-        ascii(start, out);
+        if *byte == b'"' {
+            out.extend_from_slice(quote);
+        } else {
+            let start = out.len();
+            special(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
+            ascii(start, out);
+        }
         rest = behind;
     }
     out.extend_from_slice(rest);
@@ -127,11 +143,14 @@ mod tests {
     fn names() {
         assert_eq!(decoded(b"/etc/hosts"), "/etc/hosts");
         assert_eq!(decoded("/tmp/grün 日本 🦀".as_bytes()), "/tmp/grün 日本 🦀");
-        assert_eq!(decoded(b"a\"b\\c\n\x1b[2J\x7f"), r#"a\"b\\c\n\33[2J\177"#);
+        assert_eq!(decoded(b"a\"b\\c\n\x1b[2J\x7f"), r#"a"b\\c\n\33[2J\177"#);
         assert_eq!(decoded(b"\xff\xc3\xe6\x97x\x001"), r"\377\303\346\227x\0001");
         assert_eq!(decoded("\u{9b}31m\u{202e}x\u{2028}".as_bytes()), r"\302\23331m\342\200\256x\342\200\250");
         assert_eq!(decoded(&[0xed, 0xa0, 0x80]), r"\355\240\200", "a surrogate is no character");
-        assert_eq!(text(b"\""), r#"\\\""#);
+        assert_eq!(text(b"\""), r#"\""#);
+        let mut out = Vec::new();
+        quoted(b"a\"\\", &mut out);
+        assert_eq!(out, br#"\"a\\\"\\\\\""#);
     }
 
     proptest! {

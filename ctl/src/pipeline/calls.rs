@@ -67,6 +67,11 @@ impl Calls {
         self.merge != Merge::Never
     }
 
+    /// Whether calls are shown at their exits.
+    pub fn at_exit(&self) -> bool {
+        self.merge == Merge::AtExit
+    }
+
     /// Takes an event that is to be shown; `entered` as in [`super::delay::Item`].
     pub fn push(&mut self, event: &Event, cx: &Context<'_>, entered: Option<u64>) {
         let number = self.first + self.items.len() as u64;

@@ -275,7 +275,8 @@ impl Printer<'_> {
             comm: self.threads.comm(tid, cpu, time),
             duration_ns: item.duration_ns(),
             entry_seen: self.filter.wants_entries() && item.entered.is_some_and(|at| self.window.contains(at)),
-            merged: None,
+            // Shown at its exit, it is as whole as one whose entry was held back.
+            merged: item.entered.filter(|_| whole.is_some() && self.calls.at_exit()).map(|at| self.wall.wall(at)),
             next_comm: other.map_or(&[], |tid| self.threads.comm(tid, cpu, time)),
             wake: wake.then_some(Wake { queued_on: item.queued_on, runs_on: item.runs_on, qlen }),
             fds: if named { self.fds.names(tid, pid) } else { FdNames::default() },

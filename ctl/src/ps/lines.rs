@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn lines_stand_under_their_head() {
         let text = line(&thread(IN_SYSCALL, 11 * S));
-        assert_eq!(text, "      11.3 s     8883     8880  my\\nsql         D      read(3, 0x1000, 512)\n");
+        assert_eq!(text, "      11.3 s     8883     8880  my\\nsql          D      read(3, 0x1000, 512)\n");
         for (column, what) in [("NAME", "my"), ("STATE", "D "), ("IN\n", "read")] {
             assert_eq!(HEAD.find(column), text.find(what), "{column}");
         }

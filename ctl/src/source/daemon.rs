@@ -16,6 +16,8 @@ use crate::window::Window;
 pub struct DaemonSource {
     client: Client,
     clock: Clock,
+    session: u64,
+    cpus: Vec<u16>,
 }
 
 impl DaemonSource {
@@ -24,7 +26,8 @@ impl DaemonSource {
         let mut client = Client::connect(runtime_dir)?;
         let status = client.status()?;
         let clock = Clock { now: status.totals.now, wall_offset: status.wall_offset };
-        Ok(Self { client, clock })
+        let cpus = status.totals.cpus.iter().filter(|cpu| cpu.recorded).map(|cpu| cpu.cpu).collect();
+        Ok(Self { client, clock, session: status.session, cpus })
     }
 }
 
@@ -57,6 +60,14 @@ impl Source for DaemonSource {
 const POSITIONS_MAX: usize = 8192;
 
 impl Live for DaemonSource {
+    fn session(&self) -> u64 {
+        self.session
+    }
+
+    fn cpus(&self) -> Vec<u16> {
+        self.cpus.clone()
+    }
+
     fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError> {
         let mut collector = NewsCollector::new(session, after, newest);
         let mut totals = Totals::default();

@@ -7,6 +7,12 @@ use super::{Source, SourceError};
 
 /// A source that is written while it is read.
 pub trait Live: Source {
+    /// Session id of the recording, as it was when it was opened.
+    fn session(&self) -> u64;
+
+    /// CPUs that it has rings of.
+    fn cpus(&self) -> Vec<u16>;
+
     /// The pages behind these positions, at most the `newest` of each ring; `None` where the recording `session`
     /// has ended (there may be another one).
     fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError>;

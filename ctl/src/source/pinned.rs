@@ -86,6 +86,14 @@ impl Source for PinnedSource {
 }
 
 impl Live for PinnedSource {
+    fn session(&self) -> u64 {
+        self.recording.session()
+    }
+
+    fn cpus(&self) -> Vec<u16> {
+        self.recording.cpus()
+    }
+
     fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError> {
         // A recording that ended stays mapped, and is written no more.
         if session != self.recording.session() || !self.progs.exists() {

@@ -143,7 +143,10 @@ pub(crate) fn number(kind: Kind, signed: bool, call: &Call, index: usize) -> Num
     let value = value(call, index);
     match kind {
         Kind::Long => Number::Signed(value as i64),
-        Kind::UnsignedLong | Kind::LongHex | Kind::Pointer | Kind::LongSet(_) => Number::Unsigned(value),
+        Kind::Unknown if looks_small(value) => number(Kind::Long, signed, call, index),
+        Kind::UnsignedLong | Kind::LongHex | Kind::Pointer | Kind::LongSet(_) | Kind::Unknown => {
+            Number::Unsigned(value)
+        }
         Kind::Int | Kind::Descriptor | Kind::Directory | Kind::Signal | Kind::Protocol | Kind::SocketOption => {
             Number::Signed(i64::from(value as i32))
         }
@@ -156,8 +159,6 @@ pub(crate) fn number(kind: Kind, signed: bool, call: &Call, index: usize) -> Num
             FcntlArgument::Set(_) => Number::Unsigned(u64::from(value as u32)),
             FcntlArgument::Address | FcntlArgument::None => Number::Unsigned(value),
         },
-        Kind::Unknown if looks_small(value) => Number::Signed(value as i64),
-        Kind::Unknown => Number::Unsigned(value),
     }
 }
 

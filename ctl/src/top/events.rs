@@ -9,28 +9,32 @@ use flightrec_format::live::clock::monotonic;
 
 use crate::filter::FilterPlan;
 use crate::follow::follower::Follower;
-use crate::pipeline::{self, with_leads};
+use crate::pipeline;
 use crate::source::Recording;
 use crate::text::{Options, Renderer};
 use crate::window::Window;
 
-/// How far back is looked first, ns; where there is nothing, everything that is still there.
-const RECENT_NS: u64 = 5_000_000_000;
+/// How far back is looked, ns: a busy thread has its last events within a moment, others need all that is still there.
+const BACK_NS: [u64; 4] = [100_000_000, 1_000_000_000, 10_000_000_000, u64::MAX];
+/// With so many lines, it need not be looked further back.
+const ENOUGH: usize = 200;
 /// Most lines that are kept.
 const LINES: usize = 1000;
 
 /// The thread's last events as lines, oldest first. Reads the recording anew.
 pub fn last(follower: &mut Follower, tid: u32, zone: &TimeZone) -> anyhow::Result<Vec<String>> {
-    for back in [RECENT_NS, u64::MAX] {
+    let mut lines = Vec::new();
+    for back in BACK_NS {
         let now = monotonic();
         let window = Window { from: now.saturating_sub(back), until: now };
-        let (recording, wall_offset) = follower.read(with_leads(window))?;
-        let lines = of_thread(&recording, wall_offset, window, tid, zone)?;
-        if !lines.is_empty() {
-            return Ok(lines);
+        // Nothing before: what is at hand at once is worth more here than the durations of the first calls.
+        let (recording, wall_offset) = follower.read(window)?;
+        lines = of_thread(&recording, wall_offset, window, tid, zone)?;
+        if lines.len() >= ENOUGH {
+            break;
         }
     }
-    Ok(Vec::new())
+    Ok(lines)
 }
 
 fn of_thread(

@@ -19,6 +19,7 @@ use crate::output::Output;
 use crate::pipeline::merge::Merge;
 use crate::pipeline::threads_before;
 use crate::plan::TopPlan;
+use crate::progress::Progress;
 use crate::source::SourceError;
 use crate::window::nanos;
 
@@ -38,6 +39,7 @@ pub fn run(plan: &TopPlan, zone: &TimeZone) -> Result<Exit> {
     let stop = Stop::on_signals(None)?;
     let feed = Feed::start(plan)?;
     let screen = Screen::new(plan.sort, plan.filter.clone());
+    Progress::off();
     // From here on also a panic restores the terminal.
     let terminal = ratatui::try_init()?;
     let result = Live { zone, stop: &stop, feed, screen, terminal }.run();
@@ -65,7 +67,7 @@ fn once(plan: &TopPlan, lines: usize) -> Result<Exit> {
         text.push('\n');
     }
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
-    Ok(if table.rows.is_empty() { Exit::Nothing } else { Exit::Fine })
+    Ok(if table.view(&plan.filter, plan.sort).is_empty() { Exit::Nothing } else { Exit::Fine })
 }
 
 /// What came of asking.
@@ -91,8 +93,8 @@ struct Feed {
 
 impl Feed {
     fn start(plan: &TopPlan) -> Result<Self> {
-        let (mut follower, beginning) = Follower::start(&plan.origin, false)?;
-        let model = begin(&mut follower, &beginning);
+        let (follower, beginning) = Follower::start(&plan.origin, false)?;
+        let model = begin(&beginning);
         let interval = nanos(plan.interval);
         Ok(Self { follower, model, interval, due: beginning.now.saturating_add(interval), until: beginning.now })
     }
@@ -106,7 +108,7 @@ impl Feed {
                     Ok(beginning) => beginning,
                     Err(why) => return Ok(State::Gone(why)),
                 };
-                self.model = begin(&mut self.follower, &beginning);
+                self.model = begin(&beginning);
                 (self.until, self.due) = (beginning.now, beginning.now.saturating_add(self.interval));
                 return Ok(State::Quiet);
             }
@@ -136,9 +138,9 @@ impl Feed {
 
 /// The accounts at the beginning of a recording's following: what each thread does is known from what it did shortly
 /// before.
-fn begin(follower: &mut Follower, beginning: &Beginning) -> Model {
+fn begin(beginning: &Beginning) -> Model {
     let mut model = Model::new(threads_before(&beginning.recording));
-    for event in Merge::new(follower.lead_in(beginning).events) {
+    for event in Merge::new(beginning.past().events) {
         model.take(&event);
     }
     model.table(beginning.now);
@@ -218,8 +220,6 @@ impl Live<'_> {
             }
             Err(e) => self.screen.note = Some(format!("{e:#}")),
         }
-        // Reading may have said on the terminal how far it is.
-        self.terminal.clear()?;
         Ok(())
     }
 }

@@ -122,7 +122,9 @@ impl Screen {
 
     /// Opens a thread: its last events, of which the newest are seen.
     pub fn open(&mut self, tid: u32, name: String, lines: Vec<String>) {
-        let top = lines.len().saturating_sub(self.room.max(1));
+        // The names of the table's columns make room for one more.
+        let room = self.room + usize::from(self.detail.is_none());
+        let top = lines.len().saturating_sub(room.max(1));
         let left = self.detail.as_ref().map_or(0, |detail| detail.left);
         self.detail = Some(Detail { tid, name, lines, top, left });
     }
@@ -142,6 +144,10 @@ impl Screen {
     /// Brings the selected row, in place `at` of `rows`, on a screen with room for so many.
     pub fn scroll(&mut self, at: usize, rows: usize, room: usize) {
         self.room = room;
+        if room == 0 {
+            self.top = at;
+            return;
+        }
         let highest = rows.saturating_sub(room);
         self.top = self.top.clamp((at + 1).saturating_sub(room), at).min(highest);
     }

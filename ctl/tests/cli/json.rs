@@ -186,6 +186,10 @@ fn merged_calls_are_one() {
     assert_eq!(getpid.get("entered"), None, "its entry was not recorded");
     assert_eq!(open["event"], "sys_enter", "it has not come back");
 
+    // Where entries are not wanted, their exits are as whole.
+    let (_, exits) = dumped(&dir, &["--merge", "--event", "sys_exit"]);
+    assert_eq!(exits[..], calls[..2]);
+
     let out = dump(dir.path(), &["--merge", "--event", "sys_enter,sys_exit"]);
     let text = stdout(&out);
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();

@@ -1,17 +1,18 @@
 //! `cargo xtask bench`.
 
 mod overhead;
+mod read;
 
 use anyhow::Result;
 use clap::Subcommand;
 
 use crate::command::{cargo, run as run_command};
-use crate::setup::{self, Scope};
+use crate::setup::Scope;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(crate) enum Bench {
-    /// How fast `flightctl` writes 2,000,000 events as text to a file.
+    /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
     /// What recording costs a system call, an open and a pipe round trip, beside ftrace.
     Overhead,
@@ -25,8 +26,19 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             overhead::run()
         }
         Bench::Read => {
-            setup::run(Scope::Build)?;
-            run_command(cargo().args(["run", "--release", "--locked", "-p", "flightctl", "--example", "bench_read"]))
+            crate::build::programs(Scope::Build)?;
+            run_command(cargo().args(["run", "--release", "--locked", "-p", "flightctl", "--example", "bench_read"]))?;
+            read::run()
         }
+    }
+}
+
+/// Median, least and greatest.
+fn spread(values: &[f64]) -> (f64, f64, f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match (sorted.get(sorted.len() / 2), sorted.first(), sorted.last()) {
+        (Some(median), Some(least), Some(greatest)) => (*median, *least, *greatest),
+        _ => (f64::NAN, f64::NAN, f64::NAN),
     }
 }

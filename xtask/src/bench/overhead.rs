@@ -118,25 +118,15 @@ impl Drop for Ftrace {
     }
 }
 
-/// Median, least and greatest.
-fn spread(values: &[f64]) -> (f64, f64, f64) {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match (sorted.get(sorted.len() / 2), sorted.first(), sorted.last()) {
-        (Some(median), Some(least), Some(greatest)) => (*median, *least, *greatest),
-        _ => (f64::NAN, f64::NAN, f64::NAN),
-    }
-}
-
 fn print(samples: &BTreeMap<(Condition, &str), Vec<f64>>) {
     let of = |condition, workload| samples.get(&(condition, workload)).map_or(&[][..], Vec::as_slice);
     println!("Median of {ROUNDS} interleaved rounds on one pinned CPU (least to greatest); ns an operation.");
     for (workload, what) in WORKLOADS {
-        let (off, ..) = spread(of(Condition::Off, workload));
-        let (ftrace, ..) = spread(of(Condition::Ftrace, workload));
+        let (off, ..) = super::spread(of(Condition::Off, workload));
+        let (ftrace, ..) = super::spread(of(Condition::Ftrace, workload));
         println!("\n{workload} ({what})");
         for condition in Condition::ALL {
-            let (median, least, greatest) = spread(of(condition, workload));
+            let (median, least, greatest) = super::spread(of(condition, workload));
             print!("  {:<28} {median:>8.0}  ({least:.0} to {greatest:.0})", condition.name());
             if condition != Condition::Off {
                 print!("  adds {:>6.0}: {:.2} x off", median - off, median / off);

@@ -207,7 +207,7 @@ proptest! {
             }
             prop_assert_eq!(tail.recorded(), given + missed);
         }
-        let (rest, gaps) = super::tests::round(&mut tail, &live, u64::MAX);
+        let (rest, gaps) = round(&mut tail, &live, u64::MAX);
         missed += gaps.iter().map(|gap| gap.missing().unwrap()).sum::<u64>();
         prop_assert_eq!(written, given + rest.len() as u64 + missed);
         prop_assert_eq!(tail.recorded(), written);

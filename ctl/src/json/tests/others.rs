@@ -21,7 +21,7 @@ fn scheduling() {
     let cx = Context { next_comm: b"a\"\xff", ..context() };
     let switch = Body::Switch { prev_prio: 120, prev_state: 2, preempted: false, next: 7, next_prio: 49 };
     let expected = json!({"event":"switch","prev_tid":8883,"prev_comm":"mysqld","prev_prio":120,
-        "prev_state":"TASK_UNINTERRUPTIBLE","preempted":false,"next_tid":7,"next_comm":"a\\\"\\377","next_prio":49});
+        "prev_state":"TASK_UNINTERRUPTIBLE","preempted":false,"next_tid":7,"next_comm":"a\"\\377","next_prio":49});
     assert_eq!(own(switch, &cx), expected);
     let wake = Some(Wake { queued_on: 2, runs_on: 3, qlen: Some(4) });
     let waking = |new, cx: Context<'_>| own(Body::Waking { wakee: 9, prio: 100, state: 1, cpu: 5, new }, &cx);

@@ -2,6 +2,7 @@
 
 mod any;
 mod calls;
+mod fds;
 mod others;
 
 use flightrec_format::abi::record::{Abi, StringStatus};

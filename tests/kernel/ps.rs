@@ -1,0 +1,93 @@
+//! `flightctl ps`: who is blocked, since when, in which call.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use flightrec_tests::{Recorder, wait_until};
+
+use crate::support::start;
+
+/// What ps prints, line by line, and its exit code.
+fn ps(recorder: &Recorder, args: &[&str]) -> (Vec<String>, Option<i32>) {
+    let output = recorder.flightctl(&[&["ps"], args].concat());
+    let text = String::from_utf8(output.stdout).expect("ASCII");
+    (text.lines().map(str::to_owned).collect(), output.status.code())
+}
+
+/// A `cat` that waits for input that does not come yet.
+fn waiting() -> Child {
+    Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat")
+}
+
+/// Lets it go.
+fn release(mut cat: Child) {
+    drop(cat.stdin.take());
+    assert!(cat.wait().expect("wait").success());
+}
+
+#[test]
+fn a_blocked_thread_its_call_and_its_time() {
+    let recorder = start("");
+    let begun = Instant::now();
+    let mut cat = waiting();
+    let tid = cat.id().to_string();
+    let blocked = || {
+        let (lines, code) = ps(&recorder, &["--tid", &tid]);
+        (code == Some(0)).then(|| lines.last().cloned().unwrap_or_default()).filter(|line| line.contains(" read(0, 0x"))
+    };
+    assert!(wait_until(Duration::from_secs(5), || blocked().is_some()), "cat never waits");
+    let line = blocked().expect("still");
+    assert!(
+        line.contains(&format!(" {tid}  cat ")) && line.contains(" S      read(0, 0x") && !line.contains('>'),
+        "{line}"
+    );
+    // What it is given it reads, and then it waits anew.
+    std::thread::sleep(Duration::from_millis(300));
+    let json = |args: &[&str]| -> serde_json::Value {
+        let output = recorder.flightctl(&[&["ps", "--json"], args].concat());
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let time = |json: &serde_json::Value| json["threads"][0]["blocked_ns"].as_u64().expect("a thread");
+    let long = time(&json(&["--tid", &tid]));
+    assert!(long >= 300_000_000 && u128::from(long) <= begun.elapsed().as_nanos(), "{long}");
+    cat.stdin.as_mut().expect("piped").write_all(b"x").expect("written");
+    assert!(
+        wait_until(Duration::from_secs(5), || json(&["--tid", &tid])["threads"][0]["blocked_ns"].as_u64() < Some(long))
+    );
+    release(cat);
+    assert_eq!(ps(&recorder, &["--tid", &tid]), (vec![], Some(1)), "it is no more");
+}
+
+#[test]
+fn blocked_since_before_the_recording() {
+    let cat = waiting();
+    let tid = cat.id().to_string();
+    std::thread::sleep(Duration::from_millis(200));
+    let recorder = start("");
+    let (lines, _) = ps(&recorder, &["--tid", &tid]);
+    let line = lines.last().expect("in the table");
+    assert!(line.trim_start().starts_with("> ") && line.contains(" read(0, 0x"), "{line}");
+    release(cat);
+    assert!(wait_until(Duration::from_secs(5), || ps(&recorder, &["--tid", &tid]).1 == Some(1)));
+}
+
+#[test]
+fn idle_kernel_threads_only_when_asked_for() {
+    let recorder = start("");
+    let (few, _) = ps(&recorder, &[]);
+    let (all, _) = ps(&recorder, &["--all"]);
+    let kernel = |lines: &[String]| lines.iter().filter(|line| line.contains("the kernel")).count();
+    assert!(all.iter().any(|line| line.contains("[kthreadd]")) && kernel(&all) > kernel(&few), "{all:?}");
+    assert!(few.iter().all(|line| !line.contains("[kthreadd]")), "{few:?}");
+    let (idle, _) = ps(&recorder, &["--state", "I"]);
+    assert!(idle.len() > 1 && idle.iter().skip(1).all(|line| line.contains(" I      the kernel")), "{idle:?}");
+}
+
+#[test]
+fn wrong_states_are_told_with_the_right_ones() {
+    let recorder = start("");
+    let output = recorder.flightctl(&["ps", "--state", "X"]);
+    let says = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && says.contains("D uninterruptible"), "{says}");
+}

@@ -1,0 +1,121 @@
+//! How fast a recording becomes text: `flightctl dump` beside `perf script`, both to /dev/null, over
+//! recordings of the same workload and the same tracepoints.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use flightrec_tests::{Options, Recorder, c_program, online_cpus};
+use nix::sys::signal::Signal;
+
+const ROUNDS: usize = 5;
+/// Rings that hold the whole workload.
+const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n";
+const EVENTS: [&str; 6] = [
+    "raw_syscalls:sys_enter",
+    "raw_syscalls:sys_exit",
+    "sched:sched_switch",
+    "sched:sched_waking",
+    "sched:sched_wakeup_new",
+    "sched:sched_migrate_task",
+];
+
+/// Measures and prints events a second, and the ratios.
+pub(super) fn run() -> Result<()> {
+    let mut recorder =
+        Recorder::try_start(Options { config: CONFIG.into(), death_signal: Signal::SIGTERM, ..Options::default() })?;
+    workload()?;
+    let recording = recorder.sandbox().root().join("perf.data");
+    let perf = record_perf(&recording)?;
+
+    let mut perf_rates = Vec::new();
+    let mut text = Vec::new();
+    let mut json = Vec::new();
+    // What is dumped grows while this runs, by the machine's own doings, so each round counts its own events.
+    for round in 1..=ROUNDS {
+        eprintln!("round {round} of {ROUNDS}");
+        if perf {
+            let mut script = Command::new("perf");
+            script.args(["script", "-i"]).arg(&recording);
+            perf_rates.push(rate(&mut script)?);
+        }
+        text.push(rate(recorder.flightctl_command().args(["dump", "--all"]))?);
+        json.push(rate(recorder.flightctl_command().args(["dump", "--all", "--format", "jsonl"]))?);
+    }
+    let status = recorder.terminate()?;
+    ensure!(status.success(), "flightd: {status}\n{}", recorder.log());
+
+    println!("Events a second to /dev/null, median of {ROUNDS} interleaved rounds (least to greatest):");
+    let peer = perf.then(|| print("perf script", &perf_rates, None));
+    if peer.is_none() {
+        println!("  perf script: not measured, there is no perf (Debian's linux-perf)");
+    }
+    print("flightctl dump", &text, peer);
+    print("flightctl dump --format jsonl", &json, peer);
+    Ok(())
+}
+
+/// System calls, opens and a pipe ping-pong on one CPU.
+fn workload() -> Result<()> {
+    let cpu = *online_cpus().last().context("no CPU is online")?;
+    let status =
+        Command::new(c_program("cost", &["-O2", "-pthread"])).arg(cpu.to_string()).stdout(Stdio::null()).status()?;
+    ensure!(status.success(), "the workload failed ({status})");
+    Ok(())
+}
+
+/// Records the workload by perf, if there is one.
+fn record_perf(to: &Path) -> Result<bool> {
+    let cpu = *online_cpus().last().context("no CPU is online")?;
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "-a", "-m", "16M", "-o"]).arg(to);
+    for event in EVENTS {
+        perf.args(["-e", event]);
+    }
+    perf.arg("--").arg(c_program("cost", &["-O2", "-pthread"])).arg(cpu.to_string());
+    match perf.stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(status) => ensure!(status.success(), "perf record failed ({status})"),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e).context("can't run perf"),
+    }
+    Ok(true)
+}
+
+/// Runs a reader once to /dev/null, and once into a count of its events: events a second.
+fn rate(reader: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    let status = reader.stdout(Stdio::null()).stderr(Stdio::null()).status().context("can't run the reader")?;
+    let took = start.elapsed().as_secs_f64();
+    ensure!(status.success(), "{}: {status}", reader.get_program().display());
+    Ok(count(reader)? / took)
+}
+
+/// Lines that tell of an event: not a comment, and of a switch's two lines only the first.
+fn count(reader: &mut Command) -> Result<f64> {
+    use std::io::{BufRead, BufReader};
+    let mut child = reader.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let output = child.stdout.take().context("no output")?;
+    let mut events = 0u64;
+    let mut line = Vec::new();
+    let mut output = BufReader::with_capacity(1 << 20, output);
+    while output.read_until(b'\n', &mut line)? > 0 {
+        let switched_in = line.ends_with(b"] -->\n");
+        let coverage = line.starts_with(b"#") || line.starts_with(b"{\"event\":\"coverage\"");
+        events += u64::from(!(switched_in || coverage));
+        line.clear();
+    }
+    child.wait()?;
+    Ok(events as f64)
+}
+
+/// Prints one reader's line; returns its median.
+fn print(name: &str, rates: &[f64], peer: Option<f64>) -> f64 {
+    let (median, least, greatest) = super::spread(rates);
+    print!("  {name:<30} {:>6.2} million ({:.2} to {:.2})", median / 1e6, least / 1e6, greatest / 1e6);
+    match peer {
+        Some(peer) => println!("  {:.1} x perf script", median / peer),
+        None => println!(),
+    }
+    median
+}
