@@ -4,7 +4,7 @@ use std::iter;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{PAGES_MAX, Position, Status, Totals};
-use flightrec_format::live::LiveError;
+use flightrec_format::live::{LiveError, Since};
 use flightrec_format::{meta, slots};
 use tracing::warn;
 
@@ -86,9 +86,10 @@ impl Backend for Server {
         if session != live.session() {
             return None;
         }
-        let pages = after.into_iter().flat_map(move |position| {
+        // What is new is settled for all rings now: a busy ring goes on while those before it are copied.
+        let new: Vec<Since> = after.iter().map(|position| live.since(position, newest)).collect();
+        let pages = new.into_iter().flat_map(move |mut since| {
             let live = live.clone();
-            let mut since = live.since(&position, newest);
             iter::from_fn(move || live.advance_since(&mut since))
         });
         Some(Box::new(Batches(Box::new(pages))))

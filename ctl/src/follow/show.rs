@@ -163,7 +163,7 @@ impl Show<'_> {
                 Answer::Gone(why) => self.absent(&why),
                 Answer::Ended => break true,
             }
-            if last || self.tally.cut != 0 {
+            if last {
                 break false;
             }
             self.stop.sleep_until(again);
@@ -187,7 +187,8 @@ impl Show<'_> {
             };
             gaps.push_str(&line);
         }
-        let (mut pushed, mut cut) = (0u64, false);
+        // Where one round was cut short, the last only tells what there would have been.
+        let (mut pushed, mut cut) = (0u64, self.tally.cut != 0);
         let written = (|| {
             if !gaps.is_empty() {
                 pass.flush(&mut self.output)?;

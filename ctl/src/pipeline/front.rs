@@ -36,12 +36,16 @@ impl Front {
         self.line.next()
     }
 
-    /// Takes the next event.
-    pub fn push(&mut self, event: Event) {
+    /// Takes the next event, and returns it where it is complete at once, and none waits before it.
+    pub fn push(&mut self, event: Event) -> Option<Item> {
         let mut item = Item::new(event);
         self.pairing.take(&mut item, &mut self.line);
         self.placement.take(&mut item, &mut self.line);
+        if self.line.go_by(&item) {
+            return Some(item);
+        }
         self.line.push(item);
+        None
     }
 
     /// The next event that is complete, or has waited long enough at time `now`.
@@ -54,9 +58,10 @@ impl Front {
         let mut batch = Vec::with_capacity(BATCH);
         for event in events {
             let now = event.time;
-            self.push(event);
-            while let Some(item) = self.pop(now) {
+            let mut next = self.push(event).or_else(|| self.pop(now));
+            while let Some(item) = next {
                 batch.push(item);
+                next = self.pop(now);
                 if batch.len() == BATCH && to.send(mem::replace(&mut batch, Vec::with_capacity(BATCH))).is_err() {
                     return;
                 }

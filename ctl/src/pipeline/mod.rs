@@ -149,7 +149,9 @@ impl<'a> Pass<'a> {
     /// Takes the next event.
     pub fn push<W: Write>(&mut self, event: Event, out: &mut W) -> io::Result<()> {
         let now = event.time;
-        self.front.push(event);
+        if let Some(item) = self.front.push(event) {
+            self.printer.take(&item, out)?;
+        }
         self.advance(now, out)
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::control::{Position, Totals};
-use flightrec_format::live::{self, Generation, LiveError, clock::monotonic};
+use flightrec_format::live::{self, Generation, LiveError, Since, clock::monotonic};
 use flightrec_format::meta::Meta;
 use flightrec_format::slots;
 
@@ -100,8 +100,9 @@ impl Live for PinnedSource {
             return Ok(None);
         }
         let mut collector = NewsCollector::new(session, after, newest);
-        for position in after {
-            let mut since = self.recording.since(position, newest);
+        // What is new is settled for all rings now: a busy ring goes on while those before it are copied.
+        let new: Vec<Since> = after.iter().map(|position| self.recording.since(position, newest)).collect();
+        for mut since in new {
             while let Some(page) = self.recording.advance_since(&mut since) {
                 collector.add(&page)?;
             }
