@@ -195,7 +195,7 @@ pub struct FollowArgs {
 /// Arguments of `top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// How often the table is made anew, 100ms to 30s.
+    /// How often the table is made anew, 10ms to 30s.
     #[arg(short, long, value_name = "TIME", value_parser = interval, default_value = "1s")]
     pub interval: Duration,
     /// What the table is sorted by.

@@ -42,7 +42,9 @@ impl Progress {
     /// Begins: `what` is done now, as in `reading the recording`.
     pub fn start(what: &'static str) -> Self {
         let stderr = io::stderr();
-        let seen = !OFF.load(Ordering::Relaxed) && stderr.is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+        let seen = !OFF.load(Ordering::Relaxed)
+            && stderr.is_terminal()
+            && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
         Self { line: seen.then(|| Self::on(what, stderr, PATIENCE)).flatten() }
     }
 

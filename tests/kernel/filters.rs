@@ -8,6 +8,9 @@ use flightrec_tests::Recorder;
 
 use crate::support::{Line, dump, start};
 
+/// Several dumps look for the same calls, one after the other: on a busy machine they must stay in the rings so long.
+const RINGS: &str = "[rings]\nsyscall = \"128MiB\"\nmax_total = \"1GiB\"\nmax_ram_percent = 50";
+
 /// Runs a shell script to its end; its process id.
 fn shell(script: &str) -> u32 {
     let mut child = Command::new("/bin/sh").arg("-c").arg(script).stdout(Stdio::null()).spawn().expect("sh");
@@ -28,7 +31,7 @@ fn texts(recorder: &Recorder, filters: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_tree_is_a_process_and_its_descendants() {
-    let recorder = start("");
+    let recorder = start(RINGS);
     let pid = shell("/bin/sh -c '/bin/cat /etc/hostname; true'; true");
     let other = shell("/bin/cat /etc/hostname");
     let lines = filtered(&recorder, &["--tree", &pid.to_string(), "--event", "sys_enter,exec"]);
@@ -39,7 +42,7 @@ fn a_tree_is_a_process_and_its_descendants() {
 
 #[test]
 fn errors_come_with_their_arguments() {
-    let recorder = start("");
+    let recorder = start(RINGS);
     let pid = shell("/bin/cat /nonexistent/file 2>/dev/null; /bin/cat /etc/hostname; true").to_string();
     let errors = texts(&recorder, &["--tree", &pid, "--errors"]);
     assert!(
@@ -55,7 +58,7 @@ fn errors_come_with_their_arguments() {
 
 #[test]
 fn paths_are_found_through_descriptors() {
-    let recorder = start("");
+    let recorder = start(RINGS);
     // Opened by the shell, read by its child, as a descriptor of another number.
     let pid = shell("exec 5</etc/hostname; /bin/cat <&5; true").to_string();
     let lines = filtered(&recorder, &["--tree", &pid, "--path", "/etc/host*"]);
@@ -69,7 +72,7 @@ fn paths_are_found_through_descriptors() {
 
 #[test]
 fn classes_and_slow_calls() {
-    let recorder = start("");
+    let recorder = start(RINGS);
     let pid = shell("/bin/sleep 0.05; true").to_string();
     let slow = filtered(&recorder, &["--tree", &pid, "--slower-than", "40ms"]);
     assert!(slow.iter().any(|line| line.comm == "sleep" && line.text.starts_with("clock_nanosleep(")), "{slow:?}");
@@ -86,7 +89,7 @@ fn classes_and_slow_calls() {
 
 #[test]
 fn control_groups_by_path_id_and_unit() {
-    let recorder = start("");
+    let recorder = start(RINGS);
     let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new).into_iter();
     let root = root.rev().find(|dir| dir.join("cgroup.controllers").exists()).expect("a cgroup2 file system");
     let slice = root.join(format!("flightrec{}.slice", std::process::id()));

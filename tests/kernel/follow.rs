@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use flightrec_format::live::{Generation, Recording};
@@ -90,6 +92,26 @@ impl Drop for Load {
     }
 }
 
+/// Lines of events, and what the lines of gaps say is missing; tells when the first came.
+fn count(mut lines: impl BufRead, begun: &mpsc::Sender<()>) -> (u64, u64) {
+    let (mut shown, mut skipped, mut line) = (0, 0, String::new());
+    while lines.read_line(&mut line).expect("UTF-8") > 0 {
+        if shown + skipped == 0 {
+            // Nobody waits for it any more where the test has failed.
+            let _ = begun.send(());
+        }
+        if line.contains("\"event\":\"gap\"") {
+            let (_, rest) = line.split_once("\"missing\":").expect("a gap's length");
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            skipped += digits.parse::<u64>().unwrap_or_else(|_| panic!("{line}"));
+        } else {
+            shown += 1;
+        }
+        line.clear();
+    }
+    (shown, skipped)
+}
+
 /// For `FLIGHTREC_FOLLOW_SECONDS`, 10 by default.
 #[test]
 fn under_load_it_adds_up() {
@@ -97,7 +119,15 @@ fn under_load_it_adds_up() {
     let recorder = start("");
     let load = Load::start();
     let before = counted(&recorder);
-    let child = follow(&recorder, "follow.jsonl", &["--format", "jsonl", "--for", &format!("{seconds}s")]);
+    let mut command = recorder.flightctl_command();
+    command.args(["follow", "--format", "jsonl", "--for", &format!("{seconds}s")]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("flightctl");
+    // Counted as it comes: in a minute these are gigabytes.
+    let lines = BufReader::with_capacity(1 << 20, child.stdout.take().expect("its output"));
+    let (begun, begins) = mpsc::channel();
+    let counts = std::thread::spawn(move || count(lines, &begun));
+    begins.recv_timeout(Duration::from_secs(20)).expect("a first line");
     let (first, begun) = (counted(&recorder), Instant::now());
     std::thread::sleep(Duration::from_secs(seconds / 2));
     let last = counted(&recorder);
@@ -107,18 +137,7 @@ fn under_load_it_adds_up() {
     drop(load);
     let said = said(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
-
-    let (mut shown, mut skipped) = (0, 0);
-    let text = fs::read_to_string(recorder.sandbox().root().join("follow.jsonl")).expect("UTF-8");
-    for line in text.lines() {
-        if line.contains("\"event\":\"gap\"") {
-            let (_, rest) = line.split_once("\"missing\":").expect("a gap's length");
-            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-            skipped += digits.parse::<u64>().unwrap_or_else(|_| panic!("{line}"));
-        } else {
-            shown += 1;
-        }
-    }
+    let (shown, skipped) = counts.join().expect("the lines");
     let sum = summary(&said);
     // What was read, and cut off by the end, stands in no gap.
     let cut = said.lines().find_map(|line| line.split_once(" of those skipped were read")?.0.parse().ok());

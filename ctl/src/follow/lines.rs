@@ -90,3 +90,44 @@ fn kinds(lane: Lane, counts: &[u64; 6]) -> String {
     let all = counts.iter().enumerate().filter(|(_, n)| **n != 0).map(|(i, n)| format!("{n} {}", name(i)));
     all.collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn gap(reason: Reason, lost: Option<[u64; 6]>, refused: [u64; 3]) -> String {
+        let gap = Gap { lane: Lane::Syscall, cpu: 1, from: 2 * S, until: 3 * S, lost, refused, reason };
+        let mut wall = WallClock::new(std::iter::empty(), |_| 0, 0);
+        skipped(&gap, &mut wall, &TimeZone::UTC)
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_its_place_and_reason() {
+        let place = "of CPU 1, lane syscall, 00:00:02.000000 to 00:00:03.000000";
+        assert_eq!(
+            gap(Reason::Overwritten, Some([2, 1, 0, 0, 0, 0]), [0; 3]),
+            format!("skipped 3 events {place} (2 sys_enter, 1 sys_exit): written over before they could be read")
+        );
+        let unknown = format!("skipped an unknown number of events {place}: a damaged page");
+        assert_eq!(gap(Reason::Damaged, None, [0; 3]), unknown);
+        let refused = format!("not recorded: 5 events {place} (4 lane busy, 1 by the budget)");
+        assert_eq!(gap(Reason::Refused, Some([0; 6]), [4, 1, 77]), refused);
+    }
+
+    #[test]
+    fn the_summary_adds_up() {
+        let tally = Tally { time: 60 * S, recorded: 20, shown: 9, filtered: 4, skipped: 5, cut: 1, ..Tally::default() };
+        assert_eq!(
+            summary(&tally),
+            [
+                "followed for 1m 0s: 20 events recorded = 9 shown + 4 filtered out + 6 skipped + 1 of kinds that this \
+                 release does not know",
+                "1 of those skipped were read, and left out to end in time",
+            ]
+        );
+        let tally = Tally { refused: [1, 2], no_ring: 3, missed: 4, unknown: 5, ..Tally::default() };
+        assert_eq!(summary(&tally).len(), 5);
+    }
+}

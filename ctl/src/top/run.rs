@@ -51,7 +51,9 @@ fn once(plan: &TopPlan, lines: usize) -> Result<Exit> {
     let stop = Stop::on_signals(Some(plan.interval + ASK))?;
     let mut feed = Feed::start(plan)?;
     let table = loop {
-        stop.sleep_until(Instant::now() + ASK.min(plan.interval));
+        if !feed.more {
+            stop.sleep_until(Instant::now() + ASK.min(plan.interval));
+        }
         match feed.ask()? {
             State::Table(table) => break table,
             State::Quiet if stop.reached() => break feed.now(),
@@ -89,6 +91,8 @@ struct Feed {
     due: u64,
     /// Everything before is accounted for.
     until: u64,
+    /// There was more than could be asked for.
+    more: bool,
 }
 
 impl Feed {
@@ -96,12 +100,22 @@ impl Feed {
         let (follower, beginning) = Follower::start(&plan.origin, false)?;
         let model = begin(&beginning);
         let interval = nanos(plan.interval);
-        Ok(Self { follower, model, interval, due: beginning.now.saturating_add(interval), until: beginning.now })
+        Ok(Self {
+            follower,
+            model,
+            interval,
+            due: beginning.now.saturating_add(interval),
+            until: beginning.now,
+            more: false,
+        })
     }
 
     fn ask(&mut self) -> Result<State> {
         let (news, until) = match self.follower.ask(false)? {
-            Answer::News(news, until, _) => (news, until),
+            Answer::News(news, until, more) => {
+                self.more = more;
+                (news, until)
+            }
             Answer::Gone(why) => return Ok(State::Gone(why)),
             Answer::Ended => {
                 let beginning = match self.follower.restart() {
@@ -163,6 +177,9 @@ impl Live<'_> {
             if Instant::now() >= ask_at {
                 ask_at = Instant::now() + ASK;
                 self.ask()?;
+                if self.feed.more {
+                    ask_at = Instant::now();
+                }
             }
             let wait = ask_at.saturating_duration_since(Instant::now()).min(NAP);
             if event::poll(wait)? && !self.input()? {

@@ -1,13 +1,21 @@
 //! The metadata's pages: double-buffered, in any order, damaged.
 
 use flightrec_format::abi::page::PAGE_SIZE;
-use flightrec_format::meta::{self, Argument, HALF_PAGES, Meta, MetaError, Syscall};
+use flightrec_format::meta::{self, Argument, HALF_PAGES, Meta, MetaError, Syscall, TaiOffset};
 
 /// Metadata of a few pages.
 fn sample(session: u64, started: u64) -> Meta {
     let args = Some(vec![Argument { name: "filename".into(), ctype: "const char *".into() }]);
     let native = (0..400).map(|nr| Syscall { nr, name: format!("call_{nr}"), args: args.clone() }).collect();
-    Meta { session, started, host: "näme\n".into(), tai_offset: -3, cpus: vec![0, 2], native, ..Meta::default() }
+    Meta {
+        session,
+        started,
+        host: "näme\n".into(),
+        tai_offsets: vec![TaiOffset { since: 0, seconds: -3 }],
+        cpus: vec![0, 2],
+        native,
+        ..Meta::default()
+    }
 }
 
 fn pack(meta: &Meta, generation: u64) -> Vec<[u8; PAGE_SIZE]> {
