@@ -87,7 +87,7 @@ pub(crate) fn state_of(cpu: u32) -> Option<*mut CpuState> {
 /// verifier than the one compared (seen on 6.1: `check_stack_write_fixed_off`,
 /// kernel/bpf/verifier.c), so comparison and result must be one piece.
 #[inline(always)]
-fn bounded(value: usize, max: usize) -> usize {
+pub(crate) fn bounded(value: usize, max: usize) -> usize {
     let mut r = value;
     // SAFETY: arithmetic on one register.
     unsafe {

@@ -17,7 +17,7 @@ use flightrec_format::abi::state::{CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, ent
 
 use crate::args;
 use crate::kernel::{Regs, Task};
-use crate::lane::{BODY, Page, RINGS_SYSCALL, Writer, now, this_cpu};
+use crate::lane::{BODY, Page, RINGS_SYSCALL, Writer, bounded, now, this_cpu};
 use crate::strings;
 
 /// What each native call takes. Filled by the loader.
@@ -53,13 +53,10 @@ fn classify(id: u64, compat: bool) -> Call {
     // SAFETY: inside the tables by the checks; volatile because the loader replaces them.
     unsafe {
         if id < CALLS as u64 {
-            if compat {
-                let entry = (&raw const COMPAT_CALLS).cast::<u32>().add(id as usize).read_volatile();
-                Call { nr: id as u16, abi: Abi::Compat, entry }
-            } else {
-                let entry = (&raw const NATIVE_CALLS).cast::<u32>().add(id as usize).read_volatile();
-                Call { nr: id as u16, abi: Abi::Native, entry }
-            }
+            let (table, abi) =
+                if compat { (&raw const COMPAT_CALLS, Abi::Compat) } else { (&raw const NATIVE_CALLS, Abi::Native) };
+            let entry = table.cast::<u32>().add(bounded(id as usize, CALLS - 1)).read_volatile();
+            Call { nr: id as u16, abi, entry }
         } else if id ^ X32_BIT < u64::from(NR_INVALID) && !compat {
             Call { nr: (id ^ X32_BIT) as u16, abi: Abi::X32, entry: 6 | NO_STRINGS }
         } else {
@@ -74,25 +71,29 @@ fn has_strings(entry: u32) -> bool {
     entry >> 8 & NO_STRING != NO_STRING
 }
 
-/// An entry. `args` are read only once it is known that they are wanted.
+/// Which parts a call's record has behind its two words.
+struct Parts {
+    args: bool,
+    strings: bool,
+}
+
+/// Writes a call's record, whose second word is `word`, and the thread's name in front where the page
+/// does not have it; publishing is left to the caller. Returns the writer, the record's offset, and
+/// whether a string could not be read.
 #[inline(always)]
-fn enter(cpu: u32, state: &mut CpuState, task: Task, id: u64, compat: bool, mut values: [u64; 6]) -> Option<()> {
-    let tid = task.tid();
-    let lane = &mut state.lanes[Lane::Syscall as usize];
-    if task.tgid() == state.own_tgid {
-        lane.refused[Refusal::Own as usize] += 1;
-        lane.entered = entered::UNKNOWN;
-        return None;
-    }
-    lane.entered = entered::UNKNOWN;
-    let call = classify(id, compat);
-    if call.nr == NR_INVALID {
-        values[0] = id;
-    }
-    let with_strings = has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0;
-    let need = if with_strings { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
-    let mut w =
-        Writer::open(lane, &mut state.no_ring[Lane::Syscall as usize], &RINGS_SYSCALL, Lane::Syscall, cpu, need)?;
+fn put<'a>(
+    cpu: u32,
+    state: &'a mut CpuState,
+    tid: u32,
+    kind: u8,
+    call: &Call,
+    word: u64,
+    values: &[u64; 6],
+    parts: Parts,
+) -> Option<(Writer<'a>, usize, bool)> {
+    let i = Lane::Syscall as usize;
+    let need = if parts.strings { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
+    let mut w = Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, cpu, need)?;
     if w.lane.tid != tid {
         w.thread(tid);
         w.lane.tid = tid;
@@ -101,33 +102,54 @@ fn enter(cpu: u32, state: &mut CpuState, task: Task, id: u64, compat: bool, mut 
     let start = w.at;
     let n = call.entry & 7;
     w.at = start + 16;
-    if n > 0 {
+    if parts.args && n > 0 {
         // SAFETY: `open` made room for it.
-        w.at = unsafe { args::put(w.body(), start + 16, &values, n) };
+        w.at = unsafe { args::put(w.body(), start + 16, values, n) };
     }
     let words = (w.at - start) / 8;
     let aux = call_aux(call.nr, call.abi as u8);
     // SAFETY: room made by `open`.
     unsafe {
         let head = w.body().add(start).cast::<u64>();
-        head.write_volatile(record::header(kind::ENTER, words as u8, aux, since));
-        head.add(1).write_volatile(0);
+        head.write_volatile(record::header(kind, words as u8, aux, since));
+        head.add(1).write_volatile(word);
     }
+    let mut cold = false;
+    if parts.strings {
+        let end = strings::put_call(w.body(), w.at, values, call.entry);
+        w.at = (end & (strings::COLD - 1)) as usize;
+        cold = end & strings::COLD != 0;
+        if w.at > BODY {
+            w.at = BODY; // never; the verifier wants to see it
+        }
+    }
+    Some((w, start, cold))
+}
+
+/// An entry.
+#[inline(always)]
+fn enter(cpu: u32, state: &mut CpuState, task: Task, id: u64, compat: bool, mut values: [u64; 6]) -> Option<()> {
+    let tid = task.tid();
+    let lane = &mut state.lanes[Lane::Syscall as usize];
+    lane.entered = entered::UNKNOWN;
+    if task.tgid() == state.own_tgid {
+        lane.refused[Refusal::Own as usize] += 1;
+        return None;
+    }
+    let call = classify(id, compat);
+    if call.nr == NR_INVALID {
+        values[0] = id;
+    }
+    let strings = has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0;
+    let (w, start, cold) = put(cpu, state, tid, kind::ENTER, &call, 0, &values, Parts { args: true, strings })?;
     w.lane.enter_off = start as u32;
     w.lane.enter_time = w.now;
     w.lane.entered = entered::FOLDABLE;
-    if with_strings {
-        let end = strings::put_call(w.body(), w.at, &values, call.entry);
-        w.at = (end & (strings::COLD - 1)) as usize;
-        if end & strings::COLD != 0 {
-            w.lane.entered = entered::ALONE;
-            if let Some(slot) = COLD.get_ptr_mut(tid % COLD_SLOTS) {
-                // SAFETY: an element of the map.
-                unsafe { slot.write_volatile(tid) };
-            }
-        }
-        if w.at > BODY {
-            w.at = BODY; // never; the verifier wants to see it
+    if cold {
+        w.lane.entered = entered::ALONE;
+        if let Some(slot) = COLD.get_ptr_mut(tid % COLD_SLOTS) {
+            // SAFETY: an element of the map.
+            unsafe { slot.write_volatile(tid) };
         }
     }
     w.publish(kind::ENTER);
@@ -188,36 +210,8 @@ fn exit(
         }
         cold &= !lost;
     }
-    let need = if cold { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
-    let mut w =
-        Writer::open(lane, &mut state.no_ring[Lane::Syscall as usize], &RINGS_SYSCALL, Lane::Syscall, cpu, need)?;
-    if w.lane.tid != tid {
-        w.thread(tid);
-        w.lane.tid = tid;
-    }
-    let since = w.time();
-    let start = w.at;
-    let n = call.entry & 7;
-    w.at = start + 16;
-    if began == entered::UNKNOWN && !lost && n > 0 {
-        // SAFETY: `open` made room for it.
-        w.at = unsafe { args::put(w.body(), start + 16, &regs, n) };
-    }
-    let words = (w.at - start) / 8;
-    let aux = call_aux(call.nr, call.abi as u8);
-    // SAFETY: room made by `open`.
-    unsafe {
-        let head = w.body().add(start).cast::<u64>();
-        head.write_volatile(record::header(kind::EXIT, words as u8, aux, since));
-        head.add(1).write_volatile(ret as u64);
-    }
-    if cold {
-        let end = strings::put_call(w.body(), w.at, &regs, call.entry);
-        w.at = (end & (strings::COLD - 1)) as usize;
-        if w.at > BODY {
-            w.at = BODY; // never; the verifier wants to see it
-        }
-    }
+    let parts = Parts { args: began == entered::UNKNOWN && !lost, strings: cold };
+    let (w, _, _) = put(cpu, state, tid, kind::EXIT, &call, ret as u64, &regs, parts)?;
     w.publish(kind::EXIT);
     Some(())
 }
