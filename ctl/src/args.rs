@@ -80,7 +80,8 @@ pub struct DumpArgs {
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Fail with exit status 3 when anything of the window is missing.
+    /// Fail with exit status 3 when anything of the window is missing, on any CPU and lane, whatever
+    /// the filters; what the configuration leaves out is named, and is no failure.
     #[arg(long)]
     pub strict: bool,
     /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.

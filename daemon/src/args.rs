@@ -19,7 +19,7 @@ Examples:
         tell more; the kernel goes on recording behind this daemon's end
 
 Signals:
-  SIGTERM, SIGINT
+  SIGTERM, SIGINT, SIGHUP
         end the recording, unless --keep-recording, and remove it from the kernel
   SIGKILL
         the kernel goes on recording, and the next flightd takes the recording over

@@ -117,7 +117,6 @@ impl Recording {
                 warn!(error = %e, "it could not be removed; the next start tries again");
             }
         }
-        recording.apply(config);
         recording.groups = Groups::find(&config.kernel.cgroup2);
         recording.follow_cgroups();
         Ok(recording)
@@ -142,6 +141,7 @@ impl Recording {
             warn!(dir = %dir.display(), "programs of the running recording have been detached");
             return Ok(None);
         }
+        recording.apply(&plan.record);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.strings = plan.strings;
@@ -162,6 +162,7 @@ impl Recording {
         });
         match begun {
             Ok(recording) => {
+                recording.apply(&plan.record);
                 recording.act(Act::Start, &format!("flightd {} began recording", env!("CARGO_PKG_VERSION")));
                 info!(session = format_args!("{session:016x}"), bytes = plan.sizing.total, "recording");
                 Ok(recording)
@@ -211,8 +212,7 @@ impl Recording {
     }
 
     /// Sets the switches that can change while it records.
-    fn apply(&self, config: &Config) {
-        let record = &config.record;
+    fn apply(&self, record: &Record) {
         let own = if record.own { 0 } else { self.notes.own_tgid() };
         self.switch(switches(record), own);
     }
@@ -312,6 +312,7 @@ struct Plan {
     wanted: Wanted,
     strings: bool,
     enabled: u32,
+    record: Record,
     btf: PathBuf,
     config: String,
     release: String,
@@ -357,6 +358,7 @@ impl Plan {
             wanted,
             strings: record.strings,
             enabled: switches(record),
+            record: record.clone(),
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),
             machine: names.machine().to_string_lossy().into_owned(),
@@ -382,6 +384,7 @@ impl Plan {
             cpus: self.online.clone(),
             ring_bytes: self.sizing.ring_bytes(),
             strings: self.strings,
+            off: [self.wanted.syscalls.is_none(), !self.wanted.sched, !self.wanted.tasks],
             config: self.config.clone(),
             native: self.tables.native.clone(),
             compat: self.tables.compat.clone(),

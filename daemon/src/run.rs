@@ -52,7 +52,7 @@ pub fn check(options: &Options) -> Result<()> {
     println!(
         "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for each CPU {syscall} KiB \
          of system calls, {sched} KiB of scheduling, {task} KiB of task life.",
-        sizing.total >> 20
+        (sizing.total + (1 << 19)) >> 20
     );
     Ok(())
 }
@@ -79,6 +79,8 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     // Everything that can fail or interrupt comes before the recording is touched.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    // A closed terminal ends it in order, too: what it left running would go on costing.
+    let mut hangup = signal(SignalKind::hangup())?;
     let access = Access::new(&config.access.group);
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
@@ -94,6 +96,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
+            _ = hangup.recv() => break,
             ended = &mut serving => {
                 // A stage that dies ends the process with its reason; the recording stays for the next.
                 server.recording().leave();

@@ -78,6 +78,9 @@ pub struct Meta {
     pub ring_bytes: [u64; 3],
     /// Whether strings of system calls are recorded.
     pub strings: bool,
+    /// Lanes whose events the configuration leaves out, by lane. (Of the task lane, marks and the
+    /// recorder's own acts are recorded all the same.)
+    pub off: [bool; 3],
     /// The configuration in force, as TOML.
     pub config: String,
     /// Paths of the v2 control groups in their hierarchy, by id; those that are gone stay while there is room.

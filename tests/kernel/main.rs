@@ -16,6 +16,7 @@ mod ps;
 mod run_queue;
 mod side_by_side;
 mod state;
+mod strace;
 mod stress;
 mod support;
 mod survival;

@@ -72,6 +72,16 @@ const NEEDS: &[Need] = &[
         otherwise: "install stress-ng",
     },
     Need {
+        what: "strace and python3",
+        why: "are what a test compares the recording with, and a program that it records",
+        scope: Scope::Test,
+        is_there: || {
+            ["strace", "python3"].iter().all(|program| probe(Command::new(program).arg("--version")).is_some())
+        },
+        packages: &["strace", "python3"],
+        otherwise: "install strace and python3",
+    },
+    Need {
         what: "tmux",
         why: "gives flightctl top a terminal, in a test",
         scope: Scope::Test,

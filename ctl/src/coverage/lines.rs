@@ -21,9 +21,8 @@ impl Report {
             return vec![self.nothing(&mut times)];
         }
         let mut lines = vec![self.summary(&mut times)];
-        if !self.is_complete() {
-            lines.extend(Lane::RINGS.iter().map(|lane| self.lane(*lane)));
-        }
+        let named = |lane: &Lane| !self.is_complete() || self.is_off(*lane);
+        lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
         lines.extend(self.gaps().into_iter().map(|gap| gap_line(gap, &mut times)));
         let refused = [
             (Refusal::Busy, "refused, as another program was writing the lane"),
@@ -65,9 +64,12 @@ impl Report {
             times.short(until, from),
             span(until.saturating_sub(from))
         );
-        if self.is_complete() {
-            let cpus = ranges(self.complete_cpus(Lane::Syscall));
-            let lanes = Lane::RINGS.map(Lane::name).join(", ");
+        let recorded: Vec<Lane> = Lane::RINGS.into_iter().filter(|lane| !self.is_off(*lane)).collect();
+        if recorded.is_empty() {
+            line.push_str("nothing but marks is recorded");
+        } else if self.is_complete() {
+            let cpus = ranges(recorded.first().map_or_else(Vec::new, |lane| self.complete_cpus(*lane)));
+            let lanes = recorded.into_iter().map(Lane::name).collect::<Vec<_>>().join(", ");
             // Writing to a string can't fail.
             let _ = write!(line, "complete on CPUs {cpus} in lanes {lanes}");
         } else {
@@ -78,6 +80,9 @@ impl Report {
 
     /// `lane sched: complete on CPUs 0, 2-3 (3 of 4)`
     fn lane(&self, lane: Lane) -> String {
+        if self.is_off(lane) {
+            return format!("lane {}: not recorded (off in the configuration's [record])", lane.name());
+        }
         let (complete, all) = (self.complete_cpus(lane), self.cpus(lane));
         match complete.len() {
             0 => format!("lane {}: complete on no CPU", lane.name()),

@@ -22,6 +22,8 @@ pub struct Report {
     from_start: bool,
     lanes: Vec<Coverage>,
     totals: Totals,
+    /// Lanes that the configuration leaves out.
+    off: [bool; 3],
 }
 
 impl Report {
@@ -41,6 +43,7 @@ impl Report {
             from_start: window.from <= recording.meta.started,
             lanes: recording.streams.iter().map(|stream| stream.coverage(&scope)).collect(),
             totals: recording.totals.clone(),
+            off: recording.meta.off,
         }
     }
 
@@ -86,8 +89,16 @@ impl Report {
         out
     }
 
-    /// CPUs on which a lane is complete.
+    /// Whether the configuration leaves a lane's events out.
+    fn is_off(&self, lane: Lane) -> bool {
+        self.off.get(lane as usize).copied().unwrap_or(false)
+    }
+
+    /// CPUs on which a lane is complete; none of one that is left out.
     fn complete_cpus(&self, lane: Lane) -> Vec<u16> {
+        if self.is_off(lane) {
+            return Vec::new();
+        }
         let mut cpus: Vec<u16> =
             self.lanes.iter().filter(|c| c.lane == lane && self.is_lane_complete(c)).map(|c| c.cpu).collect();
         cpus.sort_unstable();
@@ -131,6 +142,17 @@ mod tests {
         let expected = "coverage: 1970-01-01 00:00:20.000000 to 00:00:30.000000 (10.0 s): complete on CPUs 0 in lanes \
                         syscall, sched, task";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_lane_that_is_left_out_is_not_called_complete() {
+        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], off: [false, true, false], ..Meta::default() };
+        let recording = Collector::new(meta).finish(totals());
+        let report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
+        let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC);
+        assert!(lines[0].ends_with("complete on CPUs 0 in lanes syscall, task"), "{lines:?}");
+        assert_eq!(lines[1], "lane sched: not recorded (off in the configuration's [record])");
+        assert!(report.complete_cpus(Lane::Sched).is_empty());
     }
 
     #[test]

@@ -22,11 +22,12 @@ fn files_set(call: &str, argument: &str) -> Option<&'static Set> {
         ("faccessat2", "flags") => &files::AT_ACCESS,
         ("unlinkat", "flag" | "flags") => &files::AT_UNLINK,
         (
-            "newfstatat" | "fstatat64" | "statx" | "linkat" | "fchownat" | "fchmodat2" | "utimensat" | "execveat"
+            "newfstatat" | "fstatat64" | "linkat" | "fchownat" | "fchmodat2" | "utimensat" | "execveat"
             | "name_to_handle_at" | "mount_setattr",
             "flag" | "flags",
         )
         | (_, "at_flags") => &files::AT,
+        ("statx", "flag" | "flags") => &files::AT_STATX,
         ("statx", "mask") => &files::STATX,
         ("renameat2", "flags") => &files::RENAME,
         ("lseek" | "_llseek" | "llseek", "whence") => &files::WHENCE,
@@ -110,6 +111,7 @@ fn process_set(call: &str, argument: &str) -> Option<&'static Set> {
         ("seccomp", "op") => &process::SECCOMP,
         ("membarrier", "cmd") => &process::MEMBARRIER,
         ("prctl", "option") => &process::PRCTL,
+        ("arch_prctl", "option") => &process::ARCH_PRCTL,
         ("ptrace", "request") => &process::PTRACE,
         ("shmget" | "semget", "shmflg" | "semflg") | ("msgget", "msgflg") => &process::IPC_GET,
         ("shmctl" | "semctl" | "msgctl", "cmd") => &process::IPC_CTL,

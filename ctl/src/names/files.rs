@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use nix::fcntl::{AtFlags, FallocateFlags, OFlag, RenameFlags, SealFlag, SpliceFFlags};
+use nix::fcntl::{AtFlags, FallocateFlags, RenameFlags, SealFlag, SpliceFFlags};
 use nix::mount::{MntFlags, MsFlags as MountFlags};
 use nix::sys::fanotify::{InitFlags as FanotifyInit, MarkFlags, MaskFlags};
 use nix::sys::inotify::{AddWatchFlags, InitFlags as InotifyInit};
@@ -12,10 +12,28 @@ use nix::sys::stat::SFlag;
 
 use super::set::{LazySet, Named, Set, flags_of, names};
 
-/// Flags of `open`: the access mode and the rest, under the names of today (no `O_NDELAY`).
+/// Flags of `open`: the access mode and the rest, under the names of today (no `O_NDELAY`), in strace's order.
 pub(super) static OPEN: LazySet = LazyLock::new(|| {
-    Set::flags(flags_of!(OFlag).filter(|(_, name)| !matches!(*name, "O_NDELAY" | "O_FSYNC" | "O_RSYNC")))
-        .with_field(libc::O_ACCMODE as u64, names![O_RDONLY, O_WRONLY, O_RDWR])
+    Set::flags(names![
+        O_CREAT,
+        O_EXCL,
+        O_NOCTTY,
+        O_TRUNC,
+        O_APPEND,
+        O_NONBLOCK,
+        O_SYNC,
+        O_DSYNC,
+        O_ASYNC,
+        O_DIRECT,
+        O_LARGEFILE,
+        O_NOFOLLOW,
+        O_NOATIME,
+        O_CLOEXEC,
+        O_PATH,
+        O_TMPFILE,
+        O_DIRECTORY,
+    ])
+    .with_field(libc::O_ACCMODE as u64, names![O_RDONLY, O_WRONLY, O_RDWR])
 });
 /// `open`'s flags where there is no access mode: `pipe2`, `dup3`, `userfaultfd`.
 pub(super) static DESCRIPTOR: LazySet =
@@ -35,14 +53,21 @@ pub(super) static AT_ACCESS: LazySet =
     LazyLock::new(|| Set::flags(names![AT_EACCESS, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH]));
 /// `unlinkat`
 pub(super) static AT_UNLINK: LazySet = LazyLock::new(|| Set::flags(names![AT_REMOVEDIR]));
-/// All other calls with a directory; `statx` brings the synchronisation field.
-pub(super) static AT: LazySet = LazyLock::new(|| {
-    Set::flags(flags_of!(AtFlags).filter(|(_, name)| !matches!(*name, "AT_REMOVEDIR" | "AT_EACCESS")).chain(names![
-        AT_RECURSIVE,
-        AT_STATX_FORCE_SYNC,
-        AT_STATX_DONT_SYNC
-    ]))
+/// All other calls with a directory.
+pub(super) static AT: LazySet = LazyLock::new(|| Set::flags(at_flags()));
+/// `statx`: how to synchronise, too.
+pub(super) static AT_STATX: LazySet = LazyLock::new(|| {
+    Set::flags(at_flags()).with_field(
+        (libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC) as u64,
+        names![AT_STATX_SYNC_AS_STAT, AT_STATX_FORCE_SYNC, AT_STATX_DONT_SYNC],
+    )
 });
+
+fn at_flags() -> impl Iterator<Item = Named> {
+    let flags = flags_of!(AtFlags).filter(|(_, name)| !matches!(*name, "AT_REMOVEDIR" | "AT_EACCESS"));
+    flags.chain(names![AT_RECURSIVE])
+}
+
 /// `statx`'s mask
 pub(super) static STATX: LazySet = LazyLock::new(|| {
     Set::flags(names![
@@ -293,3 +318,29 @@ pub(super) static IOCTL: LazySet = LazyLock::new(|| {
         SIOCETHTOOL,
     ])
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(set: &Set, number: i32) -> String {
+        let mut out = Vec::new();
+        set.write(number as u64, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_order_is_straces() {
+        let flags = libc::O_DIRECTORY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOFOLLOW;
+        assert_eq!(text(&OPEN, flags), "O_RDONLY|O_NONBLOCK|O_NOFOLLOW|O_CLOEXEC|O_DIRECTORY");
+        assert_eq!(text(&OPEN, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC), "O_WRONLY|O_CREAT|O_TRUNC");
+    }
+
+    #[test]
+    fn statx_says_how_it_synchronises() {
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        assert_eq!(text(&AT, flags), "AT_SYMLINK_NOFOLLOW");
+        assert_eq!(text(&AT_STATX, flags), "AT_STATX_SYNC_AS_STAT|AT_SYMLINK_NOFOLLOW");
+        assert_eq!(text(&AT_STATX, libc::AT_STATX_DONT_SYNC), "AT_STATX_DONT_SYNC");
+    }
+}

@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 use nix::sys::epoll::EpollCreateFlags;
 use nix::sys::eventfd::EfdFlags;
 use nix::sys::signalfd::SfdFlags;
-use nix::sys::socket::SockFlag;
 use nix::sys::timerfd::TimerFlags;
 
 use super::set::{LazySet, Set, flags_of, names};
@@ -39,13 +38,13 @@ pub(super) static FAMILY: LazySet = LazyLock::new(|| {
 });
 /// Socket type with its flags
 pub(super) static SOCKET_TYPE: LazySet = LazyLock::new(|| {
-    Set::flags(flags_of!(SockFlag)).with_field(
+    Set::flags(names![SOCK_CLOEXEC, SOCK_NONBLOCK]).with_field(
         !((libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as u64),
         names![SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_RDM, SOCK_SEQPACKET, SOCK_DCCP],
     )
 });
 /// `accept4`
-pub(super) static SOCKET_FLAGS: LazySet = LazyLock::new(|| Set::flags(flags_of!(SockFlag)));
+pub(super) static SOCKET_FLAGS: LazySet = LazyLock::new(|| Set::flags(names![SOCK_CLOEXEC, SOCK_NONBLOCK]));
 
 static IP: LazySet = LazyLock::new(|| {
     Set::values(names![

@@ -81,11 +81,20 @@ pub(super) static CLOCK: LazySet = LazyLock::new(|| {
 pub(super) static TIMER: LazySet = LazyLock::new(|| Set::flags(names![TIMER_ABSTIME]));
 /// Interval timers
 pub(super) static ITIMER: LazySet = LazyLock::new(|| Set::values(names![ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF]));
+/// Each of these commands of `futex`, and its form for one process alone.
+macro_rules! futex_commands {
+    ($($name:ident),* $(,)?) => {
+        [$(
+            (libc::$name as u64, stringify!($name)),
+            ((libc::$name | libc::FUTEX_PRIVATE_FLAG) as u64, concat!(stringify!($name), "_PRIVATE")),
+        )*]
+    };
+}
 /// `futex`: the command, and what goes with it
 pub(super) static FUTEX: LazySet = LazyLock::new(|| {
-    Set::flags(names![FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME]).with_field(
-        libc::FUTEX_CMD_MASK as u64 & u64::from(u32::MAX),
-        names![
+    Set::flags(names![FUTEX_CLOCK_REALTIME]).with_field(
+        !(libc::FUTEX_CLOCK_REALTIME as u64) & u64::from(u32::MAX),
+        futex_commands![
             FUTEX_WAIT,
             FUTEX_WAKE,
             FUTEX_FD,
@@ -201,6 +210,17 @@ pub(super) static PRCTL: LazySet = LazyLock::new(|| {
         PR_SET_VMA,
     ])
 });
+/// `arch_prctl`, from the kernel's `asm/prctl.h` of x86: no crate has them.
+pub(super) static ARCH_PRCTL: LazySet = LazyLock::new(|| {
+    Set::values([
+        (0x1001, "ARCH_SET_GS"),
+        (0x1002, "ARCH_SET_FS"),
+        (0x1003, "ARCH_GET_FS"),
+        (0x1004, "ARCH_GET_GS"),
+        (0x1011, "ARCH_GET_CPUID"),
+        (0x1012, "ARCH_SET_CPUID"),
+    ])
+});
 /// `ptrace`
 pub(super) static PTRACE: LazySet = LazyLock::new(|| {
     Set::values(names![
@@ -276,8 +296,14 @@ mod tests {
     }
 
     #[test]
+    fn arch_prctl_options() {
+        assert_eq!(text(&ARCH_PRCTL, 0x1002), "ARCH_SET_FS");
+    }
+
+    #[test]
     fn futex_operations() {
-        assert_eq!(text(&FUTEX, 128), "FUTEX_WAIT|FUTEX_PRIVATE_FLAG");
-        assert_eq!(text(&FUTEX, 393), "FUTEX_WAIT_BITSET|FUTEX_PRIVATE_FLAG|FUTEX_CLOCK_REALTIME");
+        assert_eq!(text(&FUTEX, 1), "FUTEX_WAKE");
+        assert_eq!(text(&FUTEX, 128), "FUTEX_WAIT_PRIVATE");
+        assert_eq!(text(&FUTEX, 393), "FUTEX_WAIT_BITSET_PRIVATE|FUTEX_CLOCK_REALTIME");
     }
 }

@@ -87,7 +87,7 @@ fn processes() {
     assert_eq!(enter(14, &[2, 0, 0, 8], Vec::new()), "rt_sigprocmask(SIG_SETMASK, NULL, NULL, 8) -->");
     assert_eq!(
         enter(202, &[0x1000, 128, 2, 0, 0, 0], Vec::new()),
-        "futex(0x1000, FUTEX_WAIT|FUTEX_PRIVATE_FLAG, 2, NULL, NULL, 0) -->"
+        "futex(0x1000, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0) -->"
     );
     assert_eq!(enter(302, &[0, 7, 0, 0x10], Vec::new()), "prlimit64(0, RLIMIT_NOFILE, NULL, 0x10) -->");
     assert_eq!(
@@ -113,7 +113,7 @@ fn descriptors_and_sockets() {
     assert_eq!(enter(293, &[0x10, 0o2_000_000], Vec::new()), "pipe2(0x10, O_CLOEXEC) -->");
     assert_eq!(
         enter(41, &[2, 0o2_004_001, 6], Vec::new()),
-        "socket(AF_INET, SOCK_STREAM|SOCK_NONBLOCK|SOCK_CLOEXEC, IPPROTO_TCP) -->"
+        "socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC|SOCK_NONBLOCK, IPPROTO_TCP) -->"
     );
     assert_eq!(enter(41, &[16, 3, 15], Vec::new()), "socket(AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT) -->");
     assert_eq!(enter(41, &[1, 1, 0], Vec::new()), "socket(AF_UNIX, SOCK_STREAM, 0) -->");
