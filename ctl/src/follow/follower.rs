@@ -60,7 +60,7 @@ pub enum Answer {
     /// What is new, to be taken up to this moment; and whether there was more than could be asked for, so that it is
     /// better asked again at once.
     News(News, u64, bool),
-    /// The daemon is gone for now, for this reason.
+    /// The daemon is gone, for this reason; another may come.
     Gone(SourceError),
     /// The recording has ended: [`Follower::restart`].
     Ended,
