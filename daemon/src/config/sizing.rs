@@ -6,7 +6,7 @@ use flightrec_format::abi::state::CpuState;
 use nix::unistd::{SysconfVar, sysconf};
 use thiserror::Error;
 
-use super::{Config, Size};
+use super::{Config, Record, Size};
 
 /// Pages of the metadata map: two halves of 64, written in turn.
 pub const META_PAGES: u32 = 128;
@@ -83,7 +83,11 @@ impl Sizing {
             (rings.max_total.bytes(), "max_total")
         };
 
-        let asked = [rings.syscall, rings.sched, rings.task].map(|s| (s.bytes() / PAGE).max(2));
+        // A lane that is switched off needs no room. The task lane still holds marks and the recorder's own acts.
+        let ring = |recorded: bool, ring: Size| if recorded { ring } else { RING_LEAST };
+        let Record { syscalls, sched, .. } = config.record;
+        let asked = [ring(syscalls, rings.syscall), ring(sched, rings.sched), rings.task];
+        let asked = asked.map(|ring| (ring.bytes() / PAGE).max(2));
         let floor = asked.map(|pages| pages.min(RING_FLOOR / PAGE));
         let least = (floor.iter().sum::<u64>() * PAGE).saturating_mul(cpus).saturating_add(tables);
         if least > cap {

@@ -143,6 +143,14 @@ fn a_share_of_memory_bounds_small_machines() {
 }
 
 #[test]
+fn a_lane_that_is_off_takes_no_memory() {
+    let mut config = Config::default();
+    (config.record.syscalls, config.record.tasks) = (false, false);
+    let s = Sizing::compute(&config, 2, 2, 16 * GIB).unwrap();
+    assert_eq!(s.ring_pages, [2, 2048, 256], "marks still need the task lane");
+}
+
+#[test]
 fn rings_stop_shrinking_at_their_floor() {
     let mut config = Config::default();
     config.rings.max_total = Size::mib(100);
