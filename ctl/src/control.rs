@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub enum ControlError {
     /// Nobody listens.
     #[error(
-        "flightd is not running (no {SOCKET_NAME} in {}): start it (`systemctl start flightrec`, or `flightd` as root), \
+        "flightd is not running (no {SOCKET_NAME} in {}): start it (`systemctl start flightd`, or `flightd` as root), \
          name its directory by --runtime-dir, or read the rings that it left by --bpffs-dir, as root", .0.display()
     )]
     NotRunning(PathBuf),

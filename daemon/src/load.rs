@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use aya::programs::links::FdLink;
@@ -13,6 +14,8 @@ use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
 use crate::btf::{Btf, BtfError, read_offsets};
+use crate::tracepoint;
+use crate::tracepoints::Tracepoints;
 
 /// The programs, compiled by `build.rs`.
 pub static PROBES: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probes"));
@@ -80,7 +83,13 @@ pub enum LoadError {
     /// The object lacks a part: a broken build.
     #[error("the probes lack `{0}`: this build of flightd is broken")]
     Missing(&'static str),
-    /// Pinning failed.
+    /// A tracepoint whose number is not known.
+    #[error("the number of the tracepoint raw_syscalls:{event} is not known")]
+    Tracepoint {
+        /// Which.
+        event: &'static str,
+    },
+    /// Attaching or pinning failed.
     #[error("{path}: {source}")]
     Pin {
         /// Where.
@@ -260,8 +269,14 @@ pub fn is_attached(wanted: Wanted, dir: &Path) -> io::Result<bool> {
 
 /// Loads, attaches and pins the programs. Then walks the threads that exist, so that none falls
 /// between.
-pub fn attach(ebpf: &mut Ebpf, wanted: Wanted, btf: &aya::Btf, dir: &Path) -> Result<(), LoadError> {
-    let mut attacher = Attacher { ebpf, btf, dir };
+pub fn attach(
+    ebpf: &mut Ebpf,
+    wanted: Wanted,
+    tracepoints: &Tracepoints,
+    btf: &aya::Btf,
+    dir: &Path,
+) -> Result<(), LoadError> {
+    let mut attacher = Attacher { ebpf, tracepoints, btf, dir };
     attacher.load_note()?;
     for attachment in attachments(wanted) {
         match attachment.form {
@@ -274,6 +289,7 @@ pub fn attach(ebpf: &mut Ebpf, wanted: Wanted, btf: &aya::Btf, dir: &Path) -> Re
 
 struct Attacher<'a> {
     ebpf: &'a mut Ebpf,
+    tracepoints: &'a Tracepoints,
     btf: &'a aya::Btf,
     dir: &'a Path,
 }
@@ -307,15 +323,13 @@ impl Attacher<'_> {
     }
 
     fn tracepoint(&mut self, name: &'static str, event: &'static str) -> Result<(), LoadError> {
-        let (prog, link) = self.paths(event);
+        let ((prog, link), number) = (self.paths(event), self.tracepoints.number(event));
         let program: &mut TracePoint = self.program(name)?.try_into().map_err(refused(name))?;
         program.load().map_err(refused(name))?;
         program.pin(&prog).map_err(pin(prog))?;
-        let id = program.attach("raw_syscalls", event).map_err(refused(name))?;
-        let owned = program.take_link(id).map_err(refused(name))?;
-        let fd: FdLink = owned.try_into().map_err(pin(link.clone()))?;
-        fd.pin(&link).map_err(pin(link))?;
-        Ok(())
+        let number = number.ok_or(LoadError::Tracepoint { event })?;
+        let fd = program.fd().map_err(refused(name))?;
+        tracepoint::attach(fd.as_fd(), number, &link).map_err(pin(link))
     }
 
     fn load_note(&mut self) -> Result<(), LoadError> {

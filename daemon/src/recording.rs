@@ -26,7 +26,8 @@ use crate::cgroups::Groups;
 use crate::config::{Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
 use crate::load::{self, Frozen, LoadError, ProgramForm, Wanted};
 use crate::note::Notes;
-use crate::syscalls::{SyscallTables, TracefsError, call_table};
+use crate::syscalls::{SyscallTables, call_table};
+use crate::tracepoints::{Tracepoints, TracepointsError};
 use crate::{clock, cpus};
 
 /// Why there is no recording.
@@ -43,7 +44,7 @@ pub enum RecordingError {
     Load(#[from] LoadError),
     /// The table of system calls.
     #[error(transparent)]
-    Tables(#[from] TracefsError),
+    Tables(#[from] TracepointsError),
     /// The sizes do not fit.
     #[error(transparent)]
     Sizing(#[from] SizingError),
@@ -84,8 +85,8 @@ pub struct Recording {
 impl Recording {
     /// Takes over the recording under `bpffs_dir` if this daemon's own programs make it, in the
     /// shape that the configuration asks for; else begins a new one, and then ends any other.
-    pub fn adopt_or_begin(config: &Config, bpffs_dir: &Path) -> Result<Self, RecordingError> {
-        let plan = Plan::new(config)?;
+    pub fn adopt_or_begin(config: &Config, runtime_dir: &Path, bpffs_dir: &Path) -> Result<Self, RecordingError> {
+        let plan = Plan::new(config, runtime_dir)?;
         let (complete, incomplete) = bpffs::list(bpffs_dir)?;
         for dir in incomplete {
             info!(dir = %dir.display(), "removing what an interrupted start left");
@@ -205,7 +206,7 @@ impl Recording {
         };
         prepare_state(&map("state")?, plan);
         prepare_slots(&map("slots")?, session);
-        load::attach(&mut ebpf, plan.wanted, &kernel_btf, new)?;
+        load::attach(&mut ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(session))?;
         Ok(())
@@ -308,6 +309,7 @@ struct Plan {
     online: Vec<u16>,
     possible: u32,
     offsets: Offsets,
+    tracepoints: Tracepoints,
     tables: SyscallTables,
     wanted: Wanted,
     strings: bool,
@@ -322,7 +324,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(config: &Config) -> Result<Self, RecordingError> {
+    fn new(config: &Config, runtime_dir: &Path) -> Result<Self, RecordingError> {
         let online = cpus::online().map_err(io("the list of CPUs"))?;
         let possible = cpus::possible().map_err(io("the list of CPUs"))?;
         let sizing = Sizing::compute(config, online.len() as u32, possible, ram_bytes())?;
@@ -335,7 +337,8 @@ impl Plan {
         let names = uname().map_err(|e| io("uname")(e.into()))?;
         let release = names.release().to_string_lossy().into_owned();
         let offsets = load::examine(&Btf::read(&config.kernel.btf)?, &release)?;
-        let tables = SyscallTables::read(&config.kernel.tracefs)?;
+        let tracepoints = Tracepoints::find(&config.kernel.tracefs, runtime_dir)?;
+        let tables = tracepoints.tables();
         let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
         let form = match config.kernel.syscall_programs {
             SyscallPrograms::TpBtf if needed == ProgramForm::Tracepoint => {
@@ -354,6 +357,7 @@ impl Plan {
             online,
             possible,
             offsets,
+            tracepoints,
             tables,
             wanted,
             strings: record.strings,

@@ -57,6 +57,16 @@ pub fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// As root, makes ready for a daemon that runs as `user`.
+pub fn prepare(options: &Options, user: &str) -> Result<()> {
+    crate::prepare::prepare(&config(options)?, user, &options.runtime_dir, &options.bpffs_dir)
+}
+
+/// Ends the recording, and takes back what [`prepare`] gave.
+pub fn remove(options: &Options) -> Result<()> {
+    crate::prepare::remove(&options.runtime_dir, &options.bpffs_dir)
+}
+
 /// Runs until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> Result<()> {
     let since = clock::mono();
@@ -84,7 +94,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let access = Access::new(&config.access.group);
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
-    let recording = Recording::adopt_or_begin(config, &options.bpffs_dir)?;
+    let recording = Recording::adopt_or_begin(config, &options.runtime_dir, &options.bpffs_dir)?;
     let server = Arc::new(Server::new(recording, since));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let backend: Arc<dyn control::Backend> = server.clone();
