@@ -83,8 +83,9 @@ pub struct Recording {
 
 impl Recording {
     /// Takes over the recording under `bpffs_dir` if this daemon's own programs make it, in the
-    /// shape that the configuration asks for; else begins a new one, and then ends any other.
-    pub fn adopt_or_begin(config: &Config, bpffs_dir: &Path) -> Result<Self, RecordingError> {
+    /// shape that the configuration asks for; else begins a new one, and then ends any other. Those that were ended
+    /// are handed out with what they hold, for the files.
+    pub fn adopt_or_begin(config: &Config, bpffs_dir: &Path) -> Result<(Self, Vec<Ended>), RecordingError> {
         let plan = Plan::new(config)?;
         let (complete, incomplete) = bpffs::list(bpffs_dir)?;
         for dir in incomplete {
@@ -111,15 +112,20 @@ impl Recording {
             Some(recording) => recording,
             None => Self::begin(&plan, bpffs_dir)?,
         };
+        let mut ended = Vec::new();
         for dir in others {
             info!(dir = %dir.display(), "ending a recording of another build or configuration");
+            match Ended::open(&dir) {
+                Ok(other) => ended.push(other),
+                Err(e) => info!(error = %e, "what it holds can't be read, and goes with it"),
+            }
             if let Err(e) = bpffs::remove(&dir) {
                 warn!(error = %e, "it could not be removed; the next start tries again");
             }
         }
         recording.groups = Groups::find(&config.kernel.cgroup2);
         recording.follow_cgroups();
-        Ok(recording)
+        Ok((recording, ended))
     }
 
     fn open(dir: &Path) -> Result<Self, RecordingError> {
@@ -218,10 +224,7 @@ impl Recording {
     }
 
     fn switch(&self, enabled: u32, own_tgid: u32) {
-        let word = u64::from(enabled) | u64::from(own_tgid) << 32;
-        for cpu in 0..self.live.maps().state.entries() {
-            self.live.maps().state.write(cpu, 0, &word.to_le_bytes());
-        }
+        switch(&self.live, enabled, own_tgid);
     }
 
     /// Leaves it running without a daemon.
@@ -231,8 +234,12 @@ impl Recording {
         self.switch(enabled, 0);
     }
 
-    /// Ends it, and removes everything from the kernel.
+    /// Ends it, and removes everything from the kernel, but for the memory of what it has recorded, which is there to be
+    /// read ([`Self::live`]) as long as this value lives.
     pub fn end(&self) -> Result<(), RecordingError> {
+        // The links go a little later than their pins (`bpf_link_put` leaves it to a worker, kernel/bpf/syscall.c); the
+        // switches hold at once.
+        self.switch(0, self.notes.own_tgid());
         Ok(bpffs::remove(&self.dir)?)
     }
 
@@ -299,6 +306,33 @@ impl Recording {
     pub fn unrecorded_cpus(&self) -> Vec<u16> {
         let with_rings = self.meta().cpus;
         cpus::online().unwrap_or_default().into_iter().filter(|cpu| !with_rings.contains(cpu)).collect()
+    }
+}
+
+/// A recording that was ended, with what it holds.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its rings and tables.
+    pub live: live::Recording,
+    /// Its metadata.
+    pub meta: Meta,
+}
+
+impl Ended {
+    /// Stops the recording in `dir`, and keeps its memory.
+    fn open(dir: &Path) -> Result<Self, LiveError> {
+        let live = live::Recording::open(dir, true)?;
+        let meta = live.meta()?;
+        switch(&live, 0, 0);
+        Ok(Self { live, meta })
+    }
+}
+
+/// Sets what a recording's programs record, and whose system calls they leave out.
+fn switch(live: &live::Recording, enabled: u32, own_tgid: u32) {
+    let word = u64::from(enabled) | u64::from(own_tgid) << 32;
+    for cpu in 0..live.maps().state.entries() {
+        live.maps().state.write(cpu, 0, &word.to_le_bytes());
     }
 }
 

@@ -9,7 +9,7 @@ use super::ring::{Cursor, Pages, Place, Since};
 use super::state;
 use super::sys;
 use super::tables;
-use crate::abi::page::{Lane, PAGE_SIZE, RING_LANES};
+use crate::abi::page::{Lane, PAGE_SIZE, REFUSALS, RING_LANES};
 use crate::abi::state::CpuState;
 use crate::control::{CpuTotals, Position, Totals};
 use crate::meta::{HALF_PAGES, Meta};
@@ -130,7 +130,9 @@ impl Recording {
         let view = state::cpu(&self.maps.state, usize::from(cpu));
         let lane = view.lanes.get(lane as usize)?;
         let (first, pages) = (lane.ring_base as usize, lane.ring_pages as usize);
-        (pages != 0).then_some(Place { map, session: self.session, first, pages })
+        // A state of another layout is no reason to look for long.
+        let within = pages != 0 && first.saturating_add(pages) <= map.entries();
+        within.then_some(Place { map, session: self.session, first, pages })
     }
 
     /// Copies of the pages of one ring that may hold events of [`from`, `until`) (ns of `CLOCK_MONOTONIC`), oldest
@@ -156,7 +158,31 @@ impl Recording {
         let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
         let view = state::cpu(&self.maps.state, usize::from(after.cpu));
         let last = view.lanes.get(usize::from(after.lane)).map_or(0, |lane| lane.seq);
-        Since::new(lane, *after, last, newest)
+        Since::new(lane, *after, last, u64::from(newest))
+    }
+
+    /// The pages of a ring behind a position, up to page `last`, which must have been seen ([`Self::newest`]); for
+    /// [`Self::advance_since`].
+    pub fn behind(&self, after: &Position, last: u64) -> Since {
+        let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
+        Since::new(lane, *after, last, u64::MAX)
+    }
+
+    /// Sequence number of a ring's newest page, by one load; 0: it has none yet. A page is closed when a newer one is
+    /// there. The newest may be a little newer than this tells.
+    pub fn newest(&self, lane: Lane, cpu: u16) -> u64 {
+        state::newest(&self.maps.state, lane, usize::from(cpu))
+    }
+
+    /// Pages of a ring; 0: it has no place.
+    pub fn ring_pages(&self, lane: Lane, cpu: u16) -> u64 {
+        self.place(lane, cpu).map_or(0, |place| place.pages as u64)
+    }
+
+    /// Events that a ring has refused so far.
+    pub fn refused(&self, lane: Lane, cpu: u16) -> [u64; REFUSALS] {
+        let view = state::cpu(&self.maps.state, usize::from(cpu));
+        view.lanes.get(lane as usize).map_or([0; REFUSALS], |lane| lane.refused)
     }
 
     /// The next page of [`Self::since`].

@@ -50,6 +50,7 @@ impl Backend for Fake {
             totals: Totals::default(),
             strings: true,
             threads: 9,
+            store: StoreStatus::default(),
         }
     }
 
