@@ -1,7 +1,7 @@
 //! Where the pages come from: the rings of a recording, as the drain sees them.
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE, REFUSALS};
-use flightrec_format::control::Position;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::control::{Position, Totals};
 use flightrec_format::live;
 
 /// The rings of one recording.
@@ -10,10 +10,10 @@ pub trait Source {
     fn rings(&self) -> Vec<(Lane, u16, u64)>;
     /// Sequence number of a ring's newest page; 0: none yet.
     fn newest(&self, lane: Lane, cpu: u16) -> u64;
-    /// Events that a ring has refused.
-    fn refused(&self, lane: Lane, cpu: u16) -> [u64; REFUSALS];
+    /// The probes' counters, with the time from before they were read.
+    fn counters(&self) -> Totals;
     /// Copies of the pages of a ring behind a position, up to page `last`, oldest first, as far as they are still there.
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_;
+    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = [u8; PAGE_SIZE]>;
 }
 
 impl Source for live::Recording {
@@ -27,11 +27,11 @@ impl Source for live::Recording {
         Self::newest(self, lane, cpu)
     }
 
-    fn refused(&self, lane: Lane, cpu: u16) -> [u64; REFUSALS] {
-        Self::refused(self, lane, cpu)
+    fn counters(&self) -> Totals {
+        Self::counters(self)
     }
 
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
+    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = [u8; PAGE_SIZE]> {
         let mut since = Self::behind(self, &after, last);
         std::iter::from_fn(move || self.advance_since(&mut since))
     }

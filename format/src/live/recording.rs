@@ -9,7 +9,7 @@ use super::ring::{Cursor, Pages, Place, Since};
 use super::state;
 use super::sys;
 use super::tables;
-use crate::abi::page::{Lane, PAGE_SIZE, REFUSALS, RING_LANES};
+use crate::abi::page::{Lane, PAGE_SIZE, RING_LANES};
 use crate::abi::state::CpuState;
 use crate::control::{CpuTotals, Position, Totals};
 use crate::meta::{HALF_PAGES, Meta};
@@ -179,17 +179,6 @@ impl Recording {
         self.place(lane, cpu).map_or(0, |place| place.pages as u64)
     }
 
-    /// Events that a ring has refused so far.
-    pub fn refused(&self, lane: Lane, cpu: u16) -> [u64; REFUSALS] {
-        let view = state::cpu(&self.maps.state, usize::from(cpu));
-        view.lanes.get(lane as usize).map_or([0; REFUSALS], |lane| lane.refused)
-    }
-
-    /// The next page of [`Self::since`].
-    pub fn advance_since(&self, since: &mut Since) -> Option<[u8; PAGE_SIZE]> {
-        since.advance(&self.place(since.lane?, since.cpu)?)
-    }
-
     /// Copies of the slot pages that hold any thread, for [`crate::slots::read`].
     pub fn slots(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
         (0..self.maps.slots.entries()).filter_map(|index| tables::copy_slots(&self.maps.slots, index))
@@ -198,8 +187,12 @@ impl Recording {
     /// The counters of the recording: the probes' own, and the kernel's, of the programs pinned in
     /// `progs_dir`. Taken a moment after [`Totals::now`], never before.
     pub fn totals(&self, progs_dir: &Path) -> Result<Totals, LiveError> {
-        let now = clock::monotonic();
-        let mut totals = Totals { now, misses: misses(progs_dir)?, ..Totals::default() };
+        Ok(Totals { misses: misses(progs_dir)?, ..self.counters() })
+    }
+
+    /// The probes' own counters alone, as [`Self::totals`] has them.
+    pub fn counters(&self) -> Totals {
+        let mut totals = Totals { now: clock::monotonic(), ..Totals::default() };
         for cpu in 0..self.maps.state.entries() {
             let view = state::cpu(&self.maps.state, cpu);
             totals.slot_collisions += view.slot_collisions;
@@ -211,7 +204,7 @@ impl Recording {
                 no_ring: view.no_ring,
             });
         }
-        Ok(totals)
+        totals
     }
 
     /// The history in ns that every ring of the lane holds: the least over the CPUs whose ring has wrapped; since
