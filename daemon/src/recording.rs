@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, VERSION};
@@ -79,6 +80,8 @@ pub struct Recording {
     live: Arc<live::Recording>,
     notes: Notes,
     groups: Groups,
+    /// Counts the changes of the metadata.
+    changes: AtomicU64,
 }
 
 impl Recording {
@@ -132,7 +135,14 @@ impl Recording {
         let live = live::Recording::open(dir, true)?;
         let document = live.meta()?;
         let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
-        Ok(Self { dir: dir.into(), meta: Mutex::new(document), live: Arc::new(live), notes, groups: Groups::default() })
+        Ok(Self {
+            dir: dir.into(),
+            meta: Mutex::new(document),
+            live: Arc::new(live),
+            notes,
+            groups: Groups::default(),
+            changes: AtomicU64::new(0),
+        })
     }
 
     /// Takes over a running recording, if it is the plan's.
@@ -292,7 +302,13 @@ impl Recording {
         }
         self.live.publish_meta(&document)?;
         *guard = document;
+        self.changes.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// How often the metadata have changed so far.
+    pub fn meta_changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Brings the names of control groups up to date. That it could not is no reason to stop.

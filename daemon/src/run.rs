@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{SigHandler, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -71,6 +72,7 @@ pub fn run(options: &Options) -> Result<()> {
     let runtime_dir = &options.runtime_dir;
     fs::create_dir_all(runtime_dir)
         .with_context(|| format!("can't make {}; run as root, or give another --runtime-dir", runtime_dir.display()))?;
+    ignore_file_size_signal();
     bpffs::prepare(&options.bpffs_dir)?;
     let _locks = lock(options, config.store.enabled)?;
     let _bpffs_lock = bpffs::lock(&options.bpffs_dir)?;
@@ -79,6 +81,14 @@ pub fn run(options: &Options) -> Result<()> {
     // Requests that still run hold the recording's maps, no more; ending the runtime ends them.
     runtime.shutdown_timeout(Duration::from_secs(1));
     served
+}
+
+/// A file that reaches a limit of its size (setrlimit(2)) is an error to be told, not an end of the process.
+fn ignore_file_size_signal() {
+    // SAFETY: no handler is installed, so none can do harm.
+    if let Err(e) = unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, SigHandler::SigIgn) } {
+        warn!(error = %e, "SIGXFSZ stays deadly");
+    }
 }
 
 /// Locks the runtime directory, and the state directory where it is there already: early in boot it may not be, and
@@ -90,7 +100,9 @@ fn lock(options: &Options, files: bool) -> Result<Vec<DirLock>> {
         return Ok(control::lock_all(&[runtime])?);
     }
     match control::lock_all(&both) {
-        Err(LockError::Io { path, .. }) if path.parent() == Some(&options.state_dir) => Ok(control::lock_all(&[runtime])?),
+        Err(LockError::Io { path, .. }) if path.parent() == Some(&options.state_dir) => {
+            Ok(control::lock_all(&[runtime])?)
+        }
         other => Ok(other?),
     }
 }
@@ -106,8 +118,8 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let listener = control::Listener::bind(&path, &access)?;
     let (recording, ended) = Recording::adopt_or_begin(config, &options.bpffs_dir)?;
     let recording = Arc::new(recording);
-    let (drain, mut drain_died) =
-        Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended).context("the drain's thread")?;
+    let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
+        .context("the drain's thread")?;
     let server = Arc::new(Server::new(recording.clone(), drain.monitor(), since));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let backend: Arc<dyn control::Backend> = server.clone();

@@ -9,7 +9,9 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::control::Totals;
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::ring::{Reason, Rings, Scope};
-use flightrec_tests::{Files, Options, Recorder, c_program, die_with_parent, numbered_call, require_kernel, wait_until};
+use flightrec_tests::{
+    Files, Options, Recorder, c_program, die_with_parent, numbered_call, require_kernel, wait_until,
+};
 use nix::sys::signal::Signal;
 use nix::unistd::gettid;
 use serde_json::Value;

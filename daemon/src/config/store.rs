@@ -82,7 +82,10 @@ impl Store {
             return Err(("store.max_age", message));
         }
         if !LEVELS.contains(&self.level) {
-            return Err(("store.level", format!("{} is not within {} to {}", self.level, LEVELS.start(), LEVELS.end())));
+            return Err((
+                "store.level",
+                format!("{} is not within {} to {}", self.level, LEVELS.start(), LEVELS.end()),
+            ));
         }
         for (key, span, (least, most)) in
             [("store.flush_interval", self.flush_interval, FLUSH), ("store.sync_interval", self.sync_interval, SYNC)]

@@ -32,7 +32,7 @@ struct Gap {
 
 /// Events of one recording, written and lost.
 #[derive(Debug, Default)]
-pub struct Losses {
+pub(super) struct Losses {
     rings: BTreeMap<(Lane, u16), Ring>,
     gaps: Vec<Gap>,
     lost: [u64; RING_LANES],
@@ -41,7 +41,7 @@ pub struct Losses {
 impl Losses {
     /// A page is about to be handed over. `mark`: the place up to which the ring is in the files; `before`: the page
     /// that was handed over before this one, if it is of the same ring and behind the mark.
-    pub fn see(&mut self, mark: &RingMark, before: Option<&Page>, page: &Page) {
+    pub(super) fn see(&mut self, mark: &RingMark, before: Option<&Page>, page: &Page) {
         let header = page.header();
         let until = self.ring(mark).until;
         let (seq, from) = match before {
@@ -63,7 +63,7 @@ impl Losses {
     }
 
     /// Pages were handed over; `mark` tells how far a ring is in the files now. Gaps before that are final.
-    pub fn settle(&mut self, mark: impl Fn(Lane, u16) -> RingMark) {
+    pub(super) fn settle(&mut self, mark: impl Fn(Lane, u16) -> RingMark) {
         for gap in self.gaps.drain(..) {
             let lost = self.lost.get_mut(gap.lane as usize);
             if sum(&mark(gap.lane, gap.cpu).events) >= sum(&gap.until)
@@ -83,12 +83,12 @@ impl Losses {
     }
 
     /// Events lost so far, by lane.
-    pub fn lost(&self) -> [u64; RING_LANES] {
+    pub(super) fn lost(&self) -> [u64; RING_LANES] {
         self.lost
     }
 
     /// Events written so far, by lane, each once.
-    pub fn written(&self) -> [u64; RING_LANES] {
+    pub(super) fn written(&self) -> [u64; RING_LANES] {
         let mut written = [0u64; RING_LANES];
         for ((lane, _), ring) in &self.rings {
             if let Some(written) = written.get_mut(*lane as usize) {

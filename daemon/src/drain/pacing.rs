@@ -28,15 +28,15 @@ const fn surge(lane: Lane) -> u64 {
 
 /// One ring, as it was seen.
 #[derive(Debug, Clone, Copy)]
-pub struct Sight {
+pub(super) struct Sight {
     /// Lane.
-    pub lane: Lane,
+    pub(super) lane: Lane,
     /// Its newest page.
-    pub newest: u64,
+    pub(super) newest: u64,
     /// The page up to which it is drained.
-    pub drained: u64,
+    pub(super) drained: u64,
     /// Pages that it has.
-    pub pages: u64,
+    pub(super) pages: u64,
 }
 
 impl Sight {
@@ -58,16 +58,16 @@ impl Sight {
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub(super) struct Step {
     /// Drain now.
-    pub round: bool,
+    pub(super) round: bool,
     /// Then look again after this.
-    pub sleep: Duration,
+    pub(super) sleep: Duration,
 }
 
 /// Remembers how fast the rings fill.
 #[derive(Debug)]
-pub struct Pace {
+pub(super) struct Pace {
     flush: Duration,
     /// When it looked last, and the newest page of each ring then.
     before: Option<(u64, Vec<u64>)>,
@@ -75,13 +75,13 @@ pub struct Pace {
 
 impl Pace {
     /// `flush`: how often the open pages are drained.
-    pub fn new(flush: Duration) -> Self {
+    pub(super) fn new(flush: Duration) -> Self {
         Self { flush, before: None }
     }
 
     /// What to do at `now` (ns of `CLOCK_MONOTONIC`), where the open pages were drained last at `flushed`. The
     /// rings come in the same order every time.
-    pub fn step(&mut self, now: u64, flushed: u64, rings: &[Sight]) -> Step {
+    pub(super) fn step(&mut self, now: u64, flushed: u64, rings: &[Sight]) -> Step {
         let flush_in = self.flush.saturating_sub(Duration::from_nanos(now.saturating_sub(flushed)));
         let round = flush_in.is_zero() || rings.iter().any(|ring| ring.unread() >= ring.share());
         let mut sleep = if flush_in.is_zero() { self.flush } else { flush_in }.min(LONGEST);

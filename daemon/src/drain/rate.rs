@@ -8,7 +8,7 @@ const MEMORY: f64 = 30.0;
 
 /// Bounds what is written, on average over a second. What is written at once is not cut: the next round waits for it.
 #[derive(Debug)]
-pub struct Cap {
+pub(super) struct Cap {
     /// Bytes a second; 0: no limit.
     rate: u64,
     /// When what has been written is paid for, ns of `CLOCK_MONOTONIC`.
@@ -17,12 +17,12 @@ pub struct Cap {
 
 impl Cap {
     /// At most `rate` bytes a second; 0: any.
-    pub fn new(rate: u64) -> Self {
+    pub(super) fn new(rate: u64) -> Self {
         Self { rate, paid: 0 }
     }
 
     /// So many bytes were written.
-    pub fn spend(&mut self, now: u64, bytes: u64) {
+    pub(super) fn spend(&mut self, now: u64, bytes: u64) {
         if self.rate != 0 {
             let cost = u128::from(bytes) * u128::from(SECOND) / u128::from(self.rate);
             // What was not used in the last second may be used now.
@@ -32,14 +32,14 @@ impl Cap {
     }
 
     /// How long to wait before more is written.
-    pub fn wait(&self, now: u64) -> Duration {
+    pub(super) fn wait(&self, now: u64) -> Duration {
         Duration::from_nanos(self.paid.saturating_sub(now))
     }
 }
 
 /// Bytes a second, over about half a minute.
 #[derive(Debug)]
-pub struct Meter {
+pub(super) struct Meter {
     at: u64,
     bytes: u64,
     rate: f64,
@@ -47,12 +47,12 @@ pub struct Meter {
 
 impl Meter {
     /// Begins at `now`, ns of `CLOCK_MONOTONIC`.
-    pub fn new(now: u64) -> Self {
+    pub(super) fn new(now: u64) -> Self {
         Self { at: now, bytes: 0, rate: 0.0 }
     }
 
     /// The rate, where `bytes` have been written in all.
-    pub fn update(&mut self, now: u64, bytes: u64) -> u64 {
+    pub(super) fn update(&mut self, now: u64, bytes: u64) -> u64 {
         let seconds = now.saturating_sub(self.at) as f64 / SECOND as f64;
         if seconds >= 0.5 {
             let newest = bytes.saturating_sub(self.bytes) as f64 / seconds;

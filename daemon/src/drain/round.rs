@@ -15,7 +15,7 @@ const ORDER: [Lane; 3] = [Lane::Task, Lane::Sched, Lane::Syscall];
 
 /// Whether the rings are still being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rings {
+pub(super) enum Rings {
     /// They are: the last record of a ring may change yet, and is left for the next round.
     Live,
     /// They are not: all of it is final.
@@ -24,7 +24,7 @@ pub enum Rings {
 
 /// Drains all rings once. Up to when everything recorded is in the files then, ns of `CLOCK_MONOTONIC`; `None` where they
 /// could not be written.
-pub fn round(
+pub(super) fn round(
     source: &impl Source,
     rings: Rings,
     writer: &mut StoreWriter,

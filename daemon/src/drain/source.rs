@@ -5,7 +5,7 @@ use flightrec_format::control::{Position, Totals};
 use flightrec_format::live;
 
 /// The rings of one recording.
-pub trait Source {
+pub(super) trait Source {
     /// Every ring, with its number of pages.
     fn rings(&self) -> Vec<(Lane, u16, u64)>;
     /// Sequence number of a ring's newest page; 0: none yet.

@@ -179,6 +179,11 @@ impl Recording {
         self.place(lane, cpu).map_or(0, |place| place.pages as u64)
     }
 
+    /// The next page of [`Self::since`] or [`Self::behind`].
+    pub fn advance_since(&self, since: &mut Since) -> Option<[u8; PAGE_SIZE]> {
+        since.advance(&self.place(since.lane?, since.cpu)?)
+    }
+
     /// Copies of the slot pages that hold any thread, for [`crate::slots::read`].
     pub fn slots(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
         (0..self.maps.slots.entries()).filter_map(|index| tables::copy_slots(&self.maps.slots, index))
