@@ -146,6 +146,7 @@ impl Calls {
         let before = thread.anchors;
         for i in 0..7 {
             if !has(call, i) {
+                call.values[i] = 0;
                 continue;
             }
             let at_once = guide.predict(i, &before, false);
@@ -165,9 +166,10 @@ impl Calls {
         };
         let gap = s.interval(Column::Gap, call.upper.wrapping_sub(now), &mut new.gap);
         call.upper = now.wrapping_add(gap);
-        if call.form == form::FOLDED {
-            call.ticks = s.interval(Column::Ticks, call.ticks, &mut new.ticks);
-        }
+        call.ticks = match call.form {
+            form::FOLDED => s.interval(Column::Ticks, call.ticks, &mut new.ticks),
+            _ => 0,
+        };
         for i in 0..7 {
             let value = call.values[i];
             let area = region(value);

@@ -48,6 +48,11 @@ pub enum ColumnsError {
     Page(#[from] PageError),
 }
 
+/// The encoded pages, in pieces that zstd should treat apart: each large column is one.
+pub(crate) fn pieces(encoded: &[u8]) -> Vec<&[u8]> {
+    column::pieces(encoded)
+}
+
 /// Appends the encoded pages.
 pub fn encode(pages: &[Page], out: &mut Vec<u8>) {
     let mut columns = Writing::new();

@@ -30,6 +30,9 @@ impl Plain {
         let kind = s.byte(Column::Plain, head as u8);
         let Some((length, last)) = self.last.get_mut(usize::from(kind)) else { return };
         *length = s.byte(Column::PlainLength, ((head >> 8) as u8).wrapping_sub(*length)).wrapping_add(*length);
+        if *length == 0 {
+            return s.fail();
+        }
         let aux = s.near(Column::PlainHead, head >> 16 & 0xffff, last[0] >> 16 & 0xffff) as u16;
         let upper = (head >> 32) as u32;
         let upper = if is_event(kind, lane) {

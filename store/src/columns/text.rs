@@ -11,13 +11,8 @@ const SLOTS: usize = 4096;
 /// Strings that are remembered; those that come when there are as many are not.
 const KNOWN: usize = 0xffff;
 
-/// Symbols of [`Column::String`]. What followed the thread's last two strings, what followed its last, its last, the one before,
-/// an older one, a new one.
-const AFTER_TWO: u8 = 0;
-const AFTER_ONE: u8 = 1;
-const LAST: u8 = 2;
-const BEFORE: u8 = 3;
-const KNOWN_ONE: u8 = 4;
+/// Symbols of [`Column::String`]: 0 to 3, one of the candidates; an older one; a new one.
+const OLDER: u8 = 4;
 const NEW: u8 = 5;
 
 /// The strings of a block. They have numbers from 1 in the order in which they came; 0 is none.
@@ -61,6 +56,7 @@ impl Texts {
         text.aux = s.byte(Column::StringAux, text.aux);
         let [last, older] = *before;
         let two = (usize::from(last).wrapping_mul(31) ^ usize::from(older).wrapping_mul(7919)) % SLOTS;
+        // What followed the thread's last two strings, what followed its last, its last, the one before.
         let candidates =
             [self.after_two[two], self.known.get(usize::from(last)).map_or(0, |(_, next)| *next), last, older];
         let (mut symbol, mut number, mut slot) = (NEW, 0, 0);
@@ -69,7 +65,7 @@ impl Texts {
             number = self.index[slot];
             if number != 0 && self.content(number) == text.content() {
                 let place = candidates.iter().position(|candidate| *candidate == number);
-    symbol = place.map_or(KNOWN_ONE, |place| place as u8);
+    symbol = place.map_or(OLDER, |place| place as u8);
             }
         }
         let symbol = s.byte(Column::String, symbol);
