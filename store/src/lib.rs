@@ -39,6 +39,6 @@ pub use error::StoreError;
 pub use flightrec_format::part;
 pub use header::FileHeader;
 pub use limits::Limits;
-pub use reader::FileReader;
+pub use reader::{FileReader, read_header};
 pub use store_writer::{Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced};
 pub use writer::FileWriter;

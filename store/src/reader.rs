@@ -137,6 +137,21 @@ impl FileReader {
     }
 }
 
+/// A file's header alone, which takes one read. Where it is damaged, as [`FileReader::open`] makes one up.
+pub fn read_header(path: impl AsRef<Path>) -> Result<FileHeader, StoreError> {
+    let path = path.as_ref();
+    let file = File::open(path).map_err(StoreError::io(path))?;
+    let mut bytes = [0; FRAME_HEAD + header::LEN];
+    if file.read_exact_at(&mut bytes, 0).is_ok()
+        && let Some((header, _)) = FileHeader::parse(&bytes)
+        && unknown_features(header.incompatible).is_none()
+    {
+        return Ok(header);
+    }
+    // Longer than this release's, damaged, or nothing that can be read: opening it tells.
+    FileReader::open(path).map(|reader| reader.header)
+}
+
 /// The blocks by the index of a file that was closed; `None` where it was not. The error is where an index would be.
 fn by_trailer(file: &File, size: u64, session: Option<u64>) -> Result<Option<Vec<BlockRef>>, u64> {
     let Some(at) = size.checked_sub(TRAILER as u64) else { return Ok(None) };

@@ -10,4 +10,3 @@ pub mod ps;
 pub mod save;
 pub mod status;
 pub mod top;
-pub mod verify;

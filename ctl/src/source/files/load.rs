@@ -17,7 +17,7 @@ const THREADS_MAX: usize = 8;
 pub(super) type Job<'a> = (&'a FileReader, &'a BlockRef);
 
 /// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged comes back.
-pub(super) fn pages(jobs: &[Job<'_>], mut take: impl FnMut(Vec<Page>)) -> Vec<Damage> {
+pub(super) fn pages<'a>(jobs: &[Job<'a>], mut take: impl FnMut(Vec<Page>)) -> Vec<(&'a FileReader, Damage)> {
     let progress = Progress::start("reading the files");
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
     let next = AtomicUsize::new(0);
@@ -40,11 +40,11 @@ pub(super) fn pages(jobs: &[Job<'_>], mut take: impl FnMut(Vec<Page>)) -> Vec<Da
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(at, _)| *at);
     let mut damage = Vec::new();
-    for (_, content) in done {
+    for ((_, content), (reader, _)) in done.into_iter().zip(jobs) {
         match content {
             Ok(Content::Pages(pages)) => take(pages),
             Ok(_) => {}
-            Err(wrong) => damage.push(wrong),
+            Err(wrong) => damage.push((*reader, wrong)),
         }
     }
     damage

@@ -10,8 +10,8 @@ use crate::window::Window;
 pub(super) fn pages<'a>(
     blocks: &'a [BlockRef],
     window: Window,
-    lanes: &'a [Lane],
-) -> impl Iterator<Item = &'a BlockRef> + 'a {
+    lanes: &[Lane],
+) -> impl Iterator<Item = &'a BlockRef> {
     blocks.iter().filter(move |block| {
         block.header.kind == Kind::Pages
             && block.header.lane.is_some_and(|lane| lanes.contains(&lane))
