@@ -82,7 +82,7 @@ impl StoreWriter {
                 current.pages = true;
             }
         }
-        self.health.succeeded();
+        self.health.succeeded(self.current.as_ref().map_or(0, |current| now.mono.saturating_sub(current.begun)));
         let due = |current: &Current| current.file.written().saturating_sub(current.checkpoint) >= CHECKPOINT_BYTES;
         if self.current.as_ref().is_some_and(due) {
             self.checkpoint()?;

@@ -178,6 +178,9 @@ impl StoreWriter {
     /// Takes copies of pages of any rings of the session, whole as the rings hold them. The newest of each ring is taken
     /// for open. `copied`: `CLOCK_MONOTONIC` from before the copying.
     pub fn append(&mut self, mut pages: Vec<Page>, copied: u64, opening: &mut dyn Opening, now: Now) -> &State {
+        if !self.health.may_try(now.mono) {
+            return &self.health.state;
+        }
         pages.retain(|page| page.header().session == self.options.session && Lane::RINGS.contains(&page.lane()));
         pages.sort_by_key(|page| (page.lane(), page.header().cpu, page.header().seq));
         let ring = |page: &Page| (page.lane(), page.header().cpu);
