@@ -7,8 +7,8 @@ use jiff::Zoned;
 use thiserror::Error;
 
 use crate::args::{
-    Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs, PsArgs, SaveArgs, StoreArgs,
-    TopArgs, WindowArgs,
+    Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs, PsArgs, SaveArgs,
+    StoreArgs, TopArgs, WindowArgs,
 };
 use crate::boots::BootArg;
 use crate::fds::Naming;

@@ -2,7 +2,6 @@
 
 use jiff::tz::TimeZone;
 
-
 use super::lines::Times;
 use crate::boots::{self, BootId};
 use crate::human::span;
@@ -54,8 +53,10 @@ impl Seam {
         let mut line = format!("{name} began at {}, where the one before it ends", times.full(meta.started));
         if self.open {
             let (then, nothing) = (times.full(before.until), span(nothing));
-            line = format!("{name} began at {}; the one before it ends at {then}: nothing is known of the {nothing} between",
-                times.full(meta.started));
+            line = format!(
+                "{name} began at {}; the one before it ends at {then}: nothing is known of the {nothing} between",
+                times.full(meta.started)
+            );
         }
         Some(line)
     }

@@ -6,12 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
-use flightrec_format::abi::page::{HEADER_LEN, Lane};
+use flightrec_format::abi::page::Lane;
+use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings};
 
+use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused, SessionFiles};
 use super::files::session::{Found, SessionSource};
-use super::files::FilesError;
 use super::{Clock, Live, Recording, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
 use crate::control::ControlError;
@@ -264,7 +265,8 @@ fn with_rings(
         parts.extend(chapters(sessions, question, Some((clock, started)), true)?);
     }
     if let Some(own) = own {
-        chapter = match SessionSource::open(own).and_then(|mut files| extend(&mut chapter, &mut files, question, from)) {
+        chapter = match SessionSource::open(own).and_then(|mut files| extend(&mut chapter, &mut files, question, from))
+        {
             Ok(()) => chapter,
             Err(error) => {
                 chapter.remarks.push(format!("the rings alone were read: {error}"));
@@ -280,17 +282,12 @@ fn with_rings(
 fn reaches(stream: &LaneStream, from: u64) -> bool {
     stream.pages().first().is_none_or(|page| {
         let header = page.header();
-        (header.seq == 1 && usize::from(header.header_len) == HEADER_LEN) || header.base_mono <= from
+        (header.seq == 1 && !part::is_part(header)) || header.base_mono <= from
     })
 }
 
 /// Puts before the rings' pages what the files have of the same session.
-fn extend(
-    chapter: &mut Chapter,
-    files: &mut SessionSource,
-    question: Question,
-    from: u64,
-) -> Result<(), FilesError> {
+fn extend(chapter: &mut Chapter, files: &mut SessionSource, question: Question, from: u64) -> Result<(), FilesError> {
     let clock = chapter.clock;
     let asked = files.around(question.since, question.until, clock.now, Some(clock.wall_offset));
     let asked = with_leads(asked);
@@ -301,7 +298,8 @@ fn extend(
     let recording = &mut chapter.recording;
     let short: Vec<&LaneStream> = recording.streams.iter().filter(|stream| !reaches(stream, from)).collect();
     let lanes: Vec<Lane> = Lane::RINGS.into_iter().filter(|lane| short.iter().any(|s| s.lane() == *lane)).collect();
-    let rings_begin = short.iter().filter_map(|stream| stream.pages().first()).map(|page| page.header().base_mono).max();
+    let rings_begin =
+        short.iter().filter_map(|stream| stream.pages().first()).map(|page| page.header().base_mono).max();
     let Some(until) = rings_begin else { return Ok(()) };
     let until = until.saturating_add(1).min(asked.until);
     let Found { pages, slots, before, whole: _, meta: _, after: _ } = files.find(Window { from, until }, &lanes)?;

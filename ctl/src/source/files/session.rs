@@ -7,6 +7,7 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::meta::Meta;
+use flightrec_format::part;
 use flightrec_format::ring::Rings;
 use flightrec_store::{BlockRef, Checkpoint, Content, Damage, FileReader, Kind, What};
 
@@ -83,8 +84,16 @@ impl SessionSource {
     }
 
     /// When the first file was made.
-    pub fn begins(&self) -> u64 {
+    fn begins(&self) -> u64 {
         self.files.first().map_or(0, |file| file.file.header.created_mono)
+    }
+
+    /// The first moment that its files have, and the wall clock as the first of them has it.
+    pub fn first(&mut self) -> Clock {
+        let offset = self.files.first().map_or(0, |open| anchor_of(&open.file).offset);
+        let begins = self.begins();
+        let first = self.reader(0).ok().and_then(|reader| reader.of(Kind::Pages).map(|block| block.header.first).min());
+        Clock { now: first.unwrap_or(begins), wall_offset: offset }
     }
 
     /// What is to be said beside the coverage; each once.
@@ -240,7 +249,8 @@ impl SessionSource {
         }
         let numbers: Vec<u32> =
             chosen.iter().filter_map(|index| self.files.get(*index)).map(|open| open.file.header.number).collect();
-        let missing = numbers.iter().zip(numbers.iter().skip(1)).map(|(a, b)| u64::from(b.saturating_sub(*a).saturating_sub(1)));
+        let missing =
+            numbers.iter().zip(numbers.iter().skip(1)).map(|(a, b)| u64::from(b.saturating_sub(*a).saturating_sub(1)));
         let missing: u64 = missing.sum();
         if missing != 0 {
             let files = counted(missing, "file");
@@ -308,11 +318,12 @@ fn is_idle(lane: Lane, pages: &[Page], meta: &Meta, before: Option<&Totals>) -> 
     let Some(before) = before else { return true };
     meta.cpus.iter().all(|cpu| {
         let of_ring = pages.iter().filter(|page| page.lane() == lane && page.header().cpu == *cpu);
-        let Some(first) = of_ring.map(Page::header).min_by_key(|header| (header.seq, header.header_len)) else {
+        let Some(first) = of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) else {
             return false;
         };
-        let then = before.cpus.iter().find(|of_cpu| of_cpu.cpu == *cpu).and_then(|of_cpu| of_cpu.events.get(lane as usize));
-        then.is_none_or(|then| first.base_mono <= before.now || *then == first.events)
+        let then =
+            before.cpus.iter().find(|of_cpu| of_cpu.cpu == *cpu).and_then(|of_cpu| of_cpu.events.get(lane as usize));
+        then.is_none_or(|then| part::begins(first) <= before.now || *then == first.header().events)
     })
 }
 
