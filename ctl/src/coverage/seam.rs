@@ -21,6 +21,7 @@ pub struct Seam {
 #[derive(Debug)]
 struct End {
     boot: BootId,
+    session: u64,
     /// ns of `CLOCK_MONOTONIC`.
     until: u64,
 }
@@ -36,7 +37,7 @@ impl Seam {
     ) -> Option<String> {
         let meta = &chapter.recording.meta;
         let boot = boots::of_meta(meta);
-        let before = self.before.replace(End { boot, until: chapter.clock.now });
+        let before = self.before.replace(End { boot, session: meta.session, until: chapter.clock.now });
         self.open = false;
         if chapter.is_only {
             return None;
@@ -47,6 +48,9 @@ impl Seam {
             let host = printable(&meta.host);
             return Some(format!("boot {}{host}: {name}, since {}", boots::id_text(&boot), times.full(meta.started)));
         };
+        if before.session == meta.session {
+            return None; // a long window is told in stretches
+        }
         // The one before is read up to where this one begins.
         let nothing = meta.started.saturating_sub(before.until);
         self.open = nothing != 0 && window.from < window.until;
