@@ -16,6 +16,8 @@ mod ps;
 mod run_queue;
 mod side_by_side;
 mod state;
+mod store;
+mod store_faults;
 mod strace;
 mod stress;
 mod support;

@@ -26,6 +26,7 @@ use flightrec_format::decode::Page;
 use flightrec_format::meta::Meta;
 
 use crate::block::PAGES_MAX;
+use crate::checkpoint::RingMark;
 use crate::dir::FileInfo;
 use crate::disk::{Disk, Handle, Syncer, SystemDisk};
 use crate::limits::Limits;
@@ -162,6 +163,11 @@ impl StoreWriter {
             return false;
         }
         self.health.may_try(now.mono)
+    }
+
+    /// The place up to which a ring is in the files, with its counters there.
+    pub fn mark(&self, lane: Lane, cpu: u16) -> RingMark {
+        self.progress.mark(lane, cpu)
     }
 
     /// Where a ring is to be read on.
