@@ -39,7 +39,7 @@ pub use damage::{Damage, What};
 pub use dir::{Boot, FileInfo, Store};
 pub use error::StoreError;
 pub use flightrec_format::part;
-pub use header::FileHeader;
+pub use header::{FileHeader, read_header};
 pub use limits::Limits;
 pub use reader::FileReader;
 pub use store_writer::{Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced};

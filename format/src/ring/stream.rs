@@ -37,6 +37,11 @@ impl LaneStream {
         &self.pages
     }
 
+    /// Its pages, oldest first, given away.
+    pub fn into_pages(self) -> Vec<Page> {
+        self.pages
+    }
+
     /// Its events, in order, decoded page by page.
     pub fn events(&self) -> Events<'_> {
         Events { pages: self.pages.iter(), page: None }
