@@ -19,8 +19,11 @@ Examples:
         tell more; the kernel goes on recording behind this daemon's end
 
 Signals:
-  SIGTERM, SIGINT, SIGHUP
+  SIGTERM, SIGINT
         end the recording, unless --keep-recording, and remove it from the kernel
+  SIGHUP
+        read the configuration again, change what can change with no gap, and name the keys that wait for a restart; where
+        flightd was started on a terminal: end, as with SIGTERM
   SIGKILL
         the kernel goes on recording, and the next flightd takes the recording over
 

@@ -238,6 +238,18 @@ impl Recording {
         self.switch(switches(record), own);
     }
 
+    /// Applies what can change while it records, and enters the configuration into the metadata.
+    pub fn reconfigure(&self, config: &Config) {
+        self.apply(&config.record);
+        let changed = self.update_meta(|meta| {
+            meta.strings = config.record.strings;
+            meta.config = config.to_toml();
+        });
+        if let Err(e) = changed {
+            warn!(error = %e, "the recording's metadata still tell the configuration before");
+        }
+    }
+
     fn switch(&self, enabled: u32, own_tgid: u32) {
         switch(&self.live, enabled, own_tgid);
     }

@@ -1,6 +1,7 @@
 //! The daemon's life: start, serve, end.
 
 use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +9,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigHandler, Signal};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::backend::Server;
 use crate::config::{Config, Sizing, ram_bytes};
 use crate::control::{self, Access, DirLock, LockError};
 use crate::drain::Drain;
 use crate::recording::Recording;
+use crate::reload::Reload;
+use crate::supervisor::Supervisor;
 use crate::{bpffs, clock, cpus};
 
 /// The configuration file that is used when none is named.
@@ -121,12 +124,15 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     // Everything that can fail or interrupt comes before the recording is touched.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // A closed terminal ends it in order, too: what it left running would go on costing.
+    // By hand: a closed terminal ends it in order, for what it left running would go on costing. As a service: reload.
+    let by_hand = std::io::stdin().is_terminal();
+    let mut config = config.clone();
+    let supervisor = Supervisor::find();
     let mut hangup = signal(SignalKind::hangup())?;
     let access = Access::new(&config.access.group);
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
-    let (recording, ended) = Recording::adopt_or_begin(config, &options.runtime_dir, &options.bpffs_dir)?;
+    let (recording, ended) = Recording::adopt_or_begin(&config, &options.runtime_dir, &options.bpffs_dir)?;
     let recording = Arc::new(recording);
     let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
         .context("the drain's thread")?;
@@ -137,11 +143,19 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
     let mut named = Vec::new();
     info!(socket = %path.display(), "ready");
+    supervisor.ready();
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => break,
+            _ = hangup.recv() => {
+                if by_hand {
+                    break;
+                }
+                supervisor.reloading();
+                reload(options, &mut config, &recording);
+                supervisor.ready();
+            }
             // A stage that dies ends the process with its reason; the recording stays for the next.
             _ = &mut drain_died => {
                 recording.leave();
@@ -151,10 +165,14 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
                 recording.leave();
                 return ended.context("the control socket's task died")?.context("the control socket failed");
             }
-            _ = housekeeping.tick() => keep_house(&recording, &mut named),
+            _ = housekeeping.tick() => {
+                keep_house(&recording, &mut named);
+                supervisor.alive(drain.monitor().silent());
+            }
         }
     }
     info!("ending");
+    supervisor.stopping();
     if options.keep_recording {
         recording.leave();
         info!("the recording goes on in the kernel");
@@ -166,6 +184,21 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     drain.finish(!options.keep_recording);
     drop(stop);
     serving.await.context("the control socket's task died")?.context("the control socket failed")
+}
+
+/// Reads the configuration again, makes the changes that can be made without a gap, and names the others.
+fn reload(options: &Options, config: &mut Config, recording: &Recording) {
+    let read = match self::config(options) {
+        Ok(read) => read,
+        Err(e) => return error!("{e:#}; the configuration stays as it was"),
+    };
+    let Some(Reload { config: changed, now, later }) = Reload::new(config, &read) else { return };
+    *config = changed;
+    recording.reconfigure(config);
+    info!(changed = now.join(" "), "the configuration was read again");
+    if !later.is_empty() {
+        warn!("these keys take effect when flightd is restarted: {}", later.join(", "));
+    }
 }
 
 /// Follows what may change: the offset of the wall clock's scale, control groups, and the CPUs.

@@ -150,7 +150,8 @@ impl Calls {
                 continue;
             }
             let at_once = guide.predict(i, &before, false);
-            call.values[i] = if miss >> i & 1 == 0 { at_once } else { missed(s, i, call, &guide, &like, thread, &before) };
+            call.values[i] =
+                if miss >> i & 1 == 0 { at_once } else { missed(s, i, call, &guide, &like, thread, &before) };
         }
         let mut new = Past {
             tag: 0,
