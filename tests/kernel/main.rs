@@ -24,3 +24,4 @@ mod support;
 mod survival;
 mod tables;
 mod top;
+mod unprivileged;
