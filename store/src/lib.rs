@@ -27,6 +27,7 @@ mod lock;
 pub mod reader;
 pub mod retention;
 pub mod store_writer;
+pub mod verify;
 mod walk;
 pub mod writer;
 
@@ -41,4 +42,5 @@ pub use header::FileHeader;
 pub use limits::Limits;
 pub use reader::FileReader;
 pub use store_writer::{Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced};
+pub use verify::{Report, Verifier, verify};
 pub use writer::FileWriter;

@@ -11,6 +11,8 @@ use crate::index;
 
 /// Bytes that are looked through at once.
 const WINDOW: usize = 1 << 20;
+/// Most damages that are told one by one; the last stands for all behind it.
+const DAMAGES_MAX: usize = 65_536;
 
 /// What a walk found.
 #[derive(Debug, Default)]
@@ -87,7 +89,11 @@ impl<'a> Walker<'a> {
 
     fn damaged(&mut self, offset: u64, end: u64, what: What, block: Option<BlockRef>) {
         let (bytes, block) = (end.saturating_sub(offset), block.map(|block| block.header));
-        self.walk.damage.push(Damage { offset, bytes, what, block });
+        let full = self.walk.damage.len() >= DAMAGES_MAX;
+        match self.walk.damage.last_mut().filter(|_| full) {
+            Some(last) => (last.bytes, last.what, last.block) = (end.saturating_sub(last.offset), What::Bytes, None),
+            None => self.walk.damage.push(Damage { offset, bytes, what, block }),
+        }
     }
 
     /// The block header at an offset: of this session, and behind the blocks before.
@@ -137,7 +143,7 @@ impl<'a> Walker<'a> {
 
     /// Where the next block header, or the index, begins at or behind `from`; the end of the file where none does.
     fn next(&self, from: u64) -> io::Result<u64> {
-        let mut buffer = vec![0; WINDOW];
+        let mut buffer = vec![0; WINDOW.min(self.size.saturating_sub(from) as usize)];
         let mut at = from;
         while at < self.size {
             let length = WINDOW.min((self.size - at) as usize);

@@ -111,6 +111,8 @@ pub struct StoreWriter {
     clock: Clock,
     /// When the files of this boot ended, by number, ns of `CLOCK_MONOTONIC`.
     ended: BTreeMap<u32, u64>,
+    /// Number of the last file made, also where it is gone.
+    last_number: u32,
     /// Whether it is known where an earlier writer of the session stopped.
     resumed: bool,
 }
@@ -140,6 +142,7 @@ impl StoreWriter {
             predecessor: None,
             clock: Clock::default(),
             ended: BTreeMap::new(),
+            last_number: 0,
             resumed: false,
         }
     }
@@ -152,16 +155,7 @@ impl StoreWriter {
         if !self.health.may_try(now.mono) {
             return false;
         }
-        if let Some(current) = &self.current {
-            match current.file.out().linked() {
-                Ok(true) => {}
-                Ok(false) => self.deleted(now),
-                Err(e) => {
-                    let fault = Fault::at(&current.path, &e);
-                    self.failed(fault, now);
-                }
-            }
-        }
+        self.look(now);
         if self.files.is_none()
             && let Err(e) = self.begin()
         {
@@ -184,6 +178,9 @@ impl StoreWriter {
     /// Takes copies of pages of any rings of the session, whole as the rings hold them. The newest of each ring is taken
     /// for open. `copied`: `CLOCK_MONOTONIC` from before the copying.
     pub fn append(&mut self, mut pages: Vec<Page>, copied: u64, opening: &mut dyn Opening, now: Now) -> &State {
+        if !self.health.may_try(now.mono) {
+            return &self.health.state;
+        }
         pages.retain(|page| page.header().session == self.options.session && Lane::RINGS.contains(&page.lane()));
         pages.sort_by_key(|page| (page.lane(), page.header().cpu, page.header().seq));
         let ring = |page: &Page| (page.lane(), page.header().cpu);
