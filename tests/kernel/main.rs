@@ -4,6 +4,7 @@ mod bad_input;
 mod corners;
 mod dd;
 mod dump;
+mod files;
 mod filters;
 mod flood;
 mod follow;

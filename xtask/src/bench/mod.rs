@@ -6,7 +6,7 @@ mod read;
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::command::{cargo, run as run_command};
+use crate::command::{cargo, repository, run as run_command};
 use crate::setup::Scope;
 
 /// What is measured.
@@ -14,6 +14,8 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
+    /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
+    StoreRead,
     /// What recording costs a system call, an open and a pipe round trip, beside ftrace.
     Overhead,
 }
@@ -24,6 +26,12 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Overhead => {
             crate::build::programs(Scope::Build)?;
             overhead::run()
+        }
+        Bench::StoreRead => {
+            run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
+            let flightctl = repository().join("target/release/flightctl");
+            let example = ["run", "--release", "--locked", "-p", "flightctl", "--example", "bench_store_read", "--"];
+            run_command(cargo().args(example).arg(flightctl))
         }
         Bench::Read => {
             crate::build::programs(Scope::Build)?;

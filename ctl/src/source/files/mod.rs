@@ -54,10 +54,11 @@ pub enum FilesError {
     NoMeta(PathBuf),
     /// More than memory should hold.
     #[error(
-        "the window holds {} of pages, more than the {} that are read at once: ask for less time by --since and --until",
-        crate::human::bytes(*.0), crate::human::bytes(*.1)
+        "more than {} of pages belong to one moment: the files are damaged, or of a machine far larger than this one; ask for \
+         less time by --since and --until",
+        crate::human::bytes(*.0)
     )]
-    TooMuch(u64, u64),
+    TooMuch(u64),
 }
 
 impl FilesError {

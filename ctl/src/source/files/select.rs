@@ -1,9 +1,19 @@
 //! Which blocks of a recording's files a window needs, from their headers alone.
 
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_store::block::PAGES_MAX;
 use flightrec_store::{BlockRef, Kind};
 
 use crate::window::Window;
+
+/// About how many bytes of memory a block's pages take: a full one has [`PAGES_MAX`] pages, one that was written early has a part
+/// of a page of each CPU.
+pub(super) fn weight(block: &BlockRef) -> u64 {
+    const EVENTS_OF_A_PAGE: u64 = 64;
+    const PARTS: u64 = 8;
+    let pages = PARTS.saturating_add(block.header.events / EVENTS_OF_A_PAGE).min(PAGES_MAX as u64);
+    pages * PAGE_SIZE as u64
+}
 
 /// Of one file's blocks, the pages that may hold events of the window in these lanes; of the task lane all up to the
 /// window's end, as names hold until they change.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
@@ -18,8 +18,8 @@ use crate::human::counted;
 use crate::source::{Clock, Recording};
 use crate::window::{Edge, Window};
 
-/// Bytes of pages, before compression, that are held at once: a window of more is read in stretches.
-pub const STRETCH: u64 = 1 << 30;
+/// Bytes of pages that are held at once, about: a window of more is read in stretches.
+pub const STRETCH: u64 = if cfg!(test) { 128 << 10 } else { 1 << 30 };
 /// Most bytes of pages that are held at once: what stands around a stretch, and damage, make it more than was planned.
 const PAGES_MAX: u64 = 4 * STRETCH;
 
@@ -202,7 +202,7 @@ impl SessionSource {
             let Some(reader) = &open.reader else { continue };
             begins.push(open.file.header.created_mono);
             let pages = select::pages(reader.blocks(), window, &Lane::RINGS);
-            blocks.extend(pages.map(|block| (block.header.first.max(window.from), u64::from(block.header.raw_len))));
+            blocks.extend(pages.map(|block| (block.header.first.max(window.from), select::weight(block))));
         }
         part(&begins, blocks, most)
     }
@@ -390,11 +390,8 @@ fn read_pages<'a>(
         .iter()
         .flat_map(|reader| select::pages(reader.blocks(), window, lanes).map(move |block| (*reader, block)))
         .collect();
-    let raw: u64 = jobs.iter().map(|(_, block)| u64::from(block.header.raw_len)).sum();
-    if raw > PAGES_MAX {
-        return Err(FilesError::TooMuch(raw, PAGES_MAX));
-    }
-    Ok(load::pages(&jobs, |pages| into.extend(pages)))
+    let most = usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE;
+    load::pages(&jobs, most, |pages| into.extend(pages)).ok_or(FilesError::TooMuch(PAGES_MAX))
 }
 
 /// The threads that lived when the files were begun: of the first last, for it counts.
