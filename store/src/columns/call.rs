@@ -174,8 +174,12 @@ impl Calls {
             form::FOLDED => s.interval(Column::Ticks, call.ticks, &mut new.ticks),
             _ => 0,
         };
-        keep(&mut self.past, &mut self.same[same], &new, 1);
-        keep(&mut self.past, &mut self.short[short], &new, short_tag);
+        // What the longer history got right, the shorter ones need not learn.
+        let known = miss & OTHER == 0 && next.tag == long.1;
+        if !known {
+            keep(&mut self.past, &mut self.same[same], &new, 1);
+            keep(&mut self.past, &mut self.short[short], &new, short_tag);
+        }
         keep(&mut self.past, &mut self.long[long.0], &new, long.1);
         remember(thread, call);
     }

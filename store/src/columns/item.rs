@@ -119,8 +119,7 @@ impl Item {
         const SCHED: u8 = Lane::Sched as u8;
         match lane {
             SYSCALL => {
-                if let Some(call) = Call::take(record) {
-                    self.call = call;
+                if self.call.take(record).is_some() {
                     self.call.strings = strings(behind);
                     return true;
                 }

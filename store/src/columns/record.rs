@@ -54,12 +54,13 @@ fn tail(bytes: &[u8]) -> u64 {
 }
 
 impl Call {
-    /// The record of `words`, but for its strings, where it is as [`Self::put`] makes it.
+    /// Takes over the record of `words`, but for its strings, where it is as [`Self::put`] makes it.
     #[inline]
-    pub(super) fn take(words: &[[u8; 8]]) -> Option<Self> {
+    pub(super) fn take(&mut self, words: &[[u8; 8]]) -> Option<()> {
+        let call = self;
         let head = word(words, 0);
         let second = u64::from_le_bytes(*words.get(1)?);
-        let mut call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, ..Self::default() };
+        *call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, ..Self::default() };
         match words.get(2..) {
             Some([]) | None => {}
             Some(packed) => call.take_arguments(packed.as_flattened())?,
@@ -79,7 +80,7 @@ impl Call {
             }
             _ => return None,
         }
-        Some(call)
+        Some(())
     }
 
     /// Unpacks arguments that are as [`args::encode`] makes them: one at least, each in its least width, zero padded

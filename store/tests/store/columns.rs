@@ -200,8 +200,8 @@ fn what_repeats_takes_a_bit_more_than_its_times() {
     let raw: Vec<u8> = pages.iter().flat_map(|page| page.bytes()).copied().collect();
     let columns = size(&encoded(&pages));
     // 6000 events. Their intervals are all alike, so what is left is headers and the first of each.
-    assert!(columns < 2000, "{columns} bytes");
-    assert!(columns * 5 < size(&raw), "{columns} bytes of columns, {} of pages", size(&raw));
+    assert!(columns < 500, "{columns} bytes");
+    assert!(columns * 4 < size(&raw), "{columns} bytes of columns, {} of pages", size(&raw));
 }
 
 #[test]
