@@ -1,6 +1,9 @@
 //! What the store promises, one file per kind of truth.
 
+mod columns;
 mod damage;
+#[path = "../../../format/tests/pages/support.rs"]
+mod events;
 mod faults;
 mod faulty;
 mod file;
