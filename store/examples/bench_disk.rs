@@ -59,7 +59,10 @@ impl Source {
         let mut ring = |lane: Lane, pages: &mut dyn Iterator<Item = [u8; PAGE_SIZE]>| -> Result<()> {
             loop {
                 let run = timed(copying, || {
-                    Ok(pages.take(PAGES_MAX).map(|page| Page::new(Box::new(page))).collect::<std::result::Result<Vec<_>, _>>()?)
+                    Ok(pages
+                        .take(PAGES_MAX)
+                        .map(|page| Page::new(Box::new(page)))
+                        .collect::<std::result::Result<Vec<_>, _>>()?)
                 })?;
                 if run.is_empty() {
                     return Ok(());
@@ -165,19 +168,14 @@ fn main() -> Result<()> {
     for (lane, sum) in Lane::RINGS.iter().zip(&sums) {
         let name = lane.name();
         println!("{name}_events {}", sum.events);
-        for (what, bytes) in
-            [("raw", sum.raw), ("naive", sum.naive), ("columns", sum.columns), ("stored", sum.stored)]
+        for (what, bytes) in [("raw", sum.raw), ("naive", sum.naive), ("columns", sum.columns), ("stored", sum.stored)]
         {
             println!("{name}_{what}_bytes {bytes}");
         }
     }
-    for (what, ns) in [
-        ("copy", copying),
-        ("encode", encoding),
-        ("write", writing),
-        ("decode", decoding),
-        ("read", unpacking),
-    ] {
+    for (what, ns) in
+        [("copy", copying), ("encode", encoding), ("write", writing), ("decode", decoding), ("read", unpacking)]
+    {
         println!("{what}_ns {:.2}", ns / events);
     }
     Ok(())

@@ -26,7 +26,9 @@ pub(crate) fn compress(context: &mut CCtx<'_>, pieces: &[&[u8]], out: &mut [u8])
     for (i, piece) in pieces.iter().enumerate() {
         let mut input = InBuffer::around(piece);
         while input.pos() < piece.len() {
-            progress(&mut output, |output| context.compress_stream(output, &mut input).map(|_| input.pos() < piece.len()))?;
+            progress(&mut output, |output| {
+                context.compress_stream(output, &mut input).map(|_| input.pos() < piece.len())
+            })?;
         }
         if i + 1 < pieces.len() {
             progress(&mut output, |output| context.flush_stream(output).map(|left| left > 0))?;

@@ -45,9 +45,9 @@ impl Texts {
         let (words, rest) = content.as_chunks::<8>();
         let last = rest.iter().fold(content.len() as u64, |word, byte| word << 8 | u64::from(*byte));
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
-        let hash = words.chain([last]).fold(0u64, |hash, word| {
-            (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        });
+        let hash = words
+            .chain([last])
+            .fold(0u64, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         (hash >> 52) as usize % SLOTS
     }
 
@@ -65,7 +65,7 @@ impl Texts {
             number = self.index[slot];
             if number != 0 && self.content(number) == text.content() {
                 let place = candidates.iter().position(|candidate| *candidate == number);
-    symbol = place.map_or(OLDER, |place| place as u8);
+                symbol = place.map_or(OLDER, |place| place as u8);
             }
         }
         let symbol = s.byte(Column::String, symbol);

@@ -110,6 +110,8 @@ pub struct StoreWriter {
     clock: Clock,
     /// When the files of this boot ended, by number, ns of `CLOCK_MONOTONIC`.
     ended: BTreeMap<u32, u64>,
+    /// Number of the last file made, also where it is gone.
+    last_number: u32,
     /// Whether it is known where an earlier writer of the session stopped.
     resumed: bool,
 }
@@ -139,6 +141,7 @@ impl StoreWriter {
             predecessor: None,
             clock: Clock::default(),
             ended: BTreeMap::new(),
+            last_number: 0,
             resumed: false,
         }
     }
@@ -151,21 +154,14 @@ impl StoreWriter {
         if !self.health.may_try(now.mono) {
             return false;
         }
-        if let Some(current) = &self.current {
-            match current.file.out().linked() {
-                Ok(true) => {}
-                Ok(false) => self.deleted(now),
-                Err(e) => {
-                    let fault = Fault::at(&current.path, &e);
-                    self.failed(fault, now);
-                }
+        self.look(now);
+        if self.files.is_none() {
+            if let Err(e) = self.begin() {
+                self.failed(e, now);
+                self.health.dir = true;
+                return false;
             }
-        }
-        if self.files.is_none()
-            && let Err(e) = self.begin()
-        {
-            self.failed(e, now);
-            return false;
+            self.health.begun();
         }
         self.health.may_try(now.mono)
     }

@@ -161,7 +161,9 @@ fn more_pages_than_a_block_holds_are_refused() {
 #[test]
 fn pages_of_several_rings_and_sessions_come_out() {
     let mut pages = Vec::new();
-    for (session, lane, cpu) in [(1, Lane::Syscall, 0), (1, Lane::Syscall, 1), (9, Lane::Sched, 0), (1, Lane::Syscall, 0)] {
+    for (session, lane, cpu) in
+        [(1, Lane::Syscall, 0), (1, Lane::Syscall, 1), (9, Lane::Sched, 0), (1, Lane::Syscall, 0)]
+    {
         let mut writer = PageWriter::new(session, lane, cpu, 5);
         for n in 0..600 {
             writer.push(&crate::support::event(lane, n * 1000, 5, n)).unwrap();

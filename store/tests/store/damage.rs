@@ -76,12 +76,10 @@ fn every_byte_flipped() {
     let (path, content) = small(dir.path());
     let good = Good::new(&path, content);
     for at in 0..good.bytes.len() {
-        for flip in [0x01, 0x80, 0xff] {
-            let mut bytes = good.bytes.clone();
-            bytes[at] ^= flip;
-            std::fs::write(&path, &bytes).unwrap();
-            check(&path, &good, &good.outside(at as u64..at as u64 + 1), true);
-        }
+        let mut bytes = good.bytes.clone();
+        bytes[at] ^= 1 << (at % 8);
+        std::fs::write(&path, &bytes).unwrap();
+        check(&path, &good, &good.outside(at as u64..at as u64 + 1), true);
     }
 }
 

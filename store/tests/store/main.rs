@@ -4,6 +4,11 @@ mod columns;
 mod damage;
 #[path = "../../../format/tests/pages/support.rs"]
 mod events;
+mod faults;
+mod faulty;
 mod file;
+mod limits;
+mod machine;
+mod model;
 mod support;
 mod zstd;
