@@ -28,7 +28,8 @@ const NUMBER: u8 = 1 << 2;
 const COUNT: u8 = 1 << 3;
 const STRINGS: u8 = 1 << 4;
 
-/// A call that was seen.
+/// A call that was seen. Two cache lines, which processors fetch as a pair.
+#[repr(align(128))]
 #[derive(Debug, Clone, Default)]
 struct Past {
     /// What came before it; 0 in the empty entry alone.
@@ -86,10 +87,11 @@ fn slot(call: &Call) -> usize {
     (usize::from(call.aux) ^ usize::from(call.form) << 9) % CALLS
 }
 
-/// Whether a call has this value.
+/// Places of the values that a call has.
 #[inline]
-fn has(call: &Call, i: usize) -> bool {
-    if i == RESULT { call.form != form::ENTERED } else { i < usize::from(call.count) }
+fn places(call: &Call) -> impl Iterator<Item = usize> + use<> {
+    let result = if call.form == form::ENTERED { RESULT..RESULT } else { RESULT..RESULT + 1 };
+    (0..usize::from(call.count).min(RESULT)).chain(result)
 }
 
 /// Puts a call into a table's slot.
@@ -115,86 +117,72 @@ impl Calls {
         self.past.get(usize::from(place)).unwrap_or(&self.past[0])
     }
 
+    /// The call that followed the thread's last ones.
+    #[inline]
+    fn next(&self, (long, tag): (usize, u16), short: usize) -> &Past {
+        let next = self.at(self.long[long]);
+        if next.tag == tag { next } else { self.at(self.short[short]) }
+    }
+
     /// Codes a call of a thread. `now` is the time field that it would have at once.
     pub(super) fn code<S: Stream>(&mut self, s: &mut S, thread: &mut Thread, call: &mut Call, now: u32) {
-        let ((long, long_tag), (short, short_tag)) = (key(thread.calls, LONG), key(thread.calls, SHORT));
-        let mut next = self.at(self.long[long]);
-        if next.tag != long_tag {
-            next = self.at(self.short[short]);
-        }
-        let mut miss = 0;
-        if S::WRITES {
-            miss = self.misses(next, thread, call);
-        }
-        let miss = s.byte(Column::Miss, miss);
-        let predicted = (next.aux, next.form, next.count, next.strings);
-        let other = miss & OTHER != 0;
-        if other {
-            self.shape(s, call, predicted.0);
+        let (long, (short, short_tag)) = (key(thread.calls, LONG), key(thread.calls, SHORT));
+        let next = self.next(long, short);
+        let miss = s.byte(Column::Miss, if S::WRITES { self.misses(next, thread, call) } else { 0 });
+        if miss & OTHER == 0 {
+            (call.aux, call.form, call.count, call.strings) = (next.aux, next.form, next.count, next.strings);
         } else {
-            (call.aux, call.form, call.count, call.strings) = predicted;
+            self.shape(s, call, next.aux);
         }
         let same = slot(call);
-        let like = self.at(self.same[same]).clone();
-        // Found anew: the shape may have named another call.
-        let mut guide = self.at(self.long[long]);
-        if guide.tag != long_tag {
-            guide = self.at(self.short[short]);
-        }
-        let guide = if guide.is(call) { guide.clone() } else { like.clone() };
-
-        let before = thread.anchors;
-        for i in 0..7 {
-            if !has(call, i) {
-                call.values[i] = 0;
-                continue;
-            }
-            let at_once = guide.predict(i, &before, false);
-            call.values[i] =
-                if miss >> i & 1 == 0 { at_once } else { missed(s, i, call, &guide, &like, thread, &before) };
-        }
+        let like = self.at(self.same[same]);
+        let guide = if next.is(call) { next } else { like };
         let mut new = Past {
             tag: 0,
             aux: call.aux,
             form: call.form,
             count: call.count,
             strings: call.strings,
-            relative: 0,
-            values: call.values,
+            relative: guide.relative,
+            values: [0; 7],
             distances: [0; 7],
             gap: guide.gap,
             ticks: guide.ticks,
         };
+        let before = thread.anchors;
+        if !S::WRITES {
+            call.values = [0; 7];
+        }
+        for i in places(call) {
+            if miss >> i & 1 != 0 {
+                call.values[i] = missed(s, i, call, guide, like, thread, &before);
+            } else if !S::WRITES {
+                call.values[i] = guide.predict(i, &before, false);
+            }
+            let value = call.values[i];
+            let area = region(value);
+            let distance = value.wrapping_sub(before[area]);
+            let still = guide.values[i] == value;
+            let moved = guide.distances[i] == distance && region(guide.values[i]) == area;
+            if still != moved {
+                new.relative = new.relative & !(1 << i) | u8::from(moved) << i;
+            }
+            (new.values[i], new.distances[i]) = (value, distance);
+        }
         let gap = s.interval(Column::Gap, call.upper.wrapping_sub(now), &mut new.gap);
         call.upper = now.wrapping_add(gap);
         call.ticks = match call.form {
             form::FOLDED => s.interval(Column::Ticks, call.ticks, &mut new.ticks),
             _ => 0,
         };
-        for i in 0..7 {
-            let value = call.values[i];
-            let area = region(value);
-            new.distances[i] = value.wrapping_sub(before[area]);
-            let still = guide.values[i] == value;
-            let moved = guide.distances[i] == new.distances[i] && region(guide.values[i]) == area;
-            new.relative |= if still == moved { guide.relative & 1 << i } else { u8::from(moved) << i };
-            if has(call, i) {
-                // Small ones that the next call may take up: descriptors.
-                let descriptor = (i == 0 || i == RESULT) && (3..4096).contains(&value);
-                if area != 0 || descriptor {
-                    thread.anchors[area] = value;
-                }
-            }
+        // What the longer history got right, the shorter ones need not learn.
+        let known = miss & OTHER == 0 && next.tag == long.1;
+        if !known {
+            keep(&mut self.past, &mut self.same[same], &new, 1);
+            keep(&mut self.past, &mut self.short[short], &new, short_tag);
         }
-        keep(&mut self.past, &mut self.same[same], &new, 1);
-        keep(&mut self.past, &mut self.short[short], &new, short_tag);
-        keep(&mut self.past, &mut self.long[long], &new, long_tag);
-
-        thread.result_before = thread.last[RESULT];
-        thread.last = call.values;
-        let failed = (call.values[RESULT] as i64) < 0;
-        let step = u64::from(call.aux & 0xfff) | u64::from(call.form) << 12 | u64::from(failed) << 14 | 1 << 15;
-        thread.calls = thread.calls << 16 | step;
+        keep(&mut self.past, &mut self.long[long.0], &new, long.1);
+        remember(thread, call);
     }
 
     /// What [`Column::Miss`] says of a call.
@@ -202,8 +190,8 @@ impl Calls {
         let as_predicted = next.is(call) && next.count == call.count && next.strings == call.strings;
         let guide = if next.is(call) { next } else { self.at(self.same[slot(call)]) };
         let mut miss = if as_predicted { 0 } else { OTHER };
-        for i in 0..7 {
-            let missed = has(call, i) && guide.predict(i, &thread.anchors, false) != call.values[i];
+        for i in places(call) {
+            let missed = guide.predict(i, &thread.anchors, false) != call.values[i];
             miss |= u8::from(missed) << i;
         }
         miss
@@ -235,6 +223,28 @@ impl Calls {
             call.count = 0;
         }
     }
+}
+
+/// Brings a thread up to what a call says.
+#[inline]
+fn remember(thread: &mut Thread, call: &Call) {
+    for value in call.values.iter().take(usize::from(call.count)).chain([&call.values[RESULT]]) {
+        let area = region(*value);
+        if area != 0 {
+            thread.anchors[area] = *value;
+        }
+    }
+    // Small ones that the next call may take up: descriptors.
+    for value in [call.values[0], call.values[RESULT]] {
+        if (3..4096).contains(&value) {
+            thread.anchors[0] = value;
+        }
+    }
+    thread.result_before = thread.last[RESULT];
+    thread.last = call.values;
+    let failed = (call.values[RESULT] as i64) < 0;
+    let step = u64::from(call.aux & 0xfff) | u64::from(call.form) << 12 | u64::from(failed) << 14 | 1 << 15;
+    thread.calls = thread.calls << 16 | step;
 }
 
 /// Codes a value that was not as predicted, and makes it the anchor of those behind it.

@@ -119,8 +119,7 @@ impl Item {
         const SCHED: u8 = Lane::Sched as u8;
         match lane {
             SYSCALL => {
-                if let Some(call) = Call::take(record) {
-                    self.call = call;
+                if self.call.take(record).is_some() {
                     self.call.strings = strings(behind);
                     return true;
                 }
@@ -184,9 +183,8 @@ impl Item {
         }
         match self.op & CLASS {
             EVENT if lane == Lane::Syscall as u8 => {
-                let mut words = [[0; 8]; CALL_WORDS];
-                let length = self.call.put(&mut words);
-                out.words(words.get(..length).unwrap_or(&words));
+                let (words, length) = self.call.put();
+                out.call(&words, length);
             }
             EVENT => out.words(&self.sched.put()),
             PLAIN => {
@@ -215,6 +213,18 @@ pub(super) struct Out<'a> {
 }
 
 impl Out<'_> {
+    /// The first `length` of the words. Where there is room for all, all are stored: what follows is written over them.
+    #[inline]
+    fn call(&mut self, words: &[[u8; 8]; CALL_WORDS], length: usize) {
+        match self.left.first_chunk_mut() {
+            Some(to) => {
+                *to = *words;
+                self.left = std::mem::take(&mut self.left).get_mut(length..).unwrap_or_default();
+            }
+            None => self.words(words.get(..length).unwrap_or(words)),
+        }
+    }
+
     fn word(&mut self, word: u64) {
         self.words(&[word.to_le_bytes()]);
     }

@@ -1,15 +1,15 @@
 //! Records as the probes write them, taken apart and put together again.
 //!
-//! A record counts as one only where putting it together gives its words again: whatever else stands in a page is
-//! stored word by word. So nothing here need be trusted for encoding to be reversible.
+//! A record counts as one only where putting it together gives its words again; whatever else stands in a page is
+//! stored word by word.
 
 use flightrec_format::abi::args;
 use flightrec_format::abi::record::{STRING_MAX, fold, header, kind};
 
 /// Index of the result in [`Call::values`]; the arguments stand before it.
 pub(super) const RESULT: usize = 6;
-/// Words of the longest call: header, word 1, and arguments.
-pub(super) const CALL_WORDS: usize = 2 + args::MAX_BYTES.div_ceil(8);
+/// Words of the longest call (header, word 1, and arguments), and one to store beyond.
+pub(super) const CALL_WORDS: usize = 2 + args::MAX_BYTES.div_ceil(8) + 1;
 
 /// What of a call a record tells.
 pub(super) mod form {
@@ -48,20 +48,22 @@ pub(super) fn word(words: &[[u8; 8]], at: usize) -> u64 {
 }
 
 /// Fewer than eight bytes as a word.
-#[cold]
+#[inline]
 fn tail(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 impl Call {
-    /// The record of `words`, but for its strings.
+    /// Takes over the record of `words`, but for its strings, where it is as [`Self::put`] makes it.
     #[inline]
-    pub(super) fn take(words: &[[u8; 8]]) -> Option<Self> {
+    pub(super) fn take(&mut self, words: &[[u8; 8]]) -> Option<()> {
+        let call = self;
         let head = word(words, 0);
         let second = u64::from_le_bytes(*words.get(1)?);
-        let mut call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, ..Self::default() };
-        if words.len() > 2 {
-            call.arguments(words.get(2..)?.as_flattened())?;
+        *call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, ..Self::default() };
+        match words.get(2..) {
+            Some([]) | None => {}
+            Some(packed) => call.take_arguments(packed.as_flattened())?,
         }
         match head as u8 {
             kind::ENTER => match fold::unpack(second) {
@@ -69,7 +71,8 @@ impl Call {
                     call.values[RESULT] = result as u64;
                     call.ticks = (ns >> 4) as u32;
                 }
-                None => call.form = form::ENTERED,
+                None if second == 0 => call.form = form::ENTERED,
+                None => return None,
             },
             kind::EXIT => {
                 call.values[RESULT] = second;
@@ -77,81 +80,83 @@ impl Call {
             }
             _ => return None,
         }
-        let mut again = [[0; 8]; CALL_WORDS];
-        let length = call.put(&mut again);
-        (again.get(..length)? == words).then_some(call)
+        Some(())
     }
 
-    /// Unpacks arguments, as [`args::decode`].
+    /// Unpacks arguments that are as [`args::encode`] makes them: one at least, each in its least width, zero padded
+    /// to the next word.
     #[inline]
-    fn arguments(&mut self, bytes: &[u8]) -> Option<()> {
+    fn take_arguments(&mut self, bytes: &[u8]) -> Option<()> {
         let head = u16::from_le_bytes(*bytes.first_chunk()?);
         let count = usize::from(head >> 12 & 7);
-        if count > 6 {
+        if count == 0 || count > RESULT {
             return None;
         }
+        let raw = head & args::RAW != 0;
         let mut rest = bytes.get(2..)?;
-        let mut classes = head;
+        let (mut classes, mut all, mut same) = (u32::from(head), 0, true);
         for value in self.values.iter_mut().take(count) {
-            let width = if head & args::RAW == 0 { args::CLASS_BYTES[usize::from(classes & 3)] } else { 8 };
+            let class = classes & 3;
             classes >>= 2;
+            // Classes 0 to 3: 1, 2, 4, 6 bytes, as args::CLASS_BYTES.
+            let width = if raw { 8 } else { (1 << class) - usize::from(class == 3) * 2 };
             let word = match rest.first_chunk() {
                 Some(word) => u64::from_le_bytes(*word),
                 None => tail(rest),
             };
-            *value = args::extend(word, width);
-            rest = rest.get(usize::from(width)..)?;
+            *value = args::extend(word, width as u8);
+            same &= class == if raw { 0 } else { args::class(*value) };
+            all |= args::magnitude(*value);
+            rest = rest.get(width..)?;
         }
         self.count = count as u8;
-        Some(())
+        // Nothing in the head's other classes, nothing in the padding.
+        same &= classes & (1 << (12 - 2 * count)) - 1 == 0;
+        same &= raw == (all >> 47 != 0);
+        (same && rest.len() < 8 && tail(rest) == 0).then_some(())
     }
 
-    /// Its record; returns the number of words.
+    /// Its record, and the number of its words.
     #[inline]
-    pub(super) fn put(&self, out: &mut [[u8; 8]; CALL_WORDS]) -> usize {
-        let words = if self.count == 0 { 2 } else { 2 + self.put_arguments(out) };
+    pub(super) fn put(&self) -> ([[u8; 8]; CALL_WORDS], usize) {
+        let mut out = [[0; 8]; CALL_WORDS];
+        let words = if self.count == 0 { 2 } else { 2 + self.put_arguments(out.as_flattened_mut()).div_ceil(8) };
         let kind = if self.form < form::EXITED { kind::ENTER } else { kind::EXIT };
-        out[0] = header(kind, words as u8, self.aux, self.upper).to_le_bytes();
         let result = self.values[RESULT];
         let second = match self.form {
             form::FOLDED => result & 0xffff_ffff_ffff | (u64::from(self.ticks) + 1) << 48,
             form::ENTERED => 0,
             _ => result,
         };
+        out[0] = header(kind, words as u8, self.aux, self.upper).to_le_bytes();
         out[1] = second.to_le_bytes();
-        words
+        (out, words)
     }
 
-    /// Packs arguments, as [`args::encode`]; returns the number of words.
+    /// Packs arguments behind two words, as [`args::encode`]; returns their bytes.
     #[inline]
-    fn put_arguments(&self, out: &mut [[u8; 8]; CALL_WORDS]) -> usize {
-        let values = self.values.get(..usize::from(self.count).min(RESULT)).unwrap_or_default();
+    fn put_arguments(&self, out: &mut [u8]) -> usize {
+        let values = self.values.get(..usize::from(self.count)).unwrap_or_default();
         let raw = values.iter().fold(0, |all, value| all | args::magnitude(*value)) >> 47 != 0;
-        let mut head = (self.count as u16) << 12 | if raw { args::RAW } else { 0 };
-        // Whole words are stored and then written over: there is room behind the last.
-        let mut bytes = [0; (CALL_WORDS - 2 + 1) * 8];
-        let mut at = 2;
+        let mut head = u16::from(self.count) << 12 | if raw { args::RAW } else { 0 };
+        let mut at = 18;
         for (i, value) in values.iter().enumerate() {
-            let class = args::class(*value);
-            let width = if raw { 8 } else { usize::from(args::CLASS_BYTES[class as usize]) };
-            if !raw {
-                head |= (class as u16) << (2 * i);
-            }
-            if let Some(to) = bytes.get_mut(at..at + 8) {
+            let class = if raw { 0 } else { args::class(*value) };
+            let width = if raw { 8 } else { (1 << class) - usize::from(class == 3) * 2 };
+            head |= (class as u16) << (2 * i);
+            // Whole words are stored, and then written over: there is room behind the last.
+            if let Some(to) = out.get_mut(at..at + 8) {
                 to.copy_from_slice(&value.to_le_bytes());
             }
             at += width;
         }
-        if let Some(padding) = bytes.get_mut(at..at + 8) {
+        if let Some(padding) = out.get_mut(at..at + 8) {
             padding.fill(0);
         }
-        bytes[0] = head as u8;
-        bytes[1] = (head >> 8) as u8;
-        let (words, _) = bytes.as_chunks::<8>();
-        for (to, from) in out.iter_mut().skip(2).zip(words) {
-            *to = *from;
+        if let Some(to) = out.get_mut(16..18) {
+            to.copy_from_slice(&head.to_le_bytes());
         }
-        at.div_ceil(8)
+        at - 16
     }
 }
 

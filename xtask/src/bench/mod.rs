@@ -1,5 +1,6 @@
 //! `cargo xtask bench`.
 
+mod disk;
 mod overhead;
 mod read;
 
@@ -16,6 +17,8 @@ pub(crate) enum Bench {
     Read,
     /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
     StoreRead,
+    /// What a compile mix takes on disk, and what storing it costs.
+    Disk(disk::DiskArgs),
     /// What recording costs a system call, an open and a pipe round trip, beside ftrace.
     Overhead,
 }
@@ -23,6 +26,19 @@ pub(crate) enum Bench {
 /// Runs one benchmark; it prints its result itself.
 pub(crate) fn run(bench: Bench) -> Result<()> {
     match bench {
+        Bench::Disk(args) => {
+            crate::build::programs(Scope::Test)?;
+            run_command(cargo().args([
+                "build",
+                "--release",
+                "--locked",
+                "-p",
+                "flightrec-store",
+                "--example",
+                "bench_disk",
+            ]))?;
+            disk::run(args)
+        }
         Bench::Overhead => {
             crate::build::programs(Scope::Build)?;
             overhead::run()
