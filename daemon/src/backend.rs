@@ -10,19 +10,27 @@ use tracing::warn;
 
 use crate::clock;
 use crate::control::Backend;
+use crate::descriptors::Descriptors;
 use crate::recording::Recording;
 
 /// A recording, served.
 #[derive(Debug)]
 pub struct Server {
     recording: Recording,
+    descriptors: Descriptors,
     since: u64,
 }
 
 impl Server {
     /// Serves a recording for a daemon that began at `since` (ns of `CLOCK_MONOTONIC`).
     pub fn new(recording: Recording, since: u64) -> Self {
-        Self { recording, since }
+        let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
+        Self { recording, descriptors, since }
+    }
+
+    /// The snapshots of what descriptors stand for.
+    pub fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
     }
 
     /// The recording.
@@ -50,6 +58,7 @@ impl Backend for Server {
             totals: self.totals(),
             strings: meta.strings,
             threads: live.slots().map(|page| slots::read(&page).count() as u32).sum(),
+            descriptors: self.descriptors.status(),
         }
     }
 
@@ -60,6 +69,9 @@ impl Backend for Server {
     }
 
     fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+        // Before the rings are copied: what happens between the two is then in the rings.
+        self.descriptors.asked();
+        let descriptors = self.descriptors.pages(from, until);
         let live = self.recording.live().clone();
         let cpus = self.recording.meta().cpus;
         let rings = Lane::RINGS.into_iter().flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
@@ -72,7 +84,8 @@ impl Backend for Server {
                 let mut cursor = live.cursor(lane, cpu, from, until);
                 iter::from_fn(move || live.advance(&mut cursor))
             })
-            .chain(iter::once_with(move || live.slots().collect::<Vec<_>>()).flatten());
+            .chain(iter::once_with(move || live.slots().collect::<Vec<_>>()).flatten())
+            .chain(descriptors);
         Box::new(Batches(Box::new(pages)))
     }
 

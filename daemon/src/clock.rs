@@ -28,3 +28,8 @@ pub fn tai_offset() -> i64 {
 pub fn process_cpu() -> u64 {
     ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
+
+/// CPU time that this thread has used, ns.
+pub fn thread_cpu() -> u64 {
+    ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}

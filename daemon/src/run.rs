@@ -102,7 +102,11 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
                 server.recording().leave();
                 return ended.context("the control socket's task died")?.context("the control socket failed");
             }
-            _ = housekeeping.tick() => keep_house(server.recording(), &mut named),
+            _ = housekeeping.tick() => {
+                keep_house(server.recording(), &mut named);
+                let server = server.clone();
+                tokio::task::spawn_blocking(move || server.descriptors().keep_up());
+            }
         }
     }
     info!("ending");

@@ -42,9 +42,7 @@ impl PinnedSource {
 
     /// Kernel memory of its rings and tables, bytes.
     pub fn memory(&self) -> u64 {
-        let maps = self.recording.maps();
-        let all = maps.rings.iter().chain([&maps.state, &maps.meta, &maps.slots]);
-        all.map(|map| map.entries() as u64 * map.stride() as u64).sum()
+        self.recording.maps().bytes()
     }
 
     /// Threads in its thread table.
@@ -78,7 +76,7 @@ impl Source for PinnedSource {
                 }
             }
         }
-        for page in self.recording.slots() {
+        for page in self.recording.slots().chain(self.recording.descriptors()) {
             collector.add(&page)?;
         }
         Ok(collector.finish(self.totals()?))
