@@ -25,6 +25,7 @@ impl Server {
     /// Serves a recording for a daemon that began at `since` (ns of `CLOCK_MONOTONIC`).
     pub fn new(recording: Recording, since: u64) -> Self {
         let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
+        descriptors.keep_up();
         Self { recording, descriptors, since }
     }
 

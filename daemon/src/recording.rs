@@ -6,8 +6,8 @@ use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, VERSION};
 use flightrec_format::abi::file::FileOffsets;
+use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, VERSION};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
@@ -349,9 +349,7 @@ impl Plan {
         let release = names.release().to_string_lossy().into_owned();
         let btf = Btf::read(&config.kernel.btf)?;
         let offsets = load::examine(&btf, &release)?;
-        let files = read_file_offsets(&btf)
-            .inspect_err(|e| warn!(error = %e, "{}", crate::descriptors::WITHOUT))
-            .ok();
+        let files = read_file_offsets(&btf).inspect_err(|e| warn!(error = %e, "{}", crate::descriptors::WITHOUT)).ok();
         let tables = SyscallTables::read(&config.kernel.tracefs)?;
         let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
         let form = match config.kernel.syscall_programs {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::abi::page::{Lane, PAGE_SIZE};
-pub use crate::chunks::{CHUNK_BYTES, first_page};
 use crate::chunks::{self, Chunks, TooLarge};
+pub use crate::chunks::{CHUNK_BYTES, first_page};
 
 /// Pages of the metadata map.
 pub const PAGES: usize = 128;

@@ -65,6 +65,10 @@ impl Source for PinnedSource {
         let meta = self.recording.meta()?;
         let cpus = self.recording.cpus();
         let mut collector = Collector::new(meta);
+        // Before the rings, so that what happened up to the snapshot is in their copies.
+        for page in self.recording.descriptors() {
+            collector.add(&page)?;
+        }
         let progress = Progress::start("reading the recording");
         for lane in Lane::RINGS {
             // The task lane is small, and all of it tells names.
@@ -76,7 +80,7 @@ impl Source for PinnedSource {
                 }
             }
         }
-        for page in self.recording.slots().chain(self.recording.descriptors()) {
+        for page in self.recording.slots() {
             collector.add(&page)?;
         }
         Ok(collector.finish(self.totals()?))

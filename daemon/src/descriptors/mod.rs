@@ -6,6 +6,8 @@
 
 mod fit;
 mod records;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use std::collections::VecDeque;
@@ -24,12 +26,13 @@ use tracing::warn;
 use crate::clock;
 
 /// What it means that there are no snapshots.
-pub(crate) const WITHOUT: &str = "the kernel can't be asked what is open: descriptors are shown by name only where the recording saw them opened";
+pub(crate) const WITHOUT: &str =
+    "the kernel can't be asked what is open: descriptors are shown by name only where the recording saw them opened";
 
 /// How often a snapshot is taken when nobody asks, ns.
 const PERIOD: u64 = 10_000_000_000;
 /// Who asks gets a snapshot that is not older, ns.
-const ASKED_AGE: u64 = 1_000_000_000;
+const ASKED_AGE: u64 = 100_000_000;
 /// Snapshots that nobody asked for take one part in so many of one CPU's time.
 const SHARE: u64 = 1000;
 /// Those that were asked for: one part in so many.

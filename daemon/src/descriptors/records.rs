@@ -60,10 +60,9 @@ pub(super) fn object(record: &FileRecord, text: &[u8]) -> Object {
         return Object::Named(name.into());
     }
     let ends = match i32::from(record.family) {
-        libc::AF_INET => Ends::Inet {
-            local: v4(&record.local, record.local_port),
-            remote: v4(&record.remote, record.remote_port),
-        },
+        libc::AF_INET => {
+            Ends::Inet { local: v4(&record.local, record.local_port), remote: v4(&record.remote, record.remote_port) }
+        }
         libc::AF_INET6 => Ends::Inet {
             local: (Ipv6Addr::from(record.local), record.local_port).into(),
             remote: (Ipv6Addr::from(record.remote), record.remote_port).into(),

@@ -99,8 +99,7 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
                 };
                 files.into_iter().map(file).collect()
             };
-            let tables =
-                tables.into_iter().map(|(processes, list)| Table { processes, files: files(list) }).collect();
+            let tables = tables.into_iter().map(|(processes, list)| Table { processes, files: files(list) }).collect();
             let (begin, length) = (u64::from(begin), u64::from(length));
             Snapshot { begin, end: begin + length, left_out, objects, tables }
         },
