@@ -155,7 +155,8 @@ pub struct FormatArgs {
     /// Show a system call as one line with its result, unless another event of its thread comes between.
     #[arg(long)]
     pub merge: bool,
-    /// Show what file descriptors stand for, `3</etc/hosts>`, as far as the recording has their opening
+    /// Show what file descriptors stand for, `3</etc/hosts>`, as far as it is known: from their opening in the
+    /// recording, or from the daemon's look at what is open
     /// [default: near; with --path: all].
     #[arg(long, value_name = "WHICH", value_enum)]
     pub fds: Option<Naming>,
@@ -201,8 +202,8 @@ pub struct FilterArgs {
     /// This and the following filters leave nothing but system calls, unless --event names other kinds too.
     #[arg(long, value_name = "CALL", value_delimiter = ',')]
     pub syscall: Vec<String>,
-    /// System calls on files that match: by a path they take, or by a descriptor whose path is known from its
-    /// opening in the recording. `*` stays within a directory, `**` does not; without a slash, a file name.
+    /// System calls on files that match: by a path they take, or by a descriptor whose path is known (see
+    /// --fds). `*` stays within a directory, `**` does not; without a slash, a file name.
     #[arg(long, value_name = "GLOB")]
     pub path: Vec<String>,
     /// System calls that failed: the ends alone, with their arguments.

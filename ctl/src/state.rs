@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::control::{CpuTotals, Status, StoreState, StoreStatus, Totals};
+use flightrec_format::control::{CpuTotals, DescriptorStatus, Status, StoreState, StoreStatus, Totals};
 
 use crate::control::{Client, ControlError};
 use crate::kind::Kind;
@@ -48,6 +48,9 @@ pub struct State {
     pub slot_collisions: u64,
     /// Runs of programs that the kernel skipped (recursion), by program.
     pub skipped_runs: BTreeMap<String, u64>,
+    /// The last snapshot of what descriptors stand for; none where the pinned rings were read, or the kernel can't be
+    /// asked.
+    pub descriptors: Option<Descriptors>,
     /// The daemon; none where the pinned rings were read.
     pub daemon: Option<Daemon>,
     /// The files; none where the pinned rings were read.
@@ -187,6 +190,36 @@ impl Store {
     }
 }
 
+/// A snapshot of what descriptors stand for.
+#[derive(Debug, Serialize)]
+pub struct Descriptors {
+    /// How old it is.
+    pub age_seconds: f64,
+    /// CPU time that it took.
+    pub cost_seconds: f64,
+    /// Processes in it.
+    pub processes: u32,
+    /// Descriptors in it.
+    pub descriptors: u32,
+    /// Descriptors for which it had no room.
+    pub left_out: u64,
+    /// Snapshots that the daemon has at hand.
+    pub kept: u32,
+}
+
+impl Descriptors {
+    fn of(status: &DescriptorStatus, now: u64) -> Option<Self> {
+        (status.available && status.taken != 0).then(|| Self {
+            age_seconds: seconds(now.saturating_sub(status.taken)),
+            cost_seconds: seconds(status.cost),
+            processes: status.processes,
+            descriptors: status.descriptors,
+            left_out: status.left_out,
+            kept: status.kept,
+        })
+    }
+}
+
 /// A lane.
 #[derive(Debug, Serialize)]
 pub struct LaneState {
@@ -288,6 +321,7 @@ impl State {
             strings: status.strings,
             memory_bytes: status.memory,
             threads: u64::from(status.threads),
+            descriptors: Descriptors::of(&status.descriptors, status.totals.now),
             ..Self::counted(
                 status.session,
                 (status.recording_since, status.wall_offset),
@@ -342,6 +376,7 @@ impl State {
             threads: 0,
             slot_collisions: totals.slot_collisions,
             skipped_runs: totals.misses.into_iter().collect(),
+            descriptors: None,
             daemon: None,
             store: None,
             lanes: Lane::RINGS.into_iter().zip(held).zip(ring_bytes).map(of_lane).collect(),
@@ -415,6 +450,15 @@ pub(crate) mod testing {
             strings: true,
             threads: 321,
             store: store(),
+            descriptors: DescriptorStatus {
+                available: true,
+                taken: 69_500_000_000,
+                cost: 2_500_000,
+                processes: 12,
+                descriptors: 345,
+                left_out: 6,
+                kept: 7,
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ use tracing::warn;
 
 use crate::clock;
 use crate::control::Backend;
+use crate::descriptors::Descriptors;
 use crate::drain::Monitor;
 use crate::recording::Recording;
 
@@ -19,6 +20,7 @@ use crate::recording::Recording;
 pub struct Server {
     recording: Arc<Recording>,
     files: Arc<Monitor>,
+    descriptors: Descriptors,
     since: u64,
 }
 
@@ -26,7 +28,14 @@ impl Server {
     /// Serves a recording, which is drained as `files` tells, for a daemon that began at `since` (ns of
     /// `CLOCK_MONOTONIC`).
     pub fn new(recording: Arc<Recording>, files: Arc<Monitor>, since: u64) -> Self {
-        Self { recording, files, since }
+        let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
+        descriptors.keep_up();
+        Self { recording, files, descriptors, since }
+    }
+
+    /// The snapshots of what descriptors stand for.
+    pub fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
     }
 }
 
@@ -50,6 +59,7 @@ impl Backend for Server {
             strings: meta.strings,
             threads: live.slots().map(|page| slots::read(&page).count() as u32).sum(),
             store: self.files.status(),
+            descriptors: self.descriptors.status(),
         }
     }
 
@@ -60,6 +70,9 @@ impl Backend for Server {
     }
 
     fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+        // Before the rings are copied: what happens between the two is then in the rings.
+        self.descriptors.asked();
+        let descriptors = self.descriptors.pages(from, until);
         let live = self.recording.live().clone();
         let cpus = self.recording.meta().cpus;
         let rings = Lane::RINGS.into_iter().flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
@@ -72,7 +85,8 @@ impl Backend for Server {
                 let mut cursor = live.cursor(lane, cpu, from, until);
                 iter::from_fn(move || live.advance(&mut cursor))
             })
-            .chain(iter::once_with(move || live.slots().collect::<Vec<_>>()).flatten());
+            .chain(iter::once_with(move || live.slots().collect::<Vec<_>>()).flatten())
+            .chain(descriptors);
         Box::new(Batches(Box::new(pages)))
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, VERSION};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::record::Act;
@@ -22,7 +23,7 @@ use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::bpffs::{self, BpffsError};
-use crate::btf::{Btf, BtfError};
+use crate::btf::{Btf, BtfError, read_file_offsets};
 use crate::cgroups::Groups;
 use crate::config::{Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
 use crate::load::{self, Frozen, LoadError, ProgramForm, Wanted};
@@ -209,12 +210,14 @@ impl Recording {
         let frozen = Frozen {
             session,
             offsets: plan.offsets,
+            files: plan.files,
             native: &native,
             compat: &compat,
             cpus: plan.possible,
             ring_pages: sizing.ring_pages.map(|pages| pages * cpus),
             slot_pages: sizing.slot_pages,
             meta_pages: sizing.meta_pages,
+            descriptor_pages: sizing.descriptor_pages,
         };
         let kernel_btf = aya::Btf::parse_file(&plan.btf, aya::Endianness::default())
             .map_err(|e| io(plan.btf.display().to_string())(io::Error::other(e)))?;
@@ -227,6 +230,12 @@ impl Recording {
         prepare_state(&map("state")?, plan);
         prepare_slots(&map("slots")?, session);
         load::attach(&mut ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
+        if plan.files.is_some()
+            && let Err(e) = load::pin_file_walk(&mut ebpf, &plan.tracepoints, &kernel_btf, new)
+        {
+            let error = anyhow::Error::new(e);
+            warn!(error = format_args!("{error:#}"), "{}", crate::descriptors::WITHOUT);
+        }
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(session))?;
         Ok(())
@@ -287,14 +296,17 @@ impl Recording {
 
     /// Kernel memory of rings and tables, bytes.
     pub fn memory(&self) -> u64 {
-        let maps = self.live.maps();
-        let maps = maps.rings.iter().chain([&maps.state, &maps.meta, &maps.slots]);
-        maps.map(|map| (map.entries() * map.stride()) as u64).sum()
+        self.live.maps().bytes()
     }
 
     /// Where its programs are pinned.
     pub fn programs(&self) -> PathBuf {
         self.dir.join("progs")
+    }
+
+    /// The file that tells what is open, when it is read; there where the kernel can tell.
+    pub fn file_walk(&self) -> PathBuf {
+        self.dir.join(load::FILE_WALK)
     }
 
     /// Records a user's line.
@@ -376,6 +388,7 @@ struct Plan {
     possible: u32,
     offsets: Offsets,
     tracepoints: Tracepoints,
+    files: Option<FileOffsets>,
     tables: SyscallTables,
     wanted: Wanted,
     strings: bool,
@@ -402,7 +415,9 @@ impl Plan {
         }
         let names = uname().map_err(|e| io("uname")(e.into()))?;
         let release = names.release().to_string_lossy().into_owned();
-        let offsets = load::examine(&Btf::read(&config.kernel.btf)?, &release)?;
+        let btf = Btf::read(&config.kernel.btf)?;
+        let offsets = load::examine(&btf, &release)?;
+        let files = read_file_offsets(&btf).inspect_err(|e| warn!(error = %e, "{}", crate::descriptors::WITHOUT)).ok();
         let tracepoints = Tracepoints::find(&config.kernel.tracefs, runtime_dir)?;
         let tables = tracepoints.tables();
         let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
@@ -424,6 +439,7 @@ impl Plan {
             possible,
             offsets,
             tracepoints,
+            files,
             tables,
             wanted,
             strings: record.strings,

@@ -168,6 +168,8 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
             _ = housekeeping.tick() => {
                 keep_house(&recording, &mut named);
                 supervisor.alive(drain.monitor().silent());
+                let server = server.clone();
+                tokio::task::spawn_blocking(move || server.descriptors().keep_up());
             }
         }
     }

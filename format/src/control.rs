@@ -27,7 +27,8 @@ pub enum Request {
     Status,
     /// Answered by [`Response::Meta`], any number of [`Response::Pages`], then [`Response::End`].
     /// Ring pages that may hold events of the window, oldest first in each ring; all pages of the
-    /// task lane, which tells names; and all pages of the slot table.
+    /// task lane, which tells names; all pages of the slot table; and those of the descriptor snapshots that were
+    /// taken in the window, of the first behind it, and of one that is taken now if the last is old.
     Pages {
         /// Start of the window, ns of `CLOCK_MONOTONIC`; 0: from the oldest page.
         from: u64,
@@ -145,6 +146,8 @@ pub struct Status {
     pub threads: u32,
     /// The files.
     pub store: StoreStatus,
+    /// Snapshots of what descriptors stand for.
+    pub descriptors: DescriptorStatus,
 }
 
 /// How the writing of files goes.
@@ -195,6 +198,25 @@ pub struct StoreStatus {
     pub failures: u64,
     /// CPU time of draining, encoding and writing, ns; a part of [`Status::daemon_cpu`].
     pub cpu: u64,
+}
+
+/// How it stands with the snapshots of what descriptors stand for ([`crate::descriptors`]).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct DescriptorStatus {
+    /// Whether this kernel can be asked what is open.
+    pub available: bool,
+    /// When the last one was complete, ns of `CLOCK_MONOTONIC`; 0: there is none.
+    pub taken: u64,
+    /// CPU time that it took, ns.
+    pub cost: u64,
+    /// Processes in it.
+    pub processes: u32,
+    /// Descriptors in it.
+    pub descriptors: u32,
+    /// Descriptors for which it had no room.
+    pub left_out: u64,
+    /// Snapshots in the daemon's memory.
+    pub kept: u32,
 }
 
 /// A frame that can't be taken.

@@ -10,9 +10,13 @@
 pub mod abi;
 
 #[cfg(feature = "std")]
+pub mod chunks;
+#[cfg(feature = "std")]
 pub mod control;
 #[cfg(feature = "std")]
 pub mod decode;
+#[cfg(feature = "std")]
+pub mod descriptors;
 #[cfg(feature = "std")]
 pub mod encode;
 #[cfg(feature = "std")]

@@ -1,7 +1,8 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
 //! One module per lane: [`syscalls`], [`sched`], [`task`]. [`lane`] is how a record gets into a
-//! page, [`slots`] is the table of live threads, [`kernel`] reads the kernel's own structures.
+//! page, [`slots`] is the table of live threads, [`files`] tells what descriptors stand for, [`kernel`]
+//! reads the kernel's own structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
 
@@ -11,6 +12,7 @@
 
 mod args;
 mod atomic;
+mod files;
 mod kernel;
 mod lane;
 mod sched;

@@ -3,6 +3,7 @@
 mod bad_input;
 mod corners;
 mod dd;
+mod descriptors;
 mod dump;
 mod files;
 mod filters;

@@ -187,6 +187,9 @@ fn write(out: impl Write, chapter: &Chapter) -> io::Result<()> {
     let mut file = FileWriter::new(out, &header, LEVEL)?;
     file.meta(&recording.meta, clock.now)?;
     file.slots(clock.now, &slot_pages(&recording.slots, recording.meta.session))?;
+    for snapshot in &recording.descriptors {
+        file.descriptors(snapshot.end, &snapshot.encode())?;
+    }
     if let Some(before) = &recording.before {
         file.checkpoint(&Checkpoint { time: before.now, rings: marks(recording, before, counted_before).collect() })?;
     }

@@ -14,7 +14,7 @@ use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{Files, State, Store};
+use crate::state::{Descriptors, Files, State, Store};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
@@ -53,6 +53,9 @@ fn text(state: &State, zone: &TimeZone) -> String {
     table.row("programs", &format!("{} for system calls, strings {strings}", state.syscall_programs));
     table.row("memory", &format!("{} of rings and tables in the kernel", bytes(state.memory_bytes)));
     table.row("threads", &format!("{} in the thread table", state.threads));
+    if state.daemon.is_some() {
+        table.row("descriptors", &descriptors(state.descriptors.as_ref()));
+    }
     table.row("CPUs", &ranges(state.cpus.iter().filter(|cpu| cpu.recorded).map(|cpu| cpu.cpu)));
     for (i, lane) in Lane::RINGS.iter().enumerate() {
         let Some(of) = state.lanes.get(lane.name()) else { continue };
@@ -133,6 +136,25 @@ fn shown(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
+/// The last snapshot of what descriptors stand for.
+fn descriptors(last: Option<&Descriptors>) -> String {
+    let Some(last) = last else {
+        return "named only where the recording saw them opened: no snapshot of what is open (see the daemon's log)"
+            .to_owned();
+    };
+    let mut text = format!(
+        "{} in {} processes at the last look, {} ago, which took {} of CPU time",
+        last.descriptors,
+        last.processes,
+        span(ns(last.age_seconds)),
+        span(ns(last.cost_seconds)),
+    );
+    if last.left_out != 0 {
+        let _ = write!(text, "; no room for {} more", last.left_out);
+    }
+    text
+}
+
 /// Everything that was not recorded since the start; overwriting old history is what rings do, and no loss.
 fn losses(state: &State) -> String {
     let reasons =
@@ -174,6 +196,8 @@ mod tests {
             "tp_btf for system calls, strings recorded",
             "50 MiB of rings",
             "321 in the thread table",
+            "descriptors  345 in 12 processes at the last look, 500.0 ms ago, which took 2.5 ms of CPU time; \
+             no room for 6 more",
             "CPUs         0-1",
             "syscall      holds 12.5 s in 16 MiB a CPU; sys_enter 200, sys_exit 198",
             "sched        holds 60.0 s in 8 MiB a CPU; switch 14, waking 10, wakeup_new 2, migrate 4",
@@ -215,6 +239,10 @@ mod tests {
             ("/memory_bytes", (50 << 20).into()),
             ("/threads", 321.into()),
             ("/slot_collisions", 1.into()),
+            ("/descriptors/age_seconds", 0.5.into()),
+            ("/descriptors/cost_seconds", 0.0025.into()),
+            ("/descriptors/descriptors", 345.into()),
+            ("/descriptors/left_out", 6.into()),
             ("/skipped_runs/sys_enter", 2.into()),
             ("/daemon/version", "0.1.0".into()),
             ("/daemon/pid", 77.into()),

@@ -110,14 +110,15 @@ impl<'a> Pass<'a> {
         renderer: impl Into<Renderer>,
     ) -> Self {
         let renderer = renderer.into();
+        let follows_fds = renderer.naming() != Naming::Off || filter.has_paths();
         let printer = Printer {
             window,
             filter,
             wall,
             calls: Calls::new(renderer.merge()),
             entries: Entries::needed(filter).then(Entries::default),
-            fds: Fds::new(&recording.meta),
-            follows_fds: renderer.naming() != Naming::Off || filter.has_paths(),
+            fds: Fds::of(recording, follows_fds),
+            follows_fds,
             renderer,
             threads: threads_before(recording),
             queues: RunQueues::default(),
@@ -212,6 +213,7 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn take<W: Write>(&mut self, item: &Item, out: &mut W) -> io::Result<()> {
         let qlen = self.queues.take(item);
+        self.fds.advance(item.event.time.saturating_sub(1));
         self.passed += 1;
         let within = self.lead.map_or_else(|| self.window.contains(item.event.time), |lead| self.passed > lead);
         let (facts, entry) = match &mut self.entries {

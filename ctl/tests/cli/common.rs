@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::control::{self, CpuTotals, REQUEST_MAX, Request, Response, Status, StoreStatus, Totals};
+use flightrec_format::control::{
+    self, CpuTotals, DescriptorStatus, REQUEST_MAX, Request, Response, Status, StoreStatus, Totals,
+};
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Meta, Syscall, TaiOffset, to_json};
@@ -133,6 +135,7 @@ impl Recording {
             strings: true,
             threads: 0,
             store: StoreStatus::default(),
+            descriptors: DescriptorStatus::default(),
         };
         daemon(move |request| match request {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],

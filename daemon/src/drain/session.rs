@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::chunks::Chunks;
+use flightrec_format::descriptors::Snapshot;
 use flightrec_format::live;
 use flightrec_format::meta::Meta;
 use flightrec_store::{Now, Opening, Options, StoreWriter};
@@ -60,7 +62,11 @@ impl Opening for Explanation<'_> {
     }
 
     fn descriptors(&mut self) -> Option<(u64, Vec<u8>)> {
-        None
+        let live = self.0.live();
+        let mut chunks = Chunks::new(Lane::Descriptors);
+        live.descriptors().for_each(|page| chunks.add(&page));
+        let latest = chunks.documents().find(|document| document.session == live.session())?;
+        Some((Snapshot::decode(&latest.bytes).ok()?.end, latest.bytes))
     }
 }
 
@@ -79,7 +85,7 @@ pub(super) struct Session {
     /// Changes of the metadata that the writer knows of.
     changes: u64,
     /// The rings with their sizes, which do not change.
-    rings: Vec<(flightrec_format::abi::page::Lane, u16, u64)>,
+    rings: Vec<(Lane, u16, u64)>,
 }
 
 impl Session {

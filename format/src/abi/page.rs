@@ -29,6 +29,8 @@ pub enum Lane {
     Meta = 8,
     /// The table of live threads ([`crate::abi::slot::TaskSlot`]).
     Slots = 9,
+    /// What the descriptors of processes stand for: a snapshot.
+    Descriptors = 10,
 }
 
 impl Lane {
@@ -44,6 +46,7 @@ impl Lane {
             3 => Lane::Trace,
             8 => Lane::Meta,
             9 => Lane::Slots,
+            10 => Lane::Descriptors,
             _ => return None,
         })
     }
@@ -57,6 +60,7 @@ impl Lane {
             Lane::Trace => "trace",
             Lane::Meta => "meta",
             Lane::Slots => "slots",
+            Lane::Descriptors => "descriptors",
         }
     }
 }
@@ -127,7 +131,7 @@ pub mod part_flag {
     pub const PART: u8 = 4;
 }
 
-/// Where a `meta` page keeps its chunk bookkeeping inside [`PageHeader::events`].
+/// Where a page of `meta` or `descriptors` keeps its chunk bookkeeping inside [`PageHeader::events`].
 /// The chunk's bytes follow the header; `used` counts them rounded up to words.
 pub mod meta_field {
     /// Generation of the metadata; the greatest complete one counts.

@@ -1,5 +1,6 @@
 //! All of a running recording, mapped.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::clock;
@@ -25,6 +26,8 @@ pub struct Maps {
     pub meta: ArrayMap,
     /// `slots`.
     pub slots: ArrayMap,
+    /// `descriptors`; recordings of early releases have none.
+    pub descriptors: Option<ArrayMap>,
 }
 
 impl Maps {
@@ -43,7 +46,17 @@ impl Maps {
             state: open("state")?,
             meta: open("meta")?,
             slots: open("slots")?,
+            descriptors: match open("descriptors") {
+                Err(LiveError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+                opened => Some(opened?),
+            },
         })
+    }
+
+    /// Kernel memory of rings and tables, bytes.
+    pub fn bytes(&self) -> u64 {
+        let maps = self.rings.iter().chain([&self.state, &self.meta, &self.slots]).chain(&self.descriptors);
+        maps.map(|map| map.entries() as u64 * map.stride() as u64).sum()
     }
 
     /// Checks their shapes: pages where pages are expected.
@@ -57,7 +70,8 @@ impl Maps {
             ("meta", &self.meta, PAGE_SIZE),
             ("slots", &self.slots, PAGE_SIZE),
         ];
-        for (map, array, stride) in strides {
+        let descriptors = self.descriptors.as_ref().map(|map| ("descriptors", map, PAGE_SIZE));
+        for (map, array, stride) in strides.into_iter().chain(descriptors) {
             if array.stride() != stride {
                 return Err(LiveError::Layout { map, what: format!("values of {} bytes", array.stride()) });
             }
@@ -187,6 +201,19 @@ impl Recording {
     /// Copies of the slot pages that hold any thread, for [`crate::slots::read`].
     pub fn slots(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
         (0..self.maps.slots.entries()).filter_map(|index| tables::copy_slots(&self.maps.slots, index))
+    }
+
+    /// Copies of the pages of the descriptor snapshot, for [`crate::chunks`]: those of the present one, and what is
+    /// left of the one before.
+    pub fn descriptors(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
+        self.maps.descriptors.iter().flat_map(tables::copy_descriptors)
+    }
+
+    /// Publishes a snapshot's pages ([`crate::chunks::pack`] with [`crate::descriptors::HALF_PAGES`]), of a generation
+    /// greater than those before. For the one daemon that opened the recording writable. `false`: there is no map.
+    pub fn publish_descriptors(&self, generation: u64, pages: &[[u8; PAGE_SIZE]]) -> bool {
+        let map = self.maps.descriptors.as_ref();
+        map.is_some_and(|map| tables::publish_descriptors(map, generation, pages))
     }
 
     /// The counters of the recording: the probes' own, and the kernel's, of the programs pinned in

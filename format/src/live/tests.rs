@@ -11,6 +11,7 @@ use crate::abi::slot::TaskSlot;
 use crate::abi::state::{CpuState, LaneState};
 use crate::control::{CpuTotals, Position, Totals};
 use crate::decode::{Body, Event, Page};
+use crate::descriptors;
 use crate::encode::{PageWriter, write_header, write_slot};
 use crate::meta::{Meta, PAGES};
 use crate::ring::{Rings, Scope};
@@ -29,7 +30,9 @@ fn maps() -> Maps {
     }
     let meta = ArrayMap::anonymous(PAGE_SIZE, PAGES).unwrap();
     publish_meta(&meta, &Meta { session: SESSION, started: 1, ..Meta::default() }).unwrap();
-    Maps { rings: [ring(), ring(), ring()], state, meta, slots: ArrayMap::anonymous(PAGE_SIZE, 3).unwrap() }
+    let slots = ArrayMap::anonymous(PAGE_SIZE, 3).unwrap();
+    let descriptors = Some(ArrayMap::anonymous(PAGE_SIZE, descriptors::PAGES).unwrap());
+    Maps { rings: [ring(), ring(), ring()], state, meta, slots, descriptors }
 }
 
 fn event(n: u64) -> Event {

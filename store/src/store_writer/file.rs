@@ -9,7 +9,7 @@ use super::faults::Fault;
 use super::progress::InFile;
 use super::resume::{ends, resume};
 use super::sync::SyncJob;
-use super::{CHECKPOINT_BYTES, Current, META_INTERVAL, Now, Opening, StoreWriter};
+use super::{CHECKPOINT_BYTES, Current, DESCRIPTORS_INTERVAL, META_INTERVAL, Now, Opening, StoreWriter};
 use crate::coder::{Block, Coder};
 use crate::dir::{self, FileInfo, Store};
 use crate::header::FileHeader;
@@ -72,6 +72,10 @@ impl StoreWriter {
         {
             self.meta(&opening.meta(), now)?;
         }
+        let asked = self.current.as_ref().map_or(now.mono, |current| current.asked);
+        if now.mono.saturating_sub(asked) >= DESCRIPTORS_INTERVAL {
+            self.descriptors(opening, now)?;
+        }
         let summaries: Vec<Summary> = rest.iter().map(Page::summary).collect();
         let events = self.push(|coder| coder.summed(&rest, &summaries))?;
         self.stats.events_written = self.stats.events_written.saturating_add(events);
@@ -98,15 +102,27 @@ impl StoreWriter {
         let (time, slots) = opening.slots();
         let blocks = self.coder()?.slots(time, &slots).map_err(|e| self.fault(&e))?;
         blocks.into_iter().try_for_each(|block| self.push(|_| Ok(block)).map(drop))?;
-        if let Some((time, bytes)) = opening.descriptors() {
-            match self.coder()?.descriptors(time, &bytes) {
-                Ok(block) => drop(self.push(|_| Ok(block))?),
-                // More of them than a block takes: a recording without their names is better than none.
-                Err(e) if e.kind() == io::ErrorKind::InvalidInput => self.stats.last_fault = Some(e.to_string()),
-                Err(e) => return Err(self.fault(&e)),
-            }
-        }
+        self.descriptors(opening, now)?;
         self.checkpoint()
+    }
+
+    /// Writes what the descriptors stand for, if that is known and newer than what the file has of it.
+    fn descriptors(&mut self, opening: &mut dyn Opening, now: Now) -> Result<(), Fault> {
+        let held = self.current.as_mut().map_or(0, |current| {
+            current.asked = now.mono;
+            current.descriptors
+        });
+        let Some((time, bytes)) = opening.descriptors().filter(|(time, _)| *time > held) else { return Ok(()) };
+        match self.coder()?.descriptors(time, &bytes) {
+            Ok(block) => drop(self.push(|_| Ok(block))?),
+            // More of them than a block takes: a recording without their names is better than none.
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput => self.stats.last_fault = Some(e.to_string()),
+            Err(e) => return Err(self.fault(&e)),
+        }
+        if let Some(current) = &mut self.current {
+            current.descriptors = time;
+        }
+        Ok(())
     }
 
     /// Makes the file itself, with its header.
@@ -162,6 +178,8 @@ impl StoreWriter {
             before: self.progress.clone(),
             checkpoint: 0,
             meta: now.mono,
+            asked: now.mono,
+            descriptors: 0,
             pages: false,
         });
         Ok(())

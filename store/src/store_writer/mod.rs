@@ -43,6 +43,8 @@ pub use sync::{SyncJob, Synced};
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 /// Least time between two documents of metadata in a file, ns.
 const META_INTERVAL: u64 = 10_000_000_000;
+/// How often what the descriptors stand for is written, where it is known: ns. Some KiB each time.
+const DESCRIPTORS_INTERVAL: u64 = 60_000_000_000;
 
 /// What a writer is to know.
 #[derive(Debug, Clone)]
@@ -84,6 +86,9 @@ struct Current {
     checkpoint: u64,
     /// When the last metadata were written.
     meta: u64,
+    /// When it was last asked what the descriptors stand for, and of when the last answer written is.
+    asked: u64,
+    descriptors: u64,
     /// Whether it holds any pages.
     pages: bool,
 }

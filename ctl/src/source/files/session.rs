@@ -6,6 +6,7 @@ use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
+use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::Meta;
 use flightrec_format::part;
 use flightrec_format::ring::Rings;
@@ -15,7 +16,7 @@ use super::anchor::{self, Anchor};
 use super::catalog::{SessionFiles, StoredFile};
 use super::{FilesError, load, select};
 use crate::human::counted;
-use crate::source::{Clock, Recording};
+use crate::source::{Clock, Recording, snapshots};
 use crate::window::{Edge, Window};
 
 /// Bytes of pages that are held at once, about: a window of more is read in stretches.
@@ -58,6 +59,8 @@ pub struct Found {
     pub pages: Vec<Page>,
     /// Threads that lived at some moment; where they contradict, the last one counts.
     pub slots: Vec<TaskSlot>,
+    /// What descriptors stood for at moments of the window, in order.
+    pub descriptors: Vec<Snapshot>,
     /// The counters at a moment before the window, if it is known.
     pub before: Option<Totals>,
     /// The counters at a moment behind it, or the last that there are.
@@ -209,7 +212,7 @@ impl SessionSource {
 
     /// Reads what the window needs, for a recording of its own.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
-        let Found { meta, pages, slots, before, after, whole } = self.find(window, &Lane::RINGS)?;
+        let Found { meta, pages, slots, descriptors, before, after, whole } = self.find(window, &Lane::RINGS)?;
         let mut rings = Rings::new(meta.session);
         for lane in Lane::RINGS {
             meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));
@@ -222,7 +225,7 @@ impl SessionSource {
         }
         // Where something is damaged, only the counters tell what is there.
         let copied = if whole { after.now } else { 0 };
-        Ok(Recording { meta, streams: rings.finish(), slots, totals: after, before, copied })
+        Ok(Recording { meta, streams: rings.finish(), slots, descriptors, totals: after, before, copied })
     }
 
     /// Reads what the window needs of these lanes.
@@ -252,13 +255,14 @@ impl SessionSource {
         }
         whole &= lost.is_empty();
         let slots = threads(&opened);
+        let descriptors = descriptors(&opened, window);
         let read_damage = lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
         for remark in told.into_iter().chain(read_damage) {
             if !self.remarks.contains(&remark) {
                 self.remarks.push(remark);
             }
         }
-        Ok(Found { meta, pages, slots, before, after, whole })
+        Ok(Found { meta, pages, slots, descriptors, before, after, whole })
     }
 
     /// Opens the files; whether all could be, and none is missing between them.
@@ -409,6 +413,21 @@ fn threads(opened: &[&FileReader]) -> Vec<TaskSlot> {
         }
     }
     slots
+}
+
+/// What descriptors stood for at moments of the window, and at the first behind it.
+fn descriptors(opened: &[&FileReader], window: Window) -> Vec<Snapshot> {
+    let blocks = opened.iter().flat_map(|reader| {
+        let of_kind = reader.blocks().iter().filter(|block| block.header.kind == Kind::Descriptors);
+        of_kind.map(move |block| (*reader, block))
+    });
+    let mut blocks: Vec<_> = blocks.filter(|(_, block)| block.header.last >= window.from).collect();
+    blocks.sort_by_key(|(_, block)| block.header.last);
+    let inside = blocks.partition_point(|(_, block)| block.header.last < window.until);
+    snapshots(blocks.into_iter().take(inside + 1).filter_map(|(reader, block)| match reader.read(block) {
+        Ok(Content::Descriptors(document)) => Some(document),
+        _ => None,
+    }))
 }
 
 /// What is wrong in a file, for people. The end of a block that was being written is no damage: what it held is still

@@ -13,7 +13,7 @@ use crate::pipeline::with_leads;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{self, SessionFiles};
 use crate::source::files::session::{Found, STRETCH, SessionSource};
-use crate::source::{Live, SourceError};
+use crate::source::{Live, SourceError, in_order};
 use crate::window::{Edge, Window};
 
 /// The rings, what files have before them, and, unless it is the only boot that is asked for, earlier boots.
@@ -123,7 +123,7 @@ fn extend(
     if question.everything {
         window.from = files.file_begins(window.from);
     }
-    let Found { pages, slots, before, .. } = files.find(window, &lanes)?;
+    let Found { pages, slots, descriptors, before, .. } = files.find(window, &lanes)?;
     let mut rings = Rings::new(recording.meta.session);
     let (again, same): (Vec<LaneStream>, Vec<LaneStream>) =
         std::mem::take(&mut recording.streams).into_iter().partition(|stream| lanes.contains(&stream.lane()));
@@ -141,6 +141,7 @@ fn extend(
     streams.sort_by_key(|stream| (stream.lane(), stream.cpu()));
     recording.streams = streams;
     recording.slots.extend(slots);
+    recording.descriptors = in_order([descriptors, std::mem::take(&mut recording.descriptors)].concat());
     recording.before = before;
     chapter.remarks.extend(files.take_remarks());
     Ok(earlier)
