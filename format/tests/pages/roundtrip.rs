@@ -102,8 +102,7 @@ fn an_exit_folds_only_where_it_may() {
 #[test]
 fn a_group_never_spans_pages() {
     let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 0);
-    let body =
-        Body::Enter(Call { strings: vec![text(1, &[b'x'; 200])], ..call(257, &[1, 2]) });
+    let body = Body::Enter(Call { strings: vec![text(1, &[b'x'; 200])], ..call(257, &[1, 2]) });
     for time in 0..100 {
         writer.push(&Event { time, cpu: CPU, tid: 5, body: body.clone() }).unwrap();
     }
