@@ -1,9 +1,14 @@
 //! What an output format is given, and what it is to do with it. Formats: [`crate::text`],
 //! [`crate::json`].
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use flightrec_format::decode::Event;
 
 use crate::fds::{FdNames, Naming};
+use crate::json::Aside;
+use crate::text::plan::Plans;
 use crate::{json, text};
 
 /// What the pipeline knows about an event beyond itself.
@@ -52,8 +57,9 @@ pub enum Merge {
     AtExit,
 }
 
-/// An output format, with all that it needs.
-#[derive(Debug)]
+/// An output format, with all that it needs. A copy writes the same lines.
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one, or one a thread")]
 pub enum Renderer {
     /// Lines for people.
     Text(text::Renderer),
@@ -75,6 +81,23 @@ impl Renderer {
         match self {
             Self::Text(_) => {}
             Self::Json(json) => json.end(out),
+        }
+    }
+
+    /// Takes the lines away that stand between events: for a caller who puts them there itself, as one must who has
+    /// several threads render.
+    pub fn take_asides(&mut self) -> VecDeque<Aside> {
+        match self {
+            Self::Text(_) => VecDeque::new(),
+            Self::Json(json) => json.take_asides(),
+        }
+    }
+
+    /// How each call reads.
+    pub(crate) fn plans(&self) -> &Arc<Plans> {
+        match self {
+            Self::Text(text) => text.plans(),
+            Self::Json(json) => json.plans(),
         }
     }
 

@@ -9,7 +9,7 @@ const SECOND: i64 = 1_000_000_000;
 const LENGTH: usize = 20;
 
 /// Writes times; the text of the present second is kept.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Clock {
     second: Option<i64>,
     text: [u8; LENGTH],

@@ -16,6 +16,7 @@ mod tests;
 mod value;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
@@ -39,7 +40,7 @@ pub struct Aside {
 }
 
 /// Writes events as JSON lines.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Renderer {
     calls: Calls,
     clock: Clock,
@@ -54,7 +55,7 @@ impl Renderer {
     /// For the events of one recording, with lines (in order of time) to put between them. `merge`: a call
     /// whose exit directly follows is one object, at its exit.
     pub fn new(meta: &Meta, merge: bool, asides: impl IntoIterator<Item = Aside>) -> Self {
-        let calls = Calls::new(Plans::new(meta));
+        let calls = Calls::new(Arc::new(Plans::new(meta)));
         let (naming, asides_to_come) = (Naming::default(), VecDeque::new());
         let mut renderer =
             Self { calls, clock: Clock::new(), merge, naming, asides: asides_to_come, next_aside: u64::MAX };
@@ -66,6 +67,16 @@ impl Renderer {
     pub fn add(&mut self, asides: impl IntoIterator<Item = Aside>) {
         self.asides.extend(asides);
         self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
+    }
+
+    /// Takes the lines away that wait.
+    pub(crate) fn take_asides(&mut self) -> VecDeque<Aside> {
+        self.next_aside = u64::MAX;
+        std::mem::take(&mut self.asides)
+    }
+
+    pub(crate) fn plans(&self) -> &Arc<Plans> {
+        self.calls.plans()
     }
 
     /// With descriptors shown so.

@@ -11,33 +11,34 @@ pub mod delay;
 pub mod entries;
 pub mod front;
 pub mod merge;
+mod ordered;
 pub mod pairing;
 pub mod placement;
+mod resolve;
 pub mod runq;
+pub mod shown;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod threads;
 pub mod wall;
 
 use std::io::{self, Write};
-use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::decode::{Body, Call, Event};
-use flightrec_format::ring::LaneStream;
+use flightrec_format::decode::Event;
 
-use self::calls::Calls;
-use self::delay::Item;
-use self::entries::Entries;
-use self::front::{BATCHES, Front};
+use self::front::Front;
 use self::merge::Merge;
-use self::runq::RunQueues;
-use self::threads::Threads;
+use self::delay::Item;
+use self::ordered::{Gone, Sender, ordered};
+pub(crate) use self::resolve::threads_before;
+use self::resolve::Resolver;
+use self::shown::Shown;
 use self::wall::WallClock;
-use crate::fds::{FdNames, Fds, Naming};
-use crate::filter::{CallFacts, Filter};
-use crate::render::{Context, Renderer, Wake};
+use crate::fds::Naming;
+use crate::filter::Filter;
+use crate::render::Renderer;
 use crate::source::Recording;
 use crate::window::Window;
 
@@ -69,34 +70,62 @@ pub fn run<W: Write>(
     let renderer = renderer.into();
     // Descriptors may have been opened long before.
     let from = if filter.has_paths() || renderer.naming() == Naming::All { 0 } else { read.from };
-    let mut pass = Pass::new(recording, window, filter, wall, renderer);
     let events = Merge::new(recording.streams.iter().map(|stream| {
         // All of the task lane goes through, as names hold until they change.
         stream.events_from(if stream.lane() == Lane::Task { 0 } else { from })
     }));
-    // The two halves of the pass run side by side.
-    let Pass { front, printer } = &mut pass;
-    let front = std::mem::replace(front, Front::new(&recording.meta));
-    let written = thread::scope(|scope| {
-        let (to, from) = sync_channel(BATCHES);
-        scope.spawn(move || front.run(events.take_while(|event| event.time < read.until), &to));
-        for batch in from {
-            for item in &batch {
-                printer.take(item, out)?;
-                printer.release(item.event.time, out)?;
-            }
-        }
-        io::Result::Ok(())
-    });
-    written?;
-    pass.finish(out)?;
-    Ok(pass.printed())
+    let resolver = Resolver::new(recording, window, filter, wall, &renderer);
+    let front = Front::new(&recording.meta);
+    let (sender, writer) = ordered(renderer);
+    thread::scope(|scope| {
+        let events = events.take_while(|event| event.time < read.until);
+        let pass = scope.spawn(move || pass(events, front, resolver, sender));
+        writer.run(out)?;
+        pass.join().map_err(|_| io::Error::other("a thread of flightctl failed; please report it"))
+    })
 }
 
-/// The pass itself, for events that come one by one.
+/// All of the pass but the writing; returns how many events are shown. Ends early where nobody takes them.
+fn pass(events: impl Iterator<Item = Event>, front: Front, mut resolver: Resolver<'_>, sender: Sender) -> u64 {
+    // Whoever takes no more has said why.
+    let (Ok(()) | Err(Gone)) = send_all(events, front, &mut resolver, sender);
+    resolver.shown()
+}
+
+fn send_all(
+    events: impl Iterator<Item = Event>,
+    mut front: Front,
+    resolver: &mut Resolver<'_>,
+    mut sender: Sender,
+) -> Result<(), Gone> {
+    let mut take = |item: Item, sender: &mut Sender| {
+        let time = item.event.time;
+        resolver.take(item, &mut sender.batch);
+        resolver.release(time, &mut sender.batch);
+        sender.send_full()
+    };
+    for event in events {
+        let now = event.time;
+        let mut next = front.push(sender.boxed(event)).or_else(|| front.pop(now));
+        while let Some(item) = next {
+            take(item, &mut sender)?;
+            next = front.pop(now);
+        }
+    }
+    while let Some(item) = front.pop(u64::MAX) {
+        take(item, &mut sender)?;
+    }
+    resolver.release(u64::MAX, &mut sender.batch);
+    sender.finish()
+}
+
+/// The pass on one thread, for events that come one by one.
 pub struct Pass<'a> {
     front: Front,
-    printer: Printer<'a>,
+    resolver: Resolver<'a>,
+    renderer: Renderer,
+    ready: Vec<Shown>,
+    buffer: Vec<u8>,
 }
 
 impl<'a> Pass<'a> {
@@ -110,47 +139,37 @@ impl<'a> Pass<'a> {
         renderer: impl Into<Renderer>,
     ) -> Self {
         let renderer = renderer.into();
-        let printer = Printer {
-            window,
-            filter,
-            wall,
-            calls: Calls::new(renderer.merge()),
-            entries: Entries::needed(filter).then(Entries::default),
-            fds: Fds::new(&recording.meta),
-            follows_fds: renderer.naming() != Naming::Off || filter.has_paths(),
+        Self {
+            front: Front::new(&recording.meta),
+            resolver: Resolver::new(recording, window, filter, wall, &renderer),
             renderer,
-            threads: threads_before(recording),
-            queues: RunQueues::default(),
+            ready: Vec::new(),
             buffer: Vec::with_capacity(BUFFER + LINE),
-            lead: None,
-            passed: 0,
-            printed: 0,
-        };
-        Self { front: Front::new(&recording.meta), printer }
+        }
     }
 
     /// Prints nothing until [`Self::begin`], whatever the window.
     #[must_use]
     pub fn muted(mut self) -> Self {
-        self.printer.lead = Some(u64::MAX);
+        self.resolver.lead = Some(u64::MAX);
         self
     }
 
     /// From here on all that is pushed is printed, whatever the window; nothing that was pushed before.
     pub fn begin(&mut self) {
-        self.printer.lead = Some(self.front.next());
+        self.resolver.lead = Some(self.front.next());
     }
 
     /// The wall clock that it goes by.
     pub fn wall(&mut self) -> &mut WallClock {
-        &mut self.printer.wall
+        &mut self.resolver.wall
     }
 
     /// Takes the next event.
     pub fn push<W: Write>(&mut self, event: Event, out: &mut W) -> io::Result<()> {
         let now = event.time;
-        if let Some(item) = self.front.push(event) {
-            self.printer.take(&item, out)?;
+        if let Some(item) = self.front.push(event.into()) {
+            self.resolver.take(item, &mut self.ready);
         }
         self.advance(now, out)
     }
@@ -158,137 +177,36 @@ impl<'a> Pass<'a> {
     /// It is `now`: events that have waited long enough wait no longer.
     pub fn advance<W: Write>(&mut self, now: u64, out: &mut W) -> io::Result<()> {
         while let Some(item) = self.front.pop(now) {
-            self.printer.take(&item, out)?;
+            self.resolver.take(item, &mut self.ready);
         }
-        self.printer.release(now, out)
+        self.resolver.release(now, &mut self.ready);
+        for shown in self.ready.drain(..) {
+            self.renderer.event(&shown.event, &shown.context(), &mut self.buffer);
+            if self.buffer.len() >= BUFFER {
+                out.write_all(&self.buffer)?;
+                self.buffer.clear();
+            }
+        }
+        Ok(())
     }
 
     /// No more events come. Everything is written.
     pub fn finish<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.advance(u64::MAX, out)?;
-        self.printer.renderer.end(&mut self.printer.buffer);
+        self.renderer.end(&mut self.buffer);
         self.flush(out)
     }
 
     /// Writes what is complete.
     pub fn flush<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(&self.printer.buffer)?;
-        self.printer.buffer.clear();
+        out.write_all(&self.buffer)?;
+        self.buffer.clear();
         out.flush()
     }
 
     /// Events printed so far.
     pub fn printed(&self) -> u64 {
-        self.printer.printed
-    }
-}
-
-/// The names as they are when the pass starts.
-pub(crate) fn threads_before(recording: &Recording) -> Threads {
-    let task = recording.streams.iter().filter(|stream| stream.lane() == Lane::Task).map(LaneStream::events);
-    let cpus = recording.streams.iter().map(|stream| usize::from(stream.cpu()) + 1).max().unwrap_or(0);
-    Threads::before(Merge::new(task), recording.slots.iter().copied(), cpus)
-}
-
-/// Takes events that are complete, in order.
-struct Printer<'a> {
-    window: Window,
-    filter: &'a Filter,
-    wall: WallClock,
-    renderer: Renderer,
-    calls: Calls,
-    entries: Option<Entries>,
-    fds: Fds,
-    follows_fds: bool,
-    threads: Threads,
-    queues: RunQueues,
-    buffer: Vec<u8>,
-    /// So many events are not printed, then all; `None`: the window decides.
-    lead: Option<u64>,
-    passed: u64,
-    printed: u64,
-}
-
-impl Printer<'_> {
-    fn take<W: Write>(&mut self, item: &Item, out: &mut W) -> io::Result<()> {
-        let qlen = self.queues.take(item);
-        self.passed += 1;
-        let within = self.lead.map_or_else(|| self.window.contains(item.event.time), |lead| self.passed > lead);
-        let (facts, entry) = match &mut self.entries {
-            Some(entries) => entries.take(item, self.filter, &self.fds, &self.threads),
-            None => (CallFacts { duration_ns: item.duration_ns(), path: false }, None),
-        };
-        // An exit is shown with the descriptors as they are behind it, anything else as they are before.
-        let is_exit = matches!(item.event.body, Body::Exit { .. });
-        if self.follows_fds && is_exit {
-            self.fds.apply(&item.event, &self.threads);
-        }
-        if within && self.filter.wants(&item.event, facts, &self.threads) {
-            self.print(item, qlen, entry);
-            self.spill(out)?;
-        }
-        if self.follows_fds && !is_exit {
-            self.fds.apply(&item.event, &self.threads);
-        }
-        self.threads.apply(&item.event);
-        Ok(())
-    }
-
-    /// It is `now`: prints the events that wait no longer for the rest of their calls.
-    fn release<W: Write>(&mut self, now: u64, out: &mut W) -> io::Result<()> {
-        while let Some(held) = self.calls.pop(now) {
-            self.renderer.event(held.event(), &held.context(), &mut self.buffer);
-            self.spill(out)?;
-        }
-        Ok(())
-    }
-
-    fn spill<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
-        if self.buffer.len() >= BUFFER {
-            out.write_all(&self.buffer)?;
-            self.buffer.clear();
-        }
-        Ok(())
-    }
-
-    /// `entry`: of an exit that may be shown alone, its call as it was entered.
-    fn print(&mut self, item: &Item, qlen: Option<u32>, entry: Option<Call>) {
-        let Event { time, cpu, tid, ref body } = item.event;
-        let wake = matches!(body, Body::Waking { .. });
-        let other = match body {
-            Body::Switch { next, .. } => Some(*next),
-            Body::Waking { wakee, .. } => Some(*wakee),
-            Body::Migrate { thread, .. } => Some(*thread),
-            _ => None,
-        };
-        let pid = self.threads.tgid(tid, time);
-        let is_call = matches!(body, Body::Enter(_) | Body::Exit { .. });
-        let named = is_call && self.renderer.naming() != Naming::Off;
-        let whole = match (body, entry) {
-            (Body::Exit { ret, entered, .. }, Some(call)) if self.filter.wants_whole_ends() => {
-                Some(Event { body: Body::Exit { call, ret: *ret, entered: *entered }, ..item.event })
-            }
-            _ => None,
-        };
-        let event = whole.as_ref().unwrap_or(&item.event);
-        let context = Context {
-            wall_ns: self.wall.wall(time),
-            pid,
-            comm: self.threads.comm(tid, cpu, time),
-            duration_ns: item.duration_ns(),
-            entry_seen: self.filter.wants_entries() && item.entered.is_some_and(|at| self.window.contains(at)),
-            // Shown at its exit, it is as whole as one whose entry was held back.
-            merged: item.entered.filter(|_| whole.is_some() && self.calls.at_exit()).map(|at| self.wall.wall(at)),
-            next_comm: other.map_or(&[], |tid| self.threads.comm(tid, cpu, time)),
-            wake: wake.then_some(Wake { queued_on: item.queued_on, runs_on: item.runs_on, qlen }),
-            fds: if named { self.fds.names(tid, pid) } else { FdNames::default() },
-        };
-        if self.calls.merges() {
-            self.calls.push(event, &context, item.entered);
-        } else {
-            self.renderer.event(event, &context, &mut self.buffer);
-        }
-        self.printed += 1;
+        self.resolver.shown()
     }
 }
 
@@ -299,6 +217,7 @@ mod tests {
     use super::*;
     use crate::filter::FilterPlan;
     use crate::source::Collector;
+    use flightrec_format::ring::LaneStream;
     use crate::text::{self, Options};
     use flightrec_format::abi::page::PAGE_SIZE;
     use flightrec_format::control::Totals;

@@ -9,7 +9,7 @@ const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
 /// Writes times of day of one time zone; the text of the present second is kept.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Clock {
     zone: TimeZone,
     second: Option<i64>,

@@ -19,6 +19,8 @@ mod sched;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::sync::Arc;
+
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use jiff::tz::TimeZone;
@@ -61,9 +63,9 @@ impl Default for Options {
 }
 
 /// Writes events as lines.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Renderer {
-    plans: Plans,
+    plans: Arc<Plans>,
     paint: Paint,
     exit_arguments: bool,
     merge: bool,
@@ -75,7 +77,7 @@ impl Renderer {
     /// For the events of one recording.
     pub fn new(meta: &Meta, options: Options) -> Self {
         Self {
-            plans: Plans::new(meta),
+            plans: Arc::new(Plans::new(meta)),
             paint: Paint(options.colour),
             exit_arguments: options.exit_arguments,
             merge: options.merge,
@@ -122,6 +124,10 @@ impl Renderer {
             Body::Act(_, text) => life::act(text, self.paint, out),
         }
         out.push(b'\n');
+    }
+
+    pub(crate) fn plans(&self) -> &Arc<Plans> {
+        &self.plans
     }
 
     /// Whether descriptors are shown by what they stand for.

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use super::stream::LaneStream;
 use crate::abi::page::Lane;
-use crate::decode::Page;
+use crate::decode::{Page, Summary};
 
 /// The best copy of each page of one ring of one session.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct Sequence {
     session: u64,
     lane: Lane,
     cpu: u16,
-    pages: BTreeMap<u64, Page>,
+    pages: BTreeMap<u64, (Page, Summary)>,
 }
 
 impl Sequence {
@@ -28,31 +28,38 @@ impl Sequence {
         if header.session != self.session || page.lane() != self.lane || header.cpu != self.cpu {
             return false;
         }
+        // What a page comes to is found out now, while a source that is slower brings the next one.
         match self.pages.entry(header.seq) {
             Entry::Vacant(free) => {
-                free.insert(page);
+                let summary = page.summary();
+                free.insert((page, summary));
             }
-            Entry::Occupied(mut held) if better(&page, held.get()) => {
-                held.insert(page);
+            Entry::Occupied(mut held) => {
+                if let Some(summary) = better(&page, held.get()) {
+                    held.insert((page, summary));
+                }
             }
-            Entry::Occupied(_) => {}
         }
         true
     }
 
     /// No more pages come.
     pub fn finish(self) -> LaneStream {
-        LaneStream::new(self.lane, self.cpu, self.pages.into_values().collect())
+        LaneStream::new(self.lane, self.cpu, self.pages.into_values())
     }
 }
 
-/// Whether a copy of a page holds more than another: more words, or, as long as it is the last
+/// What a copy of a page comes to, where it holds more than another: more words, or, as long as it is the last
 /// record that differs, an exit that has since folded in.
-fn better(new: &Page, held: &Page) -> bool {
+fn better(new: &Page, (held, known): &(Page, Summary)) -> Option<Summary> {
     let (a, b) = (new.header().used, held.header().used);
-    a > b || a == b && new.bytes() != held.bytes() && events(new) > events(held)
+    if a < b || a == b && new.bytes() == held.bytes() {
+        return None;
+    }
+    let summary = new.summary();
+    (a > b || events(&summary) > events(known)).then_some(summary)
 }
 
-fn events(page: &Page) -> u64 {
-    page.summary().counts.iter().sum()
+fn events(summary: &Summary) -> u64 {
+    summary.counts.iter().sum()
 }
