@@ -1,13 +1,11 @@
 //! What an output format is given, and what it is to do with it. Formats: [`crate::text`],
 //! [`crate::json`].
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use flightrec_format::decode::Event;
 
 use crate::fds::{FdNames, Naming};
-use crate::json::Aside;
 use crate::text::plan::Plans;
 use crate::{json, text};
 
@@ -59,7 +57,6 @@ pub enum Merge {
 
 /// An output format, with all that it needs. A copy writes the same lines.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one, or one a thread")]
 pub enum Renderer {
     /// Lines for people.
     Text(text::Renderer),
@@ -84,12 +81,11 @@ impl Renderer {
         }
     }
 
-    /// Takes the lines away that stand between events: for a caller who puts them there itself, as one must who has
-    /// several threads render.
-    pub fn take_asides(&mut self) -> VecDeque<Aside> {
+    /// Goes past an event that somebody else writes, with what belongs before it.
+    pub fn pass_over(&mut self, event: &Event) {
         match self {
-            Self::Text(_) => VecDeque::new(),
-            Self::Json(json) => json.take_asides(),
+            Self::Text(_) => {}
+            Self::Json(json) => json.pass_over(event),
         }
     }
 

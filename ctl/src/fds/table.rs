@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flightrec_format::decode::Call;
 use rustc_hash::FxHashMap;
 
 /// What one descriptor stands for.
@@ -92,10 +93,11 @@ impl<'a> FdNames<'a> {
         }
     }
 
-    /// Keeps the names of descriptors.
-    pub fn keep(&self, fds: impl Iterator<Item = i32>) -> Kept {
+    /// Keeps the names of those that a call may be about: its arguments and what it returned.
+    pub fn keep(&self, call: &Call, ret: Option<i64>) -> Kept {
         let mut kept = Kept::default();
-        for fd in fds {
+        let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| *arg as i32);
+        for fd in args.chain(ret.map(|ret| ret as i32)) {
             let known = self.known(fd).map(|(_, name)| name);
             if let Some(name) = known.or_else(|| self.table?.get(fd).map(|file| &file.name)) {
                 kept.add((fd, name.clone()));

@@ -29,6 +29,7 @@ use crate::kind::Kind;
 use crate::render::{Context, Merge, Wake};
 use crate::text::number::decimal;
 use crate::text::plan::Plans;
+use crate::text::recent::Recent;
 
 /// A line that stands at a time of its own, not at an event's: a gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Aside {
 pub struct Renderer {
     calls: Calls,
     clock: Clock,
+    /// What tells the thread.
+    recent: Recent,
     merge: bool,
     naming: Naming,
     asides: VecDeque<Aside>,
@@ -57,8 +60,15 @@ impl Renderer {
     pub fn new(meta: &Meta, merge: bool, asides: impl IntoIterator<Item = Aside>) -> Self {
         let calls = Calls::new(Arc::new(Plans::new(meta)));
         let (naming, asides_to_come) = (Naming::default(), VecDeque::new());
-        let mut renderer =
-            Self { calls, clock: Clock::new(), merge, naming, asides: asides_to_come, next_aside: u64::MAX };
+        let mut renderer = Self {
+            calls,
+            clock: Clock::new(),
+            recent: Recent::new(),
+            merge,
+            naming,
+            asides: asides_to_come,
+            next_aside: u64::MAX,
+        };
         renderer.add(asides);
         renderer
     }
@@ -69,10 +79,11 @@ impl Renderer {
         self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
     }
 
-    /// Takes the lines away that wait.
-    pub(crate) fn take_asides(&mut self) -> VecDeque<Aside> {
-        self.next_aside = u64::MAX;
-        std::mem::take(&mut self.asides)
+    /// Goes past an event that somebody else writes, with what belongs before it.
+    pub(crate) fn pass_over(&mut self, event: &Event) {
+        while event.time >= self.next_aside && self.asides.pop_front().is_some() {
+            self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
+        }
     }
 
     pub(crate) fn plans(&self) -> &Arc<Plans> {
@@ -122,15 +133,17 @@ impl Renderer {
         self.clock.write(cx.wall_ns, out);
         out.extend_from_slice(b"\",\"mono_ns\":");
         decimal(event.time, out);
-        out.extend_from_slice(b",\"cpu\":");
-        decimal(event.cpu, out);
-        out.extend_from_slice(b",\"tid\":");
-        decimal(event.tid, out);
-        out.extend_from_slice(b",\"pid\":");
-        decimal(cx.pid, out);
-        out.extend_from_slice(b",\"comm\":");
-        value::thread(event.tid, event.cpu, cx.comm, out);
-        out.extend_from_slice(b",\"event\":\"");
+        self.recent.write((event.cpu, event.tid, cx.pid), cx.comm, out, |out| {
+            out.extend_from_slice(b",\"cpu\":");
+            decimal(event.cpu, out);
+            out.extend_from_slice(b",\"tid\":");
+            decimal(event.tid, out);
+            out.extend_from_slice(b",\"pid\":");
+            decimal(cx.pid, out);
+            out.extend_from_slice(b",\"comm\":");
+            value::thread(event.tid, event.cpu, cx.comm, out);
+            out.extend_from_slice(b",\"event\":\"");
+        });
         match event.body {
             Body::Act(act, _) => out.extend_from_slice(life::act_event(act)),
             ref body => out.extend_from_slice(Kind::of(body).name().as_bytes()),

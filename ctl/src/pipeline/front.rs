@@ -1,4 +1,4 @@
-//! The pass's first half: from merged events to complete ones, in order.
+//! The pass's first part: from merged events to complete ones, in order.
 
 use flightrec_format::decode::Event;
 use flightrec_format::meta::Meta;

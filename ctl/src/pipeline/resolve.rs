@@ -1,5 +1,6 @@
-//! The pass's second half: what is known of each event when its turn comes, and whether it is wanted.
+//! The pass's second part: what is known of each event when its turn comes, and whether it is wanted.
 
+use std::io;
 use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
@@ -9,22 +10,24 @@ use flightrec_format::ring::LaneStream;
 use super::calls::Calls;
 use super::delay::Item;
 use super::entries::Entries;
+use super::lines::{Lines, Sink};
 use super::merge::Merge;
 use super::runq::RunQueues;
 use super::shown::{Known, Shown};
-use super::threads::Threads;
+use super::threads::{Threads, trim};
 use super::wall::WallClock;
-use crate::fds::{Fds, Kept, Naming};
+use crate::fds::{Fds, Naming};
 use crate::filter::{CallFacts, Filter};
-use crate::render::{Renderer, Wake};
+use crate::render::{Context, Renderer, Wake};
 use crate::source::Recording;
 use crate::text::plan::Plans;
 use crate::window::Window;
 
-/// Takes events that are complete, in order, and gives those that are to be shown.
+/// Takes events that are complete, in order, and shows those that are wanted.
 pub(super) struct Resolver<'a> {
     window: Window,
     filter: &'a Filter,
+    wants_all: bool,
     pub(super) wall: WallClock,
     plans: Arc<Plans>,
     naming: Naming,
@@ -37,7 +40,8 @@ pub(super) struct Resolver<'a> {
     /// So many events are not shown, then all; `None`: the window decides.
     pub(super) lead: Option<u64>,
     passed: u64,
-    shown: u64,
+    /// Events shown so far, with those that still wait for the rest of their calls.
+    pub(super) shown: u64,
 }
 
 impl<'a> Resolver<'a> {
@@ -53,6 +57,7 @@ impl<'a> Resolver<'a> {
         Self {
             window,
             filter,
+            wants_all: filter.wants_all(),
             wall,
             plans: renderer.plans().clone(),
             naming,
@@ -68,13 +73,18 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Events given so far, with those that still wait for the rest of their calls.
-    pub(super) fn shown(&self) -> u64 {
-        self.shown
+    /// Whether events from the recording's beginning on count: those that opened descriptors.
+    pub(super) fn needs_all(&self) -> bool {
+        self.filter.has_paths() || self.naming == Naming::All
     }
 
-    /// Takes the next event, and appends what can be shown now.
-    pub(super) fn take(&mut self, mut item: Item, to: &mut Vec<Shown>) {
+    /// Takes the next event, and shows it or keeps it. Returns the box of an event that is done with.
+    pub(super) fn take<S: Sink>(
+        &mut self,
+        item: Item,
+        lines: &mut Lines,
+        sink: &mut S,
+    ) -> io::Result<Option<Box<Event>>> {
         let qlen = self.queues.take(&item);
         self.passed += 1;
         let within = self.lead.map_or_else(|| self.window.contains(item.event.time), |lead| self.passed > lead);
@@ -87,73 +97,95 @@ impl<'a> Resolver<'a> {
         if self.follows_fds && is_exit {
             self.fds.apply(&item.event, &self.threads);
         }
-        let wanted = within && self.filter.wants(&item.event, facts, &self.threads);
-        let whole = entry.filter(|_| wanted && self.filter.wants_whole_ends());
-        let known = wanted.then(|| self.known(&item, qlen, whole.as_ref()));
+        let wanted = within && (self.wants_all || self.filter.wants(&item.event, facts, &self.threads));
+        let mut kept = None;
+        if wanted {
+            self.shown += 1;
+            if self.calls.merges() {
+                kept = Some(self.keep(&item, qlen, entry));
+            } else if lines.are_mine() {
+                let whole = self.whole(&item.event, entry);
+                let event = whole.as_ref().unwrap_or(&item.event);
+                let cx = self.context(event, &item, qlen, whole.is_some());
+                lines.event(event, &cx, sink)?;
+            } else {
+                lines.pass_over(&item.event, sink)?;
+            }
+        }
         if self.follows_fds && !is_exit {
             self.fds.apply(&item.event, &self.threads);
         }
         self.threads.apply(&item.event);
-        let Some(known) = known else { return };
-        self.shown += 1;
-        // Shown alone, an exit has its entry's arguments.
-        if let (Body::Exit { call, .. }, Some(whole)) = (&mut item.event.body, whole) {
-            *call = whole;
-        }
-        let shown = Shown { event: item.event, known };
-        if self.calls.merges() {
-            self.calls.push(shown, item.entered);
-        } else {
-            to.push(shown);
-        }
+        let Some((known, whole)) = kept else { return Ok(Some(item.event)) };
+        let event = whole.map_or(item.event, Box::new);
+        self.calls.push(Shown { event, known }, item.entered);
+        Ok(None)
     }
 
-    /// It is `now`: appends the events that wait no longer for the rest of their calls.
-    pub(super) fn release(&mut self, now: u64, to: &mut Vec<Shown>) {
+    /// It is `now`: shows the events that wait no longer for the rest of their calls.
+    pub(super) fn release<S: Sink>(&mut self, now: u64, lines: &mut Lines, sink: &mut S) -> io::Result<()> {
+        if !self.calls.merges() {
+            return Ok(());
+        }
         while let Some(shown) = self.calls.pop(now) {
-            to.push(shown);
+            if lines.are_mine() {
+                lines.event(&shown.event, &shown.context(), sink)?;
+            } else {
+                lines.pass_over(&shown.event, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of an event that may be shown with another, and the event itself where it is not the item's.
+    fn keep(&mut self, item: &Item, qlen: Option<u32>, entry: Option<Call>) -> (Known, Option<Event>) {
+        let whole = self.whole(&item.event, entry);
+        let event = whole.as_ref().unwrap_or(&item.event);
+        let known = Known::new(event, &self.context(event, item, qlen, whole.is_some()));
+        (known, whole)
+    }
+
+    /// An exit that is shown alone, with its entry's arguments.
+    fn whole(&self, event: &Event, entry: Option<Call>) -> Option<Event> {
+        match (&event.body, entry) {
+            (Body::Exit { ret, entered, .. }, Some(call)) if self.filter.wants_whole_ends() => {
+                Some(Event { body: Body::Exit { call, ret: *ret, entered: *entered }, ..*event })
+            }
+            _ => None,
         }
     }
 
-    /// `whole`: of an exit that is shown alone, its call as it was entered.
-    fn known(&mut self, item: &Item, qlen: Option<u32>, whole: Option<&Call>) -> Known {
-        let Event { time, cpu, tid, ref body } = *item.event;
+    /// All that is known of an event; `whole`: it has its entry's arguments.
+    #[inline]
+    fn context(&mut self, event: &Event, item: &Item, qlen: Option<u32>, whole: bool) -> Context<'_> {
+        let Event { time, cpu, tid, ref body } = *event;
+        let wall = &mut self.wall;
+        let mut cx = Context { wall_ns: wall.wall(time), ..Context::default() };
+        if let Body::Exit { .. } = body {
+            cx.duration_ns = item.duration_ns();
+            cx.entry_seen = self.filter.wants_entries() && item.entered.is_some_and(|at| self.window.contains(at));
+            // Shown at its exit, it is as whole as one whose entry was held back.
+            cx.merged = item.entered.filter(|_| whole && self.calls.at_exit()).map(|at| wall.wall(at));
+        }
         let (pid, comm) = self.threads.who(tid, cpu, time);
-        let other = |tid| *self.threads.who(tid, cpu, time).1;
-        let mut known = Known { wall_ns: self.wall.wall(time), pid, comm: *comm, ..Known::default() };
+        (cx.pid, cx.comm) = (pid, trim(comm));
         match body {
-            Body::Enter(call) => known.fds = self.names(call, None, tid, pid),
-            Body::Exit { call, ret, .. } => {
-                known.duration_ns = item.duration_ns();
-                known.entry_seen =
-                    self.filter.wants_entries() && item.entered.is_some_and(|at| self.window.contains(at));
-                // Shown at its exit, it is as whole as one whose entry was held back.
-                if whole.is_some() && self.calls.at_exit() {
-                    known.merged = item.entered.map(|at| self.wall.wall(at));
+            Body::Enter(call) | Body::Exit { call, .. } => {
+                // Most calls have nothing to do with descriptors.
+                let any = self.plans.get(call.abi, call.nr).is_some_and(|plan| plan.descriptors);
+                if any && self.naming != Naming::Off {
+                    cx.fds = self.fds.names(tid, pid);
                 }
-                known.fds = self.names(whole.unwrap_or(call), Some(*ret), tid, pid);
             }
-            Body::Switch { next, .. } => known.next_comm = other(*next),
+            Body::Switch { next, .. } => cx.next_comm = self.threads.comm(*next, cpu, time),
             Body::Waking { wakee, .. } => {
-                known.next_comm = other(*wakee);
-                known.wake = Some(Wake { queued_on: item.queued_on, runs_on: item.runs_on, qlen });
+                cx.next_comm = self.threads.comm(*wakee, cpu, time);
+                cx.wake = Some(Wake { queued_on: item.queued_on, runs_on: item.runs_on, qlen });
             }
-            Body::Migrate { thread, .. } => known.next_comm = other(*thread),
+            Body::Migrate { thread, .. } => cx.next_comm = self.threads.comm(*thread, cpu, time),
             _ => {}
         }
-        known
-    }
-
-    /// What a call's descriptors stand for.
-    fn names(&self, call: &Call, ret: Option<i64>, tid: u32, pid: u32) -> Kept {
-        let Some(plan) = self.plans.get(call.abi, call.nr) else { return Kept::default() };
-        let returned = ret.filter(|_| plan.returns_descriptor());
-        if self.naming == Naming::Off || plan.descriptors == 0 && returned.is_none() {
-            return Kept::default();
-        }
-        let recorded = call.args.iter().take(usize::from(call.nargs)).enumerate();
-        let args = recorded.filter(|(index, _)| plan.descriptors >> index & 1 != 0).map(|(_, arg)| *arg as i32);
-        self.fds.names(tid, pid).keep(args.chain(returned.map(|fd| fd as i32)))
+        cx
     }
 }
 

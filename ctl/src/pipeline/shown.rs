@@ -1,16 +1,16 @@
-//! An event that is to be shown, with all that is known of it: what the renderers are given, on whichever thread.
+//! An event that is to be shown, kept until it is, with all that was known of it when its turn came.
 
 use flightrec_format::abi::record::Comm;
-use flightrec_format::decode::Event;
+use flightrec_format::decode::{Body, Event};
 
 use super::threads::trim;
 use crate::fds::Kept;
 use crate::render::{Context, Wake};
 
-/// An event and what was known when its turn came. It borrows nothing: what it was learnt from goes on.
+/// An event and what was known of it. It borrows nothing: what that was learnt from goes on.
 #[derive(Debug)]
 pub struct Shown {
-    /// The event; boxed, as it is handed on often.
+    /// The event.
     pub event: Box<Event>,
     /// What was known of it.
     pub known: Known,
@@ -19,11 +19,11 @@ pub struct Shown {
 /// [`Context`], with names of its own.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// As in [`Context`], like the others.
+    /// See [`Context`].
     pub wall_ns: i64,
     /// See [`Context`].
     pub pid: u32,
-    /// Name of the event's thread, filled up with NUL.
+    /// Filled up with NUL.
     pub comm: Comm,
     /// See [`Context`].
     pub duration_ns: Option<u64>,
@@ -31,12 +31,34 @@ pub struct Known {
     pub entry_seen: bool,
     /// See [`Context`].
     pub merged: Option<i64>,
-    /// Name of the other thread, filled up with NUL.
+    /// Filled up with NUL.
     pub next_comm: Comm,
     /// See [`Context`].
     pub wake: Option<Wake>,
-    /// Names of descriptors.
+    /// Names of the descriptors that the call is about.
     pub fds: Kept,
+}
+
+impl Known {
+    /// Keeps what is known of an event.
+    pub fn new(event: &Event, cx: &Context<'_>) -> Self {
+        let fds = match &event.body {
+            Body::Enter(call) => cx.fds.keep(call, None),
+            Body::Exit { call, ret, .. } => cx.fds.keep(call, Some(*ret)),
+            _ => Kept::default(),
+        };
+        Self {
+            wall_ns: cx.wall_ns,
+            pid: cx.pid,
+            comm: padded(cx.comm),
+            duration_ns: cx.duration_ns,
+            entry_seen: cx.entry_seen,
+            merged: cx.merged,
+            next_comm: padded(cx.next_comm),
+            wake: cx.wake,
+            fds,
+        }
+    }
 }
 
 impl Shown {
@@ -55,4 +77,12 @@ impl Shown {
             fds: known.fds.names(),
         }
     }
+}
+
+fn padded(name: &[u8]) -> Comm {
+    let mut kept = Comm::default();
+    for (to, from) in kept.iter_mut().zip(name) {
+        *to = *from;
+    }
+    kept
 }

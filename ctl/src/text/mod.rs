@@ -15,6 +15,7 @@ pub(crate) mod life;
 pub(crate) mod number;
 mod paint;
 pub(crate) mod plan;
+pub(crate) mod recent;
 mod sched;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -30,6 +31,7 @@ pub use self::escape::{escape, quote};
 use self::number::{decimal, pad, padded};
 use self::paint::Paint;
 use self::plan::Plans;
+use self::recent::Recent;
 use self::sched::Stop;
 use crate::fds::Naming;
 use crate::render::Merge;
@@ -71,6 +73,8 @@ pub struct Renderer {
     merge: bool,
     naming: Naming,
     clock: Clock,
+    /// The columns behind the time.
+    recent: Recent,
 }
 
 impl Renderer {
@@ -83,6 +87,7 @@ impl Renderer {
             merge: options.merge,
             naming: options.fds,
             clock: Clock::new(options.time_zone),
+            recent: Recent::new(),
         }
     }
 
@@ -146,19 +151,23 @@ impl Renderer {
     }
 
     /// `HH:MM:SS.uuuuuu [CPU]     tid name             `
+    #[inline]
     fn columns(&mut self, cpu: u16, tid: u32, comm: &[u8], wall_ns: i64, out: &mut Vec<u8>) {
-        self.paint.dim(out);
+        let paint = self.paint;
+        paint.dim(out);
         self.clock.write(wall_ns, out);
-        out.extend_from_slice(b" [");
-        padded(u32::from(cpu), 3, b'0', out);
-        out.push(b']');
-        self.paint.end(out);
-        out.push(b' ');
-        padded(tid, TID_WIDTH, b' ', out);
-        out.push(b' ');
-        let start = out.len();
-        thread(cpu, tid, comm, out);
-        pad(COMM_WIDTH.saturating_sub(out.len() - start) + 2, b' ', out);
+        self.recent.write((cpu, tid, 0), comm, out, |out| {
+            out.extend_from_slice(b" [");
+            padded(u32::from(cpu), 3, b'0', out);
+            out.push(b']');
+            paint.end(out);
+            out.push(b' ');
+            padded(tid, TID_WIDTH, b' ', out);
+            out.push(b' ');
+            let start = out.len();
+            thread(cpu, tid, comm, out);
+            pad(COMM_WIDTH.saturating_sub(out.len() - start) + 2, b' ', out);
+        });
     }
 }
 

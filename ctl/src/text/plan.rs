@@ -26,15 +26,8 @@ pub(crate) struct Plan {
     pub(crate) labels: Box<[Label]>,
     /// What it returns.
     pub(crate) returns: Returns,
-    /// Which of its arguments are descriptors, bit by bit.
-    pub(crate) descriptors: u8,
-}
-
-impl Plan {
-    /// Whether it returns a descriptor.
-    pub(crate) fn returns_descriptor(&self) -> bool {
-        self.returns == Returns::Descriptor
-    }
+    /// Whether it takes or returns a descriptor.
+    pub(crate) descriptors: bool,
 }
 
 /// What an argument is called, and whether it is a signed 32-bit number.
@@ -134,8 +127,7 @@ fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
     let labels = arguments.unwrap_or_default().iter().take(ARGUMENTS).map(label).collect();
     let arguments: Option<Box<[Kind]>> = arguments.map(kinds);
     let is_descriptor = |kind: &Kind| matches!(kind, Kind::Descriptor | Kind::Directory);
-    let bits = arguments.iter().flatten().enumerate().map(|(i, kind)| u8::from(is_descriptor(kind)) << i);
-    let descriptors = bits.fold(0, |all, bit| all | bit);
+    let descriptors = returns == Returns::Descriptor || arguments.iter().flatten().any(is_descriptor);
     Plan { name: printable(name), arguments, labels, returns, descriptors }
 }
 

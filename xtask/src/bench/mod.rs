@@ -1,6 +1,7 @@
 //! `cargo xtask bench`.
 
 mod overhead;
+mod peak;
 mod read;
 
 use anyhow::Result;
