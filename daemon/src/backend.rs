@@ -129,10 +129,12 @@ impl Iterator for Batches {
     type Item = Vec<u8>;
 
     fn next(&mut self) -> Option<Vec<u8>> {
-        let mut batch = Vec::new();
-        for page in self.0.by_ref().take(PAGES_MAX) {
+        let mut pages = self.0.by_ref().take(PAGES_MAX).peekable();
+        pages.peek()?;
+        let mut batch = Vec::with_capacity(PAGES_MAX * PAGE_SIZE);
+        for page in pages {
             batch.extend_from_slice(&page);
         }
-        (!batch.is_empty()).then_some(batch)
+        Some(batch)
     }
 }

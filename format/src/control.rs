@@ -251,6 +251,30 @@ pub fn encode<M: Encode>(message: &M) -> Result<Vec<u8>, FrameError> {
     Ok(out)
 }
 
+/// The number of [`Response::Pages`] among the responses, as bincode writes it.
+const PAGES: u32 = 4;
+
+/// What stands before the pages of a [`Response::Pages`] frame of so many bytes of pages: so that they need not be
+/// copied into a message first.
+pub fn pages_head(bytes: usize) -> Result<Vec<u8>, FrameError> {
+    let head = bincode::encode_to_vec((PAGES, bytes as u64), config::standard());
+    let head = head.map_err(|e| FrameError::Malformed(e.to_string()))?;
+    let length = 2 + head.len() + bytes;
+    if length > RESPONSE_MAX {
+        return Err(FrameError::TooLong { length, limit: RESPONSE_MAX });
+    }
+    Ok([&(length as u32).to_le_bytes(), VERSION.to_le_bytes().as_slice(), &head].concat())
+}
+
+/// The pages of a [`Response::Pages`] in place, given what stands behind a frame's length; `None` for any other
+/// message, right or wrong, which is for [`decode`].
+pub fn pages(frame: &[u8]) -> Option<&[u8]> {
+    let (version, body) = frame.split_first_chunk::<2>()?;
+    let decoded = bincode::borrow_decode_from_slice::<(u32, &[u8]), _>(body, config::standard());
+    let ((kind, pages), used) = decoded.ok()?;
+    (*version == VERSION.to_le_bytes() && kind == PAGES && used == body.len()).then_some(pages)
+}
+
 /// The length that a frame's first four bytes announce, if it is within `limit` and holds a version.
 pub fn length(prefix: [u8; 4], limit: usize) -> Result<usize, FrameError> {
     let length = u32::from_le_bytes(prefix) as usize;
@@ -277,5 +301,28 @@ pub fn decode<M: Decode<()>>(frame: &[u8]) -> Result<M, FrameError> {
         Ok((message, used)) if used == body.len() => Ok(message),
         Ok((_, used)) => Err(FrameError::Malformed(format!("{} bytes behind the message", body.len() - used))),
         Err(e) => Err(FrameError::Malformed(e.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_in_place_are_the_message() {
+        for pages in [vec![], vec![7; 3], vec![9; 300], (0..PAGES_MAX * 4096).map(|i| i as u8).collect()] {
+            let message = encode(&Response::Pages(pages.clone())).unwrap();
+            assert_eq!([pages_head(pages.len()).unwrap(), pages.clone()].concat(), message);
+            assert_eq!(super::pages(&message[4..]), Some(pages.as_slice()));
+            assert_eq!(super::pages(&message[4..message.len() - 1]), None);
+            assert_eq!(super::pages(&[&message[4..], &[0]].concat()), None);
+        }
+        for other in [Response::Done, Response::Meta("x".into()), Response::End(Totals::default())] {
+            assert_eq!(pages(&encode(&other).unwrap()[4..]), None);
+        }
+        let mut other = encode(&Response::Pages(vec![1])).unwrap();
+        other[4] += 1;
+        assert_eq!(pages(&other[4..]), None, "another version");
+        assert!(pages_head(RESPONSE_MAX).is_err());
     }
 }

@@ -29,7 +29,7 @@ pub(crate) use self::role::makes_descriptor;
 use self::role::{CLOEXEC, Cloexec, Role, Roles};
 use self::settle::{News, Settled};
 use self::table::File;
-pub use self::table::{FdNames, FdTable, Named};
+pub use self::table::{FdNames, FdTable, Kept, Named};
 use crate::names::set_for;
 use crate::pipeline::threads::Threads;
 use crate::source::Recording;
@@ -155,7 +155,7 @@ impl Fds {
     pub fn names(&self, tid: u32, tgid: u32) -> FdNames<'_> {
         let table = self.keys.get(&tgid).and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
         let closed = self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
-        FdNames { table, first: closed.unwrap_or_default() }
+        FdNames { table, first: closed.unwrap_or_default(), more: &[] }
     }
 
     /// Goes past an event. `threads` are as before it.

@@ -8,7 +8,7 @@ use flightrec_format::meta::from_json;
 
 use super::live::NewsCollector;
 use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
-use crate::control::{Client, ControlError};
+use crate::control::{Client, ControlError, Received};
 use crate::progress::Progress;
 use crate::window::Window;
 
@@ -44,15 +44,15 @@ impl Source for DaemonSource {
         let mut collector = Collector::new(from_json(&meta)?);
         let progress = Progress::start("reading the recording");
         loop {
-            match self.client.receive()? {
-                Response::Pages(pages) => {
+            match self.client.receive_in_place()? {
+                Received::Pages(pages) => {
                     progress.add(pages.len() as u64);
                     for page in pages.chunks(PAGE_SIZE) {
                         collector.add(page)?;
                     }
                 }
-                Response::End(totals) => return Ok(collector.finish(totals)),
-                _ => return Err(ControlError::Unexpected.into()),
+                Received::Other(Response::End(totals)) => return Ok(collector.finish(totals)),
+                Received::Other(_) => return Err(ControlError::Unexpected.into()),
             }
         }
     }

@@ -78,6 +78,11 @@ impl Place<'_> {
         let mut found = Vec::new();
         let end = self.first.saturating_add(self.pages).min(self.map.entries());
         for index in self.first..end {
+            // The probes go round the ring from its first page on (`next_page`): behind one that was never opened there
+            // is nothing yet.
+            if self.map.load(index, SEQ) == 0 {
+                break;
+            }
             let Some(seq) = copy(self.map, index, 0, BASE + 8, &mut head) else { continue };
             let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
             if word(0) == MAGIC && word(SESSION) == self.session {

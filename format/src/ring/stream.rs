@@ -16,9 +16,9 @@ pub struct LaneStream {
 }
 
 impl LaneStream {
-    /// `pages`: of one ring, by ascending sequence number; parts of one page that don't touch, by position.
-    pub(super) fn new(lane: Lane, cpu: u16, pages: Vec<Page>) -> Self {
-        let summaries = pages.iter().map(Page::summary).collect();
+    /// `pages`: of one ring, by ascending sequence number (parts of one page that don't touch, by position), and what each comes to.
+    pub(super) fn new(lane: Lane, cpu: u16, pages: impl Iterator<Item = (Page, Summary)>) -> Self {
+        let (pages, summaries) = pages.unzip();
         Self { lane, cpu, pages, summaries }
     }
 
@@ -142,6 +142,7 @@ pub struct Events<'a> {
 impl Iterator for Events<'_> {
     type Item = Event;
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.page.as_mut().and_then(Iterator::next) {

@@ -2,6 +2,7 @@
 
 mod disk;
 mod overhead;
+mod peak;
 mod read;
 
 use anyhow::Result;
