@@ -115,7 +115,10 @@ fn main() -> Result<()> {
             let sum = &mut sums[lane as usize];
             session = pages.first().map_or(0, |page| page.header().session);
             let mut encoded = Vec::new();
-            timed(&mut encoding, || Ok(columns::encode(&pages, &mut encoded)))?;
+            timed(&mut encoding, || {
+                columns::encode(&pages, &mut encoded);
+                Ok(())
+            })?;
             let again = timed(&mut decoding, || Ok(columns::decode(&encoded)?))?;
             let same = |(a, b): (&Page, &Page)| {
                 let used = a.header().used as usize * 8;
@@ -124,7 +127,7 @@ fn main() -> Result<()> {
             if again.len() != pages.len() || !pages.iter().zip(&again).all(same) {
                 return Err("pages did not come out as they went in".into());
             }
-            let raw: Vec<u8> = pages.iter().flat_map(|page| page.bytes()).copied().collect();
+            let raw: Vec<u8> = pages.iter().flat_map(Page::bytes).copied().collect();
             sum.naive += zstd::bulk::compress(&raw, 1)?.len() as f64;
             sum.events += pages.iter().flat_map(|page| page.summary().counts).sum::<u64>() as f64;
             sum.raw += raw.len() as f64;

@@ -31,7 +31,7 @@ pub(super) struct Ring {
 
 /// The rings that pages of a block are of.
 pub(super) struct Rings {
-    rings: Vec<Ring>,
+    known: Vec<Ring>,
     /// Of the last page.
     at: usize,
     session: u64,
@@ -66,25 +66,25 @@ impl Head {
 
 impl Rings {
     pub(super) fn new() -> Self {
-        Self { rings: Vec::new(), at: 0, session: 0 }
+        Self { known: Vec::new(), at: 0, session: 0 }
     }
 
     /// The ring of this lane and CPU.
     fn of(&mut self, lane: u8, cpu: u16) -> &mut Ring {
         let is = |ring: &Ring| ring.header.lane == lane && ring.header.cpu == cpu;
-        if !self.rings.get(self.at).is_some_and(is) {
-            self.at = self.rings.iter().position(is).unwrap_or(self.rings.len());
+        if !self.known.get(self.at).is_some_and(is) {
+            self.at = self.known.iter().position(is).unwrap_or(self.known.len());
         }
-        if self.at >= self.rings.len() {
+        if self.at >= self.known.len() {
             let header = PageHeader { lane, cpu, ..NONE };
-            self.rings.push(Ring { header, counts: [0; LANE_KINDS], now: 0, current: Current::default() });
+            self.known.push(Ring { header, counts: [0; LANE_KINDS], now: 0, current: Current::default() });
         }
-        &mut self.rings[self.at]
+        &mut self.known[self.at]
     }
 
     /// Codes a header; returns its ring, which is then at the page's beginning.
     pub(super) fn code<S: Stream>(&mut self, s: &mut S, head: &mut Head) -> &mut Ring {
-        let last = self.rings.get(self.at).map_or(NONE, |ring| ring.header);
+        let last = self.known.get(self.at).map_or(NONE, |ring| ring.header);
         let h = &mut head.header;
         let mut miss = 0;
         if S::WRITES {

@@ -75,23 +75,19 @@ impl Item {
     pub(super) fn take(&mut self, lane: u8, words: &Words) -> usize {
         let behind = self.take_lead(words);
         let lead = words.len() - behind.len();
-        if let Some(record) = record(behind) {
-            if self.take_record(lane, record, behind.get(record.len()..).unwrap_or_default(), lead > 0) {
-                return lead + record.len();
-            }
+        if let Some(record) = record(behind)
+            && self.take_record(lane, record, behind.get(record.len()..).unwrap_or_default(), lead > 0)
+        {
+            return lead + record.len();
         }
         // THREAD or TIME not as the probes write them: each is a record like any other.
-        match record(words) {
-            Some(record) => {
-                self.op = PLAIN;
-                self.take_plain(record);
-                record.len()
-            }
-            None => {
-                self.op = TAIL;
-                words.len()
-            }
-        }
+        let Some(record) = record(words) else {
+            self.op = TAIL;
+            return words.len();
+        };
+        self.op = PLAIN;
+        self.take_plain(record);
+        record.len()
     }
 
     /// Takes a THREAD and a TIME, in this order, off the front.
@@ -118,11 +114,9 @@ impl Item {
         const SYSCALL: u8 = Lane::Syscall as u8;
         const SCHED: u8 = Lane::Sched as u8;
         match lane {
-            SYSCALL => {
-                if self.call.take(record).is_some() {
-                    self.call.strings = strings(behind);
-                    return true;
-                }
+            SYSCALL if self.call.take(record).is_some() => {
+                self.call.strings = strings(behind);
+                return true;
             }
             SCHED => {
                 if let Some(sched) = Sched::take(record) {

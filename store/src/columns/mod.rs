@@ -80,7 +80,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Page>, ColumnsError> {
     if count > PAGES_MAX {
         return Err(ColumnsError::Pages(count));
     }
-    let mut columns = Reading::new(columns);
+    let mut columns = Reading::new(&columns);
     let mut block = Block::new();
     let mut pages = Vec::new();
     for _ in 0..count {

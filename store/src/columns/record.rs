@@ -111,7 +111,7 @@ impl Call {
         }
         self.count = count as u8;
         // Nothing in the head's other classes, nothing in the padding.
-        same &= classes & (1 << (12 - 2 * count)) - 1 == 0;
+        same &= classes & ((1 << (12 - 2 * count)) - 1) == 0;
         same &= raw == (all >> 47 != 0);
         (same && rest.len() < 8 && tail(rest) == 0).then_some(())
     }
@@ -183,7 +183,7 @@ impl Sched {
             _ => return None,
         };
         // Of a thread that is woken or moves, the upper half of `aux` says nothing.
-        let plain = word >> used == 0 && (kind == kind::SWITCH || head >> 24 & 0xff == 0);
+        let plain = word >> used == 0 && (kind == kind::SWITCH || (head >> 24) as u8 == 0);
         plain.then_some(Self { kind, aux: (head >> 16) as u16, upper: (head >> 32) as u32, word })
     }
 
@@ -213,7 +213,7 @@ impl Text {
         let length = (head >> 32) as usize;
         let padding = content.as_flattened().get(length..);
         head as u8 == kind::STRING
-            && head >> 24 & 0xff == 0
+            && (head >> 24) as u8 == 0
             && length <= STRING_MAX
             && padding.is_some_and(|padding| padding.len() < 8 && padding.iter().all(|byte| *byte == 0))
     }

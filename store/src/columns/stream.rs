@@ -155,8 +155,8 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(columns: [&'a [u8]; COLUMNS]) -> Self {
-        Self { columns, bits: 0, held: 0, failed: false }
+    pub(super) fn new(columns: &[&'a [u8]; COLUMNS]) -> Self {
+        Self { columns: *columns, bits: 0, held: 0, failed: false }
     }
 
     /// Bytes that nobody has read.
@@ -183,18 +183,15 @@ impl Stream for Reading<'_> {
     fn bits(&mut self, _: u32, count: u32) -> u32 {
         if self.held < count {
             let column = &mut self.columns[Column::Bits as usize];
-            let word = match column.split_first_chunk::<4>() {
-                Some((word, rest)) => {
-                    *column = rest;
-                    u32::from_le_bytes(*word)
-                }
-                None => {
-                    // The last ones; zeros behind them are bits that the writer had left over.
-                    self.failed |= (column.len() * 8) < (count - self.held) as usize;
-                    let word = column.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-                    *column = &[];
-                    word
-                }
+            let word = if let Some((word, rest)) = column.split_first_chunk::<4>() {
+                *column = rest;
+                u32::from_le_bytes(*word)
+            } else {
+                // The last ones; zeros behind them are bits that the writer had left over.
+                self.failed |= (column.len() * 8) < (count - self.held) as usize;
+                let word = column.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+                *column = &[];
+                word
             };
             self.bits |= u64::from(word) << self.held;
             self.held += 32;

@@ -86,13 +86,10 @@ impl Threads {
                 self.newest = s.near(Column::NewThread, u64::from(tid), u64::from(self.newest)) as u32;
                 self.newest
             }
-            symbol => match self.recent.get(usize::from(symbol - AGAIN)) {
-                Some(tid) => *tid,
-                None => {
-                    s.fail();
-                    0
-                }
-            },
+            symbol => self.recent.get(usize::from(symbol - AGAIN)).copied().unwrap_or_else(|| {
+                s.fail();
+                0
+            }),
         };
         let rank = self.recent.iter().position(|recent| *recent == tid).unwrap_or(RECENT - 1);
         self.recent.copy_within(..rank, 1);

@@ -199,7 +199,7 @@ fn what_repeats_takes_a_bit_more_than_its_times() {
     cycles(&mut writer, 200, 0x7f98_7654_3000, 3_000_000);
     let pages: Vec<Page> = writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect();
     let size = |bytes: &[u8]| zstd::bulk::compress(bytes, 1).unwrap().len();
-    let raw: Vec<u8> = pages.iter().flat_map(|page| page.bytes()).copied().collect();
+    let raw: Vec<u8> = pages.iter().flat_map(Page::bytes).copied().collect();
     let columns = size(&encoded(&pages));
     // 6000 events. Their intervals are all alike, so what is left is headers and the first of each.
     assert!(columns < 500, "{columns} bytes");
