@@ -1,7 +1,7 @@
 //! What a running recording takes on disk, and what writing it costs: one round of `cargo xtask bench disk`.
 //!
 //! `bench_disk BPFFS_DIR OUT [LEVEL]` copies all pages of the rings that are pinned below BPFFS_DIR, writes them to the file OUT as
-//! `flightd` does, reads that again, and prints a line for each figure: its name, and its value. Times are CPU time of the
+//! `flightd` does, reads that again, and prints a line `NAME=VALUE` for each figure. Times are CPU time of the
 //! one thread that does it all. Pages saved before do as well: a folder of files `LANE-CPU.pages` in place of BPFFS_DIR.
 
 use std::error::Error;
@@ -167,16 +167,16 @@ fn main() -> Result<()> {
     let events: f64 = sums.iter().map(|sum| sum.events).sum();
     for (lane, sum) in Lane::RINGS.iter().zip(&sums) {
         let name = lane.name();
-        println!("{name}_events {}", sum.events);
+        println!("{name}_events={}", sum.events);
         for (what, bytes) in [("raw", sum.raw), ("naive", sum.naive), ("columns", sum.columns), ("stored", sum.stored)]
         {
-            println!("{name}_{what}_bytes {bytes}");
+            println!("{name}_{what}_bytes={bytes}");
         }
     }
     for (what, ns) in
         [("copy", copying), ("encode", encoding), ("write", writing), ("decode", decoding), ("read", unpacking)]
     {
-        println!("{what}_ns {:.2}", ns / events);
+        println!("{what}_ns={:.2}", ns / events);
     }
     Ok(())
 }

@@ -28,7 +28,8 @@ const NUMBER: u8 = 1 << 2;
 const COUNT: u8 = 1 << 3;
 const STRINGS: u8 = 1 << 4;
 
-/// A call that was seen.
+/// A call that was seen. Two cache lines, which processors fetch as a pair.
+#[repr(align(128))]
 #[derive(Debug, Clone, Default)]
 struct Past {
     /// What came before it; 0 in the empty entry alone.

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`.
 
+mod disk;
 mod overhead;
 mod read;
 
@@ -14,6 +15,8 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
+    /// What a compile mix takes on disk, and what storing it costs.
+    Disk(disk::DiskArgs),
     /// What recording costs a system call, an open and a pipe round trip, beside ftrace.
     Overhead,
 }
@@ -21,6 +24,19 @@ pub(crate) enum Bench {
 /// Runs one benchmark; it prints its result itself.
 pub(crate) fn run(bench: Bench) -> Result<()> {
     match bench {
+        Bench::Disk(args) => {
+            crate::build::programs(Scope::Test)?;
+            run_command(cargo().args([
+                "build",
+                "--release",
+                "--locked",
+                "-p",
+                "flightrec-store",
+                "--example",
+                "bench_disk",
+            ]))?;
+            disk::run(args)
+        }
         Bench::Overhead => {
             crate::build::programs(Scope::Build)?;
             overhead::run()
