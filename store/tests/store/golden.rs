@@ -116,7 +116,7 @@ fn rich() -> Vec<Content> {
         let all = happened(lane);
         // Not between an entry and the exit that folds into it: a part never ends there.
         let folds = |(_, _, body): &(u64, u32, Body)| matches!(body, Body::Exit { entered: Some(_), .. });
-        let middle = (all.len() / 2..).find(|i| !folds(&all[*i])).unwrap();
+        let middle = (all.len() / 2..all.len()).find(|i| !folds(&all[*i])).unwrap();
         let (first, second) = all.split_at(middle);
         let push = |ring: &mut PageWriter, events: &[(u64, u32, Body)]| {
             for (time, tid, body) in events.iter().cloned() {
@@ -126,13 +126,13 @@ fn rich() -> Vec<Content> {
         push(&mut ring, first);
         let before = pages(&mut ring);
         let cut = before.last().map(|page| *page.header()).unwrap();
-        content.push(Content::Pages(tidy(before)));
+        content.push(Content::Pages(tidy(&before)));
         push(&mut ring, second);
         let mut after: Vec<Page> = pages(&mut ring);
         if after[0].header().seq == cut.seq {
             after[0] = flightrec_store::part::tail(&after[0], cut.used).unwrap();
         }
-        content.push(Content::Pages(tidy(after)));
+        content.push(Content::Pages(tidy(&after)));
     }
     content.push(Content::Checkpoint(Checkpoint { time: 20_000_000_100, rings: marks.collect() }));
     content
@@ -202,7 +202,7 @@ fn described(path: &Path) -> String {
                     writeln!(out, "  {lane} {} {place} {:?} {:?}", r.cpu, r.events, r.refused).unwrap();
                 }
             }
-            Content::Pages(pages) => pages.into_iter().for_each(|page| assert!(rings.add(page))),
+            Content::Pages(pages) => assert!(pages.into_iter().all(|page| rings.add(page))),
         }
     }
     for stream in rings.finish() {
