@@ -4,7 +4,7 @@
 //!   700 KiB of tables.
 //! - Lossless for any page, also a damaged one: the header and the words in use come out as they went in, zeros behind.
 //! - Decoding takes any bytes, and ends by pages or an error.
-//! - What is layout is in FORMAT.md, section 10; a change here is a change there, and a new version.
+//! - What is layout is in FORMAT.md, section 13; a change here is a change there, and a new version.
 //!
 //! [`page`] walks over a page, [`item`] over what it consists of: a record that the probes would write is taken apart
 //! ([`record`]) and coded by its lane's model ([`call`], [`sched`]), any other as words ([`plain`]). A model knows what came

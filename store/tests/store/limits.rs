@@ -55,7 +55,7 @@ fn a_file_is_followed_by_another_when_it_is_large_or_old() {
     // Not without anything to write.
     machine.drain(&mut store);
     assert_eq!(numbers(dir.path()), [1, 2]);
-    machine.work(RINGS[0], 1);
+    machine.work(RINGS[2], 1);
     machine.drain(&mut store);
     assert_eq!(numbers(dir.path()), [1, 2, 3]);
 }

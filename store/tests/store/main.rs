@@ -7,6 +7,7 @@ mod events;
 mod faults;
 mod faulty;
 mod file;
+mod golden;
 mod limits;
 mod machine;
 mod model;

@@ -114,7 +114,7 @@ impl Model {
             Step::Close => {
                 let now = self.machine.now;
                 let job = self.store().close(&mut Begin(now.mono), now);
-                drop(job.map(|job| job.run()));
+                drop(job.map(flightrec_store::SyncJob::run));
                 self.store = None;
             }
             Step::Full { after } => self.disk.faults().write = Some((*after, 28)),

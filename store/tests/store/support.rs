@@ -104,7 +104,7 @@ pub(crate) fn content(events: u64) -> Vec<Content> {
             if i == events / 2 {
                 let pages = pages(&mut ring);
                 cut = pages.last().map(|page| (page.header().seq, page.header().used));
-                content.push(Content::Pages(tidy(pages)));
+                content.push(Content::Pages(tidy(&pages)));
             }
         }
         let mut rest = pages(&mut ring);
@@ -113,14 +113,14 @@ pub(crate) fn content(events: u64) -> Vec<Content> {
         {
             *first = flightrec_store::part::tail(first, used).unwrap();
         }
-        content.push(Content::Pages(tidy(rest)));
+        content.push(Content::Pages(tidy(&rest)));
     }
     content.push(Content::Checkpoint(Checkpoint { time: 100 + events * 1000, rings: Vec::new() }));
     content
 }
 
 /// Without what stands behind the words in use.
-fn tidy(pages: Vec<Page>) -> Vec<Page> {
+pub(crate) fn tidy(pages: &[Page]) -> Vec<Page> {
     pages.iter().map(|page| flightrec_store::part::head(page, 512)).collect()
 }
 
