@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::live;
 use flightrec_format::meta::Meta;
 use flightrec_store::{Now, Opening, Options, StoreWriter};
 
 use super::losses::Losses;
+use super::monitor::Monitor;
 use super::pacing::Sight;
 use super::round::{Rings, round};
 use super::source::Source;
@@ -79,14 +80,15 @@ pub(super) struct Session {
     /// Changes of the metadata that the writer knows of.
     changes: u64,
     /// The rings with their sizes, which do not change.
-    rings: Vec<(flightrec_format::abi::page::Lane, u16, u64)>,
+    rings: Vec<(Lane, u16, u64)>,
+    monitor: Arc<Monitor>,
 }
 
 impl Session {
     /// Touches no file yet.
-    pub(super) fn new(subject: Subject, options: Options) -> Self {
+    pub(super) fn new(subject: Subject, options: Options, monitor: Arc<Monitor>) -> Self {
         let (rings, changes) = (subject.live().rings(), subject.changes());
-        Self { subject, writer: StoreWriter::open(options), losses: Losses::default(), changes, rings }
+        Self { subject, writer: StoreWriter::open(options), losses: Losses::default(), changes, rings, monitor }
     }
 
     /// The writer of its files.
@@ -123,6 +125,11 @@ impl Session {
             self.writer.meta_changed();
         }
         let mut opening = Explanation(&self.subject);
+        // Asked for the time before each batch.
+        let now = || {
+            self.monitor.beat();
+            now()
+        };
         round(self.subject.live(), rings, &mut self.writer, &mut opening, &mut self.losses, now)
     }
 
@@ -130,6 +137,7 @@ impl Session {
     pub(super) fn close(&mut self) {
         let job = self.writer.close(&mut Explanation(&self.subject), now());
         if let Some(job) = job {
+            self.monitor.beat();
             self.writer.synced(job.run(), now());
         }
     }
