@@ -20,6 +20,7 @@ pub mod dir;
 pub mod disk;
 pub mod error;
 mod fields;
+mod frame;
 pub mod header;
 pub mod index;
 pub mod limits;

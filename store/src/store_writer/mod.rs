@@ -156,11 +156,13 @@ impl StoreWriter {
             return false;
         }
         self.look(now);
-        if self.files.is_none()
-            && let Err(e) = self.begin()
-        {
-            self.failed(e, now);
-            return false;
+        if self.files.is_none() {
+            if let Err(e) = self.begin() {
+                self.failed(e, now);
+                self.health.dir = true;
+                return false;
+            }
+            self.health.begun();
         }
         self.health.may_try(now.mono)
     }

@@ -60,12 +60,14 @@ pub(super) struct Health {
     pub(super) state: State,
     /// Something failed in this round: its counters vouch for nothing.
     pub(super) torn: bool,
+    /// What failed is the directory, not a write: it is well when the directory is.
+    pub(super) dir: bool,
     pause: u64,
 }
 
 impl Health {
     pub(super) fn new() -> Self {
-        Self { state: State::Ready, torn: false, pause: PAUSE }
+        Self { state: State::Ready, torn: false, dir: false, pause: PAUSE }
     }
 
     /// Something failed: the pauses grow while nothing succeeds between.
@@ -76,6 +78,14 @@ impl Health {
         };
         self.state = State::Failed { since, error, retry_at: now.saturating_add(self.pause) };
         self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.dir = false;
+    }
+
+    /// The directory can be used.
+    pub(super) fn begun(&mut self) {
+        if self.dir {
+            (self.state, self.dir) = (State::Ready, false);
+        }
     }
 
     /// Something was wrong, and can be mended at once.

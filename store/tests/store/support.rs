@@ -120,7 +120,7 @@ pub(crate) fn content(events: u64) -> Vec<Content> {
 }
 
 /// Without what stands behind the words in use.
-fn tidy(pages: Vec<Page>) -> Vec<Page> {
+pub(crate) fn tidy(pages: Vec<Page>) -> Vec<Page> {
     pages.iter().map(|page| flightrec_store::part::head(page, 512)).collect()
 }
 
