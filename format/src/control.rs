@@ -190,7 +190,7 @@ pub struct StoreStatus {
     pub written_bytes: u64,
     /// Bytes a second that are written: over the last half minute or so.
     pub rate: u64,
-    /// Events written, by lane; those that a new file repeats are counted again.
+    /// Events written, by lane, each once.
     pub written_events: [u64; 3],
     /// Events that the rings had overwritten before they were written, by lane.
     pub lost_events: [u64; 3],

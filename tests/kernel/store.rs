@@ -1,14 +1,13 @@
 //! The files: whatever happens to the daemon, every event that the probes counted is in them, or in a gap of known size.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::control::Totals;
+use flightrec_format::decode::Body;
 use flightrec_format::live::{Generation, Recording};
-use flightrec_format::ring::{Reason, Rings, Scope};
+use flightrec_format::ring::{Gap, Reason, Rings, Scope};
 use flightrec_tests::{
     Files, Options, Recorder, c_program, die_with_parent, numbered_call, require_kernel, wait_until,
 };
@@ -29,14 +28,9 @@ fn seconds() -> u64 {
 }
 
 /// The maps of the recording, kept beyond its end.
-fn maps(recorder: &Recorder) -> Recording {
+pub(crate) fn maps(recorder: &Recorder) -> Recording {
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
     Recording::open(&dir, false).expect("a recording")
-}
-
-/// The probes' counters.
-fn counters(recording: &Recording, progs: &Path) -> Totals {
-    recording.totals(progs).expect("counters")
 }
 
 /// The store's part of `flightctl status --json`.
@@ -62,14 +56,14 @@ pub(crate) fn is(state: &str) -> impl Fn(&Value) -> bool + '_ {
     move |store| store["state"] == state
 }
 
-fn read(recorder: &Recorder) -> Files {
+pub(crate) fn read(recorder: &Recorder) -> Files {
     Files::read(&recorder.sandbox().state_dir(), |_| {})
 }
 
 /// What is missing of the whole recording, by lane, where the files and the counters are held against each other.
-pub(crate) fn missing(files: &Files, recording: &Recording, totals: &Totals) -> [u64; 3] {
+pub(crate) fn missing(files: &Files, recording: &Recording) -> [u64; 3] {
     let mut missing = [0; 3];
-    for cpu in totals.cpus.iter().filter(|cpu| cpu.recorded) {
+    for cpu in recording.counters().cpus.iter().filter(|cpu| cpu.recorded) {
         for lane in Lane::RINGS {
             let tally = files.tally(recording.session(), lane, cpu.cpu);
             let counted = cpu.events[lane as usize];
@@ -141,8 +135,6 @@ fn everything_that_was_counted_is_in_the_files_through_every_death() {
         recorder.restart();
     }
     drop(load);
-    let progs = std::fs::read_dir(recorder.sandbox().bpffs_dir()).expect("bpffs");
-    assert_eq!(progs.count(), 1, "the same recording all the time");
     recorder.stop();
     assert_eq!(recording.session(), session);
 
@@ -154,11 +146,9 @@ fn everything_that_was_counted_is_in_the_files_through_every_death() {
             assert!(rings.add(page.clone()));
         }
     });
-    let empty = recorder.sandbox().root().join("empty");
-    std::fs::create_dir_all(&empty).expect("a directory");
-    let totals = counters(&recording, &empty);
+    let totals = recording.counters();
     let counted: u64 = totals.cpus.iter().flat_map(|cpu| cpu.events.iter().flatten()).sum();
-    let missing = missing(&files, &recording, &totals);
+    let missing = missing(&files, &recording);
     eprintln!(
         "{deaths} deaths, {} files, {} of them closed, {counted} events counted, {missing:?} overwritten",
         files.paths.len(),
@@ -190,9 +180,9 @@ fn everything_that_was_counted_is_in_the_files_through_every_death() {
 }
 
 /// The number of a numbered call's entry.
-fn number(body: &flightrec_format::decode::Body) -> Option<u32> {
+fn number(body: &Body) -> Option<u32> {
     match body {
-        flightrec_format::decode::Body::Enter(call) if u64::from(call.nr) == libc::SYS_getpgid as u64 => {
+        Body::Enter(call) if u64::from(call.nr) == libc::SYS_getpgid as u64 => {
             (call.args[0] as u32).checked_sub(5_000_000)
         }
         _ => None,
@@ -217,18 +207,10 @@ fn a_clean_end_and_a_kept_recording_leave_no_hole() {
 
     let files = read(&recorder);
     assert_eq!(files.sessions, [recording.session(), kept.session()]);
-    let empty = recorder.sandbox().runtime_dir();
     for session in [&recording, &kept] {
-        assert_eq!(missing(&files, session, &counters(session, &no_programs(&empty))), [0; 3]);
+        assert_eq!(missing(&files, session), [0; 3]);
     }
     assert_eq!((files.complete, &files.damage), (files.paths.len(), &Vec::new()), "every file was closed");
-}
-
-/// A directory without programs, for counters that need none of the kernel's own.
-fn no_programs(dir: &Path) -> std::path::PathBuf {
-    let dir = dir.join("no-programs");
-    std::fs::create_dir_all(&dir).expect("a directory");
-    dir
 }
 
 #[test]
@@ -246,9 +228,8 @@ fn what_a_replaced_recording_held_is_not_lost() {
     recorder.stop();
     let files = read(&recorder);
     assert_eq!(files.sessions, [old.session(), new.session()]);
-    let empty = no_programs(&recorder.sandbox().runtime_dir());
     for session in [&old, &new] {
-        assert_eq!(missing(&files, session, &counters(session, &empty)), [0; 3]);
+        assert_eq!(missing(&files, session), [0; 3]);
     }
 }
 
@@ -266,24 +247,20 @@ fn what_was_overwritten_is_counted() {
     wait_for(&recorder, "a further round", |store| store["written_events"]["syscall"].as_u64() > before);
     let said = store(&recorder)["lost_events"].clone();
     recorder.stop();
-    let empty = no_programs(&recorder.sandbox().runtime_dir());
     let files = read(&recorder);
-    let missing = missing(&files, &recording, &counters(&recording, &empty));
+    let missing = missing(&files, &recording);
     assert!(missing[0] >= lost["lost_events"]["syscall"].as_u64().expect("a number"), "{missing:?}, {said}");
     assert!(said["syscall"].as_u64().expect("a number") <= missing[0], "{missing:?}, {said}");
     // What is missing stands in gaps that are told with the same count.
     let mut rings = Rings::new(recording.session());
     Files::read(&recorder.sandbox().state_dir(), |page| assert!(rings.add(page.clone())));
-    let lost = |lane: Lane| -> u64 {
-        let of = |stream: &flightrec_format::ring::LaneStream| {
-            let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: None };
-            stream.coverage(&scope).gaps.iter().filter_map(flightrec_format::ring::Gap::missing).sum::<u64>()
-        };
-        rings_of(&rings, lane).iter().map(of).sum()
-    };
-    for lane in Lane::RINGS {
-        assert_eq!(lost(lane), missing[lane as usize], "lane {}", lane.name());
+    let mut told = [0; 3];
+    for stream in rings.finish() {
+        let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: None };
+        let gaps = stream.coverage(&scope).gaps;
+        told[stream.lane() as usize] += gaps.iter().filter_map(Gap::missing).sum::<u64>();
     }
+    assert_eq!(told, missing);
 }
 
 #[test]
@@ -323,6 +300,5 @@ fn the_last_events_are_written_at_the_end() {
     recorder.stop();
     let files = read(&recorder);
     assert_eq!((files.paths.len(), files.complete), (1, 1));
-    let empty = no_programs(&recorder.sandbox().runtime_dir());
-    assert_eq!(missing(&files, &recording, &counters(&recording, &empty)), [0; 3]);
+    assert_eq!(missing(&files, &recording), [0; 3]);
 }

@@ -38,8 +38,10 @@ use round::Rings;
 use session::{Session, Subject};
 use worker::Worker;
 
-/// How long the end waits for the last events to be written: a disk that hangs must not keep the daemon.
-const ENDING: Duration = Duration::from_secs(3);
+/// How long the end waits for the last events to be written while nothing gets on: a disk that hangs must not keep the
+/// daemon. And how long in all.
+const STUCK: Duration = Duration::from_secs(3);
+const ENDING: Duration = Duration::from_secs(30);
 
 /// The thread's name, as `ps -L` and the recording itself show it.
 const NAME: &str = "flightd-drain";
@@ -89,7 +91,7 @@ impl Drain {
                 boot_id,
                 session: meta.session,
             };
-            Session::new(subject, options)
+            Session::new(subject, options, monitor.clone())
         };
         let before = ended.into_iter().map(|ended| session(Subject::Ended(Box::new(ended)))).collect();
         let worker = Worker::new(config, before, session(Subject::Live(recording)), monitor.clone())?;
@@ -114,9 +116,17 @@ impl Drain {
     pub fn finish(self, ended: bool) {
         let Some(Running { bell, done }) = self.running else { return };
         bell.ring(if ended { Rings::Ended } else { Rings::Live });
-        if done.recv_timeout(ENDING) == Err(RecvTimeoutError::Timeout) {
-            let seconds = ENDING.as_secs();
-            warn!("the disk has not taken the last events within {seconds} s: they may be missing from the files");
+        let begun = Instant::now();
+        let (mut beats, mut moved) = (self.monitor.last_beat(), begun);
+        while done.recv_timeout(STUCK / 30) == Err(RecvTimeoutError::Timeout) {
+            if self.monitor.last_beat() != beats {
+                (beats, moved) = (self.monitor.last_beat(), Instant::now());
+            }
+            if moved.elapsed() > STUCK || begun.elapsed() > ENDING {
+                let seconds = begun.elapsed().as_secs();
+                warn!("the disk has not taken the last events within {seconds} s: they may be missing from the files");
+                return;
+            }
         }
     }
 }

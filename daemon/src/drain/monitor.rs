@@ -12,8 +12,8 @@ use crate::clock;
 #[derive(Debug, Default)]
 pub struct Monitor {
     status: Mutex<StoreStatus>,
-    /// When its thread last began a turn, ns of `CLOCK_MONOTONIC`; 0: it has not yet, or there is none.
-    turned: AtomicU64,
+    /// When it last got on, ns of `CLOCK_MONOTONIC`; 0: it has not yet, or there is no drain.
+    beat: AtomicU64,
 }
 
 impl Monitor {
@@ -27,16 +27,21 @@ impl Monitor {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Its thread begins another turn.
-    pub(super) fn turn(&self) {
-        self.turned.store(clock::mono(), Ordering::Relaxed);
+    /// Says that the drain gets on.
+    pub(super) fn beat(&self) {
+        self.beat.store(clock::mono(), Ordering::Relaxed);
     }
 
-    /// For how long its thread has been in its present turn, sleep included; nothing where there is no thread.
+    /// When the drain last got on, ns of `CLOCK_MONOTONIC`.
+    pub(super) fn last_beat(&self) -> u64 {
+        self.beat.load(Ordering::Relaxed)
+    }
+
+    /// For how long the drain has not got on; nothing where there is none.
     pub fn silent(&self) -> Duration {
-        match self.turned.load(Ordering::Relaxed) {
+        match self.last_beat() {
             0 => Duration::ZERO,
-            turned => Duration::from_nanos(clock::mono().saturating_sub(turned)),
+            beat => Duration::from_nanos(clock::mono().saturating_sub(beat)),
         }
     }
 }

@@ -40,6 +40,7 @@ impl Cap {
 /// Bytes a second, over about half a minute.
 #[derive(Debug)]
 pub(super) struct Meter {
+    begun: u64,
     at: u64,
     bytes: u64,
     rate: f64,
@@ -48,7 +49,7 @@ pub(super) struct Meter {
 impl Meter {
     /// Begins at `now`, ns of `CLOCK_MONOTONIC`.
     pub(super) fn new(now: u64) -> Self {
-        Self { at: now, bytes: 0, rate: 0.0 }
+        Self { begun: now, at: now, bytes: 0, rate: 0.0 }
     }
 
     /// The rate, where `bytes` have been written in all.
@@ -56,7 +57,9 @@ impl Meter {
         let seconds = now.saturating_sub(self.at) as f64 / SECOND as f64;
         if seconds >= 0.5 {
             let newest = bytes.saturating_sub(self.bytes) as f64 / seconds;
-            let weight = 1.0 - (-seconds / MEMORY).exp();
+            // At first, the mean of all that there is.
+            let all = now.saturating_sub(self.begun) as f64 / SECOND as f64;
+            let weight = (1.0 - (-seconds / MEMORY).exp()).max(seconds / all);
             self.rate += (newest - self.rate) * weight;
             (self.at, self.bytes) = (now, bytes);
         }
@@ -104,9 +107,10 @@ mod tests {
     fn the_meter_settles() {
         let mut meter = Meter::new(0);
         assert_eq!(meter.update(1, 1000), 0, "too early to tell");
-        let rates: Vec<u64> = (1..=300).map(|s| meter.update(s * SECOND, s * 5000)).collect();
-        assert!((4990..=5000).contains(rates.last().unwrap()), "{rates:?}");
-        assert!(rates.is_sorted());
+        assert_eq!(meter.update(SECOND, 5000), 5000, "the mean, at first");
+        assert_eq!(meter.update(2 * SECOND, 5000), 2500);
+        let rates: Vec<u64> = (3..=300).map(|s| meter.update(s * SECOND, 5000 + s * 5000)).collect();
+        assert!((4990..=5001).contains(rates.last().unwrap()), "{rates:?}");
         assert!(meter.update(u64::MAX, 0) < 5, "a counter that goes back is no rate");
     }
 }

@@ -10,6 +10,7 @@ use flightrec_format::meta::Meta;
 use flightrec_store::{Now, Opening, Options, StoreWriter};
 
 use super::losses::Losses;
+use super::monitor::Monitor;
 use super::pacing::Sight;
 use super::round::{Rings, round};
 use super::source::Source;
@@ -86,13 +87,14 @@ pub(super) struct Session {
     changes: u64,
     /// The rings with their sizes, which do not change.
     rings: Vec<(Lane, u16, u64)>,
+    monitor: Arc<Monitor>,
 }
 
 impl Session {
     /// Touches no file yet.
-    pub(super) fn new(subject: Subject, options: Options) -> Self {
+    pub(super) fn new(subject: Subject, options: Options, monitor: Arc<Monitor>) -> Self {
         let (rings, changes) = (subject.live().rings(), subject.changes());
-        Self { subject, writer: StoreWriter::open(options), losses: Losses::default(), changes, rings }
+        Self { subject, writer: StoreWriter::open(options), losses: Losses::default(), changes, rings, monitor }
     }
 
     /// The writer of its files.
@@ -129,6 +131,11 @@ impl Session {
             self.writer.meta_changed();
         }
         let mut opening = Explanation(&self.subject);
+        // Asked for the time before each batch.
+        let now = || {
+            self.monitor.beat();
+            now()
+        };
         round(self.subject.live(), rings, &mut self.writer, &mut opening, &mut self.losses, now)
     }
 
@@ -136,6 +143,7 @@ impl Session {
     pub(super) fn close(&mut self) {
         let job = self.writer.close(&mut Explanation(&self.subject), now());
         if let Some(job) = job {
+            self.monitor.beat();
             self.writer.synced(job.run(), now());
         }
     }

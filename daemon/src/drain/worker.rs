@@ -106,7 +106,7 @@ impl Worker {
 
     /// Does what is due; how long to sleep then. `None`: it can't go on.
     fn turn(&mut self) -> Option<Duration> {
-        self.monitor.turn();
+        self.monitor.beat();
         if !self.before.is_empty() && !self.finish_before() {
             self.report();
             return Some(RETRY);
