@@ -243,7 +243,7 @@ impl SessionSource {
         }
         let mut pages = Vec::new();
         let mut lost = read_pages(&opened, asked, lanes, &mut pages)?;
-        let idle = |lane: Lane| is_idle(lane, &pages, &meta, before.as_ref());
+        let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
         let further = to_the_marks(window, before.as_ref(), &after);
         let again = asked != further && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
         if again {
@@ -362,18 +362,22 @@ fn marks(opened: &[&FileReader], window: Window) -> (Option<Totals>, Totals) {
     (before.map(|mark| mark.totals()), after.as_ref().map(Checkpoint::totals).unwrap_or_default())
 }
 
-/// Whether nothing more needs to be read of a lane to know that what its rings lack was not recorded at all: each has
-/// pages that continue the counters of before.
-fn is_idle(lane: Lane, pages: &[Page], meta: &Meta, before: Option<&Totals>) -> bool {
+/// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's beginning was not
+/// recorded at all: each has pages that go back to it, or that continue the counters of before; or it has none, and its
+/// counters stood still.
+fn is_idle(lane: Lane, from: u64, pages: &[Page], meta: &Meta, before: Option<&Totals>, after: &Totals) -> bool {
     let Some(before) = before else { return true };
+    let counted = |totals: &Totals, cpu: u16| {
+        let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
+        of_cpu.events.get(lane as usize).copied()
+    };
     meta.cpus.iter().all(|cpu| {
         let of_ring = pages.iter().filter(|page| page.lane() == lane && page.header().cpu == *cpu);
-        let Some(first) = of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) else {
-            return false;
-        };
-        let then =
-            before.cpus.iter().find(|of_cpu| of_cpu.cpu == *cpu).and_then(|of_cpu| of_cpu.events.get(lane as usize));
-        then.is_none_or(|then| part::begins(first) <= before.now || *then == first.header().events)
+        let then = counted(before, *cpu);
+        match of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) {
+            Some(first) => part::begins(first) <= from || then.is_none_or(|then| then == first.header().events),
+            None => then == counted(after, *cpu),
+        }
     })
 }
 
@@ -389,6 +393,10 @@ fn read_pages<'a>(
     let jobs: Vec<load::Job<'a>> = opened
         .iter()
         .flat_map(|reader| select::pages(reader.blocks(), window, lanes).map(move |block| (*reader, block)))
+        .chain(lanes.iter().filter_map(|lane| {
+            let blocks = opened.iter().flat_map(|reader| reader.blocks().iter().map(move |block| (*reader, block)));
+            select::before(blocks, *lane, window.from)
+        }))
         .collect();
     let most = usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE;
     load::pages(&jobs, most, |pages| into.extend(pages)).ok_or(FilesError::TooMuch(PAGES_MAX))
