@@ -13,7 +13,7 @@ use flightrec_store::{BlockRef, Checkpoint, Content, Damage, FileReader, Kind, W
 
 use super::anchor::{self, Anchor};
 use super::catalog::{SessionFiles, StoredFile};
-use super::{FilesError, load, select};
+use super::{FilesError, load, select, stretch};
 use crate::human::counted;
 use crate::source::{Clock, Recording};
 use crate::window::{Edge, Window};
@@ -22,6 +22,9 @@ use crate::window::{Edge, Window};
 pub const STRETCH: u64 = if cfg!(test) { 128 << 10 } else { 1 << 30 };
 /// Most bytes of pages that are held at once: what stands around a stretch, and damage, make it more than was planned.
 const PAGES_MAX: u64 = 4 * STRETCH;
+
+/// Most lines about damage in one chapter.
+const REMARKS: usize = 10;
 
 /// A session's files, opened one by one as they are needed.
 pub struct SessionSource {
@@ -204,7 +207,7 @@ impl SessionSource {
             let pages = select::pages(reader.blocks(), window, &Lane::RINGS);
             blocks.extend(pages.map(|block| (block.header.first.max(window.from), select::weight(block))));
         }
-        part(&begins, blocks, most)
+        stretch::part(&begins, blocks, most)
     }
 
     /// Reads what the window needs, for a recording of its own.
@@ -253,12 +256,27 @@ impl SessionSource {
         whole &= lost.is_empty();
         let slots = threads(&opened);
         let read_damage = lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
-        for remark in told.into_iter().chain(read_damage) {
-            if !self.remarks.contains(&remark) {
+        self.remark(told.into_iter().chain(read_damage));
+        Ok(Found { meta, pages, slots, before, after, whole })
+    }
+
+    /// Says what is damaged: each once, and not more than a person reads.
+    fn remark(&mut self, damage: impl Iterator<Item = String>) {
+        let mut more = 0;
+        for remark in damage {
+            if self.remarks.contains(&remark) {
+                continue;
+            }
+            if self.remarks.len() < REMARKS {
                 self.remarks.push(remark);
+            } else {
+                more += 1;
             }
         }
-        Ok(Found { meta, pages, slots, before, after, whole })
+        if more != 0 {
+            let places = counted(more, "place");
+            self.remarks.push(format!("damaged: {places} more; `flightctl verify` names them all"));
+        }
     }
 
     /// Opens the files; whether all could be, and none is missing between them.
@@ -295,36 +313,6 @@ impl SessionSource {
         let path = self.files.first().map(|open| open.file.path.clone()).unwrap_or_default();
         Err(FilesError::NoMeta(path))
     }
-}
-
-/// Moments that part blocks (their beginnings and sizes) into stretches of about `most` bytes.
-fn part(begins: &[u64], mut blocks: Vec<(u64, u64)>, most: u64) -> Vec<u64> {
-    blocks.sort_unstable();
-    let mut cuts: Vec<u64> = Vec::new();
-    // Bytes since the last cut, and since the last file began behind it.
-    let (mut sum, mut since_begin, mut begin) = (0u64, 0u64, None);
-    let mut begins = begins.iter().copied().peekable();
-    for (first, bytes) in blocks {
-        while let Some(next) = begins.next_if(|next| *next <= first) {
-            if cuts.last().is_none_or(|cut| next > *cut) && sum != 0 {
-                (begin, since_begin) = (Some(next), 0);
-            }
-        }
-        if sum.saturating_add(bytes) > most && sum != 0 {
-            // At a file's beginning, unless that is nearly as far back as the last cut.
-            let (cut, left) = match begin.take() {
-                Some(begin) if since_begin <= most / 2 => (begin, since_begin),
-                _ => (first, 0),
-            };
-            if cuts.last().is_none_or(|last| cut > *last) {
-                cuts.push(cut);
-                sum = left;
-            }
-        }
-        sum = sum.saturating_add(bytes);
-        since_begin = since_begin.saturating_add(bytes);
-    }
-    cuts
 }
 
 fn anchor_of(file: &StoredFile) -> Anchor {
@@ -428,20 +416,4 @@ fn damage(reader: &FileReader) -> Vec<String> {
 
 fn remark(reader: &FileReader, damage: &Damage) -> String {
     format!("damaged: {}: {damage}", reader.path().display())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stretches_are_parted_where_files_begin() {
-        let blocks = |n: u64| (0..n).map(|i| (i * 10, 1)).collect::<Vec<_>>();
-        assert_eq!(part(&[0, 45], blocks(10), 10), [0u64; 0], "all at once");
-        assert_eq!(part(&[0, 45], blocks(10), 8), [45], "five before, five behind");
-        assert_eq!(part(&[0, 45], blocks(20), 8), [45, 130], "no file begins near the second cut");
-        assert_eq!(part(&[0, 11], blocks(10), 8), [80], "too far back");
-        assert_eq!(part(&[], blocks(10), 4), [40, 80]);
-        assert_eq!(part(&[0], vec![(5, 9), (5, 9), (5, 9), (6, 9)], 8), [5, 6], "a block is never parted");
-    }
 }
