@@ -1,13 +1,14 @@
 //! Recordings in files: what flightd wrote into its state directory, copies of it, and saved windows.
 //!
 //! [`catalog`] finds the files and sorts them by boot and session from their headers alone; [`session`] reads a window of one
-//! session; [`history`] puts boots, sessions and the live rings together in the order of time.
+//! session; [`history`](super::history) puts boots, sessions and the live rings together in the order of time.
 
 mod anchor;
 pub mod catalog;
 mod load;
 mod select;
 pub mod session;
+mod stretch;
 
 use std::io;
 use std::path::{Path, PathBuf};

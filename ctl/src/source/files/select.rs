@@ -26,6 +26,20 @@ pub(super) fn pages<'a>(blocks: &'a [BlockRef], window: Window, lanes: &[Lane]) 
     })
 }
 
+/// The last block of a lane that ends before a moment: a ring's first page of the window most often follows a page of it.
+/// (Of the task lane all is read.)
+pub(super) fn before<'a, R>(
+    blocks: impl Iterator<Item = (R, &'a BlockRef)>,
+    lane: Lane,
+    moment: u64,
+) -> Option<(R, &'a BlockRef)> {
+    let is_before = |block: &BlockRef| {
+        block.header.kind == Kind::Pages && block.header.lane == Some(lane) && block.header.last < moment
+    };
+    let of_lane = blocks.filter(|(_, block)| lane != Lane::Task && is_before(block));
+    of_lane.max_by_key(|(_, block)| block.header.last)
+}
+
 /// Of blocks of one kind, by time: the last that is not behind a moment, and the first that is not before another.
 pub(super) fn around<T>(
     blocks: impl Iterator<Item = (u64, T)> + Clone,
