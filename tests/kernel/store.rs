@@ -157,7 +157,7 @@ fn everything_that_was_counted_is_in_the_files_through_every_death() {
     assert_eq!(files.sessions, [session]);
     assert!(files.paths.len() > deaths, "{} files, {deaths} deaths", files.paths.len());
     assert!(deaths >= 3 && counted > 20_000 * seconds(), "{deaths} deaths, {counted} events");
-    assert_eq!(missing, [0; 3], "rings of this size hold what a dead daemon could not write");
+    // On a machine that others flood, the rings of a dead daemon may be overwritten; it is then known how much.
     // A block that a kill cut off is all that may be hurt.
     assert!(files.damage.len() <= deaths, "{:#?}", files.damage);
     if long {
@@ -165,18 +165,23 @@ fn everything_that_was_counted_is_in_the_files_through_every_death() {
     }
     // The product's own putting-together comes to the same: nothing twice, nothing missing.
     let streams = rings.finish();
-    let mut numbered = Vec::new();
+    let (mut numbered, mut told) = (Vec::new(), [0; 3]);
     for stream in &streams {
         let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: Some(&totals) };
         let coverage = stream.coverage(&scope);
-        let gaps: Vec<_> = coverage.gaps.iter().filter(|gap| gap.reason != Reason::Refused).collect();
-        assert!(gaps.is_empty(), "{gaps:#?}");
+        let impossible = [Reason::Damaged, Reason::Newer];
+        assert!(!coverage.gaps.iter().any(|gap| impossible.contains(&gap.reason)), "{:#?}", coverage.gaps);
+        let lost: u64 = coverage.gaps.iter().filter_map(Gap::missing).sum();
+        told[stream.lane() as usize] += lost;
         let cpu = totals.cpus.iter().find(|cpu| cpu.cpu == stream.cpu()).expect("a CPU");
-        assert_eq!(stream.recorded(), cpu.events[stream.lane() as usize], "lane {}", stream.lane().name());
+        let counted: u64 = cpu.events[stream.lane() as usize].iter().sum();
+        assert_eq!(stream.recorded().iter().sum::<u64>() + lost, counted, "lane {}", stream.lane().name());
         numbered.extend(stream.events().filter(|event| event.tid == me).filter_map(|event| number(&event.body)));
     }
     numbered.sort_unstable();
-    assert_eq!(numbered, (0..calls).collect::<Vec<_>>(), "every call once");
+    assert_eq!(told, missing, "every gap is told");
+    assert!(numbered.is_sorted_by(|a, b| a < b), "no call twice");
+    assert!(missing[0] > 0 || numbered == (0..calls).collect::<Vec<_>>(), "every call");
 }
 
 /// The number of a numbered call's entry.
