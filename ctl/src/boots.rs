@@ -80,7 +80,7 @@ pub fn parse_id(text: &str) -> Option<BootId> {
 
 /// The id as journalctl(1) prints it.
 pub fn id_text(id: &BootId) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:032x}", u128::from_be_bytes(*id))
 }
 
 /// The boot of a recording; zeros where its metadata do not tell.

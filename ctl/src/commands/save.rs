@@ -208,7 +208,7 @@ fn write(out: impl Write, chapter: &Chapter) -> io::Result<()> {
     if recording.copied != 0 {
         file.checkpoint(&Checkpoint {
             time: clock.now,
-            rings: marks(recording, &recording.totals, counted_behind).collect(),
+            rings: marks(recording, &recording.totals, |stream, known| Some(counted_behind(stream, known))).collect(),
         })?;
     }
     file.finish()?;
@@ -240,13 +240,13 @@ fn counted_before(stream: &LaneStream, known: Counters) -> Option<Counters> {
 }
 
 /// Behind them: what they hold themselves, as all of it is in the file.
-fn counted_behind(stream: &LaneStream, known: Counters) -> Option<Counters> {
-    let Some(last) = stream.pages().last() else { return Some(known) };
+fn counted_behind(stream: &LaneStream, known: Counters) -> Counters {
+    let Some(last) = stream.pages().last() else { return known };
     let mut events = last.header().events;
     for (total, count) in events.iter_mut().zip(last.summary().counts) {
         *total = total.saturating_add(count);
     }
-    Some((events, known.1))
+    (events, known.1)
 }
 
 /// The thread table as pages.

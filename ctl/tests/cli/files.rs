@@ -65,7 +65,7 @@ fn files_alone_tell_what_the_rings_told() {
     assert!(paths.len() >= 5, "{paths:?}");
     paths.rotate_left(2);
     paths.swap(0, 1);
-    let all: Vec<&str> = paths.iter().map(|path| text(path)).collect();
+    let all: Vec<&str> = paths.iter().map(text).collect();
     let boot = boot_dir(dir.path());
     let ways: [&[&str]; 3] = [&["--store", text(&dir)], &["--store", text(&boot)], &[&["--file"], &all[..]].concat()];
     for way in ways {

@@ -59,7 +59,7 @@ pub(super) fn chapters(
         let touches = asked.from < end && asked.until > meta.started;
         if touches || is_newest && parts.is_empty() && cut == u64::MAX {
             let told = Window { from: asked.from, until: asked.until.min(cut) };
-            parts.extend(stretches(session, source, told, present, question)?.into_iter().rev());
+            parts.extend(stretches(&session, source, told, present, question)?.into_iter().rev());
         }
         cut = cut.min(meta.started);
     }
@@ -69,7 +69,7 @@ pub(super) fn chapters(
 
 /// A session's window, parted into stretches that fit into memory; the earliest first.
 pub(super) fn stretches(
-    session: SessionFiles,
+    session: &SessionFiles,
     mut source: SessionSource,
     window: Window,
     present: u64,

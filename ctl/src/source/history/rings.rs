@@ -76,7 +76,7 @@ pub(super) fn with_rings(
         parts.extend(chapters(sessions, question, Some((clock, started)), true)?);
     }
     if let Some(own) = own {
-        match extend(&mut chapter, own, question, from) {
+        match extend(&mut chapter, &own, question, from) {
             Ok(before) => parts.extend(before),
             Err(error) => chapter.remarks.push(format!("the rings alone were read: {error}")),
         }
@@ -97,7 +97,7 @@ fn reaches(stream: &LaneStream, from: u64) -> bool {
 /// stretches of its own.
 fn extend(
     chapter: &mut Chapter,
-    session: SessionFiles,
+    session: &SessionFiles,
     question: Question,
     from: u64,
 ) -> Result<Vec<Part>, FilesError> {
