@@ -5,6 +5,7 @@
 //! durations and places; [`text`] makes lines of the events; [`coverage`] says what is missing.
 
 pub mod args;
+pub mod boots;
 pub mod commands;
 pub mod control;
 pub mod coverage;

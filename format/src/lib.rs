@@ -20,6 +20,8 @@ pub mod live;
 #[cfg(feature = "std")]
 pub mod meta;
 #[cfg(feature = "std")]
+pub mod part;
+#[cfg(feature = "std")]
 pub mod ring;
 #[cfg(feature = "std")]
 pub mod slots;

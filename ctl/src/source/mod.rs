@@ -1,6 +1,8 @@
 //! Where pages come from. Every command works on every source, and does not know which it is.
 
 mod daemon;
+pub mod files;
+pub mod history;
 mod live;
 mod pinned;
 
@@ -54,6 +56,11 @@ pub struct Recording {
     pub slots: Vec<TaskSlot>,
     /// The counters, read behind the pages.
     pub totals: Totals,
+    /// The counters at a moment before the pages, where the source knows them.
+    pub before: Option<Totals>,
+    /// Everything that was recorded before this moment was in the source when it was read, if it is not after the
+    /// source's present; 0 where that is not known.
+    pub copied: u64,
 }
 
 impl Recording {
@@ -73,6 +80,17 @@ pub enum SourceError {
     /// The pinned rings.
     #[error(transparent)]
     Live(#[from] LiveError),
+    /// Files.
+    #[error(transparent)]
+    Files(#[from] files::FilesError),
+    /// Neither rings nor files.
+    #[error("{live}\nnor are there files of an earlier recording: {files}")]
+    Nothing {
+        /// What is wrong with the rings.
+        live: Box<SourceError>,
+        /// What is wrong with the files.
+        files: files::FilesError,
+    },
     /// The metadata.
     #[error(transparent)]
     Meta(#[from] MetaError),
@@ -143,6 +161,7 @@ impl Collector {
 
     /// All pages are there.
     pub fn finish(self, totals: Totals) -> Recording {
-        Recording { meta: self.meta, streams: self.rings.finish(), slots: self.slots, totals }
+        let Self { meta, rings, slots, .. } = self;
+        Recording { meta, streams: rings.finish(), slots, totals, before: None, copied: u64::MAX }
     }
 }

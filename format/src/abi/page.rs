@@ -91,7 +91,7 @@ pub struct PageHeader {
     pub version: u16,
     /// [`Lane`] as a number.
     pub lane: u8,
-    /// Reserved, 0.
+    /// [`part_flag`]s in stored pages; the probes write 0.
     pub flags: u8,
     /// The CPU whose ring this is; 0 in `meta` and `slots`.
     pub cpu: u16,
@@ -118,6 +118,14 @@ const _: () = assert!(core::mem::offset_of!(PageHeader, seq) == 24);
 const _: () = assert!(core::mem::offset_of!(PageHeader, used) == 48);
 const _: () = assert!(core::mem::offset_of!(PageHeader, events) == 56);
 const _: () = assert!(core::mem::offset_of!(PageHeader, refused) == 104);
+
+/// [`PageHeader::flags`].
+pub mod part_flag {
+    /// Words of THREAD and TIME at the beginning of a part, which are repeated from before it.
+    pub const CONTEXT: u8 = 3;
+    /// The rest of a page whose beginning is stored elsewhere (`crate::part`).
+    pub const PART: u8 = 4;
+}
 
 /// Where a `meta` page keeps its chunk bookkeeping inside [`PageHeader::events`].
 /// The chunk's bytes follow the header; `used` counts them rounded up to words.

@@ -6,14 +6,16 @@ use std::collections::btree_map::Entry;
 use super::stream::LaneStream;
 use crate::abi::page::Lane;
 use crate::decode::Page;
+use crate::part;
 
-/// The best copy of each page of one ring of one session.
+/// The best copy of each page, or part of a page, of one ring of one session.
 #[derive(Debug)]
 pub struct Sequence {
     session: u64,
     lane: Lane,
     cpu: u16,
-    pages: BTreeMap<u64, Page>,
+    /// By sequence number, and where in the page it begins.
+    pages: BTreeMap<(u64, u32), Page>,
 }
 
 impl Sequence {
@@ -28,7 +30,7 @@ impl Sequence {
         if header.session != self.session || page.lane() != self.lane || header.cpu != self.cpu {
             return false;
         }
-        match self.pages.entry(header.seq) {
+        match self.pages.entry((header.seq, part::start(header))) {
             Entry::Vacant(free) => {
                 free.insert(page);
             }
@@ -42,7 +44,36 @@ impl Sequence {
 
     /// No more pages come.
     pub fn finish(self) -> LaneStream {
-        LaneStream::new(self.lane, self.cpu, self.pages.into_values().collect())
+        let mut pages: Vec<Page> = Vec::with_capacity(self.pages.len());
+        for page in self.pages.into_values() {
+            match pages.last_mut() {
+                Some(last) if overlap(last, &page) => {
+                    if let Some(whole) = united(last, page) {
+                        *last = whole;
+                    }
+                }
+                _ => pages.push(page),
+            }
+        }
+        LaneStream::new(self.lane, self.cpu, pages)
+    }
+}
+
+/// Whether the second piece begins within the first or where it ends.
+fn overlap(first: &Page, second: &Page) -> bool {
+    first.header().seq == second.header().seq && part::start(second.header()) <= first.header().used
+}
+
+/// Two pieces that overlap or touch as one; `None`: the first holds it all.
+fn united(first: &Page, second: Page) -> Option<Page> {
+    let (a, b) = (first.header(), second.header());
+    if b.used < a.used {
+        return None;
+    }
+    match part::join(first, &second) {
+        Some(whole) => (b.used > a.used || events(&whole) > events(first)).then_some(whole),
+        // One of the two is damaged. Both would show events twice: the longer one counts.
+        None => (events(&second) > events(first)).then_some(second),
     }
 }
 
