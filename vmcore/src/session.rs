@@ -46,6 +46,8 @@ pub struct About {
     pub kernel: String,
     /// When it began, ns of `CLOCK_MONOTONIC`.
     pub started: u64,
+    /// `CLOCK_TAI` minus `CLOCK_REALTIME` at its last page, seconds.
+    pub tai_offset: i64,
 }
 
 /// How many pages of a lane there are.
@@ -116,7 +118,9 @@ impl Session {
             last_tai: newest.map(|page| page.base_tai),
             pages,
         };
+        let last = session.last.unwrap_or(0);
         session.about = session.unpack(reader).ok().map(|meta| About {
+            tai_offset: meta.tai_offset(last),
             boot_id: meta.boot_id,
             host: meta.host,
             kernel: meta.kernel,

@@ -10,3 +10,4 @@ pub mod ps;
 pub mod save;
 pub mod status;
 pub mod top;
+pub mod vmcore;
