@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_is_no_boot_is_refused() {
-        for text in ["x", "--1", "0123", "1.5", &ID[1..], &format!("{ID}x"), "99999999999999999999"] {
+        for text in ["x", "--1", "1.5", &ID[1..], &format!("{ID}x"), "99999999999999999999"] {
             assert!(text.parse::<BootArg>().is_err(), "{text:?}");
         }
     }

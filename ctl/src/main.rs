@@ -6,7 +6,7 @@ use clap::FromArgMatches;
 use jiff::Zoned;
 
 use flightctl::args::Cli;
-use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, save, status, top, vmcore};
+use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, save, status, top, verify, vmcore};
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Ok(Plan::Status { origin, json }) => status::run(&origin, json),
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
         Ok(Plan::Ls { paths, json }) => ls::run(&paths, json),
+        Ok(Plan::Verify { paths }) => verify::run(&paths),
         Err(wrong) => Err(wrong.into()),
     };
     match result {

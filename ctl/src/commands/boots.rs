@@ -13,7 +13,7 @@ use crate::output::{Output, note};
 use crate::plan::HistoryPlan;
 use crate::source::files::catalog::BootFiles;
 use crate::source::files::session::SessionSource;
-use crate::source::history;
+use crate::source::{Clock, history};
 
 /// Lists the boots that there are files of.
 pub fn run(plan: &HistoryPlan) -> Result<Exit> {
@@ -23,8 +23,9 @@ pub fn run(plan: &HistoryPlan) -> Result<Exit> {
     let mut text = String::from("IDX BOOT ID                          FIRST ENTRY                 LAST ENTRY\n");
     let count = boots.len();
     for (at, boot) in boots.into_iter().enumerate() {
-        let (id, first) = (id_text(&boot.id), moment(i128::from(boot.created()), &zone));
-        let last = last(boot).map_or_else(|| "?".to_owned(), |last| moment(last, &zone));
+        let id = id_text(&boot.id);
+        let (first, last) = ends(boot);
+        let (first, last) = (moment(first, &zone), moment(last, &zone));
         // Writing to a string can't fail.
         let _ = writeln!(text, "{:>3} {id} {first:<27} {last}", -((count - at - 1) as i64));
     }
@@ -33,22 +34,22 @@ pub fn run(plan: &HistoryPlan) -> Result<Exit> {
     Ok(if count == 0 { Exit::Nothing } else { Exit::Fine })
 }
 
-/// The last moment of a boot's last session, ns since 1970.
-fn last(mut boot: BootFiles) -> Option<i128> {
-    match SessionSource::open(boot.sessions.pop()?) {
-        Ok(session) => {
-            let clock = session.clock();
-            Some(i128::from(clock.now) + i128::from(clock.wall_offset))
-        }
+/// The first moment of a boot's first recording, and the last of its last.
+fn ends(boot: BootFiles) -> (Option<Clock>, Option<Clock>) {
+    let open = |session| match SessionSource::open(session) {
+        Ok(session) => Some(session),
         Err(error) => {
             note(&format!("left out: {error}"));
             None
         }
-    }
+    };
+    let mut sessions: Vec<SessionSource> = boot.sessions.into_iter().filter_map(open).collect();
+    (sessions.first_mut().map(SessionSource::first), sessions.last().map(SessionSource::clock))
 }
 
 /// `Wed 2026-01-28 14:03:07 CET`
-fn moment(ns: i128, zone: &TimeZone) -> String {
-    let moment = Timestamp::from_nanosecond(ns).unwrap_or(Timestamp::UNIX_EPOCH);
+fn moment(clock: Option<Clock>, zone: &TimeZone) -> String {
+    let Some(Clock { now, wall_offset }) = clock else { return "?".to_owned() };
+    let moment = Timestamp::from_nanosecond(i128::from(now) + i128::from(wall_offset)).unwrap_or(Timestamp::UNIX_EPOCH);
     moment.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
 }

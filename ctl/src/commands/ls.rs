@@ -93,7 +93,8 @@ pub fn run(paths: &[PathBuf], json: bool) -> Result<Exit> {
     first.sort_unstable();
     let began = |boot: &BootId| first.iter().position(|(_, id)| id == boot);
     entries.sort_by_key(|(wall, boot, entry)| (began(boot), entry.number, *wall));
-    if let Some((_, boot, entry)) = entries.iter_mut().rev().find(|(_, boot, entry)| Some(*boot) == present && entry.number != 0)
+    if let Some((_, boot, entry)) =
+        entries.iter_mut().rev().find(|(_, boot, entry)| Some(*boot) == present && entry.number != 0)
         && Some(*boot) == present
         && entry.state == State::Unclosed
     {

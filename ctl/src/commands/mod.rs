@@ -10,4 +10,5 @@ pub mod ps;
 pub mod save;
 pub mod status;
 pub mod top;
+pub mod verify;
 pub mod vmcore;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use thiserror::Error;
 
-use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE};
+use flightrec_format::abi::page::{HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, REFUSALS};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
@@ -25,6 +25,7 @@ use crate::human::{bytes, counted};
 use crate::output::note;
 use crate::plan::SavePlan;
 use crate::progress::Progress;
+use crate::source::Recording;
 use crate::source::history::{self, Chapter, Go, Question};
 
 /// zstd's level: a saved file is written once, and kept and sent about.
@@ -187,7 +188,7 @@ fn write(out: impl Write, chapter: &Chapter) -> io::Result<()> {
     file.meta(&recording.meta, clock.now)?;
     file.slots(clock.now, &slot_pages(&recording.slots, recording.meta.session))?;
     if let Some(before) = &recording.before {
-        file.checkpoint(&checkpoint(before, before.now))?;
+        file.checkpoint(&Checkpoint { time: before.now, rings: marks(recording, before, counted_before).collect() })?;
     }
     for lane in Lane::RINGS {
         let of_lane = recording.streams.iter().filter(|stream| stream.lane() == lane);
@@ -202,22 +203,47 @@ fn write(out: impl Write, chapter: &Chapter) -> io::Result<()> {
     // What was damaged where this was read from is not made whole by being saved: without a checkpoint, a reader
     // vouches for no more than the pages themselves do.
     if recording.copied != 0 {
-        file.checkpoint(&checkpoint(&recording.totals, clock.now))?;
+        file.checkpoint(&Checkpoint {
+            time: clock.now,
+            rings: marks(recording, &recording.totals, counted_behind).collect(),
+        })?;
     }
     file.finish()?;
     Ok(())
 }
 
-/// The counters as a checkpoint.
-fn checkpoint(totals: &Totals, time: u64) -> Checkpoint {
-    let rings = totals.cpus.iter().filter(|cpu| cpu.recorded).flat_map(|cpu| {
-        Lane::RINGS.into_iter().zip(cpu.events).zip(cpu.refused).map(|((lane, events), refused)| RingMark {
-            events,
-            refused,
-            ..RingMark::new(lane, cpu.cpu)
-        })
-    });
-    Checkpoint { time, rings: rings.collect() }
+/// A ring's counters at a moment.
+type Counters = ([u64; LANE_KINDS], [u64; REFUSALS]);
+
+/// The rings' counters for a checkpoint: what `choose` makes of those that are known and of the ring's pages.
+fn marks<'a>(
+    recording: &'a Recording,
+    totals: &'a Totals,
+    choose: impl Fn(&LaneStream, Counters) -> Option<Counters> + 'a,
+) -> impl Iterator<Item = RingMark> + 'a {
+    recording.streams.iter().filter_map(move |stream| {
+        let (lane, cpu) = (stream.lane(), stream.cpu());
+        let of_cpu = totals.cpus.iter().find(|totals| totals.cpu == cpu)?;
+        let known = (*of_cpu.events.get(lane as usize)?, *of_cpu.refused.get(lane as usize)?);
+        let (events, refused) = choose(stream, known)?;
+        Some(RingMark { events, refused, ..RingMark::new(lane, cpu) })
+    })
+}
+
+/// Before the pages: only where nothing came between. What did is not in the file, and would be taken for lost.
+fn counted_before(stream: &LaneStream, known: Counters) -> Option<Counters> {
+    let first = stream.pages().first().map(Page::header);
+    first.is_none_or(|first| first.events == known.0).then_some(known)
+}
+
+/// Behind them: what they hold themselves, as all of it is in the file.
+fn counted_behind(stream: &LaneStream, known: Counters) -> Option<Counters> {
+    let Some(last) = stream.pages().last() else { return Some(known) };
+    let mut events = last.header().events;
+    for (total, count) in events.iter_mut().zip(last.summary().counts) {
+        *total = total.saturating_add(count);
+    }
+    Some((events, known.1))
 }
 
 /// The thread table as pages.

@@ -2,7 +2,6 @@
 
 use jiff::tz::TimeZone;
 
-
 use super::lines::Times;
 use crate::boots::{self, BootId};
 use crate::human::span;
@@ -22,6 +21,7 @@ pub struct Seam {
 #[derive(Debug)]
 struct End {
     boot: BootId,
+    session: u64,
     /// ns of `CLOCK_MONOTONIC`.
     until: u64,
 }
@@ -37,7 +37,7 @@ impl Seam {
     ) -> Option<String> {
         let meta = &chapter.recording.meta;
         let boot = boots::of_meta(meta);
-        let before = self.before.replace(End { boot, until: chapter.clock.now });
+        let before = self.before.replace(End { boot, session: meta.session, until: chapter.clock.now });
         self.open = false;
         if chapter.is_only {
             return None;
@@ -48,14 +48,19 @@ impl Seam {
             let host = printable(&meta.host);
             return Some(format!("boot {}{host}: {name}, since {}", boots::id_text(&boot), times.full(meta.started)));
         };
+        if before.session == meta.session {
+            return None; // a long window is told in stretches
+        }
         // The one before is read up to where this one begins.
         let nothing = meta.started.saturating_sub(before.until);
         self.open = nothing != 0 && window.from < window.until;
         let mut line = format!("{name} began at {}, where the one before it ends", times.full(meta.started));
         if self.open {
             let (then, nothing) = (times.full(before.until), span(nothing));
-            line = format!("{name} began at {}; the one before it ends at {then}: nothing is known of the {nothing} between",
-                times.full(meta.started));
+            line = format!(
+                "{name} began at {}; the one before it ends at {then}: nothing is known of the {nothing} between",
+                times.full(meta.started)
+            );
         }
         Some(line)
     }

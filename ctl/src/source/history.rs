@@ -6,12 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
-use flightrec_format::abi::page::{HEADER_LEN, Lane};
+use flightrec_format::abi::page::Lane;
+use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings};
 
-use super::files::catalog::{self, BootFiles, Refused, SessionFiles};
-use super::files::session::{Found, SessionSource};
 use super::files::FilesError;
+use super::files::catalog::{self, BootFiles, Refused, SessionFiles};
+use super::files::session::{Found, STRETCH, SessionSource};
 use super::{Clock, Live, Recording, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
 use crate::control::ControlError;
@@ -38,6 +39,8 @@ pub struct Question {
 pub struct Chapter {
     /// Its pages.
     pub recording: Recording,
+    /// Nothing that was before this moment is told by it, ns of `CLOCK_MONOTONIC`.
+    pub from: u64,
     /// Where it ends, and the wall clock there.
     pub clock: Clock,
     /// What times before now count back from.
@@ -55,7 +58,7 @@ pub struct Chapter {
 impl Chapter {
     /// The chapter of a source that is the only one.
     pub fn only(recording: Recording, clock: Clock, since: Edge, until: Edge) -> Self {
-        Self { recording, clock, present: clock.now, since, until, remarks: Vec::new(), is_only: true }
+        Self { recording, from: 0, clock, present: clock.now, since, until, remarks: Vec::new(), is_only: true }
     }
 
     /// The window as far as the chapter can have events of it.
@@ -63,7 +66,8 @@ impl Chapter {
         let window = wall.window(self.since, self.until, self.present);
         // What happens while the pages are read is another dump's; before the recording there is nothing.
         let until = window.until.min(self.clock.now);
-        Window { from: window.from.max(self.recording.meta.started).min(until), until }
+        let from = window.from.max(self.recording.meta.started).max(self.from);
+        Window { from: from.min(until), until }
     }
 }
 
@@ -85,7 +89,10 @@ enum Part {
 /// A chapter in files.
 struct FilesPart {
     source: SessionSource,
+    /// What is read.
     window: Window,
+    /// What is told of it.
+    from: u64,
     /// Where the next one begins.
     cut: u64,
     present: u64,
@@ -217,6 +224,7 @@ fn with_rings(
     let recording = live.read(question.of_rings(clock))?;
     let mut chapter = Chapter {
         recording,
+        from: 0,
         clock,
         present: clock.now,
         since: question.since,
@@ -264,13 +272,10 @@ fn with_rings(
         parts.extend(chapters(sessions, question, Some((clock, started)), true)?);
     }
     if let Some(own) = own {
-        chapter = match SessionSource::open(own).and_then(|mut files| extend(&mut chapter, &mut files, question, from)) {
-            Ok(()) => chapter,
-            Err(error) => {
-                chapter.remarks.push(format!("the rings alone were read: {error}"));
-                chapter
-            }
-        };
+        match extend(&mut chapter, own, question, from) {
+            Ok(before) => parts.extend(before),
+            Err(error) => chapter.remarks.push(format!("the rings alone were read: {error}")),
+        }
     }
     parts.push(Part::Rings(Box::new(chapter)));
     Ok(parts)
@@ -280,31 +285,41 @@ fn with_rings(
 fn reaches(stream: &LaneStream, from: u64) -> bool {
     stream.pages().first().is_none_or(|page| {
         let header = page.header();
-        (header.seq == 1 && usize::from(header.header_len) == HEADER_LEN) || header.base_mono <= from
+        (header.seq == 1 && !part::is_part(header)) || header.base_mono <= from
     })
 }
 
-/// Puts before the rings' pages what the files have of the same session.
+/// Puts before the rings' pages what the files have of the same session. What is too much for that comes back, as
+/// stretches of its own.
 fn extend(
     chapter: &mut Chapter,
-    files: &mut SessionSource,
+    session: SessionFiles,
     question: Question,
     from: u64,
-) -> Result<(), FilesError> {
+) -> Result<Vec<Part>, FilesError> {
     let clock = chapter.clock;
+    let mut files = SessionSource::open(session.clone())?;
     let asked = files.around(question.since, question.until, clock.now, Some(clock.wall_offset));
-    let asked = with_leads(asked);
-    let mut from = from.min(asked.from);
-    if question.everything {
-        from = files.file_begins(from);
-    }
+    let from = from.min(with_leads(asked).from);
     let recording = &mut chapter.recording;
-    let short: Vec<&LaneStream> = recording.streams.iter().filter(|stream| !reaches(stream, from)).collect();
-    let lanes: Vec<Lane> = Lane::RINGS.into_iter().filter(|lane| short.iter().any(|s| s.lane() == *lane)).collect();
-    let rings_begin = short.iter().filter_map(|stream| stream.pages().first()).map(|page| page.header().base_mono).max();
-    let Some(until) = rings_begin else { return Ok(()) };
-    let until = until.saturating_add(1).min(asked.until);
-    let Found { pages, slots, before, whole: _, meta: _, after: _ } = files.find(Window { from, until }, &lanes)?;
+    let Some((lanes, until)) = short_of(&recording.streams, from) else { return Ok(Vec::new()) };
+    let until = until.saturating_add(1).min(with_leads(asked).until);
+
+    // The last stretch is the rings' own.
+    let before = Window { from, until };
+    let mut earlier = Vec::new();
+    let mut window = before;
+    if let Some(cut) = files.parted(before, STRETCH).into_iter().rfind(|cut| before.contains(*cut)) {
+        let source = SessionSource::open(session.clone())?;
+        let stretches = Window { from: asked.from, until: cut };
+        earlier = stretches_of(session, source, stretches, clock.now, question)?;
+        window.from = with_leads(Window { from: cut, until }).from;
+        chapter.from = cut;
+    }
+    if question.everything {
+        window.from = files.file_begins(window.from);
+    }
+    let Found { pages, slots, before, .. } = files.find(window, &lanes)?;
     let mut rings = Rings::new(recording.meta.session);
     let (again, same): (Vec<LaneStream>, Vec<LaneStream>) =
         std::mem::take(&mut recording.streams).into_iter().partition(|stream| lanes.contains(&stream.lane()));
@@ -324,7 +339,15 @@ fn extend(
     recording.slots.extend(slots);
     recording.before = before;
     chapter.remarks.extend(files.take_remarks());
-    Ok(())
+    Ok(earlier)
+}
+
+/// The lanes of which some ring does not go back to a moment, and where the last of those begins.
+fn short_of(streams: &[LaneStream], from: u64) -> Option<(Vec<Lane>, u64)> {
+    let short: Vec<&LaneStream> = streams.iter().filter(|stream| !reaches(stream, from)).collect();
+    let lanes = Lane::RINGS.into_iter().filter(|lane| short.iter().any(|stream| stream.lane() == *lane)).collect();
+    let begins = short.iter().filter_map(|stream| stream.pages().first()).map(|page| page.header().base_mono);
+    begins.max().map(|begins| (lanes, begins))
 }
 
 /// The chapters of one boot, the earliest first. `end`: the present, and where the chapter behind these begins; else they end with
@@ -340,7 +363,7 @@ fn chapters(
     let offset = end.map(|(clock, _)| clock.wall_offset);
     let mut parts = Vec::new();
     for session in sessions.into_iter().rev() {
-        let mut source = SessionSource::open(session)?;
+        let mut source = SessionSource::open(session.clone())?;
         let present = *present.get_or_insert(source.clock().now);
         let asked = source.around(question.since, question.until, present, offset);
         let read = with_leads(asked);
@@ -349,17 +372,40 @@ fn chapters(
         }
         let meta = source.meta()?;
         let end = source.clock().now.min(cut);
-        let from = if question.everything { source.file_begins(read.from) } else { read.from };
-        let window = Window { from, until: read.until };
         // A boot that has nothing of the window is not told of; of the newest it is said that it has not.
         let touches = asked.from < end && asked.until > meta.started;
         if touches || is_newest && parts.is_empty() && cut == u64::MAX {
-            parts.push(Part::Files(Box::new(FilesPart { source, window, cut, present, question })));
+            let stretches = Window { from: asked.from, until: asked.until.min(cut) };
+            parts.extend(stretches_of(session, source, stretches, present, question)?.into_iter().rev());
         }
         cut = cut.min(meta.started);
     }
     parts.reverse();
     Ok(parts)
+}
+
+/// A session's window, parted into stretches that fit into memory; the earliest first.
+fn stretches_of(
+    session: SessionFiles,
+    mut source: SessionSource,
+    window: Window,
+    present: u64,
+    question: Question,
+) -> Result<Vec<Part>, FilesError> {
+    let cuts: Vec<u64> = source.parted(window, STRETCH).into_iter().filter(|cut| window.contains(*cut)).collect();
+    let begins = [window.from].into_iter().chain(cuts.iter().copied());
+    let ends = cuts.iter().copied().chain([window.until]);
+    let mut sources = vec![source];
+    for _ in &cuts {
+        sources.push(SessionSource::open(session.clone())?);
+    }
+    let part = |((from, cut), source): ((u64, u64), SessionSource)| {
+        let read = with_leads(Window { from, until: cut });
+        let begin = if question.everything { source.file_begins(read.from) } else { read.from };
+        let window = Window { from: begin, until: read.until };
+        Part::Files(Box::new(FilesPart { source, window, from, cut, present, question }))
+    };
+    Ok(begins.zip(ends).zip(sources).map(part).collect())
 }
 
 impl FilesPart {
@@ -369,7 +415,7 @@ impl FilesPart {
         let clock = Clock { now: clock.now.min(self.cut), ..clock };
         let Question { since, until, .. } = self.question;
         let remarks = self.source.take_remarks();
-        Ok(Chapter { recording, clock, present: self.present, since, until, remarks, is_only: true })
+        Ok(Chapter { recording, from: self.from, clock, present: self.present, since, until, remarks, is_only: true })
     }
 }
 

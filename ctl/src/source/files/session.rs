@@ -7,6 +7,7 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::meta::Meta;
+use flightrec_format::part;
 use flightrec_format::ring::Rings;
 use flightrec_store::{BlockRef, Checkpoint, Content, Damage, FileReader, Kind, What};
 
@@ -17,8 +18,10 @@ use crate::human::counted;
 use crate::source::{Clock, Recording};
 use crate::window::{Edge, Window};
 
-/// Most bytes of pages, before compression, that are read at once.
-pub const PAGES_MAX: u64 = 2 << 30;
+/// Bytes of pages, before compression, that are held at once: a window of more is read in stretches.
+pub const STRETCH: u64 = 1 << 30;
+/// Most bytes of pages that are held at once: what stands around a stretch, and damage, make it more than was planned.
+const PAGES_MAX: u64 = 4 * STRETCH;
 
 /// A session's files, opened one by one as they are needed.
 pub struct SessionSource {
@@ -83,8 +86,16 @@ impl SessionSource {
     }
 
     /// When the first file was made.
-    pub fn begins(&self) -> u64 {
+    fn begins(&self) -> u64 {
         self.files.first().map_or(0, |file| file.file.header.created_mono)
+    }
+
+    /// The first moment that its files have, and the wall clock as the first of them has it.
+    pub fn first(&mut self) -> Clock {
+        let offset = self.files.first().map_or(0, |open| anchor_of(&open.file).offset);
+        let begins = self.begins();
+        let first = self.reader(0).ok().and_then(|reader| reader.of(Kind::Pages).map(|block| block.header.first).min());
+        Clock { now: first.unwrap_or(begins), wall_offset: offset }
     }
 
     /// What is to be said beside the coverage; each once.
@@ -178,6 +189,24 @@ impl SessionSource {
         Some(Anchor { mono: header.base_mono, offset })
     }
 
+    /// Where to part the window, so that no stretch of it has many more than `most` bytes of pages: where a file begins, if
+    /// one does near enough, for it begins with all that a reader needs.
+    pub fn parted(&mut self, window: Window, most: u64) -> Vec<u64> {
+        let chosen = self.chosen(window);
+        // What can't be opened is told when it is read.
+        self.in_a_row(&chosen);
+        self.remarks.clear();
+        let mut begins: Vec<u64> = Vec::new();
+        let mut blocks: Vec<(u64, u64)> = Vec::new();
+        for open in chosen.iter().filter_map(|index| self.files.get(*index)) {
+            let Some(reader) = &open.reader else { continue };
+            begins.push(open.file.header.created_mono);
+            let pages = select::pages(reader.blocks(), window, &Lane::RINGS);
+            blocks.extend(pages.map(|block| (block.header.first.max(window.from), u64::from(block.header.raw_len))));
+        }
+        part(&begins, blocks, most)
+    }
+
     /// Reads what the window needs, for a recording of its own.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
         let Found { meta, pages, slots, before, after, whole } = self.find(window, &Lane::RINGS)?;
@@ -240,7 +269,8 @@ impl SessionSource {
         }
         let numbers: Vec<u32> =
             chosen.iter().filter_map(|index| self.files.get(*index)).map(|open| open.file.header.number).collect();
-        let missing = numbers.iter().zip(numbers.iter().skip(1)).map(|(a, b)| u64::from(b.saturating_sub(*a).saturating_sub(1)));
+        let missing =
+            numbers.iter().zip(numbers.iter().skip(1)).map(|(a, b)| u64::from(b.saturating_sub(*a).saturating_sub(1)));
         let missing: u64 = missing.sum();
         if missing != 0 {
             let files = counted(missing, "file");
@@ -265,6 +295,36 @@ impl SessionSource {
         let path = self.files.first().map(|open| open.file.path.clone()).unwrap_or_default();
         Err(FilesError::NoMeta(path))
     }
+}
+
+/// Moments that part blocks (their beginnings and sizes) into stretches of about `most` bytes.
+fn part(begins: &[u64], mut blocks: Vec<(u64, u64)>, most: u64) -> Vec<u64> {
+    blocks.sort_unstable();
+    let mut cuts: Vec<u64> = Vec::new();
+    // Bytes since the last cut, and since the last file began behind it.
+    let (mut sum, mut since_begin, mut begin) = (0u64, 0u64, None);
+    let mut begins = begins.iter().copied().peekable();
+    for (first, bytes) in blocks {
+        while let Some(next) = begins.next_if(|next| *next <= first) {
+            if cuts.last().is_none_or(|cut| next > *cut) && sum != 0 {
+                (begin, since_begin) = (Some(next), 0);
+            }
+        }
+        if sum.saturating_add(bytes) > most && sum != 0 {
+            // At a file's beginning, unless that is nearly as far back as the last cut.
+            let (cut, left) = match begin.take() {
+                Some(begin) if since_begin <= most / 2 => (begin, since_begin),
+                _ => (first, 0),
+            };
+            if cuts.last().is_none_or(|last| cut > *last) {
+                cuts.push(cut);
+                sum = left;
+            }
+        }
+        sum = sum.saturating_add(bytes);
+        since_begin = since_begin.saturating_add(bytes);
+    }
+    cuts
 }
 
 fn anchor_of(file: &StoredFile) -> Anchor {
@@ -308,11 +368,12 @@ fn is_idle(lane: Lane, pages: &[Page], meta: &Meta, before: Option<&Totals>) -> 
     let Some(before) = before else { return true };
     meta.cpus.iter().all(|cpu| {
         let of_ring = pages.iter().filter(|page| page.lane() == lane && page.header().cpu == *cpu);
-        let Some(first) = of_ring.map(Page::header).min_by_key(|header| (header.seq, header.header_len)) else {
+        let Some(first) = of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) else {
             return false;
         };
-        let then = before.cpus.iter().find(|of_cpu| of_cpu.cpu == *cpu).and_then(|of_cpu| of_cpu.events.get(lane as usize));
-        then.is_none_or(|then| first.base_mono <= before.now || *then == first.events)
+        let then =
+            before.cpus.iter().find(|of_cpu| of_cpu.cpu == *cpu).and_then(|of_cpu| of_cpu.events.get(lane as usize));
+        then.is_none_or(|then| part::begins(first) <= before.now || *then == first.header().events)
     })
 }
 
@@ -362,4 +423,20 @@ fn damage(reader: &FileReader) -> Vec<String> {
 
 fn remark(reader: &FileReader, damage: &Damage) -> String {
     format!("damaged: {}: {damage}", reader.path().display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_are_parted_where_files_begin() {
+        let blocks = |n: u64| (0..n).map(|i| (i * 10, 1)).collect::<Vec<_>>();
+        assert_eq!(part(&[0, 45], blocks(10), 10), [0u64; 0], "all at once");
+        assert_eq!(part(&[0, 45], blocks(10), 8), [45], "five before, five behind");
+        assert_eq!(part(&[0, 45], blocks(20), 8), [45, 130], "no file begins near the second cut");
+        assert_eq!(part(&[0, 11], blocks(10), 8), [80], "too far back");
+        assert_eq!(part(&[], blocks(10), 4), [40, 80]);
+        assert_eq!(part(&[0], vec![(5, 9), (5, 9), (5, 9), (6, 9)], 8), [5, 6], "a block is never parted");
+    }
 }
