@@ -59,6 +59,12 @@ impl Codec {
             None => (page.to_vec(), 0),
         }
     }
+
+    /// Decompresses pages one after the other, to nowhere: what the codec alone takes. Returns how many came out whole.
+    pub fn decompress<'a>(pages: impl IntoIterator<Item = &'a (Vec<u8>, u32)>) -> usize {
+        let mut codecs = crate::kdump::Codecs::default();
+        pages.into_iter().filter(|(data, flags)| codecs.whole(*flags, data).is_ok()).count()
+    }
 }
 
 /// A memory image without a header: what is left out is zeros.

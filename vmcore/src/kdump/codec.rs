@@ -23,10 +23,10 @@ const WANTED: [u8; 8] = MAGIC.to_le_bytes();
 
 /// Data that don't make a page.
 #[derive(Debug)]
-pub(super) struct Undecodable;
+pub(crate) struct Undecodable;
 
 /// One thread's decompressors.
-pub(super) struct Codecs {
+pub(crate) struct Codecs {
     zlib: Decompress,
     snappy: snap::raw::Decoder,
     /// Made when the first page wants it.
@@ -57,7 +57,7 @@ impl Codecs {
     }
 
     /// The page.
-    pub(super) fn whole(&mut self, flags: u32, data: &[u8]) -> Result<&Memory, Undecodable> {
+    pub(crate) fn whole(&mut self, flags: u32, data: &[u8]) -> Result<&Memory, Undecodable> {
         let page = &mut self.page;
         let size = match flags & (ZLIB | LZO | SNAPPY | ZSTD) {
             0 => {

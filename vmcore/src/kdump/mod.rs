@@ -9,7 +9,7 @@ mod header;
 mod pages;
 
 #[cfg(feature = "synthetic")]
-pub(crate) use codec::flag;
+pub(crate) use codec::{Codecs, flag};
 pub(crate) use header::{FORM, SIGNATURE};
 
 use crate::error::VmcoreError;

@@ -14,6 +14,8 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
+    /// How fast kernel dumps of every form are looked through, beside reading and beside their codecs alone.
+    Vmcore,
     /// What recording costs a system call, an open and a pipe round trip, beside ftrace.
     Overhead,
 }
@@ -24,6 +26,10 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Overhead => {
             crate::build::programs(Scope::Build)?;
             overhead::run()
+        }
+        Bench::Vmcore => {
+            let example = ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
+            run_command(cargo().args(["run", "--release", "--locked"]).args(example))
         }
         Bench::Read => {
             crate::build::programs(Scope::Build)?;
