@@ -148,6 +148,11 @@ impl VmcoreSource {
             return Err(no_session(session.unwrap_or(0)));
         };
         let mut remarks = image.missing();
+        let Rejected { version, lane, .. } = image.scan.rejected;
+        if version + lane != 0 {
+            let pages = counted(version + lane, "page");
+            remarks.push(format!("{pages} of a newer release are left out: use its flightctl to see what is in them"));
+        }
         let meta = match session.meta(&image.dump) {
             Ok(meta) => meta,
             Err(_) => {

@@ -80,7 +80,7 @@ fn pages() -> Vec<Bytes> {
         let exit = Body::Exit { call: call(39, &[]), ret: 7, entered: Some(at) };
         calls.push(&event(at + 320, 1, 7, exit)).unwrap();
     }
-    let text = Text { index: 1, status: StringStatus::Whole, bytes: b"the last words".to_vec() };
+    let text = Text { index: 1, status: StringStatus::Whole, bytes: b"the last words".to_vec().into() };
     let stuck = Call { strings: vec![text], ..call(1, &[4, 0x1000, 99]) };
     calls.push(&event(DEATH - 7 * SECOND - 1000, 1, 9, Body::Enter(stuck))).unwrap();
     calls.push(&event(DEATH - 2_000_000, 1, 7, Body::Enter(call(1, &[1, 0x2000, 2])))).unwrap();
