@@ -66,7 +66,9 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
         text.push(b'\n');
     } else if !threads.is_empty() {
         text.extend_from_slice(HEAD.as_bytes());
-        threads.iter().for_each(|thread| thread.line(&renderer, &mut text));
+        for thread in &threads {
+            thread.line(&renderer, &mut text);
+        }
     }
     print(plan, &text)?;
     if recording.slots.is_empty() {

@@ -86,21 +86,19 @@ impl Image {
 
     fn nothing(&self) -> DumpError {
         let Rejected { version, lane, damaged } = self.scan.rejected;
-        let mut more = String::new();
         let foreign = self.dump.machine().filter(|machine| *machine != "x86_64");
-        if let Some(machine) = foreign {
-            more.push_str(&format!("; it is of an {machine} machine, and flightrec records on x86_64 alone"));
+        let more = if let Some(machine) = foreign {
+            format!("; the machine is {machine}, and flightrec records on x86_64 alone")
         } else if version + lane != 0 {
             let pages = counted(version + lane, "page");
-            more.push_str(&format!("; {pages} of another release: use the flightctl of the release that recorded"));
+            format!("; {pages} of another release: use the flightctl of the release that recorded")
         } else if damaged != 0 {
-            more.push_str(&format!("; {} of a recording, but damaged", counted(damaged, "page")));
+            format!("; {} of a recording, but damaged", counted(damaged, "page"))
         } else if !self.scan.shortfall.is_none() {
-            more.push_str("; ");
-            more.push_str(&self.missing().join("; "));
+            format!("; {}", self.missing().join("; "))
         } else {
-            more.push_str(": flightd did not run on that machine, or the dump was taken without its kernel memory");
-        }
+            ": flightd did not run on that machine, or the dump was taken without its kernel memory".to_owned()
+        };
         let flattened = if self.dump.is_flattened() { "flattened " } else { "" };
         let what = format!("{flattened}{}", self.dump.form().name());
         DumpError::Nothing { path: self.path.clone(), what, bytes: bytes(self.dump.bytes()), more }
@@ -153,19 +151,16 @@ impl VmcoreSource {
             let pages = counted(version + lane, "page");
             remarks.push(format!("{pages} of a newer release are left out: use its flightctl to see what is in them"));
         }
-        let meta = match session.meta(&image.dump) {
-            Ok(meta) => meta,
-            Err(_) => {
-                remarks.push(format!(
-                    "the description of recording {:016x} is not in the dump: system calls have numbers for names, and \
-                     times of day are some seconds off",
-                    session.id
-                ));
-                undescribed(session)
-            }
-        };
+        let meta = session.meta(&image.dump).unwrap_or_else(|_| {
+            remarks.push(format!(
+                "the description of recording {:016x} is not in the dump: arguments of system calls are bare numbers, \
+                 and times of day may be some seconds off",
+                session.id
+            ));
+            undescribed(session)
+        });
         let clock = death(&image, session, &meta);
-        Ok(Self { index, meta, clock, remarks, image })
+        Ok(Self { image, index, meta, clock, remarks })
     }
 
     /// What is to be said beside the coverage.

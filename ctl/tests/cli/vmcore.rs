@@ -74,8 +74,8 @@ fn described(meta: &Meta) -> Vec<Bytes> {
 fn pages() -> Vec<Bytes> {
     let tai = WALL + 37 * SECOND;
     let mut calls = PageWriter::new(SESSION, Lane::Syscall, 1, tai);
-    for i in 0..500 {
-        let at = STARTED + SECOND + u64::from(i) * 10_000_000;
+    for i in 0..500u64 {
+        let at = STARTED + SECOND + i * 10_000_000;
         calls.push(&event(at, 1, 7, Body::Enter(call(39, &[])))).unwrap();
         let exit = Body::Exit { call: call(39, &[]), ret: 7, entered: Some(at) };
         calls.push(&event(at + 320, 1, 7, exit)).unwrap();
@@ -186,7 +186,7 @@ fn what_is_missing_is_said() {
     let out = dump(&file(&dir, &synthetic::elf(&image(bare), 0)), &["--last", "5ms"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     assert!(stderr(&out).contains("is not in the dump"), "{}", stderr(&out));
-    assert!(stdout(&out).contains("0x2000"), "{}", stdout(&out));
+    assert!(stdout(&out).contains("write(1, 8192, 2) -->"), "{}", stdout(&out));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn files_without_a_recording_are_named() {
     let cases: [(&[u8], &str); 4] = [
         (&synthetic::kdump(&empty, Codec::None), "no recording in this kdump-compressed file"),
         (&[7; 100_000], "no recording in this memory image"),
-        (&other, "aarch64 machine"),
+        (&other, "the machine is aarch64"),
         (b"\x1f\x8b\x08", "gunzip"),
     ];
     for (bytes, words) in cases {
