@@ -19,7 +19,8 @@ const BLOCKS_AT: u64 = 4096;
 const HEAD: u64 = 16;
 /// The place of the block behind the last (`END_FLAG_FLAT_HEADER`).
 const END: i64 = -1;
-/// Most blocks that are taken. makedumpfile writes blocks of about a megabyte, QEMU smaller ones.
+/// Most blocks that are taken. makedumpfile 1.7.2 writes one for 33 KB on the average (`-F -l -d 31`), so these are of a
+/// dump of 270 GB.
 pub const BLOCKS_MAX: usize = 8 << 20;
 
 /// A block, or what later blocks left of it.
