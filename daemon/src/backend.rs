@@ -1,6 +1,7 @@
 //! What the control socket serves, from a recording.
 
 use std::iter;
+use std::sync::Arc;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{PAGES_MAX, Position, Status, Totals};
@@ -10,24 +11,22 @@ use tracing::warn;
 
 use crate::clock;
 use crate::control::Backend;
+use crate::drain::Monitor;
 use crate::recording::Recording;
 
 /// A recording, served.
 #[derive(Debug)]
 pub struct Server {
-    recording: Recording,
+    recording: Arc<Recording>,
+    files: Arc<Monitor>,
     since: u64,
 }
 
 impl Server {
-    /// Serves a recording for a daemon that began at `since` (ns of `CLOCK_MONOTONIC`).
-    pub fn new(recording: Recording, since: u64) -> Self {
-        Self { recording, since }
-    }
-
-    /// The recording.
-    pub fn recording(&self) -> &Recording {
-        &self.recording
+    /// Serves a recording, which is drained as `files` tells, for a daemon that began at `since` (ns of
+    /// `CLOCK_MONOTONIC`).
+    pub fn new(recording: Arc<Recording>, files: Arc<Monitor>, since: u64) -> Self {
+        Self { recording, files, since }
     }
 }
 
@@ -50,6 +49,7 @@ impl Backend for Server {
             totals: self.totals(),
             strings: meta.strings,
             threads: live.slots().map(|page| slots::read(&page).count() as u32).sum(),
+            store: self.files.status(),
         }
     }
 

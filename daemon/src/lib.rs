@@ -9,6 +9,7 @@ pub mod clock;
 pub mod config;
 pub mod control;
 pub mod cpus;
+pub mod drain;
 pub mod journal;
 pub mod load;
 pub mod note;

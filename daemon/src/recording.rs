@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, VERSION};
@@ -79,12 +80,15 @@ pub struct Recording {
     live: Arc<live::Recording>,
     notes: Notes,
     groups: Groups,
+    /// Counts the changes of the metadata.
+    changes: AtomicU64,
 }
 
 impl Recording {
     /// Takes over the recording under `bpffs_dir` if this daemon's own programs make it, in the
-    /// shape that the configuration asks for; else begins a new one, and then ends any other.
-    pub fn adopt_or_begin(config: &Config, bpffs_dir: &Path) -> Result<Self, RecordingError> {
+    /// shape that the configuration asks for; else begins a new one, and then ends any other. Those that were ended
+    /// are handed out with what they hold, for the files.
+    pub fn adopt_or_begin(config: &Config, bpffs_dir: &Path) -> Result<(Self, Vec<Ended>), RecordingError> {
         let plan = Plan::new(config)?;
         let (complete, incomplete) = bpffs::list(bpffs_dir)?;
         for dir in incomplete {
@@ -111,22 +115,34 @@ impl Recording {
             Some(recording) => recording,
             None => Self::begin(&plan, bpffs_dir)?,
         };
+        let mut ended = Vec::new();
         for dir in others {
             info!(dir = %dir.display(), "ending a recording of another build or configuration");
+            match Ended::open(&dir) {
+                Ok(other) => ended.push(other),
+                Err(e) => info!(error = %e, "what it holds can't be read, and goes with it"),
+            }
             if let Err(e) = bpffs::remove(&dir) {
                 warn!(error = %e, "it could not be removed; the next start tries again");
             }
         }
         recording.groups = Groups::find(&config.kernel.cgroup2);
         recording.follow_cgroups();
-        Ok(recording)
+        Ok((recording, ended))
     }
 
     fn open(dir: &Path) -> Result<Self, RecordingError> {
         let live = live::Recording::open(dir, true)?;
         let document = live.meta()?;
         let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
-        Ok(Self { dir: dir.into(), meta: Mutex::new(document), live: Arc::new(live), notes, groups: Groups::default() })
+        Ok(Self {
+            dir: dir.into(),
+            meta: Mutex::new(document),
+            live: Arc::new(live),
+            notes,
+            groups: Groups::default(),
+            changes: AtomicU64::new(0),
+        })
     }
 
     /// Takes over a running recording, if it is the plan's.
@@ -218,10 +234,7 @@ impl Recording {
     }
 
     fn switch(&self, enabled: u32, own_tgid: u32) {
-        let word = u64::from(enabled) | u64::from(own_tgid) << 32;
-        for cpu in 0..self.live.maps().state.entries() {
-            self.live.maps().state.write(cpu, 0, &word.to_le_bytes());
-        }
+        switch(&self.live, enabled, own_tgid);
     }
 
     /// Leaves it running without a daemon.
@@ -231,8 +244,12 @@ impl Recording {
         self.switch(enabled, 0);
     }
 
-    /// Ends it, and removes everything from the kernel.
+    /// Ends it, and removes everything from the kernel, but for the memory of what it has recorded, which is there to be
+    /// read ([`Self::live`]) as long as this value lives.
     pub fn end(&self) -> Result<(), RecordingError> {
+        // The links go a little later than their pins (`bpf_link_put` leaves it to a worker, kernel/bpf/syscall.c); the
+        // switches hold at once.
+        self.switch(0, self.notes.own_tgid());
         Ok(bpffs::remove(&self.dir)?)
     }
 
@@ -285,7 +302,13 @@ impl Recording {
         }
         self.live.publish_meta(&document)?;
         *guard = document;
+        self.changes.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// How often the metadata have changed so far.
+    pub fn meta_changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Brings the names of control groups up to date. That it could not is no reason to stop.
@@ -299,6 +322,33 @@ impl Recording {
     pub fn unrecorded_cpus(&self) -> Vec<u16> {
         let with_rings = self.meta().cpus;
         cpus::online().unwrap_or_default().into_iter().filter(|cpu| !with_rings.contains(cpu)).collect()
+    }
+}
+
+/// A recording that was ended, with what it holds.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its rings and tables.
+    pub live: live::Recording,
+    /// Its metadata.
+    pub meta: Meta,
+}
+
+impl Ended {
+    /// Stops the recording in `dir`, and keeps its memory.
+    fn open(dir: &Path) -> Result<Self, LiveError> {
+        let live = live::Recording::open(dir, true)?;
+        let meta = live.meta()?;
+        switch(&live, 0, 0);
+        Ok(Self { live, meta })
+    }
+}
+
+/// Sets what a recording's programs record, and whose system calls they leave out.
+fn switch(live: &live::Recording, enabled: u32, own_tgid: u32) {
+    let word = u64::from(enabled) | u64::from(own_tgid) << 32;
+    for cpu in 0..live.maps().state.entries() {
+        live.maps().state.write(cpu, 0, &word.to_le_bytes());
     }
 }
 

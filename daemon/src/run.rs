@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{SigHandler, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::backend::Server;
 use crate::config::{Config, Sizing, ram_bytes};
-use crate::control::{self, Access};
+use crate::control::{self, Access, DirLock, LockError};
+use crate::drain::Drain;
 use crate::recording::Recording;
 use crate::{bpffs, clock, cpus};
 
@@ -49,9 +51,15 @@ pub fn check(options: &Options) -> Result<()> {
     let online = cpus::online()?.len() as u32;
     let sizing = Sizing::compute(&config, online, cpus::possible()?, ram_bytes())?;
     let [syscall, sched, task] = sizing.ring_bytes().map(|bytes| bytes >> 10);
+    let store = &config.store;
+    let files = if store.enabled {
+        format!("files of up to {} in {}", store.max_total, options.state_dir.display())
+    } else {
+        "no files".to_owned()
+    };
     println!(
         "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for each CPU {syscall} KiB \
-         of system calls, {sched} KiB of scheduling, {task} KiB of task life.",
+         of system calls, {sched} KiB of scheduling, {task} KiB of task life; {files}.",
         (sizing.total + (1 << 19)) >> 20
     );
     Ok(())
@@ -61,18 +69,42 @@ pub fn check(options: &Options) -> Result<()> {
 pub fn run(options: &Options) -> Result<()> {
     let since = clock::mono();
     let config = config(options)?;
-    for (dir, option) in [(&options.runtime_dir, "--runtime-dir"), (&options.state_dir, "--state-dir")] {
-        fs::create_dir_all(dir)
-            .with_context(|| format!("can't make {}; run as root, or give another {option}", dir.display()))?;
-    }
+    let runtime_dir = &options.runtime_dir;
+    fs::create_dir_all(runtime_dir)
+        .with_context(|| format!("can't make {}; run as root, or give another --runtime-dir", runtime_dir.display()))?;
+    ignore_file_size_signal();
     bpffs::prepare(&options.bpffs_dir)?;
-    let _locks = control::lock_all(&[&options.runtime_dir, &options.state_dir])?;
+    let _locks = lock(options, config.store.enabled)?;
     let _bpffs_lock = bpffs::lock(&options.bpffs_dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(serve(options, &config, since));
     // Requests that still run hold the recording's maps, no more; ending the runtime ends them.
     runtime.shutdown_timeout(Duration::from_secs(1));
     served
+}
+
+/// A file that reaches a limit of its size (setrlimit(2)) is an error to be told, not an end of the process.
+fn ignore_file_size_signal() {
+    // SAFETY: no handler is installed, so none can do harm.
+    if let Err(e) = unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, SigHandler::SigIgn) } {
+        warn!(error = %e, "SIGXFSZ stays deadly");
+    }
+}
+
+/// Locks the runtime directory, and the state directory where it is there already: early in boot it may not be, and
+/// recording does not wait for it. Writing files does, and says so.
+fn lock(options: &Options, files: bool) -> Result<Vec<DirLock>> {
+    let both: [&Path; 2] = [&options.runtime_dir, &options.state_dir];
+    let [runtime, _] = both;
+    if !files || !options.state_dir.is_dir() {
+        return Ok(control::lock_all(&[runtime])?);
+    }
+    match control::lock_all(&both) {
+        Err(LockError::Io { path, .. }) if path.parent() == Some(&options.state_dir) => {
+            Ok(control::lock_all(&[runtime])?)
+        }
+        other => Ok(other?),
+    }
 }
 
 async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
@@ -84,8 +116,11 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let access = Access::new(&config.access.group);
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
-    let recording = Recording::adopt_or_begin(config, &options.bpffs_dir)?;
-    let server = Arc::new(Server::new(recording, since));
+    let (recording, ended) = Recording::adopt_or_begin(config, &options.bpffs_dir)?;
+    let recording = Arc::new(recording);
+    let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
+        .context("the drain's thread")?;
+    let server = Arc::new(Server::new(recording.clone(), drain.monitor(), since));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let backend: Arc<dyn control::Backend> = server.clone();
     let mut serving = tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
@@ -97,22 +132,28 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => break,
+            // A stage that dies ends the process with its reason; the recording stays for the next.
+            _ = &mut drain_died => {
+                recording.leave();
+                anyhow::bail!("the thread that writes files died; its message stands above; please report it");
+            }
             ended = &mut serving => {
-                // A stage that dies ends the process with its reason; the recording stays for the next.
-                server.recording().leave();
+                recording.leave();
                 return ended.context("the control socket's task died")?.context("the control socket failed");
             }
-            _ = housekeeping.tick() => keep_house(server.recording(), &mut named),
+            _ = housekeeping.tick() => keep_house(&recording, &mut named),
         }
     }
     info!("ending");
     if options.keep_recording {
-        server.recording().leave();
+        recording.leave();
         info!("the recording goes on in the kernel");
     } else {
-        server.recording().end()?;
+        recording.end()?;
         info!("the recording has ended");
     }
+    // What was recorded until now goes into the files; the rings' memory is still there.
+    drain.finish(!options.keep_recording);
     drop(stop);
     serving.await.context("the control socket's task died")?.context("the control socket failed")
 }

@@ -143,6 +143,58 @@ pub struct Status {
     pub strings: bool,
     /// Threads in the thread table.
     pub threads: u32,
+    /// The files.
+    pub store: StoreStatus,
+}
+
+/// How the writing of files goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub enum StoreState {
+    /// The configuration has none.
+    #[default]
+    Off,
+    /// Written, or nothing to write.
+    Writing,
+    /// They can't be written; the rings hold what they can, and it is tried again and again.
+    Failed {
+        /// Since when, ns of `CLOCK_MONOTONIC`.
+        since: u64,
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// The files that the recording is drained into. Counters count from the daemon's start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct StoreStatus {
+    /// How it goes.
+    pub state: StoreState,
+    /// The state directory.
+    pub directory: String,
+    /// The file that is being written.
+    pub file: Option<String>,
+    /// Files of all boots.
+    pub files: u64,
+    /// Bytes that they take.
+    pub bytes: u64,
+    /// When the oldest of them began, ns since 1970.
+    pub oldest: Option<i64>,
+    /// Until when everything recorded is in the files, but for what was lost; ns of `CLOCK_MONOTONIC`. 0: nothing yet.
+    pub drained: u64,
+    /// The same, of what the disk has confirmed.
+    pub synced: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes a second that are written: over the last half minute or so.
+    pub rate: u64,
+    /// Events written, by lane; those that a new file repeats are counted again.
+    pub written_events: [u64; 3],
+    /// Events that the rings had overwritten before they were written, by lane.
+    pub lost_events: [u64; 3],
+    /// Times that writing failed.
+    pub failures: u64,
+    /// CPU time of draining, encoding and writing, ns; a part of [`Status::daemon_cpu`].
+    pub cpu: u64,
 }
 
 /// A frame that can't be taken.

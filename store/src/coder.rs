@@ -12,7 +12,7 @@ use zstd::bulk::Compressor;
 
 use crate::block::{BlockHeader, HEAD, Kind, PAGES_MAX, RAW_MAX};
 use crate::checkpoint::Checkpoint;
-use crate::columns;
+use crate::{columns, frame};
 
 /// A block that is ready to be written.
 #[derive(Debug)]
@@ -133,9 +133,10 @@ impl Coder {
                 format!("{} bytes of {} are more than a block holds ({RAW_MAX})", self.raw.len(), about.kind.name());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let mut bytes = vec![0; HEAD + zstd::zstd_safe::compress_bound(self.raw.len())];
+        let pieces = if about.kind == Kind::Pages { columns::pieces(&self.raw) } else { vec![self.raw.as_slice()] };
+        let mut bytes = vec![0; HEAD + frame::bound(self.raw.len(), pieces.len())];
         let data = bytes.get_mut(HEAD..).unwrap_or_default();
-        let length = self.compressor.compress_to_buffer(&self.raw, data)?;
+        let length = frame::compress(self.compressor.context_mut(), &pieces, data)?;
         let data_crc = crc32fast::hash(data.get(..length).unwrap_or_default());
         bytes.truncate(HEAD + length);
         let About { kind, lane, first, last, events } = about;

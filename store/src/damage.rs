@@ -9,6 +9,8 @@ use crate::block::BlockHeader;
 pub enum What {
     /// The file's header can't be read; what it says is taken from the blocks.
     Header,
+    /// A block's header can't be read; what it says is taken from the index.
+    BlockHeader,
     /// Bytes that are no block.
     Bytes,
     /// The file ends within a block.
@@ -43,6 +45,7 @@ impl fmt::Display for Damage {
         let Self { offset, bytes, what, block } = self;
         match what {
             What::Header => write!(f, "at {offset}: the file's header is damaged; nothing is lost by it")?,
+            What::BlockHeader => write!(f, "at {offset}: a block's header is damaged; nothing is lost by it")?,
             What::Bytes => write!(f, "at {offset}: {bytes} bytes are damaged; what they held is lost")?,
             What::Cut => write!(f, "at {offset}: the file ends within a block, {bytes} bytes of which are there")?,
             What::Checksum => write!(f, "at {offset}: {bytes} bytes of data are damaged (wrong checksum)")?,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::block::{BlockRef, DATA_MAX, Kind};
+use crate::block::{BlockRef, DATA_MAX, HEAD, Kind};
 use crate::content::{self, Content};
 use crate::damage::{Damage, What};
 use crate::error::StoreError;
@@ -57,9 +57,11 @@ impl FileReader {
             Err(offset) => (None, Some(offset)),
         };
         let complete = index.is_some();
+        let walk = || Walker::new(&file, size, session).run(begin).map_err(StoreError::io(path));
         let mut walk = match index {
             Some(blocks) if by_index && found.is_some() => Walk { blocks, ..Walk::default() },
-            _ => Walker::new(&file, size, session).run(begin).map_err(StoreError::io(path))?,
+            Some(blocks) => indexed(walk()?, blocks),
+            None => walk()?,
         };
         if let Some(offset) = damaged_index.or(walk.index.filter(|_| !complete)) {
             let bytes = size.saturating_sub(offset);
@@ -137,19 +139,16 @@ impl FileReader {
     }
 }
 
-/// A file's header alone, which takes one read. Where it is damaged, as [`FileReader::open`] makes one up.
-pub fn read_header(path: impl AsRef<Path>) -> Result<FileHeader, StoreError> {
-    let path = path.as_ref();
-    let file = File::open(path).map_err(StoreError::io(path))?;
-    let mut bytes = [0; FRAME_HEAD + header::LEN];
-    if file.read_exact_at(&mut bytes, 0).is_ok()
-        && let Some((header, _)) = FileHeader::parse(&bytes)
-        && unknown_features(header.incompatible).is_none()
-    {
-        return Ok(header);
-    }
-    // Longer than this release's, damaged, or nothing that can be read: opening it tells.
-    FileReader::open(path).map(|reader| reader.header)
+/// A walk's damage, beside the blocks of a good index: these can be read even where their headers can't.
+fn indexed(walk: Walk, blocks: Vec<BlockRef>) -> Walk {
+    let known = |offset| blocks.binary_search_by_key(&offset, |block: &BlockRef| block.offset).is_ok();
+    let mend = |damage: Damage| match damage.what {
+        What::Bytes if damage.block.is_none() && known(damage.offset) => {
+            Damage { bytes: HEAD as u64, what: What::BlockHeader, ..damage }
+        }
+        _ => damage,
+    };
+    Walk { damage: walk.damage.into_iter().map(mend).collect(), blocks, ..walk }
 }
 
 /// The blocks by the index of a file that was closed; `None` where it was not. The error is where an index would be.

@@ -143,7 +143,7 @@ impl<'a> Walker<'a> {
 
     /// Where the next block header, or the index, begins at or behind `from`; the end of the file where none does.
     fn next(&self, from: u64) -> io::Result<u64> {
-        let mut buffer = vec![0; WINDOW];
+        let mut buffer = vec![0; WINDOW.min(self.size.saturating_sub(from) as usize)];
         let mut at = from;
         while at < self.size {
             let length = WINDOW.min((self.size - at) as usize);

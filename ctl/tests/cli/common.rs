@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::control::{self, CpuTotals, REQUEST_MAX, Request, Response, Status, Totals};
+use flightrec_format::control::{self, CpuTotals, REQUEST_MAX, Request, Response, Status, StoreStatus, Totals};
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Meta, Syscall, TaiOffset, to_json};
@@ -132,6 +132,7 @@ impl Recording {
             totals: totals.clone(),
             strings: true,
             threads: 0,
+            store: StoreStatus::default(),
         };
         daemon(move |request| match request {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],

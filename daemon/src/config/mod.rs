@@ -7,6 +7,8 @@ mod check;
 mod error;
 mod size;
 mod sizing;
+mod span;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +19,8 @@ use serde::{Deserialize, Serialize};
 pub use error::ConfigError;
 pub use size::Size;
 pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
+pub use span::Span;
+pub use store::Store;
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +32,8 @@ pub struct Config {
     pub record: Record,
     /// The table of threads.
     pub threads: Threads,
+    /// The files that it is drained into.
+    pub store: Store,
     /// Where the kernel's own description is, and how the probes are loaded.
     pub kernel: Kernel,
     /// Who may read the recording.
@@ -212,6 +218,7 @@ impl Config {
             );
             return Err(("threads.slots", message));
         }
+        self.store.check()?;
         if self.access.group.is_empty() {
             return Err(("access.group", "an empty name; give a group, \"root\" for nobody but root".into()));
         }

@@ -130,7 +130,9 @@ impl Recording {
         let view = state::cpu(&self.maps.state, usize::from(cpu));
         let lane = view.lanes.get(lane as usize)?;
         let (first, pages) = (lane.ring_base as usize, lane.ring_pages as usize);
-        (pages != 0).then_some(Place { map, session: self.session, first, pages })
+        // A state of another layout is no reason to look for long.
+        let within = pages != 0 && first.saturating_add(pages) <= map.entries();
+        within.then_some(Place { map, session: self.session, first, pages })
     }
 
     /// Copies of the pages of one ring that may hold events of [`from`, `until`) (ns of `CLOCK_MONOTONIC`), oldest
@@ -156,10 +158,28 @@ impl Recording {
         let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
         let view = state::cpu(&self.maps.state, usize::from(after.cpu));
         let last = view.lanes.get(usize::from(after.lane)).map_or(0, |lane| lane.seq);
-        Since::new(lane, *after, last, newest)
+        Since::new(lane, *after, last, u64::from(newest))
     }
 
-    /// The next page of [`Self::since`].
+    /// The pages of a ring behind a position, up to page `last`, which must have been seen ([`Self::newest`]); for
+    /// [`Self::advance_since`].
+    pub fn behind(&self, after: &Position, last: u64) -> Since {
+        let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
+        Since::new(lane, *after, last, u64::MAX)
+    }
+
+    /// Sequence number of a ring's newest page, by one load; 0: it has none yet. A page is closed when a newer one is
+    /// there. The newest may be a little newer than this tells.
+    pub fn newest(&self, lane: Lane, cpu: u16) -> u64 {
+        state::newest(&self.maps.state, lane, usize::from(cpu))
+    }
+
+    /// Pages of a ring; 0: it has no place.
+    pub fn ring_pages(&self, lane: Lane, cpu: u16) -> u64 {
+        self.place(lane, cpu).map_or(0, |place| place.pages as u64)
+    }
+
+    /// The next page of [`Self::since`] or [`Self::behind`].
     pub fn advance_since(&self, since: &mut Since) -> Option<[u8; PAGE_SIZE]> {
         since.advance(&self.place(since.lane?, since.cpu)?)
     }
@@ -172,8 +192,12 @@ impl Recording {
     /// The counters of the recording: the probes' own, and the kernel's, of the programs pinned in
     /// `progs_dir`. Taken a moment after [`Totals::now`], never before.
     pub fn totals(&self, progs_dir: &Path) -> Result<Totals, LiveError> {
-        let now = clock::monotonic();
-        let mut totals = Totals { now, misses: misses(progs_dir)?, ..Totals::default() };
+        Ok(Totals { misses: misses(progs_dir)?, ..self.counters() })
+    }
+
+    /// The probes' own counters alone, as [`Self::totals`] has them.
+    pub fn counters(&self) -> Totals {
+        let mut totals = Totals { now: clock::monotonic(), ..Totals::default() };
         for cpu in 0..self.maps.state.entries() {
             let view = state::cpu(&self.maps.state, cpu);
             totals.slot_collisions += view.slot_collisions;
@@ -185,7 +209,7 @@ impl Recording {
                 no_ring: view.no_ring,
             });
         }
-        Ok(totals)
+        totals
     }
 
     /// The history in ns that every ring of the lane holds: the least over the CPUs whose ring has wrapped; since

@@ -166,9 +166,11 @@ pub struct Since {
 }
 
 impl Since {
-    /// `last` is the ring's newest page.
-    pub(super) fn new(lane: Option<Lane>, after: Position, last: u64, newest: u32) -> Self {
-        let oldest = last.saturating_sub(u64::from(newest)).saturating_add(1);
+    /// `last` is the last page that is wanted, and at most the `newest` pages up to it are.
+    pub(super) fn new(lane: Option<Lane>, after: Position, last: u64, newest: u64) -> Self {
+        // No ring gets that far; a damaged state must not end in an overflow.
+        let last = last.min(u64::MAX - 1);
+        let oldest = last.saturating_sub(newest).saturating_add(1);
         Self { lane, cpu: after.cpu, after, next: after.seq.max(oldest).max(1), last }
     }
 

@@ -1,31 +1,82 @@
 //! Pages as columns of like values, which zstd then makes small.
 
-use flightrec_format::abi::page::PAGE_SIZE;
+mod call;
+mod column;
+mod header;
+mod item;
+mod page;
+mod plain;
+mod record;
+mod sched;
+mod stream;
+mod text;
+mod threads;
+mod value;
+
 use flightrec_format::decode::{Page, PageError};
 use thiserror::Error;
 
-/// Bytes that are no pages.
+use page::Block;
+use stream::{Reading, Writing};
+
+/// Most pages that bytes may decode to.
+pub const PAGES_MAX: u64 = 4096;
+
+/// Bytes that are no encoded pages.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ColumnsError {
-    /// Cut short.
-    #[error("{0} bytes are no whole number of pages")]
-    Length(usize),
+    /// Shorter than its columns.
+    #[error("encoded pages are cut short")]
+    Cut,
+    /// Written by another release.
+    #[error("column format version {0} is not known: use a flightctl of the release that recorded it")]
+    Version(u8),
+    /// Written by another release, or damaged.
+    #[error("{0} columns are not those that this release knows: use a flightctl of the release that recorded it")]
+    Columns(u64),
+    /// More pages than [`PAGES_MAX`].
+    #[error("{0} pages are more than a block holds")]
+    Pages(u64),
+    /// A column ends too early, or holds what no encoder writes.
+    #[error("the columns do not fit together")]
+    Content,
+    /// The columns hold more than the pages take.
+    #[error("{0} bytes behind the last page")]
+    Behind(usize),
     /// What came out is no page.
     #[error(transparent)]
     Page(#[from] PageError),
 }
 
+/// The encoded pages, in pieces that zstd should treat apart: each large column is one.
+pub(crate) fn pieces(encoded: &[u8]) -> Vec<&[u8]> {
+    column::pieces(encoded)
+}
+
 /// Appends the encoded pages.
 pub fn encode(pages: &[Page], out: &mut Vec<u8>) {
+    let mut columns = Writing::new();
+    let mut block = Block::new();
     for page in pages {
-        out.extend(page.bytes());
+        block.encode(&mut columns, page);
     }
+    column::put(pages.len(), &columns.finish(), out);
 }
 
 /// The pages again: headers and words in use as they were, zero behind.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Page>, ColumnsError> {
-    if !bytes.len().is_multiple_of(PAGE_SIZE) {
-        return Err(ColumnsError::Length(bytes.len()));
+    let (count, columns) = column::take(bytes)?;
+    if count > PAGES_MAX {
+        return Err(ColumnsError::Pages(count));
     }
-    bytes.chunks(PAGE_SIZE).map(|page| Ok(Page::copy_from(page)?)).collect()
+    let mut columns = Reading::new(columns);
+    let mut block = Block::new();
+    let mut pages = Vec::new();
+    for _ in 0..count {
+        pages.push(block.decode(&mut columns)?);
+    }
+    match columns.left() {
+        0 => Ok(pages),
+        left => Err(ColumnsError::Behind(left)),
+    }
 }

@@ -59,17 +59,31 @@ impl StoreWriter {
         self.files = None;
     }
 
-    /// The file being written, or all of the directory, was deleted by somebody.
-    pub(super) fn deleted(&mut self, now: Now) {
-        let Some(current) = self.current.take() else { return };
-        let fault =
-            Fault::at(&current.path, &io::Error::new(io::ErrorKind::NotFound, "was deleted while it was written"));
+    /// Looks whether what was written is still there. What somebody deleted is written again, as far as the rings still hold
+    /// it.
+    pub(super) fn look(&mut self, now: Now) {
+        let gone = |path: &PathBuf| matches!(path.try_exists(), Ok(false));
+        let (path, before) = match (&self.current, &self.predecessor) {
+            (Some(current), _) => match current.file.out().linked() {
+                Ok(true) => return,
+                Ok(false) => (current.path.clone(), current.before.clone()),
+                Err(e) => {
+                    let fault = Fault::at(&current.path, &e);
+                    return self.failed(fault, now);
+                }
+            },
+            (None, Some(predecessor)) if gone(predecessor) => (predecessor.clone(), Progress::default()),
+            (None, _) => return,
+        };
+        let fault = Fault::at(&path, &io::Error::new(io::ErrorKind::NotFound, "was deleted, and not by the recorder"));
         note(&mut self.stats, &fault);
         self.health.notice(fault.0, now.mono);
-        // What it held is written again, as far as the rings still hold it; with all before it, if that is gone too.
-        let gone = self.predecessor.as_ref().is_some_and(|path: &PathBuf| !path.exists());
-        self.progress = if gone { Progress::default() } else { current.before };
+        self.current = None;
+        // Where the file before it is gone too, so are probably all.
+        let all = self.predecessor.as_ref().is_some_and(gone);
+        self.progress = if all { Progress::default() } else { before };
         self.durable = self.progress.clone();
+        self.predecessor = None;
         self.files = None;
     }
 

@@ -30,7 +30,7 @@ impl StoreWriter {
         }
         let store = Store::open(dir)?;
         if !self.resumed {
-            self.progress = resume(&store, &self.options.boot_id, self.options.session);
+            (self.progress, self.predecessor) = resume(&store, &self.options.boot_id, self.options.session);
             self.durable = self.progress.clone();
             self.ended = ends(&store, &self.options.boot_id);
             self.resumed = true;
@@ -112,7 +112,8 @@ impl StoreWriter {
     /// Makes the file itself, with its header.
     fn open_file(&mut self, now: Now) -> Result<(), Fault> {
         let files = self.files.as_deref().unwrap_or_default();
-        let next = files.iter().map(|file| file.number).max().unwrap_or(0).saturating_add(1);
+        let last = files.iter().map(|file| file.number).max().unwrap_or(0);
+        let next = last.max(self.last_number).saturating_add(1);
         let options = &self.options;
         let mut header = FileHeader {
             compatible: 0,
@@ -138,6 +139,7 @@ impl StoreWriter {
             made = self.disk.create(&path);
         }
         let handle = made.map_err(|e| Fault::at(&path, &e))?;
+        self.last_number = header.number;
         self.unsynced.extend(self.disk.dir_syncer(&boot_dir).ok());
         self.unsynced.extend(self.disk.dir_syncer(&self.options.state_dir).ok());
         let file = match FileWriter::new(handle, &header, level) {

@@ -26,6 +26,7 @@ use flightrec_format::decode::Page;
 use flightrec_format::meta::Meta;
 
 use crate::block::PAGES_MAX;
+use crate::checkpoint::RingMark;
 use crate::dir::FileInfo;
 use crate::disk::{Disk, Handle, Syncer, SystemDisk};
 use crate::limits::Limits;
@@ -110,6 +111,8 @@ pub struct StoreWriter {
     clock: Clock,
     /// When the files of this boot ended, by number, ns of `CLOCK_MONOTONIC`.
     ended: BTreeMap<u32, u64>,
+    /// Number of the last file made, also where it is gone.
+    last_number: u32,
     /// Whether it is known where an earlier writer of the session stopped.
     resumed: bool,
 }
@@ -139,6 +142,7 @@ impl StoreWriter {
             predecessor: None,
             clock: Clock::default(),
             ended: BTreeMap::new(),
+            last_number: 0,
             resumed: false,
         }
     }
@@ -151,16 +155,7 @@ impl StoreWriter {
         if !self.health.may_try(now.mono) {
             return false;
         }
-        if let Some(current) = &self.current {
-            match current.file.out().linked() {
-                Ok(true) => {}
-                Ok(false) => self.deleted(now),
-                Err(e) => {
-                    let fault = Fault::at(&current.path, &e);
-                    self.failed(fault, now);
-                }
-            }
-        }
+        self.look(now);
         if self.files.is_none()
             && let Err(e) = self.begin()
         {
@@ -168,6 +163,11 @@ impl StoreWriter {
             return false;
         }
         self.health.may_try(now.mono)
+    }
+
+    /// The place up to which a ring is in the files, with its counters there.
+    pub fn mark(&self, lane: Lane, cpu: u16) -> RingMark {
+        self.progress.mark(lane, cpu)
     }
 
     /// Where a ring is to be read on.

@@ -26,9 +26,14 @@ impl Progress {
         Checkpoint { time: self.time, rings: self.rings.values().copied().collect() }
     }
 
+    /// How far a ring is.
+    pub(super) fn mark(&self, lane: Lane, cpu: u16) -> RingMark {
+        self.rings.get(&(lane, cpu)).copied().unwrap_or(RingMark::new(lane, cpu))
+    }
+
     /// Where a ring is to be read on.
     pub(super) fn position(&self, lane: Lane, cpu: u16) -> Position {
-        self.rings.get(&(lane, cpu)).copied().unwrap_or(RingMark::new(lane, cpu)).position()
+        self.mark(lane, cpu).position()
     }
 
     /// Events before a place in a ring, if it is the one reached.

@@ -1,6 +1,7 @@
 //! Where an earlier writer of the session stopped.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::progress::Progress;
 use crate::block::Kind;
@@ -8,8 +9,8 @@ use crate::content::Content;
 use crate::dir::{FileInfo, Store};
 use crate::reader::FileReader;
 
-/// The last checkpoint of a session in the files of a boot; nothing where there is none.
-pub(super) fn resume(store: &Store, boot: &[u8; 16], session: u64) -> Progress {
+/// The last checkpoint of a session in the files of a boot, and the file that it is in; nothing where there is none.
+pub(super) fn resume(store: &Store, boot: &[u8; 16], session: u64) -> (Progress, Option<PathBuf>) {
     for file in store.files(boot).iter().rev() {
         // What can't be read is passed over: the rings are then read from an earlier place, or whole.
         let Ok(reader) = FileReader::open(&file.path) else { continue };
@@ -21,10 +22,10 @@ pub(super) fn resume(store: &Store, boot: &[u8; 16], session: u64) -> Progress {
             _ => None,
         });
         if let Some(checkpoint) = last {
-            return Progress::of(&checkpoint);
+            return (Progress::of(&checkpoint), Some(file.path.clone()));
         }
     }
-    Progress::default()
+    (Progress::default(), None)
 }
 
 /// When the files of a boot ended at the latest: when the next one was begun, ns of `CLOCK_MONOTONIC`, by number.

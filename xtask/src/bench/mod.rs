@@ -6,7 +6,7 @@ mod read;
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::command::{cargo, run as run_command};
+use crate::command::{cargo, repository, run as run_command};
 use crate::setup::Scope;
 
 /// What is measured.
@@ -16,6 +16,8 @@ pub(crate) enum Bench {
     Read,
     /// How fast kernel dumps of every form are looked through, beside reading and beside their codecs alone.
     Vmcore,
+    /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
+    StoreRead,
     /// What recording costs a system call, an open and a pipe round trip, beside ftrace.
     Overhead,
 }
@@ -30,6 +32,12 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Vmcore => {
             let example = ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
             run_command(cargo().args(["run", "--release", "--locked"]).args(example))
+        }
+        Bench::StoreRead => {
+            run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
+            let flightctl = repository().join("target/release/flightctl");
+            let example = ["run", "--release", "--locked", "-p", "flightctl", "--example", "bench_store_read", "--"];
+            run_command(cargo().args(example).arg(flightctl))
         }
         Bench::Read => {
             crate::build::programs(Scope::Build)?;

@@ -16,17 +16,27 @@ const THREADS_MAX: usize = 8;
 /// A block of a file.
 pub(super) type Job<'a> = (&'a FileReader, &'a BlockRef);
 
-/// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged comes back.
-pub(super) fn pages<'a>(jobs: &[Job<'a>], mut take: impl FnMut(Vec<Page>)) -> Vec<(&'a FileReader, Damage)> {
+/// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged comes back. `None`: there
+/// are more pages than `most`, whatever the blocks' headers say.
+pub(super) fn pages<'a>(
+    jobs: &[Job<'a>],
+    most: usize,
+    mut take: impl FnMut(Vec<Page>),
+) -> Option<Vec<(&'a FileReader, Damage)>> {
     let progress = Progress::start("reading the files");
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
     let next = AtomicUsize::new(0);
+    let count = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Result<Content, Damage>)>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some((reader, block)) = jobs.get(at) else { break };
             let content = reader.read(block);
+            let pages = if let Ok(Content::Pages(pages)) = &content { pages.len() } else { 0 };
+            if count.fetch_add(pages, Ordering::Relaxed).saturating_add(pages) > most {
+                break;
+            }
             progress.add(u64::from(block.header.data_len));
             done.lock().unwrap_or_else(PoisonError::into_inner).push((at, content));
         }
@@ -37,6 +47,9 @@ pub(super) fn pages<'a>(jobs: &[Job<'a>], mut take: impl FnMut(Vec<Page>)) -> Ve
         }
         work();
     });
+    if count.into_inner() > most {
+        return None;
+    }
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(at, _)| *at);
     let mut damage = Vec::new();
@@ -47,5 +60,5 @@ pub(super) fn pages<'a>(jobs: &[Job<'a>], mut take: impl FnMut(Vec<Page>)) -> Ve
             Err(wrong) => damage.push((*reader, wrong)),
         }
     }
-    damage
+    Some(damage)
 }

@@ -1,13 +1,14 @@
 //! Recordings in files: what flightd wrote into its state directory, copies of it, and saved windows.
 //!
 //! [`catalog`] finds the files and sorts them by boot and session from their headers alone; [`session`] reads a window of one
-//! session; [`history`] puts boots, sessions and the live rings together in the order of time.
+//! session; [`history`](super::history) puts boots, sessions and the live rings together in the order of time.
 
 mod anchor;
 pub mod catalog;
 mod load;
 mod select;
 pub mod session;
+mod stretch;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,10 +55,11 @@ pub enum FilesError {
     NoMeta(PathBuf),
     /// More than memory should hold.
     #[error(
-        "the window holds {} of pages, more than the {} that are read at once: ask for less time by --since and --until",
-        crate::human::bytes(*.0), crate::human::bytes(*.1)
+        "more than {} of pages belong to one moment: the files are damaged, or of a machine far larger than this one; ask for \
+         less time by --since and --until",
+        crate::human::bytes(*.0)
     )]
-    TooMuch(u64, u64),
+    TooMuch(u64),
 }
 
 impl FilesError {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
@@ -13,15 +13,18 @@ use flightrec_store::{BlockRef, Checkpoint, Content, Damage, FileReader, Kind, W
 
 use super::anchor::{self, Anchor};
 use super::catalog::{SessionFiles, StoredFile};
-use super::{FilesError, load, select};
+use super::{FilesError, load, select, stretch};
 use crate::human::counted;
 use crate::source::{Clock, Recording};
 use crate::window::{Edge, Window};
 
-/// Bytes of pages, before compression, that are held at once: a window of more is read in stretches.
-pub const STRETCH: u64 = 1 << 30;
+/// Bytes of pages that are held at once, about: a window of more is read in stretches.
+pub const STRETCH: u64 = if cfg!(test) { 128 << 10 } else { 1 << 30 };
 /// Most bytes of pages that are held at once: what stands around a stretch, and damage, make it more than was planned.
 const PAGES_MAX: u64 = 4 * STRETCH;
+
+/// Most lines about damage in one chapter.
+const REMARKS: usize = 10;
 
 /// A session's files, opened one by one as they are needed.
 pub struct SessionSource {
@@ -202,9 +205,9 @@ impl SessionSource {
             let Some(reader) = &open.reader else { continue };
             begins.push(open.file.header.created_mono);
             let pages = select::pages(reader.blocks(), window, &Lane::RINGS);
-            blocks.extend(pages.map(|block| (block.header.first.max(window.from), u64::from(block.header.raw_len))));
+            blocks.extend(pages.map(|block| (block.header.first.max(window.from), select::weight(block))));
         }
-        part(&begins, blocks, most)
+        stretch::part(&begins, blocks, most)
     }
 
     /// Reads what the window needs, for a recording of its own.
@@ -243,7 +246,7 @@ impl SessionSource {
         }
         let mut pages = Vec::new();
         let mut lost = read_pages(&opened, asked, lanes, &mut pages)?;
-        let idle = |lane: Lane| is_idle(lane, &pages, &meta, before.as_ref());
+        let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
         let further = to_the_marks(window, before.as_ref(), &after);
         let again = asked != further && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
         if again {
@@ -253,12 +256,27 @@ impl SessionSource {
         whole &= lost.is_empty();
         let slots = threads(&opened);
         let read_damage = lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
-        for remark in told.into_iter().chain(read_damage) {
-            if !self.remarks.contains(&remark) {
+        self.remark(told.into_iter().chain(read_damage));
+        Ok(Found { meta, pages, slots, before, after, whole })
+    }
+
+    /// Says what is damaged: each once, and not more than a person reads.
+    fn remark(&mut self, damage: impl Iterator<Item = String>) {
+        let mut more = 0;
+        for remark in damage {
+            if self.remarks.contains(&remark) {
+                continue;
+            }
+            if self.remarks.len() < REMARKS {
                 self.remarks.push(remark);
+            } else {
+                more += 1;
             }
         }
-        Ok(Found { meta, pages, slots, before, after, whole })
+        if more != 0 {
+            let places = counted(more, "place");
+            self.remarks.push(format!("damaged: {places} more; `flightctl verify` names them all"));
+        }
     }
 
     /// Opens the files; whether all could be, and none is missing between them.
@@ -297,36 +315,6 @@ impl SessionSource {
     }
 }
 
-/// Moments that part blocks (their beginnings and sizes) into stretches of about `most` bytes.
-fn part(begins: &[u64], mut blocks: Vec<(u64, u64)>, most: u64) -> Vec<u64> {
-    blocks.sort_unstable();
-    let mut cuts: Vec<u64> = Vec::new();
-    // Bytes since the last cut, and since the last file began behind it.
-    let (mut sum, mut since_begin, mut begin) = (0u64, 0u64, None);
-    let mut begins = begins.iter().copied().peekable();
-    for (first, bytes) in blocks {
-        while let Some(next) = begins.next_if(|next| *next <= first) {
-            if cuts.last().is_none_or(|cut| next > *cut) && sum != 0 {
-                (begin, since_begin) = (Some(next), 0);
-            }
-        }
-        if sum.saturating_add(bytes) > most && sum != 0 {
-            // At a file's beginning, unless that is nearly as far back as the last cut.
-            let (cut, left) = match begin.take() {
-                Some(begin) if since_begin <= most / 2 => (begin, since_begin),
-                _ => (first, 0),
-            };
-            if cuts.last().is_none_or(|last| cut > *last) {
-                cuts.push(cut);
-                sum = left;
-            }
-        }
-        sum = sum.saturating_add(bytes);
-        since_begin = since_begin.saturating_add(bytes);
-    }
-    cuts
-}
-
 fn anchor_of(file: &StoredFile) -> Anchor {
     let mono = file.header.created_mono;
     Anchor { mono, offset: file.header.created_wall.saturating_sub_unsigned(mono) }
@@ -362,18 +350,22 @@ fn marks(opened: &[&FileReader], window: Window) -> (Option<Totals>, Totals) {
     (before.map(|mark| mark.totals()), after.as_ref().map(Checkpoint::totals).unwrap_or_default())
 }
 
-/// Whether nothing more needs to be read of a lane to know that what its rings lack was not recorded at all: each has
-/// pages that continue the counters of before.
-fn is_idle(lane: Lane, pages: &[Page], meta: &Meta, before: Option<&Totals>) -> bool {
+/// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's beginning was not
+/// recorded at all: each has pages that go back to it, or that continue the counters of before; or it has none, and its
+/// counters stood still.
+fn is_idle(lane: Lane, from: u64, pages: &[Page], meta: &Meta, before: Option<&Totals>, after: &Totals) -> bool {
     let Some(before) = before else { return true };
+    let counted = |totals: &Totals, cpu: u16| {
+        let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
+        of_cpu.events.get(lane as usize).copied()
+    };
     meta.cpus.iter().all(|cpu| {
         let of_ring = pages.iter().filter(|page| page.lane() == lane && page.header().cpu == *cpu);
-        let Some(first) = of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) else {
-            return false;
-        };
-        let then =
-            before.cpus.iter().find(|of_cpu| of_cpu.cpu == *cpu).and_then(|of_cpu| of_cpu.events.get(lane as usize));
-        then.is_none_or(|then| part::begins(first) <= before.now || *then == first.header().events)
+        let then = counted(before, *cpu);
+        match of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) {
+            Some(first) => part::begins(first) <= from || then.is_none_or(|then| then == first.header().events),
+            None => then == counted(after, *cpu),
+        }
     })
 }
 
@@ -389,12 +381,13 @@ fn read_pages<'a>(
     let jobs: Vec<load::Job<'a>> = opened
         .iter()
         .flat_map(|reader| select::pages(reader.blocks(), window, lanes).map(move |block| (*reader, block)))
+        .chain(lanes.iter().filter_map(|lane| {
+            let blocks = opened.iter().flat_map(|reader| reader.blocks().iter().map(move |block| (*reader, block)));
+            select::before(blocks, *lane, window.from)
+        }))
         .collect();
-    let raw: u64 = jobs.iter().map(|(_, block)| u64::from(block.header.raw_len)).sum();
-    if raw > PAGES_MAX {
-        return Err(FilesError::TooMuch(raw, PAGES_MAX));
-    }
-    Ok(load::pages(&jobs, |pages| into.extend(pages)))
+    let most = usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE;
+    load::pages(&jobs, most, |pages| into.extend(pages)).ok_or(FilesError::TooMuch(PAGES_MAX))
 }
 
 /// The threads that lived when the files were begun: of the first last, for it counts.
@@ -423,20 +416,4 @@ fn damage(reader: &FileReader) -> Vec<String> {
 
 fn remark(reader: &FileReader, damage: &Damage) -> String {
     format!("damaged: {}: {damage}", reader.path().display())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stretches_are_parted_where_files_begin() {
-        let blocks = |n: u64| (0..n).map(|i| (i * 10, 1)).collect::<Vec<_>>();
-        assert_eq!(part(&[0, 45], blocks(10), 10), [0u64; 0], "all at once");
-        assert_eq!(part(&[0, 45], blocks(10), 8), [45], "five before, five behind");
-        assert_eq!(part(&[0, 45], blocks(20), 8), [45, 130], "no file begins near the second cut");
-        assert_eq!(part(&[0, 11], blocks(10), 8), [80], "too far back");
-        assert_eq!(part(&[], blocks(10), 4), [40, 80]);
-        assert_eq!(part(&[0], vec![(5, 9), (5, 9), (5, 9), (6, 9)], 8), [5, 6], "a block is never parted");
-    }
 }

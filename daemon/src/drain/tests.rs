@@ -1,0 +1,1 @@
+//! A recording without a kernel.
