@@ -111,6 +111,26 @@ pub struct StoreArgs {
     pub boot: Option<BootArg>,
 }
 
+/// What is read of a kernel dump.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Kernel dumps")]
+pub struct VmcoreArgs {
+    /// Read a kernel dump: an ELF vmcore (as /proc/vmcore), a kdump-compressed file, either of them flattened, or
+    /// a plain image of a machine's memory. --last counts back from the last event before death.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["store", "file", "boot", "list_boots", "bpffs_dir"])]
+    pub vmcore: Option<PathBuf>,
+    /// Show what every thread was in the middle of at death, instead of events: which call, with which arguments,
+    /// for how long. With --format jsonl one JSON object, as ps --json has it.
+    #[arg(long, requires = "vmcore")]
+    pub in_flight: bool,
+    /// List the recordings in the dump, the newest first, instead of events.
+    #[arg(long, requires = "vmcore", conflicts_with = "in_flight")]
+    pub list_sessions: bool,
+    /// This recording in the dump, by its id [default: the newest].
+    #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
+    pub session: Option<u64>,
+}
+
 /// Arguments of `dump`.
 #[derive(Debug, Args)]
 pub struct DumpArgs {
@@ -124,6 +144,9 @@ pub struct DumpArgs {
     /// List the boots that there are recordings of, from when to when, instead of events.
     #[arg(long, help_heading = "Recordings")]
     pub list_boots: bool,
+    /// What is in a kernel dump.
+    #[command(flatten)]
+    pub vmcore: VmcoreArgs,
 
     /// Which events.
     #[command(flatten)]
@@ -364,6 +387,12 @@ fn comm(text: &str) -> Result<String, String> {
         }
         _ => Ok(text.to_owned()),
     }
+}
+
+/// A session's id.
+fn session(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16)
+        .map_err(|_| "not the id of a recording, 16 hexadecimal digits; --list-sessions shows them".to_owned())
 }
 
 /// A process or thread id.

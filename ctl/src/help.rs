@@ -67,6 +67,11 @@ pub const NOTES: &[Notes] = &[
             example("flightctl dump --boot -1 --last 1m", "how the boot before this one ended"),
             example("flightctl dump --file incident.flight --all", "a saved file, from any machine"),
             example(
+                "flightctl dump --vmcore /var/crash/202603041200/dump.202603041200",
+                "the last 10 s before a panic",
+            ),
+            example("flightctl dump --vmcore /proc/vmcore --in-flight", "what every thread was in the middle of then"),
+            example(
                 "flightctl --bpffs-dir /run/flightrec/bpf dump",
                 "without flightd, from the kernel's memory (root)",
             ),

@@ -15,6 +15,7 @@ pub mod filter;
 pub mod follow;
 pub mod help;
 pub mod human;
+pub mod in_flight;
 pub mod json;
 pub mod kind;
 pub mod names;

@@ -6,7 +6,7 @@ use clap::FromArgMatches;
 use jiff::Zoned;
 
 use flightctl::args::Cli;
-use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, save, status, top, verify};
+use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, save, status, top, verify, vmcore};
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     let result = match Plan::new(cli, &Zoned::now()) {
         Ok(Plan::Dump(plan)) => dump::run(&plan),
+        Ok(Plan::Vmcore(plan)) => vmcore::run(&plan),
         Ok(Plan::ListBoots(plan)) => boots::run(&plan),
         Ok(Plan::Save(plan)) => save::run(&plan),
         Ok(Plan::Follow(plan)) => follow::run(&plan),

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::args::{
     Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs, PsArgs, SaveArgs,
-    StoreArgs, TopArgs, WindowArgs,
+    StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
 };
 use crate::boots::BootArg;
 use crate::fds::Naming;
@@ -27,6 +27,8 @@ const DEFAULT_LAST_NS: u64 = 10_000_000_000;
 pub enum Plan {
     /// Print events.
     Dump(Box<DumpPlan>),
+    /// Show what is in a kernel dump.
+    Vmcore(Box<VmcorePlan>),
     /// List the boots that there are recordings of.
     ListBoots(HistoryPlan),
     /// Write a window into a file.
@@ -110,6 +112,30 @@ pub enum Place {
     Store(PathBuf),
     /// These files.
     Files(Vec<PathBuf>),
+}
+
+/// A kernel dump, read.
+#[derive(Debug, PartialEq)]
+pub struct VmcorePlan {
+    /// The file.
+    pub file: PathBuf,
+    /// Which recording; `None`: the newest.
+    pub session: Option<u64>,
+    /// What is shown of it.
+    pub show: VmcoreShow,
+    /// Which events, and how they look; where they are is `file`.
+    pub dump: DumpPlan,
+}
+
+/// What is shown of a kernel dump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VmcoreShow {
+    /// Events.
+    Events,
+    /// Threads in the middle of something.
+    InFlight,
+    /// The recordings in it.
+    Sessions,
 }
 
 /// A window, saved.
@@ -254,6 +280,9 @@ impl Plan {
                 if args.list_boots {
                     return Ok(Self::ListBoots(history));
                 }
+                if args.vmcore.vmcore.is_some() {
+                    return VmcorePlan::new(*args, history, now).map(|plan| Self::Vmcore(Box::new(plan)));
+                }
                 DumpPlan::new(*args, history, now).map(|plan| Self::Dump(Box::new(plan)))
             }
             Command::Save(args) => {
@@ -307,6 +336,19 @@ fn edges(args: &WindowArgs, now: &Zoned) -> Result<(Edge, Edge), PlanError> {
         _ => false,
     };
     if empty { Err(PlanError::Empty) } else { Ok((since, until)) }
+}
+
+impl VmcorePlan {
+    fn new(mut args: DumpArgs, history: HistoryPlan, now: &Zoned) -> Result<Self, PlanError> {
+        let VmcoreArgs { vmcore, in_flight, list_sessions, session } = std::mem::take(&mut args.vmcore);
+        let show = match (in_flight, list_sessions) {
+            (true, _) => VmcoreShow::InFlight,
+            (_, true) => VmcoreShow::Sessions,
+            _ => VmcoreShow::Events,
+        };
+        let dump = DumpPlan::new(args, history, now)?;
+        Ok(Self { file: vmcore.unwrap_or_default(), session, show, dump })
+    }
 }
 
 impl SavePlan {

@@ -11,3 +11,4 @@ pub mod save;
 pub mod status;
 pub mod top;
 pub mod verify;
+pub mod vmcore;

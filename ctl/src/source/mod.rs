@@ -5,6 +5,7 @@ pub mod files;
 pub mod history;
 mod live;
 mod pinned;
+pub mod vmcore;
 
 use thiserror::Error;
 
@@ -22,6 +23,7 @@ use flightrec_format::slots;
 pub use daemon::DaemonSource;
 pub use live::{Live, News};
 pub use pinned::PinnedSource;
+pub use vmcore::VmcoreSource;
 
 use crate::control::ControlError;
 use crate::output::note;
@@ -95,6 +97,9 @@ pub enum SourceError {
         /// What is wrong with the files.
         files: files::FilesError,
     },
+    /// A dump.
+    #[error(transparent)]
+    Dump(#[from] vmcore::DumpError),
     /// The metadata.
     #[error(transparent)]
     Meta(#[from] MetaError),

@@ -6,3 +6,4 @@ mod dump;
 mod files;
 mod json;
 mod usage;
+mod vmcore;

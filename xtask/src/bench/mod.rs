@@ -16,6 +16,8 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
+    /// How fast kernel dumps of every form are looked through, beside reading and beside their codecs alone.
+    Vmcore,
     /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
     StoreRead,
     /// What a compile mix takes on disk, and what storing it costs.
@@ -43,6 +45,10 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Overhead => {
             crate::build::programs(Scope::Build)?;
             overhead::run()
+        }
+        Bench::Vmcore => {
+            let example = ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
+            run_command(cargo().args(["run", "--release", "--locked"]).args(example))
         }
         Bench::StoreRead => {
             run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
