@@ -33,14 +33,14 @@ fn timed<T>(sum: &mut f64, work: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Where pages come from.
 enum Source {
-    Live(Recording),
+    Live(Box<Recording>),
     Saved(Vec<(Lane, Vec<u8>)>),
 }
 
 impl Source {
     fn open(dir: &Path) -> Result<Self> {
         if let Ok(generation) = Generation::find(dir) {
-            return Ok(Self::Live(Recording::open(&generation, false)?));
+            return Ok(Self::Live(Box::new(Recording::open(&generation, false)?)));
         }
         let mut saved = Vec::new();
         for lane in Lane::RINGS {
