@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
-use flightrec_tests::{Recorder, bin_dir, c_program};
+use flightrec_tests::{Recorder, bin_dir, c_program, wait_until};
 use tempfile::TempDir;
 
 use crate::support::{Line, dump, lines, snapshot, start};
@@ -125,9 +126,15 @@ fn what_changed_in_the_window_is_not_misnamed_before_or_behind() {
     holder.tell("u");
     holder.tell("s");
     let (fd, _) = holder.held["swapped"];
-    let texts: Vec<String> = uses(&recorder, &holder).into_iter().map(|line| line.text).collect();
-    let of_swapped: Vec<&String> = texts.iter().filter(|text| text.starts_with(&format!("fcntl({fd}"))).collect();
-    let [before, behind] = of_swapped[..] else { panic!("{texts:#?}") };
+    let (mut of_swapped, mut seen) = (Vec::new(), 0);
+    // Who asks again at once is given the look at the daemon's start, which can't know the pipe.
+    wait_until(Duration::from_secs(5), || {
+        let texts: Vec<String> = uses(&recorder, &holder).into_iter().map(|line| line.text).collect();
+        seen = texts.len();
+        of_swapped = texts.into_iter().filter(|text| text.starts_with(&format!("fcntl({fd}"))).collect();
+        of_swapped.last().is_some_and(|text| text.contains('<'))
+    });
+    let [before, behind] = &of_swapped[..] else { panic!("{of_swapped:#?}") };
     // Before it was closed it can be known from the look at the daemon's start only.
     assert_eq!(*before, format!("fcntl({fd}</etc/hostname>, F_GETFL) -->"));
     assert!(behind.starts_with(&format!("fcntl({fd}<pipe:[")), "{behind}");
@@ -136,7 +143,7 @@ fn what_changed_in_the_window_is_not_misnamed_before_or_behind() {
     // An exec closes what it must, and the rest is known behind it.
     holder.tell("x");
     let (closed, kept) = (holder.held["closed"].0, holder.held["file"].0);
-    let behind = uses(&recorder, &holder).split_off(texts.len());
+    let behind = uses(&recorder, &holder).split_off(seen);
     let text = |fd: i32| behind.iter().map(|line| &line.text).find(|text| text.starts_with(&format!("fcntl({fd}")));
     assert_eq!(text(closed), Some(&format!("fcntl({closed}, F_GETFL) -->")), "{behind:#?}");
     assert_eq!(text(kept), Some(&format!("fcntl({kept}<{}>, F_GETFL) -->", holder.names()["file"])));

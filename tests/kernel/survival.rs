@@ -78,7 +78,8 @@ fn without_a_daemon_the_pinned_rings_are_read() {
     recorder.kill();
     numbered_call(7);
     let bpffs = recorder.sandbox().bpffs_dir();
-    let args = ["--bpffs-dir", bpffs.to_str().expect("UTF-8"), "dump", "--all", "--syscall", "getpgid"];
+    let (bpffs, tid) = (bpffs.to_str().expect("UTF-8"), me().to_string());
+    let args = ["--bpffs-dir", bpffs, "dump", "--all", "--tid", &tid, "--syscall", "getpgid"];
     let output = recorder.flightctl(&args);
     assert!(output.status.success(), "{output:?}");
     let texts: Vec<_> = lines(&output).into_iter().map(|line| line.text).collect();

@@ -2,7 +2,6 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -59,9 +58,11 @@ impl Place {
         let mut command = self.with_directories(command);
         die_with_parent(command.arg("--keep-recording").stdin(Stdio::null()), Signal::SIGKILL);
         let mut child = command.spawn().expect("setpriv");
-        let socket = self.sandbox.runtime_dir().join("control.sock");
+        // The socket is there before the recording is: an answer is what tells.
         let answers = wait_until(Duration::from_secs(20), || {
-            UnixStream::connect(&socket).is_ok() || !matches!(child.try_wait(), Ok(None))
+            let mut status = Command::new(bin_dir().join("flightctl"));
+            status.arg("--runtime-dir").arg(self.sandbox.runtime_dir()).arg("status");
+            status.output().is_ok_and(|output| output.status.success()) || !matches!(child.try_wait(), Ok(None))
         });
         assert!(answers && matches!(child.try_wait(), Ok(None)), "flightd as {USER} does not answer");
         child

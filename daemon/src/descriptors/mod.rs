@@ -32,7 +32,7 @@ pub(crate) const WITHOUT: &str =
 /// How often a snapshot is taken when nobody asks, ns.
 const PERIOD: u64 = 10_000_000_000;
 /// Who asks gets a snapshot that is not older, ns.
-const ASKED_AGE: u64 = 100_000_000;
+const ASKED_AGE: u64 = 10_000_000;
 /// Snapshots that nobody asked for take one part in so many of one CPU's time.
 const SHARE: u64 = 1000;
 /// Those that were asked for: one part in so many.
