@@ -132,6 +132,15 @@ impl Calls {
         Self { past, long: Box::new([0; HISTORY]), short: Box::new([0; HISTORY]), same: Box::new([0; CALLS]) }
     }
 
+    /// Forgets all but the empty entry, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.past.truncate(1);
+        self.long.fill(0);
+        self.short.fill(0);
+        self.same.fill(0);
+    }
+
+    #[inline]
     fn at(&self, place: u16) -> &Past {
         self.past.get(usize::from(place)).unwrap_or(&self.past[0])
     }

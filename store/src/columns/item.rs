@@ -264,6 +264,15 @@ impl Models {
         }
     }
 
+    /// Forgets everything, but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.threads.clear();
+        self.calls.clear();
+        self.scheduling = Scheduling::new();
+        self.texts.clear();
+        self.plain.clear();
+    }
+
     /// Codes an item.
     #[inline]
     pub(super) fn code<S: Stream>(&mut self, s: &mut S, at: &mut At, ring: &mut Ring, item: &mut Item) {

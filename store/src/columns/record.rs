@@ -98,7 +98,8 @@ impl Call {
             &copy
         };
         let bytes = packed.as_flattened();
-        let read = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
+        let read =
+            |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
         let head = read(0) as u16;
         let count = usize::from(head >> 12 & 7);
         if count == 0 || count > RESULT {
