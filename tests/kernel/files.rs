@@ -54,7 +54,7 @@ fn told_missing(said: &str) -> usize {
     let gaps = said.lines().filter(|line| line.contains("gap: ") && line.contains("lane syscall"));
     let entries =
         |line: &str| line.split_once(" sys_enter")?.0.rsplit(['(', ' ']).next()?.replace(',', "").parse().ok();
-    gaps.filter_map(entries).fold(0, |sum, n: usize| sum + n)
+    gaps.filter_map(entries).sum::<usize>()
 }
 
 #[track_caller]
