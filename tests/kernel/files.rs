@@ -52,9 +52,10 @@ fn dump(recorder: &Recorder, args: &[&str]) -> Output {
 /// Entries of system calls that the coverage says are missing: other tests may flood these small rings.
 fn told_missing(said: &str) -> usize {
     let gaps = said.lines().filter(|line| line.contains("gap: ") && line.contains("lane syscall"));
-    let entries =
-        |line: &str| line.split_once(" sys_enter")?.0.rsplit(['(', ' ']).next()?.replace(',', "").parse().ok();
-    gaps.filter_map(entries).sum::<usize>()
+    let entries = |line: &str| -> Option<usize> {
+        line.split_once(" sys_enter")?.0.rsplit(['(', ' ']).next()?.replace(',', "").parse().ok()
+    };
+    gaps.filter_map(entries).sum()
 }
 
 #[track_caller]
