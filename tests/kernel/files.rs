@@ -132,11 +132,11 @@ fn lines(output: &Output) -> Vec<String> {
 
 #[test]
 fn one_boot_of_two_recordings_is_one_history() {
-    let mut recorder = recorder();
+    let mut recorder = start(BUSY);
     (0..100).for_each(numbered_call);
     drained(&recorder);
     // Another configuration of the probes is another recording.
-    recorder.options_mut().config = format!("{SMALL}{BUSY}[record]\nstrings = false\n");
+    recorder.options_mut().config = format!("[rings]\nsyscall = \"32MiB\"\n{BUSY}");
     recorder.restart();
     (100..200).for_each(numbered_call);
     let output = dump(&recorder, &["--all"]);
