@@ -14,16 +14,24 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
-    /// What recording costs a system call, an open and a pipe round trip, beside ftrace.
-    Overhead,
+    /// What recording costs a system call, an open, a pipe round trip and a build, beside empty programs, ftrace and
+    /// perf; and how many bytes an event takes.
+    Overhead {
+        /// How often each takes its turn.
+        #[arg(long, default_value_t = overhead::ROUNDS)]
+        rounds: usize,
+        /// One JSON object instead of tables.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Runs one benchmark; it prints its result itself.
 pub(crate) fn run(bench: Bench) -> Result<()> {
     match bench {
-        Bench::Overhead => {
+        Bench::Overhead { rounds, json } => {
             crate::build::programs(Scope::Build)?;
-            overhead::run()
+            overhead::run(rounds, json)
         }
         Bench::Read => {
             crate::build::programs(Scope::Build)?;
