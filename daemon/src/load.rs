@@ -12,7 +12,7 @@ use flightrec_format::abi::probe::{CallTable, Offsets};
 use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
-use crate::btf::{Btf, BtfError, read_offsets};
+use crate::btf::{Btf, BtfError, check_registers, read_offsets};
 
 /// The programs, compiled by `build.rs`.
 pub static PROBES: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probes"));
@@ -152,6 +152,7 @@ pub fn examine(btf: &Btf, release: &str) -> Result<Offsets, LoadError> {
     {
         return Err(LoadError::SwitchShape { found });
     }
+    check_registers(btf)?;
     Ok(read_offsets(btf)?)
 }
 

@@ -121,10 +121,6 @@ impl<'a> Writer<'a> {
         cpu: u32,
         need: usize,
     ) -> Option<Self> {
-        if lane.ring_pages == 0 {
-            *no_ring += 1;
-            return None;
-        }
         if !claim(lane, name) {
             return None;
         }
@@ -141,6 +137,7 @@ impl<'a> Writer<'a> {
         } else {
             let page = next_page(lane, rings, name, cpu, now);
             if page.is_null() {
+                *no_ring += 1;
                 lane.busy = 0;
                 return None;
             }
@@ -229,6 +226,10 @@ const _: () = assert!(core::mem::offset_of!(LaneState, busy) % 8 == 0);
 /// Opens the ring's next page, in the order that readers rely on: used = 0, seq, the rest.
 #[inline(never)]
 fn next_page(lane: &mut LaneState, rings: &'static Array<Page>, name: Lane, cpu: u32, time: u64) -> *mut Page {
+    // Here and not before: what has no ring has never had a page open.
+    if lane.ring_pages == 0 {
+        return core::ptr::null_mut();
+    }
     let next = if lane.seq == 0 || lane.page + 1 >= lane.ring_pages { 0 } else { lane.page + 1 };
     let Some(page) = rings.get_ptr_mut(lane.ring_base + next) else {
         return core::ptr::null_mut();

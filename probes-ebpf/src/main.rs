@@ -18,6 +18,7 @@ mod slots;
 mod strings;
 mod syscalls;
 mod task;
+mod values;
 
 /// Some helpers (`bpf_probe_read_kernel` among them) are for programs under the GPL.
 #[unsafe(link_section = "license")]
