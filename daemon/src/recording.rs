@@ -10,7 +10,7 @@ use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
-    CLOSED, CpuState, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK, LaneState, NO_THREAD,
+    BUCKETS, CLOSED, CpuState, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK, LaneState, NO_THREAD,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
@@ -23,11 +23,11 @@ use tracing::{info, warn};
 use crate::bpffs::{self, BpffsError};
 use crate::btf::{Btf, BtfError};
 use crate::cgroups::Groups;
-use crate::config::{Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
+use crate::config::{Budget, Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
 use crate::load::{self, Frozen, LoadError, ProgramForm, Wanted};
 use crate::note::Notes;
 use crate::syscalls::{SyscallTables, TracefsError, call_table};
-use crate::{clock, cpus};
+use crate::{budget, calibrate, clock, cpus};
 
 /// Why there is no recording.
 #[derive(Debug, Error)]
@@ -141,7 +141,7 @@ impl Recording {
             warn!(dir = %dir.display(), "programs of the running recording have been detached");
             return Ok(None);
         }
-        recording.apply(&plan.record);
+        recording.apply(plan);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.strings = plan.strings;
@@ -162,7 +162,7 @@ impl Recording {
         });
         match begun {
             Ok(recording) => {
-                recording.apply(&plan.record);
+                recording.apply(plan);
                 recording.act(Act::Start, &format!("flightd {} began recording", env!("CARGO_PKG_VERSION")));
                 info!(session = format_args!("{session:016x}"), bytes = plan.sizing.total, "recording");
                 Ok(recording)
@@ -205,16 +205,20 @@ impl Recording {
         };
         prepare_state(&map("state")?, plan);
         prepare_slots(&map("slots")?, session);
+        // The costs are those of the programs without a limit: what the limit is charged with.
+        let without = calibrate::time();
         load::attach(&mut ebpf, plan.wanted, &kernel_btf, new)?;
+        budget::set_costs(&map("state")?, &calibrate::costs(without, calibrate::time()));
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(session))?;
         Ok(())
     }
 
     /// Sets the switches that can change while it records.
-    fn apply(&self, record: &Record) {
-        let own = if record.own { 0 } else { self.notes.own_tgid() };
-        self.switch(switches(record), own);
+    fn apply(&self, plan: &Plan) {
+        budget::set_limits(&self.live.maps().state, &plan.budget);
+        let own = if plan.record.own { 0 } else { self.notes.own_tgid() };
+        self.switch(plan.enabled | budget::limits(&plan.budget), own);
     }
 
     fn switch(&self, enabled: u32, own_tgid: u32) {
@@ -313,6 +317,7 @@ struct Plan {
     strings: bool,
     enabled: u32,
     record: Record,
+    budget: Budget,
     btf: PathBuf,
     config: String,
     release: String,
@@ -359,6 +364,7 @@ impl Plan {
             strings: record.strings,
             enabled: switches(record),
             record: record.clone(),
+            budget: config.budget.clone(),
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),
             machine: names.machine().to_string_lossy().into_owned(),
@@ -437,8 +443,12 @@ fn prepare_state(state: &ArrayMap, plan: &Plan) {
             own_tgid: 0, // set once the programs can say what it is
             no_ring: [0; RING_LANES],
             slot_collisions: 0,
-            reserved: [0; 3],
+            limits: [0; BUCKETS],
+            measured: 0,
+            reserved: 0,
             lanes: std::array::from_fn(lane),
+            buckets: Default::default(),
+            throttled: Default::default(),
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
         let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };

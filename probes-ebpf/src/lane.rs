@@ -111,9 +111,10 @@ pub(crate) struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// Finds room for `need` bytes; opens the next page where the current one has too little.
     /// On `None` nothing is recorded, and it is counted why. The lane is busy until
-    /// [`Self::publish`].
+    /// [`Self::publish`]. `LEAST` is what `need` is at least, and what the verifier is told: a
+    /// bound that varies would not survive Linux 6.1's (see [`bounded`]).
     #[inline(always)]
-    pub(crate) fn open(
+    pub(crate) fn open<const LEAST: usize>(
         lane: &'a mut LaneState,
         no_ring: &mut u64,
         rings: &'static Array<Page>,
@@ -133,7 +134,7 @@ impl<'a> Writer<'a> {
                 lane.busy = 0;
                 return None;
             };
-            Some(Self { lane, page, at: bounded(off, BODY - need), fresh: false, now })
+            Some(Self { lane, page, at: bounded(off, BODY - LEAST), fresh: false, now })
         } else {
             let page = next_page(lane, rings, name, cpu, now);
             if page.is_null() {

@@ -5,6 +5,8 @@
 //! f7d327654b88, a46023d5616e), so there the classic tracepoint form, which runs with preemption
 //! off. The loader decides (`daemon/src/load.rs`).
 
+use core::arch::asm;
+
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_task_pt_regs;
 use aya_ebpf::macros::{btf_tracepoint, map, tracepoint};
@@ -13,13 +15,13 @@ use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::probe::{ARGS_LOST, CALLS, CallTable, NO_STRING, call_strings};
 use flightrec_format::abi::record::{self, Abi, NR_INVALID, call_aux, counter, fold, kind};
-use flightrec_format::abi::state::{CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, entered};
+use flightrec_format::abi::state::{CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, LIMIT_SYSCALL, entered};
 
-use crate::args;
 use crate::kernel::{Regs, Task};
-use crate::lane::{BODY, Page, RINGS_SYSCALL, Writer, bounded, now, this_cpu};
+use crate::lane::{BODY, Page, RINGS_SYSCALL, Writer, now, this_cpu};
 use crate::strings;
 use crate::values::{Compat, Native, Values};
+use crate::{args, budget};
 
 /// What each native call takes. Filled by the loader.
 #[unsafe(no_mangle)]
@@ -57,11 +59,20 @@ impl Call {
     }
 }
 
+/// A call's entry in its table; `id` is below [`CALLS`]. The mask is for the verifier of Linux 6.1, which also follows a
+/// branch that an earlier one excludes, and takes the number for anything there; written out, as LLVM knows better.
 #[inline(always)]
 fn entry(table: *const CallTable, id: u64) -> u32 {
-    // SAFETY: inside the table by the bound; volatile because the loader replaces it.
-    unsafe { table.cast::<u32>().add(bounded(id as usize, CALLS - 1)).read_volatile() }
+    let mut index = id;
+    // SAFETY: arithmetic on one register; then inside the table by the mask, and volatile because the loader
+    // replaces it.
+    unsafe {
+        asm!("{i} &= {mask}", i = inout(reg) index, mask = const CALLS - 1, options(nomem, nostack));
+        table.cast::<u32>().add(index as usize).read_volatile()
+    }
 }
+
+const _: () = assert!(CALLS.is_power_of_two());
 
 /// 32-bit calls, x32 calls, and numbers that are no call, with their arguments. Apart, so that the usual call
 /// pays nothing for them.
@@ -107,7 +118,14 @@ fn put<'a>(
 ) -> Option<(Writer<'a>, usize, bool)> {
     let i = Lane::Syscall as usize;
     let need = if parts.strings { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
-    let mut w = Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, cpu, need)?;
+    let mut w = Writer::open::<ENTER_ROOM>(
+        &mut state.lanes[i],
+        &mut state.no_ring[i],
+        &RINGS_SYSCALL,
+        Lane::Syscall,
+        cpu,
+        need,
+    )?;
     if w.lane.tid != tid {
         w.thread(tid);
         w.lane.tid = tid;
@@ -166,6 +184,15 @@ fn enter(cpu: u32, state: &mut CpuState, id: u64, native: impl Values, compat: i
 fn put_enter(cpu: u32, state: &mut CpuState, tid: u32, call: &Call, values: impl Values) -> Option<()> {
     state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
     let strings = has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0;
+    if state.enabled & LIMIT_SYSCALL != 0 {
+        let bucket = &mut state.buckets[Lane::Syscall as usize];
+        let cost = bucket.cost + if strings { bucket.string_cost * call_strings(call.entry) } else { 0 };
+        if !budget::draw(bucket, cost) {
+            state.lanes[Lane::Syscall as usize].entered = entered::REFUSED;
+            budget::refuse(state, Lane::Syscall, kind::ENTER);
+            return None;
+        }
+    }
     let (w, start, cold) = put(cpu, state, tid, kind::ENTER, call, 0, values, Parts { args: true, strings })?;
     w.lane.enter_off = start as u32;
     w.lane.enter_time = w.now;
@@ -208,6 +235,10 @@ fn exit(cpu: u32, state: &mut CpuState, ret: i64, regs: impl FnOnce(Task) -> Reg
     if began == entered::FOLDABLE && fold_exit(state, ret) {
         return None;
     }
+    if began == entered::REFUSED {
+        budget::refuse(state, Lane::Syscall, kind::EXIT);
+        return None;
+    }
     if state.enabled & ENABLE_SYSCALL == 0 {
         return None;
     }
@@ -226,7 +257,8 @@ fn exit(cpu: u32, state: &mut CpuState, ret: i64, regs: impl FnOnce(Task) -> Reg
     put_exit(cpu, state, task.tid(), began, &call, values, ret)
 }
 
-/// An exit that stands alone.
+/// An exit that stands alone. Where the thread slept in the call it is recorded whatever the budget says: its entry
+/// may have been, and a reader must never find another call's exit in its place. Sleeping bounds how many there are.
 #[inline(always)]
 fn put_exit(
     cpu: u32,
@@ -237,6 +269,10 @@ fn put_exit(
     values: impl Values,
     ret: i64,
 ) -> Option<()> {
+    if state.enabled & LIMIT_SYSCALL != 0 && began == entered::UNKNOWN {
+        let bucket = &mut state.buckets[Lane::Syscall as usize];
+        budget::owe(bucket, bucket.cost);
+    }
     // A new program and a signal's return have replaced the registers.
     let lost = call.nr == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0;
     let mut cold = false;

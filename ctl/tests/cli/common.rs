@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::control::{self, CpuTotals, REQUEST_MAX, Request, Response, Status, Totals};
+use flightrec_format::control::{self, Budget, CpuTotals, REQUEST_MAX, Request, Response, Status, Totals};
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Meta, Syscall, TaiOffset, to_json};
@@ -113,6 +113,7 @@ impl Recording {
             totals: totals.clone(),
             strings: true,
             threads: 0,
+            budget: Budget::default(),
         };
         daemon(move |request| match request {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flightrec_format::control::{self, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response};
+use flightrec_format::control::{self, Budget, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -50,6 +50,7 @@ impl Backend for Fake {
             totals: Totals::default(),
             strings: true,
             threads: 9,
+            budget: Budget::default(),
         }
     }
 
