@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::boots::BootArg;
 use crate::fds::Naming;
 use crate::ps::State;
 use crate::top::Column;
@@ -22,6 +23,10 @@ pub struct Cli {
     /// Without it, they are read from RUNTIME_DIR/bpf when no daemon answers.
     #[arg(long, global = true, display_order = 901, value_name = "DIR")]
     pub bpffs_dir: Option<PathBuf>,
+    /// The daemon's state directory: its files are read where the rings do not reach back
+    /// [default: what the daemon says, else /var/lib/flightrec].
+    #[arg(long, global = true, display_order = 902, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -32,6 +37,8 @@ pub struct Cli {
 pub enum Command {
     /// Print recorded events, one a line, in the order of time over all CPUs.
     Dump(Box<DumpArgs>),
+    /// Write a window of the recording into one file that any flightctl on any machine reads.
+    Save(Box<SaveArgs>),
     /// Print events as they are recorded, until Ctrl-C.
     Follow(Box<FollowArgs>),
     /// Show the busiest threads, live: system calls, errors, run time, run-queue delay, time asleep.
@@ -51,12 +58,23 @@ pub enum Command {
     },
     /// Print the state of the recorder as OpenMetrics text, for Prometheus and others.
     Metrics,
+    /// List the recording's files: boot, from when to when, size, events, state.
+    Ls(LsArgs),
+    /// Check files whole: say what is damaged, and what that cost.
+    Verify {
+        /// Files, or directories with files in or below them [default: the state directory].
+        #[arg(value_name = "PATH")]
+        paths: Vec<PathBuf>,
+    },
 }
 
-/// Arguments of `dump`.
+/// A window of time: the same for every command that reads what was recorded.
 #[derive(Debug, Args)]
-pub struct DumpArgs {
+pub struct WindowArgs {
     /// The last stretch of time, as in `10s`, `1m 30s`, `250ms` [default: 10s].
+    ///
+    /// It counts back from now for the boot that is running, else from the last moment that the files have; so do
+    /// times such as -5s. It never reaches into the boot before.
     #[arg(long, value_name = "TIME", value_parser = stretch, allow_hyphen_values = true, conflicts_with_all = ["since", "until", "all"])]
     pub last: Option<Duration>,
     /// From this time on: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), or `-5s` before now.
@@ -68,6 +86,67 @@ pub struct DumpArgs {
     /// Everything that is still there.
     #[arg(long, conflicts_with_all = ["since", "until"])]
     pub all: bool,
+}
+
+/// Which recording is read: the recorder's own, or files.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Recordings")]
+pub struct StoreArgs {
+    /// Read the files of DIR alone: a state directory, one boot's of it, or a copy of either, from any machine.
+    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    pub store: Option<PathBuf>,
+    /// Read these files alone, any number in any order, from any machine.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub file: Vec<PathBuf>,
+    /// One boot alone: its id, or 0 for the last, -1 for the one before, 1 for the first that is there; ID-1 is
+    /// the one before ID. Without a value: the boot that is running.
+    #[arg(
+        short,
+        long,
+        value_name = "BOOT",
+        num_args = 0..=1,
+        default_missing_value = "",
+        allow_negative_numbers = true
+    )]
+    pub boot: Option<BootArg>,
+}
+
+/// What is read of a kernel dump.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Kernel dumps")]
+pub struct VmcoreArgs {
+    /// Read a kernel dump: an ELF vmcore (as /proc/vmcore), a kdump-compressed file, either of them flattened, or
+    /// a plain image of a machine's memory. --last counts back from the last event before death.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["store", "file", "boot", "list_boots", "bpffs_dir"])]
+    pub vmcore: Option<PathBuf>,
+    /// Show what every thread was in the middle of at death, instead of events: which call, with which arguments,
+    /// for how long. With --format jsonl one JSON object, as ps --json has it.
+    #[arg(long, requires = "vmcore")]
+    pub in_flight: bool,
+    /// List the recordings in the dump, the newest first, instead of events.
+    #[arg(long, requires = "vmcore", conflicts_with = "in_flight")]
+    pub list_sessions: bool,
+    /// This recording in the dump, by its id [default: the newest].
+    #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
+    pub session: Option<u64>,
+}
+
+/// Arguments of `dump`.
+#[derive(Debug, Args)]
+pub struct DumpArgs {
+    /// Which time.
+    #[command(flatten)]
+    pub window: WindowArgs,
+
+    /// Which recording.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// List the boots that there are recordings of, from when to when, instead of events.
+    #[arg(long, help_heading = "Recordings")]
+    pub list_boots: bool,
+    /// What is in a kernel dump.
+    #[command(flatten)]
+    pub vmcore: VmcoreArgs,
 
     /// Which events.
     #[command(flatten)]
@@ -99,7 +178,8 @@ pub struct FormatArgs {
     /// Show a system call as one line with its result, unless another event of its thread comes between.
     #[arg(long)]
     pub merge: bool,
-    /// Show what file descriptors stand for, `3</etc/hosts>`, as far as the recording has their opening
+    /// Show what file descriptors stand for, `3</etc/hosts>`, as far as it is known: from their opening in the
+    /// recording, or from the daemon's look at what is open
     /// [default: near; with --path: all].
     #[arg(long, value_name = "WHICH", value_enum)]
     pub fds: Option<Naming>,
@@ -145,8 +225,8 @@ pub struct FilterArgs {
     /// This and the following filters leave nothing but system calls, unless --event names other kinds too.
     #[arg(long, value_name = "CALL", value_delimiter = ',')]
     pub syscall: Vec<String>,
-    /// System calls on files that match: by a path they take, or by a descriptor whose path is known from its
-    /// opening in the recording. `*` stays within a directory, `**` does not; without a slash, a file name.
+    /// System calls on files that match: by a path they take, or by a descriptor whose path is known (see
+    /// --fds). `*` stays within a directory, `**` does not; without a slash, a file name.
     #[arg(long, value_name = "GLOB")]
     pub path: Vec<String>,
     /// System calls that failed: the ends alone, with their arguments.
@@ -162,6 +242,39 @@ pub struct FilterArgs {
     /// exit, mark, act.
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub event: Vec<String>,
+}
+
+/// Arguments of `save`.
+#[derive(Debug, Args)]
+pub struct SaveArgs {
+    /// Which time.
+    #[command(flatten)]
+    pub window: WindowArgs,
+
+    /// Which recording.
+    #[command(flatten)]
+    pub store: StoreArgs,
+
+    /// File to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace FILE if it is there.
+    #[arg(long)]
+    pub force: bool,
+    /// Fail with exit status 3 when anything of the window is missing; what is there is saved all the same.
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// Arguments of `ls`.
+#[derive(Debug, Args)]
+pub struct LsArgs {
+    /// Files, or directories with files in or below them [default: the state directory].
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `follow`.
@@ -276,6 +389,12 @@ fn comm(text: &str) -> Result<String, String> {
     }
 }
 
+/// A session's id.
+fn session(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16)
+        .map_err(|_| "not the id of a recording, 16 hexadecimal digits; --list-sessions shows them".to_owned())
+}
+
 /// A process or thread id.
 fn id(text: &str) -> Result<u32, String> {
     let n: u32 = text.parse().map_err(|_| "not a process or thread id".to_owned())?;
@@ -300,7 +419,7 @@ mod tests {
         let cli = Cli::try_parse_from(["flightctl", "dump", "--pid", "1,2", "--pid", "3", "--since", "-5s"]).unwrap();
         let Command::Dump(dump) = cli.command else { panic!("not dump") };
         assert_eq!(dump.filter.pid, [1, 2, 3]);
-        assert!(dump.since.is_some());
+        assert!(dump.window.since.is_some());
     }
 
     #[test]
@@ -308,6 +427,27 @@ mod tests {
         for args in [["--last=1s", "--all"], ["--last=1s", "--since=-5s"], ["--all", "--until=-5s"]] {
             assert!(Cli::try_parse_from(["flightctl", "dump"].iter().copied().chain(args)).is_err(), "{args:?}");
         }
+    }
+
+    #[test]
+    fn a_boot_takes_a_number_but_no_option() {
+        let boot = |args: &[&str]| {
+            let cli = Cli::try_parse_from(["flightctl", "dump"].iter().chain(args)).unwrap();
+            let Command::Dump(dump) = cli.command else { panic!("not dump") };
+            dump.store.boot
+        };
+        assert_eq!(boot(&["--boot", "-1"]), "-1".parse().ok());
+        assert_eq!(boot(&["-b", "--all"]), "".parse().ok());
+        assert_eq!(boot(&["--boot=-0"]), "-0".parse().ok());
+        assert_eq!(boot(&["--all"]), None);
+    }
+
+    #[test]
+    fn any_number_of_files() {
+        let cli = Cli::try_parse_from(["flightctl", "dump", "--file", "a", "b", "--last", "1s", "--file=c"]).unwrap();
+        let Command::Dump(dump) = cli.command else { panic!("not dump") };
+        assert_eq!(dump.store.file, ["a", "b", "c"].map(PathBuf::from));
+        assert!(Cli::try_parse_from(["flightctl", "dump", "--file", "a", "--store", "b"]).is_err());
     }
 
     #[test]

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub enum ControlError {
     /// Nobody listens.
     #[error(
-        "flightd is not running (no {SOCKET_NAME} in {}): start it (`systemctl start flightrec`, or `flightd` as root), \
+        "flightd is not running (no {SOCKET_NAME} in {}): start it (`systemctl start flightd`, or `flightd` as root), \
          name its directory by --runtime-dir, or read the rings that it left by --bpffs-dir, as root", .0.display()
     )]
     NotRunning(PathBuf),
@@ -54,6 +54,17 @@ pub enum ControlError {
 pub struct Client {
     stream: UnixStream,
     path: PathBuf,
+    /// The frame that came last, behind its length.
+    frame: Vec<u8>,
+}
+
+/// What [`Client::receive_in_place`] gives.
+#[derive(Debug)]
+pub enum Received<'a> {
+    /// The pages of a [`Response::Pages`].
+    Pages(&'a [u8]),
+    /// Any other answer.
+    Other(Response),
 }
 
 impl Client {
@@ -66,7 +77,7 @@ impl Client {
             io::ErrorKind::PermissionDenied => ControlError::Permission(path.clone()),
             _ => ControlError::Socket { path: path.clone(), source: e },
         })?;
-        let client = Self { stream, path };
+        let client = Self { stream, path, frame: Vec::new() };
         client.stream.set_read_timeout(Some(PATIENCE)).map_err(|e| client.failed(e))?;
         client.stream.set_write_timeout(Some(PATIENCE)).map_err(|e| client.failed(e))?;
         Ok(client)
@@ -84,11 +95,30 @@ impl Client {
 
     /// The next answer. A refusal is an error.
     pub fn receive(&mut self) -> Result<Response, ControlError> {
+        self.next_frame()?;
+        self.decoded()
+    }
+
+    /// The same, with pages where they came to lie.
+    pub fn receive_in_place(&mut self) -> Result<Received<'_>, ControlError> {
+        self.next_frame()?;
+        if let Some(pages) = control::pages(&self.frame) {
+            return Ok(Received::Pages(pages));
+        }
+        self.decoded().map(Received::Other)
+    }
+
+    /// Reads the next frame.
+    fn next_frame(&mut self) -> Result<(), ControlError> {
         let mut prefix = [0; 4];
-        self.read(&mut prefix)?;
-        let mut frame = vec![0; control::length(prefix, RESPONSE_MAX)?];
-        self.read(&mut frame)?;
-        match control::decode(&frame)? {
+        self.stream.read_exact(&mut prefix).map_err(|e| self.failed(e))?;
+        self.frame.resize(control::length(prefix, RESPONSE_MAX)?, 0);
+        self.stream.read_exact(&mut self.frame).map_err(|e| self.failed(e))
+    }
+
+    /// The frame as an answer.
+    fn decoded(&self) -> Result<Response, ControlError> {
+        match control::decode(&self.frame)? {
             Response::Error(reason) => Err(ControlError::Refused(reason)),
             response => Ok(response),
         }
@@ -110,10 +140,6 @@ impl Client {
             Response::Done => Ok(()),
             _ => Err(ControlError::Unexpected),
         }
-    }
-
-    fn read(&mut self, out: &mut [u8]) -> Result<(), ControlError> {
-        self.stream.read_exact(out).map_err(|e| self.failed(e))
     }
 
     fn failed(&self, e: io::Error) -> ControlError {

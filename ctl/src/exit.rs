@@ -4,24 +4,36 @@ use std::process::ExitCode;
 
 /// Exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Exit {
     /// Fine.
-    Fine = 0,
+    Fine,
     /// Nothing to show.
-    Nothing = 1,
+    Nothing,
+    /// A file that was checked is damaged.
+    Damaged,
     /// An error; wrong usage as well (clap's own status is the same).
-    Error = 2,
+    Error,
     /// Something of the window is missing, and `--strict` was given.
-    Incomplete = 3,
+    Incomplete,
 }
 
 impl Exit {
+    /// Its number.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::Nothing | Self::Damaged => 1,
+            Self::Error => 2,
+            Self::Incomplete => 3,
+        }
+    }
+
     /// Its meaning, in help and manual pages.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Fine => "fine",
             Self::Nothing => "nothing to show: nothing was there, or nothing that the filters let through",
+            Self::Damaged => "damage was found; standard output says where, and what it cost",
             Self::Error => "error; standard error says what, and what to do",
             Self::Incomplete => "something is missing, and --strict was given",
         }
@@ -30,6 +42,6 @@ impl Exit {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        ExitCode::from(exit as u8)
+        ExitCode::from(exit.code())
     }
 }

@@ -63,12 +63,48 @@ pub const NOTES: &[Notes] = &[
                 "flightctl dump --comm nginx --strict -o /tmp/nginx.txt",
                 "into a file; fails if anything is missing",
             ),
+            example("flightctl dump --list-boots", "which boots there are files of"),
+            example("flightctl dump --boot -1 --last 1m", "how the boot before this one ended"),
+            example("flightctl dump --file incident.flight --all", "a saved file, from any machine"),
+            example(
+                "flightctl dump --vmcore /var/crash/202603041200/dump.202603041200",
+                "the last 10 s before a panic",
+            ),
+            example("flightctl dump --vmcore /proc/vmcore --in-flight", "what every thread was in the middle of then"),
             example(
                 "flightctl --bpffs-dir /run/flightrec/bpf dump",
                 "without flightd, from the kernel's memory (root)",
             ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
+    },
+    Notes {
+        command: "save",
+        examples: &[
+            example("flightctl save --last 30s -o incident.flight", "keep what just happened"),
+            example(
+                "flightctl save --since 14:03 --until 14:05 -o slow.flight",
+                "keep what happened at that time today",
+            ),
+            example("flightctl dump --file incident.flight --all", "read it, on any machine"),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
+    },
+    Notes {
+        command: "ls",
+        examples: &[
+            example("flightctl ls", "the files of this machine"),
+            example("flightctl ls --json /mnt/var/lib/flightrec", "those of another, for programs"),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
+    },
+    Notes {
+        command: "verify",
+        examples: &[
+            example("flightctl verify", "check all files of this machine"),
+            example("flightctl verify incident.flight", "check one file"),
+        ],
+        exits: &[Exit::Fine, Exit::Damaged, Exit::Error],
     },
     Notes {
         command: "ps",
@@ -169,7 +205,7 @@ impl Notes {
         }
         text.push_str("\nExit status:\n");
         for exit in self.exits {
-            let _ = writeln!(text, "  {}  {}", *exit as u8, exit.describe());
+            let _ = writeln!(text, "  {}  {}", exit.code(), exit.describe());
         }
         text.truncate(text.trim_end().len());
         text

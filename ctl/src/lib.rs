@@ -5,6 +5,7 @@
 //! durations and places; [`text`] makes lines of the events; [`coverage`] says what is missing.
 
 pub mod args;
+pub mod boots;
 pub mod commands;
 pub mod control;
 pub mod coverage;
@@ -14,6 +15,7 @@ pub mod filter;
 pub mod follow;
 pub mod help;
 pub mod human;
+pub mod in_flight;
 pub mod json;
 pub mod kind;
 pub mod names;

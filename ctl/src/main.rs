@@ -6,7 +6,7 @@ use clap::FromArgMatches;
 use jiff::Zoned;
 
 use flightctl::args::Cli;
-use flightctl::commands::{dump, follow, mark, metrics, ps, status, top};
+use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, save, status, top, verify, vmcore};
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
@@ -17,12 +17,17 @@ fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     let result = match Plan::new(cli, &Zoned::now()) {
         Ok(Plan::Dump(plan)) => dump::run(&plan),
+        Ok(Plan::Vmcore(plan)) => vmcore::run(&plan),
+        Ok(Plan::ListBoots(plan)) => boots::run(&plan),
+        Ok(Plan::Save(plan)) => save::run(&plan),
         Ok(Plan::Follow(plan)) => follow::run(&plan),
         Ok(Plan::Top(plan)) => top::run(&plan),
         Ok(Plan::Ps(plan)) => ps::run(&plan),
         Ok(Plan::Mark { runtime_dir, text }) => mark::run(&runtime_dir, text),
         Ok(Plan::Status { origin, json }) => status::run(&origin, json),
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
+        Ok(Plan::Ls { paths, json }) => ls::run(&paths, json),
+        Ok(Plan::Verify { paths }) => verify::run(&paths),
         Err(wrong) => Err(wrong.into()),
     };
     match result {

@@ -6,7 +6,11 @@ use std::time::Duration;
 use jiff::Zoned;
 use thiserror::Error;
 
-use crate::args::{Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, PsArgs, TopArgs};
+use crate::args::{
+    Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs, PsArgs, SaveArgs,
+    StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
+};
+use crate::boots::BootArg;
 use crate::fds::Naming;
 use crate::filter::{FilterError, FilterPlan};
 use crate::ps::State;
@@ -23,6 +27,12 @@ const DEFAULT_LAST_NS: u64 = 10_000_000_000;
 pub enum Plan {
     /// Print events.
     Dump(Box<DumpPlan>),
+    /// Show what is in a kernel dump.
+    Vmcore(Box<VmcorePlan>),
+    /// List the boots that there are recordings of.
+    ListBoots(HistoryPlan),
+    /// Write a window into a file.
+    Save(Box<SavePlan>),
     /// Print events as they come.
     Follow(Box<FollowPlan>),
     /// Show the busiest threads.
@@ -45,6 +55,18 @@ pub enum Plan {
     },
     /// Print metrics.
     Metrics(Origin),
+    /// List files.
+    Ls {
+        /// Files and directories.
+        paths: Vec<PathBuf>,
+        /// As JSON.
+        json: bool,
+    },
+    /// Check files.
+    Verify {
+        /// Files and directories.
+        paths: Vec<PathBuf>,
+    },
 }
 
 /// Where the recording is read from.
@@ -64,11 +86,80 @@ pub enum Origin {
     },
 }
 
+/// State directory where neither the command line nor the daemon names one.
+pub const STATE_DIR: &str = "/var/lib/flightrec";
+
+/// What was recorded, over rings, files and boots.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryPlan {
+    /// Where it is.
+    pub place: Place,
+    /// Which boot; `None`: all, as far as the window asks for them.
+    pub boot: Option<BootArg>,
+}
+
+/// Where a history is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Place {
+    /// The recorder's own rings, and its files where those do not reach.
+    Recorder {
+        /// Where the rings are.
+        origin: Origin,
+        /// Where the files are; `None`: where the daemon says, else [`STATE_DIR`].
+        state_dir: Option<PathBuf>,
+    },
+    /// The files of a directory.
+    Store(PathBuf),
+    /// These files.
+    Files(Vec<PathBuf>),
+}
+
+/// A kernel dump, read.
+#[derive(Debug, PartialEq)]
+pub struct VmcorePlan {
+    /// The file.
+    pub file: PathBuf,
+    /// Which recording; `None`: the newest.
+    pub session: Option<u64>,
+    /// What is shown of it.
+    pub show: VmcoreShow,
+    /// Which events, and how they look; where they are is `file`.
+    pub dump: DumpPlan,
+}
+
+/// What is shown of a kernel dump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VmcoreShow {
+    /// Events.
+    Events,
+    /// Threads in the middle of something.
+    InFlight,
+    /// The recordings in it.
+    Sessions,
+}
+
+/// A window, saved.
+#[derive(Debug, PartialEq)]
+pub struct SavePlan {
+    /// Where from.
+    pub history: HistoryPlan,
+    /// Start of the window.
+    pub since: Edge,
+    /// End of the window.
+    pub until: Edge,
+    /// File to write.
+    pub output: PathBuf,
+    /// Whether one that is there is replaced.
+    pub force: bool,
+    /// Whether an incomplete window is a failure.
+    pub strict: bool,
+}
+
 /// A dump.
 #[derive(Debug, PartialEq)]
 pub struct DumpPlan {
     /// Where from.
-    pub origin: Origin,
+    pub history: HistoryPlan,
     /// Start of the window.
     pub since: Edge,
     /// End of the window.
@@ -162,6 +253,9 @@ pub enum PlanError {
     /// `--since` is not before `--until`.
     #[error("the window is empty: --since is not before --until")]
     Empty,
+    /// The rings were asked for, and files.
+    #[error("--bpffs-dir reads the rings, --store and --file read files: name one of them")]
+    TwoPlaces,
     /// A mark that the daemon would refuse.
     #[error("the mark has {0} bytes; at most {MARK_MAX} fit")]
     MarkLength(usize),
@@ -177,11 +271,24 @@ impl Plan {
     /// Makes sense of the arguments, `now` being the present time in the user's time zone.
     pub fn new(cli: Cli, now: &Zoned) -> Result<Self, PlanError> {
         let origin = match cli.bpffs_dir {
-            Some(bpffs_dir) => Origin::Pinned { bpffs_dir },
+            Some(ref bpffs_dir) => Origin::Pinned { bpffs_dir: bpffs_dir.clone() },
             None => Origin::Daemon { bpffs_dir: cli.runtime_dir.join("bpf"), runtime_dir: cli.runtime_dir.clone() },
         };
         match cli.command {
-            Command::Dump(args) => DumpPlan::new(*args, origin, now).map(|plan| Self::Dump(Box::new(plan))),
+            Command::Dump(args) => {
+                let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
+                if args.list_boots {
+                    return Ok(Self::ListBoots(history));
+                }
+                if args.vmcore.vmcore.is_some() {
+                    return VmcorePlan::new(*args, history, now).map(|plan| Self::Vmcore(Box::new(plan)));
+                }
+                DumpPlan::new(*args, history, now).map(|plan| Self::Dump(Box::new(plan)))
+            }
+            Command::Save(args) => {
+                let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
+                SavePlan::new(*args, history, now).map(|plan| Self::Save(Box::new(plan)))
+            }
             Command::Follow(args) => Ok(Self::Follow(Box::new(FollowPlan::new(*args, origin)?))),
             Command::Top(args) => Ok(Self::Top(TopPlan::new(args, origin))),
             Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin))),
@@ -190,7 +297,64 @@ impl Plan {
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
             Command::Status { json } => Ok(Self::Status { origin, json }),
             Command::Metrics => Ok(Self::Metrics(origin)),
+            Command::Ls(LsArgs { paths, json }) => Ok(Self::Ls { paths: or_state_dir(paths, cli.state_dir), json }),
+            Command::Verify { paths } => Ok(Self::Verify { paths: or_state_dir(paths, cli.state_dir) }),
         }
+    }
+}
+
+/// These paths; without any, the state directory.
+fn or_state_dir(paths: Vec<PathBuf>, state_dir: Option<PathBuf>) -> Vec<PathBuf> {
+    if paths.is_empty() { vec![state_dir.unwrap_or_else(|| STATE_DIR.into())] } else { paths }
+}
+
+impl HistoryPlan {
+    fn new(args: &StoreArgs, origin: Origin, state_dir: Option<PathBuf>) -> Result<Self, PlanError> {
+        let place = match (&args.store, &args.file[..], &origin) {
+            (None, [], _) => Place::Recorder { origin, state_dir },
+            (.., Origin::Pinned { .. }) => return Err(PlanError::TwoPlaces),
+            (Some(dir), ..) => Place::Store(dir.clone()),
+            (None, files, _) => Place::Files(files.to_vec()),
+        };
+        Ok(Self { place, boot: args.boot.clone() })
+    }
+}
+
+/// A window's edges.
+fn edges(args: &WindowArgs, now: &Zoned) -> Result<(Edge, Edge), PlanError> {
+    let edge = |time: &Option<TimeArg>, option| match time {
+        None => Ok(Edge::Open),
+        Some(time) => time.edge(now).map_err(|reason| PlanError::Time { option, reason }),
+    };
+    let (since, until) = match (&args.since, &args.until, args.all) {
+        (None, None, false) => (Edge::Ago(args.last.map_or(DEFAULT_LAST_NS, crate::window::nanos)), Edge::Open),
+        _ => (edge(&args.since, "since")?, edge(&args.until, "until")?),
+    };
+    let empty = match (since, until) {
+        (Edge::Ago(since), Edge::Ago(until)) => since <= until,
+        (Edge::Wall(since), Edge::Wall(until)) => since >= until,
+        _ => false,
+    };
+    if empty { Err(PlanError::Empty) } else { Ok((since, until)) }
+}
+
+impl VmcorePlan {
+    fn new(mut args: DumpArgs, history: HistoryPlan, now: &Zoned) -> Result<Self, PlanError> {
+        let VmcoreArgs { vmcore, in_flight, list_sessions, session } = std::mem::take(&mut args.vmcore);
+        let show = match (in_flight, list_sessions) {
+            (true, _) => VmcoreShow::InFlight,
+            (_, true) => VmcoreShow::Sessions,
+            _ => VmcoreShow::Events,
+        };
+        let dump = DumpPlan::new(args, history, now)?;
+        Ok(Self { file: vmcore.unwrap_or_default(), session, show, dump })
+    }
+}
+
+impl SavePlan {
+    fn new(args: SaveArgs, history: HistoryPlan, now: &Zoned) -> Result<Self, PlanError> {
+        let (since, until) = edges(&args.window, now)?;
+        Ok(Self { history, since, until, output: args.output, force: args.force, strict: args.strict })
     }
 }
 
@@ -223,25 +387,10 @@ impl PsPlan {
 }
 
 impl DumpPlan {
-    fn new(args: DumpArgs, origin: Origin, now: &Zoned) -> Result<Self, PlanError> {
-        let edge = |time: &Option<TimeArg>, option| match time {
-            None => Ok(Edge::Open),
-            Some(time) => time.edge(now).map_err(|reason| PlanError::Time { option, reason }),
-        };
-        let (since, until) = match (&args.since, &args.until, args.all) {
-            (None, None, false) => (Edge::Ago(args.last.map_or(DEFAULT_LAST_NS, crate::window::nanos)), Edge::Open),
-            _ => (edge(&args.since, "since")?, edge(&args.until, "until")?),
-        };
-        let empty = match (since, until) {
-            (Edge::Ago(since), Edge::Ago(until)) => since <= until,
-            (Edge::Wall(since), Edge::Wall(until)) => since >= until,
-            _ => false,
-        };
-        if empty {
-            return Err(PlanError::Empty);
-        }
+    fn new(args: DumpArgs, history: HistoryPlan, now: &Zoned) -> Result<Self, PlanError> {
+        let (since, until) = edges(&args.window, now)?;
         Ok(Self {
-            origin,
+            history,
             since,
             until,
             fds: naming(&args.format, &args.filter),
@@ -290,9 +439,29 @@ mod tests {
 
     #[test]
     fn bpffs_dir_forces_the_pinned_rings() {
-        assert_eq!(dump(&["--bpffs-dir", "/b"]).origin, Origin::Pinned { bpffs_dir: "/b".into() });
-        let from = dump(&["--runtime-dir", "/r"]).origin;
-        assert_eq!(from, Origin::Daemon { runtime_dir: "/r".into(), bpffs_dir: "/r/bpf".into() });
+        let place = |origin, state_dir: Option<&str>| Place::Recorder { origin, state_dir: state_dir.map(Into::into) };
+        let pinned = dump(&["--bpffs-dir", "/b"]).history.place;
+        assert_eq!(pinned, place(Origin::Pinned { bpffs_dir: "/b".into() }, None));
+        let daemon = dump(&["--runtime-dir", "/r", "--state-dir", "/s"]).history.place;
+        let origin = Origin::Daemon { runtime_dir: "/r".into(), bpffs_dir: "/r/bpf".into() };
+        assert_eq!(daemon, place(origin, Some("/s")));
+    }
+
+    #[test]
+    fn files_are_read_where_they_are_named() {
+        assert_eq!(dump(&["--store", "/d"]).history.place, Place::Store("/d".into()));
+        assert_eq!(dump(&["--file", "/f", "/g"]).history.place, Place::Files(vec!["/f".into(), "/g".into()]));
+        let both = plan(&["--bpffs-dir", "/b", "dump", "--store", "/d"]);
+        assert!(matches!(both, Err(PlanError::TwoPlaces)));
+        assert!(matches!(plan(&["dump", "--list-boots"]), Ok(Plan::ListBoots(_))));
+    }
+
+    #[test]
+    fn lists_and_checks_are_of_the_state_directory_unless_told() {
+        let ls = |args: &[&str]| plan(&[args, &["ls"]].concat()).unwrap();
+        assert_eq!(ls(&[]), Plan::Ls { paths: vec![STATE_DIR.into()], json: false });
+        assert_eq!(ls(&["--state-dir", "/s"]), Plan::Ls { paths: vec!["/s".into()], json: false });
+        assert_eq!(plan(&["verify", "/f"]).unwrap(), Plan::Verify { paths: vec!["/f".into()] });
     }
 
     #[test]

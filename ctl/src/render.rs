@@ -1,9 +1,12 @@
 //! What an output format is given, and what it is to do with it. Formats: [`crate::text`],
 //! [`crate::json`].
 
+use std::sync::Arc;
+
 use flightrec_format::decode::Event;
 
 use crate::fds::{FdNames, Naming};
+use crate::text::plan::Plans;
 use crate::{json, text};
 
 /// What the pipeline knows about an event beyond itself.
@@ -52,8 +55,8 @@ pub enum Merge {
     AtExit,
 }
 
-/// An output format, with all that it needs.
-#[derive(Debug)]
+/// An output format, with all that it needs. A copy writes the same lines.
+#[derive(Debug, Clone)]
 pub enum Renderer {
     /// Lines for people.
     Text(text::Renderer),
@@ -75,6 +78,22 @@ impl Renderer {
         match self {
             Self::Text(_) => {}
             Self::Json(json) => json.end(out),
+        }
+    }
+
+    /// Goes past an event that somebody else writes, with what belongs before it.
+    pub fn pass_over(&mut self, event: &Event) {
+        match self {
+            Self::Text(_) => {}
+            Self::Json(json) => json.pass_over(event),
+        }
+    }
+
+    /// How each call reads.
+    pub(crate) fn plans(&self) -> &Arc<Plans> {
+        match self {
+            Self::Text(text) => text.plans(),
+            Self::Json(json) => json.plans(),
         }
     }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::control::{self, CpuTotals, Status, Totals};
+use flightrec_format::control::{self, CpuTotals, DescriptorStatus, Status, StoreState, StoreStatus, Totals};
 
 use crate::control::{Client, ControlError};
 use crate::kind::Kind;
@@ -48,8 +48,13 @@ pub struct State {
     pub slot_collisions: u64,
     /// Runs of programs that the kernel skipped (recursion), by program.
     pub skipped_runs: BTreeMap<String, u64>,
+    /// The last snapshot of what descriptors stand for; none where the pinned rings were read, or the kernel can't be
+    /// asked.
+    pub descriptors: Option<Descriptors>,
     /// The daemon; none where the pinned rings were read.
     pub daemon: Option<Daemon>,
+    /// The files; none where the pinned rings were read.
+    pub store: Option<Store>,
     /// The lanes, by name, in all CPUs together.
     pub lanes: BTreeMap<&'static str, LaneState>,
     /// Every CPU on which something happened or that has rings.
@@ -131,6 +136,116 @@ pub struct Daemon {
     pub seconds: f64,
     /// CPU time that it has used.
     pub cpu_seconds: f64,
+}
+
+/// How the writing of files goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Files {
+    /// The configuration has none.
+    Off,
+    /// Written.
+    Writing,
+    /// They can't be written now.
+    Failed,
+}
+
+/// The files that the recording is drained into. Counters count from the daemon's start.
+#[derive(Debug, Serialize)]
+pub struct Store {
+    /// How it goes.
+    pub state: Files,
+    /// Where it has failed: since when.
+    pub failed_since: Option<Timestamp>,
+    /// Why.
+    pub reason: Option<String>,
+    /// The state directory.
+    pub directory: String,
+    /// The file that is being written.
+    pub file: Option<String>,
+    /// Files of all boots.
+    pub files: u64,
+    /// What they take.
+    pub bytes: u64,
+    /// When the oldest of them began.
+    pub oldest: Option<Timestamp>,
+    /// How far the files are behind.
+    pub behind_seconds: Option<f64>,
+    /// The same, of what the disk has confirmed.
+    pub unsynced_seconds: Option<f64>,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes a second that are written.
+    pub bytes_per_second: u64,
+    /// Events written, by lane.
+    pub written_events: BTreeMap<&'static str, u64>,
+    /// Events that were overwritten before they were written, by lane.
+    pub lost_events: BTreeMap<&'static str, u64>,
+    /// Times that writing failed.
+    pub failures: u64,
+    /// CPU time of draining, encoding and writing.
+    pub cpu_seconds: f64,
+}
+
+impl Store {
+    fn of(store: StoreStatus, now: u64, wall_offset: i64) -> Self {
+        let (state, failed) = match store.state {
+            StoreState::Off => (Files::Off, None),
+            StoreState::Writing => (Files::Writing, None),
+            StoreState::Failed { since, reason } => (Files::Failed, Some((moment(since, wall_offset), reason))),
+        };
+        let (failed_since, reason) = failed.unzip();
+        let by_lane = |counts: [u64; 3]| Lane::RINGS.map(Lane::name).into_iter().zip(counts).collect();
+        let behind = |until: u64| (until != 0).then(|| seconds(now.saturating_sub(until)));
+        Self {
+            state,
+            failed_since,
+            reason,
+            directory: store.directory,
+            file: store.file,
+            files: store.files,
+            bytes: store.bytes,
+            oldest: store.oldest.and_then(|wall| Timestamp::from_nanosecond(wall.into()).ok()),
+            behind_seconds: behind(store.drained),
+            unsynced_seconds: behind(store.synced),
+            written_bytes: store.written_bytes,
+            bytes_per_second: store.rate,
+            written_events: by_lane(store.written_events),
+            lost_events: by_lane(store.lost_events),
+            failures: store.failures,
+            cpu_seconds: seconds(store.cpu),
+        }
+    }
+}
+
+/// A snapshot of what descriptors stand for.
+#[derive(Debug, Serialize)]
+pub struct Descriptors {
+    /// How old it is.
+    pub age_seconds: f64,
+    /// CPU time that it took.
+    pub cost_seconds: f64,
+    /// Processes in it.
+    pub processes: u32,
+    /// Descriptors in it.
+    pub descriptors: u32,
+    /// Descriptors for which it had no room.
+    pub left_out: u64,
+    /// Snapshots that the daemon has at hand.
+    pub kept: u32,
+}
+
+impl Descriptors {
+    fn of(status: &DescriptorStatus, now: u64) -> Option<Self> {
+        (status.available && status.taken != 0).then(|| Self {
+            age_seconds: seconds(now.saturating_sub(status.taken)),
+            cost_seconds: seconds(status.cost),
+            processes: status.processes,
+            descriptors: status.descriptors,
+            left_out: status.left_out,
+            kept: status.kept,
+        })
+    }
 }
 
 /// A lane.
@@ -237,11 +352,13 @@ impl State {
         Self {
             source: Told::Daemon,
             daemon: Some(daemon),
+            store: Some(Store::of(status.store, status.totals.now, status.wall_offset)),
             syscall_programs: status.syscall_programs,
             strings: status.strings,
             memory_bytes: status.memory,
             threads: u64::from(status.threads),
             budget: status.budget.into(),
+            descriptors: Descriptors::of(&status.descriptors, status.totals.now),
             ..Self::counted(
                 status.session,
                 (status.recording_since, status.wall_offset),
@@ -258,6 +375,7 @@ impl State {
         Ok(Self {
             source: Told::Pinned,
             daemon: None,
+            store: None,
             syscall_programs: meta.syscall_programs,
             strings: meta.strings,
             memory_bytes: source.memory(),
@@ -296,7 +414,9 @@ impl State {
             threads: 0,
             slot_collisions: totals.slot_collisions,
             skipped_runs: totals.misses.into_iter().collect(),
+            descriptors: None,
             daemon: None,
+            store: None,
             lanes: Lane::RINGS.into_iter().zip(held).zip(ring_bytes).map(of_lane).collect(),
             cpus,
             budget: Budget::default(),
@@ -316,6 +436,26 @@ fn moment(mono: u64, wall_offset: i64) -> Timestamp {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
+
+    /// Files that are being written.
+    pub(crate) fn store() -> StoreStatus {
+        StoreStatus {
+            state: StoreState::Writing,
+            directory: "/var/lib/flightrec".into(),
+            file: Some("/var/lib/flightrec/0123/20231114T221330Z-000001.flight".into()),
+            files: 12,
+            bytes: 700 << 20,
+            oldest: Some(1_699_990_000_000_000_000),
+            drained: 69_000_000_000,
+            synced: 62_500_000_000,
+            written_bytes: 3 << 20,
+            rate: 2 << 10,
+            written_events: [200, 30, 4],
+            lost_events: [5, 0, 1],
+            failures: 2,
+            cpu: 25_000_000,
+        }
+    }
 
     /// A daemon's answer with something in every field.
     pub(crate) fn status() -> Status {
@@ -350,6 +490,16 @@ pub(crate) mod testing {
             strings: true,
             threads: 321,
             budget: control::Budget { limits: [30_000, 20_000], call: 260, string: 120, sched: 200, measured: true },
+            store: store(),
+            descriptors: DescriptorStatus {
+                available: true,
+                taken: 69_500_000_000,
+                cost: 2_500_000,
+                processes: 12,
+                descriptors: 345,
+                left_out: 6,
+                kept: 7,
+            },
         }
     }
 }

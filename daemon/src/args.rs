@@ -19,8 +19,11 @@ Examples:
         tell more; the kernel goes on recording behind this daemon's end
 
 Signals:
-  SIGTERM, SIGINT, SIGHUP
+  SIGTERM, SIGINT
         end the recording, unless --keep-recording, and remove it from the kernel
+  SIGHUP
+        read the configuration again, change what can change with no gap, and name the keys that wait for a restart; where
+        flightd was started on a terminal: end, as with SIGTERM
   SIGKILL
         the kernel goes on recording, and the next flightd takes the recording over
 
@@ -64,13 +67,39 @@ pub struct Args {
     #[arg(long)]
     keep_recording: bool,
     /// Only check the configuration
-    #[arg(long)]
+    #[arg(long, group = "task")]
     check: bool,
+    /// As root, make ready for a flightd that runs as USER with CAP_BPF and CAP_PERFMON alone, and end: mount a BPF
+    /// file system on BPFFS_DIR for it, and leave it a copy of what tracefs shows only to root
+    #[arg(long, value_name = "USER", group = "task")]
+    prepare: Option<String>,
+    /// End the recording that runs without a daemon, and take back what --prepare gave
+    #[arg(long, group = "task")]
+    remove: bool,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Task {
+    /// Record.
+    Run,
+    /// Check the configuration.
+    Check,
+    /// Make ready for a daemon of this user.
+    Prepare(String),
+    /// End what is left.
+    Remove,
 }
 
 impl Args {
-    /// What they mean, and whether the configuration is only to be checked.
-    pub fn resolve(self) -> (Options, bool) {
+    /// What they mean, and what is to be done.
+    pub fn resolve(self) -> (Options, Task) {
+        let task = match self.prepare {
+            Some(user) => Task::Prepare(user),
+            None if self.remove => Task::Remove,
+            None if self.check => Task::Check,
+            None => Task::Run,
+        };
         let options = Options {
             bpffs_dir: self.bpffs_dir.unwrap_or_else(|| self.runtime_dir.join("bpf")),
             config: self.config,
@@ -78,7 +107,7 @@ impl Args {
             state_dir: self.state_dir,
             keep_recording: self.keep_recording,
         };
-        (options, self.check)
+        (options, task)
     }
 }
 
@@ -94,9 +123,18 @@ mod tests {
 
     #[test]
     fn the_recording_is_pinned_beside_the_socket() {
-        let (options, check) = Args::parse_from(["flightd", "--runtime-dir", "/r", "--check"]).resolve();
+        let (options, task) = Args::parse_from(["flightd", "--runtime-dir", "/r", "--check"]).resolve();
         assert_eq!(options.bpffs_dir, PathBuf::from("/r/bpf"));
-        assert!(check && !options.keep_recording);
+        assert_eq!((task, options.keep_recording), (Task::Check, false));
+    }
+
+    #[test]
+    fn one_task_at_a_time() {
+        let task = |args: &[&str]| Args::try_parse_from(["flightd"].iter().chain(args)).map(|args| args.resolve().1);
+        assert_eq!(task(&[]).unwrap(), Task::Run);
+        assert_eq!(task(&["--prepare", "u"]).unwrap(), Task::Prepare("u".into()));
+        assert_eq!(task(&["--remove"]).unwrap(), Task::Remove);
+        assert!(task(&["--remove", "--check"]).is_err());
     }
 
     #[test]

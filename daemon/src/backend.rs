@@ -1,6 +1,7 @@
 //! What the control socket serves, from a recording.
 
 use std::iter;
+use std::sync::Arc;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{PAGES_MAX, Position, Status, Totals};
@@ -10,24 +11,31 @@ use tracing::warn;
 
 use crate::clock;
 use crate::control::Backend;
+use crate::descriptors::Descriptors;
+use crate::drain::Monitor;
 use crate::recording::Recording;
 
 /// A recording, served.
 #[derive(Debug)]
 pub struct Server {
-    recording: Recording,
+    recording: Arc<Recording>,
+    files: Arc<Monitor>,
+    descriptors: Descriptors,
     since: u64,
 }
 
 impl Server {
-    /// Serves a recording for a daemon that began at `since` (ns of `CLOCK_MONOTONIC`).
-    pub fn new(recording: Recording, since: u64) -> Self {
-        Self { recording, since }
+    /// Serves a recording, which is drained as `files` tells, for a daemon that began at `since` (ns of
+    /// `CLOCK_MONOTONIC`).
+    pub fn new(recording: Arc<Recording>, files: Arc<Monitor>, since: u64) -> Self {
+        let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
+        descriptors.keep_up();
+        Self { recording, files, descriptors, since }
     }
 
-    /// The recording.
-    pub fn recording(&self) -> &Recording {
-        &self.recording
+    /// The snapshots of what descriptors stand for.
+    pub fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
     }
 }
 
@@ -51,6 +59,8 @@ impl Backend for Server {
             strings: meta.strings,
             threads: live.slots().map(|page| slots::read(&page).count() as u32).sum(),
             budget: live.budget(),
+            store: self.files.status(),
+            descriptors: self.descriptors.status(),
         }
     }
 
@@ -61,6 +71,9 @@ impl Backend for Server {
     }
 
     fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+        // Before the rings are copied: what happens between the two is then in the rings.
+        self.descriptors.asked();
+        let descriptors = self.descriptors.pages(from, until);
         let live = self.recording.live().clone();
         let cpus = self.recording.meta().cpus;
         let rings = Lane::RINGS.into_iter().flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
@@ -73,7 +86,8 @@ impl Backend for Server {
                 let mut cursor = live.cursor(lane, cpu, from, until);
                 iter::from_fn(move || live.advance(&mut cursor))
             })
-            .chain(iter::once_with(move || live.slots().collect::<Vec<_>>()).flatten());
+            .chain(iter::once_with(move || live.slots().collect::<Vec<_>>()).flatten())
+            .chain(descriptors);
         Box::new(Batches(Box::new(pages)))
     }
 
@@ -116,10 +130,12 @@ impl Iterator for Batches {
     type Item = Vec<u8>;
 
     fn next(&mut self) -> Option<Vec<u8>> {
-        let mut batch = Vec::new();
-        for page in self.0.by_ref().take(PAGES_MAX) {
+        let mut pages = self.0.by_ref().take(PAGES_MAX).peekable();
+        pages.peek()?;
+        let mut batch = Vec::with_capacity(PAGES_MAX * PAGE_SIZE);
+        for page in pages {
             batch.extend_from_slice(&page);
         }
-        (!batch.is_empty()).then_some(batch)
+        Some(batch)
     }
 }

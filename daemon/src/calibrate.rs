@@ -66,11 +66,10 @@ pub fn time() -> Option<Times> {
 /// What the probes added from one run of the loops to the other; assumed costs where that can't be.
 pub fn costs(without: Option<Times>, with: Option<Times>) -> Costs {
     let costs = without.zip(with).and_then(|(without, with)| difference(&without, &with));
-    match costs {
-        Some(costs) => {
-            info!(call = costs.call, string = costs.string, sched = costs.sched, "measured what events cost, ns")
-        }
-        None => warn!("what was measured of events' costs can't be: the machine is too busy; assuming usual ones"),
+    if let Some(costs) = costs {
+        info!(call = costs.call, string = costs.string, sched = costs.sched, "measured what events cost, ns");
+    } else {
+        warn!("what was measured of events' costs can't be: the machine is too busy; assuming usual ones");
     }
     costs.unwrap_or(Costs::ASSUMED)
 }

@@ -24,6 +24,11 @@ pub fn tai_offset() -> i64 {
     difference.div_euclid(1_000_000_000) + i64::from(difference.rem_euclid(1_000_000_000) > 500_000_000)
 }
 
+/// CPU time that the calling thread has used, ns.
+pub fn thread_cpu() -> u64 {
+    ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// CPU time that this process has used, ns.
 pub fn process_cpu() -> u64 {
     ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)

@@ -3,16 +3,20 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use aya::programs::links::FdLink;
 use aya::programs::{BtfTracePoint, Iter, Program, ProgramError, RawTracePoint, TracePoint};
 use aya::{Ebpf, EbpfLoader};
+use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{CallTable, Offsets};
 use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
 use crate::btf::{Btf, BtfError, check_registers, read_offsets};
+use crate::tracepoint;
+use crate::tracepoints::Tracepoints;
 
 /// The programs, compiled by `build.rs`.
 pub static PROBES: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probes"));
@@ -80,7 +84,13 @@ pub enum LoadError {
     /// The object lacks a part: a broken build.
     #[error("the probes lack `{0}`: this build of flightd is broken")]
     Missing(&'static str),
-    /// Pinning failed.
+    /// A tracepoint whose number is not known.
+    #[error("the number of the tracepoint raw_syscalls:{event} is not known")]
+    Tracepoint {
+        /// Which.
+        event: &'static str,
+    },
+    /// Attaching or pinning failed.
     #[error("{path}: {source}")]
     Pin {
         /// Where.
@@ -127,6 +137,8 @@ pub struct Frozen<'a> {
     pub session: u64,
     /// From the running kernel's BTF.
     pub offsets: Offsets,
+    /// The same for the walk over open files; `None`: there is none.
+    pub files: Option<FileOffsets>,
     /// 64-bit calls.
     pub native: &'a CallTable,
     /// 32-bit calls.
@@ -139,6 +151,8 @@ pub struct Frozen<'a> {
     pub slot_pages: u32,
     /// Pages of metadata.
     pub meta_pages: u32,
+    /// Pages of the descriptor snapshot.
+    pub descriptor_pages: u32,
 }
 
 /// Looks up what the programs need of this kernel, and refuses one that they do not fit.
@@ -161,13 +175,20 @@ pub fn examine(btf: &Btf, release: &str) -> Result<Offsets, LoadError> {
 #[repr(transparent)]
 struct Plain<T: Copy>(T);
 
-// SAFETY: used for `Offsets` only, which is `repr(C)` of u32s without padding.
+// SAFETY: `Offsets` is `repr(C)` of u32s without padding.
 unsafe impl aya::Pod for Plain<Offsets> {}
+// SAFETY: so is `FileOffsets`.
+unsafe impl aya::Pod for Plain<FileOffsets> {}
 
 /// Creates the maps. Nothing is attached yet.
 pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Ebpf, LoadError> {
     let offsets = Plain(frozen.offsets);
-    EbpfLoader::new()
+    let files = frozen.files.map(Plain);
+    let mut loader = EbpfLoader::new();
+    if let Some(files) = &files {
+        loader.override_global("FILE_OFFSETS", files, true);
+    }
+    loader
         .btf(Some(btf))
         .override_global("SESSION", &frozen.session, true)
         .override_global("OFFSETS", &offsets, true)
@@ -180,6 +201,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Ebpf, LoadError> {
         .map_max_entries("rings_task", frozen.ring_pages[2])
         .map_max_entries("slots", frozen.slot_pages)
         .map_max_entries("meta", frozen.meta_pages)
+        .map_max_entries("descriptors", frozen.descriptor_pages)
         .load(PROBES)
         .map_err(refused_or_broken)
 }
@@ -195,8 +217,12 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 7] =
-    ["state", "rings_syscall", "rings_sched", "rings_task", "meta", "slots", "note_text"];
+pub const PINNED_MAPS: [&str; 8] =
+    ["state", "rings_syscall", "rings_sched", "rings_task", "meta", "slots", "descriptors", "note_text"];
+
+/// Under which name in a generation's directory the walk over open files is pinned: a file that runs it when
+/// it is read. Not every kernel has it.
+pub const FILE_WALK: &str = "links/walk_files";
 
 /// Pins the maps under `dir`.
 pub fn pin_maps(ebpf: &Ebpf, dir: &Path) -> Result<(), LoadError> {
@@ -256,13 +282,22 @@ pub fn is_attached(wanted: Wanted, dir: &Path) -> io::Result<bool> {
     let expected: BTreeSet<String> = attachments(wanted).iter().map(|a| a.tracepoint.into()).collect();
     let pinned: io::Result<BTreeSet<String>> =
         fs::read_dir(dir.join("links"))?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
-    Ok(pinned? == expected)
+    let mut pinned = pinned?;
+    // The one that records goes on without.
+    pinned.retain(|name| !FILE_WALK.ends_with(name.as_str()));
+    Ok(pinned == expected)
 }
 
 /// Loads, attaches and pins the programs. Then walks the threads that exist, so that none falls
 /// between.
-pub fn attach(ebpf: &mut Ebpf, wanted: Wanted, btf: &aya::Btf, dir: &Path) -> Result<(), LoadError> {
-    let mut attacher = Attacher { ebpf, btf, dir };
+pub fn attach(
+    ebpf: &mut Ebpf,
+    wanted: Wanted,
+    tracepoints: &Tracepoints,
+    btf: &aya::Btf,
+    dir: &Path,
+) -> Result<(), LoadError> {
+    let mut attacher = Attacher { ebpf, tracepoints, btf, dir };
     attacher.load_note()?;
     for attachment in attachments(wanted) {
         match attachment.form {
@@ -273,8 +308,14 @@ pub fn attach(ebpf: &mut Ebpf, wanted: Wanted, btf: &aya::Btf, dir: &Path) -> Re
     attacher.walk_tasks()
 }
 
+/// Loads and pins the walk over open files. A kernel that does not take it is recorded without.
+pub fn pin_file_walk(ebpf: &mut Ebpf, tracepoints: &Tracepoints, btf: &aya::Btf, dir: &Path) -> Result<(), LoadError> {
+    Attacher { ebpf, tracepoints, btf, dir }.pin_file_walk()
+}
+
 struct Attacher<'a> {
     ebpf: &'a mut Ebpf,
+    tracepoints: &'a Tracepoints,
     btf: &'a aya::Btf,
     dir: &'a Path,
 }
@@ -308,15 +349,13 @@ impl Attacher<'_> {
     }
 
     fn tracepoint(&mut self, name: &'static str, event: &'static str) -> Result<(), LoadError> {
-        let (prog, link) = self.paths(event);
+        let ((prog, link), number) = (self.paths(event), self.tracepoints.number(event));
         let program: &mut TracePoint = self.program(name)?.try_into().map_err(refused(name))?;
         program.load().map_err(refused(name))?;
         program.pin(&prog).map_err(pin(prog))?;
-        let id = program.attach("raw_syscalls", event).map_err(refused(name))?;
-        let owned = program.take_link(id).map_err(refused(name))?;
-        let fd: FdLink = owned.try_into().map_err(pin(link.clone()))?;
-        fd.pin(&link).map_err(pin(link))?;
-        Ok(())
+        let number = number.ok_or(LoadError::Tracepoint { event })?;
+        let fd = program.fd().map_err(refused(name))?;
+        tracepoint::attach(fd.as_fd(), number, &link).map_err(pin(link))
     }
 
     fn load_note(&mut self) -> Result<(), LoadError> {
@@ -337,5 +376,16 @@ impl Attacher<'_> {
             io::copy(&mut file, &mut io::sink())
         });
         walked.map(drop).map_err(|source| LoadError::Pin { path: "the walk over existing threads".into(), source })
+    }
+
+    fn pin_file_walk(&mut self) -> Result<(), LoadError> {
+        let (btf, path) = (self.btf, self.dir.join(FILE_WALK));
+        let program: &mut Iter = self.program("walk_files")?.try_into().map_err(refused("walk_files"))?;
+        program.load("task_file", btf).map_err(refused("walk_files"))?;
+        let id = program.attach().map_err(refused("walk_files"))?;
+        let link: FdLink =
+            program.take_link(id).map_err(refused("walk_files"))?.try_into().map_err(pin(path.clone()))?;
+        link.pin(&path).map_err(pin(path))?;
+        Ok(())
     }
 }

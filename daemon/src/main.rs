@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use flightd::args::Args;
+use flightd::args::{Args, Task};
 use flightd::{journal, run};
 
 fn main() -> ExitCode {
@@ -12,8 +12,13 @@ fn main() -> ExitCode {
         eprintln!("flightd: {e}");
         return ExitCode::from(2);
     }
-    let (options, check) = args.resolve();
-    let result = if check { run::check(&options) } else { run::run(&options) };
+    let (options, task) = args.resolve();
+    let result = match task {
+        Task::Run => run::run(&options),
+        Task::Check => run::check(&options),
+        Task::Prepare(user) => run::prepare(&options, &user),
+        Task::Remove => run::remove(&options),
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

@@ -4,8 +4,10 @@ use std::fs;
 use std::io;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, VERSION};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::record::Act;
@@ -21,12 +23,13 @@ use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::bpffs::{self, BpffsError};
-use crate::btf::{Btf, BtfError};
+use crate::btf::{Btf, BtfError, read_file_offsets};
 use crate::cgroups::Groups;
 use crate::config::{Budget, Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
 use crate::load::{self, Frozen, LoadError, ProgramForm, Wanted};
 use crate::note::Notes;
-use crate::syscalls::{SyscallTables, TracefsError, call_table};
+use crate::syscalls::{SyscallTables, call_table};
+use crate::tracepoints::{Tracepoints, TracepointsError};
 use crate::{budget, calibrate, clock, cpus};
 
 /// Why there is no recording.
@@ -43,7 +46,7 @@ pub enum RecordingError {
     Load(#[from] LoadError),
     /// The table of system calls.
     #[error(transparent)]
-    Tables(#[from] TracefsError),
+    Tables(#[from] TracepointsError),
     /// The sizes do not fit.
     #[error(transparent)]
     Sizing(#[from] SizingError),
@@ -79,13 +82,20 @@ pub struct Recording {
     live: Arc<live::Recording>,
     notes: Notes,
     groups: Groups,
+    /// Counts the changes of the metadata.
+    changes: AtomicU64,
 }
 
 impl Recording {
     /// Takes over the recording under `bpffs_dir` if this daemon's own programs make it, in the
-    /// shape that the configuration asks for; else begins a new one, and then ends any other.
-    pub fn adopt_or_begin(config: &Config, bpffs_dir: &Path) -> Result<Self, RecordingError> {
-        let plan = Plan::new(config)?;
+    /// shape that the configuration asks for; else begins a new one, and then ends any other. Those that were ended
+    /// are handed out with what they hold, for the files.
+    pub fn adopt_or_begin(
+        config: &Config,
+        runtime_dir: &Path,
+        bpffs_dir: &Path,
+    ) -> Result<(Self, Vec<Ended>), RecordingError> {
+        let plan = Plan::new(config, runtime_dir)?;
         let (complete, incomplete) = bpffs::list(bpffs_dir)?;
         for dir in incomplete {
             info!(dir = %dir.display(), "removing what an interrupted start left");
@@ -111,22 +121,34 @@ impl Recording {
             Some(recording) => recording,
             None => Self::begin(&plan, bpffs_dir)?,
         };
+        let mut ended = Vec::new();
         for dir in others {
             info!(dir = %dir.display(), "ending a recording of another build or configuration");
+            match Ended::open(&dir) {
+                Ok(other) => ended.push(other),
+                Err(e) => info!(error = %e, "what it holds can't be read, and goes with it"),
+            }
             if let Err(e) = bpffs::remove(&dir) {
                 warn!(error = %e, "it could not be removed; the next start tries again");
             }
         }
         recording.groups = Groups::find(&config.kernel.cgroup2);
         recording.follow_cgroups();
-        Ok(recording)
+        Ok((recording, ended))
     }
 
     fn open(dir: &Path) -> Result<Self, RecordingError> {
         let live = live::Recording::open(dir, true)?;
         let document = live.meta()?;
         let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
-        Ok(Self { dir: dir.into(), meta: Mutex::new(document), live: Arc::new(live), notes, groups: Groups::default() })
+        Ok(Self {
+            dir: dir.into(),
+            meta: Mutex::new(document),
+            live: Arc::new(live),
+            notes,
+            groups: Groups::default(),
+            changes: AtomicU64::new(0),
+        })
     }
 
     /// Takes over a running recording, if it is the plan's.
@@ -141,7 +163,7 @@ impl Recording {
             warn!(dir = %dir.display(), "programs of the running recording have been detached");
             return Ok(None);
         }
-        recording.apply(plan);
+        recording.apply(&plan.record, &plan.budget);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.strings = plan.strings;
@@ -162,7 +184,7 @@ impl Recording {
         });
         match begun {
             Ok(recording) => {
-                recording.apply(plan);
+                recording.apply(&plan.record, &plan.budget);
                 recording.act(Act::Start, &format!("flightd {} began recording", env!("CARGO_PKG_VERSION")));
                 info!(session = format_args!("{session:016x}"), bytes = plan.sizing.total, "recording");
                 Ok(recording)
@@ -188,12 +210,14 @@ impl Recording {
         let frozen = Frozen {
             session,
             offsets: plan.offsets,
+            files: plan.files,
             native: &native,
             compat: &compat,
             cpus: plan.possible,
             ring_pages: sizing.ring_pages.map(|pages| pages * cpus),
             slot_pages: sizing.slot_pages,
             meta_pages: sizing.meta_pages,
+            descriptor_pages: sizing.descriptor_pages,
         };
         let kernel_btf = aya::Btf::parse_file(&plan.btf, aya::Endianness::default())
             .map_err(|e| io(plan.btf.display().to_string())(io::Error::other(e)))?;
@@ -207,25 +231,47 @@ impl Recording {
         prepare_slots(&map("slots")?, session);
         // The costs are those of the programs without a limit: what the limit is charged with.
         let without = calibrate::time();
-        load::attach(&mut ebpf, plan.wanted, &kernel_btf, new)?;
+        load::attach(&mut ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
         budget::set_costs(&map("state")?, &calibrate::costs(without, calibrate::time()));
+        if plan.files.is_some()
+            && let Err(e) = load::pin_file_walk(&mut ebpf, &plan.tracepoints, &kernel_btf, new)
+        {
+            let error = anyhow::Error::new(e);
+            warn!(error = format_args!("{error:#}"), "{}", crate::descriptors::WITHOUT);
+        }
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(session))?;
         Ok(())
     }
 
     /// Sets the switches that can change while it records.
-    fn apply(&self, plan: &Plan) {
-        budget::set_limits(&self.live.maps().state, &plan.budget);
-        let own = if plan.record.own { 0 } else { self.notes.own_tgid() };
-        self.switch(plan.enabled | budget::limits(&plan.budget), own);
+    fn apply(&self, record: &Record, budget: &Budget) {
+        let own = if record.own { 0 } else { self.notes.own_tgid() };
+        let limits = budget::limits(budget);
+        // No limit is in force while its allowance is not: nothing must be refused for a change.
+        if limits == 0 {
+            self.switch(switches(record), own);
+        }
+        budget::set_limits(&self.live.maps().state, budget);
+        if limits != 0 {
+            self.switch(switches(record) | limits, own);
+        }
+    }
+
+    /// Applies what can change while it records, and enters the configuration into the metadata.
+    pub fn reconfigure(&self, config: &Config) {
+        self.apply(&config.record, &config.budget);
+        let changed = self.update_meta(|meta| {
+            meta.strings = config.record.strings;
+            meta.config = config.to_toml();
+        });
+        if let Err(e) = changed {
+            warn!(error = %e, "the recording's metadata still tell the configuration before");
+        }
     }
 
     fn switch(&self, enabled: u32, own_tgid: u32) {
-        let word = u64::from(enabled) | u64::from(own_tgid) << 32;
-        for cpu in 0..self.live.maps().state.entries() {
-            self.live.maps().state.write(cpu, 0, &word.to_le_bytes());
-        }
+        switch(&self.live, enabled, own_tgid);
     }
 
     /// Leaves it running without a daemon.
@@ -235,8 +281,12 @@ impl Recording {
         self.switch(enabled, 0);
     }
 
-    /// Ends it, and removes everything from the kernel.
+    /// Ends it, and removes everything from the kernel, but for the memory of what it has recorded, which is there to be
+    /// read ([`Self::live`]) as long as this value lives.
     pub fn end(&self) -> Result<(), RecordingError> {
+        // The links go a little later than their pins (`bpf_link_put` leaves it to a worker, kernel/bpf/syscall.c); the
+        // switches hold at once.
+        self.switch(0, self.notes.own_tgid());
         Ok(bpffs::remove(&self.dir)?)
     }
 
@@ -257,14 +307,17 @@ impl Recording {
 
     /// Kernel memory of rings and tables, bytes.
     pub fn memory(&self) -> u64 {
-        let maps = self.live.maps();
-        let maps = maps.rings.iter().chain([&maps.state, &maps.meta, &maps.slots]);
-        maps.map(|map| (map.entries() * map.stride()) as u64).sum()
+        self.live.maps().bytes()
     }
 
     /// Where its programs are pinned.
     pub fn programs(&self) -> PathBuf {
         self.dir.join("progs")
+    }
+
+    /// The file that tells what is open, when it is read; there where the kernel can tell.
+    pub fn file_walk(&self) -> PathBuf {
+        self.dir.join(load::FILE_WALK)
     }
 
     /// Records a user's line.
@@ -289,7 +342,13 @@ impl Recording {
         }
         self.live.publish_meta(&document)?;
         *guard = document;
+        self.changes.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// How often the metadata have changed so far.
+    pub fn meta_changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Brings the names of control groups up to date. That it could not is no reason to stop.
@@ -306,12 +365,41 @@ impl Recording {
     }
 }
 
+/// A recording that was ended, with what it holds.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its rings and tables.
+    pub live: live::Recording,
+    /// Its metadata.
+    pub meta: Meta,
+}
+
+impl Ended {
+    /// Stops the recording in `dir`, and keeps its memory.
+    fn open(dir: &Path) -> Result<Self, LiveError> {
+        let live = live::Recording::open(dir, true)?;
+        let meta = live.meta()?;
+        switch(&live, 0, 0);
+        Ok(Self { live, meta })
+    }
+}
+
+/// Sets what a recording's programs record, and whose system calls they leave out.
+fn switch(live: &live::Recording, enabled: u32, own_tgid: u32) {
+    let word = u64::from(enabled) | u64::from(own_tgid) << 32;
+    for cpu in 0..live.maps().state.entries() {
+        live.maps().state.write(cpu, 0, &word.to_le_bytes());
+    }
+}
+
 /// What this daemon, on this machine, with this configuration, would record.
 struct Plan {
     sizing: Sizing,
     online: Vec<u16>,
     possible: u32,
     offsets: Offsets,
+    tracepoints: Tracepoints,
+    files: Option<FileOffsets>,
     tables: SyscallTables,
     wanted: Wanted,
     strings: bool,
@@ -327,7 +415,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(config: &Config) -> Result<Self, RecordingError> {
+    fn new(config: &Config, runtime_dir: &Path) -> Result<Self, RecordingError> {
         let online = cpus::online().map_err(io("the list of CPUs"))?;
         let possible = cpus::possible().map_err(io("the list of CPUs"))?;
         let sizing = Sizing::compute(config, online.len() as u32, possible, ram_bytes())?;
@@ -339,8 +427,11 @@ impl Plan {
         }
         let names = uname().map_err(|e| io("uname")(e.into()))?;
         let release = names.release().to_string_lossy().into_owned();
-        let offsets = load::examine(&Btf::read(&config.kernel.btf)?, &release)?;
-        let tables = SyscallTables::read(&config.kernel.tracefs)?;
+        let btf = Btf::read(&config.kernel.btf)?;
+        let offsets = load::examine(&btf, &release)?;
+        let files = read_file_offsets(&btf).inspect_err(|e| warn!(error = %e, "{}", crate::descriptors::WITHOUT)).ok();
+        let tracepoints = Tracepoints::find(&config.kernel.tracefs, runtime_dir)?;
+        let tables = tracepoints.tables();
         let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
         let form = match config.kernel.syscall_programs {
             SyscallPrograms::TpBtf if needed == ProgramForm::Tracepoint => {
@@ -359,6 +450,8 @@ impl Plan {
             online,
             possible,
             offsets,
+            tracepoints,
+            files,
             tables,
             wanted,
             strings: record.strings,

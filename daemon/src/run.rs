@@ -1,18 +1,23 @@
 //! The daemon's life: start, serve, end.
 
 use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{SigHandler, Signal};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::backend::Server;
 use crate::config::{Config, Sizing, ram_bytes};
-use crate::control::{self, Access};
+use crate::control::{self, Access, DirLock, LockError};
+use crate::drain::Drain;
 use crate::recording::Recording;
+use crate::reload::Reload;
+use crate::supervisor::Supervisor;
 use crate::{bpffs, clock, cpus};
 
 /// The configuration file that is used when none is named.
@@ -49,24 +54,40 @@ pub fn check(options: &Options) -> Result<()> {
     let online = cpus::online()?.len() as u32;
     let sizing = Sizing::compute(&config, online, cpus::possible()?, ram_bytes())?;
     let [syscall, sched, task] = sizing.ring_bytes().map(|bytes| bytes >> 10);
+    let store = &config.store;
+    let files = if store.enabled {
+        format!("files of up to {} in {}", store.max_total, options.state_dir.display())
+    } else {
+        "no files".to_owned()
+    };
     println!(
         "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for each CPU {syscall} KiB \
-         of system calls, {sched} KiB of scheduling, {task} KiB of task life.",
+         of system calls, {sched} KiB of scheduling, {task} KiB of task life; {files}.",
         (sizing.total + (1 << 19)) >> 20
     );
     Ok(())
+}
+
+/// As root, makes ready for a daemon that runs as `user`.
+pub fn prepare(options: &Options, user: &str) -> Result<()> {
+    crate::prepare::prepare(&config(options)?, user, &options.runtime_dir, &options.bpffs_dir)
+}
+
+/// Ends the recording, and takes back what [`prepare`] gave.
+pub fn remove(options: &Options) -> Result<()> {
+    crate::prepare::remove(&options.runtime_dir, &options.bpffs_dir)
 }
 
 /// Runs until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> Result<()> {
     let since = clock::mono();
     let config = config(options)?;
-    for (dir, option) in [(&options.runtime_dir, "--runtime-dir"), (&options.state_dir, "--state-dir")] {
-        fs::create_dir_all(dir)
-            .with_context(|| format!("can't make {}; run as root, or give another {option}", dir.display()))?;
-    }
+    let runtime_dir = &options.runtime_dir;
+    fs::create_dir_all(runtime_dir)
+        .with_context(|| format!("can't make {}; run as root, or give another --runtime-dir", runtime_dir.display()))?;
+    ignore_file_size_signal();
     bpffs::prepare(&options.bpffs_dir)?;
-    let _locks = control::lock_all(&[&options.runtime_dir, &options.state_dir])?;
+    let _locks = lock(options, config.store.enabled)?;
     let _bpffs_lock = bpffs::lock(&options.bpffs_dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(serve(options, &config, since));
@@ -75,46 +96,111 @@ pub fn run(options: &Options) -> Result<()> {
     served
 }
 
+/// A file that reaches a limit of its size (setrlimit(2)) is an error to be told, not an end of the process.
+fn ignore_file_size_signal() {
+    // SAFETY: no handler is installed, so none can do harm.
+    if let Err(e) = unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, SigHandler::SigIgn) } {
+        warn!(error = %e, "SIGXFSZ stays deadly");
+    }
+}
+
+/// Locks the runtime directory, and the state directory where it is there already: early in boot it may not be, and
+/// recording does not wait for it. Writing files does, and says so.
+fn lock(options: &Options, files: bool) -> Result<Vec<DirLock>> {
+    let both: [&Path; 2] = [&options.runtime_dir, &options.state_dir];
+    let [runtime, _] = both;
+    if !files || !options.state_dir.is_dir() {
+        return Ok(control::lock_all(&[runtime])?);
+    }
+    match control::lock_all(&both) {
+        Err(LockError::Io { path, .. }) if path.parent() == Some(&options.state_dir) => {
+            Ok(control::lock_all(&[runtime])?)
+        }
+        other => Ok(other?),
+    }
+}
+
 async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     // Everything that can fail or interrupt comes before the recording is touched.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // A closed terminal ends it in order, too: what it left running would go on costing.
+    // By hand: a closed terminal ends it in order, for what it left running would go on costing. As a service: reload.
+    let by_hand = std::io::stdin().is_terminal();
+    let mut config = config.clone();
+    let supervisor = Supervisor::find();
     let mut hangup = signal(SignalKind::hangup())?;
     let access = Access::new(&config.access.group);
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
-    let recording = Recording::adopt_or_begin(config, &options.bpffs_dir)?;
-    let server = Arc::new(Server::new(recording, since));
+    let (recording, ended) = Recording::adopt_or_begin(&config, &options.runtime_dir, &options.bpffs_dir)?;
+    let recording = Arc::new(recording);
+    let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
+        .context("the drain's thread")?;
+    let server = Arc::new(Server::new(recording.clone(), drain.monitor(), since));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let backend: Arc<dyn control::Backend> = server.clone();
     let mut serving = tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
     let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
     let mut named = Vec::new();
     info!(socket = %path.display(), "ready");
+    supervisor.ready();
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => break,
+            _ = hangup.recv() => {
+                if by_hand {
+                    break;
+                }
+                supervisor.reloading();
+                reload(options, &mut config, &recording);
+                supervisor.ready();
+            }
+            // A stage that dies ends the process with its reason; the recording stays for the next.
+            _ = &mut drain_died => {
+                recording.leave();
+                anyhow::bail!("the thread that writes files died; its message stands above; please report it");
+            }
             ended = &mut serving => {
-                // A stage that dies ends the process with its reason; the recording stays for the next.
-                server.recording().leave();
+                recording.leave();
                 return ended.context("the control socket's task died")?.context("the control socket failed");
             }
-            _ = housekeeping.tick() => keep_house(server.recording(), &mut named),
+            _ = housekeeping.tick() => {
+                keep_house(&recording, &mut named);
+                supervisor.alive(drain.monitor().silent());
+                let server = server.clone();
+                tokio::task::spawn_blocking(move || server.descriptors().keep_up());
+            }
         }
     }
     info!("ending");
+    supervisor.stopping();
     if options.keep_recording {
-        server.recording().leave();
+        recording.leave();
         info!("the recording goes on in the kernel");
     } else {
-        server.recording().end()?;
+        recording.end()?;
         info!("the recording has ended");
     }
+    // What was recorded until now goes into the files; the rings' memory is still there.
+    drain.finish(!options.keep_recording);
     drop(stop);
     serving.await.context("the control socket's task died")?.context("the control socket failed")
+}
+
+/// Reads the configuration again, makes the changes that can be made without a gap, and names the others.
+fn reload(options: &Options, config: &mut Config, recording: &Recording) {
+    let read = match self::config(options) {
+        Ok(read) => read,
+        Err(e) => return error!("{e:#}; the configuration stays as it was"),
+    };
+    let Some(Reload { config: changed, now, later }) = Reload::new(config, &read) else { return };
+    *config = changed;
+    recording.reconfigure(config);
+    info!(changed = now.join(" "), "the configuration was read again");
+    if !later.is_empty() {
+        warn!("these keys take effect when flightd is restarted: {}", later.join(", "));
+    }
 }
 
 /// Follows what may change: the offset of the wall clock's scale, control groups, and the CPUs.

@@ -27,7 +27,8 @@ pub enum Request {
     Status,
     /// Answered by [`Response::Meta`], any number of [`Response::Pages`], then [`Response::End`].
     /// Ring pages that may hold events of the window, oldest first in each ring; all pages of the
-    /// task lane, which tells names; and all pages of the slot table.
+    /// task lane, which tells names; all pages of the slot table; and those of the descriptor snapshots that were
+    /// taken in the window, of the first behind it, and of one that is taken now if the last is old.
     Pages {
         /// Start of the window, ns of `CLOCK_MONOTONIC`; 0: from the oldest page.
         from: u64,
@@ -162,6 +163,79 @@ pub struct Status {
     pub threads: u32,
     /// The budget.
     pub budget: Budget,
+    /// The files.
+    pub store: StoreStatus,
+    /// Snapshots of what descriptors stand for.
+    pub descriptors: DescriptorStatus,
+}
+
+/// How the writing of files goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub enum StoreState {
+    /// The configuration has none.
+    #[default]
+    Off,
+    /// Written, or nothing to write.
+    Writing,
+    /// They can't be written; the rings hold what they can, and it is tried again and again.
+    Failed {
+        /// Since when, ns of `CLOCK_MONOTONIC`.
+        since: u64,
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// The files that the recording is drained into. Counters count from the daemon's start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct StoreStatus {
+    /// How it goes.
+    pub state: StoreState,
+    /// The state directory.
+    pub directory: String,
+    /// The file that is being written.
+    pub file: Option<String>,
+    /// Files of all boots.
+    pub files: u64,
+    /// Bytes that they take.
+    pub bytes: u64,
+    /// When the oldest of them began, ns since 1970.
+    pub oldest: Option<i64>,
+    /// Until when everything recorded is in the files, but for what was lost; ns of `CLOCK_MONOTONIC`. 0: nothing yet.
+    pub drained: u64,
+    /// The same, of what the disk has confirmed.
+    pub synced: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes a second that are written: over the last half minute or so.
+    pub rate: u64,
+    /// Events written, by lane, each once.
+    pub written_events: [u64; 3],
+    /// Events that the rings had overwritten before they were written, by lane.
+    pub lost_events: [u64; 3],
+    /// Times that writing failed.
+    pub failures: u64,
+    /// CPU time of draining, encoding and writing, ns; a part of [`Status::daemon_cpu`].
+    pub cpu: u64,
+}
+
+/// How it stands with the snapshots of what descriptors stand for ([`crate::descriptors`]).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct DescriptorStatus {
+    /// Whether this kernel can be asked what is open.
+    pub available: bool,
+    /// When the last one was complete, ns of `CLOCK_MONOTONIC`; 0: there is none.
+    pub taken: u64,
+    /// CPU time that it took, ns.
+    pub cost: u64,
+    /// Processes in it.
+    pub processes: u32,
+    /// Descriptors in it.
+    pub descriptors: u32,
+    /// Descriptors for which it had no room.
+    pub left_out: u64,
+    /// Snapshots in the daemon's memory.
+    pub kept: u32,
 }
 
 /// A frame that can't be taken.
@@ -196,6 +270,30 @@ pub fn encode<M: Encode>(message: &M) -> Result<Vec<u8>, FrameError> {
     Ok(out)
 }
 
+/// The number of [`Response::Pages`] among the responses, as bincode writes it.
+const PAGES: u32 = 4;
+
+/// What stands before the pages of a [`Response::Pages`] frame of so many bytes of pages: so that they need not be
+/// copied into a message first.
+pub fn pages_head(bytes: usize) -> Result<Vec<u8>, FrameError> {
+    let head = bincode::encode_to_vec((PAGES, bytes as u64), config::standard());
+    let head = head.map_err(|e| FrameError::Malformed(e.to_string()))?;
+    let length = 2 + head.len() + bytes;
+    if length > RESPONSE_MAX {
+        return Err(FrameError::TooLong { length, limit: RESPONSE_MAX });
+    }
+    Ok([&(length as u32).to_le_bytes(), VERSION.to_le_bytes().as_slice(), &head].concat())
+}
+
+/// The pages of a [`Response::Pages`] in place, given what stands behind a frame's length; `None` for any other
+/// message, right or wrong, which is for [`decode`].
+pub fn pages(frame: &[u8]) -> Option<&[u8]> {
+    let (version, body) = frame.split_first_chunk::<2>()?;
+    let decoded = bincode::borrow_decode_from_slice::<(u32, &[u8]), _>(body, config::standard());
+    let ((kind, pages), used) = decoded.ok()?;
+    (*version == VERSION.to_le_bytes() && kind == PAGES && used == body.len()).then_some(pages)
+}
+
 /// The length that a frame's first four bytes announce, if it is within `limit` and holds a version.
 pub fn length(prefix: [u8; 4], limit: usize) -> Result<usize, FrameError> {
     let length = u32::from_le_bytes(prefix) as usize;
@@ -222,5 +320,28 @@ pub fn decode<M: Decode<()>>(frame: &[u8]) -> Result<M, FrameError> {
         Ok((message, used)) if used == body.len() => Ok(message),
         Ok((_, used)) => Err(FrameError::Malformed(format!("{} bytes behind the message", body.len() - used))),
         Err(e) => Err(FrameError::Malformed(e.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_in_place_are_the_message() {
+        for pages in [vec![], vec![7; 3], vec![9; 300], (0..PAGES_MAX * 4096).map(|i| i as u8).collect()] {
+            let message = encode(&Response::Pages(pages.clone())).unwrap();
+            assert_eq!([pages_head(pages.len()).unwrap(), pages.clone()].concat(), message);
+            assert_eq!(super::pages(&message[4..]), Some(pages.as_slice()));
+            assert_eq!(super::pages(&message[4..message.len() - 1]), None);
+            assert_eq!(super::pages(&[&message[4..], &[0]].concat()), None);
+        }
+        for other in [Response::Done, Response::Meta("x".into()), Response::End(Totals::default())] {
+            assert_eq!(pages(&encode(&other).unwrap()[4..]), None);
+        }
+        let mut other = encode(&Response::Pages(vec![1])).unwrap();
+        other[4] += 1;
+        assert_eq!(pages(&other[4..]), None, "another version");
+        assert!(pages_head(RESPONSE_MAX).is_err());
     }
 }

@@ -10,15 +10,21 @@
 pub mod abi;
 
 #[cfg(feature = "std")]
+pub mod chunks;
+#[cfg(feature = "std")]
 pub mod control;
 #[cfg(feature = "std")]
 pub mod decode;
+#[cfg(feature = "std")]
+pub mod descriptors;
 #[cfg(feature = "std")]
 pub mod encode;
 #[cfg(feature = "std")]
 pub mod live;
 #[cfg(feature = "std")]
 pub mod meta;
+#[cfg(feature = "std")]
+pub mod part;
 #[cfg(feature = "std")]
 pub mod ring;
 #[cfg(feature = "std")]

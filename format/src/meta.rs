@@ -1,8 +1,7 @@
 //! The recording's metadata: what a reader needs to make sense of the pages on any machine.
 //!
 //! It is one JSON document, unknown fields ignored, cut into chunks that stand in pages of lane
-//! `meta`: [`CHUNK_BYTES`] behind each header, bookkeeping in the header's counters
-//! ([`crate::abi::page::meta_field`]).
+//! `meta` ([`crate::chunks`]).
 //!
 //! The map of these pages is double-buffered: a new generation of the document goes into the half
 //! that the present one does not use, so that a reader, or a crash, at any moment finds a whole one.
@@ -12,18 +11,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, VERSION, meta_field};
-use crate::decode::page::read_header;
-use crate::encode::write_header;
+use crate::abi::page::{Lane, PAGE_SIZE};
+use crate::chunks::{self, Chunks, TooLarge};
+pub use crate::chunks::{CHUNK_BYTES, first_page};
 
-/// Bytes of the document in one page.
-pub const CHUNK_BYTES: usize = PAGE_SIZE - HEADER_LEN;
 /// Pages of the metadata map.
 pub const PAGES: usize = 128;
 /// Pages that one generation of the document may take.
 pub const HALF_PAGES: usize = PAGES / 2;
-/// Most chunks that a reader accepts: 16 MB of document.
-const CHUNKS_MAX: u64 = 4096;
 
 /// Metadata that can't be written or read.
 #[derive(Debug, Error)]
@@ -150,62 +145,13 @@ pub fn from_json(text: &str) -> Result<Meta, MetaError> {
     Ok(serde_json::from_str(text)?)
 }
 
-/// Where chunk 0 of a generation goes in a map whose halves have `half` pages; the others follow it.
-pub const fn first_page(generation: u64, half: usize) -> usize {
-    if generation.is_multiple_of(2) { 0 } else { half }
-}
-
 /// The pages of a generation (counted from 1), chunk by chunk; `half`: how many there may be,
 /// [`HALF_PAGES`] in a map of [`PAGES`].
 pub fn pack(meta: &Meta, generation: u64, half: usize) -> Result<Vec<[u8; PAGE_SIZE]>, MetaError> {
     let text = to_json(meta)?;
-    let chunks = text.len().div_ceil(CHUNK_BYTES);
-    if chunks > half {
-        return Err(MetaError::TooLarge { bytes: text.len(), limit: half * CHUNK_BYTES });
-    }
-    let crc = crc32fast::hash(text.as_bytes());
-    let page = |(i, content): (usize, &[u8])| {
-        let mut fields = [0; 6];
-        fields[meta_field::GENERATION] = generation;
-        fields[meta_field::CHUNK] = i as u64;
-        fields[meta_field::CHUNKS] = chunks as u64;
-        fields[meta_field::LENGTH] = text.len() as u64;
-        fields[meta_field::CRC] = u64::from(crc);
-        let header = PageHeader {
-            magic: MAGIC,
-            session: meta.session,
-            version: VERSION,
-            lane: Lane::Meta as u8,
-            flags: 0,
-            cpu: 0,
-            header_len: HEADER_LEN as u16,
-            seq: generation.wrapping_mul(half as u64).wrapping_add(i as u64 + 1),
-            base_mono: 0,
-            base_tai: 0,
-            used: ((HEADER_LEN + content.len()).div_ceil(8)) as u32,
-            reserved: 0,
-            events: fields,
-            refused: [0; REFUSALS],
-        };
-        let mut out = [0; PAGE_SIZE];
-        let (head, body) = out.split_at_mut(HEADER_LEN);
-        head.copy_from_slice(&write_header(&header));
-        for (to, from) in body.iter_mut().zip(content) {
-            *to = *from;
-        }
-        out
-    };
-    Ok(text.as_bytes().chunks(CHUNK_BYTES).enumerate().map(page).collect())
+    chunks::pack(Lane::Meta, meta.session, generation, half, text.as_bytes())
+        .map_err(|TooLarge { bytes, limit }| MetaError::TooLarge { bytes, limit })
 }
-
-/// One generation as far as its pages were found.
-#[derive(Default)]
-struct Found {
-    chunks: BTreeMap<u64, Vec<u8>>,
-}
-
-/// What all pages of one generation agree on: session, generation, chunks, length, CRC.
-type Identity = (u64, u64, u64, u64, u64);
 
 /// Reads the document from any set of pages, in any order; what is no metadata is passed over.
 /// The greatest complete generation counts; of several sessions, the one that started last.
@@ -216,57 +162,28 @@ pub fn unpack<P: AsRef<[u8]>>(pages: impl IntoIterator<Item = P>) -> Result<Meta
 /// As [`unpack`], with the document's generation. A writer's next one is this plus 1: it then
 /// leaves the half alone that holds the only document known to be whole.
 pub fn unpack_generation<P: AsRef<[u8]>>(pages: impl IntoIterator<Item = P>) -> Result<(u64, Meta), MetaError> {
-    let mut found: BTreeMap<Identity, Found> = BTreeMap::new();
-    let mut count = 0;
+    let mut found = Chunks::new(Lane::Meta);
     for page in pages {
-        let bytes = page.as_ref();
-        let Ok(header) = read_header(bytes) else { continue };
-        if header.lane != Lane::Meta as u8 {
-            continue;
-        }
-        let [generation, chunk, chunks, length, crc, _] = header.events;
-        let start = usize::from(header.header_len);
-        let Some(content) = bytes.get(start..header.used as usize * 8) else { continue };
-        if chunk >= chunks || chunks > CHUNKS_MAX {
-            continue;
-        }
-        count += 1;
-        let identity = (header.session, generation, chunks, length, crc);
-        found.entry(identity).or_default().chunks.entry(chunk).or_insert_with(|| content.to_vec());
+        found.add(page.as_ref());
     }
+    let pages = found.pages();
     let mut best: Option<(u64, Meta)> = None;
     let mut failure = None;
     let mut done = None;
-    // Greatest session first, and in it the greatest generation: the first whole one of each session is its own.
-    for ((session, generation, chunks, length, crc), parts) in found.into_iter().rev() {
-        if done == Some(session) {
+    // Greatest session first, and in it the greatest generation: the first good one of each session is its own.
+    for document in found.documents() {
+        if done == Some(document.session) {
             continue;
         }
-        match parts.document(chunks, length, crc) {
-            Some(Ok(meta)) => {
-                done = Some(session);
+        match serde_json::from_slice::<Meta>(&document.bytes) {
+            Ok(meta) => {
+                done = Some(document.session);
                 if best.as_ref().is_none_or(|(_, b)| meta.started > b.started) {
-                    best = Some((generation, meta));
+                    best = Some((document.generation, meta));
                 }
             }
-            Some(Err(error)) => failure = Some(error),
-            None => {}
+            Err(error) => failure = Some(error.into()),
         }
     }
-    best.ok_or_else(|| failure.unwrap_or(MetaError::Incomplete { pages: count }))
-}
-
-impl Found {
-    /// The document, if all chunks are here and are right.
-    fn document(self, chunks: u64, length: u64, crc: u64) -> Option<Result<Meta, MetaError>> {
-        if self.chunks.len() as u64 != chunks {
-            return None;
-        }
-        let mut text = self.chunks.into_values().collect::<Vec<_>>().concat();
-        if (text.len() as u64) < length {
-            return None;
-        }
-        text.truncate(length as usize);
-        (u64::from(crc32fast::hash(&text)) == crc).then(|| Ok(serde_json::from_slice(&text)?))
-    }
+    best.ok_or_else(|| failure.unwrap_or(MetaError::Incomplete { pages }))
 }

@@ -120,7 +120,7 @@ fn what_is_counted_is_what_happened() {
 
 #[test]
 fn a_flooded_window_is_incomplete_and_says_so() {
-    let recorder = start(SMALL);
+    let recorder = start(&format!("{SMALL}\n[store]\nenabled = false\n"));
     flood();
     let output = recorder.flightctl(&["dump", "--all", "--strict", "-o", "/dev/null"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -8,7 +8,7 @@ use flightrec_format::decode::Body;
 use flightrec_tests::{Recorder, Snapshot, bpf_objects_left, monotonic_ns, numbered_call};
 use nix::unistd::gettid;
 
-use crate::support::{dump, lines, snapshot, start};
+use crate::support::{dump, lines, snapshot, start, without_limit};
 
 fn me() -> u32 {
     gettid().as_raw() as u32
@@ -78,7 +78,8 @@ fn without_a_daemon_the_pinned_rings_are_read() {
     recorder.kill();
     numbered_call(7);
     let bpffs = recorder.sandbox().bpffs_dir();
-    let args = ["--bpffs-dir", bpffs.to_str().expect("UTF-8"), "dump", "--all", "--syscall", "getpgid"];
+    let (bpffs, tid) = (bpffs.to_str().expect("UTF-8"), me().to_string());
+    let args = ["--bpffs-dir", bpffs, "dump", "--all", "--tid", &tid, "--syscall", "getpgid"];
     let output = recorder.flightctl(&args);
     assert!(output.status.success(), "{output:?}");
     let texts: Vec<_> = lines(&output).into_iter().map(|line| line.text).collect();
@@ -109,7 +110,7 @@ fn another_configuration_is_another_recording() {
     let mut recorder = start("");
     let (old, objects) = (snapshot(&recorder).meta.session, recorder.bpf_objects());
     recorder.kill();
-    recorder.options_mut().config = "[rings]\nsyscall = \"1MiB\"\n".into();
+    recorder.options_mut().config = without_limit("[rings]\nsyscall = \"1MiB\"\n");
     recorder.restart();
     numbered_call(0);
     let new = snapshot(&recorder);

@@ -46,7 +46,7 @@ pub struct BpfObject {
 
 impl BpfObject {
     /// The object pinned at `path` in a recording, where the folder tells its kind.
-    pub(crate) fn pinned(path: &Path) -> io::Result<Self> {
+    pub fn pinned(path: &Path) -> io::Result<Self> {
         let part = |p: Option<&Path>| Some(p?.file_name()?.to_string_lossy().into_owned());
         let kind = match part(path.parent()).as_deref() {
             Some("progs") => ObjectKind::Program,

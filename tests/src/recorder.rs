@@ -103,6 +103,8 @@ impl Recorder {
     pub fn flightctl_command(&self) -> Command {
         let mut command = Command::new(bin_dir().join("flightctl"));
         command.arg("--runtime-dir").arg(self.sandbox.runtime_dir());
+        // For when no daemon runs that could say it: the system's own files are no part of a test.
+        command.arg("--state-dir").arg(self.sandbox.state_dir());
         die_with_parent(&mut command, Signal::SIGKILL);
         command
     }

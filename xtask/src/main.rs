@@ -4,6 +4,7 @@ mod bench;
 mod bpf_toolchain;
 mod build;
 mod command;
+mod deb;
 mod demo;
 mod deny;
 mod interrupt;
@@ -45,6 +46,12 @@ enum Task {
     Bench(bench::Bench),
     /// Check the dependencies' licences, sources and known vulnerabilities.
     Deny,
+    /// Build the Debian package: target/debian/flightrec_….deb.
+    Deb {
+        /// Its version, where it is not the programs' own (to try an upgrade).
+        #[arg(long)]
+        version: Option<String>,
+    },
     /// Write manual pages into target/man and shell completions into target/completions.
     Man,
     /// What `demo` records.
@@ -75,6 +82,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { without_kernel } => test::run(without_kernel),
         Task::Bench(bench) => bench::run(bench),
         Task::Deny => deny::run(),
+        Task::Deb { version } => deb::run(version.as_deref()),
         Task::Man => man::run(),
         Task::DemoWorkload { folder } => workload::run(&folder),
     }

@@ -82,6 +82,14 @@ const NEEDS: &[Need] = &[
         otherwise: "install strace and python3",
     },
     Need {
+        what: "zstd",
+        why: "is asked whether a recording's files are what it calls a file, in a test",
+        scope: Scope::Test,
+        is_there: || probe(Command::new("zstd").arg("--version")).is_some(),
+        packages: &["zstd"],
+        otherwise: "install zstd",
+    },
+    Need {
         what: "tmux",
         why: "gives flightctl top a terminal, in a test",
         scope: Scope::Test,

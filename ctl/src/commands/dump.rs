@@ -6,101 +6,156 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 
 use crate::args::FormatArg;
-use crate::coverage::Report;
+use crate::coverage::{Report, Seam};
 use crate::exit::Exit;
 use crate::fds::Naming;
+use crate::filter::FilterError;
 use crate::json;
 use crate::output::{Output, is_broken_pipe, note};
-use crate::pipeline::{self, with_leads};
+use crate::pipeline;
 use crate::plan::DumpPlan;
 use crate::progress::Progress;
 use crate::render::Renderer;
-use crate::source::{self, Clock, Recording, Source};
+use crate::source::Source;
+use crate::source::history::{self, Chapter, Go, Question};
 use crate::text;
-use crate::window::{Edge, Window};
 
 /// Prints events.
 pub fn run(plan: &DumpPlan) -> Result<Exit> {
-    let mut source = source::open(&plan.origin)?;
-    run_on(plan, source.as_mut(), &TimeZone::system())
+    let zone = TimeZone::system();
+    let mut dump = Dump::new(plan, &zone);
+    history::read(&plan.history, question(plan), |chapter| dump.show(&chapter))?;
+    dump.finish()
 }
 
 /// Prints events of any source.
 pub fn run_on(plan: &DumpPlan, source: &mut dyn Source, zone: &TimeZone) -> Result<Exit> {
     let clock = source.clock();
-    let recording = source.read(asked(plan, clock))?;
-    let filter = plan.filter.resolve(&recording.meta)?;
-    let (window, report, coverage) = cover(plan, &recording, clock, zone);
-
-    // Opened as late as this, so that an error above leaves an old file as it was.
-    let mut output = Output::open(plan.output.as_deref())?;
-    output.show(Progress::start("writing the events"));
-    let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
-    let mut wall = recording.wall_clock(clock.wall_offset);
-    let (head, renderer): (String, Renderer) = match plan.format {
-        FormatArg::Text => {
-            let options = text::Options {
-                colour,
-                merge: plan.merge,
-                fds: plan.fds,
-                time_zone: zone.clone(),
-                ..text::Options::default()
-            };
-            // A text that is kept says what it covers.
-            let head = if output.is_terminal() { String::new() } else { commented(&coverage) };
-            (head, text::Renderer::new(&recording.meta, options).into())
-        }
-        FormatArg::Jsonl => {
-            let gaps = report.gap_lines(&mut wall);
-            let head = report.json(&recording.meta, &mut wall);
-            (head, json::Renderer::new(&recording.meta, plan.merge, gaps).name_fds(plan.fds).into())
-        }
-    };
-    let written = output
-        .write_all(head.as_bytes())
-        .and_then(|()| pipeline::run(&recording, window, &filter, wall, renderer, &mut output))
-        .map_err(|e| output.explain(e));
-    let printed = match written {
-        Ok(printed) => Some(printed),
-        // The reader has seen enough; the coverage is still said.
-        Err(e) if is_broken_pipe(&e) => None,
-        Err(e) => return Err(e),
-    };
-    drop(output);
-    for line in &coverage {
-        note(line);
-    }
-    Ok(match printed {
-        _ if plan.strict && !report.is_complete() => Exit::Incomplete,
-        Some(0) => Exit::Nothing,
-        _ => Exit::Fine,
-    })
+    let recording = source.read(question(plan).of_rings(clock))?;
+    let mut dump = Dump::new(plan, zone);
+    dump.show(&Chapter::only(recording, clock, plan.since, plan.until))?;
+    dump.finish()
 }
 
-/// The pages to ask for. Where the wall clock stood in the past only the pages tell, so for a time of
-/// day all are asked for.
-fn asked(plan: &DumpPlan, clock: Clock) -> Window {
-    match (plan.since, plan.until) {
-        (Edge::Wall(_), _) | (_, Edge::Wall(_)) => Window::ALL,
-        (since, until) => {
-            // Descriptors may have been opened long before.
-            let since = if plan.fds == Naming::All || plan.filter.wants_files() { Edge::Open } else { since };
-            let edge = |edge, open| if let Edge::Ago(ago) = edge { clock.now.saturating_sub(ago) } else { open };
-            with_leads(Window { from: edge(since, 0), until: edge(until, u64::MAX) })
-        }
-    }
+/// Descriptors may have been opened long before the window.
+fn question(plan: &DumpPlan) -> Question {
+    let everything = plan.fds == Naming::All || plan.filter.wants_files();
+    Question { since: plan.since, until: plan.until, everything }
 }
 
-/// The window as far as it can have events, and what is there of it.
-fn cover(plan: &DumpPlan, recording: &Recording, clock: Clock, zone: &TimeZone) -> (Window, Report, Vec<String>) {
-    let mut wall = recording.wall_clock(clock.wall_offset);
-    let window = wall.window(plan.since, plan.until, clock.now);
-    // What happens while the pages are read is another dump's; before the recording there is nothing.
-    let until = window.until.min(clock.now);
-    let window = Window { from: window.from.max(recording.meta.started).min(until), until };
-    let report = Report::new(recording, window, clock.now);
-    let lines = report.lines(&mut wall, zone);
-    (window, report, lines)
+/// A dump in the making: chapter by chapter.
+struct Dump<'a> {
+    plan: &'a DumpPlan,
+    zone: &'a TimeZone,
+    /// Opened with the first chapter, so that an error before leaves an old file as it was.
+    output: Option<Output>,
+    /// What is said at the end.
+    told: Vec<String>,
+    /// Events; `None`: the reader has seen enough.
+    printed: Option<u64>,
+    complete: bool,
+    /// The filter means nothing to a chapter: an error unless another one knows what it names.
+    unknown: Option<FilterError>,
+    /// Whether a chapter knew it.
+    known: bool,
+    seam: Seam,
+}
+
+impl<'a> Dump<'a> {
+    fn new(plan: &'a DumpPlan, zone: &'a TimeZone) -> Self {
+        Self {
+            plan,
+            zone,
+            output: None,
+            told: Vec::new(),
+            printed: Some(0),
+            complete: true,
+            unknown: None,
+            known: false,
+            seam: Seam::default(),
+        }
+    }
+
+    /// Prints a chapter.
+    fn show(&mut self, chapter: &Chapter) -> Result<Go> {
+        let plan = self.plan;
+        let Chapter { recording, clock, .. } = chapter;
+        let filter = match plan.filter.resolve(&recording.meta) {
+            Ok(filter) => filter,
+            Err(unknown) => {
+                self.unknown.get_or_insert(unknown);
+                return Ok(Go::On);
+            }
+        };
+        self.known = true;
+        let mut wall = recording.wall_clock(clock.wall_offset);
+        let window = chapter.window(&wall);
+        let report = Report::new(recording, window, clock.now);
+        let mut coverage: Vec<String> = self.seam.between(chapter, window, &mut wall, self.zone).into_iter().collect();
+        self.complete &= report.is_complete() && !self.seam.is_open();
+        coverage.extend(report.lines(&mut wall, self.zone));
+        coverage.extend(chapter.remarks.iter().cloned());
+
+        let output = match &mut self.output {
+            Some(output) => output,
+            none => none.insert(Output::open(plan.output.as_deref())?),
+        };
+        output.show(Progress::start("writing the events"));
+        let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
+        let (head, renderer): (String, Renderer) = match plan.format {
+            FormatArg::Text => {
+                let options = text::Options {
+                    colour,
+                    merge: plan.merge,
+                    fds: plan.fds,
+                    time_zone: self.zone.clone(),
+                    ..text::Options::default()
+                };
+                // A text that is kept says what it covers.
+                let head = if output.is_terminal() { String::new() } else { commented(&coverage) };
+                (head, text::Renderer::new(&recording.meta, options).into())
+            }
+            FormatArg::Jsonl => {
+                let gaps = report.gap_lines(&mut wall);
+                let head = report.json(&recording.meta, &mut wall);
+                (head, json::Renderer::new(&recording.meta, plan.merge, gaps).name_fds(plan.fds).into())
+            }
+        };
+        let written = output
+            .write_all(head.as_bytes())
+            .and_then(|()| pipeline::run(recording, window, &filter, wall, renderer, &mut *output))
+            .map_err(|e| output.explain(e));
+        self.told.extend(coverage);
+        match written {
+            Ok(printed) => {
+                self.printed = self.printed.map(|sum| sum.saturating_add(printed));
+                Ok(Go::On)
+            }
+            // The reader has seen enough; the coverage is still said.
+            Err(e) if is_broken_pipe(&e) => {
+                self.printed = None;
+                Ok(Go::Enough)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// No more chapters come: says what was covered.
+    fn finish(self) -> Result<Exit> {
+        if let (Some(unknown), false) = (self.unknown, self.known) {
+            return Err(unknown.into());
+        }
+        drop(self.output);
+        self.told.iter().for_each(|line| note(line));
+        if !self.known {
+            note("the window is before everything that is recorded");
+        }
+        Ok(match self.printed {
+            _ if self.plan.strict && !self.complete => Exit::Incomplete,
+            Some(0) => Exit::Nothing,
+            _ => Exit::Fine,
+        })
+    }
 }
 
 /// Coverage as the head of a text.

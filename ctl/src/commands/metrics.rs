@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{CpuState, State};
+use crate::state::{CpuState, Files, State, Store};
 
 /// Prints the metrics.
 pub fn run(origin: &Origin) -> Result<Exit> {
@@ -109,8 +109,43 @@ fn text(state: &State) -> String {
         let help = "The daemon, described by its labels.";
         out.family("flightrec_daemon", "", false, help).sample(&[("version", &daemon.version)], 1);
     }
+    if let Some(store) = state.store.as_ref().filter(|store| store.state != Files::Off) {
+        files(&mut out, store);
+    }
     out.0.push_str("# EOF\n");
     out.0
+}
+
+/// The files.
+fn files(out: &mut Exposition, store: &Store) {
+    let up = u8::from(store.state == Files::Writing);
+    out.gauge("flightrec_store_up", "", "Whether files can be written.", up);
+    out.gauge("flightrec_store_files", "", "Files of all boots.", store.files);
+    out.gauge("flightrec_store_bytes", "bytes", "What the files take.", store.bytes);
+    if let Some(oldest) = store.oldest {
+        out.gauge("flightrec_store_oldest_seconds", "seconds", "When the oldest file began.", unix(oldest));
+    }
+    if let Some(behind) = store.behind_seconds {
+        out.gauge("flightrec_store_behind_seconds", "seconds", "How far the files are behind.", behind);
+    }
+    if let Some(behind) = store.unsynced_seconds {
+        let help = "How far the disk is behind.";
+        out.gauge("flightrec_store_unsynced_seconds", "seconds", help, behind);
+    }
+    let help = "Bytes written to files.";
+    out.family("flightrec_store_written_bytes", "bytes", true, help).sample(&[], store.written_bytes);
+    for (name, help, counts) in [
+        ("flightrec_store_written_events", "Events written to files.", &store.written_events),
+        ("flightrec_store_lost_events", "Events overwritten before they were written.", &store.lost_events),
+    ] {
+        let mut family = out.family(name, "", true, help);
+        for (lane, n) in counts {
+            family.sample(&[("lane", lane)], n);
+        }
+    }
+    out.family("flightrec_store_failures", "", true, "Times that writing failed.").sample(&[], store.failures);
+    let help = "CPU time of draining, encoding and writing.";
+    out.family("flightrec_store_cpu_seconds", "seconds", true, help).sample(&[], store.cpu_seconds);
 }
 
 /// What is counted by CPU and lane.
@@ -145,7 +180,8 @@ mod tests {
     use std::collections::{HashMap, HashSet};
 
     use super::*;
-    use crate::state::testing::status;
+    use crate::state::testing::{status, store};
+    use flightrec_format::control::{Status, StoreState, StoreStatus};
 
     /// A line that is no comment; its value as it stands there.
     #[derive(Debug, PartialEq, Eq)]
@@ -246,6 +282,32 @@ mod tests {
         assert_eq!(value("flightrec_recording_start_seconds", &[]), "1700000010");
         let labels = [("session", "0000000000000abc"), ("syscall_programs", "tp_btf")];
         assert_eq!(value("flightrec_recording", &labels), "1");
+        for (name, want) in [
+            ("up", "1"),
+            ("files", "12"),
+            ("bytes", "734003200"),
+            ("oldest_seconds", "1699990000"),
+            ("behind_seconds", "1"),
+            ("unsynced_seconds", "7.5"),
+            ("written_bytes_total", "3145728"),
+            ("failures_total", "2"),
+            ("cpu_seconds_total", "0.025"),
+        ] {
+            assert_eq!(value(&format!("flightrec_store_{name}"), &[]), want, "{name}");
+        }
+        assert_eq!(value("flightrec_store_written_events_total", &[("lane", "sched")]), "30");
+        assert_eq!(value("flightrec_store_lost_events_total", &[("lane", "syscall")]), "5");
+    }
+
+    #[test]
+    fn files_that_are_off_or_fail() {
+        let samples = |state| {
+            let store = StoreStatus { state, ..store() };
+            parse(&text(&State::of_daemon(Status { store, ..status() })))
+        };
+        assert!(!samples(StoreState::Off).keys().any(|name| name.starts_with("flightrec_store")));
+        let failed = samples(StoreState::Failed { since: 1, reason: "why".into() });
+        assert_eq!(failed["flightrec_store_up"], [Sample { labels: vec![], value: "0".into() }]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{Budget, State};
+use crate::state::{Budget, Descriptors, Files, State, Store};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
@@ -54,6 +54,9 @@ fn text(state: &State, zone: &TimeZone) -> String {
     table.row("budget", &budget(&state.budget));
     table.row("memory", &format!("{} of rings and tables in the kernel", bytes(state.memory_bytes)));
     table.row("threads", &format!("{} in the thread table", state.threads));
+    if state.daemon.is_some() {
+        table.row("descriptors", &descriptors(state.descriptors.as_ref()));
+    }
     table.row("CPUs", &ranges(state.cpus.iter().filter(|cpu| cpu.recorded).map(|cpu| cpu.cpu)));
     for (i, lane) in Lane::RINGS.iter().enumerate() {
         let Some(of) = state.lanes.get(lane.name()) else { continue };
@@ -66,6 +69,9 @@ fn text(state: &State, zone: &TimeZone) -> String {
         table.row(lane.name(), &format!("holds {held:.1} s in {ring} a CPU; {}", counts.join(", ")));
     }
     table.row("not recorded", &losses(state));
+    if let Some(store) = &state.store {
+        files(&mut table, store, zone);
+    }
     table.0
 }
 
@@ -104,6 +110,64 @@ fn budget(budget: &Budget) -> String {
     format!("{limit}; a call costs {call_ns} ns, a string {string_ns} ns, a switch or wakeup {sched_ns} ns ({how})")
 }
 
+/// The files: where, how much, how fresh, and what they lack.
+fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
+    let kept = || {
+        let oldest = store.oldest.map(|oldest| format!(", since {}", at(oldest, zone))).unwrap_or_default();
+        format!("{}, {}{oldest}", counted(store.files, "file"), bytes(store.bytes))
+    };
+    match store.state {
+        Files::Off => return table.row("files", "none are written ([store] enabled = false)"),
+        Files::Writing => table.row("files", &format!("{} in {}", kept(), shown(&store.directory))),
+        Files::Failed => {
+            let since = store.failed_since.map(|since| format!(" since {}", at(since, zone))).unwrap_or_default();
+            let reason = store.reason.as_deref().unwrap_or("flightd's log says why");
+            table.row("files", &format!("NOT WRITTEN{since}: {}; the rings go on recording", shown(reason)));
+            table.row("", &format!("{} in {}", kept(), shown(&store.directory)));
+        }
+    }
+    let events = sum(store.written_events.values().copied());
+    let (rate, cpu) = (bytes(store.bytes_per_second), span(ns(store.cpu_seconds)));
+    let mut text =
+        format!("{} with {} at {rate}/s, CPU time {cpu}", bytes(store.written_bytes), counted(events, "event"));
+    for (behind, words) in [(store.behind_seconds, "to the file"), (store.unsynced_seconds, "to the disk")] {
+        if let Some(behind) = behind {
+            // Writing to a string can't fail.
+            let _ = write!(text, "; {words} {} ago", span(ns(behind)));
+        }
+    }
+    table.row("written", &text);
+    let lost = sum(store.lost_events.values().copied());
+    if lost != 0 {
+        let text = format!("{} overwritten in the rings before they could be written", counted(lost, "event"));
+        table.row("not written", &text);
+    }
+}
+
+/// A path or a reason, fit for a terminal whatever is in it.
+fn shown(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+/// The last snapshot of what descriptors stand for.
+fn descriptors(last: Option<&Descriptors>) -> String {
+    let Some(last) = last else {
+        return "named only where the recording saw them opened: no snapshot of what is open (see the daemon's log)"
+            .to_owned();
+    };
+    let mut text = format!(
+        "{} in {} processes at the last look, {} ago, which took {} of CPU time",
+        last.descriptors,
+        last.processes,
+        span(ns(last.age_seconds)),
+        span(ns(last.cost_seconds)),
+    );
+    if last.left_out != 0 {
+        let _ = write!(text, "; no room for {} more", last.left_out);
+    }
+    text
+}
+
 /// Everything that was not recorded since the start; overwriting old history is what rings do, and no loss.
 fn losses(state: &State) -> String {
     let reasons =
@@ -140,7 +204,8 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::testing::status;
+    use crate::state::testing::{status, store};
+    use flightrec_format::control::{Status, StoreState, StoreStatus};
     use serde_json::Value;
 
     #[test]
@@ -156,14 +221,31 @@ mod tests {
              wakeup 200 ns (measured here)",
             "50 MiB of rings",
             "321 in the thread table",
+            "descriptors  345 in 12 processes at the last look, 500.0 ms ago, which took 2.5 ms of CPU time; \
+             no room for 6 more",
             "CPUs         0-1",
             "syscall      holds 12.5 s in 16 MiB a CPU; sys_enter 200, sys_exit 198",
             "sched        holds 60.0 s in 8 MiB a CPU; switch 14, waking 10, wakeup_new 2, migrate 4",
             "8 events refused, lane busy; 10 events refused by the budget (switch 6, waking 4); 6 events on CPUs without rings; 2 events skipped by the kernel (recursion); \
              18 events left out (the recorder's own); 1 thread without room",
+            "files        12 files, 700 MiB, since 2023-11-14 19:26:40 in /var/lib/flightrec\n",
+            "written      3 MiB with 234 events at 2 KiB/s, CPU time 25.0 ms; to the file 1.0 s ago; to the disk 7.5 s ago\n",
+            "not written  6 events overwritten in the rings before they could be written\n",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn files_that_are_not_written_say_why() {
+        let text = |store| text(&State::of_daemon(Status { store, ..status() }), &TimeZone::UTC);
+        let reason = "No space left on device\u{1b}[2J".to_owned();
+        let failed = StoreStatus { state: StoreState::Failed { since: 60_000_000_000, reason }, ..store() };
+        let said = text(failed);
+        let want = "files        NOT WRITTEN since 2023-11-14 22:14:20: No space left on device\\u{1b}[2J; the rings go on recording\n";
+        assert!(said.contains(want), "{said}");
+        let said = text(StoreStatus::default());
+        assert!(said.contains("files        none are written") && !said.contains("written  "), "{said}");
     }
 
     #[test]
@@ -182,12 +264,32 @@ mod tests {
             ("/memory_bytes", (50 << 20).into()),
             ("/threads", 321.into()),
             ("/slot_collisions", 1.into()),
+            ("/descriptors/age_seconds", 0.5.into()),
+            ("/descriptors/cost_seconds", 0.0025.into()),
+            ("/descriptors/descriptors", 345.into()),
+            ("/descriptors/left_out", 6.into()),
             ("/skipped_runs/sys_enter", 2.into()),
             ("/daemon/version", "0.1.0".into()),
             ("/daemon/pid", 77.into()),
             ("/daemon/since", "2023-11-14T22:13:40Z".into()),
             ("/daemon/seconds", 50.0.into()),
             ("/daemon/cpu_seconds", 0.5.into()),
+            ("/store/state", "writing".into()),
+            ("/store/failed_since", Value::Null),
+            ("/store/reason", Value::Null),
+            ("/store/directory", "/var/lib/flightrec".into()),
+            ("/store/file", "/var/lib/flightrec/0123/20231114T221330Z-000001.flight".into()),
+            ("/store/files", 12.into()),
+            ("/store/bytes", (700 << 20).into()),
+            ("/store/oldest", "2023-11-14T19:26:40Z".into()),
+            ("/store/behind_seconds", 1.0.into()),
+            ("/store/unsynced_seconds", 7.5.into()),
+            ("/store/written_bytes", (3 << 20).into()),
+            ("/store/bytes_per_second", (2 << 10).into()),
+            ("/store/written_events/syscall", 200.into()),
+            ("/store/lost_events/task", 1.into()),
+            ("/store/failures", 2.into()),
+            ("/store/cpu_seconds", 0.025.into()),
             ("/lanes/syscall/held_seconds", 12.5.into()),
             ("/lanes/syscall/ring_bytes", (16 << 20).into()),
             ("/lanes/syscall/events/sys_enter", 200.into()),

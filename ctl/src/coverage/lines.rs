@@ -143,14 +143,14 @@ fn lanes_of(counts: &[u64; 3]) -> String {
 }
 
 /// Moments of the recording as local times.
-struct Times<'a> {
-    wall: &'a mut WallClock,
-    zone: &'a TimeZone,
+pub(super) struct Times<'a> {
+    pub(super) wall: &'a mut WallClock,
+    pub(super) zone: &'a TimeZone,
 }
 
 impl Times<'_> {
     /// Date and time.
-    fn full(&mut self, mono: u64) -> String {
+    pub(super) fn full(&mut self, mono: u64) -> String {
         self.format(mono, "%Y-%m-%d %H:%M:%S%.6f")
     }
 

@@ -2,12 +2,15 @@
 
 mod json;
 mod lines;
+mod marks;
+mod seam;
 
 pub use json::gap_line;
+pub use seam::Seam;
 
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::control::Totals;
-use flightrec_format::ring::{Coverage, Gap, Reason, Scope};
+use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 
 use crate::source::Recording;
 use crate::window::Window;
@@ -34,14 +37,24 @@ impl Report {
             from: window.from,
             until: window.until,
             started: recording.meta.started,
-            copied: now,
+            copied: recording.copied.min(now),
             totals: Some(&recording.totals),
+        };
+        let coverage = |stream: &LaneStream| {
+            let mut coverage = stream.coverage(&scope);
+            if let Some(before) = &recording.before {
+                marks::begin_at(&mut coverage, stream, before, &recording.totals);
+            }
+            if recording.copied == 0 {
+                marks::is_missing(&mut coverage);
+            }
+            coverage
         };
         Self {
             window,
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
-            lanes: recording.streams.iter().map(|stream| stream.coverage(&scope)).collect(),
+            lanes: recording.streams.iter().map(coverage).collect(),
             totals: recording.totals.clone(),
             off: recording.meta.off,
         }

@@ -2,13 +2,18 @@
 //!
 //! A descriptor is known from the call that made it: by the path as it was opened (relative to what
 //! only its process knows, where it was opened so), or by the kernel's name for what is no file. What
-//! was opened before the events begin, came through a pipe(2) or by SCM_RIGHTS, is not known: those
-//! stay numbers. So does everything of a process beyond [`FILES_MAX`] names in all.
+//! was opened before the events begin, came through a pipe(2) or by SCM_RIGHTS, is known from the
+//! recording's snapshots ([`settle`]), from its last change before one on. Others stay numbers. So does everything of
+//! a process beyond [`FILES_MAX`] names in all.
 
+mod object;
+mod processes;
 mod role;
+mod settle;
 mod table;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::sync::Arc;
 
@@ -19,12 +24,15 @@ use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 
+pub(crate) use self::object::is_socket;
 pub(crate) use self::role::makes_descriptor;
 use self::role::{CLOEXEC, Cloexec, Role, Roles};
+use self::settle::{News, Settled};
 use self::table::File;
-pub use self::table::{FdNames, FdTable, Named};
+pub use self::table::{FdNames, FdTable, Kept, Named};
 use crate::names::set_for;
 use crate::pipeline::threads::Threads;
+use crate::source::Recording;
 
 /// Most names that are kept, of all processes together.
 const FILES_MAX: usize = 1 << 18;
@@ -38,7 +46,7 @@ const MAX_ERRNO: i64 = 4095;
 pub enum Naming {
     /// Numbers only.
     Off,
-    /// Those that were opened in the window, or in the 2 s before it.
+    /// Those that were opened in the window, or in the 2 s before it, and what the snapshots of that time tell.
     #[default]
     Near,
     /// Those that were opened anywhere in the recording: all of it is read.
@@ -73,6 +81,8 @@ pub struct Fds {
     /// What the call that ended last closed, and whose call it was.
     closed: Option<(u32, [Named; 1])>,
     files: usize,
+    /// What the snapshots tell, as far as its time has not come yet.
+    settled: Settled,
 }
 
 impl Fds {
@@ -86,6 +96,58 @@ impl Fds {
             pending: FxHashMap::default(),
             closed: None,
             files: 0,
+            settled: Settled::default(),
+        }
+    }
+
+    /// What a recording's snapshots tell of the time at which its events begin. If nobody wants to know, nothing is
+    /// looked for.
+    pub fn of(recording: &Recording, wanted: bool) -> Self {
+        let settled = if wanted { Settled::new(recording) } else { Settled::default() };
+        let mut fds = Self { settled, ..Self::new(&recording.meta) };
+        fds.advance(0);
+        fds
+    }
+
+    /// The next event comes, and it is `time` before it: takes in what the snapshots tell of that.
+    pub fn advance(&mut self, time: u64) {
+        // The line of the call that closed it is through.
+        self.closed = None;
+        self.settle(time);
+    }
+
+    fn settle(&mut self, time: u64) {
+        while let Some(news) = self.settled.next(time) {
+            match news {
+                News::Forget => {
+                    self.keys.clear();
+                    self.tables.clear();
+                    self.files = 0;
+                }
+                News::Name { process, fd, name, cloexec } => self.learn(process, fd, name, cloexec),
+                News::Share { first, other } => self.share(first, other),
+            }
+        }
+    }
+
+    /// A descriptor stands for `name`. How a file was opened says more than where it is, so that name stays.
+    fn learn(&mut self, tgid: u32, fd: i32, name: Arc<[u8]>, cloexec: bool) {
+        let name = match self.file(tgid, fd) {
+            Some(known) if is_as_opened(&known.name, &name) => known.name.clone(),
+            _ => name,
+        };
+        self.set(tgid, fd, Some(File { name, cloexec: Some(cloexec) }));
+    }
+
+    /// Two processes share their descriptors.
+    fn share(&mut self, first: u32, other: u32) {
+        let Some(key) = self.keys.get(&first).copied() else { return };
+        if self.keys.get(&other) != Some(&key) {
+            self.forget(other);
+            if let Some(shared) = self.tables.get_mut(&key) {
+                shared.users += 1;
+                self.keys.insert(other, key);
+            }
         }
     }
 
@@ -93,13 +155,18 @@ impl Fds {
     pub fn names(&self, tid: u32, tgid: u32) -> FdNames<'_> {
         let table = self.keys.get(&tgid).and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
         let closed = self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
-        FdNames { table, first: closed.unwrap_or_default() }
+        FdNames { table, first: closed.unwrap_or_default(), more: &[] }
     }
 
     /// Goes past an event. `threads` are as before it.
     ///
     /// A call's own line is to be written before its entry is passed (which closes), and after its exit (which opens).
     pub fn apply(&mut self, event: &Event, threads: &Threads) {
+        self.pass(event, threads);
+        self.settle(event.time);
+    }
+
+    fn pass(&mut self, event: &Event, threads: &Threads) {
         match &event.body {
             Body::Enter(call) => {
                 self.closed = None;
@@ -208,6 +275,7 @@ impl Fds {
                 self.set(tgid, made, listener.map(|name| File { name, cloexec: flag(call, cloexec) }));
             }
             Role::Dup => self.copy(tgid, known.then_some(first), made, Some(false)),
+            Role::Unshare if !known || first & libc::CLONE_FILES != 0 => self.unshare(tgid),
             // A copy onto itself changes nothing.
             Role::DupTo { cloexec } if !known || first != made => {
                 self.copy(tgid, known.then_some(first), made, flag(call, cloexec));
@@ -317,6 +385,16 @@ impl Fds {
             self.files -= shared.table.len();
             self.tables.remove(&key);
         }
+    }
+}
+
+/// Whether a name by which a descriptor is known is to stay where the kernel calls its file `name`.
+fn is_as_opened(known: &[u8], name: &[u8]) -> bool {
+    match (known.first(), name.first()) {
+        (Some(b'/'), _) => true,
+        // A relative path: the kernel's is better, if it is the same file's, under the same name.
+        (_, Some(b'/')) => known.rsplit(|b| *b == b'/').next() != name.rsplit(|b| *b == b'/').next(),
+        _ => false,
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) enum Role {
     Close,
     /// `close_range`
     CloseRange,
+    /// `unshare`
+    Unshare,
     /// `clone`: tells whether the new process shares its creator's descriptors.
     Clone,
 }
@@ -48,7 +50,7 @@ pub(super) enum Role {
 /// `O_CLOEXEC`; `EFD_CLOEXEC`, `SOCK_CLOEXEC` and their kin are the same bit.
 pub(super) const CLOEXEC: u32 = libc::O_CLOEXEC as u32;
 
-fn role(name: &str) -> Option<Role> {
+pub(super) fn role(name: &str) -> Option<Role> {
     use Cloexec::{Always, Flag, Never, Unknown};
     let open = |dir, path, cloexec| Role::Open { dir, path, cloexec };
     // The names are those that /proc/PID/fd shows.
@@ -84,24 +86,32 @@ fn role(name: &str) -> Option<Role> {
         "ioctl" => Role::Ioctl,
         "close" => Role::Close,
         "close_range" => Role::CloseRange,
+        "unshare" => Role::Unshare,
         "clone" => Role::Clone,
         _ => return None,
     })
 }
 
-/// The roles of a recording's calls, by number.
+/// What a recording's calls are to somebody, by number; most are nothing.
 #[derive(Debug)]
-pub(super) struct Roles {
-    native: Vec<Option<Role>>,
-    compat: Vec<Option<Role>>,
+pub(super) struct Roles<T = Role> {
+    native: Vec<Option<T>>,
+    compat: Vec<Option<T>>,
 }
 
 impl Roles {
     pub(super) fn new(meta: &Meta) -> Self {
-        Self { native: table(&meta.native), compat: table(&meta.compat) }
+        Self::by_name(meta, role)
+    }
+}
+
+impl<T: Copy> Roles<T> {
+    /// What `of` says of each call's name.
+    pub(super) fn by_name(meta: &Meta, of: impl Fn(&str) -> Option<T>) -> Self {
+        Self { native: table(&meta.native, &of), compat: table(&meta.compat, &of) }
     }
 
-    pub(super) fn get(&self, abi: Abi, nr: u16) -> Option<Role> {
+    pub(super) fn get(&self, abi: Abi, nr: u16) -> Option<T> {
         let table = match abi {
             Abi::Native | Abi::X32 => &self.native,
             Abi::Compat => &self.compat,
@@ -110,10 +120,10 @@ impl Roles {
     }
 }
 
-fn table(calls: &[Syscall]) -> Vec<Option<Role>> {
+fn table<T: Copy>(calls: &[Syscall], of: impl Fn(&str) -> Option<T>) -> Vec<Option<T>> {
     let mut roles = Vec::new();
     for call in calls {
-        if let Some(role) = role(&call.name) {
+        if let Some(role) = of(&call.name) {
             let at = usize::from(call.nr);
             if roles.len() <= at {
                 roles.resize(at + 1, None);
@@ -128,5 +138,8 @@ fn table(calls: &[Syscall]) -> Vec<Option<Role>> {
 
 /// Whether a call returns a new descriptor that can be named.
 pub(crate) fn makes_descriptor(name: &str) -> bool {
-    !matches!(role(name), None | Some(Role::Clone | Role::Close | Role::CloseRange | Role::Fcntl | Role::Ioctl))
+    !matches!(
+        role(name),
+        None | Some(Role::Clone | Role::Close | Role::CloseRange | Role::Fcntl | Role::Ioctl | Role::Unshare)
+    )
 }

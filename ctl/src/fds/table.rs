@@ -75,34 +75,67 @@ pub struct FdNames<'a> {
     pub(super) table: Option<&'a FdTable>,
     /// These come first: a descriptor that the call which ends now has closed, or names that were kept.
     pub(super) first: &'a [Named],
+    /// And these next.
+    pub(super) more: &'a [Named],
 }
 
 impl<'a> FdNames<'a> {
     /// Names that were kept.
     pub fn kept(names: &'a [Named]) -> Self {
-        Self { table: None, first: names }
+        Self { first: names, ..Self::default() }
     }
 
     /// What `fd` stands for, where the recording tells.
     pub fn get(&self, fd: i32) -> Option<&'a [u8]> {
-        match self.first.iter().find(|(known, _)| *known == fd) {
+        match self.known(fd) {
             Some((_, name)) => Some(name),
             None => self.table?.name(fd),
         }
     }
 
     /// Keeps the names of those that a call may be about: its arguments and what it returned.
-    pub fn keep(&self, call: &Call, ret: Option<i64>) -> Vec<Named> {
-        let mut kept = Vec::new();
+    pub fn keep(&self, call: &Call, ret: Option<i64>) -> Kept {
+        let mut kept = Kept::default();
         let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| *arg as i32);
         for fd in args.chain(ret.map(|ret| ret as i32)) {
-            let first = self.first.iter().find(|(known, _)| *known == fd).map(|(_, name)| name);
-            if let Some(name) = first.or_else(|| self.table?.get(fd).map(|file| &file.name))
-                && kept.iter().all(|(known, _)| *known != fd)
-            {
-                kept.push((fd, name.clone()));
+            let known = self.known(fd).map(|(_, name)| name);
+            if let Some(name) = known.or_else(|| self.table?.get(fd).map(|file| &file.name)) {
+                kept.add((fd, name.clone()));
             }
         }
         kept
+    }
+
+    fn known(&self, fd: i32) -> Option<&'a Named> {
+        self.first.iter().chain(self.more).find(|(known, _)| *known == fd)
+    }
+}
+
+/// Names that are kept. Most calls are about one descriptor at most, which then takes no memory of its own.
+#[derive(Debug, Default)]
+pub struct Kept {
+    first: Option<Named>,
+    more: Vec<Named>,
+}
+
+impl Kept {
+    /// The names.
+    pub fn names(&self) -> FdNames<'_> {
+        FdNames { table: None, first: self.first.as_slice(), more: &self.more }
+    }
+
+    /// Adds names; those that are there already stay as they are.
+    pub fn append(&mut self, other: Self) {
+        for named in other.first.into_iter().chain(other.more) {
+            self.add(named);
+        }
+    }
+
+    fn add(&mut self, named: Named) {
+        if self.first.is_none() {
+            self.first = Some(named);
+        } else if self.names().known(named.0).is_none() {
+            self.more.push(named);
+        }
     }
 }

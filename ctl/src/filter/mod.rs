@@ -64,6 +64,17 @@ impl Filter {
         native.flat_map(|call| [(Abi::Native, call.nr), (Abi::X32, call.nr)]).chain(compat).collect()
     }
 
+    /// Whether every event is wanted.
+    pub fn wants_all(&self) -> bool {
+        let Self { pids, tids, trees, comms, cpus, cgroups, units, calls, paths, errors, errnos, .. } = self;
+        [pids, tids, trees].iter().all(|set| set.is_empty())
+            && (comms.is_empty(), cpus.is_empty(), errnos.is_empty()) == (true, true, true)
+            && (cgroups.is_none(), units.is_none(), calls.is_none(), paths.is_none()) == (true, true, true, true)
+            && !errors
+            && self.slower_than.is_none()
+            && self.kinds == Kinds::ALL
+    }
+
     /// Whether entries of system calls are wanted at all.
     pub fn wants_entries(&self) -> bool {
         self.kinds.has(Kind::SysEnter)

@@ -1,5 +1,7 @@
 //! System calls.
 
+use std::sync::Arc;
+
 use flightrec_format::abi::record::{Abi, NR_INVALID, StringStatus};
 use flightrec_format::decode::Call;
 
@@ -12,11 +14,11 @@ use crate::text::number::decimal;
 use crate::text::plan::{NUMBERS, Plan, Plans};
 
 /// What is always the same of each call, written once per recording.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Calls {
-    plans: Plans,
-    native: Vec<Option<Head>>,
-    compat: Vec<Option<Head>>,
+    plans: Arc<Plans>,
+    native: Arc<[Option<Head>]>,
+    compat: Arc<[Option<Head>]>,
 }
 
 /// The beginnings of a call.
@@ -29,10 +31,14 @@ struct Head {
 }
 
 impl Calls {
-    pub(super) fn new(plans: Plans) -> Self {
+    pub(super) fn new(plans: Arc<Plans>) -> Self {
         let table = |abi| (0..NUMBERS as u16).map(|nr| plans.get(abi, nr).map(|plan| Head::new(nr, plan))).collect();
         let (native, compat) = (table(Abi::Native), table(Abi::Compat));
         Self { plans, native, compat }
+    }
+
+    pub(super) fn plans(&self) -> &Arc<Plans> {
+        &self.plans
     }
 
     /// `,"syscall":…,"nr":…,"abi":…,"args":[…]`

@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 
-use crate::text::number::two;
+use crate::text::number::eight;
 
 const SECOND: i64 = 1_000_000_000;
 /// `2026-01-31T14:03:07.`
 const LENGTH: usize = 20;
 
 /// Writes times; the text of the present second is kept.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Clock {
     second: Option<i64>,
     text: [u8; LENGTH],
@@ -29,9 +29,7 @@ impl Clock {
         }
         out.extend_from_slice(&self.text);
         let ns = wall_ns.rem_euclid(SECOND) as u32;
-        for pair in [ns / 10_000_000, ns / 100_000 % 100, ns / 1000 % 100, ns / 10 % 100] {
-            out.extend_from_slice(&two(pair));
-        }
+        out.extend_from_slice(&eight(ns / 10));
         out.extend_from_slice(&[b'0' + (ns % 10) as u8, b'Z']);
     }
 

@@ -16,6 +16,7 @@ mod tests;
 mod value;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
@@ -28,6 +29,7 @@ use crate::kind::Kind;
 use crate::render::{Context, Merge, Wake};
 use crate::text::number::decimal;
 use crate::text::plan::Plans;
+use crate::text::recent::Recent;
 
 /// A line that stands at a time of its own, not at an event's: a gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,10 +41,12 @@ pub struct Aside {
 }
 
 /// Writes events as JSON lines.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Renderer {
     calls: Calls,
     clock: Clock,
+    /// What tells the thread.
+    recent: Recent,
     merge: bool,
     naming: Naming,
     asides: VecDeque<Aside>,
@@ -54,10 +58,17 @@ impl Renderer {
     /// For the events of one recording, with lines (in order of time) to put between them. `merge`: a call
     /// whose exit directly follows is one object, at its exit.
     pub fn new(meta: &Meta, merge: bool, asides: impl IntoIterator<Item = Aside>) -> Self {
-        let calls = Calls::new(Plans::new(meta));
+        let calls = Calls::new(Arc::new(Plans::new(meta)));
         let (naming, asides_to_come) = (Naming::default(), VecDeque::new());
-        let mut renderer =
-            Self { calls, clock: Clock::new(), merge, naming, asides: asides_to_come, next_aside: u64::MAX };
+        let mut renderer = Self {
+            calls,
+            clock: Clock::new(),
+            recent: Recent::new(),
+            merge,
+            naming,
+            asides: asides_to_come,
+            next_aside: u64::MAX,
+        };
         renderer.add(asides);
         renderer
     }
@@ -66,6 +77,17 @@ impl Renderer {
     pub fn add(&mut self, asides: impl IntoIterator<Item = Aside>) {
         self.asides.extend(asides);
         self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
+    }
+
+    /// Goes past an event that somebody else writes, with what belongs before it.
+    pub(crate) fn pass_over(&mut self, event: &Event) {
+        while event.time >= self.next_aside && self.asides.pop_front().is_some() {
+            self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
+        }
+    }
+
+    pub(crate) fn plans(&self) -> &Arc<Plans> {
+        self.calls.plans()
     }
 
     /// With descriptors shown so.
@@ -111,15 +133,17 @@ impl Renderer {
         self.clock.write(cx.wall_ns, out);
         out.extend_from_slice(b"\",\"mono_ns\":");
         decimal(event.time, out);
-        out.extend_from_slice(b",\"cpu\":");
-        decimal(event.cpu, out);
-        out.extend_from_slice(b",\"tid\":");
-        decimal(event.tid, out);
-        out.extend_from_slice(b",\"pid\":");
-        decimal(cx.pid, out);
-        out.extend_from_slice(b",\"comm\":");
-        value::thread(event.tid, event.cpu, cx.comm, out);
-        out.extend_from_slice(b",\"event\":\"");
+        self.recent.write((event.cpu, event.tid, cx.pid), cx.comm, out, |out| {
+            out.extend_from_slice(b",\"cpu\":");
+            decimal(event.cpu, out);
+            out.extend_from_slice(b",\"tid\":");
+            decimal(event.tid, out);
+            out.extend_from_slice(b",\"pid\":");
+            decimal(cx.pid, out);
+            out.extend_from_slice(b",\"comm\":");
+            value::thread(event.tid, event.cpu, cx.comm, out);
+            out.extend_from_slice(b",\"event\":\"");
+        });
         match event.body {
             Body::Act(act, _) => out.extend_from_slice(life::act_event(act)),
             ref body => out.extend_from_slice(Kind::of(body).name().as_bytes()),

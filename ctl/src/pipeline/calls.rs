@@ -9,40 +9,19 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::record::NR_INVALID;
-use flightrec_format::decode::{Body, Event};
+use flightrec_format::decode::Body;
 
 use super::delay::{LONGEST_EVENTS, LONGEST_NS};
-use crate::fds::{FdNames, Named};
-use crate::render::{Context, Merge, Wake};
+use super::shown::Shown;
+use crate::render::Merge;
 
-/// Longest name of a thread (`TASK_COMM_LEN`).
-const NAME: usize = 16;
-
-/// A thread's name, kept while the thread may change it.
-type Name = [u8; NAME];
-
-/// An event that waits to be shown, and what was known when it came.
+/// An event that waits to be shown.
 #[derive(Debug)]
-pub struct Held {
-    event: Event,
-    known: Known,
+struct Held {
+    shown: Shown,
     waiting: bool,
     /// It is shown at its exit.
     gone: bool,
-}
-
-/// [`Context`], with names of its own.
-#[derive(Debug, Clone)]
-struct Known {
-    wall_ns: i64,
-    pid: u32,
-    comm: Name,
-    duration_ns: Option<u64>,
-    entry_seen: bool,
-    merged: Option<i64>,
-    next_comm: Name,
-    wake: Option<Wake>,
-    fds: Vec<Named>,
 }
 
 /// Events on their way out, some of which wait for the rest of their call.
@@ -73,19 +52,20 @@ impl Calls {
     }
 
     /// Takes an event that is to be shown; `entered` as in [`super::delay::Item`].
-    pub fn push(&mut self, event: &Event, cx: &Context<'_>, entered: Option<u64>) {
+    pub fn push(&mut self, shown: Shown, entered: Option<u64>) {
         let number = self.first + self.items.len() as u64;
-        let before = self.open.remove(&event.tid);
-        if let Body::Switch { next, .. } = &event.body
+        let tid = shown.event.tid;
+        let before = self.open.remove(&tid);
+        if let Body::Switch { next, .. } = &shown.event.body
             && let Some(other) = self.open.remove(next)
         {
             self.release(other);
         }
-        let mut held = Held { event: event.clone(), known: Known::new(event, cx), waiting: false, gone: false };
-        match &event.body {
+        let mut held = Held { shown, waiting: false, gone: false };
+        match &held.shown.event.body {
             Body::Enter(call) if call.nr != NR_INVALID => {
                 held.waiting = true;
-                self.open.insert(event.tid, number);
+                self.open.insert(tid, number);
             }
             Body::Exit { .. } => {
                 if let Some(number) = before
@@ -103,17 +83,17 @@ impl Calls {
     }
 
     /// The next event to show, once it waits for nothing, or has waited long enough at time `now`.
-    pub fn pop(&mut self, now: u64) -> Option<Held> {
+    pub fn pop(&mut self, now: u64) -> Option<Shown> {
         loop {
             let front = self.items.front()?;
-            let expired = self.items.len() > LONGEST_EVENTS || now.saturating_sub(front.event.time) > LONGEST_NS;
+            let expired = self.items.len() > LONGEST_EVENTS || now.saturating_sub(front.shown.event.time) > LONGEST_NS;
             if front.waiting && !expired {
                 return None;
             }
             self.first += 1;
             let held = self.items.pop_front()?;
             if !held.gone {
-                return Some(held);
+                return Some(held.shown);
             }
         }
     }
@@ -121,8 +101,9 @@ impl Calls {
     /// Joins an exit to the entry `number`; `true`: the entry's item shows both.
     fn complete(&mut self, number: u64, exit: &mut Held, entered: Option<u64>) -> bool {
         let merge = self.merge;
-        let Some(entry) = self.get_mut(number) else { return false };
-        let (Body::Enter(begun), Body::Exit { call, ret, .. }) = (&mut entry.event.body, &mut exit.event.body) else {
+        let Some(held) = self.get_mut(number) else { return false };
+        let (entry, exit) = (&mut held.shown, &mut exit.shown);
+        let (Body::Enter(begun), Body::Exit { call, .. }) = (&mut entry.event.body, &mut exit.event.body) else {
             return false;
         };
         if (begun.nr, begun.abi) != (call.nr, call.abi) || entered != Some(entry.event.time) {
@@ -130,16 +111,18 @@ impl Calls {
         }
         std::mem::swap(call, begun);
         // What its arguments stood for then; what it made it made since.
-        entry.known.fds.append(&mut exit.known.fds);
+        entry.known.fds.append(std::mem::take(&mut exit.known.fds));
         let wall = Some(entry.known.wall_ns);
         if merge == Merge::AtExit {
             exit.known.fds = std::mem::take(&mut entry.known.fds);
-            (exit.known.merged, entry.gone) = (wall, true);
+            (exit.known.merged, held.gone) = (wall, true);
             return false;
         }
-        let whole = Body::Exit { call: call.clone(), ret: *ret, entered };
-        entry.event.body = whole;
-        (entry.known.merged, entry.known.duration_ns, entry.waiting) = (wall, exit.known.duration_ns, false);
+        std::mem::swap(&mut entry.event.body, &mut exit.event.body);
+        if let Body::Exit { entered: at, .. } = &mut entry.event.body {
+            *at = entered;
+        }
+        (entry.known.merged, entry.known.duration_ns, held.waiting) = (wall, exit.known.duration_ns, false);
         true
     }
 
@@ -155,66 +138,12 @@ impl Calls {
     }
 }
 
-impl Held {
-    /// The event.
-    pub fn event(&self) -> &Event {
-        &self.event
-    }
-
-    /// What was known of it.
-    pub fn context(&self) -> Context<'_> {
-        let known = &self.known;
-        Context {
-            wall_ns: known.wall_ns,
-            pid: known.pid,
-            comm: trim(&known.comm),
-            duration_ns: known.duration_ns,
-            entry_seen: known.entry_seen,
-            merged: known.merged,
-            next_comm: trim(&known.next_comm),
-            wake: known.wake,
-            fds: FdNames::kept(&known.fds),
-        }
-    }
-}
-
-impl Known {
-    fn new(event: &Event, cx: &Context<'_>) -> Self {
-        let fds = match &event.body {
-            Body::Enter(call) => cx.fds.keep(call, None),
-            Body::Exit { call, ret, .. } => cx.fds.keep(call, Some(*ret)),
-            _ => Vec::new(),
-        };
-        Self {
-            fds,
-            wall_ns: cx.wall_ns,
-            pid: cx.pid,
-            comm: keep(cx.comm),
-            duration_ns: cx.duration_ns,
-            entry_seen: cx.entry_seen,
-            merged: cx.merged,
-            next_comm: keep(cx.next_comm),
-            wake: cx.wake,
-        }
-    }
-}
-
-fn keep(name: &[u8]) -> Name {
-    let mut kept = [0; NAME];
-    for (to, from) in kept.iter_mut().zip(name) {
-        *to = *from;
-    }
-    kept
-}
-
-fn trim(name: &Name) -> &[u8] {
-    super::threads::trim(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::testing::{call, enter, event, exit, switch};
+    use crate::pipeline::shown::Known;
+    use crate::pipeline::testing::{call, comm, enter, event, exit, switch};
+    use flightrec_format::decode::Event;
 
     fn took(event: &Event) -> Option<u64> {
         matches!(event.body, Body::Exit { .. }).then(|| event.time - 5)
@@ -226,14 +155,13 @@ mod tests {
         let mut out = Vec::new();
         let mut now = 0;
         let mut show = |calls: &mut Calls, now| {
-            while let Some(held) = calls.pop(now) {
-                out.push((held.event().time, held.context().merged.is_some()));
+            while let Some(shown) = calls.pop(now) {
+                out.push((shown.event.time, shown.known.merged.is_some()));
             }
         };
         for event in events {
             now = event.time;
-            let cx = Context { comm: b"name", ..Context::default() };
-            calls.push(event, &cx, took(event));
+            calls.push(Shown { event: event.clone().into(), known: Known::default() }, took(event));
             show(&mut calls, now);
         }
         show(&mut calls, u64::MAX);
@@ -274,14 +202,14 @@ mod tests {
         let events = [event(10, 0, 1, Body::Enter(begun)), exit(15, 0, 1, 7)];
         for merge in [Merge::AtEntry, Merge::AtExit] {
             let mut calls = Calls::new(merge);
-            for (event, comm) in events.iter().zip([b"old", b"new"]) {
-                let cx = Context { wall_ns: event.time as i64 + 100, comm, ..Context::default() };
-                calls.push(event, &cx, took(event));
+            for (event, name) in events.iter().zip(["old", "new"]) {
+                let known = Known { wall_ns: event.time as i64 + 100, comm: comm(name), ..Known::default() };
+                calls.push(Shown { event: event.clone().into(), known }, took(event));
             }
-            let held = calls.pop(20).unwrap();
-            assert!(matches!(&held.event().body, Body::Exit { call, .. } if call.args[0] == 42));
-            let comm: &[u8] = if merge == Merge::AtEntry { b"old" } else { b"new" };
-            assert_eq!((held.context().merged, held.context().comm), (Some(110), comm));
+            let shown = calls.pop(20).unwrap();
+            assert!(matches!(&shown.event.body, Body::Exit { call, .. } if call.args[0] == 42));
+            let name: &[u8] = if merge == Merge::AtEntry { b"old" } else { b"new" };
+            assert_eq!((shown.context().merged, shown.context().comm), (Some(110), name));
             assert!(calls.pop(20).is_none());
         }
     }

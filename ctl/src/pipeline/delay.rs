@@ -15,8 +15,8 @@ pub const LONGEST_EVENTS: usize = 65_536;
 /// An event and what has been found out about it.
 #[derive(Debug)]
 pub struct Item {
-    /// The event.
-    pub event: Event,
+    /// The event; boxed, as it is handed on often.
+    pub event: Box<Event>,
     /// Whether something is still to be found out.
     pub waiting: bool,
     /// Of an exit: when the call began, where its entry was seen.
@@ -31,7 +31,7 @@ pub struct Item {
 
 impl Item {
     /// An event of which nothing more is known.
-    pub fn new(event: Event) -> Self {
+    pub fn new(event: Box<Event>) -> Self {
         Self { event, waiting: false, entered: None, queued_on: 0, runs_on: 0, woken_on: None }
     }
 
@@ -99,7 +99,7 @@ mod tests {
     use crate::pipeline::testing::enter;
 
     fn waiting(time: u64) -> Item {
-        Item { waiting: true, ..Item::new(enter(time, 0, 1, 0)) }
+        Item { waiting: true, ..Item::new(enter(time, 0, 1, 0).into()) }
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let mut line = DelayLine::default();
         let number = line.next();
         line.push(waiting(1));
-        line.push(Item::new(enter(2, 0, 1, 0)));
+        line.push(Item::new(enter(2, 0, 1, 0).into()));
         assert!(line.pop(2).is_none());
         line.settle(number, |item| item.runs_on = 3);
         assert_eq!(line.pop(2).map(|i| (i.event.time, i.runs_on)), Some((1, 3)));

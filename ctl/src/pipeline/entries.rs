@@ -32,7 +32,7 @@ impl Entries {
     /// Takes the next event, and returns what is known of its call; of an exit the entry's arguments too, where
     /// the exit belongs to it.
     pub fn take(&mut self, item: &Item, filter: &Filter, fds: &Fds, threads: &Threads) -> (CallFacts, Option<Call>) {
-        let Event { time, tid, ref body, .. } = item.event;
+        let Event { time, tid, ref body, .. } = *item.event;
         let path = |call: &Call| filter.has_paths() && filter.wants_path(call, fds.names(tid, threads.tgid(tid, time)));
         match body {
             Body::Enter(call) => {

@@ -1,10 +1,4 @@
-//! The pass's first half: from merged events to complete ones, in order.
-//!
-//! It needs nothing of the second half, which names and prints, so that the two can run on two
-//! threads.
-
-use std::mem;
-use std::sync::mpsc::SyncSender;
+//! The pass's first part: from merged events to complete ones, in order.
 
 use flightrec_format::decode::Event;
 use flightrec_format::meta::Meta;
@@ -12,11 +6,6 @@ use flightrec_format::meta::Meta;
 use super::delay::{DelayLine, Item};
 use super::pairing::Pairing;
 use super::placement::Placement;
-
-/// Items that are handed over at once.
-const BATCH: usize = 1024;
-/// Batches that may wait for the second half: about 2 MiB.
-pub const BATCHES: usize = 8;
 
 /// Finds out about each event what later ones tell.
 pub struct Front {
@@ -37,7 +26,7 @@ impl Front {
     }
 
     /// Takes the next event, and returns it where it is complete at once, and none waits before it.
-    pub fn push(&mut self, event: Event) -> Option<Item> {
+    pub fn push(&mut self, event: Box<Event>) -> Option<Item> {
         let mut item = Item::new(event);
         self.pairing.take(&mut item, &mut self.line);
         self.placement.take(&mut item, &mut self.line);
@@ -51,26 +40,5 @@ impl Front {
     /// The next event that is complete, or has waited long enough at time `now`.
     pub fn pop(&mut self, now: u64) -> Option<Item> {
         self.line.pop(now)
-    }
-
-    /// Takes all events, and hands them over in batches; ends early where nobody takes them.
-    pub fn run(mut self, events: impl Iterator<Item = Event>, to: &SyncSender<Vec<Item>>) {
-        let mut batch = Vec::with_capacity(BATCH);
-        for event in events {
-            let now = event.time;
-            let mut next = self.push(event).or_else(|| self.pop(now));
-            while let Some(item) = next {
-                batch.push(item);
-                next = self.pop(now);
-                if batch.len() == BATCH && to.send(mem::replace(&mut batch, Vec::with_capacity(BATCH))).is_err() {
-                    return;
-                }
-            }
-        }
-        while let Some(item) = self.pop(u64::MAX) {
-            batch.push(item);
-        }
-        // Whoever takes no more has said why.
-        let _ = to.send(batch);
     }
 }

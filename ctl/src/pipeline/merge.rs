@@ -3,15 +3,27 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::mem;
 
 use flightrec_format::decode::Event;
+
+/// Where a stream stands: time and CPU of its first event, and its number.
+type Place = (u64, u16, usize);
 
 /// Events of all streams by time, then CPU, then lane (the streams' order). One event of each
 /// stream is held, no more.
 pub struct Merge<I> {
     streams: Vec<(I, Option<Event>)>,
-    heap: BinaryHeap<Reverse<(u64, u16, usize)>>,
+    /// The stream whose turn it is.
+    first: Option<usize>,
+    /// The others.
+    heap: BinaryHeap<Reverse<Place>>,
+    /// Where the first of the others stands: the turn lasts until then.
+    until: Place,
 }
+
+/// Behind all events.
+const END: Place = (u64::MAX, u16::MAX, usize::MAX);
 
 impl<I: Iterator<Item = Event>> Merge<I> {
     /// Merges streams, each of which is in time order. Events of the same time and CPU come in the order
@@ -25,29 +37,46 @@ impl<I: Iterator<Item = Event>> Merge<I> {
                 *head = Some(event);
             }
         }
-        Self { streams, heap }
+        let mut merge = Self { streams, first: None, heap, until: END };
+        merge.turn(None);
+        merge
     }
 
     /// The streams, for what they know when all is read.
     pub fn into_streams(self) -> impl Iterator<Item = I> {
         self.streams.into_iter().map(|(stream, _)| stream)
     }
+
+    /// The next stream's turn; `last` is where the one stands that had it, if it has more.
+    fn turn(&mut self, last: Option<Place>) {
+        let next = match (last, self.heap.peek_mut()) {
+            (Some(last), Some(mut top)) => Some(mem::replace(&mut top.0, last)),
+            (Some(last), None) => Some(last),
+            (None, Some(top)) => Some(PeekMut::pop(top).0),
+            (None, None) => None,
+        };
+        self.first = next.map(|(_, _, at)| at);
+        self.until = self.heap.peek().map_or(END, |top| top.0);
+    }
 }
 
 impl<I: Iterator<Item = Event>> Iterator for Merge<I> {
     type Item = Event;
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
-        let mut top = self.heap.peek_mut()?;
-        let (stream, head) = self.streams.get_mut(top.0.2)?;
-        let event = head.take();
-        // Replacing the top in place costs one comparison while this stream stays the earliest.
-        if let Some(next) = stream.next() {
-            top.0.0 = next.time;
-            top.0.1 = next.cpu;
-            *head = Some(next);
-        } else {
-            PeekMut::pop(top);
+        let at = self.first?;
+        let (stream, head) = self.streams.get_mut(at)?;
+        let event = mem::replace(head, stream.next());
+        // Most streams go on for a while before it is another's turn.
+        match head {
+            Some(next) => {
+                let place = (next.time, next.cpu, at);
+                if place > self.until {
+                    self.turn(Some(place));
+                }
+            }
+            None => self.turn(None),
         }
         event
     }

@@ -150,7 +150,7 @@ mod tests {
         let mut pairing = Pairing::new(&meta());
         let mut line = DelayLine::default();
         for event in events {
-            let mut item = Item::new(event);
+            let mut item = Item::new(event.into());
             pairing.take(&mut item, &mut line);
             line.push(item);
         }

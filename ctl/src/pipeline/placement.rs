@@ -140,7 +140,7 @@ mod tests {
         let mut placement = Placement::default();
         let mut line = DelayLine::default();
         for event in events {
-            let mut item = Item::new(event);
+            let mut item = Item::new(event.into());
             placement.take(&mut item, &mut line);
             line.push(item);
         }

@@ -155,7 +155,7 @@ mod tests {
     fn lengths(events: Vec<Event>) -> (Vec<Option<u32>>, RunQueues) {
         let (mut placement, mut line, mut queues) = (Placement::default(), DelayLine::default(), RunQueues::default());
         for event in events {
-            let mut item = Item::new(event);
+            let mut item = Item::new(event.into());
             placement.take(&mut item, &mut line);
             line.push(item);
         }

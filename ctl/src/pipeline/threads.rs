@@ -5,7 +5,6 @@
 //! what it was called until then. From there the table is kept up event by event, in merged order.
 
 use std::collections::hash_map::Entry;
-use std::fmt::Write as _;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -33,7 +32,8 @@ const GENERATIONS: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Threads {
     table: FxHashMap<u32, Thread>,
-    idle: Vec<Box<[u8]>>,
+    /// Names of the idle threads, by CPU.
+    idle: Vec<Comm>,
 }
 
 /// The bytes of a name before its NUL.
@@ -45,7 +45,7 @@ impl Threads {
     /// The threads as they were before the first of `events`, which are the whole task lane in order.
     /// `cpus` is one more than the greatest CPU number.
     pub fn before(events: impl Iterator<Item = Event>, slots: impl Iterator<Item = TaskSlot>, cpus: usize) -> Self {
-        let idle = (0..cpus).map(|cpu| idle_name(cpu).into_boxed_slice()).collect();
+        let idle = (0..cpus).map(idle_name).collect();
         let mut threads = Self { table: FxHashMap::default(), idle };
         let mut heard = FxHashMap::default();
         for event in events {
@@ -139,10 +139,17 @@ impl Threads {
 
     /// A thread's name, empty where unknown. `cpu` tells the idle threads, all of id 0, apart.
     pub fn comm(&self, tid: u32, cpu: u16, time: u64) -> &[u8] {
+        trim(self.who(tid, cpu, time).1)
+    }
+
+    /// A thread's process and its name, filled up with NUL: [`Self::tgid`] and [`Self::comm`] at once.
+    pub fn who(&self, tid: u32, cpu: u16, time: u64) -> (u32, &Comm) {
+        let thread = self.get(tid, time);
+        let tgid = thread.map_or(tid, |thread| thread.tgid);
         if tid == 0 {
-            return self.idle.get(usize::from(cpu)).map_or(b"swapper", |name| name);
+            return (tgid, self.idle.get(usize::from(cpu)).unwrap_or(IDLE));
         }
-        self.get(tid, time).map_or(&[], |thread| trim(&thread.comm))
+        (tgid, thread.map_or(&[0; 16], |thread| &thread.comm))
     }
 
     /// A thread's process; the thread's own id where unknown, which is right for most.
@@ -176,12 +183,17 @@ impl Threads {
     }
 }
 
+/// Name of the idle thread of a CPU that the recording does not know.
+const IDLE: &Comm = b"swapper\0\0\0\0\0\0\0\0\0";
+
 /// `swapper/N`
-fn idle_name(cpu: usize) -> Vec<u8> {
-    let mut name = String::with_capacity(12);
-    // Writing to a string can't fail.
-    let _ = write!(name, "swapper/{cpu}");
-    name.into_bytes()
+fn idle_name(cpu: usize) -> Comm {
+    let mut name = *IDLE;
+    // There is room for eight digits, and CPUs have 16 bits.
+    for (to, from) in name.iter_mut().zip(format!("swapper/{cpu}").bytes()) {
+        *to = from;
+    }
+    name
 }
 
 #[cfg(test)]

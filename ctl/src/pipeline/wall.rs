@@ -9,7 +9,7 @@ use crate::window::{Edge, Window};
 const STEP_NS: i64 = 1_000_000;
 
 /// Where the wall clock stands against `CLOCK_MONOTONIC`, over a recording.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct WallClock {
     /// (`CLOCK_MONOTONIC`, what the wall clock is ahead of it from then on), in order, never empty.
     steps: Vec<(u64, i64)>,

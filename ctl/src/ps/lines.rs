@@ -21,7 +21,14 @@ impl Blocked {
     /// Appends `    12.3 s     8883     8880  mysqld           D      fsync(7)`.
     pub(crate) fn line(&self, renderer: &Renderer, out: &mut Vec<u8>) {
         let more = if self.is_since_before() { "> " } else { "" };
-        let time = format!("{more}{}", span(self.time));
+        let otherwise: &[u8] = if self.is_kernel() { b"the kernel" } else { b"no system call" };
+        self.row(&format!("{more}{}", span(self.time)), self.state.letter(), otherwise, renderer, out);
+        out.push(b'\n');
+    }
+
+    /// The same for a thread in any state, without the end of the line; `otherwise`: what stands for its call where it
+    /// is in none.
+    pub(crate) fn row(&self, time: &str, letter: char, otherwise: &[u8], renderer: &Renderer, out: &mut Vec<u8>) {
         out.extend_from_slice(format!("{time:>12}").as_bytes());
         for id in [self.slot.tid, self.slot.tgid] {
             padded(id, 9, b' ', out);
@@ -35,22 +42,24 @@ impl Blocked {
         out.extend_from_slice(behind);
         let width = out.len() - start;
         out.resize(out.len() + NAME_WIDTH.saturating_sub(width).max(1), b' ');
-        let mut letter = [0; 4];
-        out.extend_from_slice(self.state.letter().encode_utf8(&mut letter).as_bytes());
+        out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
         out.extend_from_slice(b"      ");
         match &self.call {
             Some(call) => renderer.call(call, out),
-            None if self.is_kernel() => out.extend_from_slice(b"the kernel"),
-            None => out.extend_from_slice(b"no system call"),
+            None => out.extend_from_slice(otherwise),
         }
-        out.push(b'\n');
     }
 
     /// As an object.
     pub(crate) fn json(&self, renderer: &Renderer) -> impl Serialize + use<> {
+        self.object(self.state.letter(), None, renderer)
+    }
+
+    /// The same for a thread in any state, and on a CPU.
+    pub(crate) fn object(&self, state: char, cpu: Option<u16>, renderer: &Renderer) -> impl Serialize + use<> {
         let slot = &self.slot;
-        let mut state = Vec::new();
-        TASK_STATE.write(u64::from(slot.state), &mut state);
+        let mut task_state = Vec::new();
+        TASK_STATE.write(u64::from(slot.state), &mut task_state);
         let call = self.call.as_ref().map(|call| {
             let mut text = Vec::new();
             renderer.call(call, &mut text);
@@ -65,8 +74,9 @@ impl Blocked {
             kernel_thread: self.is_kernel(),
             prio: slot.prio,
             cgroup: Some(slot.cgroup).filter(|id| *id != 0),
-            state: self.state.letter(),
-            task_state: ascii(&state),
+            state,
+            cpu,
+            task_state: ascii(&task_state),
             blocked_ns: self.time,
             since_before_recording: self.is_since_before(),
             call,
@@ -86,6 +96,9 @@ struct Object {
     cgroup: Option<u64>,
     /// As ps(1) has it.
     state: char,
+    /// Where it ran; of blocked ones none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<u16>,
     /// As the kernel has it.
     task_state: String,
     /// At least so long, where `since_before_recording`.

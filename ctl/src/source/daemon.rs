@@ -1,6 +1,6 @@
 //! A live daemon.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::control::{Position, Request, Response, Totals};
@@ -8,7 +8,7 @@ use flightrec_format::meta::from_json;
 
 use super::live::NewsCollector;
 use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
-use crate::control::{Client, ControlError};
+use crate::control::{Client, ControlError, Received};
 use crate::progress::Progress;
 use crate::window::Window;
 
@@ -18,6 +18,7 @@ pub struct DaemonSource {
     clock: Clock,
     session: u64,
     cpus: Vec<u16>,
+    state_dir: Option<PathBuf>,
 }
 
 impl DaemonSource {
@@ -27,7 +28,8 @@ impl DaemonSource {
         let status = client.status()?;
         let clock = Clock { now: status.totals.now, wall_offset: status.wall_offset };
         let cpus = status.totals.cpus.iter().filter(|cpu| cpu.recorded).map(|cpu| cpu.cpu).collect();
-        Ok(Self { client, clock, session: status.session, cpus })
+        let state_dir = Some(status.store.directory).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        Ok(Self { client, clock, session: status.session, cpus, state_dir })
     }
 }
 
@@ -42,15 +44,15 @@ impl Source for DaemonSource {
         let mut collector = Collector::new(from_json(&meta)?);
         let progress = Progress::start("reading the recording");
         loop {
-            match self.client.receive()? {
-                Response::Pages(pages) => {
+            match self.client.receive_in_place()? {
+                Received::Pages(pages) => {
                     progress.add(pages.len() as u64);
                     for page in pages.chunks(PAGE_SIZE) {
                         collector.add(page)?;
                     }
                 }
-                Response::End(totals) => return Ok(collector.finish(totals)),
-                _ => return Err(ControlError::Unexpected.into()),
+                Received::Other(Response::End(totals)) => return Ok(collector.finish(totals)),
+                Received::Other(_) => return Err(ControlError::Unexpected.into()),
             }
         }
     }
@@ -66,6 +68,10 @@ impl Live for DaemonSource {
 
     fn cpus(&self) -> Vec<u16> {
         self.cpus.clone()
+    }
+
+    fn state_dir(&self) -> Option<PathBuf> {
+        self.state_dir.clone()
     }
 
     fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError> {

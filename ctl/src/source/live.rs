@@ -1,5 +1,7 @@
 //! A recording that goes on: what is new in it since it was asked last.
 
+use std::path::PathBuf;
+
 use flightrec_format::control::{Position, Totals};
 use flightrec_format::decode::Page;
 
@@ -12,6 +14,11 @@ pub trait Live: Source {
 
     /// CPUs that it has rings of.
     fn cpus(&self) -> Vec<u16>;
+
+    /// Where the recorder writes its files, if it says so.
+    fn state_dir(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// The pages behind these positions, at most the `newest` of each ring; `None` where the recording `session`
     /// has ended (there may be another one).

@@ -1,15 +1,20 @@
 //! Where pages come from. Every command works on every source, and does not know which it is.
 
 mod daemon;
+pub mod files;
+pub mod history;
 mod live;
 mod pinned;
+pub mod vmcore;
 
 use thiserror::Error;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::slot::TaskSlot;
+use flightrec_format::chunks::Chunks;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
+use flightrec_format::descriptors::Snapshot;
 use flightrec_format::live::LiveError;
 use flightrec_format::meta::{Meta, MetaError};
 use flightrec_format::ring::{LaneStream, Rings};
@@ -18,6 +23,7 @@ use flightrec_format::slots;
 pub use daemon::DaemonSource;
 pub use live::{Live, News};
 pub use pinned::PinnedSource;
+pub use vmcore::VmcoreSource;
 
 use crate::control::ControlError;
 use crate::output::note;
@@ -52,8 +58,15 @@ pub struct Recording {
     pub streams: Vec<LaneStream>,
     /// The threads that were alive.
     pub slots: Vec<TaskSlot>,
+    /// What descriptors stood for: snapshots in the order in which they were taken.
+    pub descriptors: Vec<Snapshot>,
     /// The counters, read behind the pages.
     pub totals: Totals,
+    /// The counters at a moment before the pages, where the source knows them.
+    pub before: Option<Totals>,
+    /// Everything that was recorded before this moment was in the source when it was read, if it is not after the
+    /// source's present; 0 where that is not known.
+    pub copied: u64,
 }
 
 impl Recording {
@@ -73,6 +86,20 @@ pub enum SourceError {
     /// The pinned rings.
     #[error(transparent)]
     Live(#[from] LiveError),
+    /// Files.
+    #[error(transparent)]
+    Files(#[from] files::FilesError),
+    /// Neither rings nor files.
+    #[error("{live}\nnor are there files of an earlier recording: {files}")]
+    Nothing {
+        /// What is wrong with the rings.
+        live: Box<SourceError>,
+        /// What is wrong with the files.
+        files: files::FilesError,
+    },
+    /// A dump.
+    #[error(transparent)]
+    Dump(#[from] vmcore::DumpError),
     /// The metadata.
     #[error(transparent)]
     Meta(#[from] MetaError),
@@ -108,9 +135,37 @@ pub struct Collector {
     meta: Meta,
     rings: Rings,
     slots: Vec<TaskSlot>,
+    descriptors: Chunks,
     room: u64,
 }
 
+/// The snapshots that are whole, in order, none that overlaps another. Names are all that is lost with one that can't be
+/// read.
+fn snapshots(documents: impl Iterator<Item = Vec<u8>>) -> Vec<Snapshot> {
+    let mut snapshots = Vec::new();
+    for document in documents.take(SNAPSHOTS_MAX) {
+        match Snapshot::decode(&document) {
+            Ok(snapshot) => snapshots.push(snapshot),
+            Err(e) => note(&format!("{e}; what it would have named stays a number")),
+        }
+    }
+    in_order(snapshots)
+}
+
+/// Snapshots in the order in which they were taken, each once.
+fn in_order(mut snapshots: Vec<Snapshot>) -> Vec<Snapshot> {
+    snapshots.sort_by_key(|snapshot| snapshot.begin);
+    let mut end = 0;
+    snapshots.retain(|snapshot| {
+        let behind = snapshot.begin >= end;
+        end = end.max(snapshot.end);
+        behind
+    });
+    snapshots
+}
+
+/// Most snapshots of one recording, the newest: more than a daemon keeps.
+const SNAPSHOTS_MAX: usize = 1024;
 /// Pages beyond those of the rings: the thread table, with room to spare.
 const OTHER_PAGES: u64 = 1 << 16;
 
@@ -126,23 +181,25 @@ impl Collector {
         let ring_pages: u64 = meta.ring_bytes.iter().map(|bytes| bytes.div_ceil(4096)).fold(0, u64::saturating_add);
         // Twice, as a ring goes round while it is read.
         let room = ring_pages.saturating_mul(2 * meta.cpus.len() as u64).saturating_add(OTHER_PAGES);
-        Self { meta, rings, slots: Vec::new(), room }
+        Self { meta, rings, slots: Vec::new(), descriptors: Chunks::new(Lane::Descriptors), room }
     }
 
     /// Takes a page. What is no page of this recording is passed over: coverage tells what is missing.
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
         self.room = self.room.checked_sub(1).ok_or(SourceError::TooManyPages)?;
         let Ok(page) = Page::copy_from(bytes) else { return Ok(()) };
-        if page.lane() != Lane::Slots {
-            self.rings.add(page);
-        } else if page.header().session == self.meta.session {
-            self.slots.extend(slots::read(bytes));
+        match page.lane() {
+            Lane::Slots if page.header().session == self.meta.session => self.slots.extend(slots::read(bytes)),
+            Lane::Descriptors if page.header().session == self.meta.session => self.descriptors.add(bytes),
+            _ => drop(self.rings.add(page)),
         }
         Ok(())
     }
 
     /// All pages are there.
     pub fn finish(self, totals: Totals) -> Recording {
-        Recording { meta: self.meta, streams: self.rings.finish(), slots: self.slots, totals }
+        let Self { meta, rings, slots, descriptors, .. } = self;
+        let descriptors = snapshots(descriptors.documents().map(|document| document.bytes));
+        Recording { meta, streams: rings.finish(), slots, descriptors, totals, before: None, copied: u64::MAX }
     }
 }

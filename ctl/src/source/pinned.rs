@@ -42,9 +42,7 @@ impl PinnedSource {
 
     /// Kernel memory of its rings and tables, bytes.
     pub fn memory(&self) -> u64 {
-        let maps = self.recording.maps();
-        let all = maps.rings.iter().chain([&maps.state, &maps.meta, &maps.slots]);
-        all.map(|map| map.entries() as u64 * map.stride() as u64).sum()
+        self.recording.maps().bytes()
     }
 
     /// Threads in its thread table.
@@ -72,6 +70,10 @@ impl Source for PinnedSource {
         let meta = self.recording.meta()?;
         let cpus = self.recording.cpus();
         let mut collector = Collector::new(meta);
+        // Before the rings, so that what happened up to the snapshot is in their copies.
+        for page in self.recording.descriptors() {
+            collector.add(&page)?;
+        }
         let progress = Progress::start("reading the recording");
         for lane in Lane::RINGS {
             // The task lane is small, and all of it tells names.

@@ -5,7 +5,7 @@ use flightrec_format::decode::{Call, Text};
 
 use super::escape::{escape, quote};
 use super::number::{decimal, hex, hex_or_zero, mode};
-use crate::fds::FdNames;
+use crate::fds::{FdNames, is_socket};
 use crate::names::{FILE_TYPE, FcntlArgument, Set, fcntl_argument, protocol, signal, socket_option};
 
 /// How an argument reads. 32-bit kinds look at the lower half only: what a register holds above an
@@ -110,9 +110,19 @@ pub(super) fn descriptor(fd: i32, fds: FdNames<'_>, out: &mut Vec<u8>) {
 fn stands_for(fd: i32, fds: FdNames<'_>, out: &mut Vec<u8>) {
     let Some(name) = fds.get(fd) else { return };
     out.push(b'<');
+    let socket = is_socket(name);
     // The brackets' own characters as octal, so that the end is where it seems to be.
-    for part in name.split_inclusive(|b| matches!(b, b'<' | b'>')) {
+    for part in name.split_inclusive(|b| matches!(b, b'<' | b'>') || socket && *b == b'"') {
         match part.split_last() {
+            // Between the two ends of a connection.
+            Some((b'>', before @ [.., b'-'])) if socket => {
+                escape(before, out);
+                out.push(b'>');
+            }
+            Some((b'"', before)) if socket => {
+                escape(before, out);
+                out.push(b'"');
+            }
             Some((bracket @ (b'<' | b'>'), before)) => {
                 escape(before, out);
                 out.extend_from_slice(if *bracket == b'<' { b"\\74" } else { b"\\76" });

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::number::two;
+use super::number::{eight, two};
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
 /// Writes times of day of one time zone; the text of the present second is kept.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Clock {
     zone: TimeZone,
     second: Option<i64>,
@@ -30,10 +30,8 @@ impl Clock {
         }
         out.extend_from_slice(&self.text);
         out.push(b'.');
-        let micros = (wall_ns.rem_euclid(SECOND) / 1000) as u32;
-        for pair in [micros / 10_000, micros / 100 % 100, micros % 100] {
-            out.extend_from_slice(&two(pair));
-        }
+        let [_, _, micros @ ..] = eight((wall_ns.rem_euclid(SECOND) / 1000) as u32);
+        out.extend_from_slice(&micros);
     }
 
     fn hms(&self, second: i64) -> [u8; 8] {

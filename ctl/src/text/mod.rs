@@ -15,9 +15,12 @@ pub(crate) mod life;
 pub(crate) mod number;
 mod paint;
 pub(crate) mod plan;
+pub(crate) mod recent;
 mod sched;
 #[cfg(test)]
 pub(crate) mod tests;
+
+use std::sync::Arc;
 
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
@@ -28,6 +31,7 @@ pub use self::escape::{escape, quote};
 use self::number::{decimal, pad, padded};
 use self::paint::Paint;
 use self::plan::Plans;
+use self::recent::Recent;
 use self::sched::Stop;
 use crate::fds::Naming;
 use crate::render::Merge;
@@ -61,26 +65,29 @@ impl Default for Options {
 }
 
 /// Writes events as lines.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Renderer {
-    plans: Plans,
+    plans: Arc<Plans>,
     paint: Paint,
     exit_arguments: bool,
     merge: bool,
     naming: Naming,
     clock: Clock,
+    /// The columns behind the time.
+    recent: Recent,
 }
 
 impl Renderer {
     /// For the events of one recording.
     pub fn new(meta: &Meta, options: Options) -> Self {
         Self {
-            plans: Plans::new(meta),
+            plans: Arc::new(Plans::new(meta)),
             paint: Paint(options.colour),
             exit_arguments: options.exit_arguments,
             merge: options.merge,
             naming: options.fds,
             clock: Clock::new(options.time_zone),
+            recent: Recent::new(),
         }
     }
 
@@ -124,6 +131,10 @@ impl Renderer {
         out.push(b'\n');
     }
 
+    pub(crate) fn plans(&self) -> &Arc<Plans> {
+        &self.plans
+    }
+
     /// Whether descriptors are shown by what they stand for.
     pub fn naming(&self) -> Naming {
         self.naming
@@ -140,19 +151,23 @@ impl Renderer {
     }
 
     /// `HH:MM:SS.uuuuuu [CPU]     tid name             `
+    #[inline]
     fn columns(&mut self, cpu: u16, tid: u32, comm: &[u8], wall_ns: i64, out: &mut Vec<u8>) {
-        self.paint.dim(out);
+        let paint = self.paint;
+        paint.dim(out);
         self.clock.write(wall_ns, out);
-        out.extend_from_slice(b" [");
-        padded(u32::from(cpu), 3, b'0', out);
-        out.push(b']');
-        self.paint.end(out);
-        out.push(b' ');
-        padded(tid, TID_WIDTH, b' ', out);
-        out.push(b' ');
-        let start = out.len();
-        thread(cpu, tid, comm, out);
-        pad(COMM_WIDTH.saturating_sub(out.len() - start) + 2, b' ', out);
+        self.recent.write((cpu, tid, 0), comm, out, |out| {
+            out.extend_from_slice(b" [");
+            padded(u32::from(cpu), 3, b'0', out);
+            out.push(b']');
+            paint.end(out);
+            out.push(b' ');
+            padded(tid, TID_WIDTH, b' ', out);
+            out.push(b' ');
+            let start = out.len();
+            thread(cpu, tid, comm, out);
+            pad(COMM_WIDTH.saturating_sub(out.len() - start) + 2, b' ', out);
+        });
     }
 }
 

@@ -1,16 +1,74 @@
 //! Numbers into text, without allocation.
 
-/// Decimal.
-pub(crate) fn decimal(value: impl itoa::Integer, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+/// A number that can be written in decimal: its sign and its magnitude.
+pub(crate) trait Decimal {
+    /// Whether it is below 0, and how far it is from 0.
+    fn parts(self) -> (bool, u64);
+}
+
+macro_rules! decimal {
+    (signed $($signed:ty),*; unsigned $($unsigned:ty),*) => {
+        $(impl Decimal for $signed {
+            #[inline]
+            fn parts(self) -> (bool, u64) {
+                (self < 0, self.unsigned_abs() as u64)
+            }
+        })*
+        $(impl Decimal for $unsigned {
+            #[inline]
+            fn parts(self) -> (bool, u64) {
+                (false, self as u64)
+            }
+        })*
+    };
+}
+decimal!(signed i16, i32, i64; unsigned u8, u16, u32, u64, usize);
+
+/// Decimal. These are written by the million, so no digit is written by itself.
+#[inline]
+pub(crate) fn decimal(value: impl Decimal, out: &mut Vec<u8>) {
+    let (negative, value) = value.parts();
+    if negative {
+        out.push(b'-');
+    }
+    digits(value, out);
+}
+
+fn digits(value: u64, out: &mut Vec<u8>) {
+    const EIGHT: u64 = 100_000_000;
+    if value < 10 {
+        out.push(b'0' + value as u8);
+    } else if value < EIGHT {
+        // The whole word is appended, which is one store, and what is too much taken away.
+        let word = u64::from_le_bytes(eight(value as u32));
+        let zeros = (word ^ ZEROS).trailing_zeros() / 8;
+        out.extend_from_slice(&(word >> (8 * zeros)).to_le_bytes());
+        out.truncate(out.len() - zeros as usize);
+    } else {
+        digits(value / EIGHT, out);
+        out.extend_from_slice(&eight((value % EIGHT) as u32));
+    }
+}
+
+/// Eight times `0`.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// A number below 100,000,000 as eight digits, worked out side by side in one word: halves, their halves, digits.
+#[inline]
+pub(crate) fn eight(value: u32) -> [u8; 8] {
+    let fours = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
+    // x / 100 of each 32 bits, exact below 10,000; then x / 10 of each 16 bits, exact below 100.
+    let hundreds = (fours * 10_486) >> 20 & 0x7f_0000_007f;
+    let twos = hundreds | (fours - 100 * hundreds) << 16;
+    let tens = (twos * 103) >> 10 & 0xf_000f_000f_000f;
+    ((tens | (twos - 10 * tens) << 8) + ZEROS).to_le_bytes()
 }
 
 /// Decimal, filled on the left with `fill` up to `width` digits.
 pub(crate) fn padded(value: u32, width: usize, fill: u8, out: &mut Vec<u8>) {
-    let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(value).as_bytes();
-    pad(width.saturating_sub(digits.len()), fill, out);
-    out.extend_from_slice(digits);
+    let length = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+    pad(width.saturating_sub(length), fill, out);
+    decimal(value, out);
 }
 
 /// `fill`, `count` times.
@@ -25,12 +83,23 @@ pub(crate) fn two(value: u32) -> [u8; 2] {
 
 /// Hexadecimal with its prefix.
 pub(crate) fn hex(value: u64, out: &mut Vec<u8>) {
+    let zeros = (value | 1).leading_zeros() / 4;
+    let value = value << (4 * zeros);
     out.extend_from_slice(b"0x");
-    let digits = (67 - (value | 1).leading_zeros()) / 4;
-    for digit in (0..digits).rev() {
-        let nibble = (value >> (4 * digit) & 0xf) as u8;
-        out.push(if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 });
-    }
+    out.extend_from_slice(&nibbles((value >> 32) as u32));
+    out.extend_from_slice(&nibbles(value as u32));
+    out.truncate(out.len() - zeros as usize);
+}
+
+/// Eight hexadecimal digits, worked out side by side in one word.
+fn nibbles(value: u32) -> [u8; 8] {
+    let mut word = u64::from(value);
+    word = (word << 16 | word) & 0xffff_0000_ffff;
+    word = (word << 8 | word) & 0xff_00ff_00ff_00ff;
+    word = (word << 4 | word) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Those above 9 carry into the upper half of their byte.
+    let letters = (word + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    (word + ZEROS + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
 }
 
 /// Hexadecimal; nothing at all is a plain `0`.
@@ -57,36 +126,63 @@ pub(crate) fn mode(value: u64, out: &mut Vec<u8>) {
 
 /// A length of time in two or three digits: `0.05 us`, `12 us`, `3.4 ms`, `25 s`.
 pub(crate) fn duration(ns: u64, out: &mut Vec<u8>) {
-    const UNITS: [(u64, &[u8]); 3] = [(1_000, b" us"), (1_000_000, b" ms"), (1_000_000_000, b" s")];
-    for (unit, name) in UNITS {
-        // Rounded to a tenth below ten, to a whole above; a thousand is one of the next unit.
-        let last = unit == 1_000_000_000;
-        if unit == 1_000 && ns < 95 {
+    // Constant divisors, each by itself: dividing by a variable takes several times as long.
+    match ns {
+        0..95 => {
             out.extend_from_slice(b"0.0");
             decimal((ns + 5) / 10, out);
-        } else if ns < unit * 10 - unit / 20 {
-            let tenths = (ns + unit / 20) / (unit / 10);
-            decimal(tenths / 10, out);
-            out.push(b'.');
-            decimal(tenths % 10, out);
-        } else if last || ns < unit * 1000 - unit / 2 {
-            decimal(ns / unit + u64::from(ns % unit >= unit / 2), out);
-        } else {
-            continue;
+            out.extend_from_slice(b" us");
         }
-        out.extend_from_slice(name);
-        return;
+        95..999_500 => scaled::<1_000>(ns, b" us", out),
+        999_500..999_500_000 => scaled::<1_000_000>(ns, b" ms", out),
+        _ => scaled::<1_000_000_000>(ns, b" s", out),
     }
+}
+
+/// Rounded to a tenth below ten, to a whole above.
+fn scaled<const UNIT: u64>(ns: u64, name: &[u8], out: &mut Vec<u8>) {
+    if ns < UNIT * 10 - UNIT / 20 {
+        let tenths = (ns + UNIT / 20) / (UNIT / 10);
+        out.extend_from_slice(&[b'0' + (tenths / 10) as u8, b'.', b'0' + (tenths % 10) as u8]);
+    } else {
+        decimal(ns / UNIT + u64::from(ns % UNIT >= UNIT / 2), out);
+    }
+    out.extend_from_slice(name);
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         write(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn as_the_standard_library_writes_them(value: u64, shift in 0u32..64) {
+            let value = value >> shift;
+            prop_assert_eq!(text(|o| decimal(value, o)), value.to_string());
+            prop_assert_eq!(text(|o| decimal(value as i64, o)), (value as i64).to_string());
+            prop_assert_eq!(text(|o| decimal((value as i32).wrapping_neg(), o)), ((value as i32).wrapping_neg()).to_string());
+            prop_assert_eq!(text(|o| hex(value, o)), format!("{value:#x}"));
+            prop_assert_eq!(text(|o| padded(value as u32, 7, b' ', o)), format!("{:7}", value as u32));
+        }
+    }
+
+    #[test]
+    fn decimals_at_their_edges() {
+        for value in (0..20).flat_map(|n| [10u64.pow(n) - 1, 10u64.pow(n), 10u64.pow(n) + 1]).chain([u64::MAX]) {
+            assert_eq!(text(|o| decimal(value, o)), value.to_string());
+        }
+        assert_eq!(text(|o| decimal(i64::MIN, o)), i64::MIN.to_string());
+        for value in 0..10_000 {
+            assert_eq!(eight(value * 10_000 + value), format!("{value:04}{value:04}").as_bytes());
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) labels: Box<[Label]>,
     /// What it returns.
     pub(crate) returns: Returns,
+    /// Whether it takes or returns a descriptor.
+    pub(crate) descriptors: bool,
 }
 
 /// What an argument is called, and whether it is a signed 32-bit number.
@@ -123,7 +125,10 @@ fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
     };
     let label = |a: &Argument| Label { name: printable(&a.name), signed: Type::of(&a.ctype, narrow) == Type::Int };
     let labels = arguments.unwrap_or_default().iter().take(ARGUMENTS).map(label).collect();
-    Plan { name: printable(name), arguments: arguments.map(kinds), labels, returns }
+    let arguments: Option<Box<[Kind]>> = arguments.map(kinds);
+    let is_descriptor = |kind: &Kind| matches!(kind, Kind::Descriptor | Kind::Directory);
+    let descriptors = returns == Returns::Descriptor || arguments.iter().flatten().any(is_descriptor);
+    Plan { name: printable(name), arguments, labels, returns, descriptors }
 }
 
 fn printable(name: &str) -> Box<[u8]> {

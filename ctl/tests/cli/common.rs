@@ -5,8 +5,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use flightrec_format::abi::page::Lane;
-use flightrec_format::control::{self, Budget, CpuTotals, REQUEST_MAX, Request, Response, Status, Totals};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::control::{
+    self, Budget, CpuTotals, DescriptorStatus, REQUEST_MAX, Request, Response, Status, StoreStatus, Totals,
+};
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Meta, Syscall, TaiOffset, to_json};
@@ -32,6 +34,7 @@ pub(crate) fn stderr(out: &Output) -> String {
 
 pub(crate) const SESSION: u64 = 0xf11e;
 pub(crate) const SECOND: u64 = 1_000_000_000;
+pub(crate) const BOOT_ID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 /// When the recording started, and what now is.
 pub(crate) const STARTED: u64 = 100 * SECOND;
 pub(crate) const NOW: u64 = 120 * SECOND;
@@ -46,6 +49,7 @@ pub(crate) fn meta() -> Meta {
     };
     Meta {
         session: SESSION,
+        boot_id: BOOT_ID.into(),
         started: STARTED,
         tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: vec![0, 1],
@@ -61,15 +65,32 @@ pub(crate) fn meta() -> Meta {
 /// A recording in the making.
 pub(crate) struct Recording {
     rings: Vec<(Lane, u16, PageWriter)>,
+    /// Of each ring, the pages that are full.
+    full: Vec<Vec<Box<[u8; PAGE_SIZE]>>>,
     pub(crate) drop_pages: usize,
 }
 
 impl Recording {
     pub(crate) fn new() -> Self {
-        let tai = WALL + 37 * SECOND;
-        let ring = |lane, cpu| (lane, cpu, PageWriter::new(SESSION, lane, cpu, tai));
-        let rings = Lane::RINGS.into_iter().flat_map(|lane| [ring(lane, 0), ring(lane, 1)]).collect();
-        Self { rings, drop_pages: 0 }
+        Self::with(SESSION, WALL)
+    }
+
+    /// Of another session, or at another time.
+    pub(crate) fn with(session: u64, wall: u64) -> Self {
+        let tai = wall + 37 * SECOND;
+        let ring = |lane, cpu| (lane, cpu, PageWriter::new(session, lane, cpu, tai));
+        let rings: Vec<_> = Lane::RINGS.into_iter().flat_map(|lane| [ring(lane, 0), ring(lane, 1)]).collect();
+        Self { full: vec![Vec::new(); rings.len()], rings, drop_pages: 0 }
+    }
+
+    /// The pages of each ring, as they are now.
+    pub(crate) fn pages(&mut self) -> Vec<Vec<Box<[u8; PAGE_SIZE]>>> {
+        let all = self.rings.iter_mut().zip(&mut self.full);
+        all.map(|((_, _, ring), full)| {
+            full.extend(ring.take());
+            full.iter().cloned().chain(ring.current()).collect()
+        })
+        .collect()
     }
 
     pub(crate) fn ring(&mut self, lane: Lane, cpu: u16) -> &mut PageWriter {
@@ -80,21 +101,21 @@ impl Recording {
         self.ring(lane, event.cpu).push(event).unwrap();
     }
 
-    fn totals(&self) -> Totals {
+    /// The counters at a moment.
+    pub(crate) fn totals(&self, now: u64) -> Totals {
         let mut cpus = [0, 1].map(|cpu| CpuTotals { cpu, recorded: true, ..CpuTotals::default() });
         for (lane, cpu, ring) in &self.rings {
             let of_cpu = &mut cpus[usize::from(*cpu)];
             (of_cpu.events[*lane as usize], of_cpu.refused[*lane as usize]) = ring.totals();
         }
-        Totals { now: NOW, cpus: cpus.into(), ..Totals::default() }
+        Totals { now, cpus: cpus.into(), ..Totals::default() }
     }
 
     /// A daemon that has recorded this; it serves any number of clients until the test ends.
-    pub(crate) fn serve(self) -> TempDir {
-        let totals = self.totals();
+    pub(crate) fn serve(mut self) -> TempDir {
+        let totals = self.totals(NOW);
         let mut pages: Vec<Vec<u8>> = Vec::new();
-        for (_, _, ring) in self.rings {
-            let all = ring.finish();
+        for all in self.pages() {
             let skip = if all.len() > 1 { self.drop_pages } else { 0 };
             pages.extend(all.iter().skip(skip).map(|page| page.to_vec()));
         }
@@ -114,6 +135,8 @@ impl Recording {
             strings: true,
             threads: 0,
             budget: Budget::default(),
+            store: StoreStatus::default(),
+            descriptors: DescriptorStatus::default(),
         };
         daemon(move |request| match request {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],

@@ -1,6 +1,9 @@
 //! The program from outside: usage, and dumps of recordings that a made-up daemon plays.
 
 mod common;
+mod disk;
 mod dump;
+mod files;
 mod json;
 mod usage;
+mod vmcore;

@@ -34,7 +34,7 @@ fn no_daemon() {
         assert_eq!(out.status.code(), Some(2), "{command:?}");
         let error = stderr(&out);
         assert!(error.contains("flightd is not running") && error.contains(path), "{error}");
-        assert!(error.contains("systemctl start flightrec") && error.contains("--bpffs-dir"), "{error}");
+        assert!(error.contains("systemctl start flightd") && error.contains("--bpffs-dir"), "{error}");
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use offsets::{check_registers, read_offsets};
+pub use offsets::{check_registers, read_file_offsets, read_offsets};
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.
 const SIZE_MAX: u64 = 64 << 20;

@@ -1,6 +1,7 @@
 //! The members that the probes read.
 
-use flightrec_format::abi::probe::{Offsets, regs};
+use flightrec_format::abi::file::FileOffsets;
+use flightrec_format::abi::probe::{ABSENT, Offsets, regs};
 
 use super::{Btf, BtfError};
 
@@ -41,4 +42,34 @@ pub fn check_registers(btf: &Btf) -> Result<(), BtfError> {
         }
     }
     Ok(())
+}
+
+/// Looks up every member that the walk over open files reads. A kernel without IPv6 lacks its two.
+pub fn read_file_offsets(btf: &Btf) -> Result<FileOffsets, BtfError> {
+    let common = |member: &str| btf.member_offset("sock", &format!("__sk_common.{member}"));
+    Ok(FileOffsets {
+        files: btf.member_offset("task_struct", "files")?,
+        fdt: btf.member_offset("files_struct", "fdt")?,
+        close_on_exec: btf.member_offset("fdtable", "close_on_exec")?,
+        f_path: btf.member_offset("file", "f_path")?,
+        f_inode: btf.member_offset("file", "f_inode")?,
+        i_mode: btf.member_offset("inode", "i_mode")?,
+        i_ino: btf.member_offset("inode", "i_ino")?,
+        socket_sk: btf.member_offset("socket", "sk")?,
+        socket_file: btf.member_offset("socket", "file")?,
+        family: common("skc_family")?,
+        num: common("skc_num")?,
+        dport: common("skc_dport")?,
+        local4: common("skc_rcv_saddr")?,
+        remote4: common("skc_daddr")?,
+        local6: common("skc_v6_rcv_saddr").unwrap_or(ABSENT),
+        remote6: common("skc_v6_daddr").unwrap_or(ABSENT),
+        kind: btf.member_offset("sock", "sk_type")?,
+        protocol: btf.member_offset("sock", "sk_protocol")?,
+        sk_socket: btf.member_offset("sock", "sk_socket")?,
+        unix_addr: btf.member_offset("unix_sock", "addr")?,
+        unix_peer: btf.member_offset("unix_sock", "peer")?,
+        unix_len: btf.member_offset("unix_address", "len")?,
+        unix_name: btf.member_offset("unix_address", "name")?,
+    })
 }

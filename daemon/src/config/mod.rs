@@ -8,6 +8,8 @@ mod error;
 mod share;
 mod size;
 mod sizing;
+mod span;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +21,8 @@ pub use error::ConfigError;
 pub use share::Share;
 pub use size::Size;
 pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
+pub use span::Span;
+pub use store::Store;
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +36,8 @@ pub struct Config {
     pub budget: Budget,
     /// The table of threads.
     pub threads: Threads,
+    /// The files that it is drained into.
+    pub store: Store,
     /// Where the kernel's own description is, and how the probes are loaded.
     pub kernel: Kernel,
     /// Who may read the recording.
@@ -236,6 +242,7 @@ impl Config {
             );
             return Err(("threads.slots", message));
         }
+        self.store.check()?;
         if self.access.group.is_empty() {
             return Err(("access.group", "an empty name; give a group, \"root\" for nobody but root".into()));
         }

@@ -6,16 +6,18 @@ use flightrec_format::abi::state::CpuState;
 use nix::unistd::{SysconfVar, sysconf};
 use thiserror::Error;
 
-use super::{Config, Size};
+use super::{Config, Record, Size};
 
 /// Pages of the metadata map: two halves of 64, written in turn.
 pub const META_PAGES: u32 = 128;
+/// Pages of the descriptor snapshot: two halves of 64, written in turn.
+const DESCRIPTOR_PAGES: u32 = 128;
 /// Smallest ring: one page is written while the other holds history.
 pub(super) const RING_LEAST: Size = Size::new(2 * PAGE_SIZE as u64);
 /// Rings are not shrunk below this, unless less was asked for.
 const RING_FLOOR: u64 = Size::kib(64).bytes();
 /// Least cap that makes sense: tables of the least size, and a few rings.
-pub(super) const TOTAL_LEAST: Size = Size::mib(1);
+pub(super) const TOTAL_LEAST: Size = Size::mib(2);
 /// A thread has its choice of so many neighbouring slots.
 pub(super) const SLOTS_LEAST: u32 = WAYS as u32;
 /// `PID_MAX_LIMIT`, include/linux/threads.h.
@@ -32,6 +34,8 @@ pub struct Sizing {
     pub slot_pages: u32,
     /// Pages of the metadata.
     pub meta_pages: u32,
+    /// Pages of the descriptor snapshot.
+    pub descriptor_pages: u32,
     /// Kernel memory of rings and tables, bytes.
     pub total: u64,
     /// Whether the rings are smaller than configured, to stay within the caps.
@@ -74,7 +78,7 @@ impl Sizing {
         let cpus = u64::from(online.max(1));
         let slot_pages = config.threads.slots.div_ceil(SLOTS_PER_PAGE as u32);
         let state = (u64::from(possible) * size_of::<CpuState>() as u64).next_multiple_of(PAGE);
-        let tables = u64::from(slot_pages + META_PAGES) * PAGE + state;
+        let tables = u64::from(slot_pages + META_PAGES + DESCRIPTOR_PAGES) * PAGE + state;
 
         let percent = ram / 100 * u64::from(rings.max_ram_percent);
         let (cap, key) = if percent < rings.max_total.bytes() {
@@ -83,7 +87,11 @@ impl Sizing {
             (rings.max_total.bytes(), "max_total")
         };
 
-        let asked = [rings.syscall, rings.sched, rings.task].map(|s| (s.bytes() / PAGE).max(2));
+        // A lane that is switched off needs no room. The task lane still holds marks and the recorder's own acts.
+        let ring = |recorded: bool, ring: Size| if recorded { ring } else { RING_LEAST };
+        let Record { syscalls, sched, .. } = config.record;
+        let asked = [ring(syscalls, rings.syscall), ring(sched, rings.sched), rings.task];
+        let asked = asked.map(|ring| (ring.bytes() / PAGE).max(2));
         let floor = asked.map(|pages| pages.min(RING_FLOOR / PAGE));
         let least = (floor.iter().sum::<u64>() * PAGE).saturating_mul(cpus).saturating_add(tables);
         if least > cap {
@@ -100,7 +108,14 @@ impl Sizing {
             *out = all.map_err(|_| SizingError::TooManyPages { cpus: online, ring })? / cpus as u32;
         }
         let total = tables + pages.iter().sum::<u64>() * PAGE * cpus;
-        Ok(Self { ring_pages, slot_pages, meta_pages: META_PAGES, total, shrunk: pages != asked })
+        Ok(Self {
+            ring_pages,
+            slot_pages,
+            meta_pages: META_PAGES,
+            descriptor_pages: DESCRIPTOR_PAGES,
+            total,
+            shrunk: pages != asked,
+        })
     }
 
     /// By lane: bytes of one CPU's ring.

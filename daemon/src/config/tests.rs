@@ -32,6 +32,8 @@ fn to_toml_reads_back() {
     let mut config = Config::default();
     config.rings.sched = Size::new(12_345);
     config.kernel.syscall_programs = SyscallPrograms::TpBtf;
+    config.store.file_age = "1h 30m 5s".parse().unwrap();
+    config.store.max_age = "7days".parse().unwrap();
     config.access.group = "a \"b\"\n".into();
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
 }
@@ -46,7 +48,7 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
         ("[threads]\nbananas = 1\n", "f.toml:2: unknown key `threads.bananas`; section [threads] has: slots"),
         (
             "[zzzzzzzzz]\n",
-            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, record, rings, threads",
+            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, record, rings, store, threads",
         ),
         ("record.sched.x = 1\n", "f.toml:1: record.sched: invalid type: map, expected a boolean"),
         ("[rings]\nsyscall = \"1MiB\"\nsyscall = \"1MiB\"\n", "f.toml:3: duplicate key"),
@@ -95,6 +97,22 @@ fn wrong_values_name_line_key_and_what_to_do() {
         ),
         ("[kernel]\nbtf = \"vmlinux\"", "f.toml:2: kernel.btf: \"vmlinux\" is not an absolute path"),
         ("[access]\ngroup = \"\"", "f.toml:2: access.group: an empty name"),
+        ("[store]\nfile_size = \"1KiB\"", "f.toml:2: store.file_size: 1KiB is too small: give at least 256KiB"),
+        (
+            "[store]\nmax_total = \"100MiB\"",
+            "f.toml:2: store.max_total: 100MiB is less than two files of 64MiB: raise it",
+        ),
+        ("[store]\nfile_age = \"0s\"", "f.toml:2: store.file_age: 0s is too short"),
+        ("[store]\nmax_age = \"1m\"", "f.toml:2: store.max_age: 1m is less than one file's age of 1h"),
+        ("[store]\nlevel = 22", "f.toml:2: store.level: 22 is not within -7 to 19"),
+        ("[store]\nflush_interval = \"1ms\"", "f.toml:2: store.flush_interval: 1ms is not within 50ms to 10m"),
+        ("[store]\nsync_interval = \"2h\"", "f.toml:2: store.sync_interval: 2h is not within 50ms to 1h"),
+        ("[store]\nsync_interval = \"soon\"", "f.toml:2: store.sync_interval: \"soon\" is not a span of time"),
+        (
+            "[store]\nsync_interval = 10",
+            "f.toml:2: store.sync_interval: invalid type: integer `10`, expected a span of time",
+        ),
+        ("[store]\nenabled = 1", "f.toml:2: store.enabled: invalid type: integer `1`, expected a boolean"),
         ("rings = 5", "f.toml:1: rings: invalid type: integer `5`"),
         ("[rings\n", "f.toml:1: "),
     ];
@@ -163,6 +181,14 @@ fn a_share_of_memory_bounds_small_machines() {
 }
 
 #[test]
+fn a_lane_that_is_off_takes_no_memory() {
+    let mut config = Config::default();
+    (config.record.syscalls, config.record.tasks) = (false, false);
+    let s = Sizing::compute(&config, 2, 2, 16 * GIB).unwrap();
+    assert_eq!(s.ring_pages, [2, 2048, 256], "marks still need the task lane");
+}
+
+#[test]
 fn rings_stop_shrinking_at_their_floor() {
     let mut config = Config::default();
     config.rings.max_total = Size::mib(100);
@@ -182,7 +208,7 @@ fn a_cap_without_room_is_an_error_that_names_the_key() {
     let mut config = Config::default();
     config.rings.max_total = Size::mib(20);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
-    assert!(error.contains("256 CPUs") && error.contains("57MiB") && error.contains("raise max_total"), "{error}");
+    assert!(error.contains("256 CPUs") && error.contains("58MiB") && error.contains("raise max_total"), "{error}");
     let error = Sizing::compute(&Config::default(), 2, 2, GIB / 10).unwrap_err().to_string();
     assert!(error.contains("max_ram_percent"), "{error}");
 }

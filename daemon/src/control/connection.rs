@@ -137,13 +137,19 @@ impl Connection {
         };
         loop {
             let batch = spawn_blocking(move || {
-                let next = pages.next().map(|batch| frame(&Response::Pages(batch)));
+                let next = pages.next();
                 (pages, next)
             });
             match batch.await {
-                Ok((rest, Some(bytes))) => {
+                Ok((rest, Some(batch))) => {
                     pages = rest;
-                    self.write(&bytes?).await?;
+                    match control::pages_head(batch.len()) {
+                        Ok(head) => {
+                            self.write(&head).await?;
+                            self.write(&batch).await?;
+                        }
+                        Err(_) => self.send(&Response::Pages(batch)).await?,
+                    }
                 }
                 Ok((_, None)) => break,
                 Err(e) => return self.send(&fault(&e)).await,

@@ -80,7 +80,9 @@ impl Listener {
         listener.id = identity(path);
         // Until here others may have connected, as the umask was; each peer is asked for its credentials.
         fs::set_permissions(path, Permissions::from_mode(0o660)).map_err(io("setting its mode"))?;
-        if let Some(gid) = access.gid {
+        // A service that has the group already may be forbidden to change owners at all.
+        let gid = access.gid.filter(|gid| fs::symlink_metadata(path).map_or(true, |meta| meta.gid() != *gid));
+        if let Some(gid) = gid {
             chown(path, None, Some(gid)).map_err(io("giving it to its group"))?;
         }
         listener.socket.set_nonblocking(true).map_err(io("making it non-blocking"))?;

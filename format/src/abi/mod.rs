@@ -1,6 +1,7 @@
 //! The layout of everything the probes write: plain integers, little-endian, pinned sizes.
 
 pub mod args;
+pub mod file;
 pub mod page;
 pub mod probe;
 pub mod record;

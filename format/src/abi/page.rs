@@ -29,6 +29,8 @@ pub enum Lane {
     Meta = 8,
     /// The table of live threads ([`crate::abi::slot::TaskSlot`]).
     Slots = 9,
+    /// What the descriptors of processes stand for: a snapshot.
+    Descriptors = 10,
 }
 
 impl Lane {
@@ -44,6 +46,7 @@ impl Lane {
             3 => Lane::Trace,
             8 => Lane::Meta,
             9 => Lane::Slots,
+            10 => Lane::Descriptors,
             _ => return None,
         })
     }
@@ -57,6 +60,7 @@ impl Lane {
             Lane::Trace => "trace",
             Lane::Meta => "meta",
             Lane::Slots => "slots",
+            Lane::Descriptors => "descriptors",
         }
     }
 }
@@ -91,7 +95,7 @@ pub struct PageHeader {
     pub version: u16,
     /// [`Lane`] as a number.
     pub lane: u8,
-    /// Reserved, 0.
+    /// [`part_flag`]s in stored pages; the probes write 0.
     pub flags: u8,
     /// The CPU whose ring this is; 0 in `meta` and `slots`.
     pub cpu: u16,
@@ -119,7 +123,15 @@ const _: () = assert!(core::mem::offset_of!(PageHeader, used) == 48);
 const _: () = assert!(core::mem::offset_of!(PageHeader, events) == 56);
 const _: () = assert!(core::mem::offset_of!(PageHeader, refused) == 104);
 
-/// Where a `meta` page keeps its chunk bookkeeping inside [`PageHeader::events`].
+/// [`PageHeader::flags`].
+pub mod part_flag {
+    /// Words of THREAD and TIME at the beginning of a part, which are repeated from before it.
+    pub const CONTEXT: u8 = 3;
+    /// The rest of a page whose beginning is stored elsewhere (`crate::part`).
+    pub const PART: u8 = 4;
+}
+
+/// Where a page of `meta` or `descriptors` keeps its chunk bookkeeping inside [`PageHeader::events`].
 /// The chunk's bytes follow the header; `used` counts them rounded up to words.
 pub mod meta_field {
     /// Generation of the metadata; the greatest complete one counts.

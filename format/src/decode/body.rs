@@ -8,6 +8,21 @@ use crate::abi::record::{Abi, Comm, Exec, Fork, Rename, TaskExit, kind, migrate,
 /// ENTER and EXIT: word 1, and the call.
 #[inline]
 pub(super) fn call(record: Record<'_>) -> Result<(u64, Call), Fault> {
+    let (word, abi, packed) = parts(record)?;
+    let (nargs, args) = if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
+    Ok((word, Call { nr: record.aux & 0xfff, abi, nargs: nargs as u8, args, strings: Vec::new() }))
+}
+
+/// As [`call`], for who only counts: word 1, or the same fault.
+#[inline]
+pub(super) fn call_word(record: Record<'_>) -> Result<u64, Fault> {
+    let (word, _, packed) = parts(record)?;
+    if packed.is_empty() || arguments_fit(packed) { Ok(word) } else { Err(Fault::Arguments) }
+}
+
+/// Word 1, whose number it is, and the packed arguments.
+#[inline]
+fn parts(record: Record<'_>) -> Result<(u64, Abi, &[u8]), Fault> {
     let word = record.word(0).ok_or(Fault::Short(record.kind))?;
     let abi = match record.aux >> 12 & 3 {
         0 => Abi::Native,
@@ -15,9 +30,24 @@ pub(super) fn call(record: Record<'_>) -> Result<(u64, Call), Fault> {
         2 => Abi::X32,
         _ => return Err(Fault::Abi),
     };
-    let packed = record.body.get(1..).unwrap_or_default().as_flattened();
-    let (nargs, args) = if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
-    Ok((word, Call { nr: record.aux & 0xfff, abi, nargs: nargs as u8, args, strings: Vec::new() }))
+    Ok((word, abi, record.body.get(1..).unwrap_or_default().as_flattened()))
+}
+
+/// Whether [`arguments`] finds what the head promises.
+#[inline]
+fn arguments_fit(bytes: &[u8]) -> bool {
+    let Some(head) = bytes.first_chunk() else { return false };
+    let head = u16::from_le_bytes(*head);
+    let n = usize::from(head >> 12 & 7);
+    let class = |i: usize| usize::from(head >> (2 * i) & 3);
+    let length = match n {
+        7 => return false,
+        _ if head & args::RAW != 0 => 8 * n,
+        // Mostly there is room for the widest.
+        _ if bytes.len() >= 2 + 6 * n => return true,
+        _ => (0..n).map(|i| usize::from(args::CLASS_BYTES[class(i)])).sum(),
+    };
+    bytes.len() >= 2 + length
 }
 
 /// As [`args::decode`], by loads of a whole word where there is room: this is the hottest path.
@@ -156,6 +186,7 @@ mod tests {
                 *b &= 0x7f;
             }
             prop_assert_eq!(arguments(&bytes), args::decode(&bytes));
+            prop_assert_eq!(arguments_fit(&bytes), args::decode(&bytes).is_some());
         }
     }
 }

@@ -102,8 +102,6 @@ pub struct Decoder<'a> {
     tid: Option<u32>,
     folded: Option<Folded>,
     summary: Summary,
-    /// Strings are stepped over, not copied: for counting.
-    bare: bool,
 }
 
 impl<'a> Decoder<'a> {
@@ -120,14 +118,34 @@ impl<'a> Decoder<'a> {
             tid: None,
             folded: None,
             summary: Summary { counts: [0; LANE_KINDS], last: header.base_mono, damage: None },
-            bare: false,
         }
     }
 
+    /// What decoding a page comes to, without making its events: for counting, several times as fast.
     pub(super) fn summary(page: &'a Page) -> Summary {
-        let mut decoder = Self { bare: true, ..Self::new(page) };
-        while decoder.next().is_some() {}
+        let mut decoder = Self::new(page);
+        while let Some((record, at)) = decoder.next_event() {
+            match record.kind {
+                kind::ENTER | kind::EXIT => decoder.skim_call(record, at),
+                // Rare, or short.
+                _ => drop(decoder.event(record, at)),
+            }
+        }
         decoder.summary
+    }
+
+    /// Counts a call's record as [`Self::event`] does, and the exit in it, which would come next.
+    fn skim_call(&mut self, record: Record<'a>, at: usize) {
+        let word = match body::call_word(record).and_then(|word| self.thread().map(|_| word)) {
+            Ok(word) => word,
+            Err(fault) => return self.fault(fault, at),
+        };
+        while self.string_record().is_some() {}
+        let time = self.base.saturating_add(u64::from(record.upper));
+        self.count(record.kind, time);
+        if let (kind::ENTER, Some((_, ns))) = (record.kind, fold::unpack(word)) {
+            self.count(kind::EXIT, time.saturating_add(ns));
+        }
     }
 
     /// Events given out so far, by kind; those of unknown kinds of the lane are counted as they are passed.
@@ -155,6 +173,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next record, by its length.
+    #[inline]
     fn record(&mut self) -> Option<Record<'a>> {
         let head = u64::from_le_bytes(*self.words.get(self.at)?);
         let length = usize::from((head >> 8) as u8);
@@ -175,6 +194,12 @@ impl<'a> Decoder<'a> {
 
     /// The next string of the event just read.
     fn string(&mut self) -> Option<Text> {
+        let (index, status, bytes) = self.string_record()?;
+        Some(Text { index, status, bytes: bytes.into() })
+    }
+
+    /// The same, as it stands in the page.
+    fn string_record(&mut self) -> Option<(u8, StringStatus, &'a [u8])> {
         while self.at_string() {
             let at = self.at;
             let record = self.record()?;
@@ -191,18 +216,17 @@ impl<'a> Decoder<'a> {
                 self.fault(Fault::Text, at);
                 continue;
             };
-            if self.bare {
-                continue;
-            }
-            return Some(Text { index: (record.aux & 0xf) as u8, status, bytes: bytes.into() });
+            return Some(((record.aux & 0xf) as u8, status, bytes));
         }
         None
     }
 
     /// Strings of a system call: C strings.
+    #[inline]
     fn strings(&mut self, into: &mut Vec<Text>) {
-        while let Some(text) = self.string() {
-            into.push(c_string(text));
+        while let Some((index, status, bytes)) = self.string_record() {
+            let bytes = bytes.split(|b| *b == 0).next().unwrap_or_default().into();
+            into.push(Text { index, status, bytes });
         }
     }
 
@@ -222,7 +246,27 @@ impl<'a> Decoder<'a> {
         self.summary.last = self.summary.last.max(time);
     }
 
+    /// The next record of an event of this lane, and the word where it starts.
+    #[inline]
+    fn next_event(&mut self) -> Option<(Record<'a>, usize)> {
+        loop {
+            let at = self.at;
+            let record = self.record()?;
+            match record.kind {
+                kind::THREAD => self.tid = Some(record.upper),
+                kind::TIME => match record.word(0) {
+                    Some(time) => self.base = time,
+                    None => return self.stop(Fault::Time, at),
+                },
+                // The lane's own events; what belongs to no event here is stepped over.
+                k if k >> 4 == self.lane + 1 => return Some((record, at)),
+                _ => {}
+            }
+        }
+    }
+
     /// An event record, which started at word `at`.
+    #[inline]
     fn event(&mut self, record: Record<'a>, at: usize) -> Option<Event> {
         match self.body(record) {
             Ok(Some((tid, body))) => {
@@ -247,6 +291,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// An event's thread and content; `None` for an unknown kind.
+    #[inline]
     fn body(&mut self, record: Record<'a>) -> Result<Option<(u32, Body)>, Fault> {
         let short = Fault::Short(record.kind);
         Ok(Some(match record.kind {
@@ -307,6 +352,7 @@ impl<'a> Decoder<'a> {
 impl Iterator for Decoder<'_> {
     type Item = Event;
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
         if let Some(f) = self.folded.take() {
             self.count(kind::EXIT, f.time);
@@ -315,21 +361,9 @@ impl Iterator for Decoder<'_> {
             return Some(Event { time: f.time, cpu: self.cpu, tid: f.tid, body });
         }
         loop {
-            let at = self.at;
-            let record = self.record()?;
-            match record.kind {
-                kind::THREAD => self.tid = Some(record.upper),
-                kind::TIME => match record.word(0) {
-                    Some(time) => self.base = time,
-                    None => return self.stop(Fault::Time, at),
-                },
-                // The lane's own events; what belongs to no event here is stepped over.
-                k if k >> 4 == self.lane + 1 => {
-                    if let Some(event) = self.event(record, at) {
-                        return Some(event);
-                    }
-                }
-                _ => {}
+            let (record, at) = self.next_event()?;
+            if let Some(event) = self.event(record, at) {
+                return Some(event);
             }
         }
     }

@@ -1,10 +1,12 @@
 //! From pages to events. Takes any 4096 bytes and never panics.
 
 mod body;
+mod calls;
 mod decoder;
 mod event;
 pub mod page;
 
+pub use calls::{CallRecord, Calls};
 pub use decoder::{Damage, Decoder, Fault, Summary};
 pub use event::{Body, Call, Event, Text};
 pub use page::{Page, PageError};

@@ -100,9 +100,8 @@ impl Page {
 
     /// Copies a page out of exactly [`PAGE_SIZE`] bytes.
     pub fn copy_from(bytes: &[u8]) -> Result<Self, PageError> {
-        let page: &[u8; PAGE_SIZE] = bytes.try_into().map_err(|_| PageError::Size(bytes.len()))?;
-        read_header(page)?;
-        Self::new(Box::new(*page))
+        // Not `Box::new` of an array: that goes by way of the stack.
+        Self::new(Box::<[u8]>::from(bytes).try_into().map_err(|_| PageError::Size(bytes.len()))?)
     }
 
     /// Its header.

@@ -1,5 +1,6 @@
 //! All of a running recording, mapped.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::clock;
@@ -25,6 +26,8 @@ pub struct Maps {
     pub meta: ArrayMap,
     /// `slots`.
     pub slots: ArrayMap,
+    /// `descriptors`; recordings of early releases have none.
+    pub descriptors: Option<ArrayMap>,
 }
 
 impl Maps {
@@ -43,7 +46,17 @@ impl Maps {
             state: open("state")?,
             meta: open("meta")?,
             slots: open("slots")?,
+            descriptors: match open("descriptors") {
+                Err(LiveError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+                opened => Some(opened?),
+            },
         })
+    }
+
+    /// Kernel memory of rings and tables, bytes.
+    pub fn bytes(&self) -> u64 {
+        let maps = self.rings.iter().chain([&self.state, &self.meta, &self.slots]).chain(&self.descriptors);
+        maps.map(|map| map.entries() as u64 * map.stride() as u64).sum()
     }
 
     /// Checks their shapes: pages where pages are expected.
@@ -57,7 +70,8 @@ impl Maps {
             ("meta", &self.meta, PAGE_SIZE),
             ("slots", &self.slots, PAGE_SIZE),
         ];
-        for (map, array, stride) in strides {
+        let descriptors = self.descriptors.as_ref().map(|map| ("descriptors", map, PAGE_SIZE));
+        for (map, array, stride) in strides.into_iter().chain(descriptors) {
             if array.stride() != stride {
                 return Err(LiveError::Layout { map, what: format!("values of {} bytes", array.stride()) });
             }
@@ -130,7 +144,9 @@ impl Recording {
         let view = state::cpu(&self.maps.state, usize::from(cpu));
         let lane = view.lanes.get(lane as usize)?;
         let (first, pages) = (lane.ring_base as usize, lane.ring_pages as usize);
-        (pages != 0).then_some(Place { map, session: self.session, first, pages })
+        // A state of another layout is no reason to look for long.
+        let within = pages != 0 && first.saturating_add(pages) <= map.entries();
+        within.then_some(Place { map, session: self.session, first, pages })
     }
 
     /// Copies of the pages of one ring that may hold events of [`from`, `until`) (ns of `CLOCK_MONOTONIC`), oldest
@@ -156,10 +172,28 @@ impl Recording {
         let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
         let view = state::cpu(&self.maps.state, usize::from(after.cpu));
         let last = view.lanes.get(usize::from(after.lane)).map_or(0, |lane| lane.seq);
-        Since::new(lane, *after, last, newest)
+        Since::new(lane, *after, last, u64::from(newest))
     }
 
-    /// The next page of [`Self::since`].
+    /// The pages of a ring behind a position, up to page `last`, which must have been seen ([`Self::newest`]); for
+    /// [`Self::advance_since`].
+    pub fn behind(&self, after: &Position, last: u64) -> Since {
+        let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
+        Since::new(lane, *after, last, u64::MAX)
+    }
+
+    /// Sequence number of a ring's newest page, by one load; 0: it has none yet. A page is closed when a newer one is
+    /// there. The newest may be a little newer than this tells.
+    pub fn newest(&self, lane: Lane, cpu: u16) -> u64 {
+        state::newest(&self.maps.state, lane, usize::from(cpu))
+    }
+
+    /// Pages of a ring; 0: it has no place.
+    pub fn ring_pages(&self, lane: Lane, cpu: u16) -> u64 {
+        self.place(lane, cpu).map_or(0, |place| place.pages as u64)
+    }
+
+    /// The next page of [`Self::since`] or [`Self::behind`].
     pub fn advance_since(&self, since: &mut Since) -> Option<[u8; PAGE_SIZE]> {
         since.advance(&self.place(since.lane?, since.cpu)?)
     }
@@ -169,11 +203,28 @@ impl Recording {
         (0..self.maps.slots.entries()).filter_map(|index| tables::copy_slots(&self.maps.slots, index))
     }
 
+    /// Copies of the pages of the descriptor snapshot, for [`crate::chunks`]: those of the present one, and what is
+    /// left of the one before.
+    pub fn descriptors(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
+        self.maps.descriptors.iter().flat_map(tables::copy_descriptors)
+    }
+
+    /// Publishes a snapshot's pages ([`crate::chunks::pack`] with [`crate::descriptors::HALF_PAGES`]), of a generation
+    /// greater than those before. For the one daemon that opened the recording writable. `false`: there is no map.
+    pub fn publish_descriptors(&self, generation: u64, pages: &[[u8; PAGE_SIZE]]) -> bool {
+        let map = self.maps.descriptors.as_ref();
+        map.is_some_and(|map| tables::publish_descriptors(map, generation, pages))
+    }
+
     /// The counters of the recording: the probes' own, and the kernel's, of the programs pinned in
     /// `progs_dir`. Taken a moment after [`Totals::now`], never before.
     pub fn totals(&self, progs_dir: &Path) -> Result<Totals, LiveError> {
-        let now = clock::monotonic();
-        let mut totals = Totals { now, misses: misses(progs_dir)?, ..Totals::default() };
+        Ok(Totals { misses: misses(progs_dir)?, ..self.counters() })
+    }
+
+    /// The probes' own counters alone, as [`Self::totals`] has them.
+    pub fn counters(&self) -> Totals {
+        let mut totals = Totals { now: clock::monotonic(), ..Totals::default() };
         for cpu in 0..self.maps.state.entries() {
             let view = state::cpu(&self.maps.state, cpu);
             totals.slot_collisions += view.slot_collisions;
@@ -186,7 +237,7 @@ impl Recording {
                 throttled: view.throttled,
             });
         }
-        Ok(totals)
+        totals
     }
 
     /// What recording may cost, and what it costs.

@@ -78,6 +78,11 @@ impl Place<'_> {
         let mut found = Vec::new();
         let end = self.first.saturating_add(self.pages).min(self.map.entries());
         for index in self.first..end {
+            // The probes go round the ring from its first page on (`next_page`): behind one that was never opened there
+            // is nothing yet.
+            if self.map.load(index, SEQ) == 0 {
+                break;
+            }
             let Some(seq) = copy(self.map, index, 0, BASE + 8, &mut head) else { continue };
             let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
             if word(0) == MAGIC && word(SESSION) == self.session {
@@ -166,9 +171,11 @@ pub struct Since {
 }
 
 impl Since {
-    /// `last` is the ring's newest page.
-    pub(super) fn new(lane: Option<Lane>, after: Position, last: u64, newest: u32) -> Self {
-        let oldest = last.saturating_sub(u64::from(newest)).saturating_add(1);
+    /// `last` is the last page that is wanted, and at most the `newest` pages up to it are.
+    pub(super) fn new(lane: Option<Lane>, after: Position, last: u64, newest: u64) -> Self {
+        // No ring gets that far; a damaged state must not end in an overflow.
+        let last = last.min(u64::MAX - 1);
+        let oldest = last.saturating_sub(newest).saturating_add(1);
         Self { lane, cpu: after.cpu, after, next: after.seq.max(oldest).max(1), last }
     }
 

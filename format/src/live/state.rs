@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::map::ArrayMap;
-use crate::abi::page::{LANE_KINDS, REFUSALS, RING_LANES};
+use crate::abi::page::{LANE_KINDS, Lane, REFUSALS, RING_LANES};
 use crate::abi::state::{BUCKETS, Bucket, CpuState, LaneState};
 use crate::control::Budget;
 
@@ -62,6 +62,15 @@ pub(super) fn budget(map: &ArrayMap) -> Budget {
     let ([call, string], [sched, _]) = (costs(0), costs(1));
     let limits = pair(offset_of!(CpuState, limits));
     Budget { limits, call, string, sched, measured: map.load(0, offset_of!(CpuState, measured)) != 0 }
+}
+
+/// Sequence number of the newest page of a CPU's ring; 0 for what is no ring.
+pub(super) fn newest(map: &ArrayMap, lane: Lane, cpu: usize) -> u64 {
+    let i = lane as usize;
+    if i >= RING_LANES {
+        return 0;
+    }
+    map.load(cpu, offset_of!(CpuState, lanes) + i * size_of::<LaneState>() + offset_of!(LaneState, seq))
 }
 
 fn words(map: &ArrayMap, cpu: usize, at: usize, out: &mut [u64]) {

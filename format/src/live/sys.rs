@@ -6,11 +6,15 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
+const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_F_TEST_RUN_ON_CPU: u32 = 1;
+/// `BPF_PERF_EVENT`, an attach type (since Linux 5.15).
+const BPF_PERF_EVENT: u32 = 41;
 
 /// `union bpf_attr`, as large as any command used here needs.
 #[repr(C, align(8))]
@@ -48,6 +52,21 @@ pub fn obj_get(path: &Path) -> io::Result<OwnedFd> {
     let c = CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut attr = Attr::new().u64(0, c.as_ptr() as u64);
     let fd = bpf(BPF_OBJ_GET, &mut attr)?;
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Pins an object where nothing is yet, below a BPF file system.
+pub fn obj_pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let c = CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    bpf(BPF_OBJ_PIN, &mut Attr::new().u64(0, c.as_ptr() as u64).u32(8, fd.as_raw_fd() as u32)).map(drop)
+}
+
+/// Links a program to a perf event. The program runs for as long as the link lives.
+pub fn link_perf_event(program: BorrowedFd<'_>, event: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut attr =
+        Attr::new().u32(0, program.as_raw_fd() as u32).u32(4, event.as_raw_fd() as u32).u32(8, BPF_PERF_EVENT);
+    let fd = bpf(BPF_LINK_CREATE, &mut attr)?;
     // SAFETY: the kernel has just returned this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }

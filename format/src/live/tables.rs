@@ -7,6 +7,7 @@ use super::error::LiveError;
 use super::map::ArrayMap;
 use crate::abi::page::{HEADER_LEN, Lane, PAGE_SIZE, PageHeader};
 use crate::abi::slot::{SLOTS_PER_PAGE, TaskSlot};
+use crate::chunks;
 use crate::decode::page::read_header;
 use crate::meta::{self, Meta, MetaError};
 
@@ -48,20 +49,39 @@ pub fn publish_meta(map: &ArrayMap, meta: &Meta) -> Result<u64, LiveError> {
         Err(e) => return Err(e),
     };
     let half = map.entries() / 2;
-    let first = meta::first_page(generation, half);
-    for (i, page) in meta::pack(meta, generation, half)?.iter().enumerate() {
+    let pages = meta::pack(meta, generation, half)?;
+    if write_pages(map, chunks::first_page(generation, half), &pages) {
+        Ok(generation)
+    } else {
+        Err(LiveError::Layout { map: "meta", what: format!("{} pages", map.entries()) })
+    }
+}
+
+/// Copies of the descriptor snapshots' pages in the map: those of the present one, and what is left of others.
+pub(super) fn copy_descriptors(map: &ArrayMap) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
+    (0..map.entries()).filter_map(|index| {
+        let mut page = [0; PAGE_SIZE];
+        let read = map.read(index, 0, &mut page);
+        (read && read_header(&page).is_ok_and(|header| header.lane == Lane::Descriptors as u8)).then_some(page)
+    })
+}
+
+/// Writes the pages of a descriptor snapshot ([`chunks::pack`]) beside the present one. There must be one writer only.
+pub(super) fn publish_descriptors(map: &ArrayMap, generation: u64, pages: &[[u8; PAGE_SIZE]]) -> bool {
+    write_pages(map, chunks::first_page(generation, map.entries() / 2), pages)
+}
+
+/// Writes pages from the map's page `first` on; `false` where they do not fit.
+fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]]) -> bool {
+    pages.iter().enumerate().all(|(i, page)| {
         // As a ring's page: empty first, `used` last.
         let (head, rest) = page.split_at(USED);
         let (used, rest) = rest.split_at(8);
-        let written = map.write(first + i, USED, &[0; 8])
+        map.write(first + i, USED, &[0; 8])
             && map.write(first + i, 0, head)
             && map.write(first + i, USED + 8, rest)
-            && map.write(first + i, USED, used);
-        if !written {
-            return Err(LiveError::Layout { map: "meta", what: format!("{} pages", map.entries()) });
-        }
-    }
-    Ok(generation)
+            && map.write(first + i, USED, used)
+    })
 }
 
 /// Copies a slot page, each slot whole; `None` where no thread is in it.

@@ -11,6 +11,7 @@ use crate::abi::slot::TaskSlot;
 use crate::abi::state::{CpuState, LaneState};
 use crate::control::{CpuTotals, Position, Totals};
 use crate::decode::{Body, Event, Page};
+use crate::descriptors;
 use crate::encode::{PageWriter, write_header, write_slot};
 use crate::meta::{Meta, PAGES};
 use crate::ring::{Rings, Scope};
@@ -29,7 +30,9 @@ fn maps() -> Maps {
     }
     let meta = ArrayMap::anonymous(PAGE_SIZE, PAGES).unwrap();
     publish_meta(&meta, &Meta { session: SESSION, started: 1, ..Meta::default() }).unwrap();
-    Maps { rings: [ring(), ring(), ring()], state, meta, slots: ArrayMap::anonymous(PAGE_SIZE, 3).unwrap() }
+    let slots = ArrayMap::anonymous(PAGE_SIZE, 3).unwrap();
+    let descriptors = Some(ArrayMap::anonymous(PAGE_SIZE, descriptors::PAGES).unwrap());
+    Maps { rings: [ring(), ring(), ring()], state, meta, slots, descriptors }
 }
 
 fn event(n: u64) -> Event {
@@ -116,6 +119,20 @@ fn only_what_is_new() {
     assert_eq!(new(2, 9, 3), [10, 11, 12]);
     assert_eq!(new(2, 9, 0), [0; 0]);
     assert_eq!(new(u64::MAX, 9, u32::MAX), [0; 0]);
+    // Up to a page that was seen, and not beyond.
+    assert_eq!((recording.newest(Lane::Sched, 1), recording.ring_pages(Lane::Sched, 1)), (12, RING as u64));
+    let behind = |seq, used, last| {
+        let mut since = recording.behind(&Position { lane: Lane::Sched as u8, cpu: 1, seq, used }, last);
+        let pages = std::iter::from_fn(|| recording.advance_since(&mut since));
+        pages.map(|page| Page::copy_from(&page).unwrap().header().seq).collect::<Vec<_>>()
+    };
+    assert_eq!(behind(0, 0, 11), [5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(behind(10, 512, 11), [11]);
+    assert_eq!(behind(11, 512, 11), [0; 0]);
+    assert_eq!(behind(0, 0, u64::MAX), [0; 0], "pages that are not there");
+    for (lane, cpu) in [(Lane::Sched, 0), (Lane::Sched, 99), (Lane::Meta, 1)] {
+        assert_eq!((recording.newest(lane, cpu), recording.ring_pages(lane, cpu)), (0, 0));
+    }
     for (lane, cpu) in [(1, 0), (1, 99), (0, 1), (7, 1)] {
         let mut since = recording.since(&Position { lane, cpu, seq: 0, used: 0 }, 100);
         assert_eq!(recording.advance_since(&mut since), None);

@@ -5,6 +5,7 @@ use super::stream::LaneStream;
 use crate::abi::page::{LANE_KINDS, Lane, REFUSALS};
 use crate::control::{CpuTotals, Totals};
 use crate::decode::Page;
+use crate::part;
 
 /// What is asked, and what is known beside the pages. Times in ns of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +61,7 @@ impl LaneStream {
         gaps.extend(end.gaps);
         gaps.retain(|gap| gap.intersects(scope.from, scope.until));
         let complete = match self.pages().first() {
-            Some(page) if page.header().seq > 1 => Some(page.header().base_mono),
+            Some(page) if cut_off(page) => Some(part::begins(page)),
             Some(_) => Some(scope.started),
             None => end.until.map(|_| scope.started),
         }
@@ -77,9 +78,9 @@ impl LaneStream {
 
     /// What was overwritten before the first page.
     fn before(&self, scope: &Scope<'_>) -> Option<Gap> {
-        let first = self.pages().first()?.header();
-        let (started, until) = (scope.started, first.base_mono);
-        (first.seq > 1).then(|| self.gap(started, until, Some(first.events), first.refused, Reason::Overwritten))
+        let page = self.pages().first().filter(|page| cut_off(page))?;
+        let first = page.header();
+        Some(self.gap(scope.started, part::begins(page), Some(first.events), first.refused, Reason::Overwritten))
     }
 
     /// Where certainty ends, and what the counters know beyond.
@@ -138,6 +139,11 @@ impl LaneStream {
             .filter_map(|(page, (_, then))| difference(&then?, &page.refused))
             .fold([0; REFUSALS], |all, delta| sum(&all, &delta))
     }
+}
+
+/// Whether something stood in the ring before this page, or part of a page.
+fn cut_off(page: &Page) -> bool {
+    page.header().seq > 1 || part::is_part(page.header())
 }
 
 /// The end of what is sure.

@@ -5,15 +5,17 @@ use std::collections::btree_map::Entry;
 
 use super::stream::LaneStream;
 use crate::abi::page::Lane;
-use crate::decode::Page;
+use crate::decode::{Page, Summary};
+use crate::part;
 
-/// The best copy of each page of one ring of one session.
+/// The best copy of each page, or part of a page, of one ring of one session.
 #[derive(Debug)]
 pub struct Sequence {
     session: u64,
     lane: Lane,
     cpu: u16,
-    pages: BTreeMap<u64, Page>,
+    /// By sequence number, and where in the page it begins.
+    pages: BTreeMap<(u64, u32), (Page, Summary)>,
 }
 
 impl Sequence {
@@ -28,31 +30,72 @@ impl Sequence {
         if header.session != self.session || page.lane() != self.lane || header.cpu != self.cpu {
             return false;
         }
-        match self.pages.entry(header.seq) {
+        // What a page comes to is found out now, while a source that is slower brings the next one.
+        match self.pages.entry((header.seq, part::start(header))) {
             Entry::Vacant(free) => {
-                free.insert(page);
+                let summary = page.summary();
+                free.insert((page, summary));
             }
-            Entry::Occupied(mut held) if better(&page, held.get()) => {
-                held.insert(page);
+            Entry::Occupied(mut held) => {
+                if let Some(summary) = better(&page, held.get()) {
+                    held.insert((page, summary));
+                }
             }
-            Entry::Occupied(_) => {}
         }
         true
     }
 
     /// No more pages come.
     pub fn finish(self) -> LaneStream {
-        LaneStream::new(self.lane, self.cpu, self.pages.into_values().collect())
+        let mut pages: Vec<(Page, Summary)> = Vec::with_capacity(self.pages.len());
+        for (page, summary) in self.pages.into_values() {
+            match pages.last_mut() {
+                Some((last, sums)) if overlap(last, &page) => {
+                    if let Some(whole) = united(last, page) {
+                        *sums = whole.summary();
+                        *last = whole;
+                    }
+                }
+                _ => pages.push((page, summary)),
+            }
+        }
+        LaneStream::new(self.lane, self.cpu, pages.into_iter())
     }
 }
 
-/// Whether a copy of a page holds more than another: more words, or, as long as it is the last
-/// record that differs, an exit that has since folded in.
-fn better(new: &Page, held: &Page) -> bool {
-    let (a, b) = (new.header().used, held.header().used);
-    a > b || a == b && new.bytes() != held.bytes() && events(new) > events(held)
+/// Whether the second piece begins within the first or where it ends.
+fn overlap(first: &Page, second: &Page) -> bool {
+    first.header().seq == second.header().seq && part::start(second.header()) <= first.header().used
 }
 
-fn events(page: &Page) -> u64 {
-    page.summary().counts.iter().sum()
+/// Two pieces that overlap or touch as one; `None`: the first holds it all.
+fn united(first: &Page, second: Page) -> Option<Page> {
+    let (a, b) = (first.header(), second.header());
+    if b.used < a.used {
+        return None;
+    }
+    match part::join(first, &second) {
+        Some(whole) => (b.used > a.used || held(&whole) > held(first)).then_some(whole),
+        // One of the two is damaged. Both would show events twice: the longer one counts.
+        None => (held(&second) > held(first)).then_some(second),
+    }
+}
+
+/// What a copy of a page comes to, where it holds more than another: more words, or, as long as it is the last
+/// record that differs, an exit that has since folded in.
+fn better(new: &Page, (old, known): &(Page, Summary)) -> Option<Summary> {
+    let (a, b) = (new.header().used, old.header().used);
+    if a < b || a == b && new.bytes() == old.bytes() {
+        return None;
+    }
+    let summary = new.summary();
+    (a > b || events(&summary) > events(known)).then_some(summary)
+}
+
+fn held(page: &Page) -> u64 {
+    events(&page.summary())
+}
+
+fn events(summary: &Summary) -> u64 {
+    summary.counts.iter().sum()
 }

@@ -3,6 +3,7 @@
 use super::gap::{Gap, Reason, difference, is_loss, sum};
 use crate::abi::page::{LANE_KINDS, Lane};
 use crate::decode::{Damage, Decoder, Event, Page, Summary};
+use crate::part;
 
 /// The pages of one ring, oldest first, each once, and what they come to.
 #[derive(Debug)]
@@ -15,9 +16,9 @@ pub struct LaneStream {
 }
 
 impl LaneStream {
-    /// `pages`: of one ring, by ascending sequence number.
-    pub(super) fn new(lane: Lane, cpu: u16, pages: Vec<Page>) -> Self {
-        let summaries = pages.iter().map(Page::summary).collect();
+    /// `pages`: of one ring, by ascending sequence number (parts of one page that don't touch, by position), and what each comes to.
+    pub(super) fn new(lane: Lane, cpu: u16, pages: impl Iterator<Item = (Page, Summary)>) -> Self {
+        let (pages, summaries) = pages.unzip();
         Self { lane, cpu, pages, summaries }
     }
 
@@ -34,6 +35,11 @@ impl LaneStream {
     /// Its pages, oldest first.
     pub fn pages(&self) -> &[Page] {
         &self.pages
+    }
+
+    /// Its pages, oldest first, given away.
+    pub fn into_pages(self) -> Vec<Page> {
+        self.pages
     }
 
     /// Its events, in order, decoded page by page.
@@ -99,7 +105,7 @@ impl LaneStream {
         let lost = difference(&b.events, &sum(&a.events, &summary.counts));
         let refused = difference(&b.refused, &a.refused);
         let nothing = lost == Some([0; LANE_KINDS]);
-        let until = b.base_mono;
+        let until = part::begins(next);
         Some(match (summary.damage, lost, refused) {
             (Some(damage), ..) => self.gap(damage.after, until, lost, refused.unwrap_or_default(), Reason::Damaged),
             // Totals that run backwards: one of the two headers is damaged.
@@ -136,6 +142,7 @@ pub struct Events<'a> {
 impl Iterator for Events<'_> {
     type Item = Event;
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.page.as_mut().and_then(Iterator::next) {

@@ -18,12 +18,13 @@ fn decode(bytes: &[u8]) -> Result<(), TestCaseError> {
     let _ = meta::unpack([bytes]);
     if let Ok(page) = Page::copy_from(bytes) {
         let mut decoder = page.events();
-        let seen = decoder.by_ref().count();
-        prop_assert!(seen <= PAGE_SIZE / 8);
+        let times: Vec<u64> = decoder.by_ref().map(|event| event.time).collect();
+        prop_assert!(times.len() <= PAGE_SIZE / 8);
         // The summary is the same walk.
         let summary = page.summary();
         prop_assert_eq!(&summary.counts, decoder.counts());
         prop_assert_eq!(summary.damage.as_ref(), decoder.damage());
+        prop_assert_eq!(summary.last, times.into_iter().fold(page.header().base_mono, u64::max));
     }
     Ok(())
 }

@@ -4,5 +4,6 @@ mod golden;
 mod hostile;
 mod loss;
 mod metadata;
+mod parts;
 mod roundtrip;
 mod support;

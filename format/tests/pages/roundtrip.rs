@@ -4,7 +4,7 @@ use crate::support::{CPU, call, events, lanes, text};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, Refusal};
 use flightrec_format::abi::record::STRING_MAX;
 use flightrec_format::abi::record::StringStatus;
-use flightrec_format::decode::{Body, Event, Page};
+use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::encode::{EncodeError, PageWriter};
 use flightrec_format::ring::Rings;
 use proptest::prelude::*;
@@ -32,6 +32,35 @@ proptest! {
         prop_assert_eq!(decoded, events);
         for stream in &streams {
             prop_assert!(stream.gaps().is_empty());
+        }
+    }
+
+    #[test]
+    fn calls_alone_are_those_among_the_events(events in events(Lane::Syscall, 120)) {
+        for page in write(Lane::Syscall, &events) {
+            let bare = |call: &Call| Call { strings: Vec::new(), ..call.clone() };
+            let mut expected = Vec::new();
+            for event in page.events() {
+                match event.body {
+                    Body::Enter(call) => expected.push((event.tid, Some(event.time), None, bare(&call))),
+                    // A folded exit stands with its entry.
+                    Body::Exit { ret, entered: Some(_), .. } => {
+                        if let Some(entry) = expected.last_mut() {
+                            entry.2 = Some((event.time, ret));
+                        }
+                    }
+                    Body::Exit { call, ret, .. } => {
+                        expected.push((event.tid, None, Some((event.time, ret)), bare(&call)));
+                    }
+                    _ => {}
+                }
+            }
+            let found = page.calls(|_, _, _| true).map(|found| (found.tid, found.entered, found.exited, found.call));
+            prop_assert_eq!(found.collect::<Vec<_>>(), expected.clone());
+            let even: Vec<u16> = page.calls(|_, nr, _| nr % 2 == 0).map(|found| found.call.nr).collect();
+            prop_assert_eq!(even, expected.iter().map(|e| e.3.nr).filter(|nr| nr % 2 == 0).collect::<Vec<_>>());
+            let failed: Vec<i64> = page.calls(|_, _, ret| ret < Some(0)).filter_map(|found| Some(found.exited?.1)).collect();
+            prop_assert_eq!(failed, expected.iter().filter_map(|e| e.2).map(|exit| exit.1).filter(|ret| *ret < 0).collect::<Vec<_>>());
         }
     }
 
@@ -73,8 +102,7 @@ fn an_exit_folds_only_where_it_may() {
 #[test]
 fn a_group_never_spans_pages() {
     let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 0);
-    let body =
-        Body::Enter(flightrec_format::decode::Call { strings: vec![text(1, &[b'x'; 200])], ..call(257, &[1, 2]) });
+    let body = Body::Enter(Call { strings: vec![text(1, &[b'x'; 200])], ..call(257, &[1, 2]) });
     for time in 0..100 {
         writer.push(&Event { time, cpu: CPU, tid: 5, body: body.clone() }).unwrap();
     }
@@ -100,7 +128,7 @@ fn what_does_not_fit_is_refused() {
     let mark = Event { time: 1, cpu: CPU, tid: 0, body: Body::Mark(text(0, b"x")) };
     assert_eq!(writer.push(&mark), Err(EncodeError::Lane(Lane::Syscall)));
     let strings = vec![text(0, &[b'z'; 250]); 20];
-    let huge = Body::Enter(flightrec_format::decode::Call { strings, ..call(1, &[]) });
+    let huge = Body::Enter(Call { strings, ..call(1, &[]) });
     assert!(matches!(writer.push(&Event { body: huge, ..mark }), Err(EncodeError::TooLong(_))));
     assert!(writer.finish().is_empty());
 }

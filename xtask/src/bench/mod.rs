@@ -1,12 +1,14 @@
 //! `cargo xtask bench`.
 
+mod disk;
 mod overhead;
+mod peak;
 mod read;
 
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::command::{cargo, run as run_command};
+use crate::command::{cargo, repository, run as run_command};
 use crate::setup::Scope;
 
 /// What is measured.
@@ -24,14 +26,43 @@ pub(crate) enum Bench {
         #[arg(long)]
         json: bool,
     },
+    /// How fast kernel dumps of every form are looked through, beside reading and beside their codecs alone.
+    Vmcore,
+    /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
+    StoreRead,
+    /// What a compile mix takes on disk, and what storing it costs.
+    Disk(disk::DiskArgs),
 }
 
 /// Runs one benchmark; it prints its result itself.
 pub(crate) fn run(bench: Bench) -> Result<()> {
     match bench {
+        Bench::Disk(args) => {
+            crate::build::programs(Scope::Test)?;
+            run_command(cargo().args([
+                "build",
+                "--release",
+                "--locked",
+                "-p",
+                "flightrec-store",
+                "--example",
+                "bench_disk",
+            ]))?;
+            disk::run(args)
+        }
         Bench::Overhead { rounds, json } => {
             crate::build::programs(Scope::Build)?;
             overhead::run(rounds, json)
+        }
+        Bench::Vmcore => {
+            let example = ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
+            run_command(cargo().args(["run", "--release", "--locked"]).args(example))
+        }
+        Bench::StoreRead => {
+            run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
+            let flightctl = repository().join("target/release/flightctl");
+            let example = ["run", "--release", "--locked", "-p", "flightctl", "--example", "bench_store_read", "--"];
+            run_command(cargo().args(example).arg(flightctl))
         }
         Bench::Read => {
             crate::build::programs(Scope::Build)?;

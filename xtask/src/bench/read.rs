@@ -1,17 +1,20 @@
 //! How fast a recording becomes text: `flightctl dump` beside `perf script`, both to /dev/null, over
-//! recordings of the same workload and the same tracepoints.
+//! recordings of the same workload and the same tracepoints; and what memory it takes.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::live::{Generation, Recording};
 use flightrec_tests::{Options, Recorder, c_program, online_cpus};
 use nix::sys::signal::Signal;
 
+use super::peak;
+
 const ROUNDS: usize = 5;
-/// Rings that hold the whole workload.
-const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n";
+/// Rings that hold the whole workload, and no limit on it.
+const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\nper_cpu = \"off\"\n";
 const EVENTS: [&str; 6] = [
     "raw_syscalls:sys_enter",
     "raw_syscalls:sys_exit",
@@ -32,17 +35,22 @@ pub(super) fn run() -> Result<()> {
     let mut perf_rates = Vec::new();
     let mut text = Vec::new();
     let mut json = Vec::new();
+    let mut peak = 0;
     // What is dumped grows while this runs, by the machine's own doings, so each round counts its own events.
     for round in 1..=ROUNDS {
         eprintln!("round {round} of {ROUNDS}");
         if perf {
             let mut script = Command::new("perf");
             script.args(["script", "-i"]).arg(&recording);
-            perf_rates.push(rate(&mut script)?);
+            perf_rates.push(rate(&mut script)?.0);
         }
-        text.push(rate(recorder.flightctl_command().args(["dump", "--all"]))?);
-        json.push(rate(recorder.flightctl_command().args(["dump", "--all", "--format", "jsonl"]))?);
+        for (format, rates) in [("text", &mut text), ("jsonl", &mut json)] {
+            let (rate, memory) = rate(recorder.flightctl_command().args(["dump", "--all", "--format", format]))?;
+            rates.push(rate);
+            peak = memory.max(peak);
+        }
     }
+    let pages = pages(&recorder)?;
     let status = recorder.terminate()?;
     ensure!(status.success(), "flightd: {status}\n{}", recorder.log());
 
@@ -53,7 +61,21 @@ pub(super) fn run() -> Result<()> {
     }
     print("flightctl dump", &text, peer);
     print("flightctl dump --format jsonl", &json, peer);
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    println!(
+        "Memory of flightctl at most: {:.0} MiB, for {:.0} MiB of pages in use in the rings",
+        mib(peak),
+        mib(pages)
+    );
     Ok(())
+}
+
+/// Bytes of the pages that its rings have in use: what a dump of everything reads.
+fn pages(recorder: &Recorder) -> Result<u64> {
+    let recording = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir())?, false)?;
+    let of_ring = |lane, cpu| recording.pages(lane, cpu, 0, u64::MAX).count();
+    let rings = Lane::RINGS.into_iter().flat_map(|lane| recording.cpus().into_iter().map(move |cpu| (lane, cpu)));
+    Ok(rings.map(|(lane, cpu)| of_ring(lane, cpu) * PAGE_SIZE).sum::<usize>() as u64)
 }
 
 /// System calls, opens and a pipe ping-pong on one CPU.
@@ -82,13 +104,10 @@ fn record_perf(to: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Runs a reader once to /dev/null, and once into a count of its events: events a second.
-fn rate(reader: &mut Command) -> Result<f64> {
-    let start = Instant::now();
-    let status = reader.stdout(Stdio::null()).stderr(Stdio::null()).status().context("can't run the reader")?;
-    let took = start.elapsed().as_secs_f64();
-    ensure!(status.success(), "{}: {status}", reader.get_program().display());
-    Ok(count(reader)? / took)
+/// Runs a reader once to /dev/null, and once into a count of its events: events a second, and its memory at most.
+fn rate(reader: &mut Command) -> Result<(f64, u64)> {
+    let run = peak::run(reader)?;
+    Ok((count(reader)? / run.seconds, run.peak))
 }
 
 /// Lines that tell of an event: not a comment, and of a switch's two lines only the first.

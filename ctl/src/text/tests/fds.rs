@@ -35,3 +35,12 @@ fn hostile_names_stay_within_their_brackets() {
     let close = Body::Enter(call(3, &[3], vec![]));
     assert_eq!(shown(close, &[(3, "/a>, <b\n\"")], false), r#"close(3</a\76, \74b\n\">) -->"#);
 }
+
+#[test]
+fn sockets_as_in_strace() {
+    let close = || Body::Enter(call(3, &[3], vec![]));
+    let tcp = "TCP:[127.0.0.1:80->127.0.0.1:5]";
+    assert_eq!(shown(close(), &[(3, tcp)], false), format!("close(3<{tcp}>) -->"));
+    let unix = "UNIX-STREAM:[7->8,\"/run/\x1bx>\"]";
+    assert_eq!(shown(close(), &[(3, unix)], false), r#"close(3<UNIX-STREAM:[7->8,"/run/\33x\76"]>) -->"#);
+}

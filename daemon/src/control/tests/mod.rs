@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flightrec_format::control::{self, Budget, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response};
+use flightrec_format::control::{
+    self, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response, StoreStatus,
+};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -51,6 +53,8 @@ impl Backend for Fake {
             strings: true,
             threads: 9,
             budget: Budget::default(),
+            store: StoreStatus::default(),
+            descriptors: DescriptorStatus::default(),
         }
     }
 

@@ -55,9 +55,9 @@ pub(super) fn run(rounds: usize, json: bool) -> Result<()> {
     measured.density = density::measure(cpu)?;
     drop(sandbox);
     if json {
-        println!("{}", table::json(&measured))
+        println!("{}", table::json(&measured));
     } else {
-        print!("{}", table::text(&measured))
+        print!("{}", table::text(&measured));
     }
     Ok(())
 }

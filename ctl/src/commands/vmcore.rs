@@ -1,0 +1,129 @@
+//! `flightctl dump --vmcore`: what a kernel dump holds.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use anyhow::Result;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_vmcore::Session;
+
+use super::dump;
+use crate::args::FormatArg;
+use crate::exit::Exit;
+use crate::in_flight::{HEAD, at_death, document};
+use crate::output::{Output, note};
+use crate::pipeline::with_leads;
+use crate::plan::{Origin, PsPlan, VmcorePlan, VmcoreShow};
+use crate::source::vmcore::Image;
+use crate::source::{Source, VmcoreSource};
+use crate::text::{Options, Renderer, escape};
+use crate::window::{Edge, Window};
+
+/// Shows what was asked for.
+pub fn run(plan: &VmcorePlan) -> Result<Exit> {
+    let zone = TimeZone::system();
+    if plan.show == VmcoreShow::Sessions {
+        let image = Image::open(&plan.file)?;
+        image.missing().iter().for_each(|line| note(line));
+        let text = sessions(image.sessions(), &zone);
+        return print(plan, text.as_bytes()).map(|()| Exit::Fine);
+    }
+    let mut source = VmcoreSource::open(&plan.file, plan.session)?;
+    let death = source.clock();
+    let moment = moment(i128::from(death.now) + i128::from(death.wall_offset), &zone);
+    note(&format!("recording {:016x}, up to its last event at {moment}", source.meta().session));
+    source.remarks().iter().for_each(|line| note(line));
+    match plan.show {
+        VmcoreShow::InFlight => in_flight(plan, &mut source),
+        _ => dump::run_on(&plan.dump, &mut source, &zone),
+    }
+}
+
+fn print(plan: &VmcorePlan, text: &[u8]) -> Result<()> {
+    let mut output = Output::open(plan.dump.output.as_deref())?;
+    output.write_all(text).and_then(|()| output.flush()).map_err(|e| output.explain(e))
+}
+
+/// What every thread was in the middle of.
+fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
+    let now = source.clock().now;
+    // The window bounds how far back the beginning of a call is looked for.
+    let from = match plan.dump.since {
+        Edge::Ago(ago) => now.saturating_sub(ago),
+        Edge::Open | Edge::Wall(_) => 0,
+    };
+    let recording = source.read(with_leads(Window { from, until: now }))?;
+    let origin = Origin::Pinned { bpffs_dir: plan.file.clone() };
+    let of_ps = PsPlan { origin, all: false, states: vec![], pids: vec![], tids: vec![], comms: vec![], json: false };
+    let threads = at_death(&recording, &of_ps, now);
+    let renderer = Renderer::new(&recording.meta, Options::default());
+    let mut text = Vec::new();
+    if plan.dump.format == FormatArg::Jsonl {
+        serde_json::to_writer(&mut text, &document(&threads, now, &renderer))?;
+        text.push(b'\n');
+    } else if !threads.is_empty() {
+        text.extend_from_slice(HEAD.as_bytes());
+        for thread in &threads {
+            thread.line(&renderer, &mut text);
+        }
+    }
+    print(plan, &text)?;
+    if recording.slots.is_empty() {
+        note("the recording's thread table is not in the dump: blocked threads are not known");
+    }
+    Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
+}
+
+/// A line for each recording.
+fn sessions(sessions: &[Session], zone: &TimeZone) -> String {
+    let mut text =
+        format!("{:<16}  {:<23}  {:<23}  {:>24}  {:>6}  OF\n", "SESSION", "FROM", "UNTIL", "PAGES", "COPIES");
+    for session in sessions {
+        let offset = session.about.as_ref().map_or(0, |about| about.tai_offset);
+        // Where the newest page was opened, by both clocks.
+        let wall = session
+            .last
+            .zip(session.last_tai)
+            .map(|(mono, tai)| i128::from(tai) - i128::from(offset) * 1_000_000_000 - i128::from(mono));
+        let started = session.about.as_ref().map(|about| about.started).or(session.first);
+        let at = |mono: Option<u64>| match (mono, wall) {
+            (Some(mono), Some(wall)) => moment(i128::from(mono) + wall, zone),
+            _ => "?".to_owned(),
+        };
+        let pages = Lane::RINGS.map(|lane| {
+            let count = session.lanes.iter().find(|count| count.lane == lane as u8);
+            format!("{} {}", count.map_or(0, |count| count.pages), lane.name())
+        });
+        let copies: u64 = session.lanes.iter().map(|count| count.copies).sum();
+        let of = session.about.as_ref().map_or_else(
+            || "unknown: its description is not whole".to_owned(),
+            |about| format!("{}, Linux {}", printable(&about.host), printable(&about.kernel)),
+        );
+        // Writing to a string can't fail.
+        let _ = writeln!(
+            text,
+            "{:016x}  {:<23}  {:<23}  {:>24}  {copies:>6}  {of}",
+            session.id,
+            at(started),
+            at(session.last),
+            pages.join(", "),
+        );
+    }
+    text
+}
+
+/// What stands in a dump is as hostile as any text.
+fn printable(text: &str) -> String {
+    let mut out = Vec::new();
+    escape(text.as_bytes(), &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Local time, from ns since 1970.
+fn moment(ns: i128, zone: &TimeZone) -> String {
+    let moment = Timestamp::from_nanosecond(ns).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%.3f").to_string()
+}

@@ -1,0 +1,152 @@
+//! From when on what the snapshots say is known: a list of names, each with the moment at which it begins to hold.
+//!
+//! A name is never a guess. A snapshot's descriptor is named from its last recorded change on, and only as far back as
+//! no event is missing; from there on it is followed like any other. What changed while the snapshot was taken, or in a process
+//! that may change descriptors without a call (io_uring), is left out.
+
+use std::sync::Arc;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::descriptors::{Object, Snapshot, Table};
+use flightrec_format::ring::{Reason, Scope};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::object::{Shown, shown};
+use super::watch::{Changes, UNSURE};
+use crate::source::Recording;
+
+/// The kernel's name for what is an io_uring.
+const RING: &[u8] = b"anon_inode:[io_uring]";
+
+/// Something that begins to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum News {
+    /// Events are missing: nothing is known any more.
+    Forget,
+    /// A process's descriptor stands for this.
+    Name { process: u32, fd: i32, name: Arc<[u8]>, cloexec: bool },
+    /// These share their descriptors.
+    Share { first: u32, other: u32 },
+}
+
+/// What begins to hold, by the moment at which it does.
+#[derive(Debug, Default)]
+pub(super) struct Settled(Vec<(u64, News)>);
+
+/// What a snapshot knew of a descriptor for sure.
+type Sure<'a> = FxHashMap<(u32, u32), &'a Object>;
+
+impl Settled {
+    /// What a recording's snapshots tell.
+    pub(super) fn new(recording: &Recording) -> Self {
+        let snapshots = recording.descriptors.as_slice();
+        let mut settled = Self::default();
+        let lost = losses(recording);
+        settled.0.extend(lost.iter().flat_map(|(from, until)| [*from, *until]).map(|at| (at, News::Forget)));
+        // Without the calls and births nothing tells how long a name holds.
+        let [calls, _, tasks] = recording.meta.off;
+        let unrecorded = recording.totals.cpus.iter().any(|cpu| cpu.no_ring[0] != 0 || cpu.no_ring[2] != 0);
+        if !snapshots.is_empty() && !calls && !tasks && !unrecorded {
+            let changes = Changes::new(recording, snapshots);
+            let mut before = None;
+            for (number, snapshot) in snapshots.iter().enumerate() {
+                let sure = settled.snapshot(number, snapshot, &changes, &lost, before.as_ref());
+                before = Some((snapshot.end, sure));
+            }
+        }
+        // What is forgotten comes before what is learnt at the same moment.
+        settled.0.sort_by_key(|(at, news)| (*at, !matches!(news, News::Forget)));
+        settled.0.reverse();
+        settled
+    }
+
+    /// The next thing that holds at `time` already.
+    pub(super) fn next(&mut self, time: u64) -> Option<News> {
+        self.0.pop_if(|(at, _)| *at <= time).map(|(_, news)| news)
+    }
+
+    fn snapshot<'a>(
+        &mut self,
+        number: usize,
+        snapshot: &'a Snapshot,
+        changes: &Changes,
+        lost: &[(u64, u64)],
+        before: Option<&(u64, Sure<'a>)>,
+    ) -> Sure<'a> {
+        let names: Vec<Option<Shown>> = snapshot.objects.iter().map(shown).collect();
+        let mut sure = Sure::default();
+        // From when on nothing is missing; a loss that reaches behind the snapshot's beginning leaves nothing sure.
+        let since = lost.iter().filter(|(from, _)| *from < snapshot.end).map(|(_, until)| *until).max().unwrap_or(0);
+        if since > snapshot.begin {
+            return sure;
+        }
+        let previous = before.map_or(0, |(end, _)| *end);
+        let mut seen = FxHashSet::default();
+        for table in &snapshot.tables {
+            if has_ring(table, snapshot) {
+                continue;
+            }
+            for process in table.processes.iter().filter(|process| seen.insert(**process)) {
+                for file in &table.files {
+                    let (Some(object), Some(Some(shown))) =
+                        (snapshot.objects.get(file.object as usize), names.get(file.object as usize))
+                    else {
+                        continue;
+                    };
+                    let fd = file.fd as i32;
+                    let changed = changes.last(number, *process, fd);
+                    if changed == UNSURE {
+                        continue;
+                    }
+                    sure.insert((*process, file.fd), object);
+                    let known = before.and_then(|(_, sure)| sure.get(&(*process, file.fd)));
+                    if changed == 0 && since <= previous && known == Some(&object) {
+                        continue;
+                    }
+                    let at = changed.max(previous).max(since);
+                    let name = |at, name: &Arc<[u8]>| {
+                        (at, News::Name { process: *process, fd, name: name.clone(), cloexec: file.cloexec })
+                    };
+                    let addressed = match changes.last_address(number, *process, fd) {
+                        UNSURE => snapshot.end,
+                        time => time,
+                    };
+                    if let Some(bare) = shown.bare.as_ref().filter(|_| addressed > at) {
+                        self.0.push(name(at, bare));
+                    }
+                    self.0.push(name(at.max(addressed), &shown.name));
+                }
+            }
+            if let Some((first, others)) = table.processes.split_first() {
+                let share = |other: &u32| (snapshot.end, News::Share { first: *first, other: *other });
+                self.0.extend(others.iter().map(share));
+            }
+        }
+        sure
+    }
+}
+
+fn has_ring(table: &Table, snapshot: &Snapshot) -> bool {
+    let object = |number: u32| snapshot.objects.get(number as usize);
+    table.files.iter().any(|file| matches!(object(file.object), Some(Object::Named(name)) if **name == *RING))
+}
+
+/// When events of calls or tasks are missing: from and until.
+fn losses(recording: &Recording) -> Vec<(u64, u64)> {
+    let scope =
+        Scope { from: 0, until: u64::MAX, started: recording.meta.started, copied: 0, totals: Some(&recording.totals) };
+    let mut lost = Vec::new();
+    for stream in recording.streams.iter().filter(|stream| stream.lane() != Lane::Sched) {
+        let coverage = stream.coverage(&scope);
+        // The pages are copied behind the snapshots, so that what is newer than the copy is newer than they.
+        let gaps = coverage.gaps.iter().filter(|gap| gap.reason != Reason::Newer);
+        lost.extend(gaps.map(|gap| (gap.from, gap.until)));
+        if let Some((from, _)) = coverage.complete {
+            lost.push((0, from));
+        }
+    }
+    lost
+}
+
+#[cfg(test)]
+mod tests;

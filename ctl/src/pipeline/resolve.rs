@@ -1,0 +1,199 @@
+//! The pass's second part: what is known of each event when its turn comes, and whether it is wanted.
+
+use std::io;
+use std::sync::Arc;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::ring::LaneStream;
+
+use super::calls::Calls;
+use super::delay::Item;
+use super::entries::Entries;
+use super::lines::{Lines, Sink};
+use super::merge::Merge;
+use super::runq::RunQueues;
+use super::shown::{Known, Shown};
+use super::threads::{Threads, trim};
+use super::wall::WallClock;
+use crate::fds::{Fds, Naming};
+use crate::filter::{CallFacts, Filter};
+use crate::render::{Context, Renderer, Wake};
+use crate::source::Recording;
+use crate::text::plan::Plans;
+use crate::window::Window;
+
+/// Takes events that are complete, in order, and shows those that are wanted.
+pub(super) struct Resolver<'a> {
+    window: Window,
+    filter: &'a Filter,
+    wants_all: bool,
+    pub(super) wall: WallClock,
+    plans: Arc<Plans>,
+    naming: Naming,
+    calls: Calls,
+    entries: Option<Entries>,
+    fds: Fds,
+    follows_fds: bool,
+    threads: Threads,
+    queues: RunQueues,
+    /// So many events are not shown, then all; `None`: the window decides.
+    pub(super) lead: Option<u64>,
+    passed: u64,
+    /// Events shown so far, with those that still wait for the rest of their calls.
+    pub(super) shown: u64,
+}
+
+impl<'a> Resolver<'a> {
+    /// Starts where `recording` does. `renderer` is what the events are for.
+    pub(super) fn new(
+        recording: &Recording,
+        window: Window,
+        filter: &'a Filter,
+        wall: WallClock,
+        renderer: &Renderer,
+    ) -> Self {
+        let naming = renderer.naming();
+        let follows_fds = naming != Naming::Off || filter.has_paths();
+        Self {
+            window,
+            filter,
+            wants_all: filter.wants_all(),
+            wall,
+            plans: renderer.plans().clone(),
+            naming,
+            calls: Calls::new(renderer.merge()),
+            entries: Entries::needed(filter).then(Entries::default),
+            fds: Fds::of(recording, follows_fds),
+            follows_fds,
+            threads: threads_before(recording),
+            queues: RunQueues::default(),
+            lead: None,
+            passed: 0,
+            shown: 0,
+        }
+    }
+
+    /// Whether events from the recording's beginning on count: those that opened descriptors.
+    pub(super) fn needs_all(&self) -> bool {
+        self.filter.has_paths() || self.naming == Naming::All
+    }
+
+    /// Takes the next event, and shows it or keeps it. Returns the box of an event that is done with.
+    pub(super) fn take<S: Sink>(
+        &mut self,
+        item: Item,
+        lines: &mut Lines,
+        sink: &mut S,
+    ) -> io::Result<Option<Box<Event>>> {
+        let qlen = self.queues.take(&item);
+        self.fds.advance(item.event.time.saturating_sub(1));
+        self.passed += 1;
+        let within = self.lead.map_or_else(|| self.window.contains(item.event.time), |lead| self.passed > lead);
+        let (facts, entry) = match &mut self.entries {
+            Some(entries) => entries.take(&item, self.filter, &self.fds, &self.threads),
+            None => (CallFacts { duration_ns: item.duration_ns(), path: false }, None),
+        };
+        // An exit is shown with the descriptors as they are behind it, anything else as they are before.
+        let is_exit = matches!(item.event.body, Body::Exit { .. });
+        if self.follows_fds && is_exit {
+            self.fds.apply(&item.event, &self.threads);
+        }
+        let wanted = within && (self.wants_all || self.filter.wants(&item.event, facts, &self.threads));
+        let mut kept = None;
+        if wanted {
+            self.shown += 1;
+            if self.calls.merges() {
+                kept = Some(self.keep(&item, qlen, entry));
+            } else if lines.are_mine() {
+                let whole = self.whole(&item.event, entry);
+                let event = whole.as_ref().unwrap_or(&item.event);
+                let cx = self.context(event, &item, qlen, whole.is_some());
+                lines.event(event, &cx, sink)?;
+            } else {
+                lines.pass_over(&item.event, sink)?;
+            }
+        }
+        if self.follows_fds && !is_exit {
+            self.fds.apply(&item.event, &self.threads);
+        }
+        self.threads.apply(&item.event);
+        let Some((known, whole)) = kept else { return Ok(Some(item.event)) };
+        let event = whole.map_or(item.event, Box::new);
+        self.calls.push(Shown { event, known }, item.entered);
+        Ok(None)
+    }
+
+    /// It is `now`: shows the events that wait no longer for the rest of their calls.
+    pub(super) fn release<S: Sink>(&mut self, now: u64, lines: &mut Lines, sink: &mut S) -> io::Result<()> {
+        if !self.calls.merges() {
+            return Ok(());
+        }
+        while let Some(shown) = self.calls.pop(now) {
+            if lines.are_mine() {
+                lines.event(&shown.event, &shown.context(), sink)?;
+            } else {
+                lines.pass_over(&shown.event, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of an event that may be shown with another, and the event itself where it is not the item's.
+    fn keep(&mut self, item: &Item, qlen: Option<u32>, entry: Option<Call>) -> (Known, Option<Event>) {
+        let whole = self.whole(&item.event, entry);
+        let event = whole.as_ref().unwrap_or(&item.event);
+        let known = Known::new(event, &self.context(event, item, qlen, whole.is_some()));
+        (known, whole)
+    }
+
+    /// An exit that is shown alone, with its entry's arguments.
+    fn whole(&self, event: &Event, entry: Option<Call>) -> Option<Event> {
+        match (&event.body, entry) {
+            (Body::Exit { ret, entered, .. }, Some(call)) if self.filter.wants_whole_ends() => {
+                Some(Event { body: Body::Exit { call, ret: *ret, entered: *entered }, ..*event })
+            }
+            _ => None,
+        }
+    }
+
+    /// All that is known of an event; `whole`: it has its entry's arguments.
+    #[inline]
+    fn context(&mut self, event: &Event, item: &Item, qlen: Option<u32>, whole: bool) -> Context<'_> {
+        let Event { time, cpu, tid, ref body } = *event;
+        let wall = &mut self.wall;
+        let mut cx = Context { wall_ns: wall.wall(time), ..Context::default() };
+        if let Body::Exit { .. } = body {
+            cx.duration_ns = item.duration_ns();
+            cx.entry_seen = self.filter.wants_entries() && item.entered.is_some_and(|at| self.window.contains(at));
+            // Shown at its exit, it is as whole as one whose entry was held back.
+            cx.merged = item.entered.filter(|_| whole && self.calls.at_exit()).map(|at| wall.wall(at));
+        }
+        let (pid, comm) = self.threads.who(tid, cpu, time);
+        (cx.pid, cx.comm) = (pid, trim(comm));
+        match body {
+            Body::Enter(call) | Body::Exit { call, .. } => {
+                // Most calls have nothing to do with descriptors.
+                let any = self.plans.get(call.abi, call.nr).is_some_and(|plan| plan.descriptors);
+                if any && self.naming != Naming::Off {
+                    cx.fds = self.fds.names(tid, pid);
+                }
+            }
+            Body::Switch { next, .. } => cx.next_comm = self.threads.comm(*next, cpu, time),
+            Body::Waking { wakee, .. } => {
+                cx.next_comm = self.threads.comm(*wakee, cpu, time);
+                cx.wake = Some(Wake { queued_on: item.queued_on, runs_on: item.runs_on, qlen });
+            }
+            Body::Migrate { thread, .. } => cx.next_comm = self.threads.comm(*thread, cpu, time),
+            _ => {}
+        }
+        cx
+    }
+}
+
+/// The names as they are when the pass starts.
+pub(crate) fn threads_before(recording: &Recording) -> Threads {
+    let task = recording.streams.iter().filter(|stream| stream.lane() == Lane::Task).map(LaneStream::events);
+    let cpus = recording.streams.iter().map(|stream| usize::from(stream.cpu()) + 1).max().unwrap_or(0);
+    Threads::before(Merge::new(task), recording.slots.iter().copied(), cpus)
+}

@@ -1,0 +1,162 @@
+//! The whole pass: over anything at all, and the same on several threads as on one.
+
+use proptest::prelude::*;
+
+use super::lines::CHUNK;
+use super::*;
+use crate::filter::FilterPlan;
+use crate::json::{self, Aside};
+use crate::pipeline::testing::{enter, exit, switch, waking};
+use crate::source::Collector;
+use crate::text::{self, Options};
+use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::control::Totals;
+use flightrec_format::encode::{PageWriter, write_header};
+use flightrec_format::meta::Meta;
+use flightrec_format::ring::LaneStream;
+
+/// A page with a plausible header and any records.
+fn page() -> impl Strategy<Value = Vec<u8>> {
+    let kinds = prop::sample::select(vec![1u8, 2, 3, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x30, 0x31, 0x32, 0x33, 0x34]);
+    let record = (kinds, 1u8..8, any::<u16>(), 0u32..1000, prop::collection::vec(any::<u64>(), 7));
+    let lane = prop::sample::select(Lane::RINGS.to_vec());
+    (lane, 0u16..3, 1u64..5, any::<[u64; 2]>(), prop::collection::vec(record, 0..60)).prop_map(
+        |(lane, cpu, seq, [base_mono, base_tai], records)| {
+            let mut body = Vec::new();
+            for (kind, words, aux, upper, rest) in records {
+                let head = u64::from(kind) | u64::from(words) << 8 | u64::from(aux) << 16 | u64::from(upper) << 32;
+                body.push(head);
+                body.extend(rest.into_iter().take(usize::from(words) - 1));
+            }
+            let mut header = PageWriter::new(1, lane, cpu, 0).header();
+            (header.seq, header.base_mono, header.base_tai) = (seq, base_mono, base_tai);
+            header.used = 16 + body.len() as u32;
+            let mut bytes = write_header(&header).to_vec();
+            bytes.extend(body.iter().flat_map(|word| word.to_le_bytes()));
+            bytes.resize(PAGE_SIZE, 0);
+            bytes
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_pages_come_through(pages in prop::collection::vec(page(), 0..12)) {
+        let meta = Meta { session: 1, cpus: vec![0, 1], ..Meta::default() };
+        let mut collector = Collector::new(meta.clone());
+        for page in &pages {
+            collector.add(page).unwrap();
+        }
+        let recording = collector.finish(Totals::default());
+        let decoded: usize = recording.streams.iter().map(|stream| stream.events().count()).sum();
+        let filter = FilterPlan::all().resolve(&meta).unwrap();
+        let renderer = || text::Renderer::new(&meta, Options::default());
+        let mut out = Vec::new();
+        let wall = recording.wall_clock(0);
+        let printed = run_on(2, &recording, Window::ALL, &filter, wall, renderer().into(), &mut out).unwrap();
+        let beyond = recording.streams.iter().flat_map(LaneStream::events).filter(|e| e.time == u64::MAX).count();
+        prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
+        prop_assert!(one_thread(&recording, renderer().into()) == out, "one thread writes the same");
+        prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));
+    }
+}
+
+/// What [`Pass`] writes of a recording.
+fn one_thread(recording: &Recording, renderer: Renderer) -> Vec<u8> {
+    let filter = FilterPlan::all().resolve(&recording.meta).unwrap();
+    let events = Merge::new(recording.streams.iter().map(LaneStream::events));
+    let mut out = Vec::new();
+    let mut pass = Pass::new(recording, Window::ALL, &filter, recording.wall_clock(0), renderer);
+    for event in events.take_while(|event| event.time < u64::MAX) {
+        pass.push(event, &mut out).unwrap();
+    }
+    pass.finish(&mut out).unwrap();
+    out
+}
+
+/// Calls of two threads on two CPUs, some of which wake the other: `n` rounds.
+fn recording(n: u64) -> Recording {
+    let mut collector = Collector::new(Meta { session: 1, cpus: vec![0, 1], ..Meta::default() });
+    for cpu in 0..2u16 {
+        let (me, other) = (10 + u32::from(cpu), 11 - u32::from(cpu));
+        let mut calls = PageWriter::new(1, Lane::Syscall, cpu, 0);
+        let mut sched = PageWriter::new(1, Lane::Sched, cpu, 0);
+        for i in 0..n {
+            let time = 1000 + i * 1000 + u64::from(cpu) * 7;
+            calls.push(&enter(time, cpu, me, 1)).unwrap();
+            if i % 3 == 0 {
+                sched.push(&waking(time + 10, cpu, me, other, 1 - cpu)).unwrap();
+                sched.push(&switch(time + 400, cpu, me, 1, me)).unwrap();
+            }
+            calls.push(&exit(time + 500, cpu, me, 1)).unwrap();
+        }
+        for page in calls.finish().iter().chain(&sched.finish()) {
+            collector.add(page.as_slice()).unwrap();
+        }
+    }
+    collector.finish(Totals::default())
+}
+
+/// Rounds that make more chunks than can wait.
+const MANY: u64 = 2 * CHUNKS as u64 * CHUNK;
+
+#[test]
+fn two_threads_write_what_one_writes() {
+    for n in [0, 1, CHUNK / 4, CHUNK / 2 + 1, MANY] {
+        let recording = recording(n);
+        let meta = &recording.meta;
+        let filter = FilterPlan::all().resolve(meta).unwrap();
+        // Between events, at one, several at once, before all and behind all.
+        let times = [0, 1000, 1400, 1_000_123, 1_000_123, 2_000_000, u64::MAX];
+        let asides = || times.map(|time| Aside { time, line: format!("gap at {time}\n") });
+        for merge in [false, true] {
+            let options = Options { merge, ..Options::default() };
+            let renderers: [Renderer; 2] =
+                [text::Renderer::new(meta, options).into(), json::Renderer::new(meta, merge, asides()).into()];
+            for renderer in renderers {
+                let mut out = Vec::new();
+                let wall = recording.wall_clock(0);
+                let printed = run_on(2, &recording, Window::ALL, &filter, wall, renderer.clone(), &mut out).unwrap();
+                assert_eq!(printed, recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>());
+                let expected = one_thread(&recording, renderer);
+                // Not assert_eq: nobody wants to read megabytes.
+                assert!(out == expected, "{n} rounds, merge {merge}: {} and {} bytes", out.len(), expected.len());
+            }
+        }
+    }
+}
+
+/// Takes so many bytes, then fails.
+struct Full(usize, io::ErrorKind);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.min(bytes.len()) {
+            0 if !bytes.is_empty() => Err(self.1.into()),
+            n => {
+                self.0 -= n;
+                Ok(n)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_output_that_fails_ends_all_threads_and_is_told() {
+    let recording = recording(MANY);
+    let filter = FilterPlan::all().resolve(&recording.meta).unwrap();
+    for kind in [io::ErrorKind::BrokenPipe, io::ErrorKind::StorageFull] {
+        for room in [0, 1, BUFFER, 3 * BUFFER + 5] {
+            let renderer = text::Renderer::new(&recording.meta, Options::default());
+            let wall = recording.wall_clock(0);
+            let written = run_on(2, &recording, Window::ALL, &filter, wall, renderer.into(), &mut Full(room, kind));
+            assert_eq!(written.map_err(|e| e.kind()), Err(kind), "room for {room} bytes");
+        }
+    }
+}

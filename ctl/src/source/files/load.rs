@@ -1,0 +1,64 @@
+//! Reading blocks on all CPUs.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use flightrec_format::decode::Page;
+use flightrec_store::{BlockRef, Content, Damage, FileReader};
+
+use crate::progress::Progress;
+
+/// Most threads: beyond, the disk and the order in which pages are put together set the pace.
+const THREADS_MAX: usize = 8;
+
+/// A block of a file.
+pub(super) type Job<'a> = (&'a FileReader, &'a BlockRef);
+
+/// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged comes back. `None`: there
+/// are more pages than `most`, whatever the blocks' headers say.
+pub(super) fn pages<'a>(
+    jobs: &[Job<'a>],
+    most: usize,
+    mut take: impl FnMut(Vec<Page>),
+) -> Option<Vec<(&'a FileReader, Damage)>> {
+    let progress = Progress::start("reading the files");
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
+    let next = AtomicUsize::new(0);
+    let count = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<Content, Damage>)>> = Mutex::new(Vec::with_capacity(jobs.len()));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((reader, block)) = jobs.get(at) else { break };
+            let content = reader.read(block);
+            let pages = if let Ok(Content::Pages(pages)) = &content { pages.len() } else { 0 };
+            if count.fetch_add(pages, Ordering::Relaxed).saturating_add(pages) > most {
+                break;
+            }
+            progress.add(u64::from(block.header.data_len));
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, content));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    if count.into_inner() > most {
+        return None;
+    }
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|(at, _)| *at);
+    let mut damage = Vec::new();
+    for ((_, content), (reader, _)) in done.into_iter().zip(jobs) {
+        match content {
+            Ok(Content::Pages(pages)) => take(pages),
+            Ok(_) => {}
+            Err(wrong) => damage.push((*reader, wrong)),
+        }
+    }
+    Some(damage)
+}

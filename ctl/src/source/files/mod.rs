@@ -1,0 +1,83 @@
+//! Recordings in files: what flightd wrote into its state directory, copies of it, and saved windows.
+//!
+//! [`catalog`] finds the files and sorts them by boot and session from their headers alone; [`session`] reads a window of one
+//! session; [`history`](super::history) puts boots, sessions and the live rings together in the order of time.
+
+mod anchor;
+pub mod catalog;
+mod load;
+mod select;
+pub mod session;
+mod stretch;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flightrec_store::StoreError;
+use thiserror::Error;
+
+use crate::boots::BootError;
+
+/// Files that can't be read.
+#[derive(Debug, Error)]
+pub enum FilesError {
+    /// Not for us.
+    #[error("no access to {}: join the group flightrec (and log in again), or run as root", .0.display())]
+    Permission(PathBuf),
+    /// Not there.
+    #[error(
+        "{} is not there: name the state directory of flightd, or a copy of it, by --store, or files by --file",
+        .0.display()
+    )]
+    Absent(PathBuf),
+    /// A directory in which there is nothing.
+    #[error(
+        "no recording in {}: flightd writes files there while it runs (`flightctl status` says whether, and where)",
+        .0.display()
+    )]
+    Empty(PathBuf),
+    /// Any other failure of the system.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// What could not be read.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of something else, of another release, or with nothing in it.
+    #[error(transparent)]
+    Store(StoreError),
+    /// A boot of which there is nothing.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// No description of the recording, without which its pages mean nothing.
+    #[error("no whole metadata are left in {}: its events can't be told; `flightctl verify` says what is damaged", .0.display())]
+    NoMeta(PathBuf),
+    /// More than memory should hold.
+    #[error(
+        "more than {} of pages belong to one moment: the files are damaged, or of a machine far larger than this one; ask for \
+         less time by --since and --until",
+        crate::human::bytes(*.0)
+    )]
+    TooMuch(u64),
+}
+
+impl FilesError {
+    /// From a failure at a path.
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::Permission(path.into()),
+            io::ErrorKind::NotFound => Self::Absent(path.into()),
+            _ => Self::Io { path: path.into(), source },
+        }
+    }
+}
+
+impl From<StoreError> for FilesError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Io { path, source } => Self::io(&path, source),
+            other => Self::Store(other),
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! One recording session, read from its files.
+
+use std::path::Path;
+
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::slot::TaskSlot;
+use flightrec_format::control::Totals;
+use flightrec_format::decode::Page;
+use flightrec_format::descriptors::Snapshot;
+use flightrec_format::meta::Meta;
+use flightrec_format::part;
+use flightrec_format::ring::Rings;
+use flightrec_store::{BlockRef, Checkpoint, Content, Damage, FileReader, Kind, What};
+
+use super::anchor::{self, Anchor};
+use super::catalog::{SessionFiles, StoredFile};
+use super::{FilesError, load, select, stretch};
+use crate::human::counted;
+use crate::source::{Clock, Recording, snapshots};
+use crate::window::{Edge, Window};
+
+/// Bytes of pages that are held at once, about: a window of more is read in stretches.
+pub const STRETCH: u64 = if cfg!(test) { 128 << 10 } else { 1 << 30 };
+/// Most bytes of pages that are held at once: what stands around a stretch, and damage, make it more than was planned.
+const PAGES_MAX: u64 = 4 * STRETCH;
+
+/// Most lines about damage in one chapter.
+const REMARKS: usize = 10;
+
+/// A session's files, opened one by one as they are needed.
+pub struct SessionSource {
+    files: Vec<OpenFile>,
+    /// When the session's last moment was.
+    end: End,
+    /// What the user is told beside the coverage.
+    remarks: Vec<String>,
+}
+
+/// A file, and its reader once it was needed.
+struct OpenFile {
+    file: StoredFile,
+    reader: Option<FileReader>,
+    /// It was tried, and could not be opened.
+    failed: bool,
+}
+
+/// Where a session's files end.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// Everything that they hold was recorded before, ns of `CLOCK_MONOTONIC`.
+    now: u64,
+    /// Whether the last was closed in order.
+    closed: bool,
+}
+
+/// What a window's files gave.
+#[derive(Debug)]
+pub struct Found {
+    /// The session's description.
+    pub meta: Meta,
+    /// Pages and parts of pages, in no order.
+    pub pages: Vec<Page>,
+    /// Threads that lived at some moment; where they contradict, the last one counts.
+    pub slots: Vec<TaskSlot>,
+    /// What descriptors stood for at moments of the window, in order.
+    pub descriptors: Vec<Snapshot>,
+    /// The counters at a moment before the window, if it is known.
+    pub before: Option<Totals>,
+    /// The counters at a moment behind it, or the last that there are.
+    pub after: Totals,
+    /// Nothing that was recorded until `after` is missing in the files by damage.
+    pub whole: bool,
+}
+
+impl SessionSource {
+    /// Opens the last of the files, for when it all ended.
+    pub fn open(session: SessionFiles) -> Result<Self, FilesError> {
+        let open = |file| OpenFile { file, reader: None, failed: false };
+        let mut source = Self {
+            files: session.files.into_iter().map(open).collect(),
+            end: End { now: 0, closed: false },
+            remarks: Vec::new(),
+        };
+        source.end = source.find_end()?;
+        Ok(source)
+    }
+
+    /// The session's last moment, and the wall clock as its last file has it.
+    pub fn clock(&self) -> Clock {
+        let offset = self.files.last().map_or(0, |open| anchor_of(&open.file).offset);
+        Clock { now: self.end.now, wall_offset: offset }
+    }
+
+    /// When the first file was made.
+    fn begins(&self) -> u64 {
+        self.files.first().map_or(0, |file| file.file.header.created_mono)
+    }
+
+    /// The first moment that its files have, and the wall clock as the first of them has it.
+    pub fn first(&mut self) -> Clock {
+        let offset = self.files.first().map_or(0, |open| anchor_of(&open.file).offset);
+        let begins = self.begins();
+        let first = self.reader(0).ok().and_then(|reader| reader.of(Kind::Pages).map(|block| block.header.first).min());
+        Clock { now: first.unwrap_or(begins), wall_offset: offset }
+    }
+
+    /// What is to be said beside the coverage; each once.
+    pub fn take_remarks(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.remarks)
+    }
+
+    /// The session's description, as its last file has it.
+    pub fn meta(&mut self) -> Result<Meta, FilesError> {
+        let all: Vec<usize> = (0..self.files.len()).collect();
+        self.meta_of(&all)
+    }
+
+    /// The last moment, by the last file that can be opened.
+    fn find_end(&mut self) -> Result<End, FilesError> {
+        let mut failure = None;
+        for index in (0..self.files.len()).rev() {
+            match self.reader(index) {
+                Ok(reader) => {
+                    let mark = reader.blocks().iter().filter(|block| block.header.kind == Kind::Checkpoint);
+                    let mark = mark.map(|block| block.header.last).max();
+                    let last = reader.blocks().iter().map(|block| block.header.last.saturating_add(1)).max();
+                    // What came behind the last checkpoint of a closed file is only there because its page was.
+                    let closed = reader.complete();
+                    let now = if closed { mark.or(last) } else { mark.max(last) };
+                    if let Some(now) = now {
+                        return Ok(End { now, closed });
+                    }
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(End { now: self.begins(), closed: false }),
+        }
+    }
+
+    /// A file, opened.
+    fn reader(&mut self, index: usize) -> Result<&FileReader, FilesError> {
+        let no_file = || FilesError::Absent(Path::new("").into());
+        let OpenFile { file, reader, failed } = self.files.get_mut(index).ok_or_else(no_file)?;
+        match reader {
+            Some(reader) => Ok(reader),
+            None => match FileReader::open(&file.path) {
+                Ok(opened) => Ok(reader.insert(opened)),
+                Err(error) => {
+                    if !*failed {
+                        self.remarks.push(format!("left out: {error}"));
+                    }
+                    *failed = true;
+                    Err(error.into())
+                }
+            },
+        }
+    }
+
+    /// Indexes of the files that may hold something of the window.
+    fn chosen(&self, window: Window) -> Vec<usize> {
+        let touches = |file: &StoredFile| file.begins < window.until && file.ends >= window.from;
+        self.files.iter().enumerate().filter(|(_, open)| touches(&open.file)).map(|(index, _)| index).collect()
+    }
+
+    /// When the file was begun in which a moment lies.
+    pub fn file_begins(&self, moment: u64) -> u64 {
+        let made = self.files.iter().map(|open| open.file.header.created_mono);
+        made.take_while(|made| *made <= moment).last().unwrap_or(0)
+    }
+
+    /// The window in the monotonic clock outside of which nothing of it can be; `present` and its `offset` to the wall
+    /// clock are the last anchor where they are known.
+    pub fn around(&mut self, since: Edge, until: Edge, present: u64, offset: Option<i64>) -> Window {
+        let mut anchors: Vec<Anchor> = self.files.iter().map(|open| anchor_of(&open.file)).collect();
+        let is_wall = matches!(since, Edge::Wall(_)) || matches!(until, Edge::Wall(_));
+        let last = offset.map(|offset| Anchor { mono: present, offset });
+        anchors.extend(last.or_else(|| is_wall.then(|| self.last_anchor()).flatten()));
+        anchors.sort_by_key(|anchor| anchor.mono);
+        anchor::window(&anchors, since, until, present)
+    }
+
+    /// The two clocks on the last page that there is.
+    fn last_anchor(&mut self) -> Option<Anchor> {
+        let index = self.files.len().checked_sub(1)?;
+        let meta = self.meta_of(&[index]).ok()?;
+        let reader = self.reader(index).ok()?;
+        let block = reader.blocks().iter().rev().find(|block| block.header.kind == Kind::Pages)?;
+        let Ok(Content::Pages(pages)) = reader.read(block) else { return None };
+        let header = pages.iter().map(Page::header).max_by_key(|header| header.base_mono)?;
+        let tai = header.base_tai.wrapping_sub(header.base_mono) as i64;
+        let offset = tai.saturating_sub(meta.tai_offset(header.base_mono).saturating_mul(1_000_000_000));
+        Some(Anchor { mono: header.base_mono, offset })
+    }
+
+    /// Where to part the window, so that no stretch of it has many more than `most` bytes of pages: where a file begins, if
+    /// one does near enough, for it begins with all that a reader needs.
+    pub fn parted(&mut self, window: Window, most: u64) -> Vec<u64> {
+        let chosen = self.chosen(window);
+        // What can't be opened is told when it is read.
+        self.in_a_row(&chosen);
+        self.remarks.clear();
+        let mut begins: Vec<u64> = Vec::new();
+        let mut blocks: Vec<(u64, u64)> = Vec::new();
+        for open in chosen.iter().filter_map(|index| self.files.get(*index)) {
+            let Some(reader) = &open.reader else { continue };
+            begins.push(open.file.header.created_mono);
+            let pages = select::pages(reader.blocks(), window, &Lane::RINGS);
+            blocks.extend(pages.map(|block| (block.header.first.max(window.from), select::weight(block))));
+        }
+        stretch::part(&begins, blocks, most)
+    }
+
+    /// Reads what the window needs, for a recording of its own.
+    pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
+        let Found { meta, pages, slots, descriptors, before, after, whole } = self.find(window, &Lane::RINGS)?;
+        let mut rings = Rings::new(meta.session);
+        for lane in Lane::RINGS {
+            meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));
+        }
+        for page in pages {
+            rings.add(page);
+        }
+        if !self.end.closed && window.until > self.end.now {
+            self.remarks.push("the last file was not closed: the recorder or the machine ended without warning".into());
+        }
+        // Where something is damaged, only the counters tell what is there.
+        let copied = if whole { after.now } else { 0 };
+        Ok(Recording { meta, streams: rings.finish(), slots, descriptors, totals: after, before, copied })
+    }
+
+    /// Reads what the window needs of these lanes.
+    pub fn find(&mut self, window: Window, lanes: &[Lane]) -> Result<Found, FilesError> {
+        let chosen = self.chosen(window);
+        let meta = self.meta_of(&chosen)?;
+        let mut whole = self.in_a_row(&chosen);
+        let opened: Vec<&FileReader> =
+            chosen.iter().filter_map(|index| self.files.get(*index)?.reader.as_ref()).collect();
+        let told: Vec<String> = opened.iter().flat_map(|reader| damage(reader)).collect();
+        whole &= told.is_empty();
+
+        let (before, after) = marks(&opened, window);
+        let mut asked = window;
+        if !whole {
+            // The counters tell exactly what damage cost: up to the next moment at which they are known.
+            asked = to_the_marks(window, before.as_ref(), &after);
+        }
+        let mut pages = Vec::new();
+        let mut lost = read_pages(&opened, asked, lanes, &mut pages)?;
+        let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
+        let further = to_the_marks(window, before.as_ref(), &after);
+        let again = asked != further && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
+        if again {
+            pages.clear();
+            lost = read_pages(&opened, further, lanes, &mut pages)?;
+        }
+        whole &= lost.is_empty();
+        let slots = threads(&opened);
+        let descriptors = descriptors(&opened, window);
+        let read_damage = lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
+        self.remark(told.into_iter().chain(read_damage));
+        Ok(Found { meta, pages, slots, descriptors, before, after, whole })
+    }
+
+    /// Says what is damaged: each once, and not more than a person reads.
+    fn remark(&mut self, damage: impl Iterator<Item = String>) {
+        let mut more = 0;
+        for remark in damage {
+            if self.remarks.contains(&remark) {
+                continue;
+            }
+            if self.remarks.len() < REMARKS {
+                self.remarks.push(remark);
+            } else {
+                more += 1;
+            }
+        }
+        if more != 0 {
+            let places = counted(more, "place");
+            self.remarks.push(format!("damaged: {places} more; `flightctl verify` names them all"));
+        }
+    }
+
+    /// Opens the files; whether all could be, and none is missing between them.
+    fn in_a_row(&mut self, chosen: &[usize]) -> bool {
+        let mut whole = true;
+        for index in chosen {
+            whole &= self.reader(*index).is_ok();
+        }
+        let numbers: Vec<u32> =
+            chosen.iter().filter_map(|index| self.files.get(*index)).map(|open| open.file.header.number).collect();
+        let missing =
+            numbers.iter().zip(numbers.iter().skip(1)).map(|(a, b)| u64::from(b.saturating_sub(*a).saturating_sub(1)));
+        let missing: u64 = missing.sum();
+        if missing != 0 {
+            let files = counted(missing, "file");
+            self.remarks.push(format!("{files} missing between those that are there: what they held is a gap"));
+        }
+        whole && missing == 0
+    }
+
+    /// The metadata of the last of these files that has any; else of any other of the session.
+    fn meta_of(&mut self, chosen: &[usize]) -> Result<Meta, FilesError> {
+        let others = (0..self.files.len()).filter(|index| !chosen.contains(index));
+        let order: Vec<usize> = chosen.iter().rev().copied().chain(others).collect();
+        for index in order {
+            let Ok(reader) = self.reader(index) else { continue };
+            let metas = reader.blocks().iter().rev().filter(|block| block.header.kind == Kind::Meta);
+            for block in metas {
+                if let Ok(Content::Meta(meta)) = reader.read(block) {
+                    return Ok(*meta);
+                }
+            }
+        }
+        let path = self.files.first().map(|open| open.file.path.clone()).unwrap_or_default();
+        Err(FilesError::NoMeta(path))
+    }
+}
+
+fn anchor_of(file: &StoredFile) -> Anchor {
+    let mono = file.header.created_mono;
+    Anchor { mono, offset: file.header.created_wall.saturating_sub_unsigned(mono) }
+}
+
+/// The window out to the moments at which the counters are known.
+fn to_the_marks(window: Window, before: Option<&Totals>, after: &Totals) -> Window {
+    Window {
+        from: before.map_or(0, |before| before.now.min(window.from)),
+        until: after.now.saturating_add(1).max(window.until),
+    }
+}
+
+/// Checkpoints around the window: the last before it, and the first behind it, or the last that there is.
+fn marks(opened: &[&FileReader], window: Window) -> (Option<Totals>, Totals) {
+    let blocks: Vec<(u64, (&FileReader, &BlockRef))> = opened
+        .iter()
+        .flat_map(|reader| reader.blocks().iter().map(move |block| (block.header.last, (*reader, block))))
+        .filter(|(_, (_, block))| block.header.kind == Kind::Checkpoint)
+        .collect();
+    let (before, behind) = select::around(blocks.iter().copied(), window.from, window.until);
+    let read = |(reader, block): (&FileReader, &BlockRef)| match reader.read(block) {
+        Ok(Content::Checkpoint(checkpoint)) => Some(checkpoint),
+        _ => None,
+    };
+    let before = before.and_then(read);
+    // One that can't be read is passed over for the last of those that can.
+    let after = behind.and_then(read).or_else(|| {
+        let mut all = blocks.clone();
+        all.sort_by_key(|(time, _)| *time);
+        all.into_iter().rev().find_map(|(_, block)| read(block))
+    });
+    (before.map(|mark| mark.totals()), after.as_ref().map(Checkpoint::totals).unwrap_or_default())
+}
+
+/// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's beginning was not
+/// recorded at all: each has pages that go back to it, or that continue the counters of before; or it has none, and its
+/// counters stood still.
+fn is_idle(lane: Lane, from: u64, pages: &[Page], meta: &Meta, before: Option<&Totals>, after: &Totals) -> bool {
+    let Some(before) = before else { return true };
+    let counted = |totals: &Totals, cpu: u16| {
+        let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
+        of_cpu.events.get(lane as usize).copied()
+    };
+    meta.cpus.iter().all(|cpu| {
+        let of_ring = pages.iter().filter(|page| page.lane() == lane && page.header().cpu == *cpu);
+        let then = counted(before, *cpu);
+        match of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) {
+            Some(first) => part::begins(first) <= from || then.is_none_or(|then| then == first.header().events),
+            None => then == counted(after, *cpu),
+        }
+    })
+}
+
+type Lost<'a> = Vec<(&'a FileReader, Damage)>;
+
+/// Reads the pages of the window.
+fn read_pages<'a>(
+    opened: &[&'a FileReader],
+    window: Window,
+    lanes: &[Lane],
+    into: &mut Vec<Page>,
+) -> Result<Lost<'a>, FilesError> {
+    let jobs: Vec<load::Job<'a>> = opened
+        .iter()
+        .flat_map(|reader| select::pages(reader.blocks(), window, lanes).map(move |block| (*reader, block)))
+        .chain(lanes.iter().filter_map(|lane| {
+            let blocks = opened.iter().flat_map(|reader| reader.blocks().iter().map(move |block| (*reader, block)));
+            select::before(blocks, *lane, window.from)
+        }))
+        .collect();
+    let most = usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE;
+    load::pages(&jobs, most, |pages| into.extend(pages)).ok_or(FilesError::TooMuch(PAGES_MAX))
+}
+
+/// The threads that lived when the files were begun: of the first last, for it counts.
+fn threads(opened: &[&FileReader]) -> Vec<TaskSlot> {
+    let mut slots = Vec::new();
+    let ends = [opened.last(), opened.first()];
+    let files = if opened.len() > 1 { &ends[..] } else { &ends[1..] };
+    for reader in files.iter().flatten() {
+        let mut blocks = reader.blocks().iter().filter(|block| block.header.kind == Kind::Slots).peekable();
+        let Some(moment) = blocks.peek().map(|block| block.header.first) else { continue };
+        for block in blocks.take_while(|block| block.header.first == moment) {
+            if let Ok(Content::Slots(threads)) = reader.read(block) {
+                slots.extend(threads);
+            }
+        }
+    }
+    slots
+}
+
+/// What descriptors stood for at moments of the window, and at the first behind it.
+fn descriptors(opened: &[&FileReader], window: Window) -> Vec<Snapshot> {
+    let blocks = opened.iter().flat_map(|reader| {
+        let of_kind = reader.blocks().iter().filter(|block| block.header.kind == Kind::Descriptors);
+        of_kind.map(move |block| (*reader, block))
+    });
+    let mut blocks: Vec<_> = blocks.filter(|(_, block)| block.header.last >= window.from).collect();
+    blocks.sort_by_key(|(_, block)| block.header.last);
+    let inside = blocks.partition_point(|(_, block)| block.header.last < window.until);
+    snapshots(blocks.into_iter().take(inside + 1).filter_map(|(reader, block)| match reader.read(block) {
+        Ok(Content::Descriptors(document)) => Some(document),
+        _ => None,
+    }))
+}
+
+/// What is wrong in a file, for people. The end of a block that was being written is no damage: what it held is still
+/// in the rings, or in the next file, or is counted as missing.
+fn damage(reader: &FileReader) -> Vec<String> {
+    let cut = |damage: &&Damage| !matches!(damage.what, What::Cut);
+    reader.damage().iter().filter(cut).map(|damage| remark(reader, damage)).collect()
+}
+
+fn remark(reader: &FileReader, damage: &Damage) -> String {
+    format!("damaged: {}: {damage}", reader.path().display())
+}

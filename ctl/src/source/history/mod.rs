@@ -1,0 +1,215 @@
+//! One history in the order of time, out of rings and files, of any number of recordings and boots.
+//!
+//! A recording session is a *chapter*: it has its own metadata and its own page numbers, and ends at the latest where the
+//! next one of its boot begins. The rings are read before any file, as they are overwritten meanwhile; files only for
+//! what the rings do not reach.
+
+mod chapters;
+mod rings;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use super::files::FilesError;
+use super::files::catalog::{self, BootFiles, Refused};
+use super::{Clock, Recording, SourceError, open_live};
+use crate::boots::{self, BootArg, BootId};
+use crate::control::ControlError;
+use crate::output::note;
+use crate::pipeline::wall::WallClock;
+use crate::pipeline::with_leads;
+use crate::plan::{HistoryPlan, Origin, Place, STATE_DIR};
+use crate::window::{Edge, Window};
+use chapters::stored;
+use rings::with_rings;
+
+/// What is asked of a history.
+#[derive(Debug, Clone, Copy)]
+pub struct Question {
+    /// Start of the window.
+    pub since: Edge,
+    /// End of the window.
+    pub until: Edge,
+    /// What was before the window is wanted as well: the rings whole, files from the beginning of the one in which the
+    /// window begins.
+    pub everything: bool,
+}
+
+/// A chapter, read.
+#[derive(Debug)]
+pub struct Chapter {
+    /// Its pages.
+    pub recording: Recording,
+    /// Nothing that was before this moment is told by it, ns of `CLOCK_MONOTONIC`.
+    pub from: u64,
+    /// Where it ends, and the wall clock there.
+    pub clock: Clock,
+    /// What times before now count back from.
+    pub present: u64,
+    /// Start of the window in it.
+    pub since: Edge,
+    /// End of the window in it.
+    pub until: Edge,
+    /// What is to be said beside its coverage.
+    pub remarks: Vec<String>,
+    /// Whether it is the only chapter of the history.
+    pub is_only: bool,
+}
+
+impl Chapter {
+    /// The chapter of a source that is the only one.
+    pub fn only(recording: Recording, clock: Clock, since: Edge, until: Edge) -> Self {
+        Self { recording, from: 0, clock, present: clock.now, since, until, remarks: Vec::new(), is_only: true }
+    }
+
+    /// The window as far as the chapter can have events of it.
+    pub fn window(&self, wall: &WallClock) -> Window {
+        let window = wall.window(self.since, self.until, self.present);
+        // What happens while the pages are read is another dump's; before the recording there is nothing.
+        let until = window.until.min(self.clock.now);
+        let from = window.from.max(self.recording.meta.started).max(self.from);
+        Window { from: from.min(until), until }
+    }
+}
+
+/// Whether the following chapters are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Go {
+    /// Yes.
+    On,
+    /// No.
+    Enough,
+}
+
+/// A chapter that is still to be read, or the rings, which are.
+enum Part {
+    Files(Box<chapters::FilesPart>),
+    Rings(Box<Chapter>),
+}
+
+/// Reads the chapters of the window, the earliest first, and drops each before the next.
+pub fn read<E: From<SourceError>>(
+    plan: &HistoryPlan,
+    question: Question,
+    mut visit: impl FnMut(Chapter) -> Result<Go, E>,
+) -> Result<(), E> {
+    let parts = parts(plan, question)?;
+    let is_only = parts.len() == 1;
+    for part in parts {
+        let mut chapter = match part {
+            Part::Rings(chapter) => *chapter,
+            Part::Files(part) => part.read()?,
+        };
+        chapter.is_only = is_only;
+        if visit(chapter)? == Go::Enough {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The boots that there are recordings of, the earliest first.
+pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
+    let boots = match &plan.place {
+        Place::Store(dir) => told(catalog::store(dir)?),
+        Place::Files(paths) => catalog::files(paths)?,
+        Place::Recorder { origin, state_dir } => {
+            let live = open_live(origin).ok().and_then(|live| live.state_dir());
+            told(catalog::store(&state_dir_of(state_dir.as_deref(), live))?)
+        }
+    };
+    Ok(chosen(boots, plan.boot.as_ref())?)
+}
+
+fn parts(plan: &HistoryPlan, question: Question) -> Result<Vec<Part>, SourceError> {
+    let boot = plan.boot.as_ref();
+    match &plan.place {
+        Place::Store(dir) => Ok(stored(chosen(told(catalog::store(dir)?), boot)?, question)?),
+        Place::Files(paths) => Ok(stored(chosen(catalog::files(paths)?, boot)?, question)?),
+        Place::Recorder { origin, state_dir } => recorder(origin, state_dir.as_deref(), boot, question),
+    }
+}
+
+/// The state directory: as typed, as the daemon says, or the usual one.
+fn state_dir_of(typed: Option<&Path>, live: Option<PathBuf>) -> PathBuf {
+    typed.map(Path::to_owned).or(live).unwrap_or_else(|| STATE_DIR.into())
+}
+
+/// Files that could not be taken in are named; the others are read.
+fn told((boots, refused): (Vec<BootFiles>, Refused)) -> Vec<BootFiles> {
+    for (_, error) in refused {
+        note(&format!("left out: {error}"));
+    }
+    boots
+}
+
+/// The boot that is asked for, or all.
+fn chosen(mut boots: Vec<BootFiles>, boot: Option<&BootArg>) -> Result<Vec<BootFiles>, FilesError> {
+    let Some(boot) = boot else { return Ok(boots) };
+    let ids: Vec<BootId> = boots.iter().map(|boot| boot.id).collect();
+    let index = boot.choose(&ids, boots::present())?;
+    Ok(boots.drain(..).skip(index).take(1).collect())
+}
+
+/// The recorder's own rings and files.
+fn recorder(
+    origin: &Origin,
+    state_dir: Option<&Path>,
+    boot: Option<&BootArg>,
+    question: Question,
+) -> Result<Vec<Part>, SourceError> {
+    let live = match open_live(origin) {
+        Ok(live) => live,
+        Err(absent @ SourceError::Control(ControlError::NotRunning(_))) => {
+            let dir = state_dir_of(state_dir, None);
+            let found = catalog::store(&dir);
+            let found = found.map_err(|files| SourceError::Nothing { live: Box::new(absent), files })?;
+            note(&format!("flightd is not running, and no rings are left; reading the files in {}", dir.display()));
+            return Ok(stored(chosen(told(found), boot)?, question)?);
+        }
+        Err(error) => return Err(error),
+    };
+    let dir = state_dir_of(state_dir, live.state_dir());
+    match boot {
+        None | Some(BootArg::Present) => with_rings(live, &dir, state_dir.is_some(), boot.is_some(), question),
+        Some(boot) => {
+            let present = boots::present().unwrap_or_default();
+            let mut boots = told(catalog::store(&dir)?);
+            // The rings' boot is there whether there are files of it or not.
+            if boots.iter().all(|boot| boot.id != present) {
+                boots.push(BootFiles { id: present, sessions: Vec::new() });
+            }
+            let boots = chosen(boots, Some(boot))?;
+            if boots.iter().any(|boot| boot.id == present) {
+                return with_rings(live, &dir, true, true, question);
+            }
+            Ok(stored(boots, question)?)
+        }
+    }
+}
+
+impl Question {
+    /// What it means for a boot: a length of time counts back from the newest one's end.
+    fn of_boot(self, is_newest: bool) -> Option<Self> {
+        match (self.since, self.until) {
+            _ if is_newest => Some(self),
+            (Edge::Ago(_), _) => None,
+            (_, Edge::Ago(_)) => Some(Self { until: Edge::Open, ..self }),
+            _ => Some(self),
+        }
+    }
+
+    /// The pages of the rings to ask for. Where the wall clock stood in the past only the pages tell, so for a time of
+    /// day all are asked for.
+    pub fn of_rings(self, clock: Clock) -> Window {
+        match (self.since, self.until) {
+            (Edge::Wall(_), _) | (_, Edge::Wall(_)) => Window::ALL,
+            (since, until) => {
+                let since = if self.everything { Edge::Open } else { since };
+                let edge = |edge, open| if let Edge::Ago(ago) = edge { clock.now.saturating_sub(ago) } else { open };
+                with_leads(Window { from: edge(since, 0), until: edge(until, u64::MAX) })
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The rings, and what the files have before them.
+
+use std::path::Path;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::part;
+use flightrec_format::ring::{LaneStream, Rings};
+
+use super::chapters::{chapters, stretches};
+use super::{Chapter, Part, Question, told};
+use crate::boots;
+use crate::pipeline::with_leads;
+use crate::source::files::FilesError;
+use crate::source::files::catalog::{self, SessionFiles};
+use crate::source::files::session::{Found, STRETCH, SessionSource};
+use crate::source::{Live, SourceError, in_order};
+use crate::window::{Edge, Window};
+
+/// The rings, what files have before them, and, unless it is the only boot that is asked for, earlier boots.
+pub(super) fn with_rings(
+    mut live: Box<dyn Live>,
+    dir: &Path,
+    is_named: bool,
+    is_only: bool,
+    question: Question,
+) -> Result<Vec<Part>, SourceError> {
+    let clock = live.clock();
+    let recording = live.read(question.of_rings(clock))?;
+    let mut chapter = Chapter {
+        recording,
+        from: 0,
+        clock,
+        present: clock.now,
+        since: question.since,
+        until: question.until,
+        remarks: Vec::new(),
+        is_only: true,
+    };
+    // What the rings hold is read; whatever the files are good for, it is shown.
+    let from = match question.since {
+        Edge::Ago(ago) => with_leads(Window { from: clock.now.saturating_sub(ago), until: 0 }).from,
+        Edge::Open => 0,
+        Edge::Wall(_) => {
+            let wall = chapter.recording.wall_clock(clock.wall_offset);
+            with_leads(wall.window(question.since, Edge::Open, clock.now)).from
+        }
+    };
+    let recording = &chapter.recording;
+    let earlier = from < recording.meta.started;
+    if !earlier && recording.streams.iter().all(|stream| reaches(stream, from)) {
+        return Ok(vec![Part::Rings(Box::new(chapter))]);
+    }
+    let mut boots = match catalog::store(dir) {
+        Ok(found) => told(found),
+        // A recorder that writes no files has none.
+        Err(FilesError::Absent(_) | FilesError::Empty(_)) if !is_named => Vec::new(),
+        Err(error) => {
+            chapter.remarks.push(format!("the rings alone were read: {error}"));
+            Vec::new()
+        }
+    };
+    let id = boots::of_meta(&chapter.recording.meta);
+    let at = boots.iter().position(|boot| boot.id == id);
+    let mut sessions = at.map(|at| boots.remove(at).sessions).unwrap_or_default();
+    let own = sessions.iter().position(|session| session.session == chapter.recording.meta.session);
+    let own = own.map(|own| sessions.remove(own));
+
+    let mut parts = Vec::new();
+    if !is_only && let Some(question) = question.of_boot(false) {
+        for boot in boots {
+            parts.extend(chapters(boot.sessions, question, None, false)?);
+        }
+    }
+    if earlier {
+        let started = chapter.recording.meta.started;
+        parts.extend(chapters(sessions, question, Some((clock, started)), true)?);
+    }
+    if let Some(own) = own {
+        match extend(&mut chapter, &own, question, from) {
+            Ok(before) => parts.extend(before),
+            Err(error) => chapter.remarks.push(format!("the rings alone were read: {error}")),
+        }
+    }
+    parts.push(Part::Rings(Box::new(chapter)));
+    Ok(parts)
+}
+
+/// Whether a ring's pages go back to a moment, or to the ring's first event.
+fn reaches(stream: &LaneStream, from: u64) -> bool {
+    stream.pages().first().is_none_or(|page| {
+        let header = page.header();
+        (header.seq == 1 && !part::is_part(header)) || header.base_mono <= from
+    })
+}
+
+/// Puts before the rings' pages what the files have of the same session. What is too much for that comes back, as
+/// stretches of its own.
+fn extend(
+    chapter: &mut Chapter,
+    session: &SessionFiles,
+    question: Question,
+    from: u64,
+) -> Result<Vec<Part>, FilesError> {
+    let clock = chapter.clock;
+    let mut files = SessionSource::open(session.clone())?;
+    let asked = files.around(question.since, question.until, clock.now, Some(clock.wall_offset));
+    let from = from.min(with_leads(asked).from);
+    let recording = &mut chapter.recording;
+    let Some((lanes, until)) = short_of(&recording.streams, from) else { return Ok(Vec::new()) };
+    let until = until.saturating_add(1).min(with_leads(asked).until);
+
+    // The last stretch is the rings' own.
+    let before = Window { from, until };
+    let mut earlier = Vec::new();
+    let mut window = before;
+    if let Some(cut) = files.parted(before, STRETCH).into_iter().rfind(|cut| before.contains(*cut)) {
+        let source = SessionSource::open(session.clone())?;
+        let told = Window { from: asked.from, until: cut };
+        earlier = stretches(session, source, told, clock.now, question)?;
+        window.from = with_leads(Window { from: cut, until }).from;
+        chapter.from = cut;
+    }
+    if question.everything {
+        window.from = files.file_begins(window.from);
+    }
+    let Found { pages, slots, descriptors, before, .. } = files.find(window, &lanes)?;
+    let mut rings = Rings::new(recording.meta.session);
+    let (again, same): (Vec<LaneStream>, Vec<LaneStream>) =
+        std::mem::take(&mut recording.streams).into_iter().partition(|stream| lanes.contains(&stream.lane()));
+    for stream in again {
+        rings.expect(stream.lane(), stream.cpu());
+        for page in stream.into_pages() {
+            rings.add(page);
+        }
+    }
+    for page in pages {
+        rings.add(page);
+    }
+    let mut streams = rings.finish();
+    streams.extend(same);
+    streams.sort_by_key(|stream| (stream.lane(), stream.cpu()));
+    recording.streams = streams;
+    recording.slots.extend(slots);
+    recording.descriptors = in_order([descriptors, std::mem::take(&mut recording.descriptors)].concat());
+    recording.before = before;
+    chapter.remarks.extend(files.take_remarks());
+    Ok(earlier)
+}
+
+/// The lanes of which some ring does not go back to a moment, and where the last of those begins.
+fn short_of(streams: &[LaneStream], from: u64) -> Option<(Vec<Lane>, u64)> {
+    let short: Vec<&LaneStream> = streams.iter().filter(|stream| !reaches(stream, from)).collect();
+    let lanes = Lane::RINGS.into_iter().filter(|lane| short.iter().any(|stream| stream.lane() == *lane)).collect();
+    let begins = short.iter().filter_map(|stream| stream.pages().first()).map(|page| page.header().base_mono);
+    begins.max().map(|begins| (lanes, begins))
+}

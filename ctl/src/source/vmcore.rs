@@ -1,0 +1,232 @@
+//! A kernel dump, or any image of a machine's memory: what was recorded up to its death.
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::control::Totals;
+use flightrec_format::decode::Page;
+use flightrec_format::meta::Meta;
+use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, VmcoreError};
+
+use super::{Clock, Collector, Recording, Source, SourceError};
+use crate::human::{bytes, counted};
+use crate::progress::Progress;
+use crate::window::Window;
+
+/// Most pages that are read at once: 2 GiB of them.
+const PAGES_MAX: usize = 1 << 19;
+
+/// A dump that can't be read, or has nothing of the recorder in it.
+#[derive(Debug, Error)]
+pub enum DumpError {
+    /// No dump, or one that can't be read.
+    #[error("{}: {error}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: VmcoreError,
+    },
+    /// No page of a recording.
+    #[error("{}: no recording in this {what}, though {bytes} of memory were looked at{more}", .path.display())]
+    Nothing {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        what: String,
+        /// How much was looked at.
+        bytes: String,
+        /// What may be the cause.
+        more: String,
+    },
+    /// Another session was asked for.
+    #[error("{}: no recording {session:016x} in it: --list-sessions names those that are", .path.display())]
+    NoSession {
+        /// The file.
+        path: PathBuf,
+        /// The session.
+        session: u64,
+    },
+    /// More than memory should hold.
+    #[error(
+        "the window holds {} of pages, more than the {} that are read at once: ask for less time by --last, --since and --until",
+        bytes(*.0), bytes(*.1)
+    )]
+    TooMuch(u64, u64),
+}
+
+/// A dump, and what was found in it.
+pub struct Image {
+    path: PathBuf,
+    dump: Dump,
+    scan: Scan,
+}
+
+impl Image {
+    /// Opens a dump, and looks for recordings in it.
+    pub fn open(path: &Path) -> Result<Self, DumpError> {
+        let unreadable = |error| DumpError::Unreadable { path: path.into(), error };
+        let dump = Dump::open(path).map_err(unreadable)?;
+        let progress = Progress::start("looking for the recording in the dump");
+        let scan = dump.scan(None, &|bytes| progress.add(bytes)).map_err(unreadable)?;
+        drop(progress);
+        let image = Self { path: path.into(), dump, scan };
+        if image.scan.sessions.is_empty() {
+            return Err(image.nothing());
+        }
+        Ok(image)
+    }
+
+    /// The recordings in it, the newest first.
+    pub fn sessions(&self) -> &[Session] {
+        &self.scan.sessions
+    }
+
+    fn nothing(&self) -> DumpError {
+        let Rejected { version, lane, damaged } = self.scan.rejected;
+        let foreign = self.dump.machine().filter(|machine| *machine != "x86_64");
+        let more = if let Some(machine) = foreign {
+            format!("; the machine is {machine}, and flightrec records on x86_64 alone")
+        } else if version + lane != 0 {
+            let pages = counted(version + lane, "page");
+            format!("; {pages} of another release: use the flightctl of the release that recorded")
+        } else if damaged != 0 {
+            format!("; {} of a recording, but damaged", counted(damaged, "page"))
+        } else if !self.scan.shortfall.is_none() {
+            format!("; {}", self.missing().join("; "))
+        } else {
+            ": flightd did not run on that machine, or the dump was taken without its kernel memory".to_owned()
+        };
+        let flattened = if self.dump.is_flattened() { "flattened " } else { "" };
+        let what = format!("{flattened}{}", self.dump.form().name());
+        DumpError::Nothing { path: self.path.clone(), what, bytes: bytes(self.dump.bytes()), more }
+    }
+
+    /// What the dump lacks, in words.
+    pub fn missing(&self) -> Vec<String> {
+        let Shortfall { cut, unreadable, incomplete } = self.scan.shortfall;
+        let mut lines = Vec::new();
+        if self.dump.is_cut() || cut != 0 {
+            let pages = counted(cut, "page");
+            lines.push(format!("the dump is cut: at least {pages} of memory that it should have are behind its end"));
+        }
+        if incomplete {
+            lines.push("the dump is not whole: the program that wrote it ran out of space".to_owned());
+        }
+        if unreadable != 0 {
+            lines.push(format!("{} of memory in the dump can't be read", counted(unreadable, "page")));
+        }
+        lines
+    }
+}
+
+/// A recording in a dump.
+pub struct VmcoreSource {
+    image: Image,
+    /// Which of the image's sessions.
+    index: usize,
+    meta: Meta,
+    clock: Clock,
+    /// What is to be said of it.
+    remarks: Vec<String>,
+}
+
+impl VmcoreSource {
+    /// Opens a dump; the recording `session`, or the newest.
+    pub fn open(path: &Path, session: Option<u64>) -> Result<Self, DumpError> {
+        let image = Image::open(path)?;
+        let index = match session {
+            None => Some(0),
+            Some(id) => image.sessions().iter().position(|session| session.id == id),
+        };
+        let no_session = |session| DumpError::NoSession { path: path.into(), session };
+        let Some((index, session)) = index.and_then(|index| Some((index, image.sessions().get(index)?))) else {
+            return Err(no_session(session.unwrap_or(0)));
+        };
+        let mut remarks = image.missing();
+        let Rejected { version, lane, .. } = image.scan.rejected;
+        if version + lane != 0 {
+            let pages = counted(version + lane, "page");
+            remarks.push(format!("{pages} of a newer release are left out: use its flightctl to see what is in them"));
+        }
+        let meta = session.meta(&image.dump).unwrap_or_else(|_| {
+            remarks.push(format!(
+                "the description of recording {:016x} is not in the dump: arguments of system calls are bare numbers, \
+                 and times of day may be some seconds off",
+                session.id
+            ));
+            undescribed(session)
+        });
+        let clock = death(&image, session, &meta);
+        Ok(Self { image, index, meta, clock, remarks })
+    }
+
+    /// What is to be said beside the coverage.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// The recording's description.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+}
+
+/// What the pages tell of a recording whose metadata are gone.
+fn undescribed(session: &Session) -> Meta {
+    let lanes = Lane::RINGS.map(|lane| session.lanes.iter().find(|count| count.lane == lane as u8));
+    let ring_bytes = lanes.map(|count| count.map_or(0, |count| count.pages * PAGE_SIZE as u64));
+    let started = session.first.unwrap_or(0);
+    Meta { session: session.id, started, cpus: session.cpus(), ring_bytes, ..Meta::default() }
+}
+
+/// The moment behind the last event, and the wall clock then.
+fn death(image: &Image, session: &Session, meta: &Meta) -> Clock {
+    let mut reader = image.dump.reader();
+    let mut last: Option<(u64, i64)> = None;
+    for page in session.newest() {
+        let Some(Ok(page)) = reader.page(page).map(|bytes| Page::copy_from(bytes)) else { continue };
+        let (event, header) = (page.summary().last, page.header());
+        if last.is_none_or(|(latest, _)| event > latest) {
+            let offset = meta.tai_offset(header.base_mono).saturating_mul(1_000_000_000);
+            let wall = (header.base_tai as i64).saturating_sub(header.base_mono as i64).saturating_sub(offset);
+            last = Some((event, wall));
+        }
+    }
+    let (now, wall_offset) = last.unwrap_or((meta.started, 0));
+    Clock { now: now.saturating_add(1), wall_offset }
+}
+
+impl Source for VmcoreSource {
+    /// The moment of death, as far as the recording knows: right behind its last event.
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn read(&mut self, window: Window) -> Result<Recording, SourceError> {
+        let Some(session) = self.image.sessions().get(self.index) else {
+            return Err(DumpError::NoSession { path: self.image.path.clone(), session: self.meta.session }.into());
+        };
+        let pages: Vec<&PageRef> = session.pages(window.from, window.until).collect();
+        if pages.len() > PAGES_MAX {
+            let size = |pages: usize| (pages as u64).saturating_mul(PAGE_SIZE as u64);
+            return Err(DumpError::TooMuch(size(pages.len()), size(PAGES_MAX)).into());
+        }
+        let mut collector = Collector::new(self.meta.clone());
+        let mut reader = self.image.dump.reader();
+        let progress = Progress::start("reading the recording");
+        for page in pages {
+            if let Some(bytes) = reader.page(page) {
+                collector.add(bytes)?;
+                progress.add(bytes.len() as u64);
+            }
+        }
+        let mut recording = collector.finish(Totals::default());
+        // The machine stood still. What the rings hold is all there was, if the dump and each ring in it are whole.
+        let is_whole = self.image.scan.shortfall.is_none() && session.is_whole(&self.meta.ring_bytes);
+        recording.copied = if is_whole { self.clock.now } else { 0 };
+        Ok(recording)
+    }
+}

@@ -1,0 +1,211 @@
+//! `dump --vmcore`, of dumps made by hand.
+
+use std::path::{Path, PathBuf};
+
+use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE};
+use flightrec_format::abi::record::{Abi, StringStatus};
+use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
+use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_format::encode::{PageWriter, write_header, write_slot};
+use flightrec_format::meta::{self, Meta};
+use flightrec_vmcore::synthetic::{self, Codec, Image};
+use tempfile::TempDir;
+
+use super::common::{SECOND, SESSION, STARTED, WALL, flightctl, meta, stderr, stdout};
+
+/// When the machine died.
+const DEATH: u64 = 130 * SECOND;
+
+type Bytes = Box<[u8; PAGE_SIZE]>;
+
+fn event(time: u64, cpu: u16, tid: u32, body: Body) -> Event {
+    Event { time, cpu, tid, body }
+}
+
+fn call(nr: u16, args: &[u64]) -> Call {
+    let mut all = [0; 6];
+    all[..args.len()].copy_from_slice(args);
+    Call { nr, abi: Abi::Native, nargs: args.len() as u8, args: all, strings: Vec::new() }
+}
+
+fn switch(next: u32, prev_state: u16) -> Body {
+    Body::Switch { prev_state, next, preempted: false, prev_prio: 120, next_prio: 120 }
+}
+
+fn slot(tid: u32, name: &[u8], flags: u32) -> TaskSlot {
+    let mut comm = [0; 16];
+    comm[..name.len()].copy_from_slice(name);
+    TaskSlot {
+        seq: 2,
+        tid,
+        tgid: tid,
+        flags,
+        start_time: 5,
+        cgroup: 0,
+        comm,
+        since: DEATH - 7 * SECOND,
+        state: 2,
+        nr: 1,
+        args: [4, 0x1000, 99, 0, 0, 0],
+        ppid: 1,
+        prio: 120,
+        abi: 0,
+        reserved: 0,
+    }
+}
+
+fn slots_page(slots: &[TaskSlot]) -> Bytes {
+    let mut header = PageWriter::new(SESSION, Lane::Slots, 0, 0).header();
+    (header.seq, header.used) = (1, 512);
+    let mut page = Box::new([0; PAGE_SIZE]);
+    page[..HEADER_LEN].copy_from_slice(&write_header(&header));
+    for (i, slot) in slots.iter().enumerate() {
+        page[HEADER_LEN + i * 128..][..128].copy_from_slice(&write_slot(slot));
+    }
+    page
+}
+
+fn described(meta: &Meta) -> Vec<Bytes> {
+    meta::pack(meta, 1, meta::HALF_PAGES).unwrap().into_iter().map(Box::new).collect()
+}
+
+/// What the machine's memory held: thread 7 writes on CPU 1 when the machine dies, 9 is blocked in a write that began
+/// 7 s before, 8 was pushed aside by 7 in its own code, CPU 0 idles.
+fn pages() -> Vec<Bytes> {
+    let tai = WALL + 37 * SECOND;
+    let mut calls = PageWriter::new(SESSION, Lane::Syscall, 1, tai);
+    for i in 0..500u64 {
+        let at = STARTED + SECOND + i * 10_000_000;
+        calls.push(&event(at, 1, 7, Body::Enter(call(39, &[])))).unwrap();
+        let exit = Body::Exit { call: call(39, &[]), ret: 7, entered: Some(at) };
+        calls.push(&event(at + 320, 1, 7, exit)).unwrap();
+    }
+    let text = Text { index: 1, status: StringStatus::Whole, bytes: b"the last words".to_vec().into() };
+    let stuck = Call { strings: vec![text], ..call(1, &[4, 0x1000, 99]) };
+    calls.push(&event(DEATH - 7 * SECOND - 1000, 1, 9, Body::Enter(stuck))).unwrap();
+    calls.push(&event(DEATH - 2_000_000, 1, 7, Body::Enter(call(1, &[1, 0x2000, 2])))).unwrap();
+    let mut sched = PageWriter::new(SESSION, Lane::Sched, 1, tai);
+    sched.push(&event(DEATH - 7 * SECOND, 1, 9, switch(8, 2))).unwrap();
+    sched.push(&event(DEATH - 3_000_000, 1, 8, switch(7, 0))).unwrap();
+    let mut idle = PageWriter::new(SESSION, Lane::Sched, 0, tai);
+    idle.push(&event(DEATH - 1, 0, 5, switch(0, 1))).unwrap();
+    let slots = [slot(7, b"sh", 0), slot(8, b"busy", 0), slot(9, b"stu\x1bck", BLOCKED | IN_SYSCALL)];
+    let rings = [calls.finish(), sched.finish(), idle.finish()].concat();
+    [described(&meta()), rings, vec![slots_page(&slots)]].concat()
+}
+
+/// Pages among others, as memory has them.
+fn image(pages: &[Bytes]) -> Image {
+    let mut image = Image::new();
+    for (i, page) in (0u64..).zip(pages) {
+        image.insert(100 - i * 3 % 90, page.clone());
+        image.insert(200 + i, Box::new([i as u8; PAGE_SIZE]));
+    }
+    image
+}
+
+fn file(dir: &TempDir, bytes: &[u8]) -> PathBuf {
+    let path = dir.path().join("vmcore");
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn dump(path: &Path, args: &[&str]) -> std::process::Output {
+    flightctl(&[&["dump", "--vmcore", path.to_str().unwrap()], args].concat())
+}
+
+#[test]
+fn events_up_to_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = image(&pages());
+    let kdump = synthetic::kdump(&image, Codec::Zlib);
+    let forms = [synthetic::elf(&image, 0x7c8), synthetic::flatten(&kdump, 3000), kdump, synthetic::raw(&image)];
+    let mut texts = Vec::new();
+    for bytes in forms {
+        let out = dump(&file(&dir, &bytes), &["--last", "5ms", "--strict"]);
+        assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+        assert!(stderr(&out).contains("complete on CPUs 0-1 in lanes syscall, sched, task"), "{}", stderr(&out));
+        texts.push(stdout(&out));
+    }
+    assert!(texts.iter().all(|text| *text == texts[0]), "{texts:#?}");
+    assert!(texts[0].contains("write(1, 0x2000, 2") && !texts[0].contains("getpid"), "{}", texts[0]);
+}
+
+#[test]
+fn threads_in_flight() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, &synthetic::kdump(&image(&pages()), Codec::Lzo));
+    let out = dump(&path, &["--in-flight"]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let text = stdout(&out);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert_eq!(lines[1], "      2.0 ms        7        7  sh               R      write(1, 0x2000, 2), on CPU 1");
+    assert_eq!(lines[2], "      3.0 ms        8        8  busy             R      its own code, waiting for a CPU");
+    assert!(lines[3].starts_with("       7.0 s        9        9  stu\\33ck"), "{text}");
+    assert!(lines[3].contains("D      write(4, ") && lines[3].contains("the last words"), "{text}");
+
+    let out = dump(&path, &["--in-flight", "--format", "jsonl"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let threads = json["threads"].as_array().unwrap();
+    let of = |i: usize, field: &str| threads[i][field].clone();
+    assert_eq!((of(0, "tid"), of(0, "state"), of(0, "cpu")), (7.into(), "R".into(), 1.into()));
+    assert_eq!((of(2, "tid"), of(2, "state"), of(2, "cpu")), (9.into(), "D".into(), serde_json::Value::Null));
+}
+
+#[test]
+fn sessions_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = Meta { session: 0xbef0, started: 50 * SECOND, ..meta() };
+    let mut ring = PageWriter::new(0xbef0, Lane::Sched, 0, WALL + 37 * SECOND);
+    ring.push(&event(60 * SECOND, 0, 5, switch(6, 1))).unwrap();
+    let path = file(&dir, &synthetic::elf(&image(&[pages(), described(&before), ring.finish()].concat()), 0));
+    let out = dump(&path, &["--list-sessions"]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let text = stdout(&out);
+    let ids: Vec<&str> = text.lines().skip(1).map(|line| &line[..16]).collect();
+    assert_eq!(ids, ["000000000000f11e", "000000000000bef0"], "{text}");
+    let out = dump(&path, &["--session", "bef0", "--all"]);
+    assert_eq!(stdout(&out).lines().filter(|line| !line.starts_with('#')).count(), 2, "{}", stdout(&out));
+    let out = dump(&path, &["--session", "1234"]);
+    assert!(stderr(&out).contains("--list-sessions"), "{}", stderr(&out));
+    assert_eq!(out.status.code(), Some(2));
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let pages = pages();
+    let whole = synthetic::elf(&image(&pages), 0);
+    let out = dump(&file(&dir, &whole[..whole.len() - 9000]), &["--last", "5ms", "--strict"]);
+    assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
+    assert!(stderr(&out).contains("cut") && stderr(&out).contains("INCOMPLETE"), "{}", stderr(&out));
+
+    // Without its description a recording is shown all the same.
+    let bare = &pages[described(&meta()).len()..];
+    let out = dump(&file(&dir, &synthetic::elf(&image(bare), 0)), &["--last", "5ms"]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    assert!(stderr(&out).contains("is not in the dump"), "{}", stderr(&out));
+    assert!(stdout(&out).contains("write(1, 8192, 2) -->"), "{}", stdout(&out));
+}
+
+#[test]
+fn files_without_a_recording_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = image(&[]);
+    let mut other = synthetic::elf(&image(&[Box::new([1; PAGE_SIZE])]), 0);
+    other[18] = 183;
+    let cases: [(&[u8], &str); 4] = [
+        (&synthetic::kdump(&empty, Codec::None), "no recording in this kdump-compressed file"),
+        (&[7; 10_000], "no recording in this memory image"),
+        (&other, "the machine is aarch64"),
+        (b"\x1f\x8b\x08", "gunzip"),
+    ];
+    for (bytes, words) in cases {
+        let out = dump(&file(&dir, bytes), &[]);
+        assert_eq!(out.status.code(), Some(2), "{words}");
+        assert!(stderr(&out).contains(words) && out.stdout.is_empty(), "{words}: {}", stderr(&out));
+    }
+    let out = flightctl(&["dump", "--in-flight"]);
+    assert!(stderr(&out).contains("--vmcore"), "{}", stderr(&out));
+}

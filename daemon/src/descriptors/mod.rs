@@ -1,0 +1,173 @@
+//! What the descriptors of all processes stand for: taken from the kernel again and again, and kept for readers.
+//!
+//! A snapshot is taken when the daemon starts, when somebody reads ([`ASKED_AGE`]), and every [`PERIOD`], but never for more than
+//! [`SHARE`] of one CPU's time. The latest stands in the map `descriptors`, so that it outlives the daemon and the machine;
+//! that and the ones before, [`KEPT_PAGES`] in all, are here for those who read by the control socket.
+
+mod fit;
+mod records;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::chunks::{self, Chunks, TooLarge};
+use flightrec_format::control::DescriptorStatus;
+use flightrec_format::descriptors::{HALF_PAGES, Snapshot};
+use flightrec_format::live;
+use tracing::warn;
+
+use crate::clock;
+
+/// What it means that there are no snapshots.
+pub(crate) const WITHOUT: &str =
+    "the kernel can't be asked what is open: descriptors are shown by name only where the recording saw them opened";
+
+/// How often a snapshot is taken when nobody asks, ns.
+const PERIOD: u64 = 10_000_000_000;
+/// Who asks gets a snapshot that is not older, ns.
+const ASKED_AGE: u64 = 10_000_000;
+/// Snapshots that nobody asked for take one part in so many of one CPU's time.
+const SHARE: u64 = 1000;
+/// Those that were asked for: one part in so many.
+const ASKED_SHARE: u64 = 20;
+/// Most pages of snapshots in the daemon's memory: 4 MiB.
+const KEPT_PAGES: usize = 1024;
+
+type Page = [u8; PAGE_SIZE];
+
+/// A snapshot that is kept.
+#[derive(Debug)]
+struct Kept {
+    begin: u64,
+    end: u64,
+    pages: Vec<Page>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    generation: u64,
+    kept: VecDeque<Kept>,
+    /// Of the last that was taken.
+    status: DescriptorStatus,
+    warned: bool,
+}
+
+/// The snapshots of a recording.
+#[derive(Debug)]
+pub struct Descriptors {
+    live: Arc<live::Recording>,
+    /// The file that runs the walk; `None`: the kernel has none.
+    walk: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+impl Descriptors {
+    /// The snapshots of a recording, whose last one goes on counting; `walk` is the file that runs the program.
+    pub fn open(live: Arc<live::Recording>, walk: PathBuf) -> Self {
+        let mut found = Chunks::new(Lane::Descriptors);
+        for page in live.descriptors() {
+            found.add(&page);
+        }
+        let mut state = State::default();
+        let session = live.session();
+        if let Some(document) = found.documents().find(|document| document.session == session) {
+            state.generation = document.generation;
+            if let Ok(snapshot) = Snapshot::decode(&document.bytes)
+                && let Ok(pages) = pack(session, document.generation, &document.bytes)
+            {
+                state.kept.push_back(Kept { begin: snapshot.begin, end: snapshot.end, pages });
+            }
+        }
+        let walk = walk.exists().then_some(walk);
+        if walk.is_none() {
+            warn!("{WITHOUT}");
+        }
+        Self { live, walk, state: Mutex::new(state) }
+    }
+
+    /// Takes one if it is time to.
+    pub fn keep_up(&self) {
+        self.take_after(PERIOD, SHARE);
+    }
+
+    /// Takes one for somebody who reads now, if the last is not young enough.
+    pub fn asked(&self) {
+        self.take_after(ASKED_AGE, ASKED_SHARE);
+    }
+
+    fn take_after(&self, age: u64, share: u64) {
+        let Some(walk) = &self.walk else { return };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = age.max(state.status.cost.saturating_mul(share));
+        if state.status.taken != 0 && clock::mono() < state.status.taken.saturating_add(rest) {
+            return;
+        }
+        let before = clock::thread_cpu();
+        match File::open(walk).and_then(|file| self.take(&mut state, file)) {
+            Ok(()) => state.warned = false,
+            // Again and again the same is said once; the next try is as far away as the next snapshot.
+            Err(e) => {
+                state.status.taken = clock::mono();
+                if !std::mem::replace(&mut state.warned, true) {
+                    warn!(error = %e, "no snapshot of what descriptors stand for could be taken");
+                }
+            }
+        }
+        state.status.cost = clock::thread_cpu().saturating_sub(before);
+    }
+
+    /// Takes a snapshot, publishes and keeps it.
+    fn take(&self, state: &mut State, file: File) -> io::Result<()> {
+        let begin = clock::mono();
+        let mut taken = walk::read(file)?;
+        (taken.begin, taken.end) = (begin, clock::mono());
+        let document = fit::encode(&mut taken, HALF_PAGES * chunks::CHUNK_BYTES);
+        let generation = state.generation + 1;
+        let pages = pack(self.live.session(), generation, &document)
+            .map_err(|e| io::Error::other(format!("{} bytes do not fit into {}", e.bytes, e.limit)))?;
+        if !self.live.publish_descriptors(generation, &pages) {
+            return Err(io::Error::other("the recording has no map for it"));
+        }
+        state.generation = generation;
+        state.status = DescriptorStatus {
+            available: true,
+            taken: taken.end,
+            cost: 0,
+            processes: taken.tables.iter().map(|table| table.processes.len() as u32).sum(),
+            descriptors: taken.tables.iter().map(|table| table.files.len() as u32).sum(),
+            left_out: taken.left_out,
+            kept: 0,
+        };
+        state.kept.push_back(Kept { begin: taken.begin, end: taken.end, pages });
+        while state.kept.iter().map(|kept| kept.pages.len()).sum::<usize>() > KEPT_PAGES {
+            state.kept.pop_front();
+        }
+        state.status.kept = state.kept.len() as u32;
+        Ok(())
+    }
+
+    /// Pages of those that say something of a window: that were taken in it, the first behind it, and the latest.
+    pub fn pages(&self, from: u64, until: u64) -> Vec<Page> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let behind = state.kept.iter().find(|kept| kept.end >= until).or(state.kept.back()).map_or(0, |kept| kept.end);
+        let wanted = state.kept.iter().filter(|kept| kept.begin >= from && kept.end <= behind);
+        wanted.flat_map(|kept| kept.pages.iter().copied()).collect()
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> DescriptorStatus {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        DescriptorStatus { available: self.walk.is_some(), ..state.status.clone() }
+    }
+}
+
+fn pack(session: u64, generation: u64, document: &[u8]) -> Result<Vec<Page>, TooLarge> {
+    chunks::pack(Lane::Descriptors, session, generation, HALF_PAGES, document)
+}

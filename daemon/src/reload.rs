@@ -1,0 +1,78 @@
+//! What a changed configuration can change while it records, and what has to wait for the next start.
+
+use toml::{Table, Value};
+
+use crate::config::Config;
+
+/// Keys, or whole tables, that take effect at once; all others shape the kernel's side, which would have to be made anew.
+const AT_ONCE: [&str; 3] = ["budget", "record.own", "record.strings"];
+
+/// What comes of reading the configuration again.
+#[derive(Debug, PartialEq)]
+pub struct Reload {
+    /// In force from now on.
+    pub config: Config,
+    /// Keys that changed and take effect now.
+    pub now: Vec<String>,
+    /// Keys that changed and take effect when flightd is started the next time; the recording then begins anew.
+    pub later: Vec<String>,
+}
+
+impl Reload {
+    /// From what is in force to what was read. `None` where a configuration can't be told as TOML, which none is known
+    /// to be.
+    pub fn new(old: &Config, new: &Config) -> Option<Self> {
+        let mut merged: Table = toml::from_str(&old.to_toml()).ok()?;
+        let wanted: Table = toml::from_str(&new.to_toml()).ok()?;
+        let (mut now, mut later) = (Vec::new(), Vec::new());
+        for (table, entries) in wanted {
+            let (Value::Table(entries), Some(Value::Table(held))) = (entries, merged.get_mut(&table)) else {
+                return None;
+            };
+            for (entry, value) in entries {
+                let key = format!("{table}.{entry}");
+                if held.get(&entry) == Some(&value) {
+                    continue;
+                }
+                if AT_ONCE.iter().any(|at_once| key == *at_once || table == *at_once) {
+                    held.insert(entry, value);
+                    now.push(key);
+                } else {
+                    later.push(key);
+                }
+            }
+        }
+        let config = merged.try_into().ok()?;
+        Some(Self { config, now, later })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Share, Size};
+
+    #[test]
+    fn nothing_changed() {
+        let config = Config::default();
+        let reload = Reload::new(&config, &config).unwrap();
+        assert_eq!(reload, Reload { config, now: Vec::new(), later: Vec::new() });
+    }
+
+    #[test]
+    fn what_can_change_does_and_the_rest_is_named() {
+        let (old, mut new) = (Config::default(), Config::default());
+        new.record.strings = false;
+        new.budget.per_cpu = Share::Off;
+        new.access.group = "adm".into();
+        new.rings.syscall = Size::mib(1);
+        new.kernel.tracefs = "/t".into();
+        let reload = Reload::new(&old, &new).unwrap();
+        assert_eq!(reload.now, ["budget.per_cpu", "record.strings"]);
+        assert_eq!(reload.later, ["access.group", "kernel.tracefs", "rings.syscall"]);
+        assert!(!reload.config.record.strings);
+        assert_eq!(reload.config.budget, new.budget);
+        assert_eq!(reload.config.access, old.access);
+        assert_eq!((reload.config.rings.syscall, &reload.config.kernel), (old.rings.syscall, &old.kernel));
+    }
+}

@@ -1,0 +1,172 @@
+//! What the kernel publishes of its tracepoints in tracefs, read there, or handed on by root to a daemon that may not.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use flightrec_format::meta::Syscall;
+use nix::sys::utsname::uname;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tracing::debug;
+
+use crate::syscalls::{SyscallTables, TracefsError, tracepoint_id};
+
+/// Name of the file in the runtime directory by which root hands them on.
+pub const FILE: &str = "tracepoints.json";
+/// Longest such file, bytes; they have some 100 KiB.
+const FILE_MAX: u64 = 4 << 20;
+/// Tracepoints that programs are attached to by number.
+const BY_NUMBER: [&str; 2] = ["sys_enter", "sys_exit"];
+
+/// What the running kernel publishes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tracepoints {
+    /// Kernel that it is of (`uname -r`): another publishes other things.
+    kernel: String,
+    native: Vec<Syscall>,
+    compat: Vec<Syscall>,
+    unpublished: bool,
+    /// Numbers of tracepoints of the subsystem `raw_syscalls`, by name.
+    numbers: BTreeMap<String, u32>,
+}
+
+/// Neither tracefs nor root's copy can be used.
+#[derive(Debug, Error)]
+pub enum TracepointsError {
+    /// Tracefs, and there is no copy.
+    #[error("{tracefs}; or let root leave a copy for this user: flightd --prepare USER ({copy})")]
+    Tracefs {
+        /// What is wrong with tracefs.
+        tracefs: TracefsError,
+        /// What is wrong with the copy.
+        copy: String,
+    },
+    /// The copy can't be written.
+    #[error("{path}: {source}")]
+    Write {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Tracefs, where nothing else is asked.
+    #[error(transparent)]
+    Root(#[from] TracefsError),
+}
+
+impl Tracepoints {
+    /// From tracefs.
+    pub fn read(tracefs: &Path) -> Result<Self, TracefsError> {
+        let SyscallTables { native, compat, unpublished } = SyscallTables::read(tracefs)?;
+        let mut numbers = BTreeMap::new();
+        for name in BY_NUMBER {
+            match tracepoint_id(tracefs, "raw_syscalls", name) {
+                Ok(number) => drop(numbers.insert(name.to_owned(), number)),
+                // Only needed where programs of the classic form are attached, and then missed there.
+                Err(TracefsError::NoEvent { .. }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Self { kernel: kernel(), native, compat, unpublished, numbers })
+    }
+
+    /// From tracefs, or, where this user may not read that, from root's copy in `runtime_dir`.
+    pub fn find(tracefs: &Path, runtime_dir: &Path) -> Result<Self, TracepointsError> {
+        let refused = match Self::read(tracefs) {
+            Ok(found) => return Ok(found),
+            Err(e) => e,
+        };
+        let path = runtime_dir.join(FILE);
+        match load(&path) {
+            Ok(found) => {
+                debug!(error = %refused, "tracefs can't be read; using {}", path.display());
+                Ok(found)
+            }
+            Err(e) => Err(TracepointsError::Tracefs { tracefs: refused, copy: format!("{}: {e}", path.display()) }),
+        }
+    }
+
+    /// Leaves a copy in `runtime_dir`.
+    pub fn hand_on(&self, runtime_dir: &Path) -> Result<(), TracepointsError> {
+        let path = runtime_dir.join(FILE);
+        let text = serde_json::to_string(self).map_err(io::Error::other);
+        let new = runtime_dir.join(format!("{FILE}.new"));
+        text.and_then(|text| {
+            fs::write(&new, text)?;
+            fs::rename(&new, &path)
+        })
+        .map_err(|source| TracepointsError::Write { path, source })
+    }
+
+    /// The tables of system calls.
+    pub fn tables(&self) -> SyscallTables {
+        SyscallTables { native: self.native.clone(), compat: self.compat.clone(), unpublished: self.unpublished }
+    }
+
+    /// Number of a tracepoint of `raw_syscalls`.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+}
+
+fn kernel() -> String {
+    uname().map(|names| names.release().to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn load(path: &Path) -> io::Result<Tracepoints> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_MAX).read_to_string(&mut text)?;
+    let found: Tracepoints = serde_json::from_str(&text)?;
+    if found.kernel != kernel() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is of another kernel"));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Tracepoints {
+        let call = Syscall { nr: 3, name: "close".into(), args: None };
+        Tracepoints {
+            kernel: kernel(),
+            native: vec![call],
+            compat: Vec::new(),
+            unpublished: false,
+            numbers: [("sys_enter".to_owned(), 17)].into(),
+        }
+    }
+
+    #[test]
+    fn a_copy_serves_where_tracefs_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let nowhere = dir.path().join("none");
+        some().hand_on(dir.path()).unwrap();
+        let found = Tracepoints::find(&nowhere, dir.path()).unwrap();
+        assert_eq!(found, some());
+        assert_eq!((found.number("sys_enter"), found.number("sys_exit")), (Some(17), None));
+        assert_eq!(found.tables().native[0].name, "close");
+    }
+
+    #[test]
+    fn without_either_both_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Tracepoints::find(&dir.path().join("none"), dir.path()).unwrap_err().to_string();
+        for word in ["none: no tracefs is mounted there", "flightd --prepare USER", "tracepoints.json: No such file"] {
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_another_kernel_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        Tracepoints { kernel: "another".into(), ..some() }.hand_on(dir.path()).unwrap();
+        let error = Tracepoints::find(&dir.path().join("none"), dir.path()).unwrap_err().to_string();
+        assert!(error.contains("another kernel"), "{error}");
+        fs::write(dir.path().join(FILE), "{").unwrap();
+        assert!(Tracepoints::find(&dir.path().join("none"), dir.path()).is_err());
+    }
+}

@@ -1,0 +1,281 @@
+//! The model of system calls.
+//!
+//! A thread does again what it did before, and so do other threads that run the same program. So a call is predicted by the
+//! one that once followed the same calls, its arguments either as they were then, or, for addresses, at the same
+//! distance from the thread's last address of that region: programs are loaded at random places. What is right
+//! costs a bit in one byte.
+
+use super::column::{Column, RESULT as RESULT_PLANES, VALUE};
+use super::record::{Call, RESULT, form};
+use super::stream::Stream;
+use super::threads::Thread;
+use super::value::{self, region};
+
+/// Slots of a table by the calls before.
+const HISTORY_BITS: u32 = 10;
+const HISTORY: usize = 1 << HISTORY_BITS;
+/// Slots of the table by call: number, and form.
+const CALLS: usize = 2048;
+/// Calls before that the two tables look at.
+const LONG: u32 = 4;
+const SHORT: u32 = 2;
+
+/// In [`Column::Miss`]: the call is not the predicted one, or not of its form. Bits 0 to 6: that value is not as predicted.
+const OTHER: u8 = 0x80;
+
+/// In [`Column::Shape`], above the form: number, argument count, count of strings follow.
+const NUMBER: u8 = 1 << 2;
+const COUNT: u8 = 1 << 3;
+const STRINGS: u8 = 1 << 4;
+
+/// A call that was seen. Two cache lines, which processors fetch as a pair.
+#[repr(align(128))]
+#[derive(Debug, Clone, Default)]
+struct Past {
+    /// What came before it; 0 in the empty entry alone.
+    tag: u16,
+    aux: u16,
+    form: u8,
+    count: u8,
+    strings: u8,
+    /// By value: whether its distance is predicted, not itself.
+    relative: u8,
+    values: [u64; 7],
+    /// The values' distances to the thread's anchors at that time.
+    distances: [u64; 7],
+    /// Usual steps (`Stream::interval`) of the time before it, and of its duration.
+    gap: u16,
+    ticks: u16,
+}
+
+impl Past {
+    /// What it predicts for a value.
+    #[inline]
+    fn predict(&self, i: usize, anchors: &[u64; 4], flip: bool) -> u64 {
+        let value = self.values[i];
+        if (self.relative >> i & 1 != 0) == flip {
+            return value;
+        }
+        anchors[region(value)].wrapping_add(self.distances[i])
+    }
+
+    fn is(&self, call: &Call) -> bool {
+        self.tag != 0 && self.aux == call.aux && self.form == call.form
+    }
+}
+
+/// Calls seen so far in a block.
+pub(super) struct Calls {
+    /// The first one is empty.
+    past: Vec<Past>,
+    /// Places in `past`, by the last calls, and by the call itself.
+    long: Box<[u16; HISTORY]>,
+    short: Box<[u16; HISTORY]>,
+    same: Box<[u16; CALLS]>,
+}
+
+/// The slot and the tag of a thread's last calls.
+#[inline]
+fn key(calls: u64, count: u32) -> (usize, u16) {
+    let mixed = (calls << (64 - 16 * count)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed >> (64 - HISTORY_BITS)) as usize, (mixed >> 20) as u16 | 1)
+}
+
+/// The slot of a call in the table by call.
+#[inline]
+fn slot(call: &Call) -> usize {
+    (usize::from(call.aux) ^ usize::from(call.form) << 9) % CALLS
+}
+
+/// Places of the values that a call has.
+#[inline]
+fn places(call: &Call) -> impl Iterator<Item = usize> + use<> {
+    let result = if call.form == form::ENTERED { RESULT..RESULT } else { RESULT..RESULT + 1 };
+    (0..usize::from(call.count).min(RESULT)).chain(result)
+}
+
+/// Puts a call into a table's slot.
+#[inline]
+fn keep(past: &mut Vec<Past>, slot: &mut u16, call: &Past, tag: u16) {
+    if *slot == 0 {
+        *slot = past.len() as u16;
+        past.push(Past::default());
+    }
+    if let Some(place) = past.get_mut(usize::from(*slot)) {
+        place.clone_from(call);
+        place.tag = tag;
+    }
+}
+
+impl Calls {
+    pub(super) fn new() -> Self {
+        let past = vec![Past::default()];
+        Self { past, long: Box::new([0; HISTORY]), short: Box::new([0; HISTORY]), same: Box::new([0; CALLS]) }
+    }
+
+    fn at(&self, place: u16) -> &Past {
+        self.past.get(usize::from(place)).unwrap_or(&self.past[0])
+    }
+
+    /// The call that followed the thread's last ones.
+    #[inline]
+    fn next(&self, (long, tag): (usize, u16), short: usize) -> &Past {
+        let next = self.at(self.long[long]);
+        if next.tag == tag { next } else { self.at(self.short[short]) }
+    }
+
+    /// Codes a call of a thread. `now` is the time field that it would have at once.
+    pub(super) fn code<S: Stream>(&mut self, s: &mut S, thread: &mut Thread, call: &mut Call, now: u32) {
+        let (long, (short, short_tag)) = (key(thread.calls, LONG), key(thread.calls, SHORT));
+        let next = self.next(long, short);
+        let miss = s.byte(Column::Miss, if S::WRITES { self.misses(next, thread, call) } else { 0 });
+        if miss & OTHER == 0 {
+            (call.aux, call.form, call.count, call.strings) = (next.aux, next.form, next.count, next.strings);
+        } else {
+            self.shape(s, call, next.aux);
+        }
+        let same = slot(call);
+        let like = self.at(self.same[same]);
+        let guide = if next.is(call) { next } else { like };
+        let mut new = Past {
+            tag: 0,
+            aux: call.aux,
+            form: call.form,
+            count: call.count,
+            strings: call.strings,
+            relative: guide.relative,
+            values: [0; 7],
+            distances: [0; 7],
+            gap: guide.gap,
+            ticks: guide.ticks,
+        };
+        let before = thread.anchors;
+        if !S::WRITES {
+            call.values = [0; 7];
+        }
+        for i in places(call) {
+            if miss >> i & 1 != 0 {
+                call.values[i] = missed(s, i, call, guide, like, thread, &before);
+            } else if !S::WRITES {
+                call.values[i] = guide.predict(i, &before, false);
+            }
+            let value = call.values[i];
+            let area = region(value);
+            let distance = value.wrapping_sub(before[area]);
+            let still = guide.values[i] == value;
+            let moved = guide.distances[i] == distance && region(guide.values[i]) == area;
+            if still != moved {
+                new.relative = new.relative & !(1 << i) | u8::from(moved) << i;
+            }
+            (new.values[i], new.distances[i]) = (value, distance);
+        }
+        let gap = s.interval(Column::Gap, call.upper.wrapping_sub(now), &mut new.gap);
+        call.upper = now.wrapping_add(gap);
+        call.ticks = match call.form {
+            form::FOLDED => s.interval(Column::Ticks, call.ticks, &mut new.ticks),
+            _ => 0,
+        };
+        // What the longer history got right, the shorter ones need not learn.
+        let known = miss & OTHER == 0 && next.tag == long.1;
+        if !known {
+            keep(&mut self.past, &mut self.same[same], &new, 1);
+            keep(&mut self.past, &mut self.short[short], &new, short_tag);
+        }
+        keep(&mut self.past, &mut self.long[long.0], &new, long.1);
+        remember(thread, call);
+    }
+
+    /// What [`Column::Miss`] says of a call.
+    fn misses(&self, next: &Past, thread: &Thread, call: &Call) -> u8 {
+        let as_predicted = next.is(call) && next.count == call.count && next.strings == call.strings;
+        let guide = if next.is(call) { next } else { self.at(self.same[slot(call)]) };
+        let mut miss = if as_predicted { 0 } else { OTHER };
+        for i in places(call) {
+            let missed = guide.predict(i, &thread.anchors, false) != call.values[i];
+            miss |= u8::from(missed) << i;
+        }
+        miss
+    }
+
+    /// Codes which call it is.
+    fn shape<S: Stream>(&self, s: &mut S, call: &mut Call, expected: u16) {
+        let like = self.at(self.same[slot(call)]);
+        let mut shape = call.form;
+        for (differs, bit) in
+            [(call.aux != expected, NUMBER), (call.count != like.count, COUNT), (call.strings != like.strings, STRINGS)]
+        {
+            shape |= if differs { bit } else { 0 };
+        }
+        let shape = s.byte(Column::Shape, shape);
+        call.form = shape & 3;
+        if shape & NUMBER != 0 {
+            let low = s.byte(Column::CallLow, call.aux as u8);
+            call.aux = u16::from_le_bytes([low, s.byte(Column::CallHigh, (call.aux >> 8) as u8)]);
+        } else {
+            call.aux = expected;
+        }
+        let like = self.at(self.same[slot(call)]);
+        let (count, strings) = (like.count, like.strings);
+        call.count = if shape & COUNT == 0 { count } else { s.byte(Column::Count, call.count) };
+        call.strings = if shape & STRINGS == 0 { strings } else { s.byte(Column::Count, call.strings) };
+        if call.count > 6 || call.form == form::EXITED && call.count > 0 {
+            s.fail();
+            call.count = 0;
+        }
+    }
+}
+
+/// Brings a thread up to what a call says.
+#[inline]
+fn remember(thread: &mut Thread, call: &Call) {
+    for value in call.values.iter().take(usize::from(call.count)).chain([&call.values[RESULT]]) {
+        let area = region(*value);
+        if area != 0 {
+            thread.anchors[area] = *value;
+        }
+    }
+    // Small ones that the next call may take up: descriptors.
+    for value in [call.values[0], call.values[RESULT]] {
+        if (3..4096).contains(&value) {
+            thread.anchors[0] = value;
+        }
+    }
+    thread.result_before = thread.last[RESULT];
+    thread.last = call.values;
+    let failed = (call.values[RESULT] as i64) < 0;
+    let step = u64::from(call.aux & 0xfff) | u64::from(call.form) << 12 | u64::from(failed) << 14 | 1 << 15;
+    thread.calls = thread.calls << 16 | step;
+}
+
+/// Codes a value that was not as predicted, and makes it the anchor of those behind it.
+#[inline]
+fn missed<S: Stream>(
+    s: &mut S,
+    i: usize,
+    call: &Call,
+    guide: &Past,
+    like: &Past,
+    thread: &mut Thread,
+    before: &[u64; 4],
+) -> u64 {
+    let anchors = &thread.anchors;
+    let candidates = [
+        guide.predict(i, before, true),
+        guide.predict(i, anchors, false),
+        guide.predict(i, anchors, true),
+        like.predict(i, anchors, false),
+        like.predict(i, anchors, true),
+        thread.last[i],
+        thread.last[RESULT],
+        thread.last[0],
+        if i > 2 { call.values[2] } else { 0 },
+        thread.result_before,
+    ];
+    let columns = if i == RESULT { (Column::ResultSource, &RESULT_PLANES) } else { (Column::Source, &VALUE) };
+    let value = value::code(s, columns, call.values[i], &candidates, anchors);
+    let area = region(value);
+    if area != 0 || i == 0 && value < 4096 {
+        thread.anchors[area] = value;
+    }
+    value
+}

@@ -1,0 +1,163 @@
+//! Page headers: each is told by how it differs from what the pages before it let expect.
+
+use flightrec_format::abi::page::{HEADER_LEN, LANE_KINDS, MAGIC, PageHeader, REFUSALS, VERSION};
+use flightrec_format::abi::record::counter;
+
+use super::column::Column;
+use super::sched::Current;
+use super::stream::Stream;
+
+/// Bits of a header's first byte: what is not as expected.
+const SESSION: u8 = 1;
+const RING: u8 = 1 << 1;
+const LENGTH: u8 = 1 << 2;
+const SEQUENCE: u8 = 1 << 3;
+const TOTALS: u8 = 1 << 4;
+const RESERVED: u8 = 1 << 5;
+/// Words before the records that are not 0.
+const BEFORE: u8 = 1 << 6;
+
+/// How far a ring has got.
+#[derive(Debug, Clone)]
+pub(super) struct Ring {
+    /// The last page's header.
+    header: PageHeader,
+    /// Events in it, by kind.
+    counts: [u64; LANE_KINDS],
+    /// Time of the last.
+    pub(super) now: u64,
+    pub(super) current: Current,
+}
+
+/// The rings that pages of a block are of.
+pub(super) struct Rings {
+    known: Vec<Ring>,
+    /// Of the last page.
+    at: usize,
+    session: u64,
+}
+
+const NONE: PageHeader = PageHeader {
+    magic: MAGIC,
+    session: 0,
+    version: VERSION,
+    lane: 0,
+    flags: 0,
+    cpu: 0,
+    header_len: HEADER_LEN as u16,
+    seq: 0,
+    base_mono: 0,
+    base_tai: 0,
+    used: 0,
+    reserved: 0,
+    events: [0; LANE_KINDS],
+    refused: [0; REFUSALS],
+};
+
+/// A header, and whether words behind it that are no records are not 0.
+pub(super) struct Head {
+    pub(super) header: PageHeader,
+    pub(super) before: bool,
+}
+
+impl Head {
+    pub(super) const NONE: Self = Self { header: NONE, before: false };
+}
+
+impl Rings {
+    pub(super) fn new() -> Self {
+        Self { known: Vec::new(), at: 0, session: 0 }
+    }
+
+    /// The ring of this lane and CPU.
+    fn of(&mut self, lane: u8, cpu: u16) -> &mut Ring {
+        let is = |ring: &Ring| ring.header.lane == lane && ring.header.cpu == cpu;
+        if !self.known.get(self.at).is_some_and(is) {
+            self.at = self.known.iter().position(is).unwrap_or(self.known.len());
+        }
+        if self.at >= self.known.len() {
+            let header = PageHeader { lane, cpu, ..NONE };
+            self.known.push(Ring { header, counts: [0; LANE_KINDS], now: 0, current: Current::default() });
+        }
+        &mut self.known[self.at]
+    }
+
+    /// Codes a header; returns its ring, which is then at the page's beginning.
+    pub(super) fn code<S: Stream>(&mut self, s: &mut S, head: &mut Head) -> &mut Ring {
+        let last = self.known.get(self.at).map_or(NONE, |ring| ring.header);
+        let h = &mut head.header;
+        let mut miss = 0;
+        if S::WRITES {
+            let known = self.session;
+            let ring = (h.lane, h.cpu) != (last.lane, last.cpu);
+            let next = self.of(h.lane, h.cpu);
+            miss |= if h.session == known { 0 } else { SESSION };
+            miss |= if ring { RING } else { 0 };
+            miss |= if usize::from(h.header_len) == HEADER_LEN { 0 } else { LENGTH };
+            miss |= if h.seq == next.header.seq.wrapping_add(1) { 0 } else { SEQUENCE };
+            miss |= if (h.events, h.refused) == next.totals() { 0 } else { TOTALS };
+            miss |= if h.reserved == 0 && h.flags == 0 { 0 } else { RESERVED };
+            miss |= if head.before { BEFORE } else { 0 };
+        }
+        let miss = s.byte(Column::Header, miss);
+        let column = Column::HeaderField;
+        if miss & SESSION != 0 {
+            self.session = s.planes(&[column; 8], h.session, 8);
+        }
+        h.session = self.session;
+        (h.lane, h.cpu) = if miss & RING == 0 {
+            (last.lane, last.cpu)
+        } else {
+            (s.byte(column, h.lane), s.varint(column, u64::from(h.cpu)) as u16)
+        };
+        let ring = self.of(h.lane, h.cpu);
+        h.header_len =
+            if miss & LENGTH == 0 { HEADER_LEN as u16 } else { s.varint(column, u64::from(h.header_len)) as u16 };
+        let seq = ring.header.seq.wrapping_add(1);
+        h.seq = if miss & SEQUENCE == 0 { seq } else { s.near(column, h.seq, seq) };
+        let (events, refused) = ring.totals();
+        if miss & TOTALS == 0 {
+            (h.events, h.refused) = (events, refused);
+        } else {
+            for (value, expected) in h.events.iter_mut().zip(events).chain(h.refused.iter_mut().zip(refused)) {
+                *value = s.near(column, *value, expected);
+            }
+        }
+        (h.flags, h.reserved) = if miss & RESERVED == 0 {
+            (0, 0)
+        } else {
+            (s.byte(column, h.flags), s.varint(column, u64::from(h.reserved)) as u32)
+        };
+        head.before = miss & BEFORE != 0;
+        // A part of the page before has its base.
+        let same = h.seq == ring.header.seq;
+        let base = if same { ring.header.base_mono } else { ring.now };
+        h.base_mono = s.near(Column::Base, h.base_mono, base);
+        let apart = ring.header.base_tai.wrapping_sub(ring.header.base_mono);
+        h.base_tai = s.near(Column::Base, h.base_tai, h.base_mono.wrapping_add(apart));
+        h.used = s.varint(Column::Used, u64::from(h.used)) as u32;
+        ring.header = *h;
+        ring.counts = [0; LANE_KINDS];
+        ring.now = if same { ring.now } else { h.base_mono };
+        ring
+    }
+}
+
+impl Ring {
+    /// Counts an event.
+    #[inline]
+    pub(super) fn count(&mut self, kind: u8) {
+        if let Some(count) = self.counts.get_mut(counter(kind)) {
+            *count += 1;
+        }
+    }
+
+    /// The totals that the next page has where nothing was lost between.
+    fn totals(&self) -> ([u64; LANE_KINDS], [u64; REFUSALS]) {
+        let mut events = self.header.events;
+        for (total, count) in events.iter_mut().zip(self.counts) {
+            *total = total.wrapping_add(count);
+        }
+        (events, self.header.refused)
+    }
+}

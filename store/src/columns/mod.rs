@@ -1,0 +1,93 @@
+//! Pages as columns of like values, which zstd then makes small.
+//!
+//! - At most [`PAGES_MAX`] pages; all state is of one call, so blocks are independent. Memory: what goes in and comes out, and about
+//!   700 KiB of tables.
+//! - Lossless for any page, also a damaged one: the header and the words in use come out as they went in, zeros behind.
+//! - Decoding takes any bytes, and ends by pages or an error.
+//! - What is layout is in FORMAT.md, section 13; a change here is a change there, and a new version.
+//!
+//! [`page`] walks over a page, [`item`] over what it consists of: a record that the probes would write is taken apart
+//! ([`record`]) and coded by its lane's model ([`call`], [`sched`]), any other as words ([`plain`]). A model knows what came
+//! before ([`threads`], [`text`], [`value`]) and codes what that does not tell, by a [`stream::Stream`]: the same walk writes
+//! the [`column`]s, or reads them.
+
+mod call;
+mod column;
+mod header;
+mod item;
+mod page;
+mod plain;
+mod record;
+mod sched;
+mod stream;
+mod text;
+mod threads;
+mod value;
+
+use flightrec_format::decode::{Page, PageError};
+use thiserror::Error;
+
+use page::Block;
+use stream::{Reading, Writing};
+
+/// Most pages that bytes may decode to.
+pub const PAGES_MAX: u64 = 4096;
+
+/// Bytes that are no encoded pages.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ColumnsError {
+    /// Shorter than its columns.
+    #[error("encoded pages are cut short")]
+    Cut,
+    /// Written by another release.
+    #[error("column format version {0} is not known: use a flightctl of the release that recorded it")]
+    Version(u8),
+    /// Written by another release, or damaged.
+    #[error("{0} columns are not those that this release knows: use a flightctl of the release that recorded it")]
+    Columns(u64),
+    /// More pages than [`PAGES_MAX`].
+    #[error("{0} pages are more than a block holds")]
+    Pages(u64),
+    /// A column ends too early, or holds what no encoder writes.
+    #[error("the columns do not fit together")]
+    Content,
+    /// The columns hold more than the pages take.
+    #[error("{0} bytes behind the last page")]
+    Behind(usize),
+    /// What came out is no page.
+    #[error(transparent)]
+    Page(#[from] PageError),
+}
+
+/// The encoded pages, in pieces that zstd should treat apart: each large column is one.
+pub(crate) fn pieces(encoded: &[u8]) -> Vec<&[u8]> {
+    column::pieces(encoded)
+}
+
+/// Appends the encoded pages.
+pub fn encode(pages: &[Page], out: &mut Vec<u8>) {
+    let mut columns = Writing::new();
+    let mut block = Block::new();
+    for page in pages {
+        block.encode(&mut columns, page);
+    }
+    column::put(pages.len(), &columns.finish(), out);
+}
+
+/// The pages again: headers and words in use as they were, zero behind.
+pub fn decode(bytes: &[u8]) -> Result<Vec<Page>, ColumnsError> {
+    let (count, columns) = column::take(bytes)?;
+    if count > PAGES_MAX {
+        return Err(ColumnsError::Pages(count));
+    }
+    let mut columns = Reading::new(&columns);
+    let mut block = Block::new();
+    let mut pages = Vec::new();
+    for _ in 0..count {
+        pages.push(block.decode(&mut columns)?);
+    }
+    match columns.left() {
+        0 => Ok(pages),
+        left => Err(ColumnsError::Behind(left)),
+    }
+}

@@ -1,0 +1,104 @@
+//! The walk over a page, to columns and back.
+
+use flightrec_format::abi::page::{HEADER_LEN, PAGE_SIZE};
+use flightrec_format::decode::Page;
+use flightrec_format::decode::page::read_header;
+use flightrec_format::encode::write_header;
+
+use super::ColumnsError;
+use super::column::Column;
+use super::header::{Head, Rings};
+use super::item::{At, Item, Models, Out};
+use super::stream::{Reading, Stream, Writing};
+
+/// All that is known at some point of a block.
+pub(super) struct Block {
+    rings: Rings,
+    models: Models,
+    item: Item,
+}
+
+/// Codes words as they are.
+fn raw<S: Stream>(s: &mut S, words: &mut [[u8; 8]]) {
+    s.bytes(Column::Raw, words.as_flattened_mut());
+}
+
+impl Block {
+    pub(super) fn new() -> Self {
+        Self { rings: Rings::new(), models: Models::new(), item: Item::new() }
+    }
+
+    /// Writes a page.
+    pub(super) fn encode(&mut self, s: &mut Writing, page: &Page) {
+        let (all, _) = page.bytes().as_chunks::<8>();
+        let header = *page.header();
+        let first = usize::from(header.header_len) / 8;
+        let before = all.get(HEADER_LEN / 8..first).unwrap_or_default();
+        let mut head = Head { header, before: before.iter().any(|word| *word != [0; 8]) };
+        let ring = self.rings.code(s, &mut head);
+        if head.before {
+            raw(s, &mut before.to_vec());
+        }
+        let mut at = At { lane: header.lane, cpu: header.cpu, base: header.base_mono };
+        let mut words = all.get(first..header.used as usize).unwrap_or_default();
+        while !words.is_empty() {
+            let item = &mut self.item;
+            let (taken, mut rest) = words.split_at(item.take(header.lane, words).min(words.len()));
+            self.models.code(s, &mut at, ring, item);
+            if item.is_tail() {
+                raw(s, &mut taken.to_vec());
+            }
+            for _ in 0..item.strings(header.lane) {
+                let length = item.take_string(rest);
+                rest = rest.get(length..).unwrap_or_default();
+                self.models.string(s, ring, item);
+            }
+            words = rest;
+        }
+    }
+
+    /// Reads a page.
+    pub(super) fn decode(&mut self, s: &mut Reading<'_>) -> Result<Page, ColumnsError> {
+        let mut head = Head::NONE;
+        let ring = self.rings.code(s, &mut head);
+        if s.failed() {
+            return Err(ColumnsError::Content);
+        }
+        let header = head.header;
+        let bytes = write_header(&header);
+        // Where its records may stand.
+        read_header(&bytes)?;
+        let mut page = Box::new([0; PAGE_SIZE]);
+        if let Some(to) = page.first_chunk_mut() {
+            *to = bytes;
+        }
+        let (all, _) = page.as_chunks_mut::<8>();
+        let first = usize::from(header.header_len) / 8;
+        if head.before {
+            raw(s, all.get_mut(HEADER_LEN / 8..first).unwrap_or_default());
+        }
+        let mut at = At { lane: header.lane, cpu: header.cpu, base: header.base_mono };
+        let left = all.get_mut(first..header.used as usize).unwrap_or_default();
+        let mut out = Out { left, over: false };
+        while !out.left.is_empty() {
+            let item = &mut self.item;
+            self.models.code(s, &mut at, ring, item);
+            if item.is_tail() {
+                raw(s, std::mem::take(&mut out.left));
+            } else {
+                item.put(header.lane, &mut out);
+            }
+            for _ in 0..item.strings(header.lane) {
+                self.models.string(s, ring, item);
+                item.put_string(&mut out);
+            }
+            if s.failed() || out.over {
+                return Err(ColumnsError::Content);
+            }
+        }
+        if s.failed() {
+            return Err(ColumnsError::Content);
+        }
+        Ok(Page::new(page)?)
+    }
+}

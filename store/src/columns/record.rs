@@ -1,0 +1,251 @@
+//! Records as the probes write them, taken apart and put together again.
+//!
+//! A record counts as one only where putting it together gives its words again; whatever else stands in a page is
+//! stored word by word.
+
+use flightrec_format::abi::args;
+use flightrec_format::abi::record::{STRING_MAX, fold, header, kind};
+
+/// Index of the result in [`Call::values`]; the arguments stand before it.
+pub(super) const RESULT: usize = 6;
+/// Words of the longest call (header, word 1, and arguments), and one to store beyond.
+pub(super) const CALL_WORDS: usize = 2 + args::MAX_BYTES.div_ceil(8) + 1;
+
+/// What of a call a record tells.
+pub(super) mod form {
+    /// Entry and exit.
+    pub(crate) const FOLDED: u8 = 0;
+    /// Entry.
+    pub(crate) const ENTERED: u8 = 1;
+    /// Exit.
+    pub(crate) const EXITED: u8 = 2;
+    /// Exit with arguments.
+    pub(crate) const EXITED_WHOLE: u8 = 3;
+}
+
+/// ENTER or EXIT.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    /// See [`form`].
+    pub(super) form: u8,
+    pub(super) aux: u16,
+    /// Number of arguments.
+    pub(super) count: u8,
+    /// Strings behind it.
+    pub(super) strings: u8,
+    /// Six arguments and the result; 0 where there is none.
+    pub(super) values: [u64; 7],
+    /// Time field.
+    pub(super) upper: u32,
+    /// Duration of a folded call, in units of 16 ns.
+    pub(super) ticks: u32,
+}
+
+/// A word of a page; 0 behind its end.
+#[inline]
+pub(super) fn word(words: &[[u8; 8]], at: usize) -> u64 {
+    words.get(at).map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// Fewer than eight bytes as a word.
+#[inline]
+fn tail(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+impl Call {
+    /// Takes over the record of `words`, but for its strings, where it is as [`Self::put`] makes it.
+    #[inline]
+    pub(super) fn take(&mut self, words: &[[u8; 8]]) -> Option<()> {
+        let call = self;
+        let head = word(words, 0);
+        let second = u64::from_le_bytes(*words.get(1)?);
+        *call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, ..Self::default() };
+        match words.get(2..) {
+            Some([]) | None => {}
+            Some(packed) => call.take_arguments(packed.as_flattened())?,
+        }
+        match head as u8 {
+            kind::ENTER => match fold::unpack(second) {
+                Some((result, ns)) => {
+                    call.values[RESULT] = result as u64;
+                    call.ticks = (ns >> 4) as u32;
+                }
+                None if second == 0 => call.form = form::ENTERED,
+                None => return None,
+            },
+            kind::EXIT => {
+                call.values[RESULT] = second;
+                call.form = if call.count == 0 { form::EXITED } else { form::EXITED_WHOLE };
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Unpacks arguments that are as [`args::encode`] makes them: one at least, each in its least width, zero padded
+    /// to the next word.
+    #[inline]
+    fn take_arguments(&mut self, bytes: &[u8]) -> Option<()> {
+        let head = u16::from_le_bytes(*bytes.first_chunk()?);
+        let count = usize::from(head >> 12 & 7);
+        if count == 0 || count > RESULT {
+            return None;
+        }
+        let raw = head & args::RAW != 0;
+        let mut rest = bytes.get(2..)?;
+        let (mut classes, mut all, mut same) = (u32::from(head), 0, true);
+        for value in self.values.iter_mut().take(count) {
+            let class = classes & 3;
+            classes >>= 2;
+            // Classes 0 to 3: 1, 2, 4, 6 bytes, as args::CLASS_BYTES.
+            let width = if raw { 8 } else { (1 << class) - usize::from(class == 3) * 2 };
+            let word = match rest.first_chunk() {
+                Some(word) => u64::from_le_bytes(*word),
+                None => tail(rest),
+            };
+            *value = args::extend(word, width as u8);
+            same &= class == if raw { 0 } else { args::class(*value) };
+            all |= args::magnitude(*value);
+            rest = rest.get(width..)?;
+        }
+        self.count = count as u8;
+        // Nothing in the head's other classes, nothing in the padding.
+        same &= classes & ((1 << (12 - 2 * count)) - 1) == 0;
+        same &= raw == (all >> 47 != 0);
+        (same && rest.len() < 8 && tail(rest) == 0).then_some(())
+    }
+
+    /// Its record, and the number of its words.
+    #[inline]
+    pub(super) fn put(&self) -> ([[u8; 8]; CALL_WORDS], usize) {
+        let mut out = [[0; 8]; CALL_WORDS];
+        let words = if self.count == 0 { 2 } else { 2 + self.put_arguments(out.as_flattened_mut()).div_ceil(8) };
+        let kind = if self.form < form::EXITED { kind::ENTER } else { kind::EXIT };
+        let result = self.values[RESULT];
+        let second = match self.form {
+            form::FOLDED => result & 0xffff_ffff_ffff | (u64::from(self.ticks) + 1) << 48,
+            form::ENTERED => 0,
+            _ => result,
+        };
+        out[0] = header(kind, words as u8, self.aux, self.upper).to_le_bytes();
+        out[1] = second.to_le_bytes();
+        (out, words)
+    }
+
+    /// Packs arguments behind two words, as [`args::encode`]; returns their bytes.
+    #[inline]
+    fn put_arguments(&self, out: &mut [u8]) -> usize {
+        let values = self.values.get(..usize::from(self.count)).unwrap_or_default();
+        let raw = values.iter().fold(0, |all, value| all | args::magnitude(*value)) >> 47 != 0;
+        let mut head = u16::from(self.count) << 12 | if raw { args::RAW } else { 0 };
+        let mut at = 18;
+        for (i, value) in values.iter().enumerate() {
+            let class = if raw { 0 } else { args::class(*value) };
+            let width = if raw { 8 } else { (1 << class) - usize::from(class == 3) * 2 };
+            head |= (class as u16) << (2 * i);
+            // Whole words are stored, and then written over: there is room behind the last.
+            if let Some(to) = out.get_mut(at..at + 8) {
+                to.copy_from_slice(&value.to_le_bytes());
+            }
+            at += width;
+        }
+        if let Some(padding) = out.get_mut(at..at + 8) {
+            padding.fill(0);
+        }
+        if let Some(to) = out.get_mut(16..18) {
+            to.copy_from_slice(&head.to_le_bytes());
+        }
+        at - 16
+    }
+}
+
+/// SWITCH, WAKING, WAKEUP_NEW or MIGRATE: two words, taken as they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sched {
+    pub(super) kind: u8,
+    pub(super) aux: u16,
+    pub(super) upper: u32,
+    /// Word 1.
+    pub(super) word: u64,
+}
+
+impl Sched {
+    /// The record of `words`.
+    #[inline]
+    pub(super) fn take(words: &[[u8; 8]]) -> Option<Self> {
+        let [head, word] = words else { return None };
+        let (head, word) = (u64::from_le_bytes(*head), u64::from_le_bytes(*word));
+        let kind = head as u8;
+        let used = match kind {
+            kind::SWITCH => 61,
+            kind::WAKING | kind::WAKEUP_NEW | kind::MIGRATE => 54,
+            _ => return None,
+        };
+        // Of a thread that is woken or moves, the upper half of `aux` says nothing.
+        let plain = word >> used == 0 && (kind == kind::SWITCH || (head >> 24) as u8 == 0);
+        plain.then_some(Self { kind, aux: (head >> 16) as u16, upper: (head >> 32) as u32, word })
+    }
+
+    /// Its record.
+    pub(super) fn put(&self) -> [[u8; 8]; 2] {
+        [header(self.kind, 2, self.aux, self.upper).to_le_bytes(), self.word.to_le_bytes()]
+    }
+}
+
+/// STRING.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Text {
+    /// Which string, and its status: the low byte of the record's `aux`.
+    pub(super) aux: u8,
+    pub(super) length: usize,
+    /// Zero behind `length`.
+    pub(super) bytes: [u8; STRING_MAX],
+}
+
+impl Text {
+    pub(super) const EMPTY: Self = Self { aux: 0, length: 0, bytes: [0; STRING_MAX] };
+
+    /// Whether `words` are a record as [`Self::put`] makes it.
+    pub(super) fn is(words: &[[u8; 8]]) -> bool {
+        let Some((head, content)) = words.split_first() else { return false };
+        let head = u64::from_le_bytes(*head);
+        let length = (head >> 32) as usize;
+        let padding = content.as_flattened().get(length..);
+        head as u8 == kind::STRING
+            && (head >> 24) as u8 == 0
+            && length <= STRING_MAX
+            && padding.is_some_and(|padding| padding.len() < 8 && padding.iter().all(|byte| *byte == 0))
+    }
+
+    /// Takes over a record that [`Self::is`] one.
+    pub(super) fn take(&mut self, words: &[[u8; 8]]) {
+        let head = word(words, 0);
+        self.aux = (head >> 16) as u8;
+        self.set(words.get(1..).unwrap_or_default().as_flattened(), (head >> 32) as usize);
+    }
+
+    /// Takes over a content; zeros follow it.
+    pub(super) fn set(&mut self, content: &[u8], length: usize) {
+        self.length = length.min(STRING_MAX);
+        self.bytes = [0; STRING_MAX];
+        if let Some(content) = content.get(..self.length) {
+            for (to, from) in self.bytes.iter_mut().zip(content) {
+                *to = *from;
+            }
+        }
+    }
+
+    /// Its content.
+    pub(super) fn content(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or(&self.bytes)
+    }
+
+    /// Its record's first word, and the words behind.
+    pub(super) fn put(&self) -> ([u8; 8], &[[u8; 8]]) {
+        let length = self.length.div_ceil(8);
+        let (words, _) = self.bytes.as_chunks::<8>();
+        let head = header(kind::STRING, 1 + length as u8, u16::from(self.aux), self.length as u32);
+        (head.to_le_bytes(), words.get(..length).unwrap_or(words))
+    }
+}

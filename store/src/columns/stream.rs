@@ -1,0 +1,223 @@
+//! Both directions of one walk: a model codes a value by [`Stream`], which writes it into its column or replaces it by the
+//! one that it reads there. So encoder and decoder can't differ.
+
+use super::column::{COLUMNS, Column};
+
+/// Most steps of [`interval`]'s scale.
+const STEPS: u8 = 240;
+
+/// A direction.
+pub(super) trait Stream {
+    /// Whether values go into the columns.
+    const WRITES: bool;
+
+    /// One byte of a column. Where the columns are at their end, 0, and [`Self::failed`] from then on.
+    fn byte(&mut self, column: Column, value: u8) -> u8;
+
+    /// The low `count` (at most 28) bits of a value.
+    fn bits(&mut self, value: u32, count: u32) -> u32;
+
+    /// Bytes of a column.
+    fn bytes(&mut self, column: Column, value: &mut [u8]);
+
+    /// What was read can't be.
+    fn fail(&mut self);
+
+    /// Whether something was read that can't be.
+    fn failed(&self) -> bool;
+
+    /// A number in as few bytes as it needs, 7 bits in each, lowest first.
+    #[inline]
+    fn varint(&mut self, column: Column, value: u64) -> u64 {
+        let (mut left, mut out) = (value, 0);
+        for shift in (0..64).step_by(7) {
+            let more = if left >= 0x80 { 0x80 } else { 0 };
+            let byte = self.byte(column, left as u8 & 0x7f | more);
+            out |= u64::from(byte & 0x7f) << shift;
+            left >>= 7;
+            if byte & 0x80 == 0 {
+                return out;
+            }
+        }
+        self.fail();
+        out
+    }
+
+    /// The difference of a number to the one expected, wrapping, small where they are near.
+    #[inline]
+    fn near(&mut self, column: Column, value: u64, expected: u64) -> u64 {
+        let difference = value.wrapping_sub(expected) as i64;
+        let folded = self.varint(column, (difference << 1 ^ difference >> 63) as u64);
+        expected.wrapping_add(folded >> 1 ^ (folded & 1).wrapping_neg())
+    }
+
+    /// The low `count` bytes of a value, each in its column.
+    #[inline]
+    fn planes(&mut self, columns: &[Column; 8], value: u64, count: u32) -> u64 {
+        let mut out = 0;
+        for (i, column) in columns.iter().take(count as usize).enumerate() {
+            out |= u64::from(self.byte(*column, (value >> (8 * i)) as u8)) << (8 * i);
+        }
+        out
+    }
+
+    /// A time span: its step on a scale of eight steps an octave, less the usual one, and the bits below.
+    /// `usual` is the running mean of steps, in 64ths; 0: none yet.
+    #[inline]
+    fn interval(&mut self, column: Column, value: u32, usual: &mut u16) -> u32 {
+        let usually = (*usual >> 6) as u8;
+        let (step, _) = step(value);
+        let step = self.byte(column, step.wrapping_sub(usually)).wrapping_add(usually);
+        if step >= STEPS {
+            self.fail();
+            return 0;
+        }
+        let mean = i32::from(*usual);
+        let new = i32::from(step) << 6;
+        *usual = if mean == 0 { new } else { mean + ((new - mean) >> 2) } as u16;
+        if step < 16 {
+            return u32::from(step);
+        }
+        let below = u32::from(step - 16) / 8 + 1;
+        let low = self.bits(value & ((1 << below) - 1), below);
+        (8 + u32::from(step - 16) % 8) << below | low
+    }
+}
+
+/// A span's step, and the number of bits below it.
+#[inline]
+fn step(value: u32) -> (u8, u32) {
+    if value < 16 {
+        return (value as u8, 0);
+    }
+    let below = 28 - value.leading_zeros();
+    ((16 + (below - 1) * 8 + (value >> below & 7)) as u8, below)
+}
+
+/// Into columns.
+pub(super) struct Writing {
+    columns: [Vec<u8>; COLUMNS],
+    bits: u64,
+    held: u32,
+}
+
+impl Writing {
+    pub(super) fn new() -> Self {
+        Self { columns: [const { Vec::new() }; COLUMNS], bits: 0, held: 0 }
+    }
+
+    /// The columns, complete.
+    pub(super) fn finish(mut self) -> [Vec<u8>; COLUMNS] {
+        let rest = self.bits.to_le_bytes();
+        self.columns[Column::Bits as usize].extend(rest.iter().take(self.held.div_ceil(8) as usize));
+        self.columns
+    }
+}
+
+impl Stream for Writing {
+    const WRITES: bool = true;
+
+    #[inline]
+    fn byte(&mut self, column: Column, value: u8) -> u8 {
+        self.columns[column as usize].push(value);
+        value
+    }
+
+    #[inline]
+    fn bits(&mut self, value: u32, count: u32) -> u32 {
+        self.bits |= u64::from(value) << self.held;
+        self.held += count;
+        if self.held >= 32 {
+            self.columns[Column::Bits as usize].extend_from_slice(&(self.bits as u32).to_le_bytes());
+            self.bits >>= 32;
+            self.held -= 32;
+        }
+        value
+    }
+
+    fn bytes(&mut self, column: Column, value: &mut [u8]) {
+        self.columns[column as usize].extend_from_slice(value);
+    }
+
+    fn fail(&mut self) {}
+
+    fn failed(&self) -> bool {
+        false
+    }
+}
+
+/// Out of columns.
+pub(super) struct Reading<'a> {
+    columns: [&'a [u8]; COLUMNS],
+    bits: u64,
+    held: u32,
+    failed: bool,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(columns: &[&'a [u8]; COLUMNS]) -> Self {
+        Self { columns: *columns, bits: 0, held: 0, failed: false }
+    }
+
+    /// Bytes that nobody has read.
+    pub(super) fn left(&self) -> usize {
+        self.columns.iter().map(|column| column.len()).sum()
+    }
+}
+
+impl Stream for Reading<'_> {
+    const WRITES: bool = false;
+
+    #[inline]
+    fn byte(&mut self, column: Column, _: u8) -> u8 {
+        let column = &mut self.columns[column as usize];
+        if let Some((byte, rest)) = column.split_first() {
+            *column = rest;
+            return *byte;
+        }
+        self.failed = true;
+        0
+    }
+
+    #[inline]
+    fn bits(&mut self, _: u32, count: u32) -> u32 {
+        if self.held < count {
+            let column = &mut self.columns[Column::Bits as usize];
+            let word = if let Some((word, rest)) = column.split_first_chunk::<4>() {
+                *column = rest;
+                u32::from_le_bytes(*word)
+            } else {
+                // The last ones; zeros behind them are bits that the writer had left over.
+                self.failed |= (column.len() * 8) < (count - self.held) as usize;
+                let word = column.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+                *column = &[];
+                word
+            };
+            self.bits |= u64::from(word) << self.held;
+            self.held += 32;
+        }
+        let value = self.bits as u32 & ((1 << count) - 1);
+        self.bits >>= count;
+        self.held -= count;
+        value
+    }
+
+    fn bytes(&mut self, column: Column, value: &mut [u8]) {
+        let column = &mut self.columns[column as usize];
+        match column.split_at_checked(value.len()) {
+            Some((bytes, rest)) => {
+                value.copy_from_slice(bytes);
+                *column = rest;
+            }
+            None => self.failed = true,
+        }
+    }
+
+    fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    fn failed(&self) -> bool {
+        self.failed
+    }
+}

@@ -1,0 +1,142 @@
+//! Strings: mostly ones that were there before, and in the same order.
+
+use flightrec_format::abi::record::STRING_MAX;
+
+use super::column::Column;
+use super::record::Text;
+use super::stream::Stream;
+
+/// Slots of the tables by content, and by the two strings before.
+const SLOTS: usize = 4096;
+/// Strings that are remembered; those that come when there are as many are not.
+const KNOWN: usize = 0xffff;
+
+/// Symbols of [`Column::String`]: 0 to 3, one of the candidates; an older one; a new one.
+const OLDER: u8 = 4;
+const NEW: u8 = 5;
+
+/// The strings of a block. They have numbers from 1 in the order in which they came; 0 is none.
+pub(super) struct Texts {
+    bytes: Vec<u8>,
+    /// Where each ends in `bytes`, and the string that followed it last.
+    known: Vec<(u32, u16)>,
+    /// For the encoder: numbers by content.
+    index: Box<[u16; SLOTS]>,
+    after_two: Box<[u16; SLOTS]>,
+    /// The last string of all.
+    last: u16,
+}
+
+impl Texts {
+    pub(super) fn new() -> Self {
+        let (index, after_two) = (Box::new([0; SLOTS]), Box::new([0; SLOTS]));
+        Self { bytes: Vec::new(), known: vec![(0, 0)], index, after_two, last: 0 }
+    }
+
+    fn content(&self, number: u16) -> &[u8] {
+        let number = usize::from(number);
+        let end = self.known.get(number).map_or(0, |(end, _)| *end as usize);
+        let start = self.known.get(number.wrapping_sub(1)).map_or(0, |(end, _)| *end as usize);
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+
+    /// The slot of a content.
+    fn slot(content: &[u8]) -> usize {
+        let (words, rest) = content.as_chunks::<8>();
+        let last = rest.iter().fold(content.len() as u64, |word, byte| word << 8 | u64::from(*byte));
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let hash = words
+            .chain([last])
+            .fold(0u64, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        (hash >> 52) as usize % SLOTS
+    }
+
+    /// Codes a string. `before` are the last two of the same thread, the last one first.
+    pub(super) fn code<S: Stream>(&mut self, s: &mut S, text: &mut Text, before: &mut [u16; 2]) {
+        text.aux = s.byte(Column::StringAux, text.aux);
+        let [last, older] = *before;
+        let two = (usize::from(last).wrapping_mul(31) ^ usize::from(older).wrapping_mul(7919)) % SLOTS;
+        // What followed the thread's last two strings, what followed its last, its last, the one before.
+        let candidates =
+            [self.after_two[two], self.known.get(usize::from(last)).map_or(0, |(_, next)| *next), last, older];
+        let (mut symbol, mut number, mut slot) = (NEW, 0, 0);
+        if S::WRITES {
+            slot = Self::slot(text.content());
+            number = self.index[slot];
+            if number != 0 && self.content(number) == text.content() {
+                let place = candidates.iter().position(|candidate| *candidate == number);
+                symbol = place.map_or(OLDER, |place| place as u8);
+            }
+        }
+        let symbol = s.byte(Column::String, symbol);
+        let number = if symbol == NEW {
+            self.fresh(s, text);
+            self.learn(text, slot)
+        } else {
+            let number = match candidates.get(usize::from(symbol)) {
+                Some(candidate) => *candidate,
+                None => self.older(s, number),
+            };
+            if !S::WRITES {
+                self.copy(s, number, text);
+            }
+            number
+        };
+        if let Some((_, next)) = self.known.get_mut(usize::from(last)) {
+            *next = number;
+        }
+        self.after_two[two] = number;
+        self.last = number;
+        *before = [number, last];
+    }
+}
+
+impl Texts {
+    /// Codes the number of a string that came before, by how long ago it was new.
+    fn older<S: Stream>(&self, s: &mut S, number: u16) -> u16 {
+        let count = self.known.len() as u16;
+        let [low, high] = count.wrapping_sub(number).to_le_bytes();
+        let low = s.byte(Column::StringLow, low);
+        count.wrapping_sub(u16::from_le_bytes([low, s.byte(Column::StringHigh, high)]))
+    }
+
+    /// Takes the content of a string that came before.
+    fn copy<S: Stream>(&self, s: &mut S, number: u16, text: &mut Text) {
+        if number == 0 || usize::from(number) >= self.known.len() {
+            return s.fail();
+        }
+        let content = self.content(number);
+        text.set(content, content.len());
+    }
+
+    /// Codes a content: how much of the string before it begins with, and the rest.
+    fn fresh<S: Stream>(&self, s: &mut S, text: &mut Text) {
+        let before = self.content(self.last);
+        let shared = before.iter().zip(text.content()).take_while(|(a, b)| a == b).count().min(0xff);
+        let rest = text.length.saturating_sub(shared);
+        let shared = usize::from(s.byte(Column::StringShared, shared as u8));
+        let rest = s.varint(Column::StringLength, rest as u64);
+        let length = usize::try_from(rest).ok().and_then(|rest| rest.checked_add(shared));
+        let length = length.filter(|length| *length <= STRING_MAX && shared <= before.len());
+        let (Some(length), Some(start)) = (length, before.get(..shared)) else { return s.fail() };
+        if !S::WRITES {
+            text.set(start, shared);
+            text.length = length;
+        }
+        if let Some(rest) = text.bytes.get_mut(shared..length) {
+            s.bytes(Column::Text, rest);
+        }
+    }
+
+    /// Gives a new string its number; 0 where there are as many as may be.
+    fn learn(&mut self, text: &Text, slot: usize) -> u16 {
+        if self.known.len() > KNOWN {
+            return 0;
+        }
+        let number = self.known.len() as u16;
+        self.bytes.extend_from_slice(text.content());
+        self.known.push((self.bytes.len() as u32, 0));
+        self.index[slot] = number;
+        number
+    }
+}

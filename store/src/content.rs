@@ -1,0 +1,73 @@
+//! Blocks read: from a zstd frame to what it holds.
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::slot::TaskSlot;
+use flightrec_format::decode::Page;
+use flightrec_format::meta::{self, Meta};
+use flightrec_format::slots;
+
+use crate::block::{BlockHeader, Kind, PAGES_MAX, RAW_MAX};
+use crate::checkpoint::Checkpoint;
+use crate::columns;
+use crate::damage::What;
+
+/// What a block holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// The recording's metadata.
+    Meta(Box<Meta>),
+    /// Pages and parts of pages.
+    Pages(Vec<Page>),
+    /// Threads that lived at the block's time.
+    Slots(Vec<TaskSlot>),
+    /// The descriptors that were open at the block's time.
+    Descriptors(Vec<u8>),
+    /// How far the recording is in the files.
+    Checkpoint(Checkpoint),
+}
+
+/// What a block's data hold, which the caller has read.
+pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What> {
+    let raw_len = header.raw_len as usize;
+    if raw_len > RAW_MAX {
+        return Err(What::Content(format!("{raw_len} bytes are more than a block holds")));
+    }
+    if crc32fast::hash(data) != header.data_crc {
+        return Err(What::Checksum);
+    }
+    let raw = zstd::bulk::decompress(data, raw_len).map_err(|e| What::Content(e.to_string()))?;
+    if raw.len() != raw_len {
+        return Err(What::Content(format!("{} bytes came out, not {raw_len}", raw.len())));
+    }
+    let bad = |what: &str| What::Content(what.into());
+    Ok(match header.kind {
+        Kind::Meta => {
+            let text = String::from_utf8(raw).map_err(|e| What::Content(e.to_string()))?;
+            Content::Meta(Box::new(meta::from_json(&text).map_err(|e| What::Content(e.to_string()))?))
+        }
+        Kind::Pages => Content::Pages(pages(header, &raw)?),
+        Kind::Slots => {
+            let (slots, rest) = raw.as_chunks::<{ size_of::<TaskSlot>() }>();
+            if !rest.is_empty() {
+                return Err(bad("half a thread"));
+            }
+            Content::Slots(slots.iter().map(slots::parse).filter(|slot| slot.tid != 0).collect())
+        }
+        Kind::Descriptors => Content::Descriptors(raw),
+        Kind::Checkpoint => Content::Checkpoint(Checkpoint::decode(&raw).ok_or_else(|| bad("no checkpoint"))?),
+    })
+}
+
+/// The pages of a block: all of them of its session and lane, or a reader would take them for other rings'.
+fn pages(header: &BlockHeader, raw: &[u8]) -> Result<Vec<Page>, What> {
+    let pages = columns::decode(raw).map_err(|e| What::Content(e.to_string()))?;
+    if pages.len() > PAGES_MAX {
+        return Err(What::Content(format!("{} pages in a block", pages.len())));
+    }
+    let own = |page: &Page| Some(page.lane()) == header.lane && page.header().session == header.session;
+    let ring = header.lane.is_some_and(|lane| Lane::RINGS.contains(&lane));
+    if !pages.iter().all(own) || !pages.is_empty() && !ring {
+        return Err(What::Content("pages of another lane or session than the block's".into()));
+    }
+    Ok(pages)
+}

@@ -1,0 +1,39 @@
+//! One writer a directory: it holds a lock, which goes with the process.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Name of the file that is locked. Only its owner may open it, so that no reader can keep the writer out.
+const NAME: &str = "lock";
+const MODE: u32 = 0o600;
+
+/// The lock, held.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    file: File,
+}
+
+impl Lock {
+    /// Takes the lock of a directory; fails where another process holds it.
+    pub(crate) fn take(state_dir: &Path) -> io::Result<Self> {
+        let path = state_dir.join(NAME);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(MODE).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { file }),
+            Err(TryLockError::WouldBlock) => {
+                let what = "another flightd writes here: end it, or give this one a state directory of its own";
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, what))
+            }
+            Err(TryLockError::Error(e)) => Err(e),
+        }
+    }
+
+    /// Whether it is still the directory's: not, where that was deleted and made anew.
+    pub(crate) fn holds(&self, state_dir: &Path) -> bool {
+        let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let there = std::fs::metadata(state_dir.join(NAME)).map(id);
+        matches!((there, self.file.metadata().map(id)), (Ok(there), Ok(held)) if there == held)
+    }
+}

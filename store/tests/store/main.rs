@@ -1,0 +1,15 @@
+//! What the store promises, one file per kind of truth.
+
+mod columns;
+mod damage;
+#[path = "../../../format/tests/pages/support.rs"]
+mod events;
+mod faults;
+mod faulty;
+mod file;
+mod golden;
+mod limits;
+mod machine;
+mod model;
+mod support;
+mod zstd;

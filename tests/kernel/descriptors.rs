@@ -1,0 +1,182 @@
+//! What descriptors stand for that were open before the recorder began: from the kernel's own account of them.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use flightrec_tests::{Recorder, bin_dir, c_program, wait_until};
+use tempfile::TempDir;
+
+use crate::support::{Line, dump, lines, snapshot, start};
+
+/// A program that holds descriptors of every kind.
+struct Holder {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+    /// By name: the number, and the inode's.
+    held: HashMap<String, (i32, u64)>,
+    dir: TempDir,
+}
+
+impl Holder {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().expect("directory");
+        let mut command = Command::new(c_program("descriptors", &[]));
+        let mut child = command
+            .current_dir(dir.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the holder starts");
+        let mut answers = BufReader::new(child.stdout.take().expect("piped"));
+        let mut held = HashMap::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(answers.read_line(&mut line).expect("a line"), 0, "the holder ended");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                [name, fd, inode] => held.insert(name.into(), (fd.parse().expect("fd"), inode.parse().expect("inode"))),
+                _ => break,
+            };
+        }
+        Self { child, answers, held, dir }
+    }
+
+    /// Has it do something, until it is done.
+    fn tell(&mut self, what: &str) {
+        writeln!(self.child.stdin.as_mut().expect("piped"), "{what}").expect("told");
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("an answer");
+        assert_eq!(line, "done\n");
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn inode(&self, name: &str) -> u64 {
+        self.held[name].1
+    }
+
+    /// What each of its descriptors is to be called.
+    fn names(&self) -> HashMap<&str, String> {
+        let ino = |name| self.inode(name);
+        let (listener, client) = (ino("port_listener"), ino("port_client"));
+        let pipe = format!("pipe:[{}]", ino("pipe_r"));
+        let file = self.dir.path().canonicalize().expect("path").join("held").display().to_string();
+        HashMap::from([
+            ("file", file.clone()),
+            ("dup", file),
+            ("closed", "/etc/passwd".into()),
+            ("swapped", "/etc/hostname".into()),
+            ("pipe_r", pipe.clone()),
+            ("pipe_w", pipe),
+            ("listener", format!("TCP:[127.0.0.1:{listener}]")),
+            ("client", format!("TCP:[127.0.0.1:{client}->127.0.0.1:{listener}]")),
+            ("accepted", format!("TCP:[127.0.0.1:{listener}->127.0.0.1:{client}]")),
+            ("pair_a", format!("UNIX-STREAM:[{}->{}]", ino("pair_a"), ino("pair_b"))),
+            ("pair_b", format!("UNIX-STREAM:[{}->{}]", ino("pair_b"), ino("pair_a"))),
+            ("bound", format!("UNIX-DGRAM:[{},\"fds.sock\"]", ino("bound"))),
+            ("eventfd", "anon_inode:[eventfd]".into()),
+        ])
+    }
+
+    /// Holds the entries of fcntl(F_GETFL), by which it uses its descriptors, against what they must be.
+    fn assert_named(&self, lines: &[Line]) {
+        for (what, name) in self.names() {
+            let want = format!("fcntl({}<{name}>, F_GETFL) -->", self.held[what].0);
+            assert!(lines.iter().any(|line| line.text == want), "{what}: no {want:?} in {lines:#?}");
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // It ends at the end of its input; if it does not, it is ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The descriptors that the holder used, as the dump shows them.
+fn uses(recorder: &Recorder, holder: &Holder) -> Vec<Line> {
+    dump(recorder, &["--all", "--pid", &holder.pid(), "--syscall", "fcntl", "--event", "sys_enter"])
+}
+
+#[test]
+fn what_was_open_before_the_recorder_is_named() {
+    let mut holder = Holder::start();
+    let recorder = start("");
+    holder.tell("u");
+    holder.assert_named(&uses(&recorder, &holder));
+    // A path filter knows them as well.
+    let path = holder.names()["file"].clone();
+    let of_path = dump(&recorder, &["--all", "--pid", &holder.pid(), "--path", &path, "--event", "sys_enter"]);
+    let of_path: Vec<&str> = of_path.iter().map(|line| line.text.as_str()).collect();
+    let want = ["file", "dup"].map(|name| format!("fcntl({}<{path}>, F_GETFL) -->", holder.held[name].0));
+    assert_eq!(of_path, want);
+}
+
+#[test]
+fn what_changed_in_the_window_is_not_misnamed_before_or_behind() {
+    let mut holder = Holder::start();
+    let recorder = start("");
+    holder.tell("u");
+    holder.tell("s");
+    let (fd, _) = holder.held["swapped"];
+    let (mut of_swapped, mut seen) = (Vec::new(), 0);
+    // Who asks again at once is given the look at the daemon's start, which can't know the pipe.
+    wait_until(Duration::from_secs(5), || {
+        let texts: Vec<String> = uses(&recorder, &holder).into_iter().map(|line| line.text).collect();
+        seen = texts.len();
+        of_swapped = texts.into_iter().filter(|text| text.starts_with(&format!("fcntl({fd}"))).collect();
+        of_swapped.last().is_some_and(|text| text.contains('<'))
+    });
+    let [before, behind] = &of_swapped[..] else { panic!("{of_swapped:#?}") };
+    // Before it was closed it can be known from the look at the daemon's start only.
+    assert_eq!(*before, format!("fcntl({fd}</etc/hostname>, F_GETFL) -->"));
+    assert!(behind.starts_with(&format!("fcntl({fd}<pipe:[")), "{behind}");
+    assert!(!behind.contains(&holder.inode("pipe_r").to_string()), "another pipe: {behind}");
+
+    // An exec closes what it must, and the rest is known behind it.
+    holder.tell("x");
+    let (closed, kept) = (holder.held["closed"].0, holder.held["file"].0);
+    let behind = uses(&recorder, &holder).split_off(seen);
+    let text = |fd: i32| behind.iter().map(|line| &line.text).find(|text| text.starts_with(&format!("fcntl({fd}")));
+    assert_eq!(text(closed), Some(&format!("fcntl({closed}, F_GETFL) -->")), "{behind:#?}");
+    assert_eq!(text(kept), Some(&format!("fcntl({kept}<{}>, F_GETFL) -->", holder.names()["file"])));
+}
+
+#[test]
+fn the_pinned_rings_have_them_without_a_daemon() {
+    let mut holder = Holder::start();
+    let mut recorder = start("");
+    recorder.kill();
+    holder.tell("u");
+    let mut command = Command::new(bin_dir().join("flightctl"));
+    command.arg("--bpffs-dir").arg(recorder.sandbox().bpffs_dir());
+    command.args(["dump", "--all", "--pid", &holder.pid(), "--syscall", "fcntl", "--event", "sys_enter"]);
+    let output = command.output().expect("flightctl");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    holder.assert_named(&lines(&output));
+    // The next daemon goes on with them.
+    recorder.restart();
+    let before = snapshot(&recorder).meta.session;
+    holder.assert_named(&uses(&recorder, &holder));
+    assert_eq!(snapshot(&recorder).meta.session, before);
+}
+
+#[test]
+fn status_tells_of_the_last_look() {
+    let _holder = Holder::start();
+    let recorder = start("");
+    dump(&recorder, &["--last", "1s"]);
+    let output = recorder.flightctl(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let last = &status["descriptors"];
+    assert!(last["processes"].as_u64() > Some(1) && last["descriptors"].as_u64() > Some(13), "{last}");
+    assert_eq!(last["left_out"].as_u64(), Some(0), "{last}");
+    assert!(last["cost_seconds"].as_f64() > Some(0.0), "{last}");
+}

@@ -1,0 +1,149 @@
+//! flightd as the service runs it: another user, two capabilities, and root's part done before and after.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use flightrec_tests::{
+    BpfObject, Sandbox, Snapshot, bin_dir, bpf_objects_left, die_with_parent, numbered_call, require_kernel,
+    wait_limited, wait_until,
+};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, User, gettid};
+
+use crate::support::without_limit;
+
+const USER: &str = "nobody";
+
+/// A sandbox that `USER` may use, with a copy of `flightd` that it may run.
+struct Place {
+    sandbox: Sandbox,
+    user: User,
+}
+
+impl Place {
+    fn new(config: &str) -> Self {
+        require_kernel();
+        let sandbox = Sandbox::new().expect("sandbox");
+        let user = User::from_name(USER).expect("users").expect("nobody");
+        fs::set_permissions(sandbox.root(), Permissions::from_mode(0o755)).expect("mode");
+        fs::copy(bin_dir().join("flightd"), sandbox.root().join("flightd")).expect("copy of flightd");
+        fs::write(sandbox.root().join("flightd.toml"), without_limit(config)).expect("configuration");
+        chown(sandbox.state_dir(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("chown");
+        Self { sandbox, user }
+    }
+
+    fn with_directories(&self, mut command: Command) -> Command {
+        command.arg("--config").arg(self.sandbox.root().join("flightd.toml"));
+        command.arg("--runtime-dir").arg(self.sandbox.runtime_dir());
+        command.arg("--state-dir").arg(self.sandbox.state_dir());
+        command.arg("--bpffs-dir").arg(self.sandbox.bpffs_dir());
+        command
+    }
+
+    /// Root's part.
+    fn as_root(&self, args: &[&str]) {
+        let mut command = self.with_directories(Command::new(self.sandbox.root().join("flightd")));
+        let output = command.args(args).stdin(Stdio::null()).output().expect("flightd");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The daemon, with CAP_BPF and CAP_PERFMON and nothing else.
+    fn daemon(&self) -> Child {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", USER, "--regid", &self.user.gid.to_string(), "--clear-groups"]);
+        command.args(["--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon"]);
+        command.args(["--bounding-set=-all,+bpf,+perfmon", "--no-new-privs", "--"]);
+        command.arg(self.sandbox.root().join("flightd"));
+        let mut command = self.with_directories(command);
+        die_with_parent(command.arg("--keep-recording").stdin(Stdio::null()), Signal::SIGKILL);
+        let mut child = command.spawn().expect("setpriv");
+        // The socket is there before the recording is: an answer is what tells.
+        let answers = wait_until(Duration::from_secs(20), || {
+            let mut status = Command::new(bin_dir().join("flightctl"));
+            status.arg("--runtime-dir").arg(self.sandbox.runtime_dir()).arg("status");
+            status.output().is_ok_and(|output| output.status.success()) || !matches!(child.try_wait(), Ok(None))
+        });
+        assert!(answers && matches!(child.try_wait(), Ok(None)), "flightd as {USER} does not answer");
+        child
+    }
+}
+
+fn end(mut daemon: Child) {
+    kill(Pid::from_raw(daemon.id() as i32), Signal::SIGTERM).expect("its own process");
+    let status = wait_limited(&mut daemon, Duration::from_secs(10)).expect("wait").expect("it ends");
+    assert!(status.success(), "{status}");
+}
+
+fn has_mount(dir: &Path) -> bool {
+    let parent = dir.parent().expect("a parent");
+    dir.exists() && fs::metadata(dir).expect("dir").dev() != fs::metadata(parent).expect("parent").dev()
+}
+
+fn records_and_leaves_nothing(form: &str) {
+    let place = Place::new(&format!("[kernel]\nsyscall_programs = \"{form}\""));
+    let bpffs = place.sandbox.bpffs_dir();
+    place.as_root(&["--prepare", USER]);
+    let daemon = place.daemon();
+    numbered_call(0);
+    end(daemon);
+    numbered_call(1);
+    let daemon = place.daemon(); // adopts
+    numbered_call(2);
+
+    let snapshot = Snapshot::take(&bpffs);
+    assert_eq!(snapshot.meta.syscall_programs, form);
+    assert_eq!(snapshot.numbered_calls(gettid().as_raw() as u32), [0, 1, 2]);
+    let pins = place.sandbox.pins().expect("pins");
+    let objects: Vec<BpfObject> = pins.iter().map(|pin| BpfObject::pinned(pin).expect("object")).collect();
+    assert!(objects.len() > 10, "{pins:?}");
+
+    end(daemon);
+    assert_eq!(place.sandbox.pins().expect("pins"), pins, "the recording goes on");
+    place.as_root(&["--remove"]);
+    assert!(!bpffs.exists(), "the BPF file system is still mounted: {}", has_mount(&bpffs));
+    assert!(!place.sandbox.runtime_dir().join("tracepoints.json").exists());
+    assert_eq!(bpf_objects_left(&objects), []);
+    // Twice is as good as once.
+    place.as_root(&["--remove"]);
+}
+
+#[test]
+fn with_tp_btf_programs() {
+    records_and_leaves_nothing("tp_btf");
+}
+
+#[test]
+fn with_tracepoint_programs() {
+    records_and_leaves_nothing("tracepoint");
+}
+
+#[test]
+fn prepare_mounts_where_nothing_is_mounted() {
+    let place = Place::new("");
+    let own = place.sandbox.root().join("own");
+    let mut command = Command::new(bin_dir().join("flightd"));
+    command.arg("--runtime-dir").arg(place.sandbox.runtime_dir()).arg("--bpffs-dir").arg(&own);
+    let output = command.args(["--prepare", USER]).output().expect("flightd");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(has_mount(&own));
+    let meta = fs::metadata(&own).expect("bpffs");
+    assert_eq!((meta.uid(), meta.mode() & 0o777), (place.user.uid.as_raw(), 0o700));
+
+    let mut command = Command::new(bin_dir().join("flightd"));
+    command.arg("--runtime-dir").arg(place.sandbox.runtime_dir()).arg("--bpffs-dir").arg(&own);
+    assert!(command.arg("--remove").status().expect("flightd").success());
+    assert!(!own.exists());
+}
+
+#[test]
+fn a_user_that_is_not_there_is_named() {
+    let place = Place::new("");
+    let mut command = place.with_directories(Command::new(bin_dir().join("flightd")));
+    let output = command.args(["--prepare", "no-such-user"]).output().expect("flightd");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("no user no-such-user"), "{error}");
+}

@@ -1,0 +1,104 @@
+//! Reading at any place, by as many threads as like.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+
+use crate::error::VmcoreError;
+
+/// Bytes with places, of a file or of what a file stands for.
+pub(crate) trait ReadAt: Send + Sync {
+    /// How many there are.
+    fn size(&self) -> u64;
+
+    /// Reads at `offset`; fewer bytes than asked for only at the end.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
+    fn size(&self) -> u64 {
+        (**self).size()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buf, offset)
+    }
+}
+
+/// A file as it is. Read, not mapped: copying a megabyte out of the page cache takes as long as the page faults of
+/// a mapping (both 3.4 GB/s, tried side by side), `/proc/vmcore` copies anyway, and a disk that fails is an error
+/// instead of a signal.
+pub(crate) struct PlainFile {
+    file: File,
+    size: u64,
+}
+
+impl PlainFile {
+    /// Opens it for reading.
+    pub(crate) fn open(path: &Path) -> Result<Self, VmcoreError> {
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        let kind = metadata.file_type();
+        let size = if kind.is_file() {
+            metadata.len()
+        } else if kind.is_block_device() {
+            file.seek(SeekFrom::End(0))?
+        } else {
+            return Err(VmcoreError::NotAFile);
+        };
+        Ok(Self { file, size })
+    }
+}
+
+impl ReadAt for PlainFile {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset.saturating_add(done as u64)) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Exactly `N` bytes at a place; `None` where the file ends before.
+pub(crate) fn exact<const N: usize>(file: &dyn ReadAt, offset: u64) -> io::Result<Option<[u8; N]>> {
+    let mut bytes = [0; N];
+    let n = file.read_at(&mut bytes, offset)?;
+    Ok((n == N).then_some(bytes))
+}
+
+/// A place in such a file that moves on, for readers that want one.
+pub(crate) struct Cursor<'a> {
+    pub(crate) file: &'a dyn ReadAt,
+    pub(crate) at: u64,
+}
+
+impl Read for Cursor<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read_at(buf, self.at)?;
+        self.at = self.at.saturating_add(n as u64);
+        Ok(n)
+    }
+}
+
+impl Seek for Cursor<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.file.size().checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        }
+        .ok_or(ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}

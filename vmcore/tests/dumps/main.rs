@@ -1,0 +1,6 @@
+//! Dumps of every form, made by the crate's own writer, read back.
+
+mod forms;
+mod hostile;
+mod sessions;
+mod support;

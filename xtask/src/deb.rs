@@ -1,0 +1,47 @@
+//! `cargo xtask deb`.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::command::{cargo, probe, run as run_command, tools};
+use crate::setup::Scope;
+use crate::{build, man};
+
+/// Version of cargo-deb: what packaging was tried with.
+const CARGO_DEB: &str = "3.8.0";
+
+/// Builds programs, manual pages and completions, and packs them: target/debian/flightrec_VERSION_ARCH.deb.
+///
+/// # Errors
+/// Whatever a step says; cargo-deb is built into target/tools first where it is missing (it needs the registry then).
+pub(crate) fn run(version: Option<&str>) -> Result<()> {
+    build::programs(Scope::Build)?;
+    man::run()?;
+    if !is_there() {
+        println!("deb: building cargo-deb {CARGO_DEB} (some minutes)");
+        run_command(
+            cargo()
+                .args(["install", "cargo-deb", "--version", CARGO_DEB, "--locked", "--force", "--root"])
+                .arg(tools()),
+        )?;
+    }
+    let mut deb = cargo_deb();
+    deb.args(["-p", "flightd", "--no-build", "--locked"]);
+    if let Some(version) = version {
+        deb.args(["--deb-version", version]);
+    }
+    run_command(&mut deb)
+}
+
+fn cargo_deb() -> Command {
+    let mut command = Command::new(tools().join("bin/cargo-deb"));
+    // What cargo passes to its subcommands.
+    command.arg("deb");
+    command
+}
+
+fn is_there() -> bool {
+    probe(Command::new(tools().join("bin/cargo-deb")).arg("--version"))
+        .is_some_and(|version| version.trim() == CARGO_DEB)
+}
