@@ -12,6 +12,7 @@ use zstd::bulk::Compressor;
 
 use crate::block::{BlockHeader, HEAD, Kind, PAGES_MAX, RAW_MAX};
 use crate::checkpoint::Checkpoint;
+use crate::columns::Encoder;
 use crate::{columns, frame};
 
 /// A block that is ready to be written.
@@ -38,6 +39,7 @@ impl Block {
 /// Makes blocks, with one set of buffers.
 pub struct Coder {
     compressor: Compressor<'static>,
+    encoder: Encoder,
     raw: Vec<u8>,
 }
 
@@ -63,7 +65,7 @@ impl Coder {
         let mut compressor = Compressor::new(level)?;
         compressor.include_checksum(true)?;
         compressor.include_contentsize(true)?;
-        Ok(Self { compressor, raw: Vec::new() })
+        Ok(Self { compressor, encoder: Encoder::new(), raw: Vec::new() })
     }
 
     /// The recording's metadata.
@@ -94,7 +96,7 @@ impl Coder {
         }
         about.first = about.first.min(about.last);
         self.raw.clear();
-        columns::encode(pages, &mut self.raw);
+        self.encoder.encode(pages, &mut self.raw);
         self.block(about)
     }
 

@@ -52,8 +52,9 @@ fn dump(recorder: &Recorder, args: &[&str]) -> Output {
 /// Entries of system calls that the coverage says are missing: other tests may flood these small rings.
 fn told_missing(said: &str) -> usize {
     let gaps = said.lines().filter(|line| line.contains("gap: ") && line.contains("lane syscall"));
-    let entries =
-        |line: &str| line.split_once(" sys_enter")?.0.rsplit(['(', ' ']).next()?.replace(',', "").parse::<usize>().ok();
+    let entries = |line: &str| -> Option<usize> {
+        line.split_once(" sys_enter")?.0.rsplit(['(', ' ']).next()?.replace(',', "").parse().ok()
+    };
     gaps.filter_map(entries).sum()
 }
 
@@ -131,11 +132,11 @@ fn lines(output: &Output) -> Vec<String> {
 
 #[test]
 fn one_boot_of_two_recordings_is_one_history() {
-    let mut recorder = recorder();
+    let mut recorder = start(BUSY);
     (0..100).for_each(numbered_call);
     drained(&recorder);
     // Another configuration of the probes is another recording.
-    recorder.options_mut().config = without_limit(&format!("{SMALL}{BUSY}[record]\nstrings = false\n"));
+    recorder.options_mut().config = without_limit(&format!("[rings]\nsyscall = \"32MiB\"\n{BUSY}"));
     recorder.restart();
     (100..200).for_each(numbered_call);
     let output = dump(&recorder, &["--all"]);

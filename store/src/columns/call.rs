@@ -40,25 +40,44 @@ struct Past {
     strings: u8,
     /// By value: whether its distance is predicted, not itself.
     relative: u8,
-    values: [u64; 7],
-    /// The values' distances to the thread's anchors at that time.
-    distances: [u64; 7],
+    /// By value, two bits each: the anchor that its distance is to.
+    areas: u16,
     /// Usual steps (`Stream::interval`) of the time before it, and of its duration.
     gap: u16,
     ticks: u16,
+    values: [u64; 7],
+    /// The values' distances to the thread's anchors, of when one was last coded by more than a prediction of the whole call.
+    distances: [u64; 7],
 }
 
 impl Past {
+    /// A value's distance, from where the anchors are now.
+    #[inline]
+    fn moved(&self, i: usize, anchors: &[u64; 4]) -> u64 {
+        anchors[usize::from(self.areas >> (2 * i) & 3)].wrapping_add(self.distances[i])
+    }
+
     /// What it predicts for a value.
     #[inline]
     fn predict(&self, i: usize, anchors: &[u64; 4], flip: bool) -> u64 {
-        let value = self.values[i];
-        if (self.relative >> i & 1 != 0) == flip {
-            return value;
-        }
-        anchors[region(value)].wrapping_add(self.distances[i])
+        if (self.relative >> i & 1 != 0) == flip { self.values[i] } else { self.moved(i, anchors) }
     }
 
+    /// What it predicts for all values.
+    #[inline]
+    fn all(&self, anchors: &[u64; 4]) -> [u64; 7] {
+        let mut all = self.values;
+        if self.relative != 0 {
+            for (i, value) in all.iter_mut().enumerate() {
+                if self.relative >> i & 1 != 0 {
+                    *value = self.moved(i, anchors);
+                }
+            }
+        }
+        all
+    }
+
+    #[inline]
     fn is(&self, call: &Call) -> bool {
         self.tag != 0 && self.aux == call.aux && self.form == call.form
     }
@@ -87,11 +106,11 @@ fn slot(call: &Call) -> usize {
     (usize::from(call.aux) ^ usize::from(call.form) << 9) % CALLS
 }
 
-/// Places of the values that a call has.
+/// The values that a call has, a bit each.
 #[inline]
-fn places(call: &Call) -> impl Iterator<Item = usize> + use<> {
-    let result = if call.form == form::ENTERED { RESULT..RESULT } else { RESULT..RESULT + 1 };
-    (0..usize::from(call.count).min(RESULT)).chain(result)
+fn places(call: &Call) -> u8 {
+    let arguments = (1u8 << call.count.min(RESULT as u8)) - 1;
+    arguments | u8::from(call.form != form::ENTERED) << RESULT
 }
 
 /// Puts a call into a table's slot.
@@ -113,22 +132,63 @@ impl Calls {
         Self { past, long: Box::new([0; HISTORY]), short: Box::new([0; HISTORY]), same: Box::new([0; CALLS]) }
     }
 
+    /// Forgets all but the empty entry, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.past.truncate(1);
+        self.long.fill(0);
+        self.short.fill(0);
+        self.same.fill(0);
+    }
+
+    #[inline]
     fn at(&self, place: u16) -> &Past {
         self.past.get(usize::from(place)).unwrap_or(&self.past[0])
     }
 
-    /// The call that followed the thread's last ones.
+    /// The place of the call that followed the thread's last ones, and whether it is that of the longer history.
     #[inline]
-    fn next(&self, (long, tag): (usize, u16), short: usize) -> &Past {
-        let next = self.at(self.long[long]);
-        if next.tag == tag { next } else { self.at(self.short[short]) }
+    fn next(&self, (long, tag): (usize, u16), short: usize) -> (u16, bool) {
+        let next = self.long[long];
+        if self.at(next).tag == tag { (next, true) } else { (self.short[short], false) }
     }
 
     /// Codes a call of a thread. `now` is the time field that it would have at once.
+    #[inline]
     pub(super) fn code<S: Stream>(&mut self, s: &mut S, thread: &mut Thread, call: &mut Call, now: u32) {
         let (long, (short, short_tag)) = (key(thread.calls, LONG), key(thread.calls, SHORT));
-        let next = self.next(long, short);
-        let miss = s.byte(Column::Miss, if S::WRITES { self.misses(next, thread, call) } else { 0 });
+        let (place, known) = self.next(long, short);
+        let miss = s.byte(Column::Miss, if S::WRITES { self.misses(self.at(place), thread, call) } else { 0 });
+        if miss != 0 {
+            self.other(s, thread, call, now, (place, known, miss), (long, short, short_tag));
+        } else {
+            let Some(next) = self.past.get_mut(usize::from(place)).filter(|next| next.tag != 0) else {
+                return s.fail();
+            };
+            if !S::WRITES {
+                (call.aux, call.form, call.count, call.strings) = (next.aux, next.form, next.count, next.strings);
+                call.values = next.all(&thread.anchors);
+            }
+            next.values = call.values;
+            times(s, call, now, &mut next.gap, &mut next.ticks);
+            if !known {
+                let next = next.clone();
+                keep(&mut self.past, &mut self.long[long.0], &next, long.1);
+            }
+        }
+        remember(thread, call);
+    }
+
+    /// Codes a call that is not wholly as predicted.
+    fn other<S: Stream>(
+        &mut self,
+        s: &mut S,
+        thread: &mut Thread,
+        call: &mut Call,
+        now: u32,
+        (place, known, miss): (u16, bool, u8),
+        (long, short, short_tag): ((usize, u16), usize, u16),
+    ) {
+        let next = self.at(place);
         if miss & OTHER == 0 {
             (call.aux, call.form, call.count, call.strings) = (next.aux, next.form, next.count, next.strings);
         } else {
@@ -136,24 +196,27 @@ impl Calls {
         }
         let same = slot(call);
         let like = self.at(self.same[same]);
+        let next = self.at(place);
         let guide = if next.is(call) { next } else { like };
+        let places = places(call);
         let mut new = Past {
             tag: 0,
             aux: call.aux,
             form: call.form,
             count: call.count,
             strings: call.strings,
-            relative: guide.relative,
-            values: [0; 7],
-            distances: [0; 7],
-            gap: guide.gap,
-            ticks: guide.ticks,
+            relative: guide.relative & places,
+            ..Past::default()
         };
+        (new.gap, new.ticks) = (guide.gap, guide.ticks);
         let before = thread.anchors;
         if !S::WRITES {
             call.values = [0; 7];
         }
-        for i in places(call) {
+        for i in 0..=RESULT {
+            if places >> i & 1 == 0 {
+                continue;
+            }
             if miss >> i & 1 != 0 {
                 call.values[i] = missed(s, i, call, guide, like, thread, &before);
             } else if !S::WRITES {
@@ -163,38 +226,34 @@ impl Calls {
             let area = region(value);
             let distance = value.wrapping_sub(before[area]);
             let still = guide.values[i] == value;
-            let moved = guide.distances[i] == distance && region(guide.values[i]) == area;
+            let moved = guide.moved(i, &before) == value && usize::from(guide.areas >> (2 * i) & 3) == area;
             if still != moved {
                 new.relative = new.relative & !(1 << i) | u8::from(moved) << i;
             }
             (new.values[i], new.distances[i]) = (value, distance);
+            new.areas |= (area as u16) << (2 * i);
         }
-        let gap = s.interval(Column::Gap, call.upper.wrapping_sub(now), &mut new.gap);
-        call.upper = now.wrapping_add(gap);
-        call.ticks = match call.form {
-            form::FOLDED => s.interval(Column::Ticks, call.ticks, &mut new.ticks),
-            _ => 0,
-        };
+        times(s, call, now, &mut new.gap, &mut new.ticks);
         // What the longer history got right, the shorter ones need not learn.
-        let known = miss & OTHER == 0 && next.tag == long.1;
-        if !known {
+        if miss & OTHER != 0 || !known {
             keep(&mut self.past, &mut self.same[same], &new, 1);
             keep(&mut self.past, &mut self.short[short], &new, short_tag);
         }
         keep(&mut self.past, &mut self.long[long.0], &new, long.1);
-        remember(thread, call);
     }
 
     /// What [`Column::Miss`] says of a call.
+    #[inline]
     fn misses(&self, next: &Past, thread: &Thread, call: &Call) -> u8 {
-        let as_predicted = next.is(call) && next.count == call.count && next.strings == call.strings;
-        let guide = if next.is(call) { next } else { self.at(self.same[slot(call)]) };
-        let mut miss = if as_predicted { 0 } else { OTHER };
-        for i in places(call) {
-            let missed = guide.predict(i, &thread.anchors, false) != call.values[i];
-            miss |= u8::from(missed) << i;
+        let is = next.is(call);
+        let as_predicted = is && next.count == call.count && next.strings == call.strings;
+        let guide = if is { next } else { self.at(self.same[slot(call)]) };
+        let predicted = guide.all(&thread.anchors);
+        let mut miss = 0;
+        for (i, (predicted, value)) in predicted.iter().zip(&call.values).enumerate() {
+            miss |= u8::from(predicted != value) << i;
         }
-        miss
+        miss & places(call) | if as_predicted { 0 } else { OTHER }
     }
 
     /// Codes which call it is.
@@ -223,6 +282,17 @@ impl Calls {
             call.count = 0;
         }
     }
+}
+
+/// Codes when a call was, and how long it took.
+#[inline]
+fn times<S: Stream>(s: &mut S, call: &mut Call, now: u32, usual_gap: &mut u16, usual_ticks: &mut u16) {
+    let gap = s.interval(Column::Gap, call.upper.wrapping_sub(now), usual_gap);
+    call.upper = now.wrapping_add(gap);
+    call.ticks = match call.form {
+        form::FOLDED => s.interval(Column::Ticks, call.ticks, usual_ticks),
+        _ => 0,
+    };
 }
 
 /// Brings a thread up to what a call says.

@@ -76,7 +76,7 @@ impl Item {
         let behind = self.take_lead(words);
         let lead = words.len() - behind.len();
         if let Some(record) = record(behind)
-            && self.take_record(lane, record, behind.get(record.len()..).unwrap_or_default(), lead > 0)
+            && self.take_record(lane, record, behind, lead > 0)
         {
             return lead + record.len();
         }
@@ -108,14 +108,14 @@ impl Item {
         words
     }
 
-    /// Takes a record; `false` where it is another THREAD or TIME behind a first one.
+    /// Takes the record at the front of `words`; `false` where it is another THREAD or TIME behind a first one.
     #[inline]
-    fn take_record(&mut self, lane: u8, record: &Words, behind: &Words, lead: bool) -> bool {
+    fn take_record(&mut self, lane: u8, record: &Words, words: &Words, lead: bool) -> bool {
         const SYSCALL: u8 = Lane::Syscall as u8;
         const SCHED: u8 = Lane::Sched as u8;
         match lane {
-            SYSCALL if self.call.take(record).is_some() => {
-                self.call.strings = strings(behind);
+            SYSCALL if self.call.take(words, record.len()).is_some() => {
+                self.call.strings = strings(words.get(record.len()..).unwrap_or_default());
                 return true;
             }
             SCHED => {
@@ -262,6 +262,15 @@ impl Models {
             texts: Texts::new(),
             plain: Plain::new(),
         }
+    }
+
+    /// Forgets everything, but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.threads.clear();
+        self.calls.clear();
+        self.scheduling = Scheduling::new();
+        self.texts.clear();
+        self.plain.clear();
     }
 
     /// Codes an item.

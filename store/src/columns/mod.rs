@@ -64,14 +64,44 @@ pub(crate) fn pieces(encoded: &[u8]) -> Vec<&[u8]> {
     column::pieces(encoded)
 }
 
-/// Appends the encoded pages.
-pub fn encode(pages: &[Page], out: &mut Vec<u8>) {
-    let mut columns = Writing::new();
-    let mut block = Block::new();
-    for page in pages {
-        block.encode(&mut columns, page);
+/// Encodes pages, with one set of tables and columns: memory that was fetched once is not fetched again for each block.
+pub struct Encoder {
+    columns: Writing,
+    block: Block,
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoder").finish_non_exhaustive()
     }
-    column::put(pages.len(), &columns.finish(), out);
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Encoder {
+    /// Takes no memory but for its tables.
+    pub fn new() -> Self {
+        Self { columns: Writing::new(), block: Block::new() }
+    }
+
+    /// Appends the encoded pages. What was encoded before has no influence.
+    pub fn encode(&mut self, pages: &[Page], out: &mut Vec<u8>) {
+        self.columns.clear();
+        self.block.clear();
+        for page in pages {
+            self.block.encode(&mut self.columns, page);
+        }
+        column::put(pages.len(), self.columns.finish(), out);
+    }
+}
+
+/// Appends the encoded pages, as [`Encoder::encode`] does.
+pub fn encode(pages: &[Page], out: &mut Vec<u8>) {
+    Encoder::new().encode(pages, out);
 }
 
 /// The pages again: headers and words in use as they were, zero behind.

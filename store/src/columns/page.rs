@@ -28,6 +28,12 @@ impl Block {
         Self { rings: Rings::new(), models: Models::new(), item: Item::new() }
     }
 
+    /// Begins another block: knows nothing again, but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.rings = Rings::new();
+        self.models.clear();
+    }
+
     /// Writes a page.
     pub(super) fn encode(&mut self, s: &mut Writing, page: &Page) {
         let (all, _) = page.bytes().as_chunks::<8>();

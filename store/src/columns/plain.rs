@@ -23,6 +23,12 @@ impl Plain {
         Self { last: vec![(0, [0; KEPT]); 256], gaps: [0; 16] }
     }
 
+    /// Forgets all, but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.last.fill((0, [0; KEPT]));
+        self.gaps = [0; 16];
+    }
+
     /// Codes a record of at least one word; `record` has room for the longest. `now` is the time field that
     /// an event of this lane would have at once.
     pub(super) fn code<S: Stream>(&mut self, s: &mut S, record: &mut [[u8; 8]; 255], lane: u8, now: u32) {

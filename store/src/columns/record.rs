@@ -11,6 +11,9 @@ pub(super) const RESULT: usize = 6;
 /// Words of the longest call (header, word 1, and arguments), and one to store beyond.
 pub(super) const CALL_WORDS: usize = 2 + args::MAX_BYTES.div_ceil(8) + 1;
 
+/// Words that hold the longest arguments, and the word that is read where the last of them begins.
+const PACKED: usize = (2 + 6 * 8usize).div_ceil(8) + 1;
+
 /// What of a call a record tells.
 pub(super) mod form {
     /// Entry and exit.
@@ -47,24 +50,18 @@ pub(super) fn word(words: &[[u8; 8]], at: usize) -> u64 {
     words.get(at).map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-/// Fewer than eight bytes as a word.
-#[inline]
-fn tail(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
-}
-
 impl Call {
-    /// Takes over the record of `words`, but for its strings, where it is as [`Self::put`] makes it.
+    /// Takes over the record of `length` words at the front of a page's words, but for its strings, where it is as [`Self::put`]
+    /// makes it.
     #[inline]
-    pub(super) fn take(&mut self, words: &[[u8; 8]]) -> Option<()> {
+    pub(super) fn take(&mut self, words: &[[u8; 8]], length: usize) -> Option<()> {
         let call = self;
         let head = word(words, 0);
-        let second = u64::from_le_bytes(*words.get(1)?);
-        *call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, ..Self::default() };
-        match words.get(2..) {
-            Some([]) | None => {}
-            Some(packed) => call.take_arguments(packed.as_flattened())?,
+        let second = word(words, 1);
+        if length < 2 {
+            return None;
         }
+        *call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, ..Self::default() };
         match head as u8 {
             kind::ENTER => match fold::unpack(second) {
                 Some((result, ns)) => {
@@ -76,44 +73,57 @@ impl Call {
             },
             kind::EXIT => {
                 call.values[RESULT] = second;
-                call.form = if call.count == 0 { form::EXITED } else { form::EXITED_WHOLE };
+                call.form = if length == 2 { form::EXITED } else { form::EXITED_WHOLE };
             }
             _ => return None,
         }
-        Some(())
+        match length {
+            2 => Some(()),
+            _ => call.take_arguments(words.get(2..)?, length - 2),
+        }
     }
 
     /// Unpacks arguments that are as [`args::encode`] makes them: one at least, each in its least width, zero padded
-    /// to the next word.
+    /// to the next word. They are the first `length` of the words.
     #[inline]
-    fn take_arguments(&mut self, bytes: &[u8]) -> Option<()> {
-        let head = u16::from_le_bytes(*bytes.first_chunk()?);
+    fn take_arguments(&mut self, words: &[[u8; 8]], length: usize) -> Option<()> {
+        // Values are read as whole words, also beyond the record's end: only near the page's end that needs a copy.
+        let mut copy = [[0; 8]; PACKED];
+        let packed = if let Some(packed) = words.first_chunk::<PACKED>() {
+            packed
+        } else {
+            for (to, from) in copy.iter_mut().zip(words) {
+                *to = *from;
+            }
+            &copy
+        };
+        let bytes = packed.as_flattened();
+        let read =
+            |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
+        let head = read(0) as u16;
         let count = usize::from(head >> 12 & 7);
         if count == 0 || count > RESULT {
             return None;
         }
         let raw = head & args::RAW != 0;
-        let mut rest = bytes.get(2..)?;
-        let (mut classes, mut all, mut same) = (u32::from(head), 0, true);
+        let (mut classes, mut all, mut same, mut at) = (u32::from(head), 0, true, 2);
         for value in self.values.iter_mut().take(count) {
             let class = classes & 3;
             classes >>= 2;
             // Classes 0 to 3: 1, 2, 4, 6 bytes, as args::CLASS_BYTES.
             let width = if raw { 8 } else { (1 << class) - usize::from(class == 3) * 2 };
-            let word = match rest.first_chunk() {
-                Some(word) => u64::from_le_bytes(*word),
-                None => tail(rest),
-            };
-            *value = args::extend(word, width as u8);
+            *value = args::extend(read(at), width as u8);
             same &= class == if raw { 0 } else { args::class(*value) };
             all |= args::magnitude(*value);
-            rest = rest.get(width..)?;
+            at += width;
         }
         self.count = count as u8;
         // Nothing in the head's other classes, nothing in the padding.
         same &= classes & ((1 << (12 - 2 * count)) - 1) == 0;
         same &= raw == (all >> 47 != 0);
-        (same && rest.len() < 8 && tail(rest) == 0).then_some(())
+        same &= at.div_ceil(8) == length;
+        let padding = at.next_multiple_of(8) - at;
+        (same && (padding == 0 || read(at) << (64 - 8 * padding) == 0)).then_some(())
     }
 
     /// Its record, and the number of its words.

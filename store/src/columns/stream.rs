@@ -106,11 +106,17 @@ impl Writing {
         Self { columns: [const { Vec::new() }; COLUMNS], bits: 0, held: 0 }
     }
 
-    /// The columns, complete.
-    pub(super) fn finish(mut self) -> [Vec<u8>; COLUMNS] {
+    /// Forgets what was written, but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.columns.iter_mut().for_each(Vec::clear);
+        (self.bits, self.held) = (0, 0);
+    }
+
+    /// The columns, complete. Only [`Self::clear`] may follow.
+    pub(super) fn finish(&mut self) -> &[Vec<u8>; COLUMNS] {
         let rest = self.bits.to_le_bytes();
         self.columns[Column::Bits as usize].extend(rest.iter().take(self.held.div_ceil(8) as usize));
-        self.columns
+        &self.columns
     }
 }
 

@@ -33,6 +33,16 @@ impl Texts {
         Self { bytes: Vec::new(), known: vec![(0, 0)], index, after_two, last: 0 }
     }
 
+    /// Forgets all, but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.known.truncate(1);
+        self.known[0] = (0, 0);
+        self.index.fill(0);
+        self.after_two.fill(0);
+        self.last = 0;
+    }
+
     fn content(&self, number: u16) -> &[u8] {
         let number = usize::from(number);
         let end = self.known.get(number).map_or(0, |(end, _)| *end as usize);

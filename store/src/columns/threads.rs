@@ -51,6 +51,14 @@ impl Threads {
         Self { slots: Box::new([0; SLOTS]), known: Vec::new(), recent: [0; RECENT], newest: 0 }
     }
 
+    /// Forgets all, but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.slots.fill(0);
+        self.known.clear();
+        self.recent = [0; RECENT];
+        self.newest = 0;
+    }
+
     /// The thread of this id; forgets another one of its remainder.
     #[inline]
     pub(super) fn of(&mut self, tid: u32) -> &mut Thread {

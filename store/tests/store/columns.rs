@@ -5,7 +5,7 @@ use flightrec_format::abi::record::{Abi, header, kind};
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::part;
-use flightrec_store::columns::{ColumnsError, decode, encode};
+use flightrec_store::columns::{ColumnsError, Encoder, decode, encode};
 use proptest::prelude::*;
 
 use crate::events::{CPU, events, lanes};
@@ -34,6 +34,12 @@ fn used(page: &Page) -> Page {
 }
 
 fn comes_out(pages: &[Page]) {
+    // An encoder that was used before has forgotten it.
+    let (mut encoder, mut first, mut second) = (Encoder::new(), Vec::new(), Vec::new());
+    encoder.encode(pages, &mut first);
+    encoder.encode(pages, &mut second);
+    assert_eq!(first, second);
+    assert_eq!(first, encoded(pages));
     let again = decode(&encoded(pages)).unwrap();
     assert_eq!(again, pages.iter().map(used).collect::<Vec<_>>());
 }
