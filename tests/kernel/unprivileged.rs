@@ -17,6 +17,18 @@ use crate::support::without_limit;
 
 const USER: &str = "nobody";
 
+/// A daemon that ends with its test, also where that fails: the signal of `die_with_parent` is lost when setpriv changes
+/// the user.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It has ended already where all went well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A sandbox that `USER` may use, with a copy of `flightd` that it may run.
 struct Place {
     sandbox: Sandbox,
@@ -51,7 +63,7 @@ impl Place {
     }
 
     /// The daemon, with CAP_BPF and CAP_PERFMON and nothing else.
-    fn daemon(&self) -> Child {
+    fn daemon(&self) -> Daemon {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", USER, "--regid", &self.user.gid.to_string(), "--clear-groups"]);
         command.args(["--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon"]);
@@ -59,7 +71,8 @@ impl Place {
         command.arg(self.sandbox.root().join("flightd"));
         let mut command = self.with_directories(command);
         die_with_parent(command.arg("--keep-recording").stdin(Stdio::null()), Signal::SIGKILL);
-        let mut child = command.spawn().expect("setpriv");
+        let mut daemon = Daemon(command.spawn().expect("setpriv"));
+        let child = &mut daemon.0;
         // The socket is there before the recording is: an answer is what tells.
         let answers = wait_until(Duration::from_secs(20), || {
             let mut status = Command::new(bin_dir().join("flightctl"));
@@ -67,13 +80,13 @@ impl Place {
             status.output().is_ok_and(|output| output.status.success()) || !matches!(child.try_wait(), Ok(None))
         });
         assert!(answers && matches!(child.try_wait(), Ok(None)), "flightd as {USER} does not answer");
-        child
+        daemon
     }
 }
 
-fn end(mut daemon: Child) {
-    kill(Pid::from_raw(daemon.id() as i32), Signal::SIGTERM).expect("its own process");
-    let status = wait_limited(&mut daemon, Duration::from_secs(10)).expect("wait").expect("it ends");
+fn end(mut daemon: Daemon) {
+    kill(Pid::from_raw(daemon.0.id() as i32), Signal::SIGTERM).expect("its own process");
+    let status = wait_limited(&mut daemon.0, Duration::from_secs(10)).expect("wait").expect("it ends");
     assert!(status.success(), "{status}");
 }
 
