@@ -35,7 +35,7 @@ fn main() {
         .unwrap_or(&out)
         .to_path_buf();
 
-    if let Err(why) = build(&probes, &target_dir, &out.join("probes")) {
+    if let Err(why) = build(&probes, &target_dir, &out) {
         println!("cargo::error=the probes could not be built: {why}");
         println!("cargo::error=`cargo xtask setup` installs what they need");
         std::process::exit(1);
@@ -75,8 +75,11 @@ fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
     if !output.status.success() {
         return Err(format!("cargo said:\n{}", String::from_utf8_lossy(&output.stderr)));
     }
-    let built = objects.join(TARGET).join("release").join("probes");
-    std::fs::copy(&built, out).map_err(|e| format!("{}: {e}", built.display()))?;
+    // `floor` is for daemon/examples/floor.rs, and not in flightd.
+    for name in ["probes", "floor"] {
+        let built = objects.join(TARGET).join("release").join(name);
+        std::fs::copy(&built, out.join(name)).map_err(|e| format!("{}: {e}", built.display()))?;
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::control::{CpuTotals, DescriptorStatus, Status, StoreState, StoreStatus, Totals};
+use flightrec_format::control::{self, CpuTotals, DescriptorStatus, Status, StoreState, StoreStatus, Totals};
 
 use crate::control::{Client, ControlError};
 use crate::kind::Kind;
@@ -59,6 +59,34 @@ pub struct State {
     pub lanes: BTreeMap<&'static str, LaneState>,
     /// Every CPU on which something happened or that has rings.
     pub cpus: Vec<CpuState>,
+    /// What recording may cost on each CPU, and what it costs.
+    pub budget: Budget,
+}
+
+/// What recording may cost on each CPU, and what an event costs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Budget {
+    /// Percent of a CPU that system calls may take; none: no limit.
+    pub syscall_percent: Option<f64>,
+    /// Percent of a CPU that scheduling may take; none: no limit.
+    pub sched_percent: Option<f64>,
+    /// A system call with its exit.
+    pub call_ns: u32,
+    /// A string of it, in addition.
+    pub string_ns: u32,
+    /// A switch, wakeup or migration.
+    pub sched_ns: u32,
+    /// Whether these costs were measured on this machine; else they are assumed.
+    pub measured: bool,
+}
+
+impl From<control::Budget> for Budget {
+    fn from(budget: control::Budget) -> Self {
+        let [syscall_percent, sched_percent] =
+            budget.limits.map(|limit| (limit != 0).then(|| f64::from(limit) / 10_000.0));
+        let control::Budget { call, string, sched, measured, .. } = budget;
+        Self { syscall_percent, sched_percent, call_ns: call, string_ns: string, sched_ns: sched, measured }
+    }
 }
 
 /// Who told the state.
@@ -250,6 +278,8 @@ pub struct Counts {
     pub events: BTreeMap<&'static str, u64>,
     /// Events that happened and are not recorded, by reason: `busy`, `throttled`, `no_ring`.
     pub lost: BTreeMap<&'static str, u64>,
+    /// Of the `throttled`: by kind.
+    pub throttled: BTreeMap<&'static str, u64>,
     /// The recorder's own events, left out on purpose.
     pub own: u64,
 }
@@ -266,15 +296,21 @@ impl Counts {
         let refused = totals.refused.get(i).copied().unwrap_or_default();
         let by = |reason: Refusal| refused.get(reason as usize).copied().unwrap_or(0);
         let no_ring = totals.no_ring.get(i).copied().unwrap_or(0);
+        let named = |counts: [u64; 6]| {
+            counts.into_iter().enumerate().filter_map(|(k, n)| Some((Kind::counted(i, k)?.name(), n))).collect()
+        };
         Self {
-            events: events.iter().enumerate().filter_map(|(k, n)| Some((Kind::counted(i, k)?.name(), *n))).collect(),
+            events: named(events),
+            throttled: named(totals.throttled.get(i).copied().unwrap_or_default()),
             lost: [("busy", by(Refusal::Busy)), ("throttled", by(Refusal::Throttled)), ("no_ring", no_ring)].into(),
             own: by(Refusal::Own),
         }
     }
 
     fn add(&mut self, other: &Self) {
-        for (sums, more) in [(&mut self.events, &other.events), (&mut self.lost, &other.lost)] {
+        for (sums, more) in
+            [(&mut self.events, &other.events), (&mut self.lost, &other.lost), (&mut self.throttled, &other.throttled)]
+        {
             for (name, n) in more {
                 let sum = sums.entry(name).or_default();
                 *sum = sum.saturating_add(*n);
@@ -321,6 +357,7 @@ impl State {
             strings: status.strings,
             memory_bytes: status.memory,
             threads: u64::from(status.threads),
+            budget: status.budget.into(),
             descriptors: Descriptors::of(&status.descriptors, status.totals.now),
             ..Self::counted(
                 status.session,
@@ -343,6 +380,7 @@ impl State {
             strings: meta.strings,
             memory_bytes: source.memory(),
             threads: source.threads(),
+            budget: source.budget().into(),
             ..Self::counted(meta.session, clock, (source.held(), meta.ring_bytes), source.totals()?)
         })
     }
@@ -381,6 +419,7 @@ impl State {
             store: None,
             lanes: Lane::RINGS.into_iter().zip(held).zip(ring_bytes).map(of_lane).collect(),
             cpus,
+            budget: Budget::default(),
         }
     }
 }
@@ -424,8 +463,9 @@ pub(crate) mod testing {
             cpu,
             recorded,
             events: [[100, 99, 0, 0, 0, 0], [7, 5, 1, 2, 0, 0], [3, 2, 1, 1, 1, 1]],
-            refused: [[4, 0, 9], [0; 3], [0; 3]],
+            refused: [[4, 0, 9], [0, 5, 0], [0; 3]],
             no_ring: [0; 3],
+            throttled: [[0; 6], [3, 2, 0, 0, 0, 0], [0; 6]],
         };
         let without = CpuTotals { cpu: 2, no_ring: [1, 2, 3], ..CpuTotals::default() };
         let never = CpuTotals { cpu: 3, ..CpuTotals::default() };
@@ -449,6 +489,7 @@ pub(crate) mod testing {
             },
             strings: true,
             threads: 321,
+            budget: control::Budget { limits: [30_000, 20_000], call: 260, string: 120, sched: 200, measured: true },
             store: store(),
             descriptors: DescriptorStatus {
                 available: true,

@@ -58,6 +58,7 @@ impl Backend for Server {
             totals: self.totals(),
             strings: meta.strings,
             threads: live.slots().map(|page| slots::read(&page).count() as u32).sum(),
+            budget: live.budget(),
             store: self.files.status(),
             descriptors: self.descriptors.status(),
         }

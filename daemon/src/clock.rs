@@ -1,6 +1,6 @@
 //! The kernel's clocks.
 
-use nix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_getres, clock_gettime};
 
 fn ns(clock: ClockId) -> u64 {
     // These clocks exist on every kernel that flightrec runs on, so the call can't fail.
@@ -32,4 +32,11 @@ pub fn thread_cpu() -> u64 {
 /// CPU time that this process has used, ns.
 pub fn process_cpu() -> u64 {
     ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Length of a jiffy, ns: the coarse clock goes by it (`hrtimer_resolution`'s counterpart `KTIME_LOW_RES`,
+/// kernel/time/posix-timers.c, Linux 6.1).
+pub fn jiffy() -> u64 {
+    clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
+        .map_or(4_000_000, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
 }

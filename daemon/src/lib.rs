@@ -4,6 +4,8 @@ pub mod args;
 pub mod backend;
 pub mod bpffs;
 pub mod btf;
+pub mod budget;
+pub mod calibrate;
 pub mod cgroups;
 pub mod clock;
 pub mod config;

@@ -14,7 +14,7 @@ use flightrec_format::abi::probe::{CallTable, Offsets};
 use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
-use crate::btf::{Btf, BtfError, read_offsets};
+use crate::btf::{Btf, BtfError, check_registers, read_offsets};
 use crate::tracepoint;
 use crate::tracepoints::Tracepoints;
 
@@ -166,6 +166,7 @@ pub fn examine(btf: &Btf, release: &str) -> Result<Offsets, LoadError> {
     {
         return Err(LoadError::SwitchShape { found });
     }
+    check_registers(btf)?;
     Ok(read_offsets(btf)?)
 }
 

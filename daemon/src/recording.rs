@@ -12,7 +12,7 @@ use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
-    CLOSED, CpuState, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK, LaneState, NO_THREAD,
+    BUCKETS, CLOSED, CpuState, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK, LaneState, NO_THREAD,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
@@ -25,12 +25,12 @@ use tracing::{info, warn};
 use crate::bpffs::{self, BpffsError};
 use crate::btf::{Btf, BtfError, read_file_offsets};
 use crate::cgroups::Groups;
-use crate::config::{Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
+use crate::config::{Budget, Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
 use crate::load::{self, Frozen, LoadError, ProgramForm, Wanted};
 use crate::note::Notes;
 use crate::syscalls::{SyscallTables, call_table};
 use crate::tracepoints::{Tracepoints, TracepointsError};
-use crate::{clock, cpus};
+use crate::{budget, calibrate, clock, cpus};
 
 /// Why there is no recording.
 #[derive(Debug, Error)]
@@ -163,7 +163,7 @@ impl Recording {
             warn!(dir = %dir.display(), "programs of the running recording have been detached");
             return Ok(None);
         }
-        recording.apply(&plan.record);
+        recording.apply(&plan.record, &plan.budget);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.strings = plan.strings;
@@ -184,7 +184,7 @@ impl Recording {
         });
         match begun {
             Ok(recording) => {
-                recording.apply(&plan.record);
+                recording.apply(&plan.record, &plan.budget);
                 recording.act(Act::Start, &format!("flightd {} began recording", env!("CARGO_PKG_VERSION")));
                 info!(session = format_args!("{session:016x}"), bytes = plan.sizing.total, "recording");
                 Ok(recording)
@@ -229,7 +229,10 @@ impl Recording {
         };
         prepare_state(&map("state")?, plan);
         prepare_slots(&map("slots")?, session);
+        // The costs are those of the programs without a limit: what the limit is charged with.
+        let without = calibrate::time();
         load::attach(&mut ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
+        budget::set_costs(&map("state")?, &calibrate::costs(without, calibrate::time()));
         if plan.files.is_some()
             && let Err(e) = load::pin_file_walk(&mut ebpf, &plan.tracepoints, &kernel_btf, new)
         {
@@ -242,14 +245,22 @@ impl Recording {
     }
 
     /// Sets the switches that can change while it records.
-    fn apply(&self, record: &Record) {
+    fn apply(&self, record: &Record, budget: &Budget) {
         let own = if record.own { 0 } else { self.notes.own_tgid() };
-        self.switch(switches(record), own);
+        let limits = budget::limits(budget);
+        // No limit is in force while its allowance is not: nothing must be refused for a change.
+        if limits == 0 {
+            self.switch(switches(record), own);
+        }
+        budget::set_limits(&self.live.maps().state, budget);
+        if limits != 0 {
+            self.switch(switches(record) | limits, own);
+        }
     }
 
     /// Applies what can change while it records, and enters the configuration into the metadata.
     pub fn reconfigure(&self, config: &Config) {
-        self.apply(&config.record);
+        self.apply(&config.record, &config.budget);
         let changed = self.update_meta(|meta| {
             meta.strings = config.record.strings;
             meta.config = config.to_toml();
@@ -394,6 +405,7 @@ struct Plan {
     strings: bool,
     enabled: u32,
     record: Record,
+    budget: Budget,
     btf: PathBuf,
     config: String,
     release: String,
@@ -445,6 +457,7 @@ impl Plan {
             strings: record.strings,
             enabled: switches(record),
             record: record.clone(),
+            budget: config.budget.clone(),
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),
             machine: names.machine().to_string_lossy().into_owned(),
@@ -523,8 +536,12 @@ fn prepare_state(state: &ArrayMap, plan: &Plan) {
             own_tgid: 0, // set once the programs can say what it is
             no_ring: [0; RING_LANES],
             slot_collisions: 0,
-            reserved: [0; 3],
+            limits: [0; BUCKETS],
+            measured: 0,
+            reserved: 0,
             lanes: std::array::from_fn(lane),
+            buckets: Default::default(),
+            throttled: Default::default(),
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
         let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };

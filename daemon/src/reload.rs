@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use crate::config::Config;
 
 /// Keys, or whole tables, that take effect at once; all others shape the kernel's side, which would have to be made anew.
-const AT_ONCE: [&str; 2] = ["record.own", "record.strings"];
+const AT_ONCE: [&str; 3] = ["budget", "record.own", "record.strings"];
 
 /// What comes of reading the configuration again.
 #[derive(Debug, PartialEq)]
@@ -50,7 +50,7 @@ impl Reload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Size;
+    use crate::config::{Share, Size};
 
     #[test]
     fn nothing_changed() {
@@ -63,13 +63,15 @@ mod tests {
     fn what_can_change_does_and_the_rest_is_named() {
         let (old, mut new) = (Config::default(), Config::default());
         new.record.strings = false;
+        new.budget.per_cpu = Share::Off;
         new.access.group = "adm".into();
         new.rings.syscall = Size::mib(1);
         new.kernel.tracefs = "/t".into();
         let reload = Reload::new(&old, &new).unwrap();
-        assert_eq!(reload.now, ["record.strings"]);
+        assert_eq!(reload.now, ["budget.per_cpu", "record.strings"]);
         assert_eq!(reload.later, ["access.group", "kernel.tracefs", "rings.syscall"]);
         assert!(!reload.config.record.strings);
+        assert_eq!(reload.config.budget, new.budget);
         assert_eq!(reload.config.access, old.access);
         assert_eq!((reload.config.rings.syscall, &reload.config.kernel), (old.rings.syscall, &old.kernel));
     }

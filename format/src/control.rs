@@ -97,6 +97,23 @@ pub struct CpuTotals {
     pub refused: [[u64; 3]; 3],
     /// Events not recorded for want of a ring, by lane.
     pub no_ring: [u64; 3],
+    /// Events that the budget refused, by lane and kind.
+    pub throttled: [[u64; 6]; 3],
+}
+
+/// What recording may cost on each CPU, and what it costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Budget {
+    /// Limits by lane (`syscall`, `sched`), in millionths of a CPU; 0: none.
+    pub limits: [u32; 2],
+    /// What a system call costs with its exit, ns; 0: not known.
+    pub call: u32,
+    /// What a string of it costs in addition, ns.
+    pub string: u32,
+    /// What a switch, wakeup or migration costs, ns.
+    pub sched: u32,
+    /// Whether the costs were measured on this machine; else they are assumed.
+    pub measured: bool,
 }
 
 /// Counters of the whole recording.
@@ -144,6 +161,8 @@ pub struct Status {
     pub strings: bool,
     /// Threads in the thread table.
     pub threads: u32,
+    /// The budget.
+    pub budget: Budget,
     /// The files.
     pub store: StoreStatus,
     /// Snapshots of what descriptors stand for.

@@ -5,7 +5,7 @@
 //! kernel/bpf/verifier.c, Linux 6.1). A member that is [`ABSENT`] is a dead branch to it.
 
 use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
-use flightrec_format::abi::probe::Offsets;
+use flightrec_format::abi::probe::{Offsets, regs};
 use flightrec_format::abi::record::Comm;
 
 /// Filled by the loader (`daemon/src/load.rs`).
@@ -30,17 +30,6 @@ static OFFSETS: Offsets = Offsets {
     arg_start: 0,
     arg_end: 0,
     bprm_filename: 0,
-    regs_di: 0,
-    regs_si: 0,
-    regs_dx: 0,
-    regs_r10: 0,
-    regs_r8: 0,
-    regs_r9: 0,
-    regs_bx: 0,
-    regs_cx: 0,
-    regs_bp: 0,
-    regs_ax: 0,
-    regs_orig_ax: 0,
 };
 
 /// The member of [`OFFSETS`], read so that the compiler does not assume its initial value. For use
@@ -222,36 +211,11 @@ impl Regs {
         Self(p)
     }
 
-    /// Six arguments of a 64-bit call.
+    /// One of the registers, at its offset in `pt_regs`.
     #[inline(always)]
-    pub(crate) fn args(self) -> [u64; 6] {
+    pub(crate) fn register(self, offset: u32) -> u64 {
         // SAFETY: see `load`.
-        unsafe {
-            [
-                load(self.0, offset!(regs_di)),
-                load(self.0, offset!(regs_si)),
-                load(self.0, offset!(regs_dx)),
-                load(self.0, offset!(regs_r10)),
-                load(self.0, offset!(regs_r8)),
-                load(self.0, offset!(regs_r9)),
-            ]
-        }
-    }
-
-    /// Six arguments of a 32-bit call (`syscall_get_arguments`, arch/x86/include/asm/syscall.h).
-    #[inline(always)]
-    pub(crate) fn compat_args(self) -> [u64; 6] {
-        // SAFETY: see `load`.
-        unsafe {
-            [
-                load::<u64>(self.0, offset!(regs_bx)) & 0xffff_ffff,
-                load::<u64>(self.0, offset!(regs_cx)) & 0xffff_ffff,
-                load::<u64>(self.0, offset!(regs_dx)) & 0xffff_ffff,
-                load::<u64>(self.0, offset!(regs_si)) & 0xffff_ffff,
-                load::<u64>(self.0, offset!(regs_di)) & 0xffff_ffff,
-                load::<u64>(self.0, offset!(regs_bp)) & 0xffff_ffff,
-            ]
-        }
+        unsafe { load(self.0, offset as usize) }
     }
 
     /// The number of the system call that the thread is in; negative: in none.
@@ -259,7 +223,7 @@ impl Regs {
     pub(crate) fn nr(self) -> i64 {
         // `syscall_get_nr` cuts it to an int (arch/x86/include/asm/syscall.h).
         // SAFETY: see `load`.
-        unsafe { load::<i32>(self.0, offset!(regs_orig_ax)) as i64 }
+        unsafe { load::<i32>(self.0, regs::ORIG_AX as usize) as i64 }
     }
 }
 

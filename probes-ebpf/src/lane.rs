@@ -111,9 +111,10 @@ pub(crate) struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// Finds room for `need` bytes; opens the next page where the current one has too little.
     /// On `None` nothing is recorded, and it is counted why. The lane is busy until
-    /// [`Self::publish`].
+    /// [`Self::publish`]. `LEAST` is what `need` is at least, and what the verifier is told: a
+    /// bound that varies would not survive Linux 6.1's (see [`bounded`]).
     #[inline(always)]
-    pub(crate) fn open(
+    pub(crate) fn open<const LEAST: usize>(
         lane: &'a mut LaneState,
         no_ring: &mut u64,
         rings: &'static Array<Page>,
@@ -121,10 +122,6 @@ impl<'a> Writer<'a> {
         cpu: u32,
         need: usize,
     ) -> Option<Self> {
-        if lane.ring_pages == 0 {
-            *no_ring += 1;
-            return None;
-        }
         if !claim(lane, name) {
             return None;
         }
@@ -137,10 +134,11 @@ impl<'a> Writer<'a> {
                 lane.busy = 0;
                 return None;
             };
-            Some(Self { lane, page, at: bounded(off, BODY - need), fresh: false, now })
+            Some(Self { lane, page, at: bounded(off, BODY - LEAST), fresh: false, now })
         } else {
             let page = next_page(lane, rings, name, cpu, now);
             if page.is_null() {
+                *no_ring += 1;
                 lane.busy = 0;
                 return None;
             }
@@ -229,6 +227,10 @@ const _: () = assert!(core::mem::offset_of!(LaneState, busy) % 8 == 0);
 /// Opens the ring's next page, in the order that readers rely on: used = 0, seq, the rest.
 #[inline(never)]
 fn next_page(lane: &mut LaneState, rings: &'static Array<Page>, name: Lane, cpu: u32, time: u64) -> *mut Page {
+    // Here and not before: what has no ring has never had a page open.
+    if lane.ring_pages == 0 {
+        return core::ptr::null_mut();
+    }
     let next = if lane.seq == 0 || lane.page + 1 >= lane.ring_pages { 0 } else { lane.page + 1 };
     let Some(page) = rings.get_ptr_mut(lane.ring_base + next) else {
         return core::ptr::null_mut();

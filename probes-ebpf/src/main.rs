@@ -1,8 +1,8 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
 //! One module per lane: [`syscalls`], [`sched`], [`task`]. [`lane`] is how a record gets into a
-//! page, [`slots`] is the table of live threads, [`files`] tells what descriptors stand for, [`kernel`]
-//! reads the kernel's own structures.
+//! page, [`budget`] which events may, [`slots`] is the table of live threads, [`files`] tells what
+//! descriptors stand for, [`kernel`] reads the kernel's own structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
 
@@ -12,6 +12,7 @@
 
 mod args;
 mod atomic;
+mod budget;
 mod files;
 mod kernel;
 mod lane;
@@ -20,6 +21,7 @@ mod slots;
 mod strings;
 mod syscalls;
 mod task;
+mod values;
 
 /// Some helpers (`bpf_probe_read_kernel` among them) are for programs under the GPL.
 #[unsafe(link_section = "license")]

@@ -5,8 +5,9 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
-use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, entered};
+use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, entered};
 
+use crate::budget;
 use crate::kernel::Task;
 use crate::lane::{RINGS_SCHED, Writer, now, this_cpu};
 use crate::slots;
@@ -16,12 +17,19 @@ const ROOM: usize = 8 + 16 + 16;
 /// `TASK_DEAD`, include/linux/sched.h, Linux 6.1.
 const TASK_DEAD: u32 = 0x80;
 
-/// Opens the lane for an event of thread `current`, and names it where the lane's last switch did
-/// not: in a fresh page, and where the kernel ran no program for a switch.
+/// Opens the lane for an event of thread `current`, if the budget allows it, and names the thread where the lane's last
+/// switch did not: in a fresh page, and where a switch was refused, or the kernel ran no program for it.
 #[inline(always)]
-fn open(cpu: u32, state: &mut CpuState, current: u32) -> Option<Writer<'_>> {
+fn open(cpu: u32, state: &mut CpuState, kind: u8, current: u32) -> Option<Writer<'_>> {
     let i = Lane::Sched as usize;
-    let mut w = Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, cpu, ROOM)?;
+    if state.enabled & LIMIT_SCHED != 0 {
+        let bucket = &mut state.buckets[i];
+        if !budget::draw(bucket, bucket.cost) {
+            budget::refuse(state, Lane::Sched, kind);
+            return None;
+        }
+    }
+    let mut w = Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, cpu, ROOM)?;
     if w.fresh || w.lane.tid != current {
         w.thread(current);
         w.lane.tid = current;
@@ -53,11 +61,13 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     }
     let mut time = 0;
     if enabled & ENABLE_SCHED != 0 {
-        if let Some(w) = open(cpu, state, prev_tid) {
+        if let Some(w) = open(cpu, state, kind::SWITCH, prev_tid) {
             time = w.now;
             w.lane.tid = next_tid;
             let aux = prev.prio() as u16 | (next.prio() as u16) << 8;
             put(w, kind::SWITCH, aux, switch::pack(prev_tid, next_tid, prev_state, preempted));
+        } else if enabled & LIMIT_SCHED != 0 {
+            time = state.buckets[Lane::Sched as usize].time;
         }
     }
     if prev_tid != 0 && prev_state != 0 && !preempted {
@@ -80,7 +90,7 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(cpu, state, Task::current().tid())?;
+    let w = open(cpu, state, kind::WAKING, Task::current().tid())?;
     put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
     Some(())
 }
@@ -92,7 +102,7 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(cpu, state, Task::current().tid())?;
+    let w = open(cpu, state, kind::WAKEUP_NEW, Task::current().tid())?;
     put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
     Some(())
 }
@@ -105,7 +115,7 @@ fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let to: u32 = ctx.arg(1);
-    let w = open(cpu, state, Task::current().tid())?;
+    let w = open(cpu, state, kind::MIGRATE, Task::current().tid())?;
     put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to));
     Some(())
 }

@@ -17,6 +17,7 @@ use crate::atomic;
 use crate::kernel::{Regs, Task, comm_bytes};
 use crate::lane::{Page, this_cpu};
 use crate::syscalls::X32_BIT;
+use crate::values::{Compat, Native, Values};
 
 #[map(name = "slots")]
 static SLOTS: Array<Page> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
@@ -194,7 +195,7 @@ fn waiting(slot: *mut TaskSlot, task: Task, state: u32, since: u64) {
                     Abi::Native
                 };
                 (*slot).abi = abi as u32;
-                (*slot).args = if compat { regs.compat_args() } else { regs.args() };
+                (*slot).args = if compat { Compat(regs).all() } else { Native(regs).all() };
             }
         }
         (*slot).flags = flags;

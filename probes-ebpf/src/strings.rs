@@ -1,7 +1,7 @@
 //! Strings from user and kernel memory into a page.
 
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_probe_read_user_str};
-use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING};
+use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING, call_strings};
 use flightrec_format::abi::record::{self, STRING_MAX, STRING_WORDS, StringStatus, kind};
 
 use crate::lane::BODY;
@@ -12,13 +12,7 @@ pub(crate) const ROOM: usize = STRING_WORDS * 8;
 /// Room for the strings of a call, as its table entry lists them.
 #[inline(always)]
 pub(crate) fn room(entry: u32) -> usize {
-    let mut room = 0;
-    for k in 0..CALL_STRINGS {
-        if entry >> (8 + 3 * k) & NO_STRING != NO_STRING {
-            room += ROOM;
-        }
-    }
-    room
+    ROOM * call_strings(entry) as usize
 }
 
 /// Bit of [`put_call`]'s result: a string could not be read.

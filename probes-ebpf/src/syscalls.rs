@@ -5,20 +5,23 @@
 //! f7d327654b88, a46023d5616e), so there the classic tracepoint form, which runs with preemption
 //! off. The loader decides (`daemon/src/load.rs`).
 
+use core::arch::asm;
+
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_task_pt_regs;
 use aya_ebpf::macros::{btf_tracepoint, map, tracepoint};
 use aya_ebpf::maps::Array;
 use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::abi::probe::{ARGS_LOST, CALLS, CallTable, NO_STRING};
+use flightrec_format::abi::probe::{ARGS_LOST, CALLS, CallTable, NO_STRING, call_strings};
 use flightrec_format::abi::record::{self, Abi, NR_INVALID, call_aux, counter, fold, kind};
-use flightrec_format::abi::state::{CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, entered};
+use flightrec_format::abi::state::{CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, LIMIT_SYSCALL, entered};
 
-use crate::args;
 use crate::kernel::{Regs, Task};
-use crate::lane::{BODY, Page, RINGS_SYSCALL, Writer, bounded, now, this_cpu};
+use crate::lane::{BODY, Page, RINGS_SYSCALL, Writer, now, this_cpu};
 use crate::strings;
+use crate::values::{Compat, Native, Values};
+use crate::{args, budget};
 
 /// What each native call takes. Filled by the loader.
 #[unsafe(no_mangle)]
@@ -48,27 +51,49 @@ struct Call {
     entry: u32,
 }
 
-#[inline(always)]
-fn classify(id: u64, compat: bool) -> Call {
-    // SAFETY: inside the tables by the checks; volatile because the loader replaces them.
-    unsafe {
-        if id < CALLS as u64 {
-            let (table, abi) =
-                if compat { (&raw const COMPAT_CALLS, Abi::Compat) } else { (&raw const NATIVE_CALLS, Abi::Native) };
-            let entry = table.cast::<u32>().add(bounded(id as usize, CALLS - 1)).read_volatile();
-            Call { nr: id as u16, abi, entry }
-        } else if id ^ X32_BIT < u64::from(NR_INVALID) && !compat {
-            Call { nr: (id ^ X32_BIT) as u16, abi: Abi::X32, entry: 6 | NO_STRINGS }
-        } else {
-            let abi = if compat { Abi::Compat } else { Abi::Native };
-            Call { nr: NR_INVALID, abi, entry: 1 | NO_STRINGS }
-        }
+impl Call {
+    /// One of the machine's own calls; nearly all are. Of numbers from [`CALLS`] on, see [`rare`].
+    #[inline(always)]
+    fn native(id: u64) -> Self {
+        Self { nr: id as u16, abi: Abi::Native, entry: entry(&raw const NATIVE_CALLS, id) }
     }
+}
+
+/// A call's entry in its table; `id` is below [`CALLS`]. The mask is for the verifier of Linux 6.1, which also follows a
+/// branch that an earlier one excludes, and takes the number for anything there; written out, as LLVM knows better.
+#[inline(always)]
+fn entry(table: *const CallTable, id: u64) -> u32 {
+    let mut index = id;
+    // SAFETY: arithmetic on one register; then inside the table by the mask, and volatile because the loader
+    // replaces it.
+    unsafe {
+        asm!("{i} &= {mask}", i = inout(reg) index, mask = const CALLS - 1, options(nomem, nostack));
+        table.cast::<u32>().add(index as usize).read_volatile()
+    }
+}
+
+const _: () = assert!(CALLS.is_power_of_two());
+
+/// 32-bit calls, x32 calls, and numbers that are no call, with their arguments. Apart, so that the usual call
+/// pays nothing for them.
+#[inline(always)]
+fn rare(id: u64, is_compat: bool, native: impl Values, compat: impl Values) -> (Call, [u64; 6]) {
+    let mut values = if is_compat { compat.all() } else { native.all() };
+    let call = if is_compat && id < CALLS as u64 {
+        Call { nr: id as u16, abi: Abi::Compat, entry: entry(&raw const COMPAT_CALLS, id) }
+    } else if id ^ X32_BIT < u64::from(NR_INVALID) && !is_compat {
+        Call { nr: (id ^ X32_BIT) as u16, abi: Abi::X32, entry: 6 | NO_STRINGS }
+    } else {
+        values[0] = id;
+        let abi = if is_compat { Abi::Compat } else { Abi::Native };
+        Call { nr: NR_INVALID, abi, entry: 1 | NO_STRINGS }
+    };
+    (call, values)
 }
 
 #[inline(always)]
 fn has_strings(entry: u32) -> bool {
-    entry >> 8 & NO_STRING != NO_STRING
+    call_strings(entry) != 0
 }
 
 /// Which parts a call's record has behind its two words.
@@ -88,12 +113,19 @@ fn put<'a>(
     kind: u8,
     call: &Call,
     word: u64,
-    values: &[u64; 6],
+    values: impl Values,
     parts: Parts,
 ) -> Option<(Writer<'a>, usize, bool)> {
     let i = Lane::Syscall as usize;
     let need = if parts.strings { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
-    let mut w = Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, cpu, need)?;
+    let mut w = Writer::open::<ENTER_ROOM>(
+        &mut state.lanes[i],
+        &mut state.no_ring[i],
+        &RINGS_SYSCALL,
+        Lane::Syscall,
+        cpu,
+        need,
+    )?;
     if w.lane.tid != tid {
         w.thread(tid);
         w.lane.tid = tid;
@@ -116,7 +148,7 @@ fn put<'a>(
     }
     let mut cold = false;
     if parts.strings {
-        let end = strings::put_call(w.body(), w.at, values, call.entry);
+        let end = strings::put_call(w.body(), w.at, &values.all(), call.entry);
         w.at = (end & (strings::COLD - 1)) as usize;
         cold = end & strings::COLD != 0;
         if w.at > BODY {
@@ -128,20 +160,40 @@ fn put<'a>(
 
 /// An entry.
 #[inline(always)]
-fn enter(cpu: u32, state: &mut CpuState, task: Task, id: u64, compat: bool, mut values: [u64; 6]) -> Option<()> {
-    let tid = task.tid();
+fn enter(cpu: u32, state: &mut CpuState, id: u64, native: impl Values, compat: impl Values) -> Option<()> {
     let lane = &mut state.lanes[Lane::Syscall as usize];
-    lane.entered = entered::UNKNOWN;
+    if state.enabled & ENABLE_SYSCALL == 0 {
+        lane.entered = entered::UNKNOWN;
+        return None;
+    }
+    let task = Task::current();
     if task.tgid() == state.own_tgid {
+        lane.entered = entered::UNKNOWN;
         lane.refused[Refusal::Own as usize] += 1;
         return None;
     }
-    let call = classify(id, compat);
-    if call.nr == NR_INVALID {
-        values[0] = id;
+    let is_compat = task.is_compat();
+    if !is_compat && id < CALLS as u64 {
+        return put_enter(cpu, state, task.tid(), &Call::native(id), native);
     }
+    let (call, values) = rare(id, is_compat, native, compat);
+    put_enter(cpu, state, task.tid(), &call, values)
+}
+
+#[inline(always)]
+fn put_enter(cpu: u32, state: &mut CpuState, tid: u32, call: &Call, values: impl Values) -> Option<()> {
+    state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
     let strings = has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0;
-    let (w, start, cold) = put(cpu, state, tid, kind::ENTER, &call, 0, &values, Parts { args: true, strings })?;
+    if state.enabled & LIMIT_SYSCALL != 0 {
+        let bucket = &mut state.buckets[Lane::Syscall as usize];
+        let cost = bucket.cost + if strings { bucket.string_cost * call_strings(call.entry) } else { 0 };
+        if !budget::draw(bucket, cost) {
+            state.lanes[Lane::Syscall as usize].entered = entered::REFUSED;
+            budget::refuse(state, Lane::Syscall, kind::ENTER);
+            return None;
+        }
+    }
+    let (w, start, cold) = put(cpu, state, tid, kind::ENTER, call, 0, values, Parts { args: true, strings })?;
     w.lane.enter_off = start as u32;
     w.lane.enter_time = w.now;
     w.lane.entered = entered::FOLDABLE;
@@ -174,25 +226,53 @@ fn fold_exit(state: &mut CpuState, ret: i64) -> bool {
     true
 }
 
-/// An exit that stands alone.
+/// An exit; `ret` is what the call returned.
 #[inline(always)]
-fn exit(
-    cpu: u32,
-    state: &mut CpuState,
-    task: Task,
-    began: u32,
-    id: u64,
-    compat: bool,
-    regs: [u64; 6],
-    ret: i64,
-) -> Option<()> {
-    let tid = task.tid();
+fn exit(cpu: u32, state: &mut CpuState, ret: i64, regs: impl FnOnce(Task) -> Regs) -> Option<()> {
     let lane = &mut state.lanes[Lane::Syscall as usize];
-    if task.tgid() == state.own_tgid {
-        lane.refused[Refusal::Own as usize] += 1;
+    let began = lane.entered;
+    lane.entered = entered::UNKNOWN;
+    if began == entered::FOLDABLE && fold_exit(state, ret) {
         return None;
     }
-    let call = classify(id, compat);
+    if began == entered::REFUSED {
+        budget::refuse(state, Lane::Syscall, kind::EXIT);
+        return None;
+    }
+    if state.enabled & ENABLE_SYSCALL == 0 {
+        return None;
+    }
+    let task = Task::current();
+    if task.tgid() == state.own_tgid {
+        state.lanes[Lane::Syscall as usize].refused[Refusal::Own as usize] += 1;
+        return None;
+    }
+    let is_compat = task.is_compat();
+    let regs = regs(task);
+    let id = regs.nr() as u64;
+    if !is_compat && id < CALLS as u64 {
+        return put_exit(cpu, state, task.tid(), began, &Call::native(id), Native(regs), ret);
+    }
+    let (call, values) = rare(id, is_compat, Native(regs), Compat(regs));
+    put_exit(cpu, state, task.tid(), began, &call, values, ret)
+}
+
+/// An exit that stands alone. Where the thread slept in the call it is recorded whatever the budget says: its entry
+/// may have been, and a reader must never find another call's exit in its place. Sleeping bounds how many there are.
+#[inline(always)]
+fn put_exit(
+    cpu: u32,
+    state: &mut CpuState,
+    tid: u32,
+    began: u32,
+    call: &Call,
+    values: impl Values,
+    ret: i64,
+) -> Option<()> {
+    if state.enabled & LIMIT_SYSCALL != 0 && began == entered::UNKNOWN {
+        let bucket = &mut state.buckets[Lane::Syscall as usize];
+        budget::owe(bucket, bucket.cost);
+    }
     // A new program and a signal's return have replaced the registers.
     let lost = call.nr == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0;
     let mut cold = false;
@@ -211,7 +291,7 @@ fn exit(
         cold &= !lost;
     }
     let parts = Parts { args: began == entered::UNKNOWN && !lost, strings: cold };
-    let (w, _, _) = put(cpu, state, tid, kind::EXIT, &call, ret as u64, &regs, parts)?;
+    let (w, _, _) = put(cpu, state, tid, kind::EXIT, call, ret as u64, values, parts)?;
     w.publish(kind::EXIT);
     Some(())
 }
@@ -219,39 +299,14 @@ fn exit(
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> Option<()> {
     let (cpu, state) = this_cpu()?;
-    if state.enabled & ENABLE_SYSCALL == 0 {
-        state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
-        return None;
-    }
-    let task = Task::current();
-    let compat = task.is_compat();
     let regs = Regs::from_arg(ctx.arg(0));
-    let values = if compat { regs.compat_args() } else { regs.args() };
-    enter(cpu, state, task, ctx.arg(1), compat, values)
-}
-
-/// How the call that ends now began; `None` where no exits are recorded.
-#[inline(always)]
-fn began(state: &mut CpuState) -> Option<u32> {
-    let lane = &mut state.lanes[Lane::Syscall as usize];
-    let began = lane.entered;
-    lane.entered = entered::UNKNOWN;
-    (state.enabled & ENABLE_SYSCALL != 0).then_some(began)
+    enter(cpu, state, ctx.arg(1), Native(regs), Compat(regs))
 }
 
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> Option<()> {
     let (cpu, state) = this_cpu()?;
-    let began = began(state)?;
-    let ret: i64 = ctx.arg(1);
-    if began == entered::FOLDABLE && fold_exit(state, ret) {
-        return None;
-    }
-    let task = Task::current();
-    let compat = task.is_compat();
-    let regs = Regs::from_arg(ctx.arg(0));
-    let values = if compat { regs.compat_args() } else { regs.args() };
-    exit(cpu, state, task, began, regs.nr() as u64, compat, values, ret)
+    exit(cpu, state, ctx.arg(1), |_| Regs::from_arg(ctx.arg(0)))
 }
 
 /// `struct syscall_trace_enter` / `_exit` as the tracepoint's `format` publishes them.
@@ -264,50 +319,33 @@ fn field(ctx: &TracePointContext, at: usize) -> u64 {
     unsafe { ctx.as_ptr().cast::<u8>().add(at).cast::<u64>().read_volatile() }
 }
 
-#[tracepoint]
-fn sys_enter_classic(ctx: TracePointContext) -> u32 {
-    classic_enter(&ctx);
-    0
+/// The arguments in the tracepoint's record: of either kind of call (`syscall_get_arguments`).
+#[derive(Clone, Copy)]
+struct Fields<'a>(&'a TracePointContext);
+
+impl Values for Fields<'_> {
+    #[inline(always)]
+    fn get(self, i: usize) -> u64 {
+        field(self.0, FIELD_ARGS + 8 * i)
+    }
 }
 
-#[inline(always)]
-fn classic_enter(ctx: &TracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
-    if state.enabled & ENABLE_SYSCALL == 0 {
-        state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
-        return None;
+#[tracepoint]
+fn sys_enter_classic(ctx: TracePointContext) -> u32 {
+    if let Some((cpu, state)) = this_cpu() {
+        enter(cpu, state, field(&ctx, FIELD_ID), Fields(&ctx), Fields(&ctx));
     }
-    let task = Task::current();
-    // The record holds the arguments of either kind of call (`syscall_get_arguments`).
-    let values = [
-        field(ctx, FIELD_ARGS),
-        field(ctx, FIELD_ARGS + 8),
-        field(ctx, FIELD_ARGS + 16),
-        field(ctx, FIELD_ARGS + 24),
-        field(ctx, FIELD_ARGS + 32),
-        field(ctx, FIELD_ARGS + 40),
-    ];
-    enter(cpu, state, task, field(ctx, FIELD_ID), task.is_compat(), values)
+    0
 }
 
 #[tracepoint]
 fn sys_exit_classic(ctx: TracePointContext) -> u32 {
-    classic_exit(&ctx);
-    0
-}
-
-#[inline(always)]
-fn classic_exit(ctx: &TracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
-    let began = began(state)?;
-    let ret = field(ctx, FIELD_ARGS) as i64; // `ret` stands where `args` begins
-    if began == entered::FOLDABLE && fold_exit(state, ret) {
-        return None;
+    if let Some((cpu, state)) = this_cpu() {
+        let ret = field(&ctx, FIELD_ARGS) as i64; // `ret` stands where `args` begins
+        exit(cpu, state, ret, |task| {
+            // SAFETY: the running thread's own registers; it is in a system call, so it has them.
+            Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8)
+        });
     }
-    let task = Task::current();
-    let compat = task.is_compat();
-    // SAFETY: the running thread's own registers; it is in a system call, so it has them.
-    let regs = Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8);
-    let values = if compat { regs.compat_args() } else { regs.args() };
-    exit(cpu, state, task, began, regs.nr() as u64, compat, values, ret)
+    0
 }

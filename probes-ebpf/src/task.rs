@@ -23,7 +23,7 @@ const MAX_CPUS: u32 = 4096;
 #[inline(always)]
 fn open(cpu: u32, state: &mut CpuState, need: usize) -> Option<Writer<'_>> {
     let i = Lane::Task as usize;
-    Writer::open(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_TASK, Lane::Task, cpu, need)
+    Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_TASK, Lane::Task, cpu, need)
 }
 
 /// Writes a record of a header and a plain body.

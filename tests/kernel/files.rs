@@ -6,7 +6,7 @@ use flightrec_tests::{Recorder, monotonic_ns, numbered_call};
 use nix::unistd::gettid;
 
 use crate::store::{BUSY, wait_for};
-use crate::support::start;
+use crate::support::{start, without_limit};
 
 /// Rings that hold some thousand calls.
 const SMALL: &str = "[rings]\nsyscall = \"256KiB\"\nsched = \"256KiB\"\ntask = \"64KiB\"\n";
@@ -136,7 +136,7 @@ fn one_boot_of_two_recordings_is_one_history() {
     (0..100).for_each(numbered_call);
     drained(&recorder);
     // Another configuration of the probes is another recording.
-    recorder.options_mut().config = format!("[rings]\nsyscall = \"32MiB\"\n{BUSY}");
+    recorder.options_mut().config = without_limit(&format!("[rings]\nsyscall = \"32MiB\"\n{BUSY}"));
     recorder.restart();
     (100..200).for_each(numbered_call);
     let output = dump(&recorder, &["--all"]);

@@ -1,6 +1,7 @@
 //! Tests on the running kernel, as root. One file per kind of truth.
 
 mod bad_input;
+mod budget;
 mod corners;
 mod dd;
 mod descriptors;

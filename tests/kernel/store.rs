@@ -8,14 +8,12 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Body;
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::ring::{Gap, Reason, Rings, Scope};
-use flightrec_tests::{
-    Files, Options, Recorder, c_program, die_with_parent, numbered_call, require_kernel, wait_until,
-};
+use flightrec_tests::{Files, Recorder, c_program, die_with_parent, numbered_call, wait_until};
 use nix::sys::signal::Signal;
 use nix::unistd::gettid;
 use serde_json::Value;
 
-use crate::support::{snapshot, start};
+use crate::support::{snapshot, start, without_limit};
 
 /// Files that roll every few seconds, and are written at once.
 pub(crate) const BUSY: &str = "[store]\nkeep_free = \"0B\"\nfile_size = \"1MiB\"\nfile_age = \"2s\"\nflush_interval = \"200ms\"\n\
@@ -227,7 +225,7 @@ fn what_a_replaced_recording_held_is_not_lost() {
     for n in 0..1000 {
         numbered_call(n);
     }
-    recorder.options_mut().config = format!("[rings]\nsyscall = \"32MiB\"\n{BUSY}");
+    recorder.options_mut().config = without_limit(&format!("[rings]\nsyscall = \"32MiB\"\n{BUSY}"));
     recorder.restart();
     let new = maps(&recorder);
     assert_ne!(old.session(), new.session());
@@ -298,9 +296,7 @@ fn no_files_where_none_are_wanted() {
 /// A daemon ends as soon as it is told to, also where it has just much to write.
 #[test]
 fn the_last_events_are_written_at_the_end() {
-    require_kernel();
-    let config = "[store]\nkeep_free = \"0B\"\nflush_interval = \"10m\"\nsync_interval = \"1h\"\n";
-    let mut recorder = Recorder::start(Options { config: config.into(), ..Options::default() });
+    let mut recorder = start("[store]\nkeep_free = \"0B\"\nflush_interval = \"10m\"\nsync_interval = \"1h\"\n");
     let recording = maps(&recorder);
     numbered_call(1);
     recorder.stop();

@@ -6,10 +6,17 @@ use std::process::{Command, Output, Stdio};
 
 use flightrec_tests::{Options, Recorder, Snapshot, key_values, require_kernel};
 
-/// A recorder of the test's own with this configuration.
+/// A recorder of the test's own with this configuration, [`without_limit`].
 pub(crate) fn start(config: &str) -> Recorder {
     require_kernel();
-    Recorder::start(Options { config: config.into(), ..Options::default() })
+    Recorder::start(Options { config: without_limit(config), ..Options::default() })
+}
+
+/// The configuration without a budget unless it says so: what a test does must be recorded in full, and all that the
+/// machine does beside draws from the same allowance.
+pub(crate) fn without_limit(config: &str) -> String {
+    let limit = if config.contains("[budget]") { "" } else { "\n[budget]\nper_cpu = \"off\"\n" };
+    format!("{config}{limit}")
 }
 
 /// Checks something under each form that the system call programs can have.

@@ -8,7 +8,7 @@ use flightrec_format::decode::Body;
 use flightrec_tests::{Recorder, Snapshot, bpf_objects_left, monotonic_ns, numbered_call};
 use nix::unistd::gettid;
 
-use crate::support::{dump, lines, snapshot, start};
+use crate::support::{dump, lines, snapshot, start, without_limit};
 
 fn me() -> u32 {
     gettid().as_raw() as u32
@@ -110,7 +110,7 @@ fn another_configuration_is_another_recording() {
     let mut recorder = start("");
     let (old, objects) = (snapshot(&recorder).meta.session, recorder.bpf_objects());
     recorder.kill();
-    recorder.options_mut().config = "[rings]\nsyscall = \"1MiB\"\n".into();
+    recorder.options_mut().config = without_limit("[rings]\nsyscall = \"1MiB\"\n");
     recorder.restart();
     numbered_call(0);
     let new = snapshot(&recorder);

@@ -13,6 +13,8 @@ use flightrec_tests::{
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, gettid};
 
+use crate::support::without_limit;
+
 const USER: &str = "nobody";
 
 /// A daemon that ends with its test, also where that fails: the signal of `die_with_parent` is lost when setpriv changes
@@ -40,7 +42,7 @@ impl Place {
         let user = User::from_name(USER).expect("users").expect("nobody");
         fs::set_permissions(sandbox.root(), Permissions::from_mode(0o755)).expect("mode");
         fs::copy(bin_dir().join("flightd"), sandbox.root().join("flightd")).expect("copy of flightd");
-        fs::write(sandbox.root().join("flightd.toml"), config).expect("configuration");
+        fs::write(sandbox.root().join("flightd.toml"), without_limit(config)).expect("configuration");
         chown(sandbox.state_dir(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("chown");
         Self { sandbox, user }
     }

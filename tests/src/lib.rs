@@ -19,7 +19,7 @@ pub use bpf::{BpfObject, ObjectKind, bpf_objects_left};
 pub use events::{MadeCall, Snapshot, numbered_call};
 pub use files::{Counts, Files, RingPieces, Tally};
 pub use kernel::{monotonic_ns, online_cpus, pin_to_cpu, require_kernel};
-pub use process::{bin_dir, die_with_parent, wait_limited, wait_until};
+pub use process::{bin_dir, die_with_parent, pinned, wait_limited, wait_until};
 pub use programs::{c_program, key_values};
 pub use recorder::{Options, Recorder};
 pub use sandbox::Sandbox;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getppid};
@@ -38,6 +39,17 @@ pub fn die_with_parent(command: &mut Command, signal: Signal) -> &mut Command {
         Ok(())
     };
     // SAFETY: between fork and exec the hook makes three system calls, and allocates nothing.
+    unsafe { command.pre_exec(hook) }
+}
+
+/// Has the child run on one CPU only, with what it starts.
+pub fn pinned(command: &mut Command, cpu: usize) -> &mut Command {
+    let hook = move || {
+        let mut set = CpuSet::new();
+        set.set(cpu)?;
+        Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
+    };
+    // SAFETY: between fork and exec the hook makes one system call, and allocates nothing.
     unsafe { command.pre_exec(hook) }
 }
 

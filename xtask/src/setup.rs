@@ -97,6 +97,14 @@ const NEEDS: &[Need] = &[
         packages: &["tmux"],
         otherwise: "install tmux",
     },
+    Need {
+        what: "perf",
+        why: "is what the benchmarks compare the recorder with",
+        scope: Scope::Test,
+        is_there: || probe(Command::new("perf").arg("--version")).is_some(),
+        packages: &["linux-perf"],
+        otherwise: "install perf; without it, the benchmarks leave it out and say so",
+    },
 ];
 
 /// Installs what is missing; says what, and why. Where it can't, says what to type.

@@ -14,7 +14,7 @@ use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{Descriptors, Files, State, Store};
+use crate::state::{Budget, Descriptors, Files, State, Store};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
@@ -51,6 +51,7 @@ fn text(state: &State, zone: &TimeZone) -> String {
     table.row("level", &format!("{}: everything that is configured is recorded", state.level.name()));
     let strings = if state.strings { "recorded" } else { "not recorded" };
     table.row("programs", &format!("{} for system calls, strings {strings}", state.syscall_programs));
+    table.row("budget", &budget(&state.budget));
     table.row("memory", &format!("{} of rings and tables in the kernel", bytes(state.memory_bytes)));
     table.row("threads", &format!("{} in the thread table", state.threads));
     if state.daemon.is_some() {
@@ -95,6 +96,18 @@ fn daemon(state: &State) -> String {
         span(ns(daemon.seconds)),
         span(ns(daemon.cpu_seconds)),
     )
+}
+
+fn budget(budget: &Budget) -> String {
+    let limit = match (budget.syscall_percent, budget.sched_percent) {
+        (Some(syscall), Some(sched)) => {
+            format!("{syscall} % of each CPU for system calls, {sched} % for scheduling")
+        }
+        _ => "no limit".to_owned(),
+    };
+    let how = if budget.measured { "measured here" } else { "assumed" };
+    let Budget { call_ns, string_ns, sched_ns, .. } = budget;
+    format!("{limit}; a call costs {call_ns} ns, a string {string_ns} ns, a switch or wakeup {sched_ns} ns ({how})")
 }
 
 /// The files: where, how much, how fresh, and what they lack.
@@ -166,12 +179,22 @@ fn losses(state: &State) -> String {
         }
     };
     for (reason, words) in reasons {
-        push(sum(state.lanes.values().filter_map(|of| of.counts.lost.get(reason).copied())), "event", words);
+        let kinds = if reason == "throttled" { by_kind(state) } else { String::new() };
+        let lost = state.lanes.values().filter_map(|of| of.counts.lost.get(reason).copied());
+        push(sum(lost), "event", &format!("{words}{kinds}"));
     }
     push(sum(state.skipped_runs.values().copied()), "event", "skipped by the kernel (recursion)");
     push(sum(state.lanes.values().map(|of| of.counts.own)), "event", "left out (the recorder's own)");
     push(state.slot_collisions, "thread", "without room in the thread table (raise [threads] slots)");
     if lost.is_empty() { "nothing".to_owned() } else { lost.join("; ") }
+}
+
+/// ` (sys_enter 5, sys_exit 5)`: what the budget refused, by kind; empty where it did not.
+fn by_kind(state: &State) -> String {
+    let lanes = Lane::RINGS.iter().filter_map(|lane| state.lanes.get(lane.name()));
+    let kinds = lanes.flat_map(|of| &of.counts.throttled).filter(|(_, n)| **n != 0);
+    let kinds: Vec<String> = kinds.map(|(kind, n)| format!("{kind} {n}")).collect();
+    if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) }
 }
 
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
@@ -194,6 +217,8 @@ mod tests {
             "pid 77, running for 50.0 s, CPU time 500.0 ms (1.00 %)",
             "level        full",
             "tp_btf for system calls, strings recorded",
+            "budget       3 % of each CPU for system calls, 2 % for scheduling; a call costs 260 ns, a string 120 ns, a switch or \
+             wakeup 200 ns (measured here)",
             "50 MiB of rings",
             "321 in the thread table",
             "descriptors  345 in 12 processes at the last look, 500.0 ms ago, which took 2.5 ms of CPU time; \
@@ -201,7 +226,7 @@ mod tests {
             "CPUs         0-1",
             "syscall      holds 12.5 s in 16 MiB a CPU; sys_enter 200, sys_exit 198",
             "sched        holds 60.0 s in 8 MiB a CPU; switch 14, waking 10, wakeup_new 2, migrate 4",
-            "8 events refused, lane busy; 6 events on CPUs without rings; 2 events skipped by the kernel (recursion); \
+            "8 events refused, lane busy; 10 events refused by the budget (switch 6, waking 4); 6 events on CPUs without rings; 2 events skipped by the kernel (recursion); \
              18 events left out (the recorder's own); 1 thread without room",
             "files        12 files, 700 MiB, since 2023-11-14 19:26:40 in /var/lib/flightrec\n",
             "written      3 MiB with 234 events at 2 KiB/s, CPU time 25.0 ms; to the file 1.0 s ago; to the disk 7.5 s ago\n",
@@ -271,6 +296,15 @@ mod tests {
             ("/lanes/syscall/lost/busy", 8.into()),
             ("/lanes/syscall/lost/throttled", 0.into()),
             ("/lanes/syscall/lost/no_ring", 1.into()),
+            ("/lanes/sched/lost/throttled", 10.into()),
+            ("/lanes/sched/throttled/switch", 6.into()),
+            ("/lanes/syscall/throttled/sys_enter", 0.into()),
+            ("/budget/syscall_percent", 3.0.into()),
+            ("/budget/sched_percent", 2.0.into()),
+            ("/budget/call_ns", 260.into()),
+            ("/budget/string_ns", 120.into()),
+            ("/budget/sched_ns", 200.into()),
+            ("/budget/measured", true.into()),
             ("/lanes/syscall/own", 18.into()),
             ("/lanes/task/events/mark", 2.into()),
             ("/cpus/1/cpu", 1.into()),

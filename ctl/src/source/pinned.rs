@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::control::{Position, Totals};
+use flightrec_format::control::{Budget, Position, Totals};
 use flightrec_format::live::{self, Generation, LiveError, Since, clock::monotonic};
 use flightrec_format::meta::Meta;
 use flightrec_format::slots;
@@ -53,6 +53,11 @@ impl PinnedSource {
     /// By lane: the history that every ring holds, ns.
     pub fn held(&self) -> [u64; 3] {
         Lane::RINGS.map(|lane| self.recording.held(lane))
+    }
+
+    /// What recording may cost, and what it costs.
+    pub fn budget(&self) -> Budget {
+        self.recording.budget()
     }
 }
 

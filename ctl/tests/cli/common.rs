@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{
-    self, CpuTotals, DescriptorStatus, REQUEST_MAX, Request, Response, Status, StoreStatus, Totals,
+    self, Budget, CpuTotals, DescriptorStatus, REQUEST_MAX, Request, Response, Status, StoreStatus, Totals,
 };
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
@@ -134,6 +134,7 @@ impl Recording {
             totals: totals.clone(),
             strings: true,
             threads: 0,
+            budget: Budget::default(),
             store: StoreStatus::default(),
             descriptors: DescriptorStatus::default(),
         };

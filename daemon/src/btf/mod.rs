@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use offsets::{read_file_offsets, read_offsets};
+pub use offsets::{check_registers, read_file_offsets, read_offsets};
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.
 const SIZE_MAX: u64 = 64 << 20;
@@ -73,6 +73,19 @@ pub enum BtfError {
     Missing {
         /// `struct` or `struct.member`.
         what: String,
+    },
+    /// The saved registers are laid out as on no kernel known.
+    #[error(
+        "this kernel's BTF has pt_regs.{member} at {found} and not at {fixed}: flightd {version} does not know this kernel, \
+         please report its `uname -r`", version = env!("CARGO_PKG_VERSION")
+    )]
+    Moved {
+        /// Of `pt_regs`.
+        member: &'static str,
+        /// Where it is, in bytes.
+        found: u32,
+        /// Where the probes expect it.
+        fixed: u32,
     },
     /// The member exists in a form that a program can't load.
     #[error("this kernel's BTF has {what} as a bit field, which the probes can't read; please report its `uname -r`")]

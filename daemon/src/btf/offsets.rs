@@ -1,14 +1,13 @@
 //! The members that the probes read.
 
 use flightrec_format::abi::file::FileOffsets;
-use flightrec_format::abi::probe::{ABSENT, Offsets};
+use flightrec_format::abi::probe::{ABSENT, Offsets, regs};
 
 use super::{Btf, BtfError};
 
 /// Looks up every member in the kernel's BTF; the first one that it lacks is the error.
 pub fn read_offsets(btf: &Btf) -> Result<Offsets, BtfError> {
     let task = |member| btf.member_offset("task_struct", member);
-    let regs = |member| btf.member_offset("pt_regs", member);
     Ok(Offsets {
         thread_status: task("thread_info.status")?,
         state: task("__state")?,
@@ -31,18 +30,18 @@ pub fn read_offsets(btf: &Btf) -> Result<Offsets, BtfError> {
         arg_start: btf.member_offset("mm_struct", "arg_start")?,
         arg_end: btf.member_offset("mm_struct", "arg_end")?,
         bprm_filename: btf.member_offset("linux_binprm", "filename")?,
-        regs_di: regs("di")?,
-        regs_si: regs("si")?,
-        regs_dx: regs("dx")?,
-        regs_r10: regs("r10")?,
-        regs_r8: regs("r8")?,
-        regs_r9: regs("r9")?,
-        regs_bx: regs("bx")?,
-        regs_cx: regs("cx")?,
-        regs_bp: regs("bp")?,
-        regs_ax: regs("ax")?,
-        regs_orig_ax: regs("orig_ax")?,
     })
+}
+
+/// Holds the offsets that are fixed in the probes against the kernel's BTF.
+pub fn check_registers(btf: &Btf) -> Result<(), BtfError> {
+    for (member, fixed) in regs::ALL {
+        let found = btf.member_offset("pt_regs", member)?;
+        if found != fixed {
+            return Err(BtfError::Moved { member, found, fixed });
+        }
+    }
+    Ok(())
 }
 
 /// Looks up every member that the walk over open files reads. A kernel without IPv6 lacks its two.

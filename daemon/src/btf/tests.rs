@@ -36,23 +36,7 @@ const fn info(kind: u32, vlen: u32) -> u32 {
 fn the_running_kernels_members() {
     let btf = Btf::read(Path::new(VMLINUX)).unwrap();
     let o = read_offsets(&btf).unwrap();
-    // Independent of the kernel: pt_regs is user-visible layout on x86_64.
-    assert_eq!(
-        [
-            o.regs_bp,
-            o.regs_bx,
-            o.regs_r10,
-            o.regs_r9,
-            o.regs_r8,
-            o.regs_ax,
-            o.regs_cx,
-            o.regs_dx,
-            o.regs_si,
-            o.regs_di,
-            o.regs_orig_ax
-        ],
-        [32, 40, 56, 64, 72, 80, 88, 96, 104, 112, 120]
-    );
+    check_registers(&btf).unwrap();
     assert_eq!(o.tgid, o.pid + 4);
     assert_eq!(o.arg_end, o.arg_start + 8);
     assert_eq!(o.cpu, o.thread_status + 4);

@@ -5,6 +5,7 @@
 
 mod check;
 mod error;
+mod share;
 mod size;
 mod sizing;
 mod span;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use error::ConfigError;
+pub use share::Share;
 pub use size::Size;
 pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
 pub use span::Span;
@@ -30,6 +32,8 @@ pub struct Config {
     pub rings: Rings,
     /// What is recorded.
     pub record: Record,
+    /// What recording may cost.
+    pub budget: Budget,
     /// The table of threads.
     pub threads: Threads,
     /// The files that it is drained into.
@@ -88,6 +92,22 @@ pub struct Record {
 impl Default for Record {
     fn default() -> Self {
         Self { syscalls: true, sched: true, tasks: true, strings: true, own: false }
+    }
+}
+
+/// `[budget]`: what recording may cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    /// CPU time of each CPU that the probes may take.
+    pub per_cpu: Share,
+    /// Seconds of unspent allowance that may be spent at once.
+    pub burst_seconds: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { per_cpu: Share::Millionths(50_000), burst_seconds: 30 }
     }
 }
 
@@ -208,6 +228,10 @@ impl Config {
         }
         if !(1..=90).contains(&rings.max_ram_percent) {
             return Err(("rings.max_ram_percent", format!("{} is not within 1 to 90", rings.max_ram_percent)));
+        }
+        if !(1..=3600).contains(&self.budget.burst_seconds) {
+            let message = format!("{} is not within 1 to 3600", self.budget.burst_seconds);
+            return Err(("budget.burst_seconds", message));
         }
         let slots = self.threads.slots;
         if !(sizing::SLOTS_LEAST..=sizing::SLOTS_MOST).contains(&slots) {

@@ -48,7 +48,7 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
         ("[threads]\nbananas = 1\n", "f.toml:2: unknown key `threads.bananas`; section [threads] has: slots"),
         (
             "[zzzzzzzzz]\n",
-            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, kernel, record, rings, store, threads",
+            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, record, rings, store, threads",
         ),
         ("record.sched.x = 1\n", "f.toml:1: record.sched: invalid type: map, expected a boolean"),
         ("[rings]\nsyscall = \"1MiB\"\nsyscall = \"1MiB\"\n", "f.toml:3: duplicate key"),
@@ -80,6 +80,15 @@ fn wrong_values_name_line_key_and_what_to_do() {
         ("[rings]\nsyscall = \"-1MiB\"", "f.toml:2: rings.syscall: \"-1MiB\" is not a size"),
         ("[rings]\nsyscall = \"99999999999999TiB\"", "f.toml:2: rings.syscall: \"99999999999999TiB\" is too large"),
         ("[record]\nown = \"no\"", "f.toml:2: record.own: invalid type: string \"no\", expected a boolean"),
+        (
+            "[budget]\nper_cpu = \"5\"",
+            "f.toml:2: budget.per_cpu: \"5\" is not a share of a CPU: write percent, like \"5%\"",
+        ),
+        ("[budget]\nper_cpu = \"0%\"", "f.toml:2: budget.per_cpu: \"0%\" is not within 0.01% to 100%; for no limit"),
+        ("[budget]\nper_cpu = \"101%\"", "f.toml:2: budget.per_cpu: \"101%\" is not within"),
+        ("[budget]\nper_cpu = \"inf%\"", "f.toml:2: budget.per_cpu: \"inf%\" is not a share"),
+        ("[budget]\nper_cpu = 5", "f.toml:2: budget.per_cpu: invalid type: integer `5`, expected a share in quotes"),
+        ("[budget]\nburst_seconds = 0", "f.toml:2: budget.burst_seconds: 0 is not within 1 to 3600"),
         ("[threads]\nslots = 0", "f.toml:2: threads.slots: 0 is not within 4 to 4194304"),
         ("[threads]\nslots = -1", "f.toml:2: threads.slots: invalid value"),
         (
@@ -135,6 +144,17 @@ fn sizes_in_human_units() {
     }
     for (size, text) in [(0, "0B"), (1023, "1023B"), (8192, "8KiB"), (3 << 30, "3GiB"), (1 << 41, "2TiB")] {
         assert_eq!(Size::new(size).to_string(), text);
+    }
+}
+
+#[test]
+fn shares_of_a_cpu() {
+    for (text, millionths) in [("5%", Some(50_000)), ("0.5 %", Some(5000)), ("0.01%", Some(100)), ("off", None)] {
+        assert_eq!(text.parse::<Share>().unwrap().millionths(), millionths, "{text}");
+    }
+    for (share, text) in [(50_000, "5%"), (12_345, "1.2345%"), (1_000_000, "100%")] {
+        assert_eq!(Share::Millionths(share).to_string(), text);
+        assert_eq!(text.parse(), Ok(Share::Millionths(share)));
     }
 }
 

@@ -45,37 +45,55 @@ pub struct Offsets {
     pub arg_end: u32,
     /// `linux_binprm.filename`
     pub bprm_filename: u32,
-    /// `pt_regs.di`
-    pub regs_di: u32,
-    /// `pt_regs.si`
-    pub regs_si: u32,
-    /// `pt_regs.dx`
-    pub regs_dx: u32,
-    /// `pt_regs.r10`
-    pub regs_r10: u32,
-    /// `pt_regs.r8`
-    pub regs_r8: u32,
-    /// `pt_regs.r9`
-    pub regs_r9: u32,
-    /// `pt_regs.bx`
-    pub regs_bx: u32,
-    /// `pt_regs.cx`
-    pub regs_cx: u32,
-    /// `pt_regs.bp`
-    pub regs_bp: u32,
-    /// `pt_regs.ax`
-    pub regs_ax: u32,
-    /// `pt_regs.orig_ax`
-    pub regs_orig_ax: u32,
 }
 
-const _: () = assert!(size_of::<Offsets>() == 30 * 4);
+const _: () = assert!(size_of::<Offsets>() == 19 * 4);
+
+/// Byte offsets in x86_64's `pt_regs`, which no kernel moves: debuggers and core dumps know them as
+/// `user_regs_struct` (arch/x86/include/uapi/asm/ptrace.h). Constants cost the probes nothing; the
+/// loader holds them against the running kernel's BTF.
+pub mod regs {
+    /// `bp`
+    pub const BP: u32 = 32;
+    /// `bx`
+    pub const BX: u32 = 40;
+    /// `r10`
+    pub const R10: u32 = 56;
+    /// `r9`
+    pub const R9: u32 = 64;
+    /// `r8`
+    pub const R8: u32 = 72;
+    /// `cx`
+    pub const CX: u32 = 88;
+    /// `dx`
+    pub const DX: u32 = 96;
+    /// `si`
+    pub const SI: u32 = 104;
+    /// `di`
+    pub const DI: u32 = 112;
+    /// `orig_ax`: the system call's number.
+    pub const ORIG_AX: u32 = 120;
+
+    /// All of them, with the kernel's names.
+    pub const ALL: [(&str, u32); 10] = [
+        ("bp", BP),
+        ("bx", BX),
+        ("r10", R10),
+        ("r9", R9),
+        ("r8", R8),
+        ("cx", CX),
+        ("dx", DX),
+        ("si", SI),
+        ("di", DI),
+        ("orig_ax", ORIG_AX),
+    ];
+}
 
 /// Numbers in a table of calls; those behind it take six arguments and no strings.
 pub const CALLS: usize = 512;
 
 /// A table of calls, by number. Bits 0-2: number of arguments; bit 3 [`ARGS_LOST`]; bits 8-10,
-/// 11-13, 14-16: indices of arguments that are strings, [`NO_STRING`] for none.
+/// 11-13, 14-16: indices of arguments that are strings, [`NO_STRING`] for none; bits 17-18: how many.
 pub type CallTable = [u32; CALLS];
 
 /// The call's success replaces the saved registers (execve, sigreturn): no arguments at its exit.
@@ -84,6 +102,15 @@ pub const ARGS_LOST: u32 = 1 << 3;
 pub const NO_STRING: u32 = 7;
 /// Most strings of one call that are recorded.
 pub const CALL_STRINGS: usize = 3;
+
+/// Where an entry has the number of its strings.
+pub const STRINGS_SHIFT: u32 = 17;
+
+/// How many strings of the call are recorded.
+#[inline(always)]
+pub const fn call_strings(entry: u32) -> u32 {
+    entry >> STRINGS_SHIFT & 3
+}
 
 /// One call's entry; `strings` has bit `i` set where argument `i` is a string.
 pub const fn call_entry(nargs: u32, args_lost: bool, strings: u8) -> u32 {
@@ -97,12 +124,14 @@ pub const fn call_entry(nargs: u32, args_lost: bool, strings: u8) -> u32 {
             i += 1;
         }
         entry |= (if i < 6 { i } else { NO_STRING }) << (8 + 3 * k);
+        entry |= (if i < 6 { i } else { NO_STRING }) << (8 + 3 * k);
+        entry += ((i < 6) as u32) << STRINGS_SHIFT;
         i += 1;
         k += 1;
     }
     entry
 }
 
-const _: () = assert!(call_entry(4, false, 0b0010) == 4 | 1 << 8 | 7 << 11 | 7 << 14);
-const _: () = assert!(call_entry(5, true, 0b0111) == 5 | 8 | 1 << 11 | 2 << 14);
-const _: () = assert!(call_entry(4, false, 0b1010) == 4 | 1 << 8 | 3 << 11 | 7 << 14);
+const _: () = assert!(call_entry(4, false, 0b0010) == 4 | 1 << 8 | 7 << 11 | 7 << 14 | 1 << 17);
+const _: () = assert!(call_entry(5, true, 0b0111) == 5 | 8 | 1 << 11 | 2 << 14 | 3 << 17);
+const _: () = assert!(call_entry(4, false, 0b1010) == 4 | 1 << 8 | 3 << 11 | 7 << 14 | 2 << 17);

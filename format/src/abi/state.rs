@@ -14,6 +14,10 @@ pub const ENABLE_TASK: u32 = 4;
 pub const ENABLE_STRINGS: u32 = 8;
 /// Everything.
 pub const ENABLE_ALL: u32 = 15;
+/// System calls draw from their [`Bucket`].
+pub const LIMIT_SYSCALL: u32 = 1 << 8;
+/// Scheduling draws from its [`Bucket`].
+pub const LIMIT_SCHED: u32 = 1 << 9;
 
 /// [`LaneState::off`] before the first page.
 pub const CLOSED: u32 = u32::MAX;
@@ -62,6 +66,32 @@ pub mod entered {
     pub const FOLDABLE: u32 = 1;
     /// Recorded, its exit stands alone (a string is still to be read).
     pub const ALONE: u32 = 2;
+    /// Refused by the budget, and so is its exit.
+    pub const REFUSED: u32 = 3;
+}
+
+/// Lanes that have a [`Bucket`]: `syscall` and `sched`.
+pub const BUCKETS: usize = 2;
+
+/// The CPU time that recording a lane may take of one CPU: a token bucket whose tokens are ns. The daemon sets how
+/// it fills and what an event costs, the probes draw; it holds with no daemon alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Bucket {
+    /// What may still be spent, ns. Below 0 after what must be recorded all the same.
+    pub tokens: i64,
+    /// `jiffies_64` when it was last filled.
+    pub filled: u64,
+    /// The same, ns of `CLOCK_MONOTONIC`: what is refused tells the time by it.
+    pub time: u64,
+    /// What each jiffy adds, ns.
+    pub rate: u64,
+    /// Most that it holds, ns.
+    pub depth: u64,
+    /// What an event costs, ns: a system call with its exit; a switch, wakeup or migration.
+    pub cost: u32,
+    /// What a string of it costs in addition, ns.
+    pub string_cost: u32,
 }
 
 /// What belongs to one CPU.
@@ -76,11 +106,20 @@ pub struct CpuState {
     pub no_ring: [u64; RING_LANES],
     /// Thread-table insertions that found no free slot.
     pub slot_collisions: u64,
+    /// The budget's limits by lane, millionths of a CPU; 0: none. For status; what the probes keep is in the buckets.
+    pub limits: [u32; BUCKETS],
+    /// 1: the buckets' costs were measured on this machine; 0: they are assumed.
+    pub measured: u64,
     /// Reserved, 0.
-    pub reserved: [u64; 3],
+    pub reserved: u64,
     /// The rings, by [`crate::abi::page::Lane`].
     pub lanes: [LaneState; RING_LANES],
+    /// The budget, by lane.
+    pub buckets: [Bucket; BUCKETS],
+    /// Events that the budget refused, by lane and kind. The lane's `refused` has their sum, for the pages.
+    pub throttled: [[u64; LANE_KINDS]; BUCKETS],
 }
 
 const _: () = assert!(size_of::<LaneState>() == 128);
-const _: () = assert!(size_of::<CpuState>() == 448);
+const _: () = assert!(size_of::<Bucket>() == 48);
+const _: () = assert!(size_of::<CpuState>() == 640);

@@ -12,7 +12,7 @@ use super::sys;
 use super::tables;
 use crate::abi::page::{Lane, PAGE_SIZE, RING_LANES};
 use crate::abi::state::CpuState;
-use crate::control::{CpuTotals, Position, Totals};
+use crate::control::{Budget, CpuTotals, Position, Totals};
 use crate::meta::{HALF_PAGES, Meta};
 
 /// The maps of a generation.
@@ -234,9 +234,15 @@ impl Recording {
                 events: view.lanes.map(|lane| lane.events),
                 refused: view.lanes.map(|lane| lane.refused),
                 no_ring: view.no_ring,
+                throttled: view.throttled,
             });
         }
         totals
+    }
+
+    /// What recording may cost, and what it costs.
+    pub fn budget(&self) -> Budget {
+        state::budget(&self.maps.state)
     }
 
     /// The history in ns that every ring of the lane holds: the least over the CPUs whose ring has wrapped; since

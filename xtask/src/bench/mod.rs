@@ -16,14 +16,22 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
+    /// What recording costs a system call, an open, a pipe round trip and a build, beside empty programs, ftrace and
+    /// perf; and how many bytes an event takes.
+    Overhead {
+        /// How often each takes its turn.
+        #[arg(long, default_value_t = overhead::ROUNDS)]
+        rounds: usize,
+        /// One JSON object instead of tables.
+        #[arg(long)]
+        json: bool,
+    },
     /// How fast kernel dumps of every form are looked through, beside reading and beside their codecs alone.
     Vmcore,
     /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
     StoreRead,
     /// What a compile mix takes on disk, and what storing it costs.
     Disk(disk::DiskArgs),
-    /// What recording costs a system call, an open and a pipe round trip, beside ftrace.
-    Overhead,
 }
 
 /// Runs one benchmark; it prints its result itself.
@@ -42,9 +50,9 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             ]))?;
             disk::run(args)
         }
-        Bench::Overhead => {
+        Bench::Overhead { rounds, json } => {
             crate::build::programs(Scope::Build)?;
-            overhead::run()
+            overhead::run(rounds, json)
         }
         Bench::Vmcore => {
             let example = ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];

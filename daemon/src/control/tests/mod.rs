@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flightrec_format::control::{
-    self, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response, StoreStatus,
+    self, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response, StoreStatus,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -52,6 +52,7 @@ impl Backend for Fake {
             totals: Totals::default(),
             strings: true,
             threads: 9,
+            budget: Budget::default(),
             store: StoreStatus::default(),
             descriptors: DescriptorStatus::default(),
         }

@@ -1,0 +1,54 @@
+//! Attaches programs that record nothing to the tracepoints of the probes, until standard input is
+//! closed: `floor empty`, or `floor clock`, which reads the clock once an event. Prints `ready` once
+//! all are attached. For `cargo xtask bench overhead`.
+
+use std::io::{self, Read, Write};
+
+use anyhow::{Context, Result, bail};
+use aya::Ebpf;
+use aya::programs::{RawTracePoint, TracePoint};
+use flightd::load::{ProgramForm, kernel_version};
+use nix::sys::utsname::uname;
+
+static FLOOR: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/floor"));
+
+/// Tracepoints of the probes, system calls left out.
+const OTHERS: [&str; 8] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_wakeup_new",
+    "sched_migrate_task",
+    "sched_process_fork",
+    "sched_process_exec",
+    "sched_process_exit",
+    "task_rename",
+];
+const SYSCALLS: [&str; 2] = ["sys_enter", "sys_exit"];
+
+fn main() -> Result<()> {
+    let (name, classic_name) = match std::env::args().nth(1).as_deref() {
+        Some("empty") => ("empty", "empty_classic"),
+        Some("clock") => ("clock", "clock_classic"),
+        _ => bail!("usage: floor empty|clock"),
+    };
+    let mut ebpf = Ebpf::load(FLOOR).context("can't load (as root?)")?;
+    let release = uname()?.release().to_string_lossy().into_owned();
+    let form = ProgramForm::for_kernel(kernel_version(&release).unwrap_or((7, 0)));
+
+    let raw: &mut RawTracePoint = ebpf.program_mut(name).context("no such program")?.try_into()?;
+    raw.load()?;
+    for tracepoint in OTHERS.iter().chain(SYSCALLS.iter().filter(|_| form == ProgramForm::TpBtf)) {
+        raw.attach(tracepoint).with_context(|| format!("can't attach to {tracepoint}"))?;
+    }
+    if form == ProgramForm::Tracepoint {
+        let classic: &mut TracePoint = ebpf.program_mut(classic_name).context("no such program")?.try_into()?;
+        classic.load()?;
+        for tracepoint in SYSCALLS {
+            classic.attach("raw_syscalls", tracepoint).with_context(|| format!("can't attach to {tracepoint}"))?;
+        }
+    }
+    println!("ready");
+    io::stdout().flush()?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! What recording may cost: each CPU's token buckets ([`Bucket`]).
+//!
+//! A CPU's bucket is drawn from by its own programs. Where one interrupts another (see `lane`), a drawing may be
+//! lost, which the next make up for; the counters may not, and are atomic.
+
+use aya_ebpf::helpers::generated::bpf_jiffies64;
+use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::record::counter;
+use flightrec_format::abi::state::{Bucket, CpuState};
+
+use crate::{atomic, lane};
+
+/// Jiffies that count at most: 17 minutes and more, so that the product with any rate stays within 64 bits.
+const LONGEST: u64 = 1 << 20;
+
+/// Takes the cost of an event out of the bucket, if it is there. Refills by the kernel's tick: what is refused
+/// reads no clock, but for one event a jiffy.
+#[inline(always)]
+pub(crate) fn draw(bucket: &mut Bucket, cost: u32) -> bool {
+    let mut tokens = bucket.tokens;
+    let cost = i64::from(cost);
+    if tokens < cost {
+        // SAFETY: the helper has no preconditions.
+        let now = unsafe { bpf_jiffies64() };
+        let mut passed = now.wrapping_sub(bucket.filled);
+        if passed == 0 {
+            return false;
+        }
+        if passed > LONGEST {
+            passed = LONGEST;
+        }
+        bucket.filled = now;
+        bucket.time = lane::now();
+        tokens += (passed * bucket.rate) as i64;
+        if tokens > bucket.depth as i64 {
+            tokens = bucket.depth as i64;
+        }
+        bucket.tokens = tokens;
+        if tokens < cost {
+            return false;
+        }
+    }
+    bucket.tokens = tokens - cost;
+    true
+}
+
+/// Takes the cost of an event that is recorded in any case, at the expense of those that follow; no debt is longer
+/// than what the bucket holds.
+#[inline(always)]
+pub(crate) fn owe(bucket: &mut Bucket, cost: u32) {
+    if !draw(bucket, cost) && bucket.tokens > -(bucket.depth as i64) {
+        bucket.tokens -= i64::from(cost);
+    }
+}
+
+/// Counts an event that was refused.
+#[inline(always)]
+pub(crate) fn refuse(state: &mut CpuState, lane: Lane, kind: u8) {
+    let i = lane as usize;
+    // SAFETY: aligned words of this CPU's state.
+    unsafe {
+        atomic::increment(&raw mut state.lanes[i].refused[Refusal::Throttled as usize]);
+        atomic::increment(&raw mut state.throttled[i][counter(kind)]);
+    }
+}

@@ -1,0 +1,48 @@
+//! Where a call's arguments come from. They are read one by one, and only those that are recorded: all six at
+//! once would go over the stack, since a program has ten registers.
+
+use flightrec_format::abi::probe::regs;
+
+use crate::kernel::Regs;
+
+/// A call's arguments.
+pub(crate) trait Values: Copy {
+    /// Argument `i` (0 to 5).
+    fn get(self, i: usize) -> u64;
+
+    /// All six.
+    #[inline(always)]
+    fn all(self) -> [u64; 6] {
+        [self.get(0), self.get(1), self.get(2), self.get(3), self.get(4), self.get(5)]
+    }
+}
+
+/// The registers of a 64-bit call.
+#[derive(Clone, Copy)]
+pub(crate) struct Native(pub(crate) Regs);
+
+impl Values for Native {
+    #[inline(always)]
+    fn get(self, i: usize) -> u64 {
+        self.0.register([regs::DI, regs::SI, regs::DX, regs::R10, regs::R8, regs::R9][i])
+    }
+}
+
+/// The registers of a 32-bit call (`syscall_get_arguments`, arch/x86/include/asm/syscall.h).
+#[derive(Clone, Copy)]
+pub(crate) struct Compat(pub(crate) Regs);
+
+impl Values for Compat {
+    #[inline(always)]
+    fn get(self, i: usize) -> u64 {
+        self.0.register([regs::BX, regs::CX, regs::DX, regs::SI, regs::DI, regs::BP][i]) & 0xffff_ffff
+    }
+}
+
+/// Arguments that are at hand.
+impl Values for [u64; 6] {
+    #[inline(always)]
+    fn get(self, i: usize) -> u64 {
+        self[i]
+    }
+}

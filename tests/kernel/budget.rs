@@ -1,0 +1,207 @@
+//! The budget: what the probes refuse is counted, call by call; scheduling does not pay for system calls; and it holds
+//! with no daemon alive.
+
+use std::mem::offset_of;
+use std::time::Duration;
+
+use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::state::{Bucket, CpuState};
+use flightrec_format::decode::Body;
+use flightrec_format::live::{Generation, Recording};
+use flightrec_format::ring::Reason;
+use flightrec_tests::{Recorder, Snapshot, c_program, monotonic_ns, online_cpus, pin_to_cpu, wait_until};
+
+use crate::support::{run, snapshot, start};
+
+/// 1 % of a CPU, and no more than 10 ms of it at once.
+const LIMITED: &str = "[budget]\nper_cpu = \"1%\"\nburst_seconds = 1\n";
+/// Far more calls than 1 % of a CPU pays for.
+const CALLS: u64 = 1_000_000;
+
+/// A loop of getppid on the last CPU; its process id.
+fn hog() -> u32 {
+    let cpu = online_cpus().last().expect("a CPU").to_string();
+    run(&c_program("hog", &[]), &[&CALLS.to_string(), &cpu]).id("pid")
+}
+
+/// Events of system calls by kind (entry, exit): recorded, and refused by the budget.
+fn syscalls(snapshot: &Snapshot) -> ([u64; 2], [u64; 2]) {
+    let (mut recorded, mut refused) = ([0; 2], [0; 2]);
+    for cpu in &snapshot.totals.cpus {
+        for kind in 0..2 {
+            recorded[kind] += cpu.events[Lane::Syscall as usize][kind];
+            refused[kind] += cpu.throttled[Lane::Syscall as usize][kind];
+        }
+    }
+    (recorded, refused)
+}
+
+/// What every throttled recording must hold: totals agree, pages tell of all that is missing, no call is half there.
+fn is_sound(recorder: &Recorder, snapshot: &Snapshot) {
+    let live = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"), false);
+    let live = live.expect("a recording");
+    let mut differing: Vec<(u16, Lane)> =
+        live.cpus().into_iter().flat_map(|cpu| [(cpu, Lane::Syscall), (cpu, Lane::Sched)]).collect();
+    // Counters are read one after the other, and others' calls go on being refused meanwhile: they agree in some
+    // reading, and if one of them missed an event, in none.
+    wait_until(Duration::from_secs(20), || {
+        let totals = live.counters();
+        differing.retain(|(number, lane)| {
+            let cpu = totals.cpus.iter().find(|cpu| cpu.cpu == *number).expect("a CPU with rings");
+            let throttled = cpu.refused[*lane as usize][Refusal::Throttled as usize];
+            throttled != cpu.throttled[*lane as usize].iter().sum::<u64>()
+        });
+        differing.is_empty()
+    });
+    assert_eq!(differing, [], "refused is not the sum of its kinds");
+    for stream in &snapshot.streams {
+        assert_eq!(stream.damage().next(), None);
+        for gap in stream.gaps() {
+            assert_ne!(gap.reason, Reason::Damaged, "{gap:?}");
+        }
+    }
+}
+
+/// Entries and exits of a process that are decoded, and exits among them that no entry is for.
+fn decoded(snapshot: &Snapshot, tid: u32) -> (u64, u64, u64) {
+    let (mut enters, mut exits, mut alone, mut open) = (0, 0, 0, false);
+    for event in snapshot.of(tid) {
+        match event.body {
+            Body::Enter(_) => {
+                assert!(!open, "the exit of a recorded entry is missing before {event:?}");
+                (enters, open) = (enters + 1, true);
+            }
+            Body::Exit { .. } => {
+                alone += u64::from(!open);
+                (exits, open) = (exits + 1, false);
+            }
+            _ => {}
+        }
+    }
+    (enters, exits, alone)
+}
+
+#[test]
+fn a_hogs_calls_are_recorded_or_counted() {
+    let recorder = start(LIMITED);
+    let before = syscalls(&snapshot(&recorder));
+    let tid = hog();
+    let after = snapshot(&recorder);
+    is_sound(&recorder, &after);
+    let (recorded, refused) = syscalls(&after);
+    let more = |kind: usize| (recorded[kind] - before.0[kind], refused[kind] - before.1[kind]);
+    let (enters, exits) = (more(0), more(1));
+    // Other processes make calls as well, so the sum is at least the hog's; its own are counted below.
+    assert!(enters.0 + enters.1 >= CALLS && exits.0 + exits.1 >= CALLS, "{enters:?} {exits:?}");
+    assert!(enters.1 > CALLS / 2 && exits.1 > CALLS / 2, "the limit was not felt: {enters:?} {exits:?}");
+    let (decoded_enters, decoded_exits, alone) = decoded(&after, tid);
+    assert!(decoded_enters > 0 && decoded_enters < CALLS, "{decoded_enters}");
+    // An exit alone is that of a call within which the thread lost its CPU.
+    assert!(
+        decoded_exits >= decoded_enters && decoded_exits - decoded_enters <= alone,
+        "{decoded_exits} exits, {alone} alone"
+    );
+    // Scheduling has its own allowance, and did not pay.
+    let (switches, [_, throttled, _]) = after.counted(Lane::Sched);
+    assert!(switches > 0);
+    assert_eq!(throttled, 0, "of {switches} scheduling events");
+}
+
+/// Alone on its CPU, with nobody else recorded there: to the call.
+#[test]
+fn decoded_and_refused_are_what_was_called() {
+    let recorder = start(LIMITED);
+    let cpu = *online_cpus().last().expect("a CPU");
+    pin_to_cpu(cpu);
+    let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
+    let recording = Recording::open(&dir, false).expect("a recording");
+    // The counters are read and written on this CPU, in this thread, with no system call between: but for the
+    // calls of others that are switched in, which the streams show.
+    let count = |at: usize| recording.maps().state.load(cpu, at);
+    let events = offset_of!(CpuState, lanes) + offset_of!(flightrec_format::abi::state::LaneState, events);
+    let throttled = offset_of!(CpuState, throttled);
+    let enters = || count(events) + count(throttled);
+    let switches = offset_of!(CpuState, lanes)
+        + Lane::Sched as usize * size_of::<flightrec_format::abi::state::LaneState>()
+        + offset_of!(flightrec_format::abi::state::LaneState, events);
+    let mut undisturbed = 0;
+    for _ in 0..2000 {
+        let (switched, before) = (count(switches), enters());
+        for _ in 0..1000 {
+            nix::unistd::getppid();
+        }
+        let (made, same) = (enters() - before, count(switches) == switched);
+        if same {
+            assert_eq!(made, 1000);
+            undisturbed += 1;
+        }
+    }
+    assert!(undisturbed > 0, "this thread was never alone on its CPU for a millisecond");
+    assert!(count(throttled) > 500_000, "{} refused", count(throttled));
+}
+
+#[test]
+fn the_limit_holds_without_a_daemon() {
+    let mut recorder = start(LIMITED);
+    recorder.kill();
+    let (began, before) = (monotonic_ns(), syscalls(&snapshot(&recorder)));
+    hog();
+    let after = snapshot(&recorder);
+    let (recorded, refused) = syscalls(&after);
+    assert!(refused[0] - before.1[0] > CALLS / 2, "{} refused", refused[0] - before.1[0]);
+    // What was recorded cost no more than what may be spent at once and 1 % of the time.
+    let live = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"), false);
+    let budget = live.expect("a recording").budget();
+    let spent = (recorded[0] - before.0[0]) * u64::from(budget.call);
+    let burst_and_jiffies = 1_100_000_000;
+    let cpu = (monotonic_ns() - began + burst_and_jiffies) * u64::from(budget.limits[0]) / 1_000_000;
+    let most = cpu * after.totals.cpus.len() as u64;
+    assert!(spent < most, "{} entries, {} ns each, are more than {most} ns", recorded[0] - before.0[0], budget.call);
+    is_sound(&recorder, &after);
+}
+
+#[test]
+fn the_next_daemon_keeps_it() {
+    let mut recorder = start(LIMITED);
+    hog();
+    recorder.kill();
+    let costs = of_state(&recorder);
+    recorder.restart();
+    assert_eq!(of_state(&recorder), costs, "limits and costs are those of the recording");
+    let output = recorder.flightctl(&["status"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("0.6 % of each CPU for system calls, 0.4 % for scheduling"), "{said}");
+    assert!(said.contains("events refused by the budget (sys_enter "), "{said}");
+}
+
+/// Rate, depth and costs of the first CPU's bucket for system calls.
+fn of_state(recorder: &Recorder) -> [u64; 3] {
+    let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
+    let recording = Recording::open(&dir, false).expect("a recording");
+    let at = |field: usize| recording.maps().state.load(0, offset_of!(CpuState, buckets) + field);
+    [at(offset_of!(Bucket, rate)), at(offset_of!(Bucket, depth)), at(offset_of!(Bucket, cost))]
+}
+
+#[test]
+fn coverage_says_what_was_refused() {
+    let recorder = start(LIMITED);
+    hog();
+    let output = recorder.flightctl(&["dump", "--all", "--strict", "-o", "/dev/null"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    for words in ["INCOMPLETE", "events refused", "throttled", "events refused by the budget"] {
+        assert!(said.contains(words), "no {words:?} in:\n{said}");
+    }
+}
+
+/// A burst within a quiet time is recorded in full, by default.
+#[test]
+fn a_burst_is_recorded_in_full() {
+    let recorder = start("[budget]\nper_cpu = \"5%\"\n");
+    let before = monotonic_ns();
+    let cpu = online_cpus().last().expect("a CPU").to_string();
+    let tid = run(&c_program("hog", &[]), &["30000", &cpu]).id("pid");
+    let snapshot = snapshot(&recorder);
+    snapshot.assert_complete(before, monotonic_ns().min(snapshot.copied));
+    assert!(snapshot.calls_named(tid, "getppid").len() >= 30_000);
+}

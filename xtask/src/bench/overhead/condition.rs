@@ -1,0 +1,200 @@
+//! What runs beside the workload.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use flightrec_tests::{Options, Recorder, die_with_parent};
+use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use crate::command::{cargo, probe, repository, run as run_command};
+
+/// The events that flightrec records, as its peers name them.
+const EVENTS: [&str; 6] = [
+    "raw_syscalls:sys_enter",
+    "raw_syscalls:sys_exit",
+    "sched:sched_switch",
+    "sched:sched_waking",
+    "sched:sched_wakeup_new",
+    "sched:sched_migrate_task",
+];
+const INSTANCES: &str = "/sys/kernel/tracing/instances";
+
+/// What runs beside the workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Condition {
+    Off,
+    Floor,
+    ClockFloor,
+    Flightrec,
+    WithoutStrings,
+    Ftrace,
+    Perf,
+}
+
+impl Condition {
+    pub(super) const ALL: [Self; 7] =
+        [Self::Off, Self::Floor, Self::ClockFloor, Self::Flightrec, Self::WithoutStrings, Self::Ftrace, Self::Perf];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Floor => "floor: empty programs",
+            Self::ClockFloor => "clock floor: one read each",
+            Self::Flightrec => "flightrec",
+            Self::WithoutStrings => "flightrec, strings = false",
+            Self::Ftrace => "ftrace, same events",
+            Self::Perf => "perf record --overwrite",
+        }
+    }
+
+    /// Its name for machines.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Floor => "floor",
+            Self::ClockFloor => "clock_floor",
+            Self::Flightrec => "flightrec",
+            Self::WithoutStrings => "flightrec_without_strings",
+            Self::Ftrace => "ftrace",
+            Self::Perf => "perf",
+        }
+    }
+
+    /// Starts it; it records when this returns. `folder` is for its files.
+    pub(super) fn start(self, folder: &Path) -> Result<Beside> {
+        let recorder = |config: &str| {
+            let options = Options { config: config.into(), death_signal: Signal::SIGTERM, ..Options::default() };
+            Ok(Beside::Recorder(Box::new(Recorder::try_start(options)?)))
+        };
+        match self {
+            Self::Off => Ok(Beside::Nothing),
+            Self::Floor => floor("empty"),
+            Self::ClockFloor => floor("clock"),
+            Self::Flightrec => recorder(""),
+            Self::WithoutStrings => recorder("[record]\nstrings = false\n"),
+            Self::Ftrace => Ok(Beside::Ftrace(Ftrace::start()?)),
+            Self::Perf => perf(folder),
+        }
+    }
+}
+
+/// Builds what the conditions need.
+pub(super) fn prepare() -> Result<()> {
+    run_command(cargo().args(["build", "--release", "--locked", "-p", "flightd", "--example", "floor"]))
+}
+
+/// Peers that this machine does not have, and why.
+pub(super) fn missing() -> Vec<(Condition, String)> {
+    let mut missing = Vec::new();
+    if probe(Command::new("perf").arg("--version")).is_none() {
+        missing.push((Condition::Perf, "there is no perf (Debian's linux-perf)".into()));
+    }
+    if let Err(e) = Ftrace::start() {
+        missing.push((Condition::Ftrace, format!("{e:#}")));
+    }
+    missing
+}
+
+/// A running condition.
+pub(super) enum Beside {
+    Nothing,
+    Floor(Child),
+    Recorder(Box<Recorder>),
+    Ftrace(Ftrace),
+    Perf { perf: Child, control: fs::File },
+}
+
+impl Beside {
+    /// Ends it. Where a workload failed before, dropping does.
+    pub(super) fn stop(self) -> Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Ftrace(ftrace) => {
+                drop(ftrace);
+                Ok(())
+            }
+            Self::Floor(mut child) => {
+                // It ends when its standard input does.
+                drop(child.stdin.take());
+                let status = child.wait()?;
+                ensure!(status.success(), "floor: {status}");
+                Ok(())
+            }
+            Self::Recorder(mut recorder) => {
+                ensure!(recorder.terminate()?.success(), "flightd failed:\n{}", recorder.log());
+                Ok(())
+            }
+            Self::Perf { mut perf, mut control } => {
+                control.write_all(b"stop\n")?;
+                let status = perf.wait()?;
+                ensure!(status.success(), "perf record: {status}");
+                Ok(())
+            }
+        }
+    }
+}
+
+fn floor(which: &str) -> Result<Beside> {
+    let mut command = Command::new(repository().join("target/release/examples/floor"));
+    command.arg(which).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = die_with_parent(&mut command, Signal::SIGKILL).spawn().context("can't run the floor's programs")?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
+    ensure!(line == "ready\n", "the floor's programs are not attached");
+    Ok(Beside::Floor(child))
+}
+
+/// `perf record` on all CPUs, the oldest overwritten; it writes what it holds when it ends.
+fn perf(folder: &Path) -> Result<Beside> {
+    let (ask, answer) = (folder.join("perf.ask"), folder.join("perf.answer"));
+    for path in [&ask, &answer] {
+        if !path.exists() {
+            mkfifo(path, Mode::from_bits_truncate(0o600))?;
+        }
+    }
+    let mut command = Command::new("perf");
+    command.args(["record", "-q", "-a", "--overwrite", "-m", "16M", "-D", "-1", "-o"]).arg(folder.join("perf.data"));
+    command.arg(format!("--control=fifo:{},{}", ask.display(), answer.display()));
+    for event in EVENTS {
+        command.args(["-e", event]);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let perf = die_with_parent(&mut command, Signal::SIGKILL).spawn().context("can't run perf")?;
+    // Opened for both, so that neither end waits for the other to be there, or sees its end.
+    let open = |path: &Path| fs::File::options().read(true).write(true).open(path);
+    let (mut control, answers) = (open(&ask)?, open(&answer)?);
+    control.write_all(b"enable\n")?;
+    let mut line = String::new();
+    BufReader::new(answers).read_line(&mut line)?;
+    ensure!(line.contains("ack"), "perf record does not answer: {line:?}");
+    Ok(Beside::Perf { perf, control })
+}
+
+/// The same tracepoints in a tracing instance of our own, oldest overwritten.
+pub(super) struct Ftrace(PathBuf);
+
+impl Ftrace {
+    fn start() -> Result<Self> {
+        let dir = PathBuf::from(format!("{INSTANCES}/flightrec-{}", std::process::id()));
+        fs::create_dir(&dir).with_context(|| format!("can't make {}", dir.display()))?;
+        let instance = Self(dir);
+        for event in EVENTS {
+            let file = instance.0.join("events").join(event.replace(':', "/")).join("enable");
+            fs::write(&file, "1").with_context(|| file.display().to_string())?;
+        }
+        Ok(instance)
+    }
+}
+
+impl Drop for Ftrace {
+    fn drop(&mut self) {
+        if let Err(e) = fs::write(self.0.join("events/enable"), "0").and_then(|()| fs::remove_dir(&self.0)) {
+            eprintln!("{}: {e}: remove it by hand", self.0.display());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What recording costs the work that is recorded: the same work with and without it, and beside its peers.
+//!
+//! Machines drift, so the conditions take turns, round by round, and what is quoted are ratios within one run.
+
+mod condition;
+mod density;
+mod table;
+mod workload;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use flightrec_tests::{Sandbox, online_cpus};
+
+use condition::Condition;
+use density::Density;
+use workload::Workload;
+
+/// How often each condition gets its turn, if nothing else is asked for.
+pub(super) const ROUNDS: usize = 9;
+
+/// All that was measured.
+struct Measured {
+    cpu: usize,
+    rounds: usize,
+    /// One figure a round.
+    samples: BTreeMap<(Condition, Workload), Vec<f64>>,
+    /// Peers that are not here, and why.
+    missing: Vec<(Condition, String)>,
+    density: Vec<Density>,
+}
+
+/// Measures, and prints a table, or one JSON object.
+pub(super) fn run(rounds: usize, json: bool) -> Result<()> {
+    let cpu = *online_cpus().last().context("no CPU is online")?;
+    condition::prepare()?;
+    // One sandbox for all rounds: it mounts tracefs where there is none.
+    let sandbox = Sandbox::new()?;
+    let mut measured =
+        Measured { cpu, rounds, samples: BTreeMap::new(), missing: condition::missing(), density: Vec::new() };
+    let here = |condition: &Condition| !measured.missing.iter().any(|(missing, _)| missing == condition);
+    let conditions: Vec<Condition> = Condition::ALL.into_iter().filter(here).collect();
+    workload::warm_up(cpu, sandbox.root())?;
+    for round in 1..=rounds {
+        eprintln!("round {round} of {rounds}");
+        for condition in &conditions {
+            let beside = condition.start(sandbox.root())?;
+            let figures = workload::run(cpu, sandbox.root())?;
+            beside.stop()?;
+            for (workload, figure) in figures {
+                measured.samples.entry((*condition, workload)).or_default().push(figure);
+            }
+        }
+    }
+    measured.density = density::measure(cpu)?;
+    drop(sandbox);
+    if json {
+        println!("{}", table::json(&measured));
+    } else {
+        print!("{}", table::text(&measured));
+    }
+    Ok(())
+}
