@@ -158,6 +158,7 @@ impl Run {
             for call in &mut calls {
                 run.name_processes(call);
             }
+            order_waits(&mut calls);
             run.processes[index].1 = calls;
         }
         run
@@ -179,6 +180,22 @@ impl Run {
         if let Some(pid) = text.parse::<u32>().ok().filter(|pid| *pid > 0) {
             let place = self.processes.iter().position(|(known, _)| *known == pid);
             *text = place.map_or_else(|| "(process outside)".into(), |place| format!("(process {place})"));
+        }
+    }
+}
+
+/// Which of the children that run at once ends first is chance: of calls in a row that wait for any child, the results
+/// are put in order.
+fn order_waits(calls: &mut [Shown]) {
+    let waits = |call: &Shown| call.name == "wait4" && call.args.first().is_some_and(|pid| pid == "-1");
+    for row in calls.chunk_by_mut(|a, b| waits(a) && waits(b)) {
+        if row.first().is_some_and(waits) {
+            let ended = row.iter().take_while(|call| call.ret.starts_with("(process")).count();
+            let mut results: Vec<String> = row[..ended].iter().map(|call| call.ret.clone()).collect();
+            results.sort_unstable();
+            for (call, result) in row.iter_mut().zip(results) {
+                call.ret = result;
+            }
         }
     }
 }

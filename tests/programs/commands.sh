@@ -48,7 +48,7 @@ exec 5<one/fruit
 read first <&5
 exec 5<&-
 nice -n 5 true
-timeout 5 true
+timeout 5 sleep 0.2
 env -i true
 false
 cd nowhere
