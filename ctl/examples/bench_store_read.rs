@@ -153,6 +153,7 @@ fn make(dir: &Path, options: &Options) -> Result<Made> {
             number: made.files as u32,
             created_wall: (WALL + time) as i64,
             created_mono: time,
+            begins: time,
         };
         let start = jiff::Timestamp::from_nanosecond(i128::from(header.created_wall))?.strftime("%Y%m%dT%H%M%SZ");
         let out = BufWriter::new(File::create(dir.join(format!("{start}-{:06}.flight", made.files)))?);

@@ -146,6 +146,7 @@ fn main() -> Result<()> {
         number: 1,
         created_wall: 0,
         created_mono: 0,
+        begins: 0,
     };
     let mut writer = FileWriter::new(File::create(out)?, &header, level)?;
     source.each(

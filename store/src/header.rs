@@ -34,6 +34,9 @@ pub struct FileHeader {
     pub created_wall: i64,
     /// The same moment, `CLOCK_MONOTONIC`, ns.
     pub created_mono: u64,
+    /// All that was recorded before this moment is in earlier files, `CLOCK_MONOTONIC`, ns; 0: not known. Where the writer
+    /// had fallen behind, that is long before the file was made.
+    pub begins: u64,
 }
 
 impl FileHeader {
@@ -51,6 +54,7 @@ impl FileHeader {
         content.extend([0; 4]);
         content.extend(self.created_wall.to_le_bytes());
         content.extend(self.created_mono.to_le_bytes());
+        content.extend(self.begins.to_le_bytes());
         content.resize(LEN - CRC_LEN, 0);
         put_frame(&content, out);
     }
@@ -70,8 +74,8 @@ impl FileHeader {
         let (compatible, incompatible) = (fields.u64()?, fields.u64()?);
         let (boot_id, session, number) = (fields.array()?, fields.u64()?, fields.u32()?);
         fields.skip(4)?;
-        let (created_wall, created_mono) = (fields.u64()? as i64, fields.u64()?);
-        let header = Self { compatible, incompatible, boot_id, session, number, created_wall, created_mono };
+        let (created_wall, created_mono, begins) = (fields.u64()? as i64, fields.u64()?, fields.u64()?);
+        let header = Self { compatible, incompatible, boot_id, session, number, created_wall, created_mono, begins };
         Some((header, FRAME_HEAD + length))
     }
 }

@@ -83,6 +83,7 @@ impl FileReader {
                     number: 0,
                     created_wall: 0,
                     created_mono: first.header.first,
+                    begins: 0,
                 }
             }
         };

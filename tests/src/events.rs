@@ -18,8 +18,8 @@ use nix::unistd::{Pid, getpgid};
 
 use crate::kernel::monotonic_ns;
 
-/// Process ids from here on don't exist (`PID_MAX_LIMIT` is 4,194,304).
-const NUMBERED_BASE: u32 = 5_000_000;
+/// Where [`numbered_call`] counts from: process ids from here on don't exist (`PID_MAX_LIMIT` is 4,194,304).
+pub const NUMBERED_BASE: u32 = 5_000_000;
 
 /// Makes a system call that nobody else makes, and that carries `n`: getpgid of a process that
 /// can't exist. [`Snapshot::numbered_calls`] finds it.

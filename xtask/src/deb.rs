@@ -1,21 +1,23 @@
 //! `cargo xtask deb`.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::{cargo, probe, run as run_command, tools};
+use crate::command::{cargo, probe, read, run as run_command, tools};
 use crate::setup::Scope;
 use crate::{build, man};
 
 /// Version of cargo-deb: what packaging was tried with.
 const CARGO_DEB: &str = "3.8.0";
 
-/// Builds programs, manual pages and completions, and packs them: target/debian/flightrec_VERSION_ARCH.deb.
+/// Builds programs, manual pages and completions, and packs them: target/debian/flightrec_VERSION_ARCH.deb, which it
+/// returns.
 ///
 /// # Errors
 /// Whatever a step says; cargo-deb is built into target/tools first where it is missing (it needs the registry then).
-pub(crate) fn run(version: Option<&str>) -> Result<()> {
+pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
     build::programs(Scope::Build)?;
     man::run()?;
     if !is_there() {
@@ -27,11 +29,12 @@ pub(crate) fn run(version: Option<&str>) -> Result<()> {
         )?;
     }
     let mut deb = cargo_deb();
-    deb.args(["-p", "flightd", "--no-build", "--locked"]);
+    deb.args(["-p", "flightd", "--no-build", "--locked", "--strip"]);
     if let Some(version) = version {
         deb.args(["--deb-version", version]);
     }
-    run_command(&mut deb)
+    // Its output is the package's path.
+    Ok(PathBuf::from(read(&mut deb)?.trim()))
 }
 
 fn cargo_deb() -> Command {
@@ -43,5 +46,5 @@ fn cargo_deb() -> Command {
 
 fn is_there() -> bool {
     probe(Command::new(tools().join("bin/cargo-deb")).arg("--version"))
-        .is_some_and(|version| version.trim() == CARGO_DEB)
+        .is_some_and(|version| version.split_whitespace().last() == Some(CARGO_DEB))
 }

@@ -9,12 +9,14 @@ mod demo;
 mod deny;
 mod interrupt;
 mod man;
+mod service;
 mod setup;
 mod test;
 mod workload;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -52,8 +54,24 @@ enum Task {
         #[arg(long)]
         version: Option<String>,
     },
+    /// Try the package in a container with systemd as its init: installation, restarts, upgrade, purge (as root).
+    Service {
+        /// Also run it so many minutes under load, and look at its memory.
+        #[arg(long, value_name = "MINUTES", default_value_t = 0)]
+        soak: u64,
+        /// Leave the container's file system in target/service.
+        #[arg(long)]
+        keep: bool,
+    },
     /// Write manual pages into target/man and shell completions into target/completions.
     Man,
+    /// What `service` runs in its container.
+    #[command(hide = true)]
+    ServiceTrial {
+        /// Minutes.
+        #[arg(long, default_value_t = 0)]
+        soak: u64,
+    },
     /// What `demo` records.
     #[command(hide = true)]
     DemoWorkload {
@@ -82,8 +100,14 @@ fn run(task: Task) -> Result<()> {
         Task::Test { without_kernel } => test::run(without_kernel),
         Task::Bench(bench) => bench::run(bench),
         Task::Deny => deny::run(),
-        Task::Deb { version } => deb::run(version.as_deref()),
+        Task::Deb { version } => deb::run(version.as_deref()).map(|package| println!("made: {}", package.display())),
+        Task::Service { soak, keep } => service::run(minutes(soak), keep),
+        Task::ServiceTrial { soak } => service::trial(minutes(soak)),
         Task::Man => man::run(),
         Task::DemoWorkload { folder } => workload::run(&folder),
     }
+}
+
+fn minutes(n: u64) -> Duration {
+    Duration::from_mins(n)
 }

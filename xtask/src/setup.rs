@@ -15,6 +15,8 @@ pub(crate) enum Scope {
     Build,
     /// Building, and testing on the running kernel.
     Test,
+    /// All that, and trying the package in a container.
+    Service,
 }
 
 /// bpf-linker's version, and the LLVM that it is built with: not older than the one of the Rust
@@ -104,6 +106,16 @@ const NEEDS: &[Need] = &[
         is_there: || probe(Command::new("perf").arg("--version")).is_some(),
         packages: &["linux-perf"],
         otherwise: "install perf; without it, the benchmarks leave it out and say so",
+    },
+    Need {
+        what: "systemd-nspawn and debootstrap",
+        why: "make the machine with a real systemd that the package is tried in",
+        scope: Scope::Service,
+        is_there: || {
+            ["systemd-nspawn", "debootstrap"].iter().all(|p| probe(Command::new(p).arg("--version")).is_some())
+        },
+        packages: &["systemd-container", "debootstrap"],
+        otherwise: "install systemd-container and debootstrap",
     },
 ];
 

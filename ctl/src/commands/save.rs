@@ -183,6 +183,7 @@ fn write(out: impl Write, chapter: &Chapter) -> io::Result<()> {
         number: 0,
         created_wall: clock.wall_offset.saturating_add_unsigned(clock.now),
         created_mono: clock.now,
+        begins: 0,
     };
     let mut file = FileWriter::new(out, &header, LEVEL)?;
     file.meta(&recording.meta, clock.now)?;

@@ -139,6 +139,7 @@ impl StoreWriter {
             number: next,
             created_wall: now.wall,
             created_mono: now.mono,
+            begins: self.progress.time(),
         };
         let level = options.level;
         let mut path = dir::path(&options.state_dir, &options.boot_id, now.wall, next);

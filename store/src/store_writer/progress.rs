@@ -26,6 +26,11 @@ impl Progress {
         Checkpoint { time: self.time, rings: self.rings.values().copied().collect() }
     }
 
+    /// All that was recorded before this moment is in the files, ns of `CLOCK_MONOTONIC`; 0: not known.
+    pub(super) fn time(&self) -> u64 {
+        self.time
+    }
+
     /// How far a ring is.
     pub(super) fn mark(&self, lane: Lane, cpu: u16) -> RingMark {
         self.rings.get(&(lane, cpu)).copied().unwrap_or(RingMark::new(lane, cpu))

@@ -85,6 +85,7 @@ pub(crate) fn header() -> FileHeader {
         number: 7,
         created_wall: 1_795_262_703_000_000_000,
         created_mono: 40,
+        begins: 0,
     }
 }
 

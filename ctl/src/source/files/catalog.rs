@@ -139,13 +139,13 @@ impl SessionFiles {
         self.files.first().map_or(0, |file| file.header.created_mono)
     }
 
-    /// Each file ends where the next begins. It begins with pages that the one before had opened.
+    /// Each file ends where the next was made. Where it begins is not where it was made: a recorder that had fallen behind
+    /// writes what was then long past.
     fn bound(&mut self) {
         let made: Vec<u64> = self.files.iter().map(|file| file.header.created_mono).collect();
-        let before = [0].iter().chain(&made);
         let behind = made.iter().skip(1).chain([&u64::MAX]);
-        for ((file, before), behind) in self.files.iter_mut().zip(before).zip(behind) {
-            (file.begins, file.ends) = (*before, *behind);
+        for (file, behind) in self.files.iter_mut().zip(behind) {
+            (file.begins, file.ends) = (file.header.begins, *behind);
         }
     }
 }

@@ -159,10 +159,14 @@ impl SessionSource {
         }
     }
 
-    /// Indexes of the files that may hold something of the window.
+    /// Indexes of the files that may hold something of the window, and of the one behind them: its first checkpoint tells
+    /// whether they hold all of it.
     fn chosen(&self, window: Window) -> Vec<usize> {
         let touches = |file: &StoredFile| file.begins < window.until && file.ends >= window.from;
-        self.files.iter().enumerate().filter(|(_, open)| touches(&open.file)).map(|(index, _)| index).collect()
+        let files = self.files.iter().enumerate();
+        let mut chosen: Vec<usize> = files.filter(|(_, open)| touches(&open.file)).map(|(index, _)| index).collect();
+        chosen.extend(chosen.last().map(|last| last + 1).filter(|next| *next < self.files.len()));
+        chosen
     }
 
     /// When the file was begun in which a moment lies.

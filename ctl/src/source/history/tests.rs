@@ -20,8 +20,8 @@ const CALLS: u64 = 30_000;
 /// One a millisecond.
 const PACE: u64 = 1_000_000;
 
-/// Files of one ring, each with so many pages, blocks of eight.
-fn write(dir: &Path, pages_each: usize) -> usize {
+/// Files of one ring, each with so many pages, blocks of eight. `late`: by a recorder that wrote nothing until the end.
+fn write(dir: &Path, pages_each: usize, late: bool) -> usize {
     let mut ring = PageWriter::new(SESSION, Lane::Syscall, 0, 0);
     for i in 0..CALLS {
         ring.push(&enter(STARTED + i * PACE, 0, i as u32, 39)).unwrap();
@@ -33,7 +33,8 @@ fn write(dir: &Path, pages_each: usize) -> usize {
     let meta = Meta { session: SESSION, started: STARTED, cpus: vec![0], ..Meta::default() };
     let files = pages.chunks(pages_each).count();
     for (number, of_file) in (1..).zip(pages.chunks(pages_each)) {
-        let created = of_file[0].header().base_mono;
+        let (created, begins) =
+            if late { (STARTED + CALLS * PACE, STARTED) } else { [of_file[0].header().base_mono; 2].into() };
         let header = FileHeader {
             compatible: 0,
             incompatible: 0,
@@ -42,13 +43,14 @@ fn write(dir: &Path, pages_each: usize) -> usize {
             number,
             created_wall: created as i64,
             created_mono: created,
+            begins,
         };
         let out = File::create(dir.join(format!("{number}.flight"))).unwrap();
         let mut file = FileWriter::new(out, &header, 1).unwrap();
         file.meta(&meta, created).unwrap();
         let before = RingMark { events: of_file[0].header().events, ..mark };
         let rings = [before].into_iter().chain(others()).collect();
-        file.checkpoint(&Checkpoint { time: created, rings }).unwrap();
+        file.checkpoint(&Checkpoint { time: begins, rings }).unwrap();
         for block in of_file.chunks(8) {
             file.pages(block).unwrap();
         }
@@ -82,7 +84,7 @@ fn told(dir: &Path, since: Edge, until: Edge) -> Vec<Vec<u32>> {
 fn a_long_window_is_told_in_stretches_without_a_seam() {
     for pages_each in [20, 500] {
         let dir = tempfile::tempdir().unwrap();
-        let files = write(dir.path(), pages_each);
+        let files = write(dir.path(), pages_each, false);
         let stretches = told(dir.path(), Edge::Open, Edge::Open);
         assert!(stretches.len() >= files.min(5), "{} stretches of {files} files", stretches.len());
         assert_eq!(stretches.concat(), (0..CALLS as u32).collect::<Vec<_>>());
@@ -93,4 +95,13 @@ fn a_long_window_is_told_in_stretches_without_a_seam() {
         assert_eq!(short.concat(), (29_500..30_000).collect::<Vec<_>>());
         assert!(short.len() < 4, "{}", short.len());
     }
+}
+
+#[test]
+fn what_was_written_late_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = write(dir.path(), 20, true);
+    assert!(files > 5, "{files}");
+    let window = told(dir.path(), Edge::Ago(20_000 * PACE), Edge::Ago(15_000 * PACE));
+    assert_eq!(window.concat(), (10_000..15_000).collect::<Vec<_>>());
 }
