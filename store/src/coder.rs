@@ -78,26 +78,25 @@ impl Coder {
 
     /// Pages and parts of pages of one lane, at most [`PAGES_MAX`]; best in the order of CPU and sequence number.
     pub fn pages(&mut self, pages: &[Page]) -> io::Result<Block> {
-        let summaries: Vec<Summary> = pages.iter().map(Page::summary).collect();
-        self.summed(pages, &summaries)
+        self.summed(pages).map(|(block, _)| block)
     }
 
-    /// As [`Self::pages`], for a caller that has their summaries.
-    pub(crate) fn summed(&mut self, pages: &[Page], summaries: &[Summary]) -> io::Result<Block> {
+    /// As [`Self::pages`], with what each of them comes to.
+    pub(crate) fn summed(&mut self, pages: &[Page]) -> io::Result<(Block, Vec<Summary>)> {
         let lane = pages.first().map(Page::lane);
         if pages.len() > PAGES_MAX || pages.iter().any(|page| Some(page.lane()) != lane) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a block holds at most 256 pages, of one lane"));
         }
         let mut about = About { kind: Kind::Pages, lane, first: u64::MAX, last: 0, events: 0 };
-        for (page, summary) in pages.iter().zip(summaries) {
+        self.raw.clear();
+        let summaries = self.encoder.encode(pages, &mut self.raw);
+        for (page, summary) in pages.iter().zip(&summaries) {
             about.first = about.first.min(part::begins(page));
             about.last = about.last.max(summary.last);
             about.events = summary.counts.iter().fold(about.events, |sum, n| sum.saturating_add(*n));
         }
         about.first = about.first.min(about.last);
-        self.raw.clear();
-        self.encoder.encode(pages, &mut self.raw);
-        self.block(about)
+        Ok((self.block(about)?, summaries))
     }
 
     /// The threads that live at a moment, from pages of the table: as many blocks as they take.

@@ -2,7 +2,7 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::slot::TaskSlot;
-use flightrec_format::decode::Page;
+use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::{self, Meta};
 use flightrec_format::slots;
 
@@ -26,8 +26,8 @@ pub enum Content {
     Checkpoint(Checkpoint),
 }
 
-/// What a block's data hold, which the caller has read.
-pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What> {
+/// A block's data, which the caller has read, decompressed.
+fn raw(header: &BlockHeader, data: &[u8]) -> Result<Vec<u8>, What> {
     let raw_len = header.raw_len as usize;
     if raw_len > RAW_MAX {
         return Err(What::Content(format!("{raw_len} bytes are more than a block holds")));
@@ -39,13 +39,19 @@ pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What>
     if raw.len() != raw_len {
         return Err(What::Content(format!("{} bytes came out, not {raw_len}", raw.len())));
     }
+    Ok(raw)
+}
+
+/// What a block's data hold, which the caller has read.
+pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What> {
+    let raw = raw(header, data)?;
     let bad = |what: &str| What::Content(what.into());
     Ok(match header.kind {
         Kind::Meta => {
             let text = String::from_utf8(raw).map_err(|e| What::Content(e.to_string()))?;
             Content::Meta(Box::new(meta::from_json(&text).map_err(|e| What::Content(e.to_string()))?))
         }
-        Kind::Pages => Content::Pages(pages(header, &raw)?),
+        Kind::Pages => Content::Pages(pages(header, &raw)?.into_iter().map(|(page, _)| page).collect()),
         Kind::Slots => {
             let (slots, rest) = raw.as_chunks::<{ size_of::<TaskSlot>() }>();
             if !rest.is_empty() {
@@ -58,15 +64,23 @@ pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What>
     })
 }
 
+/// The pages that a block's data hold, and what each comes to.
+pub(crate) fn decode_pages(header: &BlockHeader, data: &[u8]) -> Result<Vec<(Page, Summary)>, What> {
+    if header.kind != Kind::Pages {
+        return Err(What::Content("no pages".into()));
+    }
+    pages(header, &raw(header, data)?)
+}
+
 /// The pages of a block: all of them of its session and lane, or a reader would take them for other rings'.
-fn pages(header: &BlockHeader, raw: &[u8]) -> Result<Vec<Page>, What> {
-    let pages = columns::decode(raw).map_err(|e| What::Content(e.to_string()))?;
+fn pages(header: &BlockHeader, raw: &[u8]) -> Result<Vec<(Page, Summary)>, What> {
+    let pages = columns::decode_summed(raw).map_err(|e| What::Content(e.to_string()))?;
     if pages.len() > PAGES_MAX {
         return Err(What::Content(format!("{} pages in a block", pages.len())));
     }
     let own = |page: &Page| Some(page.lane()) == header.lane && page.header().session == header.session;
     let ring = header.lane.is_some_and(|lane| Lane::RINGS.contains(&lane));
-    if !pages.iter().all(own) || !pages.is_empty() && !ring {
+    if !pages.iter().all(|(page, _)| own(page)) || !pages.is_empty() && !ring {
         return Err(What::Content("pages of another lane or session than the block's".into()));
     }
     Ok(pages)

@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::block::{BlockRef, DATA_MAX, HEAD, Kind};
+use flightrec_format::decode::{Page, Summary};
+
+use crate::block::{BlockHeader, BlockRef, DATA_MAX, HEAD, Kind};
 use crate::content::{self, Content};
 use crate::damage::{Damage, What};
 use crate::error::StoreError;
@@ -128,6 +130,20 @@ impl FileReader {
 
     /// What a block holds.
     pub fn read(&self, block: &BlockRef) -> Result<Content, Damage> {
+        self.data(block, content::decode)
+    }
+
+    /// The pages that a block holds, with what each comes to, which costs nothing more here ([`Page::summary`]).
+    pub fn pages(&self, block: &BlockRef) -> Result<Vec<(Page, Summary)>, Damage> {
+        self.data(block, content::decode_pages)
+    }
+
+    /// A block's data, decoded.
+    fn data<T>(
+        &self,
+        block: &BlockRef,
+        decode: impl FnOnce(&BlockHeader, &[u8]) -> Result<T, What>,
+    ) -> Result<T, Damage> {
         let header = block.header;
         let damage =
             |what| Damage { offset: block.offset, bytes: block.end() - block.offset, what, block: Some(header) };
@@ -136,7 +152,7 @@ impl FileReader {
         }
         let mut data = vec![0; header.data_len as usize];
         self.file.read_exact_at(&mut data, block.data()).map_err(|e| damage(What::Io(e.to_string())))?;
-        content::decode(&header, &data).map_err(damage)
+        decode(&header, &data).map_err(damage)
     }
 }
 

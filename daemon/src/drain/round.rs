@@ -3,13 +3,15 @@
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Page;
 use flightrec_format::part::PROVISIONAL_NS;
+use flightrec_store::block::PAGES_MAX;
 use flightrec_store::{Now, Opening, State, StoreWriter};
 
 use super::losses::Losses;
 use super::source::Source;
 
-/// Pages that are copied before they are handed over: 4 MiB, whatever the rings hold.
-const BATCH: usize = 1024;
+/// Pages that are copied before they are handed over: as many as a block holds, so that they are encoded while they are in the
+/// processor's cache.
+const BATCH: usize = PAGES_MAX;
 /// The small lanes first, so that their history does not wait for a flood of system calls.
 const ORDER: [Lane; 3] = [Lane::Task, Lane::Sched, Lane::Syscall];
 
@@ -44,12 +46,11 @@ pub(super) fn round(
         let mut batch: Vec<Page> = Vec::new();
         for (_, cpu, last) in places.iter().filter(|place| place.0 == lane) {
             let mark = writer.mark(lane, *cpu);
-            let mut before: Option<Page> = None;
             for bytes in source.behind(mark.position(), *last) {
                 // The copying checked it but for its header; what memory's damage makes of that is a gap.
-                let Ok(page) = Page::copy_from(&bytes) else { continue };
-                losses.see(&mark, before.as_ref(), &page);
-                before = Some(page.clone());
+                let Ok(page) = Page::new(bytes) else { continue };
+                let before = batch.last().filter(|before| before.header().cpu == *cpu);
+                losses.see(&mark, before, &page);
                 batch.push(page);
                 if batch.len() >= BATCH {
                     // The writer takes the last page of a ring for one that is still written. Where it is not, it goes

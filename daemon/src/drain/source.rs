@@ -13,7 +13,7 @@ pub(super) trait Source {
     /// The probes' counters, with the time from before they were read.
     fn counters(&self) -> Totals;
     /// Copies of the pages of a ring behind a position, up to page `last`, oldest first, as far as they are still there.
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = [u8; PAGE_SIZE]>;
+    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>>;
 }
 
 impl Source for live::Recording {
@@ -31,8 +31,8 @@ impl Source for live::Recording {
         Self::counters(self)
     }
 
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = [u8; PAGE_SIZE]> {
+    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>> {
         let mut since = Self::behind(self, &after, last);
-        std::iter::from_fn(move || self.advance_since(&mut since))
+        std::iter::from_fn(move || self.page_since(&mut since))
     }
 }

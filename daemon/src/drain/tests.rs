@@ -78,7 +78,7 @@ impl Source for Memory {
         Totals { now: self.now().mono, cpus: vec![cpu(0), cpu(1)], ..Totals::default() }
     }
 
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = [u8; PAGE_SIZE]> {
+    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>> {
         let rings = self.rings.borrow();
         let (writer, pages) = &rings[&after.cpu];
         let open = writer.current().map(|page| Page::new(page).unwrap());
@@ -87,7 +87,7 @@ impl Source for Memory {
             let (seq, used) = (page.header().seq, page.header().used);
             (seq > after.seq || seq == after.seq && used > after.used) && seq <= last
         };
-        all.into_iter().filter(new).map(|page| *page.bytes())
+        all.into_iter().filter(new).map(|page| Box::new(*page.bytes()))
     }
 }
 
@@ -274,9 +274,9 @@ impl Source for Big {
         };
         Totals { now: 1_000_000_000, cpus: vec![cpu], ..Totals::default() }
     }
-    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = [u8; PAGE_SIZE]> {
+    fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>> {
         let new = move |page: &&Page| page.header().seq > after.seq && page.header().seq <= last;
-        self.0.iter().filter(new).map(|page| *page.bytes())
+        self.0.iter().filter(new).map(|page| Box::new(*page.bytes()))
     }
 }
 

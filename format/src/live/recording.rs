@@ -195,6 +195,11 @@ impl Recording {
 
     /// The next page of [`Self::since`] or [`Self::behind`].
     pub fn advance_since(&self, since: &mut Since) -> Option<[u8; PAGE_SIZE]> {
+        self.page_since(since).map(|page| *page)
+    }
+
+    /// As [`Self::advance_since`], for a caller that keeps the page: it is copied once.
+    pub fn page_since(&self, since: &mut Since) -> Option<Box<[u8; PAGE_SIZE]>> {
         since.advance(&self.place(since.lane?, since.cpu)?)
     }
 

@@ -57,8 +57,9 @@ fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAG
 }
 
 /// Copies a page, if it is still the one that was looked at.
-fn copy_page(map: &ArrayMap, page: &PageRef) -> Option<[u8; PAGE_SIZE]> {
-    let mut out = [0; PAGE_SIZE];
+fn copy_page(map: &ArrayMap, page: &PageRef) -> Option<Box<[u8; PAGE_SIZE]>> {
+    // Not `Box::new` of an array: that goes by way of the stack.
+    let mut out: Box<[u8; PAGE_SIZE]> = vec![0; PAGE_SIZE].into_boxed_slice().try_into().ok()?;
     copy(map, page.index, page.seq, PAGE_SIZE, &mut out).map(|_| out)
 }
 
@@ -142,7 +143,7 @@ impl Cursor {
             for page in self.selected.by_ref() {
                 if let Some(copy) = copy_page(place.map, &page) {
                     self.last = page.seq;
-                    return Some(copy);
+                    return Some(*copy);
                 }
                 self.lapped = true;
             }
@@ -180,7 +181,7 @@ impl Since {
     }
 
     /// Copies the next page that is there and is new.
-    pub(super) fn advance(&mut self, place: &Place<'_>) -> Option<[u8; PAGE_SIZE]> {
+    pub(super) fn advance(&mut self, place: &Place<'_>) -> Option<Box<[u8; PAGE_SIZE]>> {
         let pages = place.pages as u64;
         // Older ones were overwritten.
         self.next = self.next.max(self.last.saturating_sub(pages).saturating_add(1));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{LaneStream, Sequence};
 use crate::abi::page::Lane;
-use crate::decode::Page;
+use crate::decode::{Page, Summary};
 
 /// Sorts the pages of a session into their rings.
 #[derive(Debug)]
@@ -27,12 +27,21 @@ impl Rings {
 
     /// Takes a page; `false` where it is of another session, or of no ring.
     pub fn add(&mut self, page: Page) -> bool {
+        self.put(page, None)
+    }
+
+    /// As [`Self::add`], for a caller that knows what the page comes to ([`Page::summary`]).
+    pub fn add_summed(&mut self, page: Page, summary: Summary) -> bool {
+        self.put(page, Some(summary))
+    }
+
+    fn put(&mut self, page: Page, summary: Option<Summary>) -> bool {
         if page.header().session != self.session || !Lane::RINGS.contains(&page.lane()) {
             return false;
         }
         let (lane, cpu) = (page.lane(), page.header().cpu);
         self.expect(lane, cpu);
-        self.rings.get_mut(&(lane, cpu)).is_some_and(|ring| ring.add(page))
+        self.rings.get_mut(&(lane, cpu)).is_some_and(|ring| ring.put(page, summary))
     }
 
     /// The rings' streams, by lane and CPU.

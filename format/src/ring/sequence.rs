@@ -26,6 +26,11 @@ impl Sequence {
 
     /// Takes a page; `false` (and nothing is kept) where it is of another ring or session.
     pub fn add(&mut self, page: Page) -> bool {
+        self.put(page, None)
+    }
+
+    /// As [`Self::add`]; the page's summary, where it is known.
+    pub(super) fn put(&mut self, page: Page, summary: Option<Summary>) -> bool {
         let header = page.header();
         if header.session != self.session || page.lane() != self.lane || header.cpu != self.cpu {
             return false;
@@ -33,7 +38,7 @@ impl Sequence {
         // What a page comes to is found out now, while a source that is slower brings the next one.
         match self.pages.entry((header.seq, part::start(header))) {
             Entry::Vacant(free) => {
-                let summary = page.summary();
+                let summary = summary.unwrap_or_else(|| page.summary());
                 free.insert((page, summary));
             }
             Entry::Occupied(mut held) => {

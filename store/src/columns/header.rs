@@ -2,6 +2,7 @@
 
 use flightrec_format::abi::page::{HEADER_LEN, LANE_KINDS, MAGIC, PageHeader, REFUSALS, VERSION};
 use flightrec_format::abi::record::counter;
+use flightrec_format::decode::Summary;
 
 use super::column::Column;
 use super::sched::Current;
@@ -26,6 +27,8 @@ pub(super) struct Ring {
     counts: [u64; LANE_KINDS],
     /// Time of the last.
     pub(super) now: u64,
+    /// Greatest time of any, or the page's base.
+    latest: u64,
     pub(super) current: Current,
 }
 
@@ -77,7 +80,7 @@ impl Rings {
         }
         if self.at >= self.known.len() {
             let header = PageHeader { lane, cpu, ..NONE };
-            self.known.push(Ring { header, counts: [0; LANE_KINDS], now: 0, current: Current::default() });
+            self.known.push(Ring { header, counts: [0; LANE_KINDS], now: 0, latest: 0, current: Current::default() });
         }
         &mut self.known[self.at]
     }
@@ -139,6 +142,7 @@ impl Rings {
         ring.header = *h;
         ring.counts = [0; LANE_KINDS];
         ring.now = if same { ring.now } else { h.base_mono };
+        ring.latest = h.base_mono;
         ring
     }
 }
@@ -150,6 +154,19 @@ impl Ring {
         if let Some(count) = self.counts.get_mut(counter(kind)) {
             *count += 1;
         }
+    }
+
+    /// Goes on to the time of an event.
+    #[inline]
+    pub(super) fn reach(&mut self, time: u64) {
+        self.now = time;
+        self.latest = self.latest.max(time);
+    }
+
+    /// What was counted since the page's header; `None` where its times may have wrapped.
+    pub(super) fn summary(&self) -> Option<Summary> {
+        let summary = Summary { counts: self.counts, last: self.latest, damage: None };
+        (self.header.base_mono < u64::MAX / 2).then_some(summary)
     }
 
     /// The totals that the next page has where nothing was lost between.

@@ -1,7 +1,7 @@
 //! Items: what a page consists of behind its header. A record with the THREAD and TIME before it.
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{header, kind};
+use flightrec_format::abi::record::{StringStatus, header, kind};
 
 use super::call::Calls;
 use super::column::Column;
@@ -160,6 +160,30 @@ impl Item {
         if self.op & CLASS == EVENT && lane == Lane::Syscall as u8 { self.call.strings } else { 0 }
     }
 
+    /// Whether the item counts with every reader as it does here: a call or a scheduling event that is not damaged, of a known
+    /// thread. `first`: of its page.
+    #[inline]
+    pub(super) fn is_counted(&self, lane: u8, first: bool) -> bool {
+        // Without a THREAD in front a page's first events are of nobody.
+        if first && self.op & THREAD == 0 {
+            return false;
+        }
+        match self.op & CLASS {
+            // A time base of its own may wrap.
+            EVENT if self.op & TIME != 0 => false,
+            // A table of numbers that there is, and a duration that fits.
+            EVENT => lane != Lane::Syscall as u8 || self.call.aux >> 12 & 3 != 3 && self.call.ticks < 0xffff,
+            TEXT => self.op & (THREAD | TIME) == 0 && self.is_fine_string(),
+            _ => false,
+        }
+    }
+
+    /// Whether the string that was coded last has a status that there is.
+    #[inline]
+    pub(super) fn is_fine_string(&self) -> bool {
+        self.text.aux >> 4 <= StringStatus::Unreadable as u8
+    }
+
     /// Whether it is the rest of the page.
     #[inline]
     pub(super) fn is_tail(&self) -> bool {
@@ -309,7 +333,7 @@ impl Models {
             _ => return s.fail(),
         };
         ring.count(kind);
-        ring.now = at.base.wrapping_add(u64::from(upper)).wrapping_add(u64::from(ticks) << 4);
+        ring.reach(at.base.wrapping_add(u64::from(upper)).wrapping_add(u64::from(ticks) << 4));
     }
 
     /// Codes what stands before a record.

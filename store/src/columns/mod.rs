@@ -24,7 +24,7 @@ mod text;
 mod threads;
 mod value;
 
-use flightrec_format::decode::{Page, PageError};
+use flightrec_format::decode::{Page, PageError, Summary};
 use thiserror::Error;
 
 use page::Block;
@@ -88,14 +88,14 @@ impl Encoder {
         Self { columns: Writing::new(), block: Block::new() }
     }
 
-    /// Appends the encoded pages. What was encoded before has no influence.
-    pub fn encode(&mut self, pages: &[Page], out: &mut Vec<u8>) {
+    /// Appends the encoded pages. What was encoded before has no influence. Returns what the pages come to, as
+    /// [`Page::summary`] tells it: the walk counts as it goes.
+    pub fn encode(&mut self, pages: &[Page], out: &mut Vec<u8>) -> Vec<Summary> {
         self.columns.clear();
         self.block.clear();
-        for page in pages {
-            self.block.encode(&mut self.columns, page);
-        }
+        let summaries = pages.iter().map(|page| self.block.encode(&mut self.columns, page)).collect();
         column::put(pages.len(), self.columns.finish(), out);
+        summaries
     }
 }
 
@@ -106,6 +106,11 @@ pub fn encode(pages: &[Page], out: &mut Vec<u8>) {
 
 /// The pages again: headers and words in use as they were, zero behind.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Page>, ColumnsError> {
+    Ok(decode_summed(bytes)?.into_iter().map(|(page, _)| page).collect())
+}
+
+/// As [`decode`], with what each page comes to ([`Page::summary`]).
+pub fn decode_summed(bytes: &[u8]) -> Result<Vec<(Page, Summary)>, ColumnsError> {
     let (count, columns) = column::take(bytes)?;
     if count > PAGES_MAX {
         return Err(ColumnsError::Pages(count));

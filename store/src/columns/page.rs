@@ -1,13 +1,13 @@
 //! The walk over a page, to columns and back.
 
 use flightrec_format::abi::page::{HEADER_LEN, PAGE_SIZE};
-use flightrec_format::decode::Page;
 use flightrec_format::decode::page::read_header;
+use flightrec_format::decode::{Page, Summary};
 use flightrec_format::encode::write_header;
 
 use super::ColumnsError;
 use super::column::Column;
-use super::header::{Head, Rings};
+use super::header::{Head, Ring, Rings};
 use super::item::{At, Item, Models, Out};
 use super::stream::{Reading, Stream, Writing};
 
@@ -23,6 +23,34 @@ fn raw<S: Stream>(s: &mut S, words: &mut [[u8; 8]]) {
     s.bytes(Column::Raw, words.as_flattened_mut());
 }
 
+/// Whether all of a page so far counts with every reader as it does here.
+struct Counted {
+    all: bool,
+    begun: bool,
+}
+
+impl Counted {
+    fn new() -> Self {
+        Self { all: true, begun: false }
+    }
+
+    #[inline]
+    fn item(&mut self, item: &Item, lane: u8) {
+        self.all &= item.is_counted(lane, !self.begun);
+        self.begun = true;
+    }
+
+    #[inline]
+    fn string(&mut self, item: &Item) {
+        self.all &= item.is_fine_string();
+    }
+
+    /// What the page comes to; where that was not counted on the way, by walking over it again.
+    fn summary(&self, ring: &Ring, page: &Page) -> Summary {
+        ring.summary().filter(|_| self.all).unwrap_or_else(|| page.summary())
+    }
+}
+
 impl Block {
     pub(super) fn new() -> Self {
         Self { rings: Rings::new(), models: Models::new(), item: Item::new() }
@@ -35,7 +63,7 @@ impl Block {
     }
 
     /// Writes a page.
-    pub(super) fn encode(&mut self, s: &mut Writing, page: &Page) {
+    pub(super) fn encode(&mut self, s: &mut Writing, page: &Page) -> Summary {
         let (all, _) = page.bytes().as_chunks::<8>();
         let header = *page.header();
         let first = usize::from(header.header_len) / 8;
@@ -47,24 +75,28 @@ impl Block {
         }
         let mut at = At { lane: header.lane, cpu: header.cpu, base: header.base_mono };
         let mut words = all.get(first..header.used as usize).unwrap_or_default();
+        let mut counted = Counted::new();
         while !words.is_empty() {
             let item = &mut self.item;
             let (taken, mut rest) = words.split_at(item.take(header.lane, words).min(words.len()));
+            counted.item(item, header.lane);
             self.models.code(s, &mut at, ring, item);
             if item.is_tail() {
                 raw(s, &mut taken.to_vec());
             }
             for _ in 0..item.strings(header.lane) {
                 let length = item.take_string(rest);
+                counted.string(item);
                 rest = rest.get(length..).unwrap_or_default();
                 self.models.string(s, ring, item);
             }
             words = rest;
         }
+        counted.summary(ring, page)
     }
 
     /// Reads a page.
-    pub(super) fn decode(&mut self, s: &mut Reading<'_>) -> Result<Page, ColumnsError> {
+    pub(super) fn decode(&mut self, s: &mut Reading<'_>) -> Result<(Page, Summary), ColumnsError> {
         let mut head = Head::NONE;
         let ring = self.rings.code(s, &mut head);
         if s.failed() {
@@ -86,6 +118,7 @@ impl Block {
         let mut at = At { lane: header.lane, cpu: header.cpu, base: header.base_mono };
         let left = all.get_mut(first..header.used as usize).unwrap_or_default();
         let mut out = Out { left, over: false };
+        let mut counted = Counted::new();
         while !out.left.is_empty() {
             let item = &mut self.item;
             self.models.code(s, &mut at, ring, item);
@@ -94,8 +127,10 @@ impl Block {
             } else {
                 item.put(header.lane, &mut out);
             }
+            counted.item(item, header.lane);
             for _ in 0..item.strings(header.lane) {
                 self.models.string(s, ring, item);
+                counted.string(item);
                 item.put_string(&mut out);
             }
             if s.failed() || out.over {
@@ -105,6 +140,8 @@ impl Block {
         if s.failed() {
             return Err(ColumnsError::Content);
         }
-        Ok(Page::new(page)?)
+        let page = Page::new(page)?;
+        let summary = counted.summary(ring, &page);
+        Ok((page, summary))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use flightrec_format::decode::{Page, Summary};
+use flightrec_format::decode::Page;
 use flightrec_format::meta::Meta;
 
 use super::faults::Fault;
@@ -42,7 +42,7 @@ impl StoreWriter {
     /// Appends what is new in pages of one lane, as one block.
     pub(super) fn block(
         &mut self,
-        pages: &[(Page, bool)],
+        pages: Vec<(Page, bool)>,
         copied: u64,
         opening: &mut dyn Opening,
         now: Now,
@@ -51,13 +51,10 @@ impl StoreWriter {
             let age = now.mono.saturating_sub(current.begun);
             self.options.limits.roll(current.file.written(), current.file.blocks(), age)
         });
-        let fresh = |in_file: &InFile| -> Vec<Page> {
-            pages.iter().filter_map(|(page, open)| in_file.rest(page, *open, copied, &self.progress)).collect()
-        };
-        let rest = match &self.current {
-            Some(current) if !roll => fresh(&current.in_file),
-            _ => fresh(&InFile::default()),
-        };
+        let none = InFile::default();
+        let in_file = self.current.as_ref().filter(|_| !roll).map_or(&none, |current| &current.in_file);
+        let rest: Vec<Page> =
+            pages.into_iter().filter_map(|(page, open)| in_file.rest(page, open, copied, &self.progress)).collect();
         if rest.is_empty() {
             return Ok(());
         }
@@ -76,8 +73,12 @@ impl StoreWriter {
         if now.mono.saturating_sub(asked) >= DESCRIPTORS_INTERVAL {
             self.descriptors(opening, now)?;
         }
-        let summaries: Vec<Summary> = rest.iter().map(Page::summary).collect();
-        let events = self.push(|coder| coder.summed(&rest, &summaries))?;
+        let mut summaries = Vec::new();
+        let events = self.push(|coder| {
+            let (block, counted) = coder.summed(&rest)?;
+            summaries = counted;
+            Ok(block)
+        })?;
         self.stats.events_written = self.stats.events_written.saturating_add(events);
         for (page, summary) in rest.iter().zip(&summaries) {
             self.progress.reached(page, summary);

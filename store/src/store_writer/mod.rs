@@ -192,13 +192,13 @@ impl StoreWriter {
         pages.sort_by_key(|page| (page.lane(), page.header().cpu, page.header().seq));
         let ring = |page: &Page| (page.lane(), page.header().cpu);
         let open: Vec<bool> = (0..pages.len()).map(|i| pages.get(i).map(ring) != pages.get(i + 1).map(ring)).collect();
-        let pages: Vec<(Page, bool)> = pages.into_iter().zip(open).collect();
-        for lane in pages.chunk_by(|(a, _), (b, _)| a.lane() == b.lane()) {
-            for chunk in lane.chunks(PAGES_MAX) {
-                if let Err(e) = self.block(chunk, copied, opening, now) {
-                    self.failed(e, now);
-                    return &self.health.state;
-                }
+        let mut pages = pages.into_iter().zip(open).peekable();
+        while let Some(lane) = pages.peek().map(|(page, _)| page.lane()) {
+            let next = || pages.next_if(|(page, _)| page.lane() == lane);
+            let block = std::iter::from_fn(next).take(PAGES_MAX).collect();
+            if let Err(e) = self.block(block, copied, opening, now) {
+                self.failed(e, now);
+                return &self.health.state;
             }
         }
         if let Err(e) = self.expire(now) {

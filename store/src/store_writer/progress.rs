@@ -84,9 +84,9 @@ pub(super) struct InFile(BTreeMap<(Lane, u16), (u64, u32)>);
 
 impl InFile {
     /// What of a page is not in the file yet and final; `None`: nothing.
-    pub(super) fn rest(&self, page: &Page, open: bool, now: u64, progress: &Progress) -> Option<Page> {
-        let header = page.header();
-        let settled = part::settled(page, open, now);
+    pub(super) fn rest(&self, page: Page, open: bool, now: u64, progress: &Progress) -> Option<Page> {
+        let header = *page.header();
+        let settled = part::settled(&page, open, now);
         let key = (page.lane(), header.cpu);
         let (seq, words) = self.0.get(&key).copied().unwrap_or_default();
         let whole = u32::from(header.header_len) / 8;
@@ -95,7 +95,7 @@ impl InFile {
         if settled <= whole || (header.seq, settled) <= (place.seq, place.used) || header.seq < seq {
             return None;
         }
-        let page = part::head(page, settled);
+        let page = if settled < header.used { part::head(&page, settled) } else { page };
         if seq != header.seq {
             return Some(page);
         }

@@ -5,7 +5,7 @@ use flightrec_format::abi::record::{Abi, header, kind};
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::part;
-use flightrec_store::columns::{ColumnsError, Encoder, decode, encode};
+use flightrec_store::columns::{ColumnsError, Encoder, decode, decode_summed, encode};
 use proptest::prelude::*;
 
 use crate::events::{CPU, events, lanes};
@@ -37,11 +37,16 @@ fn comes_out(pages: &[Page]) {
     // An encoder that was used before has forgotten it.
     let (mut encoder, mut first, mut second) = (Encoder::new(), Vec::new(), Vec::new());
     encoder.encode(pages, &mut first);
-    encoder.encode(pages, &mut second);
+    let counted = encoder.encode(pages, &mut second);
+    // What the walk counted is what any reader counts, of whole pages and of damaged ones.
+    assert_eq!(counted, pages.iter().map(Page::summary).collect::<Vec<_>>());
     assert_eq!(first, second);
     assert_eq!(first, encoded(pages));
     let again = decode(&encoded(pages)).unwrap();
     assert_eq!(again, pages.iter().map(used).collect::<Vec<_>>());
+    let summed = decode_summed(&encoded(pages)).unwrap();
+    assert!(summed.iter().all(|(page, summary)| page.summary() == *summary));
+    assert_eq!(summed.into_iter().map(|(page, _)| page).collect::<Vec<_>>(), again);
 }
 
 /// Pages of any lane that hold any words, most of them records of some kind.

@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use flightrec_format::decode::Page;
-use flightrec_store::{BlockRef, Content, Damage, FileReader};
+use flightrec_format::decode::{Page, Summary};
+use flightrec_store::{BlockRef, Damage, FileReader};
 
 use crate::progress::Progress;
 
@@ -15,25 +15,27 @@ const THREADS_MAX: usize = 8;
 
 /// A block of a file.
 pub(super) type Job<'a> = (&'a FileReader, &'a BlockRef);
+/// A job's number, and what came of it.
+type Done = (usize, Result<Vec<(Page, Summary)>, Damage>);
 
 /// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged comes back. `None`: there
 /// are more pages than `most`, whatever the blocks' headers say.
 pub(super) fn pages<'a>(
     jobs: &[Job<'a>],
     most: usize,
-    mut take: impl FnMut(Vec<Page>),
+    mut take: impl FnMut(Vec<(Page, Summary)>),
 ) -> Option<Vec<(&'a FileReader, Damage)>> {
     let progress = Progress::start("reading the files");
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
     let next = AtomicUsize::new(0);
     let count = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<Content, Damage>)>> = Mutex::new(Vec::with_capacity(jobs.len()));
+    let done: Mutex<Vec<Done>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some((reader, block)) = jobs.get(at) else { break };
-            let content = reader.read(block);
-            let pages = if let Ok(Content::Pages(pages)) = &content { pages.len() } else { 0 };
+            let content = reader.pages(block);
+            let pages = content.as_ref().map_or(0, Vec::len);
             if count.fetch_add(pages, Ordering::Relaxed).saturating_add(pages) > most {
                 break;
             }
@@ -55,8 +57,7 @@ pub(super) fn pages<'a>(
     let mut damage = Vec::new();
     for ((_, content), (reader, _)) in done.into_iter().zip(jobs) {
         match content {
-            Ok(Content::Pages(pages)) => take(pages),
-            Ok(_) => {}
+            Ok(pages) => take(pages),
             Err(wrong) => damage.push((*reader, wrong)),
         }
     }

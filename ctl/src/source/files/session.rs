@@ -5,7 +5,7 @@ use std::path::Path;
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
-use flightrec_format::decode::Page;
+use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::Meta;
 use flightrec_format::part;
@@ -58,8 +58,8 @@ struct End {
 pub struct Found {
     /// The session's description.
     pub meta: Meta,
-    /// Pages and parts of pages, in no order.
-    pub pages: Vec<Page>,
+    /// Pages and parts of pages, in no order, and what each comes to.
+    pub pages: Vec<(Page, Summary)>,
     /// Threads that lived at some moment; where they contradict, the last one counts.
     pub slots: Vec<TaskSlot>,
     /// What descriptors stood for at moments of the window, in order.
@@ -224,8 +224,8 @@ impl SessionSource {
         for lane in Lane::RINGS {
             meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));
         }
-        for page in pages {
-            rings.add(page);
+        for (page, summary) in pages {
+            rings.add_summed(page, summary);
         }
         if !self.end.closed && window.until > self.end.now {
             self.remarks.push("the last file was not closed: the recorder or the machine ended without warning".into());
@@ -361,14 +361,22 @@ fn marks(opened: &[&FileReader], window: Window) -> (Option<Totals>, Totals) {
 /// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's beginning was not
 /// recorded at all: each has pages that go back to it, or that continue the counters of before; or it has none, and its
 /// counters stood still.
-fn is_idle(lane: Lane, from: u64, pages: &[Page], meta: &Meta, before: Option<&Totals>, after: &Totals) -> bool {
+fn is_idle(
+    lane: Lane,
+    from: u64,
+    pages: &[(Page, Summary)],
+    meta: &Meta,
+    before: Option<&Totals>,
+    after: &Totals,
+) -> bool {
     let Some(before) = before else { return true };
     let counted = |totals: &Totals, cpu: u16| {
         let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
         of_cpu.events.get(lane as usize).copied()
     };
     meta.cpus.iter().all(|cpu| {
-        let of_ring = pages.iter().filter(|page| page.lane() == lane && page.header().cpu == *cpu);
+        let of_ring =
+            pages.iter().map(|(page, _)| page).filter(|page| page.lane() == lane && page.header().cpu == *cpu);
         let then = counted(before, *cpu);
         match of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) {
             Some(first) => part::begins(first) <= from || then.is_none_or(|then| then == first.header().events),
@@ -384,7 +392,7 @@ fn read_pages<'a>(
     opened: &[&'a FileReader],
     window: Window,
     lanes: &[Lane],
-    into: &mut Vec<Page>,
+    into: &mut Vec<(Page, Summary)>,
 ) -> Result<Lost<'a>, FilesError> {
     let jobs: Vec<load::Job<'a>> = opened
         .iter()

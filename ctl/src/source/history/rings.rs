@@ -133,8 +133,8 @@ fn extend(
             rings.add(page);
         }
     }
-    for page in pages {
-        rings.add(page);
+    for (page, summary) in pages {
+        rings.add_summed(page, summary);
     }
     let mut streams = rings.finish();
     streams.extend(same);
