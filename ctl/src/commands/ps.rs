@@ -29,7 +29,9 @@ fn run_on(plan: &PsPlan, source: &mut dyn Source) -> Result<Exit> {
     let now = now.max(recording.totals.now);
     let mut threads = ps::blocked(&recording, plan, now);
     let fds = Fds::at_end(&recording);
-    threads.iter_mut().for_each(|thread| thread.name_descriptors(&fds));
+    for thread in &mut threads {
+        thread.name_descriptors(&fds);
+    }
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.json {

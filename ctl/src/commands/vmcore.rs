@@ -61,7 +61,9 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
     let of_ps = PsPlan { origin, all: false, states: vec![], pids: vec![], tids: vec![], comms: vec![], json: false };
     let mut threads = at_death(&recording, &of_ps, now);
     let fds = Fds::at_end(&recording);
-    threads.iter_mut().for_each(|thread| thread.thread.name_descriptors(&fds));
+    for thread in &mut threads {
+        thread.thread.name_descriptors(&fds);
+    }
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.dump.format == FormatArg::Jsonl {
