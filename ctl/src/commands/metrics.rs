@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{CpuState, Files, State, Store};
+use crate::state::{CpuState, Descriptors, Files, State, Store};
 
 /// Prints the metrics.
 pub fn run(origin: &Origin) -> Result<Exit> {
@@ -108,12 +108,28 @@ fn text(state: &State) -> String {
         out.gauge("flightrec_daemon_start_seconds", "seconds", help, unix(daemon.since));
         let help = "The daemon, described by its labels.";
         out.family("flightrec_daemon", "", false, help).sample(&[("version", &daemon.version)], 1);
+        snapshot(&mut out, state.descriptors.as_ref());
     }
     if let Some(store) = state.store.as_ref().filter(|store| store.state != Files::Off) {
         files(&mut out, store);
     }
     out.0.push_str("# EOF\n");
     out.0
+}
+
+/// The last snapshot of what descriptors stand for.
+fn snapshot(out: &mut Exposition, last: Option<&Descriptors>) {
+    let help = "Whether there is a snapshot of what descriptors stand for.";
+    out.gauge("flightrec_snapshot_up", "", help, u8::from(last.is_some()));
+    let Some(last) = last else { return };
+    out.gauge("flightrec_snapshot_age_seconds", "seconds", "How old the last snapshot is.", last.age_seconds);
+    let help = "CPU time that the last snapshot took.";
+    out.gauge("flightrec_snapshot_cost_seconds", "seconds", help, last.cost_seconds);
+    out.gauge("flightrec_snapshot_processes", "", "Processes in the last snapshot.", last.processes);
+    out.gauge("flightrec_snapshot_descriptors", "", "Descriptors in the last snapshot.", last.descriptors);
+    let help = "Descriptors for which the last snapshot had no room.";
+    out.gauge("flightrec_snapshot_left_out", "", help, last.left_out);
+    out.gauge("flightrec_snapshots", "", "Snapshots that the daemon has at hand.", last.kept);
 }
 
 /// The files.
@@ -308,6 +324,20 @@ mod tests {
         assert!(!samples(StoreState::Off).keys().any(|name| name.starts_with("flightrec_store")));
         let failed = samples(StoreState::Failed { since: 1, reason: "why".into() });
         assert_eq!(failed["flightrec_store_up"], [Sample { labels: vec![], value: "0".into() }]);
+    }
+
+    #[test]
+    fn the_snapshot_of_descriptors() {
+        let value = |samples: &HashMap<String, Vec<Sample>>, name: &str| samples[name][0].value.clone();
+        let samples = parse(&text(&State::of_daemon(status())));
+        for (name, expected) in
+            [("up", "1"), ("age_seconds", "0.5"), ("cost_seconds", "0.0025"), ("descriptors", "345")]
+        {
+            assert_eq!(value(&samples, &format!("flightrec_snapshot_{name}")), expected, "{name}");
+        }
+        let none = parse(&text(&State { descriptors: None, ..State::of_daemon(status()) }));
+        assert_eq!(value(&none, "flightrec_snapshot_up"), "0");
+        assert!(!none.contains_key("flightrec_snapshot_age_seconds"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::fds::Fds;
 use crate::human::counted;
 use crate::output::{Output, note};
 use crate::plan::PsPlan;
@@ -26,7 +27,11 @@ fn run_on(plan: &PsPlan, source: &mut dyn Source) -> Result<Exit> {
     let recording = source.read(Window { from: now, until: now })?;
     // The counters were read last; a thread may have blocked since `now`.
     let now = now.max(recording.totals.now);
-    let threads = ps::blocked(&recording, plan, now);
+    let mut threads = ps::blocked(&recording, plan, now);
+    let fds = Fds::at_end(&recording);
+    for thread in &mut threads {
+        thread.name_descriptors(&fds);
+    }
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.json {

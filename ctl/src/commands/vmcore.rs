@@ -13,6 +13,7 @@ use flightrec_vmcore::Session;
 use super::dump;
 use crate::args::FormatArg;
 use crate::exit::Exit;
+use crate::fds::Fds;
 use crate::in_flight::{HEAD, at_death, document};
 use crate::output::{Output, note};
 use crate::pipeline::with_leads;
@@ -58,7 +59,11 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
     let recording = source.read(with_leads(Window { from, until: now }))?;
     let origin = Origin::Pinned { bpffs_dir: plan.file.clone() };
     let of_ps = PsPlan { origin, all: false, states: vec![], pids: vec![], tids: vec![], comms: vec![], json: false };
-    let threads = at_death(&recording, &of_ps, now);
+    let mut threads = at_death(&recording, &of_ps, now);
+    let fds = Fds::at_end(&recording);
+    for thread in &mut threads {
+        thread.thread.name_descriptors(&fds);
+    }
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.dump.format == FormatArg::Jsonl {

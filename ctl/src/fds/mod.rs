@@ -23,6 +23,7 @@ use rustc_hash::FxHashMap;
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
+use flightrec_format::ring::LaneStream;
 
 pub(crate) use self::object::is_socket;
 pub(crate) use self::role::makes_descriptor;
@@ -31,7 +32,9 @@ use self::settle::{News, Settled};
 use self::table::File;
 pub use self::table::{FdNames, FdTable, Kept, Named};
 use crate::names::set_for;
+use crate::pipeline::merge::Merge;
 use crate::pipeline::threads::Threads;
+use crate::pipeline::threads_before;
 use crate::source::Recording;
 
 /// Most names that are kept, of all processes together.
@@ -106,6 +109,21 @@ impl Fds {
         let settled = if wanted { Settled::new(recording) } else { Settled::default() };
         let mut fds = Self { settled, ..Self::new(&recording.meta) };
         fds.advance(0);
+        fds
+    }
+
+    /// What descriptors stand for behind all that a recording holds.
+    pub fn at_end(recording: &Recording) -> Self {
+        let (mut fds, mut threads) = (Self::of(recording, true), threads_before(recording));
+        let mut events = Merge::new(recording.streams.iter().map(LaneStream::events));
+        let mut spare = Box::default();
+        while let Some(event) = events.read(spare) {
+            fds.advance(event.time.saturating_sub(1));
+            fds.apply(&event, &threads);
+            threads.apply(&event);
+            spare = event;
+        }
+        fds.advance(u64::MAX);
         fds
     }
 

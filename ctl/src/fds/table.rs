@@ -112,7 +112,7 @@ impl<'a> FdNames<'a> {
 }
 
 /// Names that are kept. Most calls are about one descriptor at most, which then takes no memory of its own.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
     first: Option<Named>,
     more: Vec<Named>,

@@ -13,6 +13,7 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call};
 
 pub(crate) use self::lines::{HEAD, document};
+use crate::fds::Kept;
 use crate::plan::PsPlan;
 use crate::ps::{Blocked, State, blocked};
 use crate::source::Recording;
@@ -91,7 +92,11 @@ fn awake(doing: Doing, slot: TaskSlot, known: Known, now: u64) -> InFlight {
     let time = since.map_or(0, |since| now.saturating_sub(since));
     // What the table has of its state is left over from when it last blocked.
     let slot = TaskSlot { state: 0, ..slot };
-    InFlight { doing, thread: Blocked { slot, time, state: State::Other, call }, is_timed: since.is_some() }
+    InFlight {
+        doing,
+        thread: Blocked { slot, time, state: State::Other, call, names: Kept::default() },
+        is_timed: since.is_some(),
+    }
 }
 
 /// A thread that the table has no room for.

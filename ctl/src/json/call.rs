@@ -176,10 +176,12 @@ fn one(
     fds: FdNames<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
+    let start = out.len();
     match known {
         Some(number) => value::number(number, out),
         None => out.extend_from_slice(b"null"),
     }
+    let end = out.len();
     out.extend_from_slice(b",\"text\":\"");
     let string = match kind {
         Kind::Pointer | Kind::Unknown => argument::recorded_string(call, index),
@@ -191,6 +193,12 @@ fn one(
         if string.status == StringStatus::Cut {
             out.extend_from_slice(b"...");
         }
+    } else if text && known.is_some_and(|number| argument::reads_as(kind, number) && value::is_plain(number)) {
+        // Most arguments are numbers that read as what they are.
+        out.extend_from_within(start..end);
+        let start = out.len();
+        argument::name(kind, call, index, fds, out);
+        escape::ascii(start, out);
     } else if text {
         let start = out.len();
         if !argument::write_named(kind, call, index, fds, out) {

@@ -11,26 +11,32 @@ const LENGTH: usize = 20;
 /// Writes times; the text of the present second is kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
-    second: Option<i64>,
+    /// When the present second began, ns.
+    start: Option<i64>,
     text: [u8; LENGTH],
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self { second: None, text: *b"1970-01-01T00:00:00." }
+        Self { start: None, text: *b"1970-01-01T00:00:00." }
     }
 
     /// Appends `2026-01-31T14:03:07.123456789Z`.
     pub(crate) fn write(&mut self, wall_ns: i64, out: &mut Vec<u8>) {
-        let second = wall_ns.div_euclid(SECOND);
-        if self.second != Some(second) {
-            self.second = Some(second);
-            self.text = spelled(second);
-        }
+        let within = self.start.and_then(|start| wall_ns.checked_sub(start)).filter(|ns| (0..SECOND).contains(ns));
+        let ns = within.unwrap_or_else(|| self.turn(wall_ns)) as u32;
         out.extend_from_slice(&self.text);
-        let ns = wall_ns.rem_euclid(SECOND) as u32;
         out.extend_from_slice(&eight(ns / 10));
         out.extend_from_slice(&[b'0' + (ns % 10) as u8, b'Z']);
+    }
+
+    /// Another second: returns how far in it is.
+    #[cold]
+    fn turn(&mut self, wall_ns: i64) -> i64 {
+        let second = wall_ns.div_euclid(SECOND);
+        self.start = second.checked_mul(SECOND);
+        self.text = spelled(second);
+        wall_ns.rem_euclid(SECOND)
     }
 
     /// The same as a string of its own.

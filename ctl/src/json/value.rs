@@ -21,6 +21,14 @@ pub(super) fn number(value: Number, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether [`number`] writes it in decimal.
+pub(super) fn is_plain(value: Number) -> bool {
+    match value {
+        Number::Signed(value) => value.unsigned_abs() <= EXACT,
+        Number::Unsigned(value) => value <= EXACT,
+    }
+}
+
 fn hex_string(value: u64, out: &mut Vec<u8>) {
     out.push(b'"');
     hex(value, out);

@@ -58,7 +58,6 @@ fn files_set(call: &str, argument: &str) -> Option<&'static Set> {
         ("mlock2", "flags") => &files::MLOCK2,
         ("madvise" | "process_madvise", "behavior") => &files::MADVISE,
         ("mbind" | "set_mempolicy", "mode") => &files::MEMPOLICY,
-        ("ioctl", "cmd") => &files::IOCTL,
         _ => return None,
     })
 }

@@ -280,44 +280,6 @@ pub(super) static MEMPOLICY: LazySet = LazyLock::new(|| {
     let all = flags.iter().fold(0, |bits, (flag, _)| bits | flag);
     Set::flags(flags).with_field(!all, names![MPOL_DEFAULT, MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE, MPOL_LOCAL])
 });
-/// `ioctl`, the requests that any file, terminal or socket takes
-pub(super) static IOCTL: LazySet = LazyLock::new(|| {
-    Set::values(names![
-        TCGETS,
-        TCSETS,
-        TCSETSW,
-        TCSETSF,
-        TCGETS2,
-        TCSETS2,
-        TCFLSH,
-        TCSBRK,
-        TIOCGWINSZ,
-        TIOCSWINSZ,
-        TIOCGPGRP,
-        TIOCSPGRP,
-        TIOCSCTTY,
-        TIOCNOTTY,
-        TIOCGSID,
-        TIOCGPTN,
-        TIOCSPTLCK,
-        TIOCGPTPEER,
-        TIOCOUTQ,
-        FIONREAD,
-        FIONBIO,
-        FIOASYNC,
-        FIOCLEX,
-        FIONCLEX,
-        FIOQSIZE,
-        FICLONE,
-        FICLONERANGE,
-        SIOCGIFCONF,
-        SIOCGIFFLAGS,
-        SIOCGIFADDR,
-        SIOCGIFINDEX,
-        SIOCGIFNAME,
-        SIOCETHTOOL,
-    ])
-});
 
 #[cfg(test)]
 mod tests {

@@ -19,6 +19,48 @@ pub fn signal(number: u32) -> Option<&'static str> {
     SIGNAL.name(u64::from(number))
 }
 
+/// `personality`: what the kernel imitates (`PER_MASK`, include/uapi/linux/personality.h), and how
+pub(crate) static PERSONALITY: LazySet = LazyLock::new(|| {
+    Set::flags(names![
+        UNAME26,
+        ADDR_NO_RANDOMIZE,
+        FDPIC_FUNCPTRS,
+        MMAP_PAGE_ZERO,
+        ADDR_COMPAT_LAYOUT,
+        READ_IMPLIES_EXEC,
+        ADDR_LIMIT_32BIT,
+        SHORT_INODE,
+        WHOLE_SECONDS,
+        STICKY_TIMEOUTS,
+        ADDR_LIMIT_3GB,
+    ])
+    .with_field(
+        u64::from(u8::MAX),
+        [
+            "PER_LINUX",
+            "PER_SVR4",
+            "PER_SVR3",
+            "PER_SCOSVR3",
+            "PER_WYSEV386",
+            "PER_ISCR4",
+            "PER_BSD",
+            "PER_XENIX",
+            "PER_LINUX32",
+            "PER_IRIX32",
+            "PER_IRIXN32",
+            "PER_IRIX64",
+            "PER_RISCOS",
+            "PER_SOLARIS",
+            "PER_UW7",
+            "PER_OSF4",
+            "PER_HPUX",
+        ]
+        .into_iter()
+        .zip(0..)
+        .map(|(name, value)| (value, name)),
+    )
+});
+
 fn clone_flags() -> impl Iterator<Item = Named> {
     names![
         CLONE_VM,

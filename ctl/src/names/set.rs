@@ -14,12 +14,28 @@ pub struct Set {
     mask: u64,
     /// Values of the field.
     values: Vec<Named>,
+    /// Names of the small values, by value: most are.
+    small: [Option<&'static str>; SMALL],
     /// Flags, those of several bits first, so that they win over their parts.
     flags: Vec<Named>,
     /// Whether the field's name stands behind the flags'.
     field_last: bool,
     /// Whether a rest without a name is octal (permissions), not hexadecimal.
     octal: bool,
+}
+
+/// Values below this are small.
+const SMALL: usize = 32;
+
+/// The names of small values; of two names for one value, the first.
+fn small(values: &[Named]) -> [Option<&'static str>; SMALL] {
+    let mut small = [None; SMALL];
+    for (value, name) in values {
+        if let Some(slot) = usize::try_from(*value).ok().and_then(|value| small.get_mut(value)) {
+            slot.get_or_insert(*name);
+        }
+    }
+    small
 }
 
 /// A set that is made when first used.
@@ -44,13 +60,8 @@ pub(crate) use flags_of;
 impl Set {
     /// An enumeration.
     pub(crate) fn values(values: impl IntoIterator<Item = Named>) -> Self {
-        Self {
-            mask: u64::MAX,
-            values: values.into_iter().collect(),
-            flags: Vec::new(),
-            field_last: false,
-            octal: false,
-        }
+        let values: Vec<Named> = values.into_iter().collect();
+        Self { mask: u64::MAX, small: small(&values), values, flags: Vec::new(), field_last: false, octal: false }
     }
 
     /// Flags. One that is 0 names the number without any.
@@ -58,13 +69,14 @@ impl Set {
         let (zero, mut flags): (Vec<Named>, Vec<Named>) = flags.into_iter().partition(|(bits, _)| *bits == 0);
         // A stable sort: among equals, the order of the headers remains.
         flags.sort_by_key(|(bits, _)| std::cmp::Reverse(bits.count_ones()));
-        Self { mask: 0, values: zero, flags, field_last: false, octal: false }
+        Self { mask: 0, small: small(&zero), values: zero, flags, field_last: false, octal: false }
     }
 
     /// An enumerated field of the bits `mask` beside the flags.
     pub(crate) fn with_field(mut self, mask: u64, values: impl IntoIterator<Item = Named>) -> Self {
         self.mask = mask;
         self.values = values.into_iter().collect();
+        self.small = small(&self.values);
         self.flags.retain(|(bits, _)| bits & mask == 0);
         self
     }
@@ -83,7 +95,10 @@ impl Set {
 
     /// The name of a value of the field.
     pub(crate) fn name(&self, value: u64) -> Option<&'static str> {
-        self.values.iter().find(|(v, _)| *v == value).map(|(_, name)| *name)
+        match self.small.get(value as usize) {
+            Some(name) => *name,
+            None => self.values.iter().find(|(v, _)| *v == value).map(|(_, name)| *name),
+        }
     }
 
     /// Writes `number` by names; what has none as a number, `0` for nothing at all.

@@ -6,14 +6,41 @@ use std::collections::binary_heap::PeekMut;
 use std::mem;
 
 use flightrec_format::decode::Event;
+use flightrec_format::ring;
+
+use crate::follow::tail;
 
 /// Where a stream stands: time and CPU of its first event, and its number.
 type Place = (u64, u16, usize);
 
+/// A stream of events in time order.
+pub trait Stream {
+    /// Puts its next event where another one was. `false`: there is none, and `into` is any event.
+    fn read(&mut self, into: &mut Event) -> bool;
+}
+
+impl Stream for ring::Events<'_> {
+    #[inline]
+    fn read(&mut self, into: &mut Event) -> bool {
+        ring::Events::read(self, into)
+    }
+}
+
+impl Stream for tail::Events<'_> {
+    fn read(&mut self, into: &mut Event) -> bool {
+        let next = self.next();
+        let any = next.is_some();
+        if let Some(event) = next {
+            *into = event;
+        }
+        any
+    }
+}
+
 /// Events of all streams by time, then CPU, then lane (the streams' order). One event of each
-/// stream is held, no more.
-pub struct Merge<I> {
-    streams: Vec<(I, Option<Event>)>,
+/// stream is held, no more; it stays in its box from the page to the line.
+pub struct Merge<S> {
+    streams: Vec<(S, Option<Box<Event>>)>,
     /// The stream whose turn it is.
     first: Option<usize>,
     /// The others.
@@ -25,14 +52,15 @@ pub struct Merge<I> {
 /// Behind all events.
 const END: Place = (u64::MAX, u16::MAX, usize::MAX);
 
-impl<I: Iterator<Item = Event>> Merge<I> {
+impl<S: Stream> Merge<S> {
     /// Merges streams, each of which is in time order. Events of the same time and CPU come in the order
     /// of their streams here.
-    pub fn new(streams: impl IntoIterator<Item = I>) -> Self {
+    pub fn new(streams: impl IntoIterator<Item = S>) -> Self {
         let mut streams: Vec<_> = streams.into_iter().map(|stream| (stream, None)).collect();
         let mut heap = BinaryHeap::with_capacity(streams.len());
         for (at, (stream, head)) in streams.iter_mut().enumerate() {
-            if let Some(event) = stream.next() {
+            let mut event = Box::<Event>::default();
+            if stream.read(&mut event) {
                 heap.push(Reverse((event.time, event.cpu, at)));
                 *head = Some(event);
             }
@@ -42,8 +70,27 @@ impl<I: Iterator<Item = Event>> Merge<I> {
         merge
     }
 
+    /// The next event; `spare` is used for a later one.
+    #[inline]
+    pub fn read(&mut self, mut spare: Box<Event>) -> Option<Box<Event>> {
+        let at = self.first?;
+        let (stream, head) = self.streams.get_mut(at)?;
+        if !stream.read(&mut spare) {
+            let event = head.take();
+            self.turn(None);
+            return event;
+        }
+        let place = (spare.time, spare.cpu, at);
+        let event = head.replace(spare);
+        // Most streams go on for a while before it is another's turn.
+        if place > self.until {
+            self.turn(Some(place));
+        }
+        event
+    }
+
     /// The streams, for what they know when all is read.
-    pub fn into_streams(self) -> impl Iterator<Item = I> {
+    pub fn into_streams(self) -> impl Iterator<Item = S> {
         self.streams.into_iter().map(|(stream, _)| stream)
     }
 
@@ -60,25 +107,11 @@ impl<I: Iterator<Item = Event>> Merge<I> {
     }
 }
 
-impl<I: Iterator<Item = Event>> Iterator for Merge<I> {
+impl<S: Stream> Iterator for Merge<S> {
     type Item = Event;
 
-    #[inline]
     fn next(&mut self) -> Option<Event> {
-        let at = self.first?;
-        let (stream, head) = self.streams.get_mut(at)?;
-        let event = mem::replace(head, stream.next());
-        // Most streams go on for a while before it is another's turn.
-        match head {
-            Some(next) => {
-                let place = (next.time, next.cpu, at);
-                if place > self.until {
-                    self.turn(Some(place));
-                }
-            }
-            None => self.turn(None),
-        }
-        event
+        self.read(Box::default()).map(|event| *event)
     }
 }
 
@@ -86,6 +119,15 @@ impl<I: Iterator<Item = Event>> Iterator for Merge<I> {
 mod tests {
     use super::*;
     use crate::pipeline::testing::enter;
+
+    impl Stream for std::vec::IntoIter<Event> {
+        fn read(&mut self, into: &mut Event) -> bool {
+            self.next().is_some_and(|event| {
+                *into = event;
+                true
+            })
+        }
+    }
 
     #[test]
     fn by_time_then_cpu_then_stream() {

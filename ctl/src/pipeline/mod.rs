@@ -171,7 +171,9 @@ impl<'a> Pass<'a> {
 
     /// Takes the next event.
     pub fn push<W: Write>(&mut self, event: Event, out: &mut W) -> io::Result<()> {
-        self.take(event, &mut Direct(out))
+        let mut boxed = self.spare.pop().unwrap_or_default();
+        *boxed = event;
+        self.take(boxed, &mut Direct(out))
     }
 
     /// It is `now`: events that have waited long enough wait no longer.
@@ -202,11 +204,14 @@ impl<'a> Pass<'a> {
         let read = with_leads(window);
         // Descriptors may have been opened long before.
         let from = if self.resolver.needs_all() { 0 } else { read.from };
-        let events = Merge::new(recording.streams.iter().map(|stream| {
+        let mut events = Merge::new(recording.streams.iter().map(|stream| {
             // All of the task lane goes through, as names hold until they change.
             stream.events_from(if stream.lane() == Lane::Task { 0 } else { from })
         }));
-        for event in events.take_while(|event| event.time < read.until) {
+        while let Some(event) = events.read(self.spare.pop().unwrap_or_default()) {
+            if event.time >= read.until {
+                break;
+            }
             self.take(event, sink)?;
         }
         self.advance_to(u64::MAX, sink)?;
@@ -219,16 +224,9 @@ impl<'a> Pass<'a> {
         self.flush(out)
     }
 
-    fn take<S: Sink>(&mut self, event: Event, sink: &mut S) -> io::Result<()> {
+    fn take<S: Sink>(&mut self, event: Box<Event>, sink: &mut S) -> io::Result<()> {
         let now = event.time;
-        let boxed = match self.spare.pop() {
-            Some(mut boxed) => {
-                *boxed = event;
-                boxed
-            }
-            None => Box::new(event),
-        };
-        if let Some(item) = self.front.push(boxed) {
+        if let Some(item) = self.front.push(event) {
             self.resolve(item, sink)?;
         }
         self.advance_to(now, sink)

@@ -45,7 +45,7 @@ impl Blocked {
         out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
         out.extend_from_slice(b"      ");
         match &self.call {
-            Some(call) => renderer.call(call, out),
+            Some(call) => renderer.call(call, self.names.names(), out),
             None => out.extend_from_slice(otherwise),
         }
     }
@@ -62,7 +62,7 @@ impl Blocked {
         TASK_STATE.write(u64::from(slot.state), &mut task_state);
         let call = self.call.as_ref().map(|call| {
             let mut text = Vec::new();
-            renderer.call(call, &mut text);
+            renderer.call(call, self.names.names(), &mut text);
             let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| format!("{arg:#x}")).collect();
             InCall { nr: call.nr, abi: abi(call.abi), args, text: ascii(&text) }
         });
@@ -144,6 +144,7 @@ fn name(bytes: &[u8]) -> String {
 mod tests {
     use super::super::tests::meta;
     use super::*;
+    use crate::fds::FdNames;
     use crate::text::Options;
     use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, TaskSlot};
 
@@ -186,6 +187,15 @@ mod tests {
         assert!(line(&thread(0, 0)).starts_with("    > 12.3 s "), "{}", line(&thread(0, 0)));
         assert!(line(&thread(0, 0)).ends_with("no system call\n"));
         assert!(line(&thread(KTHREAD, 0)).contains("  [my\\nsql]        D      the kernel\n"));
+    }
+
+    #[test]
+    fn descriptors_have_their_names() {
+        let mut thread = thread(IN_SYSCALL, 0);
+        thread.names = FdNames::kept(&[(3, b"/etc/hosts".as_slice().into())]).keep(thread.call.as_ref().unwrap(), None);
+        assert!(line(&thread).ends_with("read(3</etc/hosts>, 0x1000, 512)\n"), "{}", line(&thread));
+        let json = serde_json::to_value(thread.json(&Renderer::new(&meta(), Options::default()))).unwrap();
+        assert_eq!(json["call"]["text"], "read(3</etc/hosts>, 0x1000, 512)");
     }
 
     #[test]

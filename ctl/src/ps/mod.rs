@@ -13,6 +13,7 @@ use flightrec_format::meta::Meta;
 
 pub(crate) use self::lines::HEAD;
 pub use self::state::State;
+use crate::fds::{Fds, Kept};
 use crate::plan::PsPlan;
 use crate::source::Recording;
 
@@ -27,13 +28,22 @@ pub struct Blocked {
     pub state: State,
     /// The call that it waits in.
     pub call: Option<Call>,
+    /// What the call's descriptors stand for now.
+    pub names: Kept,
 }
 
 impl Blocked {
     fn new(slot: TaskSlot, meta: &Meta, now: u64) -> Self {
         let since = if slot.since == 0 { meta.started } else { slot.since };
         let call = (slot.flags & IN_SYSCALL != 0).then(|| call(&slot, meta)).flatten();
-        Self { slot, time: now.saturating_sub(since), state: State::of(slot.state), call }
+        Self { slot, time: now.saturating_sub(since), state: State::of(slot.state), call, names: Kept::default() }
+    }
+
+    /// Takes the names of its call's descriptors from those of all processes.
+    pub fn name_descriptors(&mut self, fds: &Fds) {
+        if let Some(call) = &self.call {
+            self.names = fds.names(self.slot.tid, self.slot.tgid).keep(call, None);
+        }
     }
 
     /// It has been blocked since before the recording began.

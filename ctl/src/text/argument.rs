@@ -1,12 +1,16 @@
 //! One argument of a system call.
 
+use std::ops::RangeInclusive;
+
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Call, Text};
 
 use super::escape::{escape, quote};
 use super::number::{decimal, hex, hex_or_zero, mode};
 use crate::fds::{FdNames, is_socket};
-use crate::names::{FILE_TYPE, FcntlArgument, Set, fcntl_argument, protocol, signal, socket_option};
+use crate::names::{
+    FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, ioctl, protocol, signal, socket_option,
+};
 
 /// How an argument reads. 32-bit kinds look at the lower half only: what a register holds above an
 /// `int` is garbage.
@@ -42,6 +46,10 @@ pub(crate) enum Kind {
     Set(&'static Set),
     /// Named 64-bit values or flags
     LongSet(&'static Set),
+    /// The argument of `personality`
+    Personality,
+    /// The request of `ioctl`
+    Request,
     /// The third argument of `fcntl`
     Fcntl,
     /// The third argument of `socket`
@@ -78,6 +86,10 @@ pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
         Kind::Signal => write_signal(value as u32, out),
         Kind::Set(set) => set.write(u64::from(value as u32), out),
         Kind::LongSet(set) => set.write(value, out),
+        // What asks only.
+        Kind::Personality if value as u32 == u32::MAX => hex(u64::from(u32::MAX), out),
+        Kind::Personality => PERSONALITY.write(u64::from(value as u32), out),
+        Kind::Request => ioctl::write(value as u32, out),
         Kind::Fcntl => match fcntl_argument(before(1)) {
             FcntlArgument::None => return false,
             FcntlArgument::Set(set) => set.write(u64::from(value as u32), out),
@@ -94,10 +106,24 @@ pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
 /// As [`write`], and what a descriptor stands for, where that is known.
 pub(crate) fn write_named(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>, out: &mut Vec<u8>) -> bool {
     let written = write(kind, call, index, out);
+    name(kind, call, index, fds, out);
+    written
+}
+
+/// Appends what a descriptor stands for, where it is one and that is known.
+pub(crate) fn name(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>, out: &mut Vec<u8>) {
     if matches!(kind, Kind::Descriptor | Kind::Directory) {
         stands_for(value(call, index) as i32, fds, out);
     }
-    written
+}
+
+/// Whether [`write`] writes an argument that is this number in decimal, whatever the rest of the call.
+pub(crate) fn reads_as(kind: Kind, number: Number) -> bool {
+    match kind {
+        Kind::Int | Kind::Unsigned | Kind::Long | Kind::UnsignedLong | Kind::Descriptor | Kind::Id => true,
+        Kind::Directory => number != Number::Signed(i64::from(libc::AT_FDCWD)),
+        _ => false,
+    }
 }
 
 /// Appends a descriptor, and what it stands for.
@@ -162,7 +188,9 @@ pub(crate) fn number(kind: Kind, signed: bool, call: &Call, index: usize) -> Num
         }
         Kind::Id if value as u32 == u32::MAX => Number::Signed(-1),
         Kind::Hex | Kind::Set(_) if signed => Number::Signed(i64::from(value as i32)),
-        Kind::Unsigned | Kind::Id | Kind::Hex | Kind::Set(_) => Number::Unsigned(u64::from(value as u32)),
+        Kind::Unsigned | Kind::Id | Kind::Hex | Kind::Personality | Kind::Request | Kind::Set(_) => {
+            Number::Unsigned(u64::from(value as u32))
+        }
         Kind::Mode | Kind::CreateMode => Number::Unsigned(value & u64::from(u16::MAX)),
         Kind::Fcntl => match fcntl_argument(index.checked_sub(1).map_or(0, |at| self::value(call, at))) {
             FcntlArgument::Number => Number::Signed(i64::from(value as i32)),
@@ -187,17 +215,19 @@ fn write_in(set: Option<&Set>, value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a signal by name; a real-time one relative to the first that programs may use.
+/// The kernel's first real-time signal and its last (`SIGRTMIN`, `_NSIG`; arch/x86/include/uapi/asm/signal.h). The C
+/// library keeps the first two to itself, and calls the third its `SIGRTMIN`.
+const REAL_TIME: RangeInclusive<u32> = 32..=64;
+
+/// Appends a signal by name; a real-time one by its place among the kernel's, as strace does.
 pub(crate) fn write_signal(number: u32, out: &mut Vec<u8>) {
-    let first = libc::SIGRTMIN() as u32;
     if let Some(name) = signal(number) {
         out.extend_from_slice(name.as_bytes());
-    } else if (first..=libc::SIGRTMAX() as u32).contains(&number) {
+    } else if number == *REAL_TIME.start() {
         out.extend_from_slice(b"SIGRTMIN");
-        if number > first {
-            out.push(b'+');
-            decimal(number - first, out);
-        }
+    } else if REAL_TIME.contains(&number) {
+        out.extend_from_slice(b"SIGRT_");
+        decimal(number - REAL_TIME.start(), out);
     } else {
         decimal(number as i32, out);
     }

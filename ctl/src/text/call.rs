@@ -9,16 +9,16 @@ use super::number::{decimal, duration, hex, hex_or_zero, mode};
 use super::paint::Paint;
 use super::plan::{Plan, Plans, Returns};
 use crate::fds::FdNames;
-use crate::names::errno;
+use crate::names::{PERSONALITY, errno};
 
 /// Most that an error returns, negated (`MAX_ERRNO`, include/linux/err.h).
 const MAX_ERRNO: i64 = 4095;
 
 /// `name(arguments)`
-pub(super) fn bare(plans: &Plans, call: &Call, out: &mut Vec<u8>) {
+pub(super) fn bare(plans: &Plans, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
     let plan = plans.get(call.abi, call.nr);
     name(plan, call, out);
-    arguments(plan, call, FdNames::default(), out);
+    arguments(plan, call, fds, out);
 }
 
 /// `name(arguments) -->`
@@ -113,6 +113,12 @@ impl Result {
             (None, Returns::Address) if abi == Abi::Compat => hex(u64::from(ret as u32), out),
             (None, Returns::Address) => hex_or_zero(ret as u64, out),
             (None, Returns::Mode) => mode(ret as u64, out),
+            (None, Returns::Personality) => {
+                hex_or_zero(ret as u64, out);
+                out.extend_from_slice(b" (");
+                PERSONALITY.write(ret as u64, out);
+                out.push(b')');
+            }
             (None, Returns::Number | Returns::Restored) => decimal(ret, out),
             (None, Returns::Descriptor) => argument::descriptor(ret as i32, fds, out),
         }

@@ -12,26 +12,33 @@ const DAY: i64 = 86_400;
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     zone: TimeZone,
-    second: Option<i64>,
+    /// When the present second began, ns.
+    start: Option<i64>,
     text: [u8; 8],
 }
 
 impl Clock {
     pub(super) fn new(zone: TimeZone) -> Self {
-        Self { zone, second: None, text: *b"00:00:00" }
+        Self { zone, start: None, text: *b"00:00:00" }
     }
 
     /// Appends `HH:MM:SS.uuuuuu`.
     pub(super) fn write(&mut self, wall_ns: i64, out: &mut Vec<u8>) {
-        let second = wall_ns.div_euclid(SECOND);
-        if self.second != Some(second) {
-            self.second = Some(second);
-            self.text = self.hms(second);
-        }
+        let within = self.start.and_then(|start| wall_ns.checked_sub(start)).filter(|ns| (0..SECOND).contains(ns));
+        let ns = within.unwrap_or_else(|| self.turn(wall_ns)) as u32;
         out.extend_from_slice(&self.text);
         out.push(b'.');
-        let [_, _, micros @ ..] = eight((wall_ns.rem_euclid(SECOND) / 1000) as u32);
+        let [_, _, micros @ ..] = eight(ns / 1000);
         out.extend_from_slice(&micros);
+    }
+
+    /// Another second: returns how far in it is.
+    #[cold]
+    fn turn(&mut self, wall_ns: i64) -> i64 {
+        let second = wall_ns.div_euclid(SECOND);
+        self.start = second.checked_mul(SECOND);
+        self.text = self.hms(second);
+        wall_ns.rem_euclid(SECOND)
     }
 
     fn hms(&self, second: i64) -> [u8; 8] {

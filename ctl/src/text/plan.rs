@@ -48,6 +48,8 @@ pub(crate) enum Returns {
     Address,
     /// Permissions.
     Mode,
+    /// What the kernel imitated.
+    Personality,
     /// A file descriptor.
     Descriptor,
     /// The register of the code that a signal had interrupted: never an error of this call.
@@ -118,6 +120,7 @@ fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
     let returns = match name {
         "mmap" | "mmap2" | "mremap" | "brk" | "shmat" => Returns::Address,
         "umask" => Returns::Mode,
+        "personality" => Returns::Personality,
         // What fcntl returns depends on its command, and is no descriptor most of the time.
         _ if makes_descriptor(name) => Returns::Descriptor,
         "rt_sigreturn" | "sigreturn" => Returns::Restored,
@@ -142,6 +145,8 @@ fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
     let name = argument.name.as_str();
     match (call, name) {
         (_, "sig") if set_for(call, name).is_some() => return Kind::Signal,
+        ("personality", _) => return Kind::Personality,
+        ("ioctl", "cmd") => return Kind::Request,
         ("fcntl" | "fcntl64", "arg") => return Kind::Fcntl,
         ("socket" | "socketpair", "protocol") => return Kind::Protocol,
         ("setsockopt" | "getsockopt", "optname") => return Kind::SocketOption,

@@ -1,16 +1,16 @@
 //! What each kind of event record holds.
 
 use super::decoder::{Fault, Record};
-use super::event::{Body, Call};
+use super::event::{Body, Call, Text};
 use crate::abi::args;
 use crate::abi::record::{Abi, Comm, Exec, Fork, Rename, TaskExit, kind, migrate, switch, wake};
 
-/// ENTER and EXIT: word 1, and the call.
+/// ENTER and EXIT: word 1, and the call, with `strings` to hold its strings.
 #[inline]
-pub(super) fn call(record: Record<'_>) -> Result<(u64, Call), Fault> {
+pub(super) fn call(record: Record<'_>, strings: Vec<Text>) -> Result<(u64, Call), Fault> {
     let (word, abi, packed) = parts(record)?;
     let (nargs, args) = if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
-    Ok((word, Call { nr: record.aux & 0xfff, abi, nargs: nargs as u8, args, strings: Vec::new() }))
+    Ok((word, Call { nr: record.aux & 0xfff, abi, nargs: nargs as u8, args, strings }))
 }
 
 /// As [`call`], for who only counts: word 1, or the same fault.

@@ -52,7 +52,7 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
             return None;
         }
         let time = self.base.saturating_add(u64::from(record.upper));
-        let (_, call) = body::call(record).ok()?;
+        let (_, call) = body::call(record, Vec::new()).ok()?;
         let tid = self.tid?;
         Some(match record.kind {
             kind::ENTER => {

@@ -124,11 +124,12 @@ impl<'a> Decoder<'a> {
     /// What decoding a page comes to, without making its events: for counting, several times as fast.
     pub(super) fn summary(page: &'a Page) -> Summary {
         let mut decoder = Self::new(page);
+        let mut event = Event::default();
         while let Some((record, at)) = decoder.next_event() {
             match record.kind {
                 kind::ENTER | kind::EXIT => decoder.skim_call(record, at),
                 // Rare, or short.
-                _ => drop(decoder.event(record, at)),
+                _ => drop(decoder.event(record, at, &mut event)),
             }
         }
         decoder.summary
@@ -265,38 +266,58 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// An event record, which started at word `at`.
+    /// An event record, which started at word `at`. Whether there is an event.
     #[inline]
-    fn event(&mut self, record: Record<'a>, at: usize) -> Option<Event> {
-        match self.body(record) {
-            Ok(Some((tid, body))) => {
+    fn event(&mut self, record: Record<'a>, at: usize, into: &mut Event) -> bool {
+        match self.body(record, &mut into.body) {
+            Ok(Some(tid)) => {
                 let time = self.base.saturating_add(u64::from(record.upper));
                 self.count(record.kind, time);
-                Some(Event { time, cpu: self.cpu, tid, body })
+                (into.time, into.cpu, into.tid) = (time, self.cpu, tid);
+                true
             }
             Ok(None) => {
                 // Of a kind that is newer than this release: counted, so that it is not called lost.
                 self.count(record.kind, 0);
-                None
+                false
             }
             Err(fault) => {
                 self.fault(fault, at);
-                None
+                false
             }
         }
+    }
+
+    /// The next event, put where another one was, whose allocations are used again: for who goes through millions.
+    /// `false`: there is none, and `into` may be half of one.
+    #[inline]
+    pub fn read(&mut self, into: &mut Event) -> bool {
+        if let Some(f) = self.folded.take() {
+            self.count(kind::EXIT, f.time);
+            let call = Call { nr: f.nr, abi: f.abi, nargs: 0, args: [0; 6], strings: into.body.take_strings() };
+            into.body = Body::Exit { call, ret: f.ret, entered: Some(f.entered) };
+            (into.time, into.cpu, into.tid) = (f.time, self.cpu, f.tid);
+            return true;
+        }
+        while let Some((record, at)) = self.next_event() {
+            if self.event(record, at, into) {
+                return true;
+            }
+        }
+        false
     }
 
     fn thread(&self) -> Result<u32, Fault> {
         self.tid.ok_or(Fault::Thread)
     }
 
-    /// An event's thread and content; `None` for an unknown kind.
+    /// An event's thread, and its content into `into`; `None` for an unknown kind.
     #[inline]
-    fn body(&mut self, record: Record<'a>) -> Result<Option<(u32, Body)>, Fault> {
+    fn body(&mut self, record: Record<'a>, into: &mut Body) -> Result<Option<u32>, Fault> {
         let short = Fault::Short(record.kind);
-        Ok(Some(match record.kind {
+        let (tid, body) = match record.kind {
             kind::ENTER => {
-                let (slot, mut call) = body::call(record)?;
+                let (slot, mut call) = body::call(record, into.take_strings())?;
                 let tid = self.thread()?;
                 if let Some((ret, ns)) = fold::unpack(slot) {
                     let entered = self.base.saturating_add(u64::from(record.upper));
@@ -304,13 +325,15 @@ impl<'a> Decoder<'a> {
                     self.folded = Some(Folded { entered, time, ret, tid, nr: call.nr, abi: call.abi });
                 }
                 self.strings(&mut call.strings);
-                (tid, Body::Enter(call))
+                *into = Body::Enter(call);
+                return Ok(Some(tid));
             }
             kind::EXIT => {
-                let (ret, mut call) = body::call(record)?;
+                let (ret, mut call) = body::call(record, into.take_strings())?;
                 let tid = self.thread()?;
                 self.strings(&mut call.strings);
-                (tid, Body::Exit { call, ret: ret as i64, entered: None })
+                *into = Body::Exit { call, ret: ret as i64, entered: None };
+                return Ok(Some(tid));
             }
             kind::SWITCH => {
                 // Whoever runs now, it is not the one that ran before.
@@ -345,7 +368,9 @@ impl<'a> Decoder<'a> {
             kind::MARK => (self.tid.take().unwrap_or(0), Body::Mark(self.line())),
             kind::ACT => (self.tid.take().unwrap_or(0), Body::Act(record.aux, self.line())),
             _ => return Ok(None),
-        }))
+        };
+        *into = body;
+        Ok(Some(tid))
     }
 }
 
@@ -354,18 +379,8 @@ impl Iterator for Decoder<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Event> {
-        if let Some(f) = self.folded.take() {
-            self.count(kind::EXIT, f.time);
-            let call = Call { nr: f.nr, abi: f.abi, nargs: 0, args: [0; 6], strings: Vec::new() };
-            let body = Body::Exit { call, ret: f.ret, entered: Some(f.entered) };
-            return Some(Event { time: f.time, cpu: self.cpu, tid: f.tid, body });
-        }
-        loop {
-            let (record, at) = self.next_event()?;
-            if let Some(event) = self.event(record, at) {
-                return Some(event);
-            }
-        }
+        let mut event = Event::default();
+        self.read(&mut event).then_some(event)
     }
 }
 

@@ -87,6 +87,29 @@ pub enum Body {
     Act(u16, Text),
 }
 
+impl Default for Event {
+    /// A place for an event ([`super::Decoder::read`]): a switch that never was.
+    fn default() -> Self {
+        let body = Body::Switch { prev_prio: 0, prev_state: 0, preempted: false, next: 0, next_prio: 0 };
+        Self { time: 0, cpu: 0, tid: 0, body }
+    }
+}
+
+impl Body {
+    /// What a call has allocated for its strings, empty, to be used again.
+    #[inline]
+    pub(super) fn take_strings(&mut self) -> Vec<Text> {
+        match self {
+            Self::Enter(call) | Self::Exit { call, .. } => {
+                let mut strings = std::mem::take(&mut call.strings);
+                strings.clear();
+                strings
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// A system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {

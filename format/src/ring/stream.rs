@@ -139,16 +139,26 @@ pub struct Events<'a> {
     page: Option<Decoder<'a>>,
 }
 
+impl Events<'_> {
+    /// The next event, as [`Decoder::read`] gives it.
+    #[inline]
+    pub fn read(&mut self, into: &mut Event) -> bool {
+        loop {
+            if self.page.as_mut().is_some_and(|page| page.read(into)) {
+                return true;
+            }
+            let Some(page) = self.pages.next() else { return false };
+            self.page = Some(page.events());
+        }
+    }
+}
+
 impl Iterator for Events<'_> {
     type Item = Event;
 
     #[inline]
     fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.page.as_mut().and_then(Iterator::next) {
-                return Some(event);
-            }
-            self.page = Some(self.pages.next()?.events());
-        }
+        let mut event = Event::default();
+        self.read(&mut event).then_some(event)
     }
 }

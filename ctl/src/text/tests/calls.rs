@@ -73,6 +73,17 @@ fn memory() {
 }
 
 #[test]
+fn personalities_and_requests() {
+    assert_eq!(enter(135, &[0x4_0000], Vec::new()), "personality(PER_LINUX|ADDR_NO_RANDOMIZE) -->");
+    assert_eq!(enter(135, &[u64::from(u32::MAX)], Vec::new()), "personality(0xffffffff) -->");
+    assert_eq!(exit(135, 0x4_0008, None), "personality <-- 0x40008 (PER_LINUX32|ADDR_NO_RANDOMIZE)");
+    assert_eq!(exit(135, 0, None), "personality <-- 0 (PER_LINUX)");
+    assert_eq!(enter(16, &[1, libc::TCGETS, 0], Vec::new()), "ioctl(1, TCGETS, 0) -->");
+    assert_eq!(enter(16, &[1, 0x4c00, 0], Vec::new()), "ioctl(1, LOOP_SET_FD, 0) -->");
+    assert_eq!(enter(16, &[1, 0x1234_5678, 0], Vec::new()), "ioctl(1, _IOC(_IOC_NONE, 0x56, 0x78, 0x1234), 0) -->");
+}
+
+#[test]
 fn processes() {
     let thread = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
     assert_eq!(
@@ -82,7 +93,7 @@ fn processes() {
     assert_eq!(enter(56, &[17, 0, 0, 0, 0], Vec::new()), "clone(SIGCHLD, NULL, NULL, NULL, NULL) -->");
     assert_eq!(enter(62, &[-1i64 as u64, 9], Vec::new()), "kill(-1, SIGKILL) -->");
     assert_eq!(enter(62, &[5, 0], Vec::new()), "kill(5, 0) -->");
-    assert_eq!(enter(62, &[5, 35], Vec::new()), "kill(5, SIGRTMIN+1) -->");
+    assert_eq!(enter(62, &[5, 35], Vec::new()), "kill(5, SIGRT_3) -->");
     assert_eq!(enter(61, &[-1i64 as u64, 0, 1, 0], Vec::new()), "wait4(-1, NULL, WNOHANG, NULL) -->");
     assert_eq!(enter(14, &[2, 0, 0, 8], Vec::new()), "rt_sigprocmask(SIG_SETMASK, NULL, NULL, 8) -->");
     assert_eq!(
@@ -109,7 +120,7 @@ fn descriptors_and_sockets() {
     assert_eq!(enter(72, &[3, 4, 0o4002], Vec::new()), "fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) -->");
     assert_eq!(enter(73, &[3, 6], Vec::new()), "flock(3, LOCK_EX|LOCK_NB) -->");
     assert_eq!(enter(16, &[1, 0x5413, 0x10], Vec::new()), "ioctl(1, TIOCGWINSZ, 0x10) -->");
-    assert_eq!(enter(16, &[1, 0xc020_660b, 0x10], Vec::new()), "ioctl(1, 0xc020660b, 0x10) -->");
+    assert_eq!(enter(16, &[1, 0xc020_660b, 0x10], Vec::new()), "ioctl(1, FS_IOC_FIEMAP, 0x10) -->");
     assert_eq!(enter(293, &[0x10, 0o2_000_000], Vec::new()), "pipe2(0x10, O_CLOEXEC) -->");
     assert_eq!(
         enter(41, &[2, 0o2_004_001, 6], Vec::new()),

@@ -107,7 +107,7 @@ fn names_and_ends() {
     assert_eq!(exit(1 << 8), "(EXIT) status 1");
     assert_eq!(exit(9), "(EXIT) killed by SIGKILL");
     assert_eq!(exit(0x8b), "(EXIT) killed by SIGSEGV (core dumped)");
-    assert_eq!(exit(34), "(EXIT) killed by SIGRTMIN");
+    assert_eq!(exit(34), "(EXIT) killed by SIGRT_2");
 }
 
 #[test]
