@@ -191,6 +191,7 @@ impl Times<'_> {
             reason: match gap.reason {
                 Reason::Overwritten => "overwritten",
                 Reason::Missing => "missing",
+                Reason::Undrained => "undrained",
                 Reason::Damaged => "damaged",
                 Reason::Refused => "refused",
                 Reason::Newer => "newer",

@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::ring::{Gap, Reason};
+use flightrec_format::ring::Reason;
 
 use super::Report;
+use super::fold::{Folded, fold};
 use crate::human::{counted, ranges, span};
 use crate::kind::Kind;
 use crate::pipeline::wall::WallClock;
@@ -23,7 +24,7 @@ impl Report {
         let mut lines = vec![self.summary(&mut times)];
         let named = |lane: &Lane| !self.is_complete() || self.is_off(*lane);
         lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
-        lines.extend(self.gaps().into_iter().map(|gap| gap_line(gap, &mut times)));
+        lines.extend(fold(&self.gaps()).iter().map(|row| gap_line(row, &mut times)));
         let refused = [
             (Refusal::Busy, "refused, as another program was writing the lane"),
             (Refusal::Throttled, "refused by the budget"),
@@ -92,14 +93,19 @@ impl Report {
 }
 
 /// `gap: CPU 1, lane syscall, … to … (3.1 s): 12034 events missing (6017 sys_enter, 6017 sys_exit): overwritten …`
-fn gap_line(gap: &Gap, times: &mut Times<'_>) -> String {
+fn gap_line(row: &Folded, times: &mut Times<'_>) -> String {
+    let gap = &row.gap;
+    let length = match row.count {
+        1 => String::new(),
+        n => format!("{n} gaps, together "),
+    };
     let mut line = format!(
-        "gap: CPU {}, lane {}, {} to {} ({}): ",
+        "gap: CPU {}, lane {}, {} to {} ({length}{}): ",
         gap.cpu,
         gap.lane.name(),
         times.full(gap.from),
         times.short(gap.until, gap.from),
-        span(gap.until.saturating_sub(gap.from))
+        span(row.length)
     );
     match (&gap.lost, gap.reason) {
         (_, Reason::Refused) => {

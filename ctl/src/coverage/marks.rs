@@ -57,3 +57,12 @@ pub(super) fn is_missing(coverage: &mut Coverage) {
         }
     }
 }
+
+/// The source is files that have all that the recorder wrote: what they lack in the middle was never written.
+pub(super) fn is_undrained(coverage: &mut Coverage) {
+    for gap in &mut coverage.gaps {
+        if gap.reason == Reason::Missing {
+            gap.reason = Reason::Undrained;
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! What a dump can vouch for: from when to when, on which CPUs and lanes, and what is missing.
 
+mod fold;
 mod json;
 mod lines;
 mod marks;
@@ -47,6 +48,9 @@ impl Report {
             }
             if recording.copied == 0 {
                 marks::is_missing(&mut coverage);
+            }
+            if recording.whole_files {
+                marks::is_undrained(&mut coverage);
             }
             coverage
         };

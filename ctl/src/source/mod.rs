@@ -67,6 +67,8 @@ pub struct Recording {
     /// Everything that was recorded before this moment was in the source when it was read, if it is not after the
     /// source's present; 0 where that is not known.
     pub copied: u64,
+    /// Whether files are part of the source, and all that was written to them is there.
+    pub whole_files: bool,
 }
 
 impl Recording {
@@ -200,6 +202,15 @@ impl Collector {
     pub fn finish(self, totals: Totals) -> Recording {
         let Self { meta, rings, slots, descriptors, .. } = self;
         let descriptors = snapshots(descriptors.documents().map(|document| document.bytes));
-        Recording { meta, streams: rings.finish(), slots, descriptors, totals, before: None, copied: u64::MAX }
+        Recording {
+            meta,
+            streams: rings.finish(),
+            slots,
+            descriptors,
+            totals,
+            before: None,
+            copied: u64::MAX,
+            whole_files: false,
+        }
     }
 }

@@ -9,6 +9,8 @@ pub enum Reason {
     Overwritten,
     /// Pages in the middle are not in the source: overwritten while they were copied, or not in the dump.
     Missing,
+    /// Pages in the middle were overwritten in the ring before they were written to a file.
+    Undrained,
     /// A page is damaged.
     Damaged,
     /// The probes counted the events, but did not record them; nothing else is missing.
@@ -23,6 +25,7 @@ impl Reason {
         match self {
             Reason::Overwritten => "overwritten in the ring",
             Reason::Missing => "pages missing",
+            Reason::Undrained => "overwritten before it was written to a file",
             Reason::Damaged => "damaged page",
             Reason::Refused => "refused by the probes",
             Reason::Newer => "newer than the copy",

@@ -232,7 +232,16 @@ impl SessionSource {
         }
         // Where something is damaged, only the counters tell what is there.
         let copied = if whole { after.now } else { 0 };
-        Ok(Recording { meta, streams: rings.finish(), slots, descriptors, totals: after, before, copied })
+        Ok(Recording {
+            meta,
+            streams: rings.finish(),
+            slots,
+            descriptors,
+            totals: after,
+            before,
+            copied,
+            whole_files: whole,
+        })
     }
 
     /// Reads what the window needs of these lanes.

@@ -123,7 +123,7 @@ fn extend(
     if question.everything {
         window.from = files.file_begins(window.from);
     }
-    let Found { pages, slots, descriptors, before, .. } = files.find(window, &lanes)?;
+    let Found { pages, slots, descriptors, before, whole, .. } = files.find(window, &lanes)?;
     let mut rings = Rings::new(recording.meta.session);
     let (again, same): (Vec<LaneStream>, Vec<LaneStream>) =
         std::mem::take(&mut recording.streams).into_iter().partition(|stream| lanes.contains(&stream.lane()));
@@ -143,6 +143,7 @@ fn extend(
     recording.slots.extend(slots);
     recording.descriptors = in_order([descriptors, std::mem::take(&mut recording.descriptors)].concat());
     recording.before = before;
+    recording.whole_files = whole;
     chapter.remarks.extend(files.take_remarks());
     Ok(earlier)
 }
