@@ -6,7 +6,7 @@ use clap::FromArgMatches;
 use jiff::Zoned;
 
 use flightctl::args::Cli;
-use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, save, status, top, verify, vmcore};
+use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, recover, save, status, top, verify, vmcore};
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Ok(Plan::Vmcore(plan)) => vmcore::run(&plan),
         Ok(Plan::ListBoots(plan)) => boots::run(&plan),
         Ok(Plan::Save(plan)) => save::run(&plan),
+        Ok(Plan::Recover(plan)) => recover::run(&plan),
         Ok(Plan::Follow(plan)) => follow::run(&plan),
         Ok(Plan::Top(plan)) => top::run(&plan),
         Ok(Plan::Ps(plan)) => ps::run(&plan),

@@ -7,6 +7,7 @@ pub mod ls;
 pub mod mark;
 pub mod metrics;
 pub mod ps;
+pub mod recover;
 pub mod save;
 pub mod status;
 pub mod top;

@@ -32,14 +32,19 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
         return print(plan, text.as_bytes()).map(|()| Exit::Fine);
     }
     let mut source = VmcoreSource::open(&plan.file, plan.session)?;
-    let death = source.clock();
-    let moment = moment(i128::from(death.now) + i128::from(death.wall_offset), &zone);
-    note(&format!("recording {:016x}, up to its last event at {moment}", source.meta().session));
-    source.remarks().iter().for_each(|line| note(line));
+    announce(&source, &zone);
     match plan.show {
         VmcoreShow::InFlight => in_flight(plan, &mut source),
-        _ => dump::run_on(&plan.dump, &mut source, &zone),
+        _ => dump::run_on(&plan.dump, &mut source, plan.store.as_deref(), &zone),
     }
+}
+
+/// Says which recording it is, until when it goes, and what the dump lacks.
+pub(super) fn announce(source: &VmcoreSource, zone: &TimeZone) {
+    let death = source.clock();
+    let moment = moment(i128::from(death.now) + i128::from(death.wall_offset), zone);
+    note(&format!("recording {:016x}, up to its last event at {moment}", source.meta().session));
+    source.remarks().iter().for_each(|line| note(line));
 }
 
 fn print(plan: &VmcorePlan, text: &[u8]) -> Result<()> {
