@@ -11,7 +11,8 @@ use flightrec_format::meta::{self, Meta};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 use tempfile::TempDir;
 
-use super::common::{SECOND, SESSION, STARTED, WALL, flightctl, meta, stderr, stdout};
+use super::common::{NOW, Recording, SECOND, SESSION, STARTED, WALL, flightctl, meta, stderr, stdout};
+use super::disk::{Disk, calls, files};
 
 /// When the machine died.
 const DEATH: u64 = 130 * SECOND;
@@ -208,4 +209,147 @@ fn files_without_a_recording_are_named() {
     }
     let out = flightctl(&["dump", "--in-flight"]);
     assert!(stderr(&out).contains("--vmcore"), "{}", stderr(&out));
+}
+
+/// 15,000 numbered calls up to [`NOW`]. The files in the directory have all but the last two seconds, for they were being
+/// written when the machine died; the rings in its memory hold about the last three.
+fn died_while_recording(dir: &TempDir) -> (Vec<Bytes>, PathBuf) {
+    let state = dir.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    let mut recording = Recording::new();
+    let mut disk = Disk::new(&state, meta(), WALL, 3);
+    let mut time = NOW - 15 * SECOND;
+    for half in 0..30 {
+        time = calls(&mut recording, time, half * 500..half * 500 + 500);
+        if half < 26 {
+            disk.drain(&mut recording, time);
+        }
+    }
+    // Nobody closes the last file.
+    std::mem::forget(disk);
+    let mut rings = Vec::new();
+    let mut ring_bytes = meta().ring_bytes;
+    for ring in recording.pages() {
+        let gone = if ring.len() > 8 { ring.len() * 4 / 5 } else { 0 };
+        if gone != 0 {
+            ring_bytes[0] = ((ring.len() - gone) * PAGE_SIZE) as u64;
+        }
+        rings.extend(ring.into_iter().skip(gone));
+    }
+    ([described(&Meta { ring_bytes, ..meta() }), rings].concat(), state)
+}
+
+/// The numbers of the calls in an output.
+fn numbers(out: &std::process::Output) -> Vec<u64> {
+    let number = |line: &str| line.split_once("write(")?.1.split_once(',')?.0.parse().ok();
+    stdout(out).lines().filter_map(number).collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_recovered_file_tells_what_the_dump_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, &synthetic::kdump(&image(&pages()), Codec::Zlib));
+    let flight = dir.path().join("panic.flight");
+    let recover = |more: &[&str]| flightctl(&[&["recover", text(&path), "-o", text(&flight)], more].concat());
+    let out = recover(&["--strict"]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    assert!(stderr(&out).contains("recovered") && stderr(&out).contains("1005 events"), "{}", stderr(&out));
+    assert!(flight.metadata().unwrap().len() < 20_000);
+    let saved = std::fs::read(&flight).unwrap();
+    for window in [["--last", "5ms"], ["--last", "25s"], ["--last", "5ms"]] {
+        for format in ["text", "jsonl"] {
+            let of = |from: &[&str]| {
+                let fixed = ["--strict", "--fds", "off", "--format", format];
+                flightctl(&[&["dump"], from, &window, &fixed].concat())
+            };
+            let (dump, file) = (of(&["--vmcore", text(&path)]), of(&["--file", text(&flight)]));
+            assert_eq!(stdout(&dump), stdout(&file), "{window:?}: {}", stderr(&file));
+            assert_eq!((dump.status.code(), file.status.code()), (Some(0), Some(0)), "{window:?}: {}", stderr(&file));
+        }
+    }
+    let out = flightctl(&["verify", text(&flight)]);
+    assert_eq!(out.status.code(), Some(0), "{}", stdout(&out));
+    // What is there stays, unless told otherwise.
+    let out = recover(&[]);
+    assert!(out.status.code() == Some(2) && stderr(&out).contains("--force"), "{}", stderr(&out));
+    assert_eq!(std::fs::read(&flight).unwrap(), saved);
+    assert_eq!(recover(&["--force"]).status.code(), Some(0));
+    assert_eq!(recover(&["--force", "--session", "1234"]).status.code(), Some(2));
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "nothing half-made is left: {left:?}");
+}
+
+#[test]
+fn what_is_missing_in_a_dump_is_missing_in_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut holed, _) = died_while_recording(&dir);
+    let middle = holed.len() / 2;
+    holed.remove(middle);
+    let path = file(&dir, &synthetic::elf(&image(&holed), 0));
+    let flight = dir.path().join("panic.flight");
+    let out = flightctl(&["recover", text(&path), "-o", text(&flight), "--strict"]);
+    assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
+    assert!(stderr(&out).contains("INCOMPLETE: ") && stderr(&out).contains("are not in the dump"), "{}", stderr(&out));
+    let of = |from: &[&str]| flightctl(&[&["dump"], from, &["--all", "--strict", "--fds", "off"]].concat());
+    let (dump, read) = (of(&["--vmcore", text(&path)]), of(&["--file", text(&flight)]));
+    assert_eq!(numbers(&dump), numbers(&read));
+    assert_eq!((dump.status.code(), read.status.code()), (Some(3), Some(3)), "{}", stderr(&read));
+}
+
+#[test]
+fn a_dump_and_the_files_of_its_boot_are_one_history() {
+    let dir = tempfile::tempdir().unwrap();
+    let (all, state) = died_while_recording(&dir);
+    let path = file(&dir, &synthetic::kdump(&image(&all), Codec::Zlib));
+    let joined = |path: &Path, more: &[&str]| dump(path, &[&["--store", text(&state), "--fds", "off"], more].concat());
+    let alone = dump(&path, &["--all", "--fds", "off"]);
+    assert!((2000..6000).contains(&numbers(&alone).len()), "{}", numbers(&alone).len());
+    let out = joined(&path, &["--all", "--strict"]);
+    assert_eq!(numbers(&out), (0..15_000).collect::<Vec<_>>(), "{}", stderr(&out));
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let out = joined(&path, &["--last", "10s", "--strict"]);
+    assert_eq!(numbers(&out), (5_000..15_000).collect::<Vec<_>>(), "{}", stderr(&out));
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+
+    // A page that the dump lacks is taken from the files, and so is the description.
+    let mut holed = all.clone();
+    holed.remove(all.len() - rings_of_last(&all));
+    let bare = holed.split_off(described(&meta()).len());
+    let holed = file(&dir, &synthetic::elf(&image(&bare), 0));
+    let out = joined(&holed, &["--all"]);
+    assert_eq!(numbers(&out), (0..15_000).collect::<Vec<_>>(), "{}", stderr(&out));
+
+    // The recovered rings, put where the hook of kdump puts them, are the end of the store.
+    let path = file(&dir, &synthetic::kdump(&image(&all), Codec::Zlib));
+    let crash = state.join("crash");
+    std::fs::create_dir(&crash).unwrap();
+    let flight = crash.join("20260101T000200Z.flight");
+    assert_eq!(flightctl(&["recover", text(&path), "-o", text(&flight)]).status.code(), Some(0));
+    let of = |more: &[&str]| flightctl(&[&["dump", "--store", text(&state), "--fds", "off"], more].concat());
+    let out = of(&["--all", "--strict"]);
+    assert_eq!(numbers(&out), (0..15_000).collect::<Vec<_>>(), "{}", stderr(&out));
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let out = of(&["--boot", "0", "--last", "1s", "--strict"]);
+    assert_eq!(numbers(&out), (14_000..15_000).collect::<Vec<_>>(), "{}", stderr(&out));
+    let listed: Vec<PathBuf> = files(&state).into_iter().chain([flight]).collect();
+    let args: Vec<&str> = listed.iter().map(|path| text(path)).collect();
+    let out = flightctl(&[&["dump", "--all", "--strict", "--fds", "off", "--file"], &args[..]].concat());
+    assert_eq!(numbers(&out), (0..15_000).collect::<Vec<_>>(), "{}", stderr(&out));
+
+    // Files of another machine are no help, and that is said.
+    let out = dump(&path, &["--all", "--store", "/nonexistent"]);
+    assert!(stderr(&out).contains("rings alone") && !numbers(&out).is_empty(), "{}", stderr(&out));
+}
+
+/// Pages from a full page of system calls in the middle of their ring to the end.
+fn rings_of_last(pages: &[Bytes]) -> usize {
+    let is_call = |page: &&Bytes| page[18] == Lane::Syscall as u8 && page[20] == 0;
+    let calls = pages.iter().filter(is_call).count();
+    let at = pages.iter().position(|page| is_call(&page)).unwrap();
+    // Before the last two seconds, which no file has.
+    pages.len() - at - calls / 8
 }
