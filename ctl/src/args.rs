@@ -58,6 +58,13 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look whether this machine is ready for the day it panics: recording, crash kernel, hook, space; with what to
+    /// do. Works without root, and says what it could not see.
+    Doctor {
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the state of the recorder as OpenMetrics text, for Prometheus and others.
     Metrics,
     /// List the recording's files: boot, from when to when, size, events, state.

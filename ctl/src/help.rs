@@ -171,6 +171,14 @@ pub const NOTES: &[Notes] = &[
         exits: &[Exit::Fine, Exit::Error],
     },
     Notes {
+        command: "doctor",
+        examples: &[
+            example("flightctl doctor", "what to do before the day of the panic; as root it sees more"),
+            example("flightctl doctor --json | jq '.checks[] | select(.fix)'", "for programs"),
+        ],
+        exits: &[Exit::Fine, Exit::NotReady, Exit::Error],
+    },
+    Notes {
         command: "metrics",
         examples: &[
             example("flightctl metrics", "as OpenMetrics text"),

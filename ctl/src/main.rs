@@ -6,7 +6,9 @@ use clap::FromArgMatches;
 use jiff::Zoned;
 
 use flightctl::args::Cli;
-use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, recover, save, status, top, verify, vmcore};
+use flightctl::commands::{
+    boots, doctor, dump, follow, ls, mark, metrics, ps, recover, save, status, top, verify, vmcore,
+};
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         Ok(Plan::Ps(plan)) => ps::run(&plan),
         Ok(Plan::Mark { runtime_dir, text }) => mark::run(&runtime_dir, text),
         Ok(Plan::Status { origin, json }) => status::run(&origin, json),
+        Ok(Plan::Doctor { origin, json }) => doctor::run(&origin, json),
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
         Ok(Plan::Ls { paths, json }) => ls::run(&paths, json),
         Ok(Plan::Verify { paths }) => verify::run(&paths),

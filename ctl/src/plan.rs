@@ -55,6 +55,13 @@ pub enum Plan {
         /// As JSON.
         json: bool,
     },
+    /// Look whether the machine is ready for a panic.
+    Doctor {
+        /// Where the recorder is asked.
+        origin: Origin,
+        /// As JSON.
+        json: bool,
+    },
     /// Print metrics.
     Metrics(Origin),
     /// List files.
@@ -319,6 +326,7 @@ impl Plan {
             Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
             Command::Status { json } => Ok(Self::Status { origin, json }),
+            Command::Doctor { json } => Ok(Self::Doctor { origin, json }),
             Command::Metrics => Ok(Self::Metrics(origin)),
             Command::Ls(LsArgs { paths, json }) => Ok(Self::Ls { paths: or_state_dir(paths, cli.state_dir), json }),
             Command::Verify { paths } => Ok(Self::Verify { paths: or_state_dir(paths, cli.state_dir) }),
