@@ -133,7 +133,7 @@ pub struct VmcoreArgs {
     /// for how long. With --format jsonl one JSON object, as ps --json has it.
     #[arg(long, requires = "vmcore", conflicts_with = "store")]
     pub in_flight: bool,
-    /// List the recordings in the dump, the newest first, instead of events.
+    /// List the recordings in the dump, the newest first, instead of events. With --format jsonl one JSON object.
     #[arg(long, requires = "vmcore", conflicts_with_all = ["in_flight", "store"])]
     pub list_sessions: bool,
     /// This recording in the dump, by its id [default: the newest].
@@ -379,6 +379,12 @@ pub struct PsArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+    /// The threads that were blocked when a machine died, out of its kernel dump.
+    #[arg(long, value_name = "FILE", conflicts_with = "bpffs_dir")]
+    pub vmcore: Option<PathBuf>,
+    /// This recording in the dump, by its id [default: the newest].
+    #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
+    pub session: Option<u64>,
 }
 
 /// When to colour.

@@ -122,6 +122,7 @@ pub const NOTES: &[Notes] = &[
             example("flightctl ps", "who waits, for how long, in which call; the worst first"),
             example("flightctl ps --state D", "who can't even be killed; exit status 1 when nobody is"),
             example("flightctl ps --json | jq -r '.threads[0].call.text'", "the worst one's call"),
+            example("flightctl ps --vmcore vmcore --state D", "who was stuck when the machine died"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },

@@ -261,6 +261,10 @@ pub struct PsPlan {
     pub tids: Vec<u32>,
     /// With these names; none: with any.
     pub comms: Vec<String>,
+    /// Out of this kernel dump, instead of `origin`.
+    pub vmcore: Option<PathBuf>,
+    /// Which recording in it; `None`: the newest.
+    pub session: Option<u64>,
     /// As JSON.
     pub json: bool,
 }
@@ -413,8 +417,8 @@ impl TopPlan {
 
 impl PsPlan {
     fn new(args: PsArgs, origin: Origin) -> Self {
-        let PsArgs { all, state, pid, tid, comm, json } = args;
-        Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, json }
+        let PsArgs { all, state, pid, tid, comm, json, vmcore, session } = args;
+        Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json }
     }
 }
 

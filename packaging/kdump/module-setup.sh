@@ -14,7 +14,7 @@ depends() {
 }
 
 install() {
-    inst_multiple flightctl timeout date chown sync mkdir awk sort tail
+    inst_multiple flightctl timeout date chown sync mkdir rm awk sort tail
     inst_simple /usr/lib/flightrec/kdump-recover
     # kdump runs whatever is executable there, in order, before it takes the dump.
     # shellcheck disable=SC2154 # dracut sets it

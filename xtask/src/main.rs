@@ -11,6 +11,7 @@ mod interrupt;
 mod man;
 mod setup;
 mod test;
+mod vm;
 mod workload;
 
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ enum Task {
     /// Measure.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Panic real kernels in a virtual machine, and see whether what was recorded is found in their dumps.
+    Vm(vm::Vm),
     /// Check the dependencies' licences, sources and known vulnerabilities.
     Deny,
     /// Build the Debian package: target/debian/flightrec_….deb.
@@ -81,6 +84,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo => demo::run(),
         Task::Test { without_kernel } => test::run(without_kernel),
         Task::Bench(bench) => bench::run(bench),
+        Task::Vm(vm) => vm::run(&vm),
         Task::Deny => deny::run(),
         Task::Deb { version } => deb::run(version.as_deref()),
         Task::Man => man::run(),

@@ -5,6 +5,7 @@
 //! and the strings of all calls, come from the rings.
 
 mod lines;
+mod names;
 
 use std::collections::HashMap;
 
@@ -13,6 +14,7 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call};
 
 pub(crate) use self::lines::{HEAD, document};
+pub(crate) use self::names::name;
 use crate::plan::PsPlan;
 use crate::ps::{Blocked, State, blocked};
 use crate::source::Recording;
@@ -81,6 +83,7 @@ pub fn at_death(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<InFlight>
         let is_timed = !thread.is_since_before();
         InFlight { doing: Doing::Blocked, thread, is_timed }
     }));
+    name(recording, threads.iter_mut().map(|in_flight| &mut in_flight.thread));
     threads
 }
 
@@ -91,7 +94,11 @@ fn awake(doing: Doing, slot: TaskSlot, known: Known, now: u64) -> InFlight {
     let time = since.map_or(0, |since| now.saturating_sub(since));
     // What the table has of its state is left over from when it last blocked.
     let slot = TaskSlot { state: 0, ..slot };
-    InFlight { doing, thread: Blocked { slot, time, state: State::Other, call }, is_timed: since.is_some() }
+    InFlight {
+        doing,
+        thread: Blocked { slot, time, state: State::Other, call, names: Vec::new() },
+        is_timed: since.is_some(),
+    }
 }
 
 /// A thread that the table has no room for.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use flightrec_format::abi::record::Abi;
 
 use super::Blocked;
+use crate::fds::FdNames;
 use crate::human::span;
 use crate::json::escape;
 use crate::names::TASK_STATE;
@@ -45,7 +46,7 @@ impl Blocked {
         out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
         out.extend_from_slice(b"      ");
         match &self.call {
-            Some(call) => renderer.call(call, out),
+            Some(call) => renderer.call(call, FdNames::kept(&self.names), out),
             None => out.extend_from_slice(otherwise),
         }
     }
@@ -62,7 +63,7 @@ impl Blocked {
         TASK_STATE.write(u64::from(slot.state), &mut task_state);
         let call = self.call.as_ref().map(|call| {
             let mut text = Vec::new();
-            renderer.call(call, &mut text);
+            renderer.call(call, FdNames::kept(&self.names), &mut text);
             let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| format!("{arg:#x}")).collect();
             InCall { nr: call.nr, abi: abi(call.abi), args, text: ascii(&text) }
         });

@@ -13,6 +13,7 @@ use flightrec_format::meta::Meta;
 
 pub(crate) use self::lines::HEAD;
 pub use self::state::State;
+use crate::fds::Named;
 use crate::plan::PsPlan;
 use crate::source::Recording;
 
@@ -27,13 +28,15 @@ pub struct Blocked {
     pub state: State,
     /// The call that it waits in.
     pub call: Option<Call>,
+    /// What descriptors among its arguments stand for, where that was looked for and is known.
+    pub names: Vec<Named>,
 }
 
 impl Blocked {
     fn new(slot: TaskSlot, meta: &Meta, now: u64) -> Self {
         let since = if slot.since == 0 { meta.started } else { slot.since };
         let call = (slot.flags & IN_SYSCALL != 0).then(|| call(&slot, meta)).flatten();
-        Self { slot, time: now.saturating_sub(since), state: State::of(slot.state), call }
+        Self { slot, time: now.saturating_sub(since), state: State::of(slot.state), call, names: Vec::new() }
     }
 
     /// It has been blocked since before the recording began.
@@ -135,7 +138,17 @@ mod tests {
 
     fn plan() -> PsPlan {
         let origin = Origin::Pinned { bpffs_dir: "/".into() };
-        PsPlan { origin, all: false, states: vec![], pids: vec![], tids: vec![], comms: vec![], json: false }
+        PsPlan {
+            origin,
+            all: false,
+            states: vec![],
+            pids: vec![],
+            tids: vec![],
+            comms: vec![],
+            vmcore: None,
+            session: None,
+            json: false,
+        }
     }
 
     fn tids(slots: &[TaskSlot], plan: &PsPlan) -> Vec<u32> {

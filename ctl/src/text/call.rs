@@ -15,10 +15,10 @@ use crate::names::errno;
 const MAX_ERRNO: i64 = 4095;
 
 /// `name(arguments)`
-pub(super) fn bare(plans: &Plans, call: &Call, out: &mut Vec<u8>) {
+pub(super) fn bare(plans: &Plans, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
     let plan = plans.get(call.abi, call.nr);
     name(plan, call, out);
-    arguments(plan, call, FdNames::default(), out);
+    arguments(plan, call, fds, out);
 }
 
 /// `name(arguments) -->`

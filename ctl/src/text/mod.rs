@@ -33,7 +33,7 @@ use self::paint::Paint;
 use self::plan::Plans;
 use self::recent::Recent;
 use self::sched::Stop;
-use crate::fds::Naming;
+use crate::fds::{FdNames, Naming};
 use crate::render::Merge;
 pub use crate::render::{Context, Wake};
 
@@ -141,8 +141,8 @@ impl Renderer {
     }
 
     /// Appends a call by itself: `name(arguments)`.
-    pub fn call(&self, call: &Call, out: &mut Vec<u8>) {
-        call::bare(&self.plans, call, out);
+    pub fn call(&self, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
+        call::bare(&self.plans, call, fds, out);
     }
 
     /// Whether calls are to be merged: a line of a call stands where the call began.

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE};
 use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
+use flightrec_format::chunks;
 use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
 use flightrec_format::encode::{PageWriter, write_header, write_slot};
 use flightrec_format::meta::{self, Meta};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
@@ -149,9 +151,68 @@ fn threads_in_flight() {
     let out = dump(&path, &["--in-flight", "--format", "jsonl"]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let threads = json["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 3);
     let of = |i: usize, field: &str| threads[i][field].clone();
     assert_eq!((of(0, "tid"), of(0, "state"), of(0, "cpu")), (7.into(), "R".into(), 1.into()));
     assert_eq!((of(2, "tid"), of(2, "state"), of(2, "cpu")), (9.into(), "D".into(), serde_json::Value::Null));
+}
+
+#[test]
+fn blocked_threads_of_a_dump() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, &synthetic::elf(&image(&pages()), 0));
+    let ps = |more: &[&str]| flightctl(&[&["ps", "--vmcore", text(&path)], more].concat());
+    let out = ps(&[]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let lines: Vec<String> = stdout(&out).lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[1].starts_with("       7.0 s        9        9  stu\\33ck         D      write(4, "), "{lines:?}");
+    let json: serde_json::Value = serde_json::from_slice(&ps(&["--json"]).stdout).unwrap();
+    assert_eq!((&json["mono_ns"], &json["threads"][0]["tid"]), (&(DEATH).into(), &9.into()));
+    assert_eq!(ps(&["--tid", "7"]).status.code(), Some(1));
+    assert_eq!(ps(&["--session", "1234"]).status.code(), Some(2));
+    let bare: Vec<Bytes> = pages().into_iter().filter(|page| page[18] != Lane::Slots as u8).collect();
+    let path = file(&dir, &synthetic::elf(&image(&bare), 0));
+    let out = flightctl(&["ps", "--vmcore", text(&path)]);
+    assert!(out.status.code() == Some(1) && stderr(&out).contains("thread table is not"), "{}", stderr(&out));
+}
+
+/// The pages of a snapshot in which thread 9's descriptor 4 is a file.
+fn snapshot() -> Vec<Bytes> {
+    let object = Object::Named((*b"/srv/stuck").into());
+    let table = Table { processes: vec![9], files: vec![Descriptor { fd: 4, object: 0, cloexec: false }] };
+    let (begin, end) = (DEATH - 20 * SECOND, DEATH - 20 * SECOND + 1000);
+    let snapshot = Snapshot { begin, end, left_out: 0, objects: vec![object], tables: vec![table] };
+    let pages = chunks::pack(Lane::Descriptors, SESSION, 1, HALF_PAGES, &snapshot.encode()).unwrap();
+    pages.into_iter().map(Box::new).collect()
+}
+
+#[test]
+fn descriptors_of_threads_in_flight_have_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, &synthetic::elf(&image(&[pages(), snapshot()].concat()), 0));
+    for args in
+        [&["dump", "--vmcore", text(&path), "--in-flight", "--last", "30s"][..], &["ps", "--vmcore", text(&path)]]
+    {
+        let out = flightctl(args);
+        assert!(stdout(&out).contains("write(4</srv/stuck>, "), "{}{}", stdout(&out), stderr(&out));
+    }
+}
+
+#[test]
+fn a_lost_page_of_the_description_is_no_loss() {
+    let dir = tempfile::tempdir().unwrap();
+    let meta = Meta { config: "x".repeat(20_000), ..meta() };
+    let twice = [1, 2].map(|generation| meta::pack(&meta, generation, meta::HALF_PAGES).unwrap());
+    let both: Vec<Bytes> = twice.iter().flatten().map(|page| Box::new(*page)).collect();
+    let rings = &pages()[described(&self::meta()).len()..];
+    for victim in 0..both.len() {
+        let mut left = both.clone();
+        left.remove(victim);
+        let path = file(&dir, &synthetic::elf(&image(&[&left, rings].concat()), 0));
+        let out = dump(&path, &["--last", "5ms"]);
+        assert!(stdout(&out).contains("write(1, 0x2000, 2)"), "{victim}: {}", stdout(&out));
+    }
 }
 
 #[test]
@@ -166,6 +227,13 @@ fn sessions_are_told_apart() {
     let text = stdout(&out);
     let ids: Vec<&str> = text.lines().skip(1).map(|line| &line[..16]).collect();
     assert_eq!(ids, ["000000000000f11e", "000000000000bef0"], "{text}");
+    let out = dump(&path, &["--list-sessions", "--format", "jsonl"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let ids: Vec<&str> = json["sessions"].as_array().unwrap().iter().map(|s| s["session"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["000000000000f11e", "000000000000bef0"], "{json}");
+    let first = &json["sessions"][0];
+    assert_eq!((&first["from"], &first["described"]), (&"2026-01-01T00:01:40Z".into(), &true.into()), "{json}");
+    assert_eq!(first["pages"]["sched"], 2, "{json}");
     let out = dump(&path, &["--session", "bef0", "--all"]);
     assert_eq!(stdout(&out).lines().filter(|line| !line.starts_with('#')).count(), 2, "{}", stdout(&out));
     let out = dump(&path, &["--session", "1234"]);
