@@ -15,7 +15,7 @@ while [ ! -b /dev/vda ] && [ $i -lt 200 ]; do
 done
 mount -t ext4 /dev/vda /disk || { echo "VM: no disk"; poweroff -f; }
 for dir in proc sys dev; do mount --bind /$dir /disk/$dir; done
-/disk/bin/busybox --install -s /disk/bin
+chroot /disk /bin/busybox --install -s /bin
 script=/guest.sh
 [ -e /proc/vmcore ] && script=/crash.sh
 chroot /disk /bin/sh $script

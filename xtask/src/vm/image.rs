@@ -79,8 +79,9 @@ fn initrd(work: &Path, kernel: &Path, release: &str) -> Result<PathBuf> {
     for module in MODULES {
         let mut modprobe = Command::new("modprobe");
         modprobe.arg("-d").arg(kernel).args(["-S", release, "--show-depends", module]);
-        for line in read(&mut modprobe)?.lines() {
-            // `builtin ext4`: nothing to load.
+        // What is no module is built in (in some kernels' packages without a list that says so); if it is neither, the machine
+        // finds no disk, and says so.
+        for line in crate::command::probe(&mut modprobe).unwrap_or_default().lines() {
             let Some(path) = line.strip_prefix("insmod ") else { continue };
             let path = Path::new(path.trim());
             let name = path.file_name().context("a module without a name")?.to_string_lossy().into_owned();

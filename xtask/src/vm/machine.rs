@@ -10,13 +10,13 @@ use anyhow::{Context, Result, bail, ensure};
 use super::image::Image;
 use crate::command::shown;
 
-/// A run takes about two minutes without KVM; who takes so much longer hangs.
-const PATIENCE: Duration = Duration::from_mins(15);
+/// A run takes some minutes without KVM, on a busy machine more; who takes so much longer hangs.
+const PATIENCE: Duration = Duration::from_mins(30);
 /// Memory of the machine, and what of it the crash kernel gets.
 const MEMORY: &str = "1G";
 const CRASH: &str = "192M";
 
-/// Who says nothing on its console for so long has not begun to boot: /dev/kvm is there on machines where it does not work.
+/// By KVM, who says nothing on its console for so long has not begun to boot: there are machines whose /dev/kvm does not work.
 const SILENCE: Duration = Duration::from_secs(20);
 
 /// How the machine's processor is had, the fastest first.
@@ -31,7 +31,8 @@ pub(super) fn run(image: &Image) -> Result<()> {
     let has_kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok();
     let mut ways = WAYS.iter().skip(usize::from(!has_kvm)).peekable();
     while let Some((accel, cpu)) = ways.next() {
-        match boot(image, accel, cpu)? {
+        let silence = if ways.peek().is_some() { SILENCE } else { PATIENCE };
+        match boot(image, accel, cpu, silence)? {
             Ended::Off => return Ok(()),
             Ended::Silent if ways.peek().is_some() => println!("vm: {accel} does not work here"),
             Ended::Silent => bail!("the virtual machine said nothing on its console: {}", image.console.display()),
@@ -48,7 +49,7 @@ enum Ended {
     Silent,
 }
 
-fn boot(image: &Image, accel: &str, cpu: &str) -> Result<Ended> {
+fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ended> {
     let mut qemu = Command::new("nice");
     qemu.args(["-n", "10", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
@@ -78,7 +79,7 @@ fn boot(image: &Image, accel: &str, cpu: &str) -> Result<Ended> {
             );
             return Ok(Ended::Off);
         }
-        let silent = started.elapsed() > SILENCE && is_silent();
+        let silent = started.elapsed() > silence && is_silent();
         if silent || started.elapsed() > PATIENCE {
             child.kill()?;
             child.wait()?;
