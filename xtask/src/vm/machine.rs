@@ -51,13 +51,13 @@ enum Ended {
 
 fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ended> {
     let mut qemu = Command::new("nice");
-    qemu.args(["-n", "10", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
+    qemu.args(["-n", "5", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
     qemu.arg("-serial").arg(format!("file:{}", image.console.display()));
     qemu.arg("-drive").arg(format!("if=none,id=disk,file={},format=raw,cache=unsafe", image.disk.display()));
     qemu.args(["-device", "virtio-blk-pci,drive=disk", "-kernel"]).arg(&image.kernel).arg("-initrd").arg(&image.initrd);
     qemu.arg("-append").arg(format!(
-        "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on panic=0 \
+        "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on nowatchdog panic=0 \
          crashkernel={CRASH}"
     ));
     let mut child = qemu
