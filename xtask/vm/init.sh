@@ -20,6 +20,6 @@ script=/guest.sh
 [ -e /proc/vmcore ] && script=/crash.sh
 chroot /disk /bin/sh $script
 echo "VM: $script ended ($?)"
-umount /disk/dev /disk/sys /disk/proc
-umount /disk || sync
+sync
+mount -o remount,ro /disk 2>/dev/null
 poweroff -f

@@ -421,3 +421,74 @@ fn rings_of_last(pages: &[Bytes]) -> usize {
     // Before the last two seconds, which no file has.
     pages.len() - at - calls / 8
 }
+
+/// Commands that read dumps.
+fn readers(path: &Path, output: &Path) -> Vec<std::process::Output> {
+    [
+        &["dump", "--all", "--vmcore", text(path)][..],
+        &["dump", "--in-flight", "--vmcore", text(path)],
+        &["recover", "--force", text(path), "-o", text(output)],
+    ]
+    .into_iter()
+    .map(limited)
+    .collect()
+}
+
+/// With little memory: what a file claims to hold is not allocated.
+fn limited(args: &[&str]) -> std::process::Output {
+    use std::os::unix::process::CommandExt;
+    let mut command = super::common::command(args);
+    let limit = || nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_AS, 1 << 30, 1 << 30);
+    // SAFETY: setrlimit is async-signal-safe, and nothing else is done between fork and exec.
+    unsafe { command.pre_exec(move || limit().map_err(std::io::Error::from)) };
+    command.output().unwrap()
+}
+
+#[test]
+fn gigabytes_of_noise_are_no_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, output) = (dir.path().join("noise"), dir.path().join("out.flight"));
+    // Sparse: 4 GB to read, and noise where a program would look for a header.
+    let noise = std::fs::File::create(&path).unwrap();
+    noise.set_len(4 << 30).unwrap();
+    let mut seed = 1u64;
+    let mut random = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 56) as u8
+    };
+    for at in [0, 1 << 20, (4 << 30) - 8192] {
+        let bytes: Vec<u8> = (0..8192).map(|_| random()).collect();
+        std::os::unix::fs::FileExt::write_all_at(&noise, &bytes, at).unwrap();
+    }
+    let out = limited(&["dump", "--vmcore", text(&path)]);
+    assert_eq!(out.status.code(), Some(2), "{}", stderr(&out));
+    assert!(stderr(&out).contains("no recording in this memory image"), "{}", stderr(&out));
+    assert!(!output.exists());
+}
+
+#[test]
+fn damage_anywhere_is_answered_in_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = dir.path().join("out.flight");
+    let image = image(&[pages(), snapshot()].concat());
+    let kdump = synthetic::kdump(&image, Codec::Zlib);
+    let forms = [synthetic::elf(&image, 0x7c8), synthetic::flatten(&kdump, 3000), kdump, synthetic::raw(&image)];
+    for (number, whole) in forms.iter().enumerate() {
+        let mut damaged: Vec<Vec<u8>> =
+            [1, 19, 5000, whole.len() / 2].iter().map(|cut| whole[..*cut].to_vec()).collect();
+        // Every other bit of a header, and of pages.
+        for at in [18, 32, 56, 440, 4200, whole.len() / 2] {
+            let mut flipped = whole.clone();
+            flipped[at..at + 4].iter_mut().for_each(|byte| *byte ^= 0xa5);
+            damaged.push(flipped);
+        }
+        for (i, bytes) in damaged.iter().enumerate() {
+            for out in readers(&file(&dir, bytes), &output) {
+                let says = stderr(&out);
+                let code = out.status.code();
+                assert!(matches!(code, Some(0..=2)), "form {number}, damage {i}: {:?} {says}", out.status);
+                assert!(!says.contains("panicked") && (code == Some(0) || !says.is_empty()), "{number}, {i}: {says}");
+            }
+        }
+    }
+}

@@ -51,7 +51,7 @@ enum Ended {
 
 fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ended> {
     let mut qemu = Command::new("nice");
-    qemu.args(["-n", "5", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
+    qemu.args(["-n", "1", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
     qemu.arg("-serial").arg(format!("file:{}", image.console.display()));
     qemu.arg("-drive").arg(format!("if=none,id=disk,file={},format=raw,cache=unsafe", image.disk.display()));
