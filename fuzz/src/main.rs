@@ -117,3 +117,50 @@ fn try_target(target: &Target, seed: u64, args: &Args) -> Result<usize> {
     println!("  {runs} inputs, {found} findings");
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(seconds: u64) -> (tempfile::TempDir, Args) {
+        let dir = tempfile::tempdir().unwrap();
+        let findings = dir.path().join("findings");
+        (dir, Args { parsers: Vec::new(), seconds, seed: None, input: None, findings })
+    }
+
+    #[test]
+    fn a_parser_that_panics_is_found_and_the_input_kept() {
+        let seeds = || Ok(vec![vec![0; 64]]);
+        let run = |bytes: &[u8]| {
+            assert!(bytes.len() == 64, "another length");
+            Ok(())
+        };
+        let (_dir, args) = args(60);
+        let found = try_target(&Target { name: "test", seeds, run, seal: None }, 1, &args).unwrap();
+        assert_eq!(found, 3);
+        let kept: Vec<_> = fs::read_dir(&args.findings).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(kept.len(), 3);
+        assert!(kept.iter().all(|path| fs::read(path).unwrap().len() != 64));
+    }
+
+    #[test]
+    fn every_parser_takes_its_seeds_and_some_inputs_gone_wrong() {
+        let (_dir, args) = args(0);
+        for target in TARGETS {
+            assert_eq!(try_target(target, 1, &args).unwrap(), 0, "{}", target.name);
+            let seeds = (target.seeds)().unwrap();
+            let mut random = Random::new(7);
+            for _ in 0..20 {
+                let mut input = mutate::mutate(&seeds, &mut random);
+                target.seal.iter().for_each(|seal| seal(&mut input));
+                drop((target.run)(&input));
+            }
+            // Sealing what is whole changes nothing.
+            for seed in &seeds {
+                let mut sealed = seed.clone();
+                target.seal.iter().for_each(|seal| seal(&mut sealed));
+                assert!(sealed == *seed, "{}", target.name);
+            }
+        }
+    }
+}
