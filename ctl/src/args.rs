@@ -39,6 +39,8 @@ pub enum Command {
     Dump(Box<DumpArgs>),
     /// Write a window of the recording into one file that any flightctl on any machine reads.
     Save(Box<SaveArgs>),
+    /// Recover the recording out of a kernel dump: the rings as one file, megabytes instead of gigabytes.
+    Recover(RecoverArgs),
     /// Print events as they are recorded, until Ctrl-C.
     Follow(Box<FollowArgs>),
     /// Show the busiest threads, live: system calls, errors, run time, run-queue delay, time asleep.
@@ -53,6 +55,13 @@ pub enum Command {
     /// Show the state of the recorder: since when, how much, what it costs, what was lost.
     Status {
         /// Print one JSON object, with field names and units that scripts can rely on.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look whether this machine is ready for the day it panics: recording, crash kernel, hook, space; with what to
+    /// do. Works without root, and says what it could not see.
+    Doctor {
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
@@ -116,15 +125,16 @@ pub struct StoreArgs {
 #[command(next_help_heading = "Kernel dumps")]
 pub struct VmcoreArgs {
     /// Read a kernel dump: an ELF vmcore (as /proc/vmcore), a kdump-compressed file, either of them flattened, or
-    /// a plain image of a machine's memory. --last counts back from the last event before death.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["store", "file", "boot", "list_boots", "bpffs_dir"])]
+    /// a plain image of a machine's memory. --last counts back from the last event before death. With --store DIR the
+    /// files of that boot are read where the rings do not reach back.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "boot", "list_boots", "bpffs_dir"])]
     pub vmcore: Option<PathBuf>,
     /// Show what every thread was in the middle of at death, instead of events: which call, with which arguments,
     /// for how long. With --format jsonl one JSON object, as ps --json has it.
-    #[arg(long, requires = "vmcore")]
+    #[arg(long, requires = "vmcore", conflicts_with = "store")]
     pub in_flight: bool,
-    /// List the recordings in the dump, the newest first, instead of events.
-    #[arg(long, requires = "vmcore", conflicts_with = "in_flight")]
+    /// List the recordings in the dump, the newest first, instead of events. With --format jsonl one JSON object.
+    #[arg(long, requires = "vmcore", conflicts_with_all = ["in_flight", "store"])]
     pub list_sessions: bool,
     /// This recording in the dump, by its id [default: the newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
@@ -266,6 +276,27 @@ pub struct SaveArgs {
     pub strict: bool,
 }
 
+/// Arguments of `recover`.
+#[derive(Debug, Args)]
+pub struct RecoverArgs {
+    /// The dump, in any form that `dump --vmcore` reads; in the crash kernel /proc/vmcore.
+    #[arg(value_name = "VMCORE")]
+    pub vmcore: PathBuf,
+    /// This recording in the dump, by its id [default: the newest].
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub session: Option<u64>,
+    /// File to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace FILE if it is there.
+    #[arg(long)]
+    pub force: bool,
+    /// Fail with exit status 3 when anything that the rings held is missing in the dump; what is there is recovered
+    /// all the same.
+    #[arg(long)]
+    pub strict: bool,
+}
+
 /// Arguments of `ls`.
 #[derive(Debug, Args)]
 pub struct LsArgs {
@@ -348,6 +379,12 @@ pub struct PsArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+    /// The threads that were blocked when a machine died, out of its kernel dump.
+    #[arg(long, value_name = "FILE", conflicts_with = "bpffs_dir")]
+    pub vmcore: Option<PathBuf>,
+    /// This recording in the dump, by its id [default: the newest].
+    #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
+    pub session: Option<u64>,
 }
 
 /// When to colour.

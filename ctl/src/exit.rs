@@ -11,6 +11,8 @@ pub enum Exit {
     Nothing,
     /// A file that was checked is damaged.
     Damaged,
+    /// The machine is not ready for a panic.
+    NotReady,
     /// An error; wrong usage as well (clap's own status is the same).
     Error,
     /// Something of the window is missing, and `--strict` was given.
@@ -22,7 +24,7 @@ impl Exit {
     pub const fn code(self) -> u8 {
         match self {
             Self::Fine => 0,
-            Self::Nothing | Self::Damaged => 1,
+            Self::Nothing | Self::Damaged | Self::NotReady => 1,
             Self::Error => 2,
             Self::Incomplete => 3,
         }
@@ -34,6 +36,7 @@ impl Exit {
             Self::Fine => "fine",
             Self::Nothing => "nothing to show: nothing was there, or nothing that the filters let through",
             Self::Damaged => "damage was found; standard output says where, and what it cost",
+            Self::NotReady => "not ready: something is missing; standard output says what, and what to do",
             Self::Error => "error; standard error says what, and what to do",
             Self::Incomplete => "something is missing, and --strict was given",
         }

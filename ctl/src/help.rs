@@ -70,6 +70,7 @@ pub const NOTES: &[Notes] = &[
                 "flightctl dump --vmcore /var/crash/202603041200/dump.202603041200",
                 "the last 10 s before a panic",
             ),
+            example("flightctl dump --vmcore vmcore --store /mnt/var/lib/flightrec --last 1h", "its files as well"),
             example("flightctl dump --vmcore /proc/vmcore --in-flight", "what every thread was in the middle of then"),
             example(
                 "flightctl --bpffs-dir /run/flightrec/bpf dump",
@@ -87,6 +88,15 @@ pub const NOTES: &[Notes] = &[
                 "keep what happened at that time today",
             ),
             example("flightctl dump --file incident.flight --all", "read it, on any machine"),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
+    },
+    Notes {
+        command: "recover",
+        examples: &[
+            example("flightctl recover /var/crash/202603041200/dump.202603041200 -o panic.flight", "keep what matters"),
+            example("flightctl recover /proc/vmcore -o /mnt/panic.flight", "in the crash kernel, before the dump"),
+            example("flightctl dump --file panic.flight --last 5s", "read it, on any machine"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
     },
@@ -112,6 +122,7 @@ pub const NOTES: &[Notes] = &[
             example("flightctl ps", "who waits, for how long, in which call; the worst first"),
             example("flightctl ps --state D", "who can't even be killed; exit status 1 when nobody is"),
             example("flightctl ps --json | jq -r '.threads[0].call.text'", "the worst one's call"),
+            example("flightctl ps --vmcore vmcore --state D", "who was stuck when the machine died"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },
@@ -159,6 +170,14 @@ pub const NOTES: &[Notes] = &[
             example("flightctl status --json | jq '[.lanes[].lost | add] | add'", "events lost since the start"),
         ],
         exits: &[Exit::Fine, Exit::Error],
+    },
+    Notes {
+        command: "doctor",
+        examples: &[
+            example("flightctl doctor", "what to do before the day of the panic; as root it sees more"),
+            example("flightctl doctor --json | jq '.checks[] | select(.fix)'", "for programs"),
+        ],
+        exits: &[Exit::Fine, Exit::NotReady, Exit::Error],
     },
     Notes {
         command: "metrics",

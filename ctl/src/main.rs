@@ -6,7 +6,9 @@ use clap::FromArgMatches;
 use jiff::Zoned;
 
 use flightctl::args::Cli;
-use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, save, status, top, verify, vmcore};
+use flightctl::commands::{
+    boots, doctor, dump, follow, ls, mark, metrics, ps, recover, save, status, top, verify, vmcore,
+};
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
@@ -20,11 +22,13 @@ fn main() -> ExitCode {
         Ok(Plan::Vmcore(plan)) => vmcore::run(&plan),
         Ok(Plan::ListBoots(plan)) => boots::run(&plan),
         Ok(Plan::Save(plan)) => save::run(&plan),
+        Ok(Plan::Recover(plan)) => recover::run(&plan),
         Ok(Plan::Follow(plan)) => follow::run(&plan),
         Ok(Plan::Top(plan)) => top::run(&plan),
         Ok(Plan::Ps(plan)) => ps::run(&plan),
         Ok(Plan::Mark { runtime_dir, text }) => mark::run(&runtime_dir, text),
         Ok(Plan::Status { origin, json }) => status::run(&origin, json),
+        Ok(Plan::Doctor { origin, json }) => doctor::run(&origin, json),
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
         Ok(Plan::Ls { paths, json }) => ls::run(&paths, json),
         Ok(Plan::Verify { paths }) => verify::run(&paths),

@@ -7,8 +7,8 @@ use jiff::Zoned;
 use thiserror::Error;
 
 use crate::args::{
-    Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs, PsArgs, SaveArgs,
-    StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
+    Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs, PsArgs, RecoverArgs,
+    SaveArgs, StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
 };
 use crate::boots::BootArg;
 use crate::fds::Naming;
@@ -33,6 +33,8 @@ pub enum Plan {
     ListBoots(HistoryPlan),
     /// Write a window into a file.
     Save(Box<SavePlan>),
+    /// Write what a kernel dump holds into a file.
+    Recover(RecoverPlan),
     /// Print events as they come.
     Follow(Box<FollowPlan>),
     /// Show the busiest threads.
@@ -49,6 +51,13 @@ pub enum Plan {
     /// Show the state.
     Status {
         /// Where from.
+        origin: Origin,
+        /// As JSON.
+        json: bool,
+    },
+    /// Look whether the machine is ready for a panic.
+    Doctor {
+        /// Where the recorder is asked.
         origin: Origin,
         /// As JSON.
         json: bool,
@@ -121,6 +130,8 @@ pub struct VmcorePlan {
     pub file: PathBuf,
     /// Which recording; `None`: the newest.
     pub session: Option<u64>,
+    /// Directory with the files of its boot, which reach further back than the rings.
+    pub store: Option<PathBuf>,
     /// What is shown of it.
     pub show: VmcoreShow,
     /// Which events, and how they look; where they are is `file`.
@@ -136,6 +147,21 @@ pub enum VmcoreShow {
     InFlight,
     /// The recordings in it.
     Sessions,
+}
+
+/// The rings out of a kernel dump, as a file.
+#[derive(Debug, PartialEq)]
+pub struct RecoverPlan {
+    /// The dump.
+    pub file: PathBuf,
+    /// Which recording; `None`: the newest.
+    pub session: Option<u64>,
+    /// File to write.
+    pub output: PathBuf,
+    /// Whether one that is there is replaced.
+    pub force: bool,
+    /// Whether an incomplete recording is a failure.
+    pub strict: bool,
 }
 
 /// A window, saved.
@@ -235,6 +261,10 @@ pub struct PsPlan {
     pub tids: Vec<u32>,
     /// With these names; none: with any.
     pub comms: Vec<String>,
+    /// Out of this kernel dump, instead of `origin`.
+    pub vmcore: Option<PathBuf>,
+    /// Which recording in it; `None`: the newest.
+    pub session: Option<u64>,
     /// As JSON.
     pub json: bool,
 }
@@ -289,6 +319,10 @@ impl Plan {
                 let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
                 SavePlan::new(*args, history, now).map(|plan| Self::Save(Box::new(plan)))
             }
+            Command::Recover(args) => {
+                let RecoverArgs { vmcore, session, output, force, strict } = args;
+                Ok(Self::Recover(RecoverPlan { file: vmcore, session, output, force, strict }))
+            }
             Command::Follow(args) => Ok(Self::Follow(Box::new(FollowPlan::new(*args, origin)?))),
             Command::Top(args) => Ok(Self::Top(TopPlan::new(args, origin))),
             Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin))),
@@ -296,6 +330,7 @@ impl Plan {
             Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
             Command::Status { json } => Ok(Self::Status { origin, json }),
+            Command::Doctor { json } => Ok(Self::Doctor { origin, json }),
             Command::Metrics => Ok(Self::Metrics(origin)),
             Command::Ls(LsArgs { paths, json }) => Ok(Self::Ls { paths: or_state_dir(paths, cli.state_dir), json }),
             Command::Verify { paths } => Ok(Self::Verify { paths: or_state_dir(paths, cli.state_dir) }),
@@ -346,8 +381,9 @@ impl VmcorePlan {
             (_, true) => VmcoreShow::Sessions,
             _ => VmcoreShow::Events,
         };
+        let store = args.store.store.clone();
         let dump = DumpPlan::new(args, history, now)?;
-        Ok(Self { file: vmcore.unwrap_or_default(), session, show, dump })
+        Ok(Self { file: vmcore.unwrap_or_default(), session, store, show, dump })
     }
 }
 
@@ -381,8 +417,8 @@ impl TopPlan {
 
 impl PsPlan {
     fn new(args: PsArgs, origin: Origin) -> Self {
-        let PsArgs { all, state, pid, tid, comm, json } = args;
-        Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, json }
+        let PsArgs { all, state, pid, tid, comm, json, vmcore, session } = args;
+        Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json }
     }
 }
 

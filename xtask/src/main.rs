@@ -7,11 +7,13 @@ mod command;
 mod deb;
 mod demo;
 mod deny;
+mod fuzz;
 mod interrupt;
 mod man;
 mod service;
 mod setup;
 mod test;
+mod vm;
 mod workload;
 
 use std::path::PathBuf;
@@ -46,6 +48,14 @@ enum Task {
     /// Measure.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Try every parser of what comes from outside on inputs gone wrong.
+    Fuzz {
+        /// Arguments of flightrec-fuzz: parsers [default: all], --seconds N of each, --seed S, --input FILE.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Panic real kernels in a virtual machine, and see whether what was recorded is found in their dumps.
+    Vm(vm::Vm),
     /// Check the dependencies' licences, sources and known vulnerabilities.
     Deny,
     /// Build the Debian package: target/debian/flightrec_….deb.
@@ -99,6 +109,8 @@ fn run(task: Task) -> Result<()> {
         Task::Demo => demo::run(),
         Task::Test { without_kernel } => test::run(without_kernel),
         Task::Bench(bench) => bench::run(bench),
+        Task::Fuzz { arguments } => fuzz::run(&arguments),
+        Task::Vm(vm) => vm::run(&vm),
         Task::Deny => deny::run(),
         Task::Deb { version } => deb::run(version.as_deref()).map(|package| println!("made: {}", package.display())),
         Task::Service { soak, keep } => service::run(minutes(soak), keep),

@@ -1,6 +1,7 @@
 //! `flightctl dump`
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
@@ -28,12 +29,16 @@ pub fn run(plan: &DumpPlan) -> Result<Exit> {
     dump.finish()
 }
 
-/// Prints events of any source.
-pub fn run_on(plan: &DumpPlan, source: &mut dyn Source, zone: &TimeZone) -> Result<Exit> {
-    let clock = source.clock();
-    let recording = source.read(question(plan).of_rings(clock))?;
+/// Prints events of any source, and before them those of the files of its boot in `store`.
+pub fn run_on(plan: &DumpPlan, source: &mut dyn Source, store: Option<&Path>, zone: &TimeZone) -> Result<Exit> {
     let mut dump = Dump::new(plan, zone);
-    dump.show(&Chapter::only(recording, clock, plan.since, plan.until))?;
+    if let Some(dir) = store {
+        history::read_beside(source, dir, question(plan), |chapter| dump.show(&chapter))?;
+    } else {
+        let clock = source.clock();
+        let recording = source.read(question(plan).of_rings(clock))?;
+        dump.show(&Chapter::only(recording, clock, plan.since, plan.until))?;
+    }
     dump.finish()
 }
 

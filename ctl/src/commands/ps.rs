@@ -3,32 +3,50 @@
 use std::io::Write as _;
 
 use anyhow::Result;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use super::vmcore::{WITHOUT_TABLE, announce};
 use crate::exit::Exit;
 use crate::fds::Fds;
 use crate::human::counted;
 use crate::output::{Output, note};
+use crate::pipeline::with_leads;
 use crate::plan::PsPlan;
 use crate::ps::{self, HEAD};
-use crate::source::{self, Source};
+use crate::source::{self, Recording, Source, VmcoreSource};
 use crate::text::{Options, Renderer};
 use crate::window::Window;
 
 /// Shows the threads that are blocked now.
 pub fn run(plan: &PsPlan) -> Result<Exit> {
-    run_on(plan, source::open(&plan.origin)?.as_mut())
+    let Some(file) = &plan.vmcore else {
+        let mut source = source::open(&plan.origin)?;
+        let now = source.clock().now;
+        // The table of threads comes with any window.
+        let recording = source.read(Window { from: now, until: now })?;
+        return show(plan, &recording, now);
+    };
+    let mut source = VmcoreSource::open(file, plan.session)?;
+    announce(&source, &TimeZone::system());
+    let now = source.clock().now;
+    // What descriptors stand for is known from the events before.
+    let recording = source.read(with_leads(Window { from: now.saturating_sub(NAMING_NS), until: now }))?;
+    if recording.slots.is_empty() {
+        note(WITHOUT_TABLE);
+    }
+    show(plan, &recording, now)
 }
 
-/// The same, of any source.
-fn run_on(plan: &PsPlan, source: &mut dyn Source) -> Result<Exit> {
-    let now = source.clock().now;
-    // The table of threads comes with any window.
-    let recording = source.read(Window { from: now, until: now })?;
+/// How far back opened descriptors are looked for in a dump, ns.
+const NAMING_NS: u64 = 10_000_000_000;
+
+/// The threads that are blocked at `now`.
+fn show(plan: &PsPlan, recording: &Recording, now: u64) -> Result<Exit> {
     // The counters were read last; a thread may have blocked since `now`.
     let now = now.max(recording.totals.now);
-    let mut threads = ps::blocked(&recording, plan, now);
-    let fds = Fds::at_end(&recording);
+    let mut threads = ps::blocked(recording, plan, now);
+    let fds = Fds::at_end(recording);
     for thread in &mut threads {
         thread.name_descriptors(&fds);
     }

@@ -29,11 +29,11 @@ use crate::source::Recording;
 use crate::source::history::{self, Chapter, Go, Question};
 
 /// zstd's level: a saved file is written once, and kept and sent about.
-const LEVEL: i32 = 9;
+pub(super) const LEVEL: i32 = 9;
 
 /// A file that can't be saved.
 #[derive(Debug, Error)]
-enum SaveError {
+pub(super) enum SaveError {
     /// It is there.
     #[error("{} is there already: --force replaces it", .0.display())]
     Exists(PathBuf),
@@ -52,9 +52,7 @@ enum SaveError {
 
 /// Saves the window.
 pub fn run(plan: &SavePlan) -> Result<Exit> {
-    if !plan.force && plan.output.symlink_metadata().is_ok() {
-        return Err(SaveError::Exists(plan.output.clone()).into());
-    }
+    check(&plan.output, plan.force)?;
     let zone = TimeZone::system();
     let question = Question { since: plan.since, until: plan.until, everything: false };
     let mut saved = Saved { plan, zone: &zone, files: 0, complete: true, seam: Seam::default() };
@@ -67,6 +65,11 @@ pub fn run(plan: &SavePlan) -> Result<Exit> {
         Saved { complete: false, .. } if plan.strict => Exit::Incomplete,
         _ => Exit::Fine,
     })
+}
+
+/// Refuses, before anything is read, a file that is there.
+pub(super) fn check(output: &Path, force: bool) -> Result<(), SaveError> {
+    if force || output.symlink_metadata().is_err() { Ok(()) } else { Err(SaveError::Exists(output.into())) }
 }
 
 /// What has been saved so far.
@@ -119,7 +122,7 @@ impl Saved<'_> {
 }
 
 /// A file in the making, under another name; removed unless it gets its own.
-struct Target<'a> {
+pub(super) struct Target<'a> {
     path: &'a Path,
     making: PathBuf,
     file: File,
@@ -127,7 +130,8 @@ struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn make(path: &'a Path, force: bool) -> Result<Self, SaveError> {
+    /// Begins it, beside `path`.
+    pub(super) fn make(path: &'a Path, force: bool) -> Result<Self, SaveError> {
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().ok_or_else(|| SaveError::Name(path.into()))?);
         name.push(format!(".{}", std::process::id()));
@@ -139,7 +143,7 @@ impl<'a> Target<'a> {
     }
 
     /// Writes it, to the disk, and gives it its name; its size.
-    fn fill(self, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> Result<u64, SaveError> {
+    pub(super) fn fill(self, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> Result<u64, SaveError> {
         let failed = |source| SaveError::Io { path: self.path.into(), source };
         let mut out = BufWriter::with_capacity(1 << 20, &self.file);
         write(&mut out).and_then(|()| out.flush()).map_err(failed)?;

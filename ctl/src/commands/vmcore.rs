@@ -1,11 +1,13 @@
 //! `flightctl dump --vmcore`: what a kernel dump holds.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anyhow::Result;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde::Serialize;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_vmcore::Session;
@@ -13,7 +15,6 @@ use flightrec_vmcore::Session;
 use super::dump;
 use crate::args::FormatArg;
 use crate::exit::Exit;
-use crate::fds::Fds;
 use crate::in_flight::{HEAD, at_death, document};
 use crate::output::{Output, note};
 use crate::pipeline::with_leads;
@@ -23,24 +24,35 @@ use crate::source::{Source, VmcoreSource};
 use crate::text::{Options, Renderer, escape};
 use crate::window::{Edge, Window};
 
+/// What it means that the dump lacks the table of threads.
+pub(super) const WITHOUT_TABLE: &str = "the recording's thread table is not in the dump: blocked threads are not known";
+
 /// Shows what was asked for.
 pub fn run(plan: &VmcorePlan) -> Result<Exit> {
     let zone = TimeZone::system();
     if plan.show == VmcoreShow::Sessions {
         let image = Image::open(&plan.file)?;
         image.missing().iter().for_each(|line| note(line));
-        let text = sessions(image.sessions(), &zone);
+        let text = match plan.dump.format {
+            FormatArg::Text => sessions(image.sessions(), &zone),
+            FormatArg::Jsonl => serde_json::to_string(&List { sessions: json(image.sessions()) })? + "\n",
+        };
         return print(plan, text.as_bytes()).map(|()| Exit::Fine);
     }
     let mut source = VmcoreSource::open(&plan.file, plan.session)?;
-    let death = source.clock();
-    let moment = moment(i128::from(death.now) + i128::from(death.wall_offset), &zone);
-    note(&format!("recording {:016x}, up to its last event at {moment}", source.meta().session));
-    source.remarks().iter().for_each(|line| note(line));
+    announce(&source, &zone);
     match plan.show {
         VmcoreShow::InFlight => in_flight(plan, &mut source),
-        _ => dump::run_on(&plan.dump, &mut source, &zone),
+        _ => dump::run_on(&plan.dump, &mut source, plan.store.as_deref(), &zone),
     }
+}
+
+/// Says which recording it is, until when it goes, and what the dump lacks.
+pub(super) fn announce(source: &VmcoreSource, zone: &TimeZone) {
+    let death = source.clock();
+    let moment = moment(i128::from(death.now) + i128::from(death.wall_offset), zone);
+    note(&format!("recording {:016x}, up to its last event at {moment}", source.meta().session));
+    source.remarks().iter().for_each(|line| note(line));
 }
 
 fn print(plan: &VmcorePlan, text: &[u8]) -> Result<()> {
@@ -57,13 +69,18 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
         Edge::Open | Edge::Wall(_) => 0,
     };
     let recording = source.read(with_leads(Window { from, until: now }))?;
-    let origin = Origin::Pinned { bpffs_dir: plan.file.clone() };
-    let of_ps = PsPlan { origin, all: false, states: vec![], pids: vec![], tids: vec![], comms: vec![], json: false };
-    let mut threads = at_death(&recording, &of_ps, now);
-    let fds = Fds::at_end(&recording);
-    for thread in &mut threads {
-        thread.thread.name_descriptors(&fds);
-    }
+    let of_ps = PsPlan {
+        origin: Origin::Pinned { bpffs_dir: plan.file.clone() },
+        all: false,
+        states: vec![],
+        pids: vec![],
+        tids: vec![],
+        comms: vec![],
+        vmcore: Some(plan.file.clone()),
+        session: plan.session,
+        json: false,
+    };
+    let threads = at_death(&recording, &of_ps, now);
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.dump.format == FormatArg::Jsonl {
@@ -77,9 +94,73 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
     }
     print(plan, &text)?;
     if recording.slots.is_empty() {
-        note("the recording's thread table is not in the dump: blocked threads are not known");
+        note(WITHOUT_TABLE);
     }
     Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
+}
+
+/// What `--list-sessions --format jsonl` prints.
+#[derive(Serialize)]
+struct List {
+    /// The newest first.
+    sessions: Vec<Listed>,
+}
+
+/// A recording in a dump.
+#[derive(Serialize)]
+struct Listed {
+    /// Its id, 16 hexadecimal digits, as `--session` takes it.
+    session: String,
+    /// Since when it has been recording or, without its description, when its oldest page was opened.
+    from: Option<Timestamp>,
+    /// When its newest page was opened.
+    until: Option<Timestamp>,
+    /// Pages of each lane, each page once.
+    pages: BTreeMap<&'static str, u64>,
+    /// Copies beside them.
+    copies: u64,
+    /// Whether its description is there; what follows is `null` without.
+    described: bool,
+    boot_id: Option<String>,
+    host: Option<String>,
+    kernel: Option<String>,
+}
+
+/// The recordings, for programs.
+fn json(sessions: &[Session]) -> Vec<Listed> {
+    let of = |session: &Session| {
+        let at = |mono: Option<u64>| Timestamp::from_nanosecond(i128::from(mono?) + wall(session)?).ok();
+        let about = session.about.as_ref();
+        Listed {
+            session: format!("{:016x}", session.id),
+            from: at(began(session)),
+            until: at(session.last),
+            pages: Lane::RINGS.into_iter().map(|lane| (lane.name(), pages_of(session, lane))).collect(),
+            copies: session.lanes.iter().map(|count| count.copies).sum(),
+            described: about.is_some(),
+            boot_id: about.map(|about| printable(&about.boot_id)),
+            host: about.map(|about| printable(&about.host)),
+            kernel: about.map(|about| printable(&about.kernel)),
+        }
+    };
+    sessions.iter().map(of).collect()
+}
+
+/// What the wall clock was ahead of the monotonic one where the newest page was opened, ns.
+fn wall(session: &Session) -> Option<i128> {
+    let offset = session.about.as_ref().map_or(0, |about| about.tai_offset);
+    let (mono, tai) = session.last.zip(session.last_tai)?;
+    Some(i128::from(tai) - i128::from(offset) * 1_000_000_000 - i128::from(mono))
+}
+
+/// When it began, as far as that is known.
+fn began(session: &Session) -> Option<u64> {
+    session.about.as_ref().map(|about| about.started).or(session.first)
+}
+
+/// Pages of a lane.
+fn pages_of(session: &Session, lane: Lane) -> u64 {
+    session.lanes.iter().find(|count| count.lane == lane as u8).map_or(0, |count| count.pages)
 }
 
 /// A line for each recording.
@@ -87,21 +168,11 @@ fn sessions(sessions: &[Session], zone: &TimeZone) -> String {
     let mut text =
         format!("{:<16}  {:<23}  {:<23}  {:>24}  {:>6}  OF\n", "SESSION", "FROM", "UNTIL", "PAGES", "COPIES");
     for session in sessions {
-        let offset = session.about.as_ref().map_or(0, |about| about.tai_offset);
-        // Where the newest page was opened, by both clocks.
-        let wall = session
-            .last
-            .zip(session.last_tai)
-            .map(|(mono, tai)| i128::from(tai) - i128::from(offset) * 1_000_000_000 - i128::from(mono));
-        let started = session.about.as_ref().map(|about| about.started).or(session.first);
-        let at = |mono: Option<u64>| match (mono, wall) {
+        let at = |mono: Option<u64>| match (mono, wall(session)) {
             (Some(mono), Some(wall)) => moment(i128::from(mono) + wall, zone),
             _ => "?".to_owned(),
         };
-        let pages = Lane::RINGS.map(|lane| {
-            let count = session.lanes.iter().find(|count| count.lane == lane as u8);
-            format!("{} {}", count.map_or(0, |count| count.pages), lane.name())
-        });
+        let pages = Lane::RINGS.map(|lane| format!("{} {}", pages_of(session, lane), lane.name()));
         let copies: u64 = session.lanes.iter().map(|count| count.copies).sum();
         let of = session.about.as_ref().map_or_else(
             || "unknown: its description is not whole".to_owned(),
@@ -112,7 +183,7 @@ fn sessions(sessions: &[Session], zone: &TimeZone) -> String {
             text,
             "{:016x}  {:<23}  {:<23}  {:>24}  {copies:>6}  {of}",
             session.id,
-            at(started),
+            at(began(session)),
             at(session.last),
             pages.join(", "),
         );

@@ -13,7 +13,7 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call};
 
 pub(crate) use self::lines::{HEAD, document};
-use crate::fds::Kept;
+use crate::fds::{Fds, Kept};
 use crate::plan::PsPlan;
 use crate::ps::{Blocked, State, blocked};
 use crate::source::Recording;
@@ -82,6 +82,10 @@ pub fn at_death(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<InFlight>
         let is_timed = !thread.is_since_before();
         InFlight { doing: Doing::Blocked, thread, is_timed }
     }));
+    let fds = Fds::at_end(recording);
+    for in_flight in &mut threads {
+        in_flight.thread.name_descriptors(&fds);
+    }
     threads
 }
 

@@ -145,7 +145,17 @@ mod tests {
 
     fn plan() -> PsPlan {
         let origin = Origin::Pinned { bpffs_dir: "/".into() };
-        PsPlan { origin, all: false, states: vec![], pids: vec![], tids: vec![], comms: vec![], json: false }
+        PsPlan {
+            origin,
+            all: false,
+            states: vec![],
+            pids: vec![],
+            tids: vec![],
+            comms: vec![],
+            vmcore: None,
+            session: None,
+            json: false,
+        }
     }
 
     fn tids(slots: &[TaskSlot], plan: &PsPlan) -> Vec<u32> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::control::Totals;
+use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::Page;
 use flightrec_format::meta::Meta;
 use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, VmcoreError};
@@ -129,6 +129,8 @@ pub struct VmcoreSource {
     index: usize,
     meta: Meta,
     clock: Clock,
+    /// The rings' counters at death, as their newest pages have them.
+    totals: Totals,
     /// What is to be said of it.
     remarks: Vec<String>,
 }
@@ -159,8 +161,8 @@ impl VmcoreSource {
             ));
             undescribed(session)
         });
-        let clock = death(&image, session, &meta);
-        Ok(Self { image, index, meta, clock, remarks })
+        let (clock, totals) = death(&image, session, &meta);
+        Ok(Self { image, index, meta, clock, totals, remarks })
     }
 
     /// What is to be said beside the coverage.
@@ -172,6 +174,24 @@ impl VmcoreSource {
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
+
+    /// The dump.
+    pub fn dump(&self) -> &Dump {
+        &self.image.dump
+    }
+
+    /// What the dump has of the recording.
+    pub fn session(&self) -> Result<&Session, DumpError> {
+        let missing = || DumpError::NoSession { path: self.image.path.clone(), session: self.meta.session };
+        self.image.sessions().get(self.index).ok_or_else(missing)
+    }
+
+    /// The rings' counters at death, where the dump and each ring in it are whole: the machine stood still, so what the
+    /// rings hold is all there was. What the probes refused after a ring's newest page was opened is not in it.
+    pub fn totals(&self) -> Option<&Totals> {
+        let is_whole = self.image.scan.shortfall.is_none() && self.session().ok()?.is_whole(&self.meta.ring_bytes);
+        is_whole.then_some(&self.totals)
+    }
 }
 
 /// What the pages tell of a recording whose metadata are gone.
@@ -182,13 +202,26 @@ fn undescribed(session: &Session) -> Meta {
     Meta { session: session.id, started, cpus: session.cpus(), ring_bytes, ..Meta::default() }
 }
 
-/// The moment behind the last event, and the wall clock then.
-fn death(image: &Image, session: &Session, meta: &Meta) -> Clock {
+/// The moment behind the last event, and the wall clock and the rings' counters then.
+fn death(image: &Image, session: &Session, meta: &Meta) -> (Clock, Totals) {
     let mut reader = image.dump.reader();
+    let of_cpu = |cpu: &u16| CpuTotals { cpu: *cpu, recorded: true, ..CpuTotals::default() };
+    let mut cpus: Vec<CpuTotals> = meta.cpus.iter().map(of_cpu).collect();
     let mut last: Option<(u64, i64)> = None;
     for page in session.newest() {
         let Some(Ok(page)) = reader.page(page).map(|bytes| Page::copy_from(bytes)) else { continue };
-        let (event, header) = (page.summary().last, page.header());
+        let (summary, header) = (page.summary(), page.header());
+        let (event, lane) = (summary.last, header.lane as usize);
+        let of_ring = cpus.iter_mut().find(|totals| totals.cpu == header.cpu);
+        if let Some((events, refused)) =
+            of_ring.and_then(|totals| Some((totals.events.get_mut(lane)?, totals.refused.get_mut(lane)?)))
+        {
+            // Of copies, the one that holds most.
+            for ((total, before), count) in events.iter_mut().zip(header.events).zip(summary.counts) {
+                *total = (*total).max(before.saturating_add(count));
+            }
+            *refused = header.refused;
+        }
         if last.is_none_or(|(latest, _)| event > latest) {
             let offset = meta.tai_offset(header.base_mono).saturating_mul(1_000_000_000);
             let wall = (header.base_tai as i64).saturating_sub(header.base_mono as i64).saturating_sub(offset);
@@ -196,7 +229,8 @@ fn death(image: &Image, session: &Session, meta: &Meta) -> Clock {
         }
     }
     let (now, wall_offset) = last.unwrap_or((meta.started, 0));
-    Clock { now: now.saturating_add(1), wall_offset }
+    let now = now.saturating_add(1);
+    (Clock { now, wall_offset }, Totals { now, cpus, ..Totals::default() })
 }
 
 impl Source for VmcoreSource {
@@ -206,9 +240,7 @@ impl Source for VmcoreSource {
     }
 
     fn read(&mut self, window: Window) -> Result<Recording, SourceError> {
-        let Some(session) = self.image.sessions().get(self.index) else {
-            return Err(DumpError::NoSession { path: self.image.path.clone(), session: self.meta.session }.into());
-        };
+        let session = self.session()?;
         let pages: Vec<&PageRef> = session.pages(window.from, window.until).collect();
         if pages.len() > PAGES_MAX {
             let size = |pages: usize| (pages as u64).saturating_mul(PAGE_SIZE as u64);
@@ -223,10 +255,9 @@ impl Source for VmcoreSource {
                 progress.add(bytes.len() as u64);
             }
         }
-        let mut recording = collector.finish(Totals::default());
-        // The machine stood still. What the rings hold is all there was, if the dump and each ring in it are whole.
-        let is_whole = self.image.scan.shortfall.is_none() && session.is_whole(&self.meta.ring_bytes);
-        recording.copied = if is_whole { self.clock.now } else { 0 };
+        let totals = self.totals();
+        let mut recording = collector.finish(totals.cloned().unwrap_or_default());
+        recording.copied = if totals.is_some() { self.clock.now } else { 0 };
         Ok(recording)
     }
 }

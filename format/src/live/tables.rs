@@ -39,15 +39,19 @@ fn read_generation(map: &ArrayMap) -> Result<(u64, Meta), LiveError> {
     }
 }
 
-/// Writes a new generation of the metadata beside the present one, and returns its number. There
+/// Writes a new generation of the metadata beside the present one, and returns its number; the first is written twice, so
+/// that there are two from the beginning on: whoever has lost a page of one, in a memory dump, has the other. There
 /// must be one writer only.
 pub fn publish_meta(map: &ArrayMap, meta: &Meta) -> Result<u64, LiveError> {
-    let generation = match read_generation(map) {
-        Ok((present, _)) => present.wrapping_add(1),
+    match read_generation(map) {
+        Ok((present, _)) => write_generation(map, meta, present.wrapping_add(1)),
         // A fresh map, or a first writing that was cut short.
-        Err(LiveError::Meta(_)) => 1,
-        Err(e) => return Err(e),
-    };
+        Err(LiveError::Meta(_)) => write_generation(map, meta, 1).and_then(|_| write_generation(map, meta, 2)),
+        Err(e) => Err(e),
+    }
+}
+
+fn write_generation(map: &ArrayMap, meta: &Meta, generation: u64) -> Result<u64, LiveError> {
     let half = map.entries() / 2;
     let pages = meta::pack(meta, generation, half)?;
     if write_pages(map, chunks::first_page(generation, half), &pages) {

@@ -229,10 +229,20 @@ fn totals_and_held_come_from_the_state() {
 fn metadata_is_replaced_beside_the_present_one() {
     let maps = maps();
     let present = read_meta(&maps.meta).unwrap();
-    for n in 2..6 {
+    for n in 3..7 {
         let next = Meta { host: format!("host {n}"), ..present.clone() };
         assert_eq!(publish_meta(&maps.meta, &next).unwrap(), n);
         assert_eq!(read_meta(&maps.meta).unwrap(), next);
+    }
+}
+
+#[test]
+fn any_page_of_the_metadata_may_be_lost() {
+    for victim in 0..maps().meta.entries() {
+        let maps = maps();
+        let present = read_meta(&maps.meta).unwrap();
+        assert!(maps.meta.write(victim, 0, &[0; PAGE_SIZE]));
+        assert_eq!(read_meta(&maps.meta).unwrap(), present, "page {victim}");
     }
 }
 

@@ -22,6 +22,13 @@ pub struct StoredFile {
     pub ends: u64,
 }
 
+impl StoredFile {
+    /// Whether it was saved by itself, or recovered from a dump, rather than written by the daemon, one of a series.
+    pub fn is_saved(&self) -> bool {
+        self.header.number == 0
+    }
+}
+
 /// The files of one recording session.
 #[derive(Debug, Clone)]
 pub struct SessionFiles {
@@ -116,7 +123,8 @@ fn sort(paths: Vec<PathBuf>, in_series: bool) -> (Vec<BootFiles>, Refused) {
         }
     }
     for session in boots.iter_mut().flat_map(|boot| &mut boot.sessions) {
-        session.files.sort_by_key(|file| (file.header.number, file.header.created_mono));
+        // What was saved, or recovered from a dump, has no number: it stands beside the series, behind its last file.
+        session.files.sort_by_key(|file| (file.is_saved(), file.header.number, file.header.created_mono));
         if in_series {
             session.bound();
         }
@@ -139,12 +147,17 @@ impl SessionFiles {
         self.files.first().map_or(0, |file| file.header.created_mono)
     }
 
-    /// Each file ends where the next was made. Where it begins is not where it was made: a recorder that had fallen behind
-    /// writes what was then long past.
+    /// Each file of the series ends where the next was made. Where it begins is not where it was made: a recorder that had
+    /// fallen behind writes what was then long past. A saved one ends where it was saved.
     fn bound(&mut self) {
-        let made: Vec<u64> = self.files.iter().map(|file| file.header.created_mono).collect();
+        let in_series = self.files.partition_point(|file| !file.is_saved());
+        let (series, saved) = self.files.split_at_mut(in_series);
+        for file in saved {
+            file.ends = file.header.created_mono;
+        }
+        let made: Vec<u64> = series.iter().map(|file| file.header.created_mono).collect();
         let behind = made.iter().skip(1).chain([&u64::MAX]);
-        for (file, behind) in self.files.iter_mut().zip(behind) {
+        for (file, behind) in series.iter_mut().zip(behind) {
             (file.begins, file.ends) = (file.header.begins, *behind);
         }
     }

@@ -85,15 +85,16 @@ impl SessionSource {
         Ok(source)
     }
 
-    /// The session's last moment, and the wall clock as its last file has it.
+    /// The session's last moment, and the wall clock as the file that was begun last has it.
     pub fn clock(&self) -> Clock {
-        let offset = self.files.last().map_or(0, |open| anchor_of(&open.file).offset);
+        let last = self.files.iter().max_by_key(|open| open.file.header.created_mono);
+        let offset = last.map_or(0, |open| anchor_of(&open.file).offset);
         Clock { now: self.end.now, wall_offset: offset }
     }
 
     /// When the first file was made.
     fn begins(&self) -> u64 {
-        self.files.first().map_or(0, |file| file.file.header.created_mono)
+        self.files.iter().map(|open| open.file.header.created_mono).min().unwrap_or(0)
     }
 
     /// The first moment that its files have, and the wall clock as the first of them has it.
@@ -115,28 +116,27 @@ impl SessionSource {
         self.meta_of(&all)
     }
 
-    /// The last moment, by the last file that can be opened.
+    /// The last moment: of the last file of the series that can be opened, and of those that were saved beside it.
     fn find_end(&mut self) -> Result<End, FilesError> {
         let mut failure = None;
+        let mut last: Option<End> = None;
         for index in (0..self.files.len()).rev() {
-            match self.reader(index) {
-                Ok(reader) => {
-                    let mark = reader.blocks().iter().filter(|block| block.header.kind == Kind::Checkpoint);
-                    let mark = mark.map(|block| block.header.last).max();
-                    let last = reader.blocks().iter().map(|block| block.header.last.saturating_add(1)).max();
-                    // What came behind the last checkpoint of a closed file is only there because its page was.
-                    let closed = reader.complete();
-                    let now = if closed { mark.or(last) } else { mark.max(last) };
-                    if let Some(now) = now {
-                        return Ok(End { now, closed });
+            let is_saved = self.files.get(index).is_some_and(|open| open.file.is_saved());
+            match self.reader(index).map(end_of) {
+                Ok(Some(end)) => {
+                    last = Some(last.filter(|last| last.now >= end.now).unwrap_or(end));
+                    if !is_saved {
+                        break;
                     }
                 }
+                Ok(None) => {}
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(End { now: self.begins(), closed: false }),
+        match (last, failure) {
+            (Some(end), _) => Ok(end),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(End { now: self.begins(), closed: false }),
         }
     }
 
@@ -330,6 +330,17 @@ impl SessionSource {
         let path = self.files.first().map(|open| open.file.path.clone()).unwrap_or_default();
         Err(FilesError::NoMeta(path))
     }
+}
+
+/// Where a file ends; `None` where nothing is in it.
+fn end_of(reader: &FileReader) -> Option<End> {
+    let mark = reader.blocks().iter().filter(|block| block.header.kind == Kind::Checkpoint);
+    let mark = mark.map(|block| block.header.last).max();
+    let last = reader.blocks().iter().map(|block| block.header.last.saturating_add(1)).max();
+    // What came behind the last checkpoint of a closed file is only there because its page was.
+    let closed = reader.complete();
+    let now = if closed { mark.or(last) } else { mark.max(last) };
+    now.map(|now| End { now, closed })
 }
 
 fn anchor_of(file: &StoredFile) -> Anchor {

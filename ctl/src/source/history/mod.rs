@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused};
-use super::{Clock, Recording, SourceError, open_live};
+use super::{Clock, Recording, Source, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
 use crate::control::ControlError;
 use crate::output::note;
@@ -92,9 +92,22 @@ enum Part {
 pub fn read<E: From<SourceError>>(
     plan: &HistoryPlan,
     question: Question,
-    mut visit: impl FnMut(Chapter) -> Result<Go, E>,
+    visit: impl FnMut(Chapter) -> Result<Go, E>,
 ) -> Result<(), E> {
-    let parts = parts(plan, question)?;
+    visit_all(parts(plan, question)?, visit)
+}
+
+/// The same of the rings of any source, and of the files of its boot in `dir`, which reach further back.
+pub fn read_beside<E: From<SourceError>>(
+    source: &mut dyn Source,
+    dir: &Path,
+    question: Question,
+    visit: impl FnMut(Chapter) -> Result<Go, E>,
+) -> Result<(), E> {
+    visit_all(with_rings(source, dir, true, true, question)?, visit)
+}
+
+fn visit_all<E: From<SourceError>>(parts: Vec<Part>, mut visit: impl FnMut(Chapter) -> Result<Go, E>) -> Result<(), E> {
     let is_only = parts.len() == 1;
     for part in parts {
         let mut chapter = match part {
@@ -159,7 +172,7 @@ fn recorder(
     boot: Option<&BootArg>,
     question: Question,
 ) -> Result<Vec<Part>, SourceError> {
-    let live = match open_live(origin) {
+    let mut live = match open_live(origin) {
         Ok(live) => live,
         Err(absent @ SourceError::Control(ControlError::NotRunning(_))) => {
             let dir = state_dir_of(state_dir, None);
@@ -172,7 +185,7 @@ fn recorder(
     };
     let dir = state_dir_of(state_dir, live.state_dir());
     match boot {
-        None | Some(BootArg::Present) => with_rings(live, &dir, state_dir.is_some(), boot.is_some(), question),
+        None | Some(BootArg::Present) => with_rings(live.as_mut(), &dir, state_dir.is_some(), boot.is_some(), question),
         Some(boot) => {
             let present = boots::present().unwrap_or_default();
             let mut boots = told(catalog::store(&dir)?);
@@ -182,7 +195,7 @@ fn recorder(
             }
             let boots = chosen(boots, Some(boot))?;
             if boots.iter().any(|boot| boot.id == present) {
-                return with_rings(live, &dir, true, true, question);
+                return with_rings(live.as_mut(), &dir, true, true, question);
             }
             Ok(stored(boots, question)?)
         }

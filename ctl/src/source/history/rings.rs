@@ -11,21 +11,21 @@ use super::{Chapter, Part, Question, told};
 use crate::boots;
 use crate::pipeline::with_leads;
 use crate::source::files::FilesError;
-use crate::source::files::catalog::{self, SessionFiles};
+use crate::source::files::catalog::{self, BootFiles, SessionFiles};
 use crate::source::files::session::{Found, STRETCH, SessionSource};
-use crate::source::{Live, SourceError, in_order};
+use crate::source::{Recording, Source, SourceError, in_order};
 use crate::window::{Edge, Window};
 
 /// The rings, what files have before them, and, unless it is the only boot that is asked for, earlier boots.
 pub(super) fn with_rings(
-    mut live: Box<dyn Live>,
+    source: &mut dyn Source,
     dir: &Path,
     is_named: bool,
     is_only: bool,
     question: Question,
 ) -> Result<Vec<Part>, SourceError> {
-    let clock = live.clock();
-    let recording = live.read(question.of_rings(clock))?;
+    let clock = source.clock();
+    let recording = source.read(question.of_rings(clock))?;
     let mut chapter = Chapter {
         recording,
         from: 0,
@@ -47,7 +47,8 @@ pub(super) fn with_rings(
     };
     let recording = &chapter.recording;
     let earlier = from < recording.meta.started;
-    if !earlier && recording.streams.iter().all(|stream| reaches(stream, from)) {
+    let needs_files = is_damaged(recording) || recording.streams.iter().any(|stream| !reaches(stream, from));
+    if !earlier && !needs_files {
         return Ok(vec![Part::Rings(Box::new(chapter))]);
     }
     let mut boots = match catalog::store(dir) {
@@ -60,9 +61,12 @@ pub(super) fn with_rings(
         }
     };
     let id = boots::of_meta(&chapter.recording.meta);
-    let at = boots.iter().position(|boot| boot.id == id);
+    let session = chapter.recording.meta.session;
+    // A session's id is enough where its description, and with it the boot's, is lost.
+    let is_own = |boot: &BootFiles| boot.sessions.iter().any(|of_boot| of_boot.session == session);
+    let at = boots.iter().position(|boot| boot.id == id || is_own(boot));
     let mut sessions = at.map(|at| boots.remove(at).sessions).unwrap_or_default();
-    let own = sessions.iter().position(|session| session.session == chapter.recording.meta.session);
+    let own = sessions.iter().position(|of_boot| of_boot.session == session);
     let own = own.map(|own| sessions.remove(own));
 
     let mut parts = Vec::new();
@@ -83,6 +87,11 @@ pub(super) fn with_rings(
     }
     parts.push(Part::Rings(Box::new(chapter)));
     Ok(parts)
+}
+
+/// Whether the source can't vouch for its rings: out of a dump, pages or the description may be missing.
+fn is_damaged(recording: &Recording) -> bool {
+    recording.copied == 0 || recording.meta.boot_id.is_empty()
 }
 
 /// Whether a ring's pages go back to a moment, or to the ring's first event.
@@ -106,7 +115,13 @@ fn extend(
     let asked = files.around(question.since, question.until, clock.now, Some(clock.wall_offset));
     let from = from.min(with_leads(asked).from);
     let recording = &mut chapter.recording;
-    let Some((lanes, until)) = short_of(&recording.streams, from) else { return Ok(Vec::new()) };
+    // Where pages are missing between others, the files may have them.
+    let short = if is_damaged(recording) {
+        Some((Lane::RINGS.to_vec(), u64::MAX - 1))
+    } else {
+        short_of(&recording.streams, from)
+    };
+    let Some((lanes, until)) = short else { return Ok(Vec::new()) };
     let until = until.saturating_add(1).min(with_leads(asked).until);
 
     // The last stretch is the rings' own.
@@ -123,7 +138,12 @@ fn extend(
     if question.everything {
         window.from = files.file_begins(window.from);
     }
-    let Found { pages, slots, descriptors, before, whole, .. } = files.find(window, &lanes)?;
+    let Found { meta, pages, slots, descriptors, before, whole, .. } = files.find(window, &lanes)?;
+    if recording.meta.boot_id.is_empty() {
+        recording.meta = meta;
+        let leap = recording.meta.tai_offset(clock.now).saturating_mul(1_000_000_000);
+        chapter.clock.wall_offset = clock.wall_offset.saturating_sub(leap);
+    }
     let mut rings = Rings::new(recording.meta.session);
     let (again, same): (Vec<LaneStream>, Vec<LaneStream>) =
         std::mem::take(&mut recording.streams).into_iter().partition(|stream| lanes.contains(&stream.lane()));

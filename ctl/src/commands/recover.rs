@@ -1,0 +1,192 @@
+//! `flightctl recover`: the rings out of a kernel dump, as a file like any other.
+//!
+//! It is written page by page: what is held in memory is the dump's index and one block, however large the rings are, so
+//! that it also runs in a crash kernel.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+
+use flightrec_format::abi::page::{LANE_KINDS, Lane, PAGE_SIZE};
+use flightrec_format::chunks::Chunks;
+use flightrec_format::control::Totals;
+use flightrec_format::decode::Page;
+use flightrec_format::descriptors::Snapshot;
+use flightrec_format::ring::Sequence;
+use flightrec_store::block::PAGES_MAX;
+use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
+use flightrec_vmcore::{PageRef, Reader, Session};
+
+use super::save::{LEVEL, Target, check};
+use super::vmcore::announce;
+use crate::boots;
+use crate::exit::Exit;
+use crate::human::{bytes, counted};
+use crate::output::note;
+use crate::plan::RecoverPlan;
+use crate::progress::Progress;
+use crate::source::{Source, VmcoreSource};
+
+/// Pages of the table of threads that are held at once.
+const SLOT_PAGES: usize = 256;
+/// Most pages of snapshots of descriptors that are read, the newest: a hundred times what a recording has.
+const DESCRIPTOR_PAGES_MAX: usize = 1 << 13;
+
+/// Recovers the recording.
+pub fn run(plan: &RecoverPlan) -> Result<Exit> {
+    check(&plan.output, plan.force)?;
+    let source = VmcoreSource::open(&plan.file, plan.session)?;
+    let session = source.session()?;
+    announce(&source, &TimeZone::system());
+    if session.newest().next().is_none() {
+        note("no event of the recording is in the dump, and no file is written");
+        return Ok(Exit::Nothing);
+    }
+    let mut held = Held::default();
+    let size = Target::make(&plan.output, plan.force)?.fill(|out| write(out, &source, session, &mut held))?;
+    let Held { events, pages, missing, is_exact, .. } = held;
+    note(&format!(
+        "recovered {} ({}, {} in {})",
+        plan.output.display(),
+        bytes(size),
+        counted(events, "event"),
+        counted(pages, "page")
+    ));
+    if missing != 0 || !is_exact {
+        let at_least = if is_exact { "" } else { "at least " };
+        note(&format!("INCOMPLETE: {at_least}{} of the rings are not in the dump", counted(missing, "event")));
+    } else if source.totals().is_none() {
+        note("INCOMPLETE: the dump or a ring in it is not whole, so that the rings' ends are not vouched for");
+    }
+    let complete = missing == 0 && is_exact && source.totals().is_some();
+    Ok(if plan.strict && !complete { Exit::Incomplete } else { Exit::Fine })
+}
+
+/// What has been written.
+#[derive(Default)]
+struct Held {
+    events: u64,
+    pages: u64,
+    /// Events that are missing between pages.
+    missing: u64,
+    /// Whether headers that contradict each other left none uncounted.
+    is_exact: bool,
+    /// Events of each ring up to the end of its last page.
+    rings: HashMap<(u8, u16), [u64; LANE_KINDS]>,
+}
+
+impl Held {
+    /// Counts a page; those of a ring come in order.
+    fn add(&mut self, page: &Page) {
+        let (header, summary) = (page.header(), page.summary());
+        self.pages += 1;
+        self.events = summary.counts.iter().fold(self.events, |sum, count| sum.saturating_add(*count));
+        if let Some(before) = self.rings.get(&(header.lane, header.cpu)) {
+            for (now, then) in header.events.iter().zip(before) {
+                match now.checked_sub(*then) {
+                    Some(missing) => self.missing = self.missing.saturating_add(missing),
+                    None => self.is_exact = false,
+                }
+            }
+        }
+        let mut end = header.events;
+        for (total, count) in end.iter_mut().zip(summary.counts) {
+            *total = total.saturating_add(count);
+        }
+        self.rings.insert((header.lane, header.cpu), end);
+    }
+}
+
+fn write(out: impl Write, source: &VmcoreSource, session: &Session, held: &mut Held) -> io::Result<()> {
+    held.is_exact = true;
+    let (meta, clock) = (source.meta(), source.clock());
+    let header = FileHeader {
+        compatible: 0,
+        incompatible: 0,
+        boot_id: boots::of_meta(meta),
+        session: meta.session,
+        number: 0,
+        created_wall: clock.wall_offset.saturating_add_unsigned(clock.now),
+        created_mono: clock.now,
+        begins: 0,
+    };
+    let mut file = FileWriter::new(out, &header, LEVEL)?;
+    file.meta(meta, clock.now)?;
+    let mut reader = source.dump().reader();
+    let of_lane = |lane: Lane| session.pages(0, u64::MAX).filter(move |page| page.lane == lane as u8);
+
+    let slots: Vec<&PageRef> = of_lane(Lane::Slots).collect();
+    for chunk in slots.chunks(SLOT_PAGES) {
+        let pages: Vec<[u8; PAGE_SIZE]> = chunk.iter().filter_map(|page| reader.page(page).copied()).collect();
+        file.slots(clock.now, &pages)?;
+    }
+    let mut chunks = Chunks::new(Lane::Descriptors);
+    let descriptors: Vec<&PageRef> = of_lane(Lane::Descriptors).collect();
+    for page in descriptors.iter().rev().take(DESCRIPTOR_PAGES_MAX) {
+        if let Some(bytes) = reader.page(page) {
+            chunks.add(bytes);
+        }
+    }
+    for document in chunks.documents() {
+        // One that can't be read names nothing.
+        if let Ok(snapshot) = Snapshot::decode(&document.bytes) {
+            file.descriptors(snapshot.end, &document.bytes)?;
+        }
+    }
+    let progress = Progress::start("recovering the recording");
+    for lane in Lane::RINGS {
+        // By time, so that a window of the file is a few of its blocks; copies of a page stay together.
+        let mut pages: Vec<&PageRef> = of_lane(lane).collect();
+        pages.sort_by_key(|page| (page.base_mono, page.cpu, page.seq));
+        let mut block: Vec<Page> = Vec::with_capacity(PAGES_MAX);
+        for copies in pages.chunk_by(|a, b| a.identity() == b.identity()) {
+            let Some(page) = best(copies, lane, &mut reader) else { continue };
+            held.add(&page);
+            block.push(page);
+            progress.add(PAGE_SIZE as u64);
+            if block.len() == PAGES_MAX {
+                file.pages(&block)?;
+                block.clear();
+            }
+        }
+        if !block.is_empty() {
+            file.pages(&block)?;
+        }
+    }
+    // Without a checkpoint a reader vouches for no more than the pages themselves do.
+    if let Some(totals) = source.totals() {
+        file.checkpoint(&checkpoint(totals))?;
+    }
+    file.finish()?;
+    Ok(())
+}
+
+/// The copy of a page that holds most.
+fn best(copies: &[&PageRef], lane: Lane, reader: &mut Reader<'_>) -> Option<Page> {
+    let mut read = |page: &PageRef| reader.page(page).and_then(|bytes| Page::copy_from(bytes).ok());
+    let (first, others) = copies.split_first()?;
+    if others.is_empty() {
+        return read(first);
+    }
+    let mut sequence = Sequence::new(first.session, lane, first.cpu);
+    for page in copies {
+        if let Some(page) = read(page) {
+            sequence.add(page);
+        }
+    }
+    sequence.finish().into_pages().into_iter().next()
+}
+
+/// The rings' counters at death.
+fn checkpoint(totals: &Totals) -> Checkpoint {
+    let of_cpu = totals.cpus.iter().flat_map(|cpu| {
+        Lane::RINGS.into_iter().zip(cpu.events).zip(cpu.refused).map(|((lane, events), refused)| RingMark {
+            events,
+            refused,
+            ..RingMark::new(lane, cpu.cpu)
+        })
+    });
+    Checkpoint { time: totals.now, rings: of_cpu.collect() }
+}

@@ -1,0 +1,166 @@
+//! `flightrec-fuzz`: takes good inputs of a parser, changes them, and hands them over, for as long as it is told. A parser
+//! that panics, takes more than a few seconds, or asks for more memory than it may, is a finding; the input is kept.
+//!
+//! It runs on the stable compiler, and needs nothing but the workspace. What it does follows from its seed alone: the same
+//! seed gives the same inputs, so that an end without a report (out of memory, a stack overflow) is found again.
+
+mod mutate;
+mod seeds;
+mod targets;
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use nix::sys::resource::{Resource, setrlimit};
+
+use mutate::Random;
+use targets::{TARGETS, Target};
+
+/// A parser has so long for one input: inputs are small.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The address space that the process may have: whoever allocates what an input claims to hold exceeds it.
+const MEMORY: u64 = 4 << 30;
+
+/// Tries parsers on inputs gone wrong.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Parsers [default: all, in turn].
+    parsers: Vec<String>,
+    /// For how long each is tried.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    seconds: u64,
+    /// Where the row of inputs begins [default: from the clock].
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Run this input instead, of one parser.
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Where inputs are kept that were findings.
+    #[arg(long, value_name = "DIR", default_value = "target/fuzz")]
+    findings: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY).context("can't limit memory")?;
+    let chosen = chosen(&args.parsers)?;
+    if let Some(path) = &args.input {
+        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+        return chosen.iter().try_for_each(|target| (target.run)(&bytes));
+    }
+    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
+    let seed = args.seed.unwrap_or(clock);
+    let mut found = 0;
+    for target in chosen {
+        println!("{}: {} s, seed {seed}", target.name, args.seconds);
+        found += try_target(target, seed, args)?;
+    }
+    if found != 0 {
+        bail!("{found} findings, in {}", args.findings.display());
+    }
+    Ok(())
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Target>> {
+    let known = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
+    let find = |name: &String| {
+        let target = TARGETS.iter().find(|target| target.name == name);
+        target.with_context(|| format!("no parser {name}; there are {}", known()))
+    };
+    if names.is_empty() { Ok(TARGETS.iter().collect()) } else { names.iter().map(find).collect() }
+}
+
+/// Tries one parser; how many findings there were. After the third it is enough.
+fn try_target(target: &Target, seed: u64, args: &Args) -> Result<usize> {
+    let seeds = (target.seeds)()?;
+    for input in &seeds {
+        (target.run)(input).with_context(|| format!("{} refuses an input that is whole", target.name))?;
+    }
+    let mut random = Random::new(seed);
+    let (started, mut runs, mut found) = (Instant::now(), 0u64, 0);
+    let end = Duration::from_secs(args.seconds);
+    while started.elapsed() < end && found < 3 {
+        let mut input = mutate::mutate(&seeds, &mut random);
+        if let Some(seal) = target.seal
+            && random.one_in(2)
+        {
+            seal(&mut input);
+        }
+        let begun = Instant::now();
+        // An error is an answer; only how it is come by matters.
+        let result = catch_unwind(AssertUnwindSafe(|| drop((target.run)(&input))));
+        let slow = begun.elapsed() > PATIENCE;
+        if result.is_err() || slow {
+            let what = if slow { "slow" } else { "panic" };
+            fs::create_dir_all(&args.findings)?;
+            let path = args.findings.join(format!("{}-{what}-{seed:x}-{runs}", target.name));
+            fs::write(&path, &input)?;
+            println!("  {what} in run {runs}: {}", path.display());
+            found += 1;
+        }
+        runs += 1;
+    }
+    println!("  {runs} inputs, {found} findings");
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(seconds: u64) -> (tempfile::TempDir, Args) {
+        let dir = tempfile::tempdir().unwrap();
+        let findings = dir.path().join("findings");
+        (dir, Args { parsers: Vec::new(), seconds, seed: None, input: None, findings })
+    }
+
+    #[test]
+    fn a_parser_that_panics_is_found_and_the_input_kept() {
+        let seeds = || Ok(vec![vec![0; 64]]);
+        let run = |bytes: &[u8]| {
+            assert!(bytes.len() == 64, "another length");
+            Ok(())
+        };
+        let (_dir, args) = args(60);
+        let found = try_target(&Target { name: "test", seeds, run, seal: None }, 1, &args).unwrap();
+        assert_eq!(found, 3);
+        let kept: Vec<_> = fs::read_dir(&args.findings).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(kept.len(), 3);
+        assert!(kept.iter().all(|path| fs::read(path).unwrap().len() != 64));
+    }
+
+    #[test]
+    fn every_parser_takes_its_seeds_and_some_inputs_gone_wrong() {
+        let (_dir, args) = args(0);
+        for target in TARGETS {
+            assert_eq!(try_target(target, 1, &args).unwrap(), 0, "{}", target.name);
+            let seeds = (target.seeds)().unwrap();
+            let mut random = Random::new(7);
+            for _ in 0..20 {
+                let mut input = mutate::mutate(&seeds, &mut random);
+                target.seal.iter().for_each(|seal| seal(&mut input));
+                drop((target.run)(&input));
+            }
+            // Sealing what is whole changes nothing.
+            for seed in &seeds {
+                let mut sealed = seed.clone();
+                target.seal.iter().for_each(|seal| seal(&mut sealed));
+                assert!(sealed == *seed, "{}", target.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Inputs that are whole: what the recorder itself writes.
+
+use anyhow::{Context, Result};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::record::{Abi, StringStatus};
+use flightrec_format::chunks;
+use flightrec_format::control::{self, Request, Response};
+use flightrec_format::decode::{Body, Call, Event, Page, Text};
+use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
+use flightrec_format::encode::PageWriter;
+use flightrec_format::meta::{self, Argument, Meta, Syscall};
+use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
+use flightrec_vmcore::synthetic::{self, Codec, Image};
+
+type Bytes = Box<[u8; PAGE_SIZE]>;
+
+const SESSION: u64 = 7;
+
+/// Pages of all lanes.
+pub(crate) fn pages() -> Result<Vec<Vec<u8>>> {
+    let mut pages = rings()?;
+    pages.extend(description()?);
+    Ok(pages.into_iter().map(|page| page.to_vec()).collect())
+}
+
+/// Some of each ring's events: calls with strings, folded and not, switches, wakeups.
+fn rings() -> Result<Vec<Bytes>> {
+    let mut calls = PageWriter::new(SESSION, Lane::Syscall, 0, 1 << 60);
+    let mut sched = PageWriter::new(SESSION, Lane::Sched, 1, 1 << 60);
+    for i in 0..120u64 {
+        let time = 1000 + i * 5000;
+        let text = Text { index: 1, status: StringStatus::Whole, bytes: b"/etc/hosts".to_vec().into() };
+        let args = [i.wrapping_sub(100), 0x7fff_1234_0000 + i * 64, i << 20, 0, 0, 0];
+        let call = Call { nr: 257, abi: Abi::Native, nargs: 4, args, strings: vec![text] };
+        let push = |writer: &mut PageWriter, time, body| {
+            let event = Event { time, cpu: writer.header().cpu, tid: 100 + (i % 3) as u32, body };
+            writer.push(&event).map(drop).ok().context("an event that does not fit")
+        };
+        push(&mut calls, time, Body::Enter(call.clone()))?;
+        let entered = i.is_multiple_of(2).then_some(time);
+        push(&mut calls, time + 320, Body::Exit { call, ret: -2, entered })?;
+        let next = 100 + ((i + 1) % 3) as u32;
+        push(&mut sched, time, Body::Switch { prev_state: 1, next, preempted: false, prev_prio: 120, next_prio: 99 })?;
+        push(&mut sched, time + 9, Body::Waking { wakee: 101, prio: 120, state: 2, cpu: 1, new: false })?;
+    }
+    Ok([calls.finish(), sched.finish()].concat())
+}
+
+fn metadata() -> Meta {
+    let args = vec![Argument { name: "fd".into(), ctype: "int".into() }];
+    let native = vec![Syscall { nr: 257, name: "openat".into(), args: Some(args) }];
+    let boot_id = "01234567-89ab-cdef-0123-456789abcdef".to_owned();
+    let config = "x".repeat(5000);
+    Meta {
+        session: SESSION,
+        boot_id,
+        started: 5,
+        cpus: vec![0, 1],
+        ring_bytes: [1 << 20; 3],
+        native,
+        config,
+        ..Meta::default()
+    }
+}
+
+/// The pages of the metadata.
+fn description() -> Result<Vec<Bytes>> {
+    Ok(meta::pack(&metadata(), 1, meta::HALF_PAGES)?.into_iter().map(Box::new).collect())
+}
+
+/// The metadata's pages, one behind the other.
+pub(crate) fn meta_pages() -> Result<Vec<Vec<u8>>> {
+    Ok(vec![description()?.iter().flat_map(|page| page.iter().copied()).collect()])
+}
+
+fn snapshot() -> Snapshot {
+    let object = |name: &[u8]| Object::Named(name.into());
+    let files = (0..20).map(|fd| Descriptor { fd: fd * 3, object: fd % 2, cloexec: fd > 4 }).collect();
+    let tables = vec![Table { processes: vec![1, 2], files }];
+    Snapshot { begin: 10, end: 20, left_out: 0, objects: vec![object(b"/etc/hosts"), object(b"pipe:[7]")], tables }
+}
+
+/// A document of descriptors.
+#[expect(clippy::unnecessary_wraps, reason = "one signature for all targets")]
+pub(crate) fn descriptors() -> Result<Vec<Vec<u8>>> {
+    Ok(vec![snapshot().encode()])
+}
+
+/// Messages of both directions.
+pub(crate) fn messages() -> Result<Vec<Vec<u8>>> {
+    let bodies = [
+        control::encode(&Request::Status)?,
+        control::encode(&Request::Mark { text: "now".into() })?,
+        control::encode(&Response::Error("no".into()))?,
+        control::encode(&Response::Meta(meta::to_json(&metadata())?))?,
+    ];
+    Ok(bodies.into_iter().map(|frame| frame.get(4..).unwrap_or_default().to_vec()).collect())
+}
+
+/// A file with blocks of every kind; closed, and as a kill leaves it.
+pub(crate) fn files() -> Result<Vec<Vec<u8>>> {
+    let header = FileHeader {
+        compatible: 0,
+        incompatible: 0,
+        boot_id: [1; 16],
+        session: SESSION,
+        number: 1,
+        created_wall: 1 << 60,
+        created_mono: 5,
+        begins: 0,
+    };
+    let mut file = FileWriter::new(Vec::new(), &header, 1)?;
+    file.meta(&metadata(), 5)?;
+    file.descriptors(20, &snapshot().encode())?;
+    let marks = vec![RingMark::new(Lane::Syscall, 0), RingMark::new(Lane::Sched, 1)];
+    file.checkpoint(&Checkpoint { time: 5, rings: marks })?;
+    for lane in [Lane::Syscall, Lane::Sched] {
+        let of_lane: Vec<Page> =
+            rings()?.into_iter().filter_map(|page| Page::new(page).ok()).filter(|page| page.lane() == lane).collect();
+        file.pages(&of_lane)?;
+    }
+    let closed = file.finish()?;
+    let killed = closed.get(..closed.len() * 4 / 5).unwrap_or_default().to_vec();
+    Ok(vec![closed, killed])
+}
+
+/// Blocks' columns.
+pub(crate) fn columns() -> Result<Vec<Vec<u8>>> {
+    let pages: Vec<Page> = rings()?.into_iter().filter_map(|page| Page::new(page).ok()).collect();
+    let encoded = |lane| {
+        let of_lane: Vec<Page> = pages.iter().filter(|page| page.lane() == lane).cloned().collect();
+        let mut out = Vec::new();
+        flightrec_store::columns::encode(&of_lane, &mut out);
+        out
+    };
+    Ok([Lane::Syscall, Lane::Sched].map(encoded).to_vec())
+}
+
+/// A small machine's memory.
+fn image() -> Result<Image> {
+    let mut image = Image::new();
+    let snapshot: Vec<Bytes> = chunks::pack(Lane::Descriptors, SESSION, 1, HALF_PAGES, &snapshot().encode())
+        .ok()
+        .context("too large")?
+        .into_iter()
+        .map(Box::new)
+        .collect();
+    for (number, page) in (0u64..).zip([description()?, rings()?, snapshot].concat()) {
+        image.insert(3 + number * 5 % 64, page);
+        image.insert(70 + number, Box::new([number as u8; PAGE_SIZE]));
+    }
+    Ok(image)
+}
+
+/// ELF files, and memory without a header.
+pub(crate) fn elf() -> Result<Vec<Vec<u8>>> {
+    let image = image()?;
+    Ok(vec![synthetic::elf(&image, 0x7c8), synthetic::elf(&image, 1 << 14), synthetic::raw(&image)])
+}
+
+/// kdump-compressed files, by every codec.
+pub(crate) fn kdump() -> Result<Vec<Vec<u8>>> {
+    let image = image()?;
+    let mut all: Vec<Vec<u8>> = Codec::ALL.iter().map(|codec| synthetic::kdump(&image, *codec)).collect();
+    all.push(synthetic::kdump_of_version(&image, Codec::Zlib, 1));
+    Ok(all)
+}
+
+/// Either, flattened.
+pub(crate) fn flattened() -> Result<Vec<Vec<u8>>> {
+    let image = image()?;
+    Ok(vec![
+        synthetic::flatten(&synthetic::kdump(&image, Codec::Lzo), 3000),
+        synthetic::flatten(&synthetic::elf(&image, 0), 5000),
+    ])
+}

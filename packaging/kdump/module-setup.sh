@@ -1,0 +1,22 @@
+#!/bin/bash
+# dracut module: puts flightctl and its hook into kdump's initramfs (Fedora, RHEL 8 and later), and into no other.
+
+check() {
+    # mkdumprd sets it.
+    [[ -n ${IN_KDUMP:-} && -f /etc/kdump.conf ]] || return 255
+    require_binaries flightctl timeout date chown sync awk sort tail || return 1
+    return 0
+}
+
+depends() {
+    echo kdumpbase
+    return 0
+}
+
+install() {
+    inst_multiple flightctl timeout date chown sync mkdir rm awk sort tail
+    inst_simple /usr/lib/flightrec/kdump-recover
+    # kdump runs whatever is executable there, in order, before it takes the dump.
+    # shellcheck disable=SC2154 # dracut sets it
+    inst_simple "$moddir/pre-dump.sh" /etc/kdump/pre.d/50-flightrec.sh
+}

@@ -1,0 +1,178 @@
+//! What must be true of a machine that panicked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+/// The forms in which the crash kernel wrote its dump.
+const FORMS: &[&str] = &["d31-c", "d31-l", "d31-E", "d31-flat"];
+/// At the ends of what two sources have in common: what was on its way there, ns.
+const EDGE: u64 = 200_000_000;
+
+/// Checks all; what was found, for people.
+pub(super) fn all(out: &Path) -> Result<Vec<String>> {
+    let console = fs::read(out.join("console.log")).context("no console: the machine was not run")?;
+    let console = String::from_utf8_lossy(&console);
+    let said: Vec<&str> = console.lines().filter(|line| line.starts_with("VM ") || line.starts_with("VM:")).collect();
+    ensure!(said.iter().any(|line| line.ends_with(" done")), "it did not get to its end: {}", said.join("\n"));
+    let files = out.join("out");
+    let crash = recovered(out)?;
+
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for form in FORMS {
+        let path = files.join(form);
+        texts.push(((*form).to_owned(), dump(&["--vmcore", text(&path), "--all"])?));
+    }
+    texts.push(("recovered by the hook".to_owned(), dump(&["--file", text(&crash), "--all"])?));
+    let Some(((_, first), others)) = texts.split_first() else { bail!("no dump") };
+    for (name, other) in others {
+        same(first, other).with_context(|| format!("{name} tells something else than {}", FORMS[0]))?;
+    }
+    let events = events(first)?;
+    let mut found = vec![format!("{} events, the same in {} dumps and the recovered file", events.len(), FORMS.len())];
+
+    last_words(&events)?;
+    // The last second of every CPU, by the coverage.
+    let vmcore = files.join(FORMS[0]);
+    dump(&["--vmcore", text(&vmcore), "--last", "1s", "--strict"]).context("the last second is not complete")?;
+    let in_flight = flightctl(&["dump", "--vmcore", text(&vmcore), "--in-flight"])?;
+    let writer = in_flight.lines().find(|line| line.contains("write(") && line.contains(", on CPU "));
+    let writer = writer.with_context(|| format!("nobody writes to sysrq-trigger in {in_flight}"))?;
+    found.push(format!("in flight: {}", writer.split_whitespace().collect::<Vec<_>>().join(" ")));
+    ensure!(in_flight.contains("cat "), "the thread that waits at a pipe is not in {in_flight}");
+
+    found.push(live(&files, &events)?);
+    joined(out, &vmcore, &events)?;
+    found.push(sessions(&vmcore)?);
+    found.extend(memory(&files)?);
+    let log = fs::read_to_string(files.join("flightd-live.log")).unwrap_or_default();
+    let warnings = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR"));
+    found.extend(warnings.map(|line| format!("flightd: {}", line.trim())));
+    found.extend(descriptors(&files)?);
+    Ok(found)
+}
+
+/// The file that the hook made.
+fn recovered(out: &Path) -> Result<PathBuf> {
+    let dir = out.join("flightrec/crash");
+    let entries = fs::read_dir(&dir).with_context(|| format!("the hook made no {}", dir.display()))?;
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "flight"));
+    match files.as_slice() {
+        [file] => Ok(file.clone()),
+        _ => bail!("the hook made {} files", files.len()),
+    }
+}
+
+/// The last mark is there, and behind it the write that panicked the machine, the last call of its CPU, without an exit.
+fn last_words(events: &[Value]) -> Result<()> {
+    let is = |event: &Value, kind: &str| event["event"] == kind;
+    let mark = events.iter().rposition(|event| is(event, "mark")).context("no mark")?;
+    let line = &events.get(mark).context("no mark")?["text"];
+    ensure!(line == "the last mark", "the last mark is {line}");
+    let behind = events.get(mark..).unwrap_or_default();
+    let writes = behind.iter().enumerate().filter(|(_, event)| is(event, "sys_enter") && event["syscall"] == "write");
+    // The one that no call of its thread follows: the thread never came back.
+    let mut writes = writes;
+    let (at, write) = writes.next_back().context("no write behind the last mark")?;
+    let (tid, cpu) = (&write["tid"], &write["cpu"]);
+    let later = behind.get(at + 1..).unwrap_or_default().iter().filter(|event| event["syscall"].is_string());
+    for event in later {
+        ensure!(event["tid"] != *tid, "the thread of the last write went on: {event}");
+        ensure!(event["cpu"] != *cpu, "its CPU {cpu} went on: {event}");
+    }
+    Ok(())
+}
+
+/// What was shown live is in the dump, for the time that both have.
+fn live(files: &Path, dumped: &[Value]) -> Result<String> {
+    let text = fs::read_to_string(files.join("live.jsonl")).context("no live dump")?;
+    let head = |text: &str| serde_json::from_str::<Value>(text.lines().next().unwrap_or_default()).unwrap_or_default();
+    let of = |value: &Value, field: &str| value[field].as_u64().unwrap_or(0);
+    let head = head(&text);
+    let live = events(&text)?;
+    let begin = |events: &[Value]| events.first().map_or(0, |event| of(event, "mono_ns"));
+    let from = begin(&live).max(begin(dumped)) + EDGE;
+    let until = of(&head, "until_mono_ns").saturating_sub(EDGE);
+    let within = |event: &&Value| (from..until).contains(&of(event, "mono_ns"));
+    let (a, b): (Vec<&Value>, Vec<&Value>) =
+        (live.iter().filter(within).collect(), dumped.iter().filter(within).collect());
+    ensure!(a.len() > 1000, "only {} events in common", a.len());
+    if let Some((live, dumped)) = a.iter().zip(&b).find(|(a, b)| a != b) {
+        bail!("live: {live}\ndump: {dumped}");
+    }
+    ensure!(a.len() == b.len(), "{} events live, {} in the dump", a.len(), b.len());
+    Ok(format!("{} events of {} ms are the same live", a.len(), until.saturating_sub(from) / 1_000_000))
+}
+
+/// With the files of that boot, without and with what the hook put beside them.
+fn joined(out: &Path, vmcore: &Path, events: &[Value]) -> Result<()> {
+    let store = out.join("flightrec");
+    for args in
+        [["--vmcore", text(vmcore), "--store", text(&store), "--all"].as_slice(), &["--store", text(&store), "--all"]]
+    {
+        let told = self::events(&dump(args)?)?;
+        ensure!(told.len() >= events.len(), "{} events with the files, {} without", told.len(), events.len());
+        let tail = told.get(told.len() - events.len()..).unwrap_or_default();
+        if let Some((a, b)) = tail.iter().zip(events).find(|(a, b)| a != b) {
+            bail!("with the files: {a}\nwithout: {b}");
+        }
+    }
+    Ok(())
+}
+
+/// The earlier recording is told apart.
+fn sessions(vmcore: &Path) -> Result<String> {
+    let list = flightctl(&["dump", "--vmcore", text(vmcore), "--list-sessions"])?;
+    Ok(format!("{} recordings in the dump", list.lines().count().saturating_sub(1)))
+}
+
+/// What the hook took.
+fn memory(files: &Path) -> Result<Vec<String>> {
+    let text = fs::read_to_string(files.join("recover.txt")).context("the hook was not run")?;
+    let wanted = ["recovered ", "Maximum resident", "Elapsed", "INCOMPLETE"];
+    let lines = text.lines().filter(|line| wanted.iter().any(|words| line.contains(words)));
+    Ok(lines.map(|line| format!("hook: {}", line.trim())).collect())
+}
+
+/// Whether descriptors have names.
+fn descriptors(files: &Path) -> Result<Option<String>> {
+    let status = fs::read_to_string(files.join("status.json")).context("no status")?;
+    let status: Value = serde_json::from_str(&status)?;
+    Ok(Some(format!("descriptors: {}; programs: {}", status["descriptors"], status["syscall_programs"])))
+}
+
+/// Two dumps tell the same events; what they say of themselves may differ.
+fn same(a: &str, b: &str) -> Result<()> {
+    let lines = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let (a, b) = (lines(a), lines(b));
+    if let Some((a, b)) = a.iter().zip(&b).find(|(a, b)| a != b) {
+        bail!("{a}\n{b}");
+    }
+    ensure!(a.len() == b.len(), "{} events, {} events", a.len(), b.len());
+    Ok(())
+}
+
+/// The events of JSON lines, behind the first.
+fn events(text: &str) -> Result<Vec<Value>> {
+    let events = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    Ok(events.into_iter().filter(|event| event["event"] != "coverage" && event["event"] != "gap").collect())
+}
+
+fn dump(args: &[&str]) -> Result<String> {
+    flightctl(&[&["dump", "--fds", "off", "--format", "jsonl"], args].concat())
+}
+
+fn flightctl(args: &[&str]) -> Result<String> {
+    let output = Command::new(super::programs().join("flightctl")).args(args).output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "flightctl {}: {}: {errors}", args.join(" "), output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}

@@ -1,0 +1,166 @@
+//! What the virtual machine boots from: a small initrd with the modules of its disk, and the disk, on which the programs
+//! and scripts are, and what comes out.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::command::{read, repository, run};
+
+/// What reaches the disk.
+const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "ext4"];
+/// The disk: dumps of a machine of 1 GiB in four forms, with room to spare. It is sparse.
+const DISK: &str = "2G";
+
+/// Files for QEMU.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub(super) kernel: PathBuf,
+    pub(super) initrd: PathBuf,
+    pub(super) disk: PathBuf,
+    /// Where the machine's console goes.
+    pub(super) console: PathBuf,
+}
+
+/// Makes them, for an unpacked kernel.
+pub(super) fn build(cache: &Path, kernel: &Path) -> Result<Image> {
+    let release = kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
+    let work = cache.join(format!("work-{release}"));
+    if work.exists() {
+        fs::remove_dir_all(&work)?;
+    }
+    let vmlinuz = read(Command::new("find").arg(kernel).args(["-name", "vmlinuz*", "-type", "f"]))?;
+    let vmlinuz = PathBuf::from(vmlinuz.lines().next().context("no vmlinuz in the kernel's package")?);
+    let initrd = initrd(&work, kernel, &release)?;
+    let root = root(&work, &vmlinuz, &initrd)?;
+    let disk = work.join("disk.ext4");
+    let mut mke2fs = Command::new("mke2fs");
+    run(mke2fs.args(["-q", "-t", "ext4", "-O", "^has_journal", "-d"]).arg(&root).arg(&disk).arg(DISK))?;
+    fs::remove_dir_all(root)?;
+    Ok(Image { kernel: vmlinuz, initrd, disk, console: work.join("console.log") })
+}
+
+impl Image {
+    /// Takes out what the machine left: `out` and the state directory. The disk is then removed.
+    pub(super) fn extract(&self, to: &Path) -> Result<()> {
+        if to.exists() {
+            fs::remove_dir_all(to)?;
+        }
+        fs::create_dir_all(to)?;
+        for dir in ["/out", "/var/lib/flightrec"] {
+            run(Command::new("debugfs").args(["-R", &format!("rdump {dir} {}", to.display())]).arg(&self.disk))?;
+        }
+        fs::copy(&self.console, to.join("console.log"))?;
+        fs::remove_file(&self.disk)?;
+        Ok(())
+    }
+}
+
+/// busybox, the modules, and the script that loads them.
+fn initrd(work: &Path, kernel: &Path, release: &str) -> Result<PathBuf> {
+    let root = work.join("initrd");
+    for dir in ["bin", "dev", "proc", "sys", "disk", "modules"] {
+        fs::create_dir_all(root.join(dir))?;
+    }
+    copy_program(&which("busybox")?, &root.join("bin/busybox"), false)?;
+    fs::copy(repository().join("xtask/vm/init.sh"), root.join("init"))?;
+    fs::set_permissions(root.join("init"), fs::Permissions::from_mode(0o755))?;
+    // modprobe looks in lib/modules; merged packages have it below usr.
+    if !kernel.join("lib").exists() {
+        std::os::unix::fs::symlink("usr/lib", kernel.join("lib"))?;
+    }
+    if !kernel.join("lib/modules").join(release).join("modules.dep").exists() {
+        run(Command::new("depmod").arg("-b").arg(kernel).arg(release))?;
+    }
+    let mut order: Vec<String> = Vec::new();
+    for module in MODULES {
+        let mut modprobe = Command::new("modprobe");
+        modprobe.arg("-d").arg(kernel).args(["-S", release, "--show-depends", module]);
+        // What is no module is built in (in some kernels' packages without a list that says so); if it is neither, the machine
+        // finds no disk, and says so.
+        for line in crate::command::probe(&mut modprobe).unwrap_or_default().lines() {
+            let Some(path) = line.strip_prefix("insmod ") else { continue };
+            let path = Path::new(path.trim());
+            let name = path.file_name().context("a module without a name")?.to_string_lossy().into_owned();
+            let name = name.trim_end_matches(".xz").to_owned();
+            if order.contains(&name) {
+                continue;
+            }
+            let to = root.join("modules").join(&name);
+            if path.extension().is_some_and(|extension| extension == "xz") {
+                fs::write(&to, read_bytes(Command::new("xz").arg("-dc").arg(path))?)?;
+            } else {
+                fs::copy(path, &to)?;
+            }
+            run(Command::new("strip").args(["--strip-debug", "-R", ".BTF"]).arg(&to))?;
+            order.push(name);
+        }
+    }
+    fs::write(root.join("modules/order"), order.join("\n"))?;
+    let file = work.join("initrd.cpio");
+    let script = format!("cd '{}' && find . | cpio -o -H newc --quiet > '{}'", root.display(), file.display());
+    run(Command::new("sh").args(["-c", &script]))?;
+    Ok(file)
+}
+
+/// The tree of the disk.
+fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
+    let (root, repository) = (work.join("root"), repository());
+    for dir in ["bin", "boot", "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec"] {
+        fs::create_dir_all(root.join(dir))?;
+    }
+    let ours = super::programs();
+    let programs = [which("busybox")?, which("makedumpfile")?, ours.join("flightd"), ours.join("flightctl")];
+    for program in &programs {
+        let name = program.file_name().context("a program without a name")?;
+        let to = root.join("bin").join(name);
+        copy_program(program, &to, true)?;
+        libraries(program, &root)?;
+    }
+    let loader = root.join("bin/load-crash-kernel");
+    let source = repository.join("xtask/vm/load-crash-kernel.c");
+    run(Command::new("gcc").args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"]).arg(loader).arg(source))?;
+    copy_program(&repository.join("packaging/kdump/kdump-recover"), &root.join("bin/kdump-recover"), false)?;
+    for name in ["guest.sh", "crash.sh", "flightd.toml"] {
+        fs::copy(repository.join("xtask/vm").join(name), root.join(name))?;
+    }
+    fs::copy(vmlinuz, root.join("boot/vmlinuz"))?;
+    fs::copy(initrd, root.join("boot/initrd"))?;
+    Ok(root)
+}
+
+fn copy_program(from: &Path, to: &Path, strip: bool) -> Result<()> {
+    fs::copy(from, to).with_context(|| from.display().to_string())?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755))?;
+    if strip {
+        run(Command::new("strip").arg(to))?;
+    }
+    Ok(())
+}
+
+/// The shared libraries of a program, where it looks for them.
+fn libraries(program: &Path, root: &Path) -> Result<()> {
+    // A static program has none, and ldd fails.
+    let Some(text) = crate::command::probe(Command::new("ldd").arg(program)) else { return Ok(()) };
+    for path in text.split_whitespace().filter(|word| word.starts_with('/')) {
+        let to = root.join(path.trim_start_matches('/'));
+        if let Some(dir) = to.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        fs::copy(path, &to).with_context(|| path.to_owned())?;
+    }
+    Ok(())
+}
+
+fn which(program: &str) -> Result<PathBuf> {
+    Ok(read(Command::new("which").arg(program))?.trim().into())
+}
+
+fn read_bytes(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output()?;
+    ensure!(output.status.success(), "{} failed", crate::command::shown(command));
+    Ok(output.stdout)
+}

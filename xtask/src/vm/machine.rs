@@ -1,0 +1,91 @@
+//! The virtual machine, from power-on through the panic to the end of its crash kernel.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::image::Image;
+use crate::command::shown;
+
+/// A run takes some minutes without KVM, on a busy machine more; who takes so much longer hangs.
+const PATIENCE: Duration = Duration::from_mins(30);
+/// Memory of the machine, and what of it the crash kernel gets.
+const MEMORY: &str = "1G";
+const CRASH: &str = "192M";
+
+/// By KVM, who says nothing on its console for so long has not begun to boot: there are machines whose /dev/kvm does not work.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// How the machine's processor is had, the fastest first.
+const WAYS: &[(&str, &str)] = &[
+    ("kvm", "host"),
+    // Without -cx16 some kernels hang.
+    ("tcg,thread=multi,tb-size=512", "max,-cx16"),
+];
+
+/// Runs it until it switches itself off.
+pub(super) fn run(image: &Image) -> Result<()> {
+    let has_kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok();
+    let mut ways = WAYS.iter().skip(usize::from(!has_kvm)).peekable();
+    while let Some((accel, cpu)) = ways.next() {
+        let silence = if ways.peek().is_some() { SILENCE } else { PATIENCE };
+        match boot(image, accel, cpu, silence)? {
+            Ended::Off => return Ok(()),
+            Ended::Silent if ways.peek().is_some() => println!("vm: {accel} does not work here"),
+            Ended::Silent => bail!("the virtual machine said nothing on its console: {}", image.console.display()),
+        }
+    }
+    bail!("no way to run a virtual machine")
+}
+
+/// How a run ended.
+enum Ended {
+    /// It switched itself off.
+    Off,
+    /// It did not even begin.
+    Silent,
+}
+
+fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ended> {
+    let mut qemu = Command::new("nice");
+    qemu.args(["-n", "1", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
+    qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+    qemu.arg("-serial").arg(format!("file:{}", image.console.display()));
+    qemu.arg("-drive").arg(format!("if=none,id=disk,file={},format=raw,cache=unsafe", image.disk.display()));
+    qemu.args(["-device", "virtio-blk-pci,drive=disk", "-kernel"]).arg(&image.kernel).arg("-initrd").arg(&image.initrd);
+    qemu.arg("-append").arg(format!(
+        "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on nowatchdog panic=0 \
+         crashkernel={CRASH}"
+    ));
+    let mut child = qemu
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .with_context(|| format!("can't run {}", shown(&qemu)))?;
+    let started = Instant::now();
+    let is_silent = || image.console.metadata().is_ok_and(|console| console.len() == 0);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            if is_silent() {
+                return Ok(Ended::Silent);
+            }
+            ensure!(
+                status.success(),
+                "the virtual machine ended badly ({status}); its console: {}",
+                image.console.display()
+            );
+            return Ok(Ended::Off);
+        }
+        let silent = started.elapsed() > silence && is_silent();
+        if silent || started.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            ensure!(silent, "the virtual machine hangs; its console: {}", image.console.display());
+            return Ok(Ended::Silent);
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+}
