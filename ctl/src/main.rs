@@ -6,7 +6,7 @@ use clap::FromArgMatches;
 use jiff::Zoned;
 
 use flightctl::args::Cli;
-use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, save, status, top, verify, vmcore};
+use flightctl::commands::{boots, budget, dump, follow, ls, mark, metrics, ps, save, status, top, verify, vmcore};
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
@@ -25,6 +25,8 @@ fn main() -> ExitCode {
         Ok(Plan::Ps(plan)) => ps::run(&plan),
         Ok(Plan::Mark { runtime_dir, text }) => mark::run(&runtime_dir, text),
         Ok(Plan::Status { origin, json }) => status::run(&origin, json),
+        Ok(Plan::Budget { runtime_dir, json }) => budget::run(&runtime_dir, json),
+        Ok(Plan::SetBudget { runtime_dir, total, per_cpu }) => budget::set(&runtime_dir, total, per_cpu),
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
         Ok(Plan::Ls { paths, json }) => ls::run(&paths, json),
         Ok(Plan::Verify { paths }) => verify::run(&paths),

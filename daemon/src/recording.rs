@@ -188,6 +188,7 @@ impl Recording {
         recording.syscalls = plan.detachable();
         if recording.live.budget().detached {
             info!("system calls were detached when the daemon before ended");
+            recording.act(Act::Attached, "system calls are attached on all CPUs");
             recording.attach().map_err(io("attaching system calls again"))?;
         }
         if !load::is_attached(plan.wanted, dir).map_err(io(dir.display().to_string()))? {

@@ -14,7 +14,7 @@ use flightrec_tests::{Recorder, Snapshot, c_program, monotonic_ns, online_cpus, 
 use crate::support::{run, snapshot, start};
 
 /// 1 % of a CPU, and no more than 10 ms of it at once.
-const LIMITED: &str = "[budget]\nper_cpu = \"1%\"\nburst_seconds = 1\n";
+const LIMITED: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst_seconds = 1\n";
 /// Far more calls than 1 % of a CPU pays for.
 const CALLS: u64 = 1_000_000;
 
@@ -197,7 +197,7 @@ fn coverage_says_what_was_refused() {
 /// A burst within a quiet time is recorded in full, by default.
 #[test]
 fn a_burst_is_recorded_in_full() {
-    let recorder = start("[budget]\nper_cpu = \"5%\"\n");
+    let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"5%\"\n");
     let before = monotonic_ns();
     let cpu = online_cpus().last().expect("a CPU").to_string();
     let tid = run(&c_program("hog", &[]), &["30000", &cpu]).id("pid");

@@ -1,6 +1,7 @@
 //! The commands.
 
 pub mod boots;
+pub mod budget;
 pub mod dump;
 pub mod follow;
 pub mod ls;

@@ -319,7 +319,7 @@ impl Work {
     }
 
     fn attach(&mut self) {
-        self.recording.act(Act::Resumed, "system calls are attached on all CPUs");
+        self.recording.act(Act::Attached, "system calls are attached on all CPUs");
         if let Err(e) = self.recording.attach() {
             return warn!(error = %e, "system calls can't be attached; it is tried again");
         }

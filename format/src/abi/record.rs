@@ -275,9 +275,11 @@ pub enum Act {
     Leave = 3,
     /// How much is recorded changed, for the budget's sake. System calls go on being recorded, or did not before either.
     Level = 4,
-    /// The programs on system calls are detached: from here to the next [`Act::Resumed`] none is recorded, or counted, on
+    /// The programs on system calls are detached: from here to the next [`Act::Attached`] none is recorded, or counted, on
     /// any CPU.
     Detached = 5,
-    /// System calls are recorded again where they were not: an exit need not belong to an entry from before.
-    Resumed = 6,
+    /// The programs on system calls are attached again. An exit need not belong to an entry from before.
+    Attached = 6,
+    /// System calls are recorded again on a CPU that refused them all. An exit need not belong to an entry from before.
+    Resumed = 7,
 }
