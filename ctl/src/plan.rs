@@ -7,8 +7,8 @@ use jiff::Zoned;
 use thiserror::Error;
 
 use crate::args::{
-    BudgetArgs, BudgetCommand, Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs, PsArgs, SaveArgs,
-    StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
+    BudgetArgs, BudgetCommand, Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs,
+    PsArgs, SaveArgs, StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
 };
 use crate::boots::BootArg;
 use crate::fds::Naming;

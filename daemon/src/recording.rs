@@ -27,8 +27,8 @@ use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::bpffs::{self, BpffsError};
-use crate::budget::buckets::{self, Limit};
 use crate::btf::{Btf, BtfError, read_file_offsets};
+use crate::budget::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::config::{Budget, Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};

@@ -259,7 +259,8 @@ mod tests {
     fn account() -> Account {
         const S: u64 = 1_000_000_000;
         let spent = |n: u64| Spent { calls: n, strings: 2 * n, sched: 3 * n, floor: 4 * n };
-        let cpu = |cpu, level, limit, n| CpuAccount { cpu, level, limit, spent: [spent(n), spent(30 * n), spent(50 * n)] };
+        let cpu =
+            |cpu, level, limit, n| CpuAccount { cpu, level, limit, spent: [spent(n), spent(30 * n), spent(50 * n)] };
         Account {
             per_cpu: 50_000,
             total: 10_000,

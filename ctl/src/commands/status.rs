@@ -132,7 +132,9 @@ pub(super) fn budget(budget: &Budget) -> String {
     };
     let how = if budget.measured { "measured here" } else { "assumed" };
     let Budget { call_ns, string_ns, sched_ns, .. } = budget;
-    format!("{total}{limit}; a call costs {call_ns} ns, a string {string_ns} ns, a switch or wakeup {sched_ns} ns ({how})")
+    format!(
+        "{total}{limit}; a call costs {call_ns} ns, a string {string_ns} ns, a switch or wakeup {sched_ns} ns ({how})"
+    )
 }
 
 /// The files: where, how much, how fresh, and what they lack.

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use flightrec_format::abi::state::GIVEN_EXIT_TIMES;
 
-    const COSTS: Costs = Costs { call: 260, exit_time: 30, ..Costs::ASSUMED };
+    const COSTS: Costs = Costs { call: 260, exit_time: 30, call_floor: 140, sched_floor: 100, ..Costs::ASSUMED };
     const S: u64 = 1_000_000_000;
 
     #[test]

@@ -3,9 +3,7 @@
 
 use std::mem::offset_of;
 
-use flightrec_format::abi::state::{
-    BUCKETS, Bucket, CpuState, GIVEN_CONTINUITY, LIMIT_SCHED, LIMIT_SYSCALL,
-};
+use flightrec_format::abi::state::{BUCKETS, Bucket, CpuState, GIVEN_CONTINUITY, LIMIT_SCHED, LIMIT_SYSCALL};
 use flightrec_format::live::map::ArrayMap;
 
 use crate::calibrate::Costs;
@@ -83,11 +81,9 @@ pub fn set_limit(state: &ArrayMap, cpu: usize, limit: &Limit, burst: u32) {
         let Allowance { limit, rate, depth, resume } = allowance(limit, lane, burst, jiffy);
         limits |= u64::from(limit) << (32 * lane);
         let at = bucket(lane);
-        for (field, value) in [
-            (offset_of!(Bucket, rate), rate),
-            (offset_of!(Bucket, depth), depth),
-            (offset_of!(Bucket, resume), resume),
-        ] {
+        for (field, value) in
+            [(offset_of!(Bucket, rate), rate), (offset_of!(Bucket, depth), depth), (offset_of!(Bucket, resume), resume)]
+        {
             state.write(cpu, at + field, &value.to_le_bytes());
         }
         // A limit that was greater before must not leave more than this one allows.

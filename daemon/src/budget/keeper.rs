@@ -24,8 +24,10 @@ const NAME: &str = "flightd-budget";
 /// How often it looks, and how often while system calls are attached for a short time.
 const LOOK: Duration = Duration::from_millis(250);
 const LOOK_CLOSELY: Duration = Duration::from_millis(20);
-/// How often a call's cost is measured again, ns.
+/// How often a call's cost is measured again, and when for the first time: a start, of a machine too, is a noisy
+/// moment; ns.
 const AGAIN: u64 = 3600 * 1_000_000_000;
+const FIRST: u64 = 60 * 1_000_000_000;
 /// A bucket that pays for measuring is as full as this, at least.
 const FULL: f64 = 0.5;
 /// Millionths of a second's nanoseconds.
@@ -125,13 +127,15 @@ struct Work {
     ladder: Ladder,
     looked: u64,
     daemon: u64,
-    measured: u64,
+    measure_at: u64,
     detached_since: Option<u64>,
     detached: u64,
     /// What is in force.
     budget: Budget,
     /// Whether the log has been told that system calls come and go.
     told: bool,
+    /// Whether attaching has been begun, and not been done yet.
+    attaching: bool,
 }
 
 /// What the model needs of the configuration.
@@ -185,10 +189,11 @@ impl Work {
             ladder,
             looked: now,
             daemon,
-            measured: now,
+            measure_at: now.saturating_add(FIRST),
             detached_since: None,
             detached: 0,
             told: false,
+            attaching: false,
             budget,
             settings,
             recording,
@@ -204,8 +209,7 @@ impl Work {
             if shared.end {
                 break;
             }
-            let (shared, _) =
-                self.settings.changed.wait_timeout(shared, wait).unwrap_or_else(PoisonError::into_inner);
+            let (shared, _) = self.settings.changed.wait_timeout(shared, wait).unwrap_or_else(PoisonError::into_inner);
             if shared.end {
                 break;
             }
@@ -247,10 +251,10 @@ impl Work {
         if dt > 0.0 {
             let rungs = self.ladder.step(&limits, &self.costs, dt, &sights, (all as f64, daemon as f64));
             self.apply(&rungs);
-            self.take_turns(now);
+            self.take_turns();
         }
-        if now.saturating_sub(self.measured) >= AGAIN {
-            self.measured = now;
+        if now >= self.measure_at {
+            self.measure_at = now.saturating_add(AGAIN);
             self.measure(now);
         }
         self.tell(now);
@@ -290,7 +294,7 @@ impl Work {
     }
 
     /// Attaches system calls, or detaches them, as the model says.
-    fn take_turns(&mut self, now: u64) {
+    fn take_turns(&mut self) {
         match (self.ladder.is_attached(), self.detached_since) {
             (true, Some(_)) => self.attach(),
             (false, None) => match self.recording.detach() {
@@ -315,14 +319,21 @@ impl Work {
             self.told = false;
             info!(total = %self.budget.total, "system calls stay attached again");
         }
-        let _ = now;
     }
 
     fn attach(&mut self) {
-        self.recording.act(Act::Attached, "system calls are attached on all CPUs");
-        if let Err(e) = self.recording.attach() {
-            return warn!(error = %e, "system calls can't be attached; it is tried again");
+        // Once: where it fails it is tried again at each look.
+        let first = !std::mem::replace(&mut self.attaching, true);
+        if first {
+            self.recording.act(Act::Attached, "system calls are attached on all CPUs");
         }
+        if let Err(e) = self.recording.attach() {
+            if first {
+                warn!(error = %e, "system calls can't be attached; it is tried again");
+            }
+            return;
+        }
+        self.attaching = false;
         if let Some(since) = self.detached_since.take() {
             self.detached += clock::mono().saturating_sub(since);
         }
@@ -336,7 +347,12 @@ impl Work {
         let Some((recorded, left_out)) = self.recording.time_own_calls(seen.cpu) else { return };
         match self.costs.again(recorded, left_out) {
             Some(costs) => {
-                info!(call = costs.call, string = costs.string, sched = costs.sched, "measured what events cost again, ns");
+                info!(
+                    call = costs.call,
+                    string = costs.string,
+                    sched = costs.sched,
+                    "measured what events cost again, ns"
+                );
                 self.costs = costs;
                 buckets::set_costs(state, &costs);
             }

@@ -179,7 +179,7 @@ impl Ladder {
                 Some(limit) => cpu.climb(limits, costs, for_calls(limit), cap.is_some(), dt),
                 None => (cpu.level, cpu.fits) = (0, 0.0),
             }
-            Rung { level: cpu.level, limit, refused: cpu.usual.refused * f64::from(costs.call_floor) }
+            Rung { level: cpu.level, limit, refused: limit.map_or(0.0, |limit| cpu.refused(costs, limit)) }
         };
         self.cpus.iter_mut().map(rung).collect()
     }
@@ -257,6 +257,12 @@ impl Cpu {
         self.usual.calls * f64::from(costs.call_floor) + self.usual.sched * f64::from(costs.sched_floor)
     }
 
+    /// What refused calls cost, ns a second: in steps, so that the probes' limits do not change all the time.
+    fn refused(&self, costs: &Costs, limit: f64) -> f64 {
+        let step = limit / 64.0;
+        (self.usual.refused * f64::from(costs.call_floor) / step).floor() * step
+    }
+
     /// What recording scheduling costs, ns a second.
     fn sched(&self, costs: &Costs) -> f64 {
         self.usual.sched * f64::from(costs.sched)
@@ -270,8 +276,7 @@ impl Cpu {
         if given & (Step::Continuity.bit() | Step::Syscalls.bit()) != 0 {
             return self.usual.calls * asked;
         }
-        let strings =
-            if given & Step::Strings.bit() == 0 { self.usual.strings * f64::from(costs.string) } else { 0.0 };
+        let strings = if given & Step::Strings.bit() == 0 { self.usual.strings * f64::from(costs.string) } else { 0.0 };
         self.usual.calls * (f64::from(costs.call_with(given)) + strings)
     }
 

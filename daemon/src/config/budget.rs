@@ -68,8 +68,7 @@ pub enum Step {
 
 impl Step {
     /// In the usual order.
-    pub const ALL: [Self; 5] =
-        [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity, Self::Syscalls];
+    pub const ALL: [Self; 5] = [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity, Self::Syscalls];
 
     /// Its name in configuration and status.
     pub const fn name(self) -> &'static str {

@@ -31,8 +31,7 @@ pub const GIVEN_CONTINUITY: u32 = 1 << 19;
 /// System calls are refused.
 pub const GIVEN_SYSCALLS: u32 = 1 << 20;
 /// All of these.
-pub const GIVEN_ALL: u32 =
-    GIVEN_STRINGS | GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS | GIVEN_CONTINUITY | GIVEN_SYSCALLS;
+pub const GIVEN_ALL: u32 = GIVEN_STRINGS | GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS | GIVEN_CONTINUITY | GIVEN_SYSCALLS;
 
 /// [`LaneState::off`] before the first page.
 pub const CLOSED: u32 = u32::MAX;

@@ -61,11 +61,11 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             disk::run(args)
         }
         Bench::Overhead { rounds, json } => {
-            crate::build::programs(Scope::Build)?;
+            overhead_programs()?;
             overhead::run(rounds, json)
         }
         Bench::Budget { rounds, only } => {
-            crate::build::programs(Scope::Build)?;
+            overhead_programs()?;
             budget::run(rounds, only.as_deref())
         }
         Bench::Vmcore => {
@@ -84,6 +84,15 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             read::run()
         }
     }
+}
+
+/// Builds the programs and the empty probes beside them, unless others are to be measured.
+fn overhead_programs() -> Result<()> {
+    if std::env::var_os("FLIGHTREC_BIN_DIR").is_some() {
+        return Ok(());
+    }
+    crate::build::programs(Scope::Build)?;
+    overhead::prepare()
 }
 
 /// Median, least and greatest.

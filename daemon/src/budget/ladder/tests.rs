@@ -62,7 +62,8 @@ impl Machine {
             let recorded = calls.min(can);
             *tokens -= recorded * each;
             spent += recorded * each + (calls - recorded) * f64::from(COSTS.call_floor);
-            let with_strings = if given & Step::Strings.bit() == 0 { (recorded, recorded * load.1) } else { (0.0, 0.0) };
+            let with_strings =
+                if given & Step::Strings.bit() == 0 { (recorded, recorded * load.1) } else { (0.0, 0.0) };
             let full = if share.is_finite() { *tokens / (share * self.limits.burst) } else { 1.0 };
             sights.push(Sight { calls, refused: calls - recorded, with_strings, sched: 0.0, full });
         }

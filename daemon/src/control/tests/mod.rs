@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flightrec_format::control::{Account, 
-    self, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response, StoreStatus,
+use flightrec_format::control::{
+    self, Account, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response,
+    StoreStatus,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;

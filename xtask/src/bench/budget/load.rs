@@ -17,15 +17,6 @@ pub(super) struct Load {
     pub(super) cpus: Vec<usize>,
 }
 
-/// What the counting loop came to.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Counted {
-    /// Seconds of CPU time that the loop had, by how far it counted.
-    pub(super) left: f64,
-    /// For so many seconds.
-    pub(super) seconds: f64,
-}
-
 impl Load {
     pub(super) fn new(cpu: usize, cpus: Vec<usize>) -> Self {
         Self { program: c_program("budget", &[]), cpu, cpus }
@@ -35,12 +26,13 @@ impl Load {
         let output = Command::new(&self.program).args(args).stdin(Stdio::null()).output().context("can't run it")?;
         ensure!(output.status.success(), "tests/programs/budget.c {args:?} failed ({})", output.status);
         let values = key_values(&output.stdout);
-        let value = |key: &&str| values.get(*key).with_context(|| format!("it printed no {key}"))?.parse().context("number");
+        let value =
+            |key: &&str| values.get(*key).with_context(|| format!("it printed no {key}"))?.parse().context("number");
         what.iter().map(value).collect()
     }
 
-    /// 25,000 calls, 5,000 switches and 5,000 wakeups a second beside a loop that counts. How fast the loop counts in its own
-    /// CPU time tells what its count is worth.
+    /// 25,000 calls, 5,000 switches and 5,000 wakeups a second beside a loop that counts: how far it came,
+    /// and how far it comes in a second of CPU time of its own.
     pub(super) fn paced(&self, seconds: f64) -> Result<(f64, f64)> {
         let args = ["paced", &self.cpu.to_string(), &seconds.to_string()];
         match self.run(&args, &["count", "a_second"])?[..] {

@@ -21,7 +21,6 @@ pub(super) fn run(rounds: usize, only: Option<&str>) -> Result<()> {
     let cpus = online_cpus();
     ensure!(cpus.len() >= 2, "this takes two CPUs: one that is loaded, and one that is not");
     let load = Load::new(*cpus.last().context("no CPU is online")?, cpus);
-    super::overhead::prepare()?;
     let (mut kept, mut all) = (0, 0);
     for (name, measure) in PROMISES {
         if only.is_some_and(|only| only != *name) {

@@ -129,7 +129,7 @@ pub(super) fn hammer(load: &Load, _: usize) -> Result<Vec<Promise>> {
             "its own account of that, the first second included",
             format!("{own:.2} %, system calls detached for {seconds:.1} s"),
         ));
-        let coverage = recorder.flightctl(&["dump", "--all", "--strict", "--event", "mark", "--format", "text"]);
+        let coverage = recorder.flightctl(&["dump", "--all", "--strict", "--event", "act"]);
         let (lines, coverage) = (String::from_utf8_lossy(&coverage.stdout), String::from_utf8_lossy(&coverage.stderr));
         let counted = refused(&recorder, None)?;
         let told = |words: &str| coverage.lines().find(|line| line.contains(words)).unwrap_or_default().to_owned();
@@ -142,11 +142,16 @@ pub(super) fn hammer(load: &Load, _: usize) -> Result<Vec<Promise>> {
             agrees && !detached.is_empty(),
             format!("{detached}; {by_budget} (the probes' counters a moment later: {counted})"),
         ));
-        let levels: Vec<&str> = lines.lines().filter(|line| line.contains("level ") || line.contains("tached")).collect();
+        let levels: Vec<&str> =
+            lines.lines().filter(|line| line.contains("level ") || line.contains("tached")).collect();
         said.push(Promise::new(
             "changes of level are visible in the dump at their time",
             levels.len() >= 2,
-            format!("{} lines, the first two:\n         {}", levels.len(), levels.get(..2).unwrap_or_default().join("\n         ")),
+            format!(
+                "{} lines, the first two:\n         {}",
+                levels.len(),
+                levels.get(..2).unwrap_or_default().join("\n         ")
+            ),
         ));
         stop(recorder)?;
         Ok(rate)

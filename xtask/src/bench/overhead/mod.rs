@@ -53,7 +53,6 @@ struct Measured {
 /// Measures, and prints a table, or one JSON object.
 pub(super) fn run(rounds: usize, json: bool) -> Result<()> {
     let cpu = *online_cpus().last().context("no CPU is online")?;
-    condition::prepare()?;
     // One sandbox for all rounds: it mounts tracefs where there is none.
     let sandbox = Sandbox::new()?;
     let mut measured =
