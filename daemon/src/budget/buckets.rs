@@ -102,7 +102,14 @@ pub fn set_limits(state: &ArrayMap, budget: &Budget) {
     for cpu in 0..state.entries() {
         let given = state.load(cpu, offset_of!(CpuState, enabled)) as u32;
         set_limit(state, cpu, &Limit { share, refused: 0.0, given }, budget.burst_seconds);
-        let total = budget.total.millionths().map_or(0, u64::from);
+    }
+    set_total(state, budget);
+}
+
+/// Notes the total, for who asks.
+pub fn set_total(state: &ArrayMap, budget: &Budget) {
+    let total = budget.total.millionths().map_or(0, u64::from);
+    for cpu in 0..state.entries() {
         state.write(cpu, offset_of!(CpuState, total), &total.to_le_bytes());
     }
 }

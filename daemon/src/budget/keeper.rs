@@ -202,6 +202,7 @@ impl Work {
     }
 
     fn run(&mut self) {
+        buckets::set_total(self.recording.state(), &self.budget);
         loop {
             self.look();
             let wait = if self.ladder.in_slice() { LOOK_CLOSELY } else { LOOK };
@@ -213,7 +214,10 @@ impl Work {
             if shared.end {
                 break;
             }
-            self.budget = shared.budget.clone();
+            if self.budget != shared.budget {
+                self.budget = shared.budget.clone();
+                buckets::set_total(self.recording.state(), &self.budget);
+            }
         }
         if self.detached_since.is_some() {
             self.attach();
