@@ -65,6 +65,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what recording costs and may cost: by part, by CPU, now, in the last minute, since flightd began.
+    Budget(BudgetArgs),
     /// Print the state of the recorder as OpenMetrics text, for Prometheus and others.
     Metrics,
     /// List the recording's files: boot, from when to when, size, events, state.
@@ -74,6 +76,33 @@ pub enum Command {
         /// Files, or directories with files in or below them [default: the state directory].
         #[arg(value_name = "PATH")]
         paths: Vec<PathBuf>,
+    },
+}
+
+/// What is done with the budget.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BudgetArgs {
+    /// Print one JSON object, with field names and units that scripts can rely on.
+    #[arg(long)]
+    pub json: bool,
+    /// Something else than to show it.
+    #[command(subcommand)]
+    pub command: Option<BudgetCommand>,
+}
+
+/// What else is done with the budget.
+#[derive(Debug, Subcommand)]
+pub enum BudgetCommand {
+    /// Change what recording may cost, as root, until flightd reads its configuration again.
+    #[command(arg_required_else_help = true)]
+    Set {
+        /// CPU time of the whole machine, as in `0.5%`; `off` for no limit.
+        #[arg(value_name = "TOTAL", value_parser = share)]
+        total: Option<u32>,
+        /// CPU time that the probes may take of each CPU.
+        #[arg(long, value_name = "SHARE", value_parser = share)]
+        per_cpu: Option<u32>,
     },
 }
 
@@ -407,6 +436,21 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
+/// A share of CPU time in millionths; 0 for `off`.
+fn share(text: &str) -> Result<u32, String> {
+    if text == "off" {
+        return Ok(0);
+    }
+    let number = text.strip_suffix('%').map(str::trim_end);
+    let number = number.filter(|number| number.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
+    let percent: Option<f64> = number.and_then(|number| number.parse().ok());
+    match percent {
+        Some(percent) if (0.01..=100.0).contains(&percent) => Ok((percent * 10_000.0).round() as u32),
+        Some(_) => Err("not within 0.01% to 100%; `off` is no limit".to_owned()),
+        None => Err("not a share of CPU time; use percent, as in 0.5%, or `off` for no limit".to_owned()),
+    }
+}
+
 /// A length of time.
 fn stretch(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
@@ -491,6 +535,15 @@ mod tests {
     fn names_too_long_to_be_are_told_their_short_form() {
         assert_eq!(comm("0123456789abcde").as_deref(), Ok("0123456789abcde"));
         assert!(comm("0123456789abcdef").is_err_and(|e| e.ends_with("'0123456789abcde'")));
+    }
+
+    #[test]
+    fn shares_are_percent() {
+        assert_eq!(["1%", "0.5 %", "off", "100%"].map(|text| share(text).ok()), [10_000, 5000, 0, 1_000_000].map(Some));
+        for wrong in ["1", "0%", "101%", "inf%", "-1%", "%", "1e1%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+        assert!(Cli::try_parse_from(["flightctl", "budget", "--json", "set", "1%"]).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use flightrec_format::control::{self, FrameError, RESPONSE_MAX, Request, Response, SOCKET_NAME, Status};
+use flightrec_format::control::{self, Account, FrameError, RESPONSE_MAX, Request, Response, SOCKET_NAME, Status};
 
 /// How long the daemon may take to go on with an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -129,6 +129,24 @@ impl Client {
         self.send(&Request::Status)?;
         match self.receive()? {
             Response::Status(status) => Ok(*status),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    /// What recording costs.
+    pub fn account(&mut self) -> Result<Account, ControlError> {
+        self.send(&Request::Budget)?;
+        match self.receive()? {
+            Response::Account(account) => Ok(*account),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    /// Changes what recording may cost, in millionths; 0: no limit.
+    pub fn set_budget(&mut self, total: Option<u32>, per_cpu: Option<u32>) -> Result<(), ControlError> {
+        self.send(&Request::SetBudget { total, per_cpu })?;
+        match self.receive()? {
+            Response::Done => Ok(()),
             _ => Err(ControlError::Unexpected),
         }
     }

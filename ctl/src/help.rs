@@ -180,6 +180,16 @@ pub const NOTES: &[Notes] = &[
         exits: &[Exit::Fine, Exit::NotReady, Exit::Error],
     },
     Notes {
+        command: "budget",
+        examples: &[
+            example("flightctl budget", "what recording costs, and on what"),
+            example("flightctl budget set 0.5%", "at most so much of all CPUs, from now on (root)"),
+            example("flightctl budget set --per-cpu 2%", "and of each CPU"),
+            example("flightctl budget --json | jq .spent.minute.all_percent", "for programs"),
+        ],
+        exits: &[Exit::Fine, Exit::Error],
+    },
+    Notes {
         command: "metrics",
         examples: &[
             example("flightctl metrics", "as OpenMetrics text"),

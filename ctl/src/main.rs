@@ -7,7 +7,7 @@ use jiff::Zoned;
 
 use flightctl::args::Cli;
 use flightctl::commands::{
-    boots, doctor, dump, follow, ls, mark, metrics, ps, recover, save, status, top, verify, vmcore,
+    boots, budget, doctor, dump, follow, ls, mark, metrics, ps, recover, save, status, top, verify, vmcore,
 };
 use flightctl::exit::Exit;
 use flightctl::help;
@@ -29,6 +29,8 @@ fn main() -> ExitCode {
         Ok(Plan::Mark { runtime_dir, text }) => mark::run(&runtime_dir, text),
         Ok(Plan::Status { origin, json }) => status::run(&origin, json),
         Ok(Plan::Doctor { origin, json }) => doctor::run(&origin, json),
+        Ok(Plan::Budget { runtime_dir, json }) => budget::run(&runtime_dir, json),
+        Ok(Plan::SetBudget { runtime_dir, total, per_cpu }) => budget::set(&runtime_dir, total, per_cpu),
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
         Ok(Plan::Ls { paths, json }) => ls::run(&paths, json),
         Ok(Plan::Verify { paths }) => verify::run(&paths),

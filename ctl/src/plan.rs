@@ -7,8 +7,8 @@ use jiff::Zoned;
 use thiserror::Error;
 
 use crate::args::{
-    Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs, PsArgs, RecoverArgs,
-    SaveArgs, StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
+    BudgetArgs, BudgetCommand, Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs,
+    PsArgs, RecoverArgs, SaveArgs, StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
 };
 use crate::boots::BootArg;
 use crate::fds::Naming;
@@ -61,6 +61,22 @@ pub enum Plan {
         origin: Origin,
         /// As JSON.
         json: bool,
+    },
+    /// Show what recording costs.
+    Budget {
+        /// Directory of the control socket.
+        runtime_dir: PathBuf,
+        /// As JSON.
+        json: bool,
+    },
+    /// Change what it may cost.
+    SetBudget {
+        /// Directory of the control socket.
+        runtime_dir: PathBuf,
+        /// Millionths of the machine's CPU time; 0: no limit; `None`: as before.
+        total: Option<u32>,
+        /// Millionths of each CPU's.
+        per_cpu: Option<u32>,
     },
     /// Print metrics.
     Metrics(Origin),
@@ -331,6 +347,12 @@ impl Plan {
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
             Command::Status { json } => Ok(Self::Status { origin, json }),
             Command::Doctor { json } => Ok(Self::Doctor { origin, json }),
+            Command::Budget(BudgetArgs { json, command: None }) => {
+                Ok(Self::Budget { runtime_dir: cli.runtime_dir, json })
+            }
+            Command::Budget(BudgetArgs { command: Some(BudgetCommand::Set { total, per_cpu }), .. }) => {
+                Ok(Self::SetBudget { runtime_dir: cli.runtime_dir, total, per_cpu })
+            }
             Command::Metrics => Ok(Self::Metrics(origin)),
             Command::Ls(LsArgs { paths, json }) => Ok(Self::Ls { paths: or_state_dir(paths, cli.state_dir), json }),
             Command::Verify { paths } => Ok(Self::Verify { paths: or_state_dir(paths, cli.state_dir) }),

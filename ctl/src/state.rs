@@ -11,6 +11,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::state::{
+    GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
+};
 use flightrec_format::control::{self, CpuTotals, DescriptorStatus, Status, StoreState, StoreStatus, Totals};
 
 use crate::control::{Client, ControlError};
@@ -63,9 +66,11 @@ pub struct State {
     pub budget: Budget,
 }
 
-/// What recording may cost on each CPU, and what an event costs.
+/// What recording may cost, and what an event costs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Budget {
+    /// Percent of the machine's CPU time that recording may take in all; none: no limit.
+    pub total_percent: Option<f64>,
     /// Percent of a CPU that system calls may take; none: no limit.
     pub syscall_percent: Option<f64>,
     /// Percent of a CPU that scheduling may take; none: no limit.
@@ -76,16 +81,33 @@ pub struct Budget {
     pub string_ns: u32,
     /// A switch, wakeup or migration.
     pub sched_ns: u32,
+    /// A system call that is not recorded: being asked.
+    pub call_floor_ns: u32,
+    /// A switch, wakeup or migration that is not recorded.
+    pub sched_floor_ns: u32,
     /// Whether these costs were measured on this machine; else they are assumed.
     pub measured: bool,
+    /// Whether the programs on system calls are detached at the moment.
+    pub detached: bool,
 }
 
 impl From<control::Budget> for Budget {
     fn from(budget: control::Budget) -> Self {
         let [syscall_percent, sched_percent] =
             budget.limits.map(|limit| (limit != 0).then(|| f64::from(limit) / 10_000.0));
-        let control::Budget { call, string, sched, measured, .. } = budget;
-        Self { syscall_percent, sched_percent, call_ns: call, string_ns: string, sched_ns: sched, measured }
+        let control::Budget { call, string, sched, call_floor, sched_floor, measured, detached, .. } = budget;
+        Self {
+            total_percent: (budget.total != 0).then(|| f64::from(budget.total) / 10_000.0),
+            syscall_percent,
+            sched_percent,
+            call_ns: call,
+            string_ns: string,
+            sched_ns: sched,
+            call_floor_ns: call_floor,
+            sched_floor_ns: sched_floor,
+            measured,
+            detached,
+        }
     }
 }
 
@@ -99,26 +121,63 @@ pub enum Told {
     Pinned,
 }
 
-/// How much is recorded of what is configured. No release yet records less than all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// How much is recorded of what is configured, on the CPU that records least: each level is named after the last thing
+/// that the budget had it give up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// All of it.
+    #[default]
     Full,
+    /// Strings of system calls are not.
+    NoStrings,
+    /// How long short calls took is not.
+    UntimedExits,
+    /// Of the arguments, the first alone is.
+    FewerArguments,
+    /// System calls are in stretches.
+    Sampled,
+    /// System calls are not.
+    SchedulingOnly,
+    /// The programs on system calls are detached, on all CPUs, for part of the time.
+    Detached,
+}
+
+/// What can be given up: bit, name, and the level that it makes.
+const STEPS: [(u32, &str, Level); 5] = [
+    (GIVEN_STRINGS, "strings", Level::NoStrings),
+    (GIVEN_EXIT_TIMES, "exit_times", Level::UntimedExits),
+    (GIVEN_ARGUMENTS, "arguments", Level::FewerArguments),
+    (GIVEN_CONTINUITY, "continuity", Level::Sampled),
+    (GIVEN_SYSCALLS, "syscalls", Level::SchedulingOnly),
+];
+
+/// What is given up, by name.
+fn given_up(given: u32) -> Vec<&'static str> {
+    STEPS.iter().filter(|(bit, ..)| given & bit != 0).map(|(_, name, _)| *name).collect()
 }
 
 impl Level {
+    /// Of a CPU.
+    fn of(given: u32) -> Self {
+        STEPS.iter().filter(|(bit, ..)| given & bit != 0).map(|(.., level)| *level).max().unwrap_or_default()
+    }
+
     /// Its number in metrics: 0 is all, each step records less.
     pub const fn number(self) -> i64 {
-        match self {
-            Self::Full => 0,
-        }
+        self as i64
     }
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
+            Self::NoStrings => "no_strings",
+            Self::UntimedExits => "untimed_exits",
+            Self::FewerArguments => "fewer_arguments",
+            Self::Sampled => "sampled",
+            Self::SchedulingOnly => "scheduling_only",
+            Self::Detached => "detached",
         }
     }
 }
@@ -267,6 +326,10 @@ pub struct CpuState {
     pub cpu: u16,
     /// Whether it has rings.
     pub recorded: bool,
+    /// How much is recorded there of what is configured.
+    pub level: Level,
+    /// What the budget had it give up.
+    pub given_up: Vec<&'static str>,
     /// What went through its lanes since the start, by lane.
     pub lanes: BTreeMap<&'static str, Counts>,
 }
@@ -341,6 +404,7 @@ impl State {
 
     /// As the daemon tells it.
     pub fn of_daemon(status: Status) -> Self {
+        let budget = Budget::from(status.budget);
         let running = status.totals.now.saturating_sub(status.daemon_since);
         let daemon = Daemon {
             version: status.version,
@@ -357,7 +421,6 @@ impl State {
             strings: status.strings,
             memory_bytes: status.memory,
             threads: u64::from(status.threads),
-            budget: status.budget.into(),
             descriptors: Descriptors::of(&status.descriptors, status.totals.now),
             ..Self::counted(
                 status.session,
@@ -366,6 +429,12 @@ impl State {
                 status.totals,
             )
         }
+        .with(budget)
+    }
+
+    /// With its budget, and the level that follows from it.
+    fn with(self, budget: Budget) -> Self {
+        Self { level: if budget.detached { Level::Detached } else { self.level }, budget, ..self }
     }
 
     fn of_rings(bpffs_dir: &Path) -> Result<Self> {
@@ -380,9 +449,9 @@ impl State {
             strings: meta.strings,
             memory_bytes: source.memory(),
             threads: source.threads(),
-            budget: source.budget().into(),
             ..Self::counted(meta.session, clock, (source.held(), meta.ring_bytes), source.totals()?)
-        })
+        }
+        .with(source.budget().into()))
     }
 
     /// What follows from the counters; the rest is left empty.
@@ -391,6 +460,8 @@ impl State {
         let of_cpu = |cpu: &CpuTotals| CpuState {
             cpu: cpu.cpu,
             recorded: cpu.recorded,
+            level: Level::of(cpu.given),
+            given_up: given_up(cpu.given),
             lanes: Lane::RINGS.map(|lane| (lane.name(), Counts::of(lane, cpu))).into(),
         };
         let cpus: Vec<CpuState> = totals.cpus.iter().filter(happened).map(of_cpu).collect();
@@ -407,7 +478,7 @@ impl State {
             session: format!("{session:016x}"),
             recording_since: moment(started, wall_offset),
             recording_seconds: seconds(totals.now.saturating_sub(started)),
-            level: Level::Full,
+            level: cpus.iter().map(|cpu| cpu.level).max().unwrap_or_default(),
             syscall_programs: String::new(),
             strings: false,
             memory_bytes: 0,
@@ -466,6 +537,8 @@ pub(crate) mod testing {
             refused: [[4, 0, 9], [0, 5, 0], [0; 3]],
             no_ring: [0; 3],
             throttled: [[0; 6], [3, 2, 0, 0, 0, 0], [0; 6]],
+            strings: 17,
+            given: if cpu == 1 { GIVEN_STRINGS | GIVEN_EXIT_TIMES } else { 0 },
         };
         let without = CpuTotals { cpu: 2, no_ring: [1, 2, 3], ..CpuTotals::default() };
         let never = CpuTotals { cpu: 3, ..CpuTotals::default() };
@@ -489,7 +562,19 @@ pub(crate) mod testing {
             },
             strings: true,
             threads: 321,
-            budget: control::Budget { limits: [30_000, 20_000], call: 260, string: 120, sched: 200, measured: true },
+            budget: control::Budget {
+                limits: [30_000, 20_000],
+                total: 10_000,
+                call: 260,
+                string: 120,
+                sched: 200,
+                call_floor: 140,
+                sched_floor: 100,
+                exit_time: 35,
+                arguments: 5,
+                measured: true,
+                detached: false,
+            },
             store: store(),
             descriptors: DescriptorStatus {
                 available: true,

@@ -4,12 +4,14 @@ use std::iter;
 use std::sync::Arc;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::control::{PAGES_MAX, Position, Status, Totals};
+use flightrec_format::control::{Account, PAGES_MAX, Position, Status, Totals};
 use flightrec_format::live::{LiveError, Since};
 use flightrec_format::{meta, slots};
-use tracing::warn;
+use tracing::{info, warn};
 
+use crate::budget::Settings;
 use crate::clock;
+use crate::config::Share;
 use crate::control::Backend;
 use crate::descriptors::Descriptors;
 use crate::drain::Monitor;
@@ -20,17 +22,18 @@ use crate::recording::Recording;
 pub struct Server {
     recording: Arc<Recording>,
     files: Arc<Monitor>,
+    budget: Arc<Settings>,
     descriptors: Descriptors,
     since: u64,
 }
 
 impl Server {
-    /// Serves a recording, which is drained as `files` tells, for a daemon that began at `since` (ns of
+    /// Serves a recording, which is drained as `files` tells and kept within `budget`, for a daemon that began at `since` (ns of
     /// `CLOCK_MONOTONIC`).
-    pub fn new(recording: Arc<Recording>, files: Arc<Monitor>, since: u64) -> Self {
+    pub fn new(recording: Arc<Recording>, files: Arc<Monitor>, budget: Arc<Settings>, since: u64) -> Self {
         let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
         descriptors.keep_up();
-        Self { recording, files, descriptors, since }
+        Self { recording, files, budget, descriptors, since }
     }
 
     /// The snapshots of what descriptors stand for.
@@ -120,6 +123,25 @@ impl Backend for Server {
 
     fn mark(&self, text: &str, tid: u32) -> Result<(), String> {
         self.recording.mark(text, tid)
+    }
+
+    fn account(&self) -> Account {
+        self.budget.account()
+    }
+
+    fn set_budget(&self, total: Option<u32>, per_cpu: Option<u32>) -> Result<(), String> {
+        let share = |millionths: Option<u32>| millionths.map(Share::from_millionths).transpose();
+        let (total, per_cpu) = (share(total)?, share(per_cpu)?);
+        info!(
+            total = total.map(tracing::field::display),
+            per_cpu = per_cpu.map(tracing::field::display),
+            "the budget was set at run time"
+        );
+        self.budget.set(|budget| {
+            budget.total = total.unwrap_or(budget.total);
+            budget.per_cpu = per_cpu.unwrap_or(budget.per_cpu);
+        });
+        Ok(())
     }
 }
 

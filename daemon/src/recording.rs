@@ -3,16 +3,20 @@
 use std::fs;
 use std::io;
 use std::mem::offset_of;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use flightrec_format::abi::file::FileOffsets;
-use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, VERSION};
+use flightrec_format::abi::page::{
+    HEADER_LEN, LANE_KINDS, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, Refusal, VERSION,
+};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
-    BUCKETS, CLOSED, CpuState, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK, LaneState, NO_THREAD,
+    BUCKETS, CLOSED, CpuState, ENABLE_ALL, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK, GIVEN_ALL,
+    GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SYSCALLS, LaneState, NO_THREAD, entered,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
@@ -24,13 +28,15 @@ use tracing::{info, warn};
 
 use crate::bpffs::{self, BpffsError};
 use crate::btf::{Btf, BtfError, read_file_offsets};
+use crate::budget::buckets::{self, Limit};
+use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::config::{Budget, Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
 use crate::load::{self, Frozen, LoadError, ProgramForm, Wanted};
 use crate::note::Notes;
 use crate::syscalls::{SyscallTables, call_table};
 use crate::tracepoints::{Tracepoints, TracepointsError};
-use crate::{budget, calibrate, clock, cpus};
+use crate::{calibrate, clock, cpus, tracepoint};
 
 /// Why there is no recording.
 #[derive(Debug, Error)]
@@ -74,6 +80,17 @@ fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordingError {
 // The two switches are one word, so that they change together.
 const _: () = assert!(offset_of!(CpuState, enabled) == 0 && offset_of!(CpuState, own_tgid) == 4);
 
+/// Tracepoints of system calls, in the order in which their programs are attached.
+const SYSCALL_EVENTS: [&str; 2] = ["sys_exit", "sys_enter"];
+
+/// What attaching the programs on system calls takes.
+#[derive(Debug, Clone, Copy)]
+struct Detachable {
+    form: ProgramForm,
+    /// The tracepoints' numbers, as far as they are known.
+    numbers: [Option<u32>; 2],
+}
+
 /// A recording that runs in the kernel, whoever began it.
 #[derive(Debug)]
 pub struct Recording {
@@ -84,6 +101,12 @@ pub struct Recording {
     groups: Groups,
     /// Counts the changes of the metadata.
     changes: AtomicU64,
+    /// How the programs on system calls are attached again.
+    syscalls: Option<Detachable>,
+    /// Held while the word of switches is rewritten.
+    switching: Mutex<()>,
+    /// Whether it was begun by this daemon.
+    begun: bool,
 }
 
 impl Recording {
@@ -148,22 +171,31 @@ impl Recording {
             notes,
             groups: Groups::default(),
             changes: AtomicU64::new(0),
+            syscalls: None,
+            switching: Mutex::new(()),
+            begun: false,
         })
     }
 
     /// Takes over a running recording, if it is the plan's.
     fn adopt(dir: &Path, plan: &Plan) -> Result<Option<Self>, RecordingError> {
-        let recording = Self::open(dir)?;
+        let mut recording = Self::open(dir)?;
         let theirs = recording.meta().program;
         if theirs != plan.identity {
             info!(theirs, ours = plan.identity, "the running recording is of another build or shape");
             return Ok(None);
         }
+        recording.syscalls = plan.detachable();
+        if recording.live.budget().detached {
+            info!("system calls were detached when the daemon before ended");
+            recording.act(Act::Attached, "system calls are attached on all CPUs");
+            recording.attach().map_err(io("attaching system calls again"))?;
+        }
         if !load::is_attached(plan.wanted, dir).map_err(io(dir.display().to_string()))? {
             warn!(dir = %dir.display(), "programs of the running recording have been detached");
             return Ok(None);
         }
-        recording.apply(&plan.record, &plan.budget);
+        recording.apply(&plan.record);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.strings = plan.strings;
@@ -183,8 +215,12 @@ impl Recording {
             Self::open(&dir)
         });
         match begun {
-            Ok(recording) => {
-                recording.apply(&plan.record, &plan.budget);
+            Ok(mut recording) => {
+                (recording.syscalls, recording.begun) = (plan.detachable(), true);
+                recording.apply(&plan.record);
+                buckets::set_limits(recording.state(), &plan.budget);
+                let limited = plan.budget.per_cpu.millionths().is_some();
+                recording.rewrite(|enabled, own| (enabled | buckets::switches(limited), own));
                 recording.act(Act::Start, &format!("flightd {} began recording", env!("CARGO_PKG_VERSION")));
                 info!(session = format_args!("{session:016x}"), bytes = plan.sizing.total, "recording");
                 Ok(recording)
@@ -232,7 +268,8 @@ impl Recording {
         // The costs are those of the programs without a limit: what the limit is charged with.
         let without = calibrate::time();
         load::attach(&mut ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
-        budget::set_costs(&map("state")?, &calibrate::costs(without, calibrate::time()));
+        let state = map("state")?;
+        buckets::set_costs(&state, &calibrate::costs(without, &time_attached(&state, plan.enabled)));
         if plan.files.is_some()
             && let Err(e) = load::pin_file_walk(&mut ebpf, &plan.tracepoints, &kernel_btf, new)
         {
@@ -245,22 +282,15 @@ impl Recording {
     }
 
     /// Sets the switches that can change while it records.
-    fn apply(&self, record: &Record, budget: &Budget) {
+    fn apply(&self, record: &Record) {
         let own = if record.own { 0 } else { self.notes.own_tgid() };
-        let limits = budget::limits(budget);
-        // No limit is in force while its allowance is not: nothing must be refused for a change.
-        if limits == 0 {
-            self.switch(switches(record), own);
-        }
-        budget::set_limits(&self.live.maps().state, budget);
-        if limits != 0 {
-            self.switch(switches(record) | limits, own);
-        }
+        self.rewrite(|enabled, _| (enabled & !ENABLE_ALL | switches(record), own));
     }
 
-    /// Applies what can change while it records, and enters the configuration into the metadata.
+    /// Applies what can change while it records, and enters the configuration into the metadata. The budget is the
+    /// keeper's.
     pub fn reconfigure(&self, config: &Config) {
-        self.apply(&config.record, &config.budget);
+        self.apply(&config.record);
         let changed = self.update_meta(|meta| {
             meta.strings = config.record.strings;
             meta.config = config.to_toml();
@@ -270,15 +300,126 @@ impl Recording {
         }
     }
 
-    fn switch(&self, enabled: u32, own_tgid: u32) {
-        switch(&self.live, enabled, own_tgid);
+    /// Rewrites the switches of all CPUs: what is enabled, and whose calls are left out.
+    fn rewrite(&self, change: impl Fn(u32, u32) -> (u32, u32)) {
+        for cpu in 0..self.state().entries() {
+            self.rewrite_on(cpu, &change);
+        }
+    }
+
+    /// The same of one CPU; what the switches were.
+    fn rewrite_on(&self, cpu: usize, change: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
+        let _switching = self.switching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let word = self.state().load(cpu, 0);
+        let before = (word as u32, (word >> 32) as u32);
+        let (enabled, own) = change(before.0, before.1);
+        self.state().write(cpu, 0, &(u64::from(enabled) | u64::from(own) << 32).to_le_bytes());
+        before
+    }
+
+    /// Sets what a CPU's probes may take, and what they give up (`GIVEN_…` bits).
+    pub fn set_limit(&self, cpu: usize, limit: &Limit, burst: u32, costs: &Costs) {
+        let limited = limit.share.is_some();
+        let switch = || {
+            let bits = limit.given | buckets::switches(limited);
+            self.rewrite_on(cpu, |enabled, own| (enabled & !(GIVEN_ALL | buckets::switches(true)) | bits, own));
+        };
+        // No limit is in force while its allowance is not: nothing must be refused for a change.
+        if !limited {
+            switch();
+        }
+        buckets::set_call_cost(self.state(), cpu, costs, limit.given);
+        buckets::set_limit(self.state(), cpu, limit, burst);
+        if limited {
+            switch();
+        }
+    }
+
+    /// Times a system call of this thread, which it pins to a CPU meanwhile: recorded, and left out; ns. `None` where the
+    /// recorder's own calls are recorded anyway.
+    pub fn time_own_calls(&self, cpu: usize) -> Option<(f64, f64)> {
+        let _pinned = calibrate::Pinned::to(cpu).ok()?;
+        let (_, own) = self.rewrite_on(cpu, |enabled, own| (enabled, own));
+        if own != self.notes.own_tgid() {
+            return None;
+        }
+        let left_out = calibrate::time_call_briefly();
+        self.rewrite_on(cpu, |enabled, _| (enabled, 0));
+        let recorded = calibrate::time_call_briefly();
+        self.rewrite_on(cpu, |enabled, _| (enabled, own));
+        Some((recorded, left_out))
+    }
+
+    /// Detaches the programs on system calls: none is recorded, counted or paid for until [`Self::attach`]. `false`: there
+    /// are none.
+    pub fn detach(&self) -> io::Result<bool> {
+        if self.syscalls.is_none() {
+            return Ok(false);
+        }
+        self.set_detached(true);
+        for event in SYSCALL_EVENTS {
+            match fs::remove_file(self.link(event)) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Attaches them again, where they are not.
+    pub fn attach(&self) -> io::Result<()> {
+        let Some(syscalls) = &self.syscalls else { return Ok(()) };
+        // What was entered when they were detached is not what exits next.
+        let at = offset_of!(CpuState, lanes) + Lane::Syscall as usize * size_of::<LaneState>();
+        for cpu in 0..self.state().entries() {
+            if let Some(entered) = self.state().u32(cpu, at + offset_of!(LaneState, entered)) {
+                entered.store(entered::UNKNOWN, Ordering::Release);
+            }
+        }
+        for (event, number) in SYSCALL_EVENTS.into_iter().zip(syscalls.numbers) {
+            let link = self.link(event);
+            if link.exists() {
+                continue;
+            }
+            let program = live::sys::obj_get(&self.dir.join("progs").join(event))?;
+            match syscalls.form {
+                ProgramForm::TpBtf => {
+                    live::sys::obj_pin(live::sys::attach_tracing(program.as_fd())?.as_fd(), &link)?;
+                }
+                ProgramForm::Tracepoint => {
+                    let number = number.ok_or_else(|| io::Error::other("the tracepoint's number is not known"))?;
+                    tracepoint::attach(program.as_fd(), number, &link)?;
+                }
+            }
+        }
+        self.set_detached(false);
+        Ok(())
+    }
+
+    fn set_detached(&self, detached: bool) {
+        for cpu in 0..self.state().entries() {
+            self.state().write(cpu, offset_of!(CpuState, detached), &u64::from(detached).to_le_bytes());
+        }
+    }
+
+    fn link(&self, event: &str) -> PathBuf {
+        self.dir.join("links").join(event)
+    }
+
+    /// The probes' state.
+    pub fn state(&self) -> &ArrayMap {
+        &self.live.maps().state
+    }
+
+    /// Whether this daemon began it; else it took it over.
+    pub fn is_begun(&self) -> bool {
+        self.begun
     }
 
     /// Leaves it running without a daemon.
     pub fn leave(&self) {
         self.act(Act::Leave, "flightd ended and left the recording running");
-        let enabled = self.live.maps().state.load(0, 0) as u32;
-        self.switch(enabled, 0);
+        self.rewrite(|enabled, _| (enabled, 0));
     }
 
     /// Ends it, and removes everything from the kernel, but for the memory of what it has recorded, which is there to be
@@ -286,7 +427,7 @@ impl Recording {
     pub fn end(&self) -> Result<(), RecordingError> {
         // The links go a little later than their pins (`bpf_link_put` leaves it to a worker, kernel/bpf/syscall.c); the
         // switches hold at once.
-        self.switch(0, self.notes.own_tgid());
+        self.rewrite(|_, _| (0, self.notes.own_tgid()));
         Ok(bpffs::remove(&self.dir)?)
     }
 
@@ -467,6 +608,12 @@ impl Plan {
         })
     }
 
+    /// How the programs on system calls are attached again.
+    fn detachable(&self) -> Option<Detachable> {
+        let numbers = SYSCALL_EVENTS.map(|event| self.tracepoints.number(event));
+        self.wanted.syscalls.map(|form| Detachable { form, numbers })
+    }
+
     fn meta(&self, session: u64) -> Meta {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Meta {
@@ -538,15 +685,47 @@ fn prepare_state(state: &ArrayMap, plan: &Plan) {
             slot_collisions: 0,
             limits: [0; BUCKETS],
             measured: 0,
-            reserved: 0,
+            strings: 0,
             lanes: std::array::from_fn(lane),
             buckets: Default::default(),
             throttled: Default::default(),
+            detached: 0,
+            full: [0; BUCKETS],
+            floor: [0; BUCKETS],
+            savings: [0; 2],
+            total: 0,
+            reserved: 0,
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
         let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
         state.write(cpu, 0, bytes);
     }
+}
+
+/// Times events with the probes attached: in full, and with things given up. What that had them count as refused is taken
+/// back, since nobody else's event was.
+fn time_attached(state: &ArrayMap, enabled: u32) -> calibrate::With {
+    let switch = |enabled: u32| {
+        for cpu in 0..state.entries() {
+            state.write(cpu, 0, &u64::from(enabled).to_le_bytes());
+        }
+    };
+    let call = |given: u32| {
+        switch(enabled | given);
+        calibrate::Pinned::here().map_or(f64::NAN, |_pinned| calibrate::time_call())
+    };
+    let full = calibrate::time();
+    let (untimed, first_argument) = (call(GIVEN_EXIT_TIMES), call(GIVEN_ARGUMENTS));
+    switch(enabled & !ENABLE_SCHED | GIVEN_SYSCALLS);
+    let floor = calibrate::time();
+    switch(enabled);
+    let lane = offset_of!(CpuState, lanes) + Lane::Syscall as usize * size_of::<LaneState>();
+    let refused = lane + offset_of!(LaneState, refused) + Refusal::Throttled as usize * size_of::<u64>();
+    for cpu in 0..state.entries() {
+        state.write(cpu, refused, &[0; 8]);
+        state.write(cpu, offset_of!(CpuState, throttled), &[0; size_of::<u64>() * LANE_KINDS]);
+    }
+    calibrate::With { full, floor, untimed, first_argument }
 }
 
 /// Gives each page of the thread table its header.

@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
 use crate::backend::Server;
+use crate::budget::{Keeper, Settings};
 use crate::config::{Config, Sizing, ram_bytes};
 use crate::control::{self, Access, DirLock, LockError};
 use crate::drain::Drain;
@@ -136,7 +137,9 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let recording = Arc::new(recording);
     let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
         .context("the drain's thread")?;
-    let server = Arc::new(Server::new(recording.clone(), drain.monitor(), since));
+    let (keeper, mut keeper_died) = Keeper::start(config.budget.clone(), recording.clone(), drain.monitor())
+        .context("the thread that keeps the budget")?;
+    let server = Arc::new(Server::new(recording.clone(), drain.monitor(), keeper.settings(), since));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let backend: Arc<dyn control::Backend> = server.clone();
     let mut serving = tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
@@ -153,13 +156,17 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
                     break;
                 }
                 supervisor.reloading();
-                reload(options, &mut config, &recording);
+                reload(options, &mut config, &recording, &keeper.settings());
                 supervisor.ready();
             }
             // A stage that dies ends the process with its reason; the recording stays for the next.
             _ = &mut drain_died => {
                 recording.leave();
                 anyhow::bail!("the thread that writes files died; its message stands above; please report it");
+            }
+            _ = &mut keeper_died => {
+                recording.leave();
+                anyhow::bail!("the thread that keeps the budget died; its message stands above; please report it");
             }
             ended = &mut serving => {
                 recording.leave();
@@ -175,6 +182,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     }
     info!("ending");
     supervisor.stopping();
+    keeper.finish();
     if options.keep_recording {
         recording.leave();
         info!("the recording goes on in the kernel");
@@ -189,7 +197,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
 }
 
 /// Reads the configuration again, makes the changes that can be made without a gap, and names the others.
-fn reload(options: &Options, config: &mut Config, recording: &Recording) {
+fn reload(options: &Options, config: &mut Config, recording: &Recording, budget: &Settings) {
     let read = match self::config(options) {
         Ok(read) => read,
         Err(e) => return error!("{e:#}; the configuration stays as it was"),
@@ -197,6 +205,8 @@ fn reload(options: &Options, config: &mut Config, recording: &Recording) {
     let Some(Reload { config: changed, now, later }) = Reload::new(config, &read) else { return };
     *config = changed;
     recording.reconfigure(config);
+    // What was set at run time has had its time.
+    budget.set(|budget| budget.clone_from(&config.budget));
     info!(changed = now.join(" "), "the configuration was read again");
     if !later.is_empty() {
         warn!("these keys take effect when flightd is restarted: {}", later.join(", "));

@@ -8,7 +8,7 @@ use bincode::{Decode, Encode, config};
 use thiserror::Error;
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
@@ -51,6 +51,16 @@ pub enum Request {
         /// Most pages of one ring; where there are more, the newest.
         newest: u32,
     },
+    /// What recording costs. Answered by [`Response::Account`].
+    Budget,
+    /// Changes what recording may cost until the configuration is read again; for root and the daemon's own user.
+    /// Answered by [`Response::Done`].
+    SetBudget {
+        /// Millionths of the machine's CPU time; 0: no limit. `None`: stays.
+        total: Option<u32>,
+        /// Millionths of each CPU; 0: no limit. `None`: stays.
+        per_cpu: Option<u32>,
+    },
 }
 
 /// How far a client has got in one ring.
@@ -82,6 +92,8 @@ pub enum Response {
     Pages(Vec<u8>),
     /// All pages are through.
     End(Totals),
+    /// What recording costs.
+    Account(Box<Account>),
 }
 
 /// Counters, as the probes and the kernel keep them, of one CPU.
@@ -99,21 +111,91 @@ pub struct CpuTotals {
     pub no_ring: [u64; 3],
     /// Events that the budget refused, by lane and kind.
     pub throttled: [[u64; 6]; 3],
+    /// Strings of system calls recorded.
+    pub strings: u64,
+    /// What the budget has given up here, `GIVEN_…` bits ([`crate::abi::state`]).
+    pub given: u32,
 }
 
-/// What recording may cost on each CPU, and what it costs.
+/// What recording may cost, and what an event costs, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Budget {
     /// Limits by lane (`syscall`, `sched`), in millionths of a CPU; 0: none.
     pub limits: [u32; 2],
-    /// What a system call costs with its exit, ns; 0: not known.
+    /// Limit of all, in millionths of the machine's CPU time; 0: none.
+    pub total: u32,
+    /// A system call with its exit, when nothing is given up; 0: not known.
     pub call: u32,
-    /// What a string of it costs in addition, ns.
+    /// A string of it, in addition.
     pub string: u32,
-    /// What a switch, wakeup or migration costs, ns.
+    /// A switch, wakeup or migration.
     pub sched: u32,
+    /// A system call that is not recorded.
+    pub call_floor: u32,
+    /// A switch, wakeup or migration that is not recorded.
+    pub sched_floor: u32,
+    /// What a call costs less without its exit's time.
+    pub exit_time: u32,
+    /// What a call costs less with its first argument alone.
+    pub arguments: u32,
     /// Whether the costs were measured on this machine; else they are assumed.
     pub measured: bool,
+    /// Whether the system call programs are detached now, for the total's sake.
+    pub detached: bool,
+}
+
+/// Times of the account: the last second or so, the last minute, since the daemon began.
+pub const SPANS: usize = 3;
+
+/// What recording has cost, as the daemon reckons: events counted × what one costs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Account {
+    /// CPU time that the probes may take of each CPU, in millionths; 0: no limit.
+    pub per_cpu: u32,
+    /// CPU time that recording may take of the machine, the daemon's included, in millionths; 0: no limit.
+    pub total: u32,
+    /// Seconds of unspent allowance that may be spent at once.
+    pub burst_seconds: u32,
+    /// What may be given up, in this order, as the configuration names it.
+    pub order: Vec<String>,
+    /// Whether system calls may be detached.
+    pub may_detach: bool,
+    /// What may be spent of the total at once now, ns; below 0: spent in advance.
+    pub left: i64,
+    /// Time for which system calls were detached since the daemon began, ns.
+    pub detached: u64,
+    /// Lengths of the spans, ns.
+    pub spans: [u64; SPANS],
+    /// The daemon's CPU time by span, ns: draining, compressing and writing; all else.
+    pub daemon: [[u64; 2]; SPANS],
+    /// By CPU.
+    pub cpus: Vec<CpuAccount>,
+}
+
+/// The account of one CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct CpuAccount {
+    /// CPU number.
+    pub cpu: u16,
+    /// Steps of the order that are taken.
+    pub level: u32,
+    /// What the probes may take of it now, in millionths: its part of the total, where that is less; 0: no limit.
+    pub limit: u32,
+    /// By span.
+    pub spent: [Spent; SPANS],
+}
+
+/// CPU time that probes took, ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Spent {
+    /// Recording system calls, beyond the floor.
+    pub calls: u64,
+    /// Recording their strings.
+    pub strings: u64,
+    /// Recording scheduling, beyond the floor.
+    pub sched: u64,
+    /// Being asked, recorded or not.
+    pub floor: u64,
 }
 
 /// Counters of the whole recording.

@@ -7,14 +7,18 @@ use roff::Roff;
 
 use crate::page::{MANUAL, NO_DATE, SOURCE, section, see_also};
 
-/// The program's page, and one for each of its commands.
+/// The program's page, and one for each of its commands, and of theirs.
 pub(crate) fn pages(command: clap::Command, number: &str, also: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let name = command.get_name().to_owned();
     let mut pages = Vec::new();
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        pages.push(page(sub.clone(), number, &format!("{name}({number}), {also}"))?);
+        let also = format!("{name}({number}), {also}");
+        pages.push(page(sub.clone(), number, &also)?);
+        for nested in sub.get_subcommands().filter(|nested| nested.get_name() != "help") {
+            pages.push(page(nested.clone(), number, &also)?);
+        }
     }
     pages.insert(0, page(command, number, also)?);
     Ok(pages)

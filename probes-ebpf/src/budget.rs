@@ -13,6 +13,13 @@ use crate::{atomic, lane};
 /// Jiffies that count at most: 17 minutes and more, so that the product with any rate stays within 64 bits.
 const LONGEST: u64 = 1 << 20;
 
+/// `jiffies_64`: a clock that costs a load.
+#[inline(always)]
+pub(crate) fn jiffies() -> u64 {
+    // SAFETY: the helper has no preconditions.
+    unsafe { bpf_jiffies64() }
+}
+
 /// Takes the cost of an event out of the bucket, if it is there. Refills by the kernel's tick: what is refused
 /// reads no clock, but for one event a jiffy.
 #[inline(always)]
@@ -20,8 +27,7 @@ pub(crate) fn draw(bucket: &mut Bucket, cost: u32) -> bool {
     let mut tokens = bucket.tokens;
     let cost = i64::from(cost);
     if tokens < cost {
-        // SAFETY: the helper has no preconditions.
-        let now = unsafe { bpf_jiffies64() };
+        let now = jiffies();
         let mut passed = now.wrapping_sub(bucket.filled);
         if passed == 0 {
             return false;
@@ -29,9 +35,13 @@ pub(crate) fn draw(bucket: &mut Bucket, cost: u32) -> bool {
         if passed > LONGEST {
             passed = LONGEST;
         }
+        tokens += (passed * bucket.rate) as i64;
+        // Nothing is stored: the tokens that would be there must not be drawn before they are enough.
+        if tokens < bucket.resume as i64 {
+            return false;
+        }
         bucket.filled = now;
         bucket.time = lane::now();
-        tokens += (passed * bucket.rate) as i64;
         if tokens > bucket.depth as i64 {
             tokens = bucket.depth as i64;
         }

@@ -15,7 +15,10 @@ use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::probe::{ARGS_LOST, CALLS, CallTable, NO_STRING, call_strings};
 use flightrec_format::abi::record::{self, Abi, NR_INVALID, call_aux, counter, fold, kind};
-use flightrec_format::abi::state::{CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, LIMIT_SYSCALL, entered};
+use flightrec_format::abi::state::{
+    CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
+    LIMIT_SYSCALL, entered,
+};
 
 use crate::kernel::{Regs, Task};
 use crate::lane::{BODY, Page, RINGS_SYSCALL, Writer, now, this_cpu};
@@ -91,9 +94,10 @@ fn rare(id: u64, is_compat: bool, native: impl Values, compat: impl Values) -> (
     (call, values)
 }
 
+/// Whether strings of this call are recorded.
 #[inline(always)]
-fn has_strings(entry: u32) -> bool {
-    call_strings(entry) != 0
+fn takes_strings(entry: u32, enabled: u32) -> bool {
+    call_strings(entry) != 0 && enabled & (ENABLE_STRINGS | GIVEN_STRINGS) == ENABLE_STRINGS
 }
 
 /// Which parts a call's record has behind its two words.
@@ -117,6 +121,7 @@ fn put<'a>(
     parts: Parts,
 ) -> Option<(Writer<'a>, usize, bool)> {
     let i = Lane::Syscall as usize;
+    let first_alone = state.enabled & GIVEN_ARGUMENTS != 0;
     let need = if parts.strings { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
     let mut w = Writer::open::<ENTER_ROOM>(
         &mut state.lanes[i],
@@ -132,7 +137,10 @@ fn put<'a>(
     }
     let since = w.time();
     let start = w.at;
-    let n = call.entry & 7;
+    let mut n = call.entry & 7;
+    if first_alone && n > 1 {
+        n = 1;
+    }
     w.at = start + 16;
     if parts.args && n > 0 {
         // SAFETY: `open` made room for it.
@@ -148,6 +156,7 @@ fn put<'a>(
     }
     let mut cold = false;
     if parts.strings {
+        state.strings += u64::from(call_strings(call.entry));
         let end = strings::put_call(w.body(), w.at, &values.all(), call.entry);
         w.at = (end & (strings::COLD - 1)) as usize;
         cold = end & strings::COLD != 0;
@@ -183,19 +192,20 @@ fn enter(cpu: u32, state: &mut CpuState, id: u64, native: impl Values, compat: i
 #[inline(always)]
 fn put_enter(cpu: u32, state: &mut CpuState, tid: u32, call: &Call, values: impl Values) -> Option<()> {
     state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
-    let strings = has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0;
-    if state.enabled & LIMIT_SYSCALL != 0 {
+    let strings = takes_strings(call.entry, state.enabled);
+    if state.enabled & (LIMIT_SYSCALL | GIVEN_SYSCALLS) != 0 {
         let bucket = &mut state.buckets[Lane::Syscall as usize];
         let cost = bucket.cost + if strings { bucket.string_cost * call_strings(call.entry) } else { 0 };
-        if !budget::draw(bucket, cost) {
+        if state.enabled & GIVEN_SYSCALLS != 0 || !budget::draw(bucket, cost) {
             state.lanes[Lane::Syscall as usize].entered = entered::REFUSED;
             budget::refuse(state, Lane::Syscall, kind::ENTER);
             return None;
         }
     }
+    let untimed = state.enabled & GIVEN_EXIT_TIMES != 0;
     let (w, start, cold) = put(cpu, state, tid, kind::ENTER, call, 0, values, Parts { args: true, strings })?;
     w.lane.enter_off = start as u32;
-    w.lane.enter_time = w.now;
+    w.lane.enter_time = if untimed { budget::jiffies() } else { w.now };
     w.lane.entered = entered::FOLDABLE;
     if cold {
         w.lane.entered = entered::ALONE;
@@ -209,11 +219,16 @@ fn put_enter(cpu: u32, state: &mut CpuState, tid: u32, call: &Call, values: impl
 }
 
 /// The short way of an exit: into the entry's record, where that is the last thing that happened
-/// on this CPU. One aligned store.
+/// on this CPU. One aligned store. Where it is not to be timed, it folds within a jiffy, at most 10 ms: a
+/// step to or from that in the middle of a call shows as a time that can't be, and the exit stands alone.
 #[inline(always)]
 fn fold_exit(state: &mut CpuState, ret: i64) -> bool {
+    let untimed = state.enabled & GIVEN_EXIT_TIMES != 0;
     let lane = &mut state.lanes[Lane::Syscall as usize];
-    let took = now().wrapping_sub(lane.enter_time);
+    let mut took = (if untimed { budget::jiffies() } else { now() }).wrapping_sub(lane.enter_time);
+    if untimed && took != 0 {
+        took = fold::LIMIT_NS;
+    }
     // SAFETY: a field of our own, loaded once.
     let at = unsafe { (&raw const lane.enter_off).read_volatile() } as usize;
     if took >= fold::LIMIT_NS || !fold::fits(ret) || at > BODY - 16 {
@@ -247,6 +262,11 @@ fn exit(cpu: u32, state: &mut CpuState, ret: i64, regs: impl FnOnce(Task) -> Reg
         state.lanes[Lane::Syscall as usize].refused[Refusal::Own as usize] += 1;
         return None;
     }
+    if state.enabled & GIVEN_SYSCALLS != 0 && began == entered::UNKNOWN {
+        // Those in which the thread slept as well: readers are told that calls are not recorded here.
+        budget::refuse(state, Lane::Syscall, kind::EXIT);
+        return None;
+    }
     let is_compat = task.is_compat();
     let regs = regs(task);
     let id = regs.nr() as u64;
@@ -276,7 +296,7 @@ fn put_exit(
     // A new program and a signal's return have replaced the registers.
     let lost = call.nr == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0;
     let mut cold = false;
-    if has_strings(call.entry) && state.enabled & ENABLE_STRINGS != 0 {
+    if takes_strings(call.entry, state.enabled) {
         // Where the entry was not recorded, its strings were not either.
         cold = began == entered::UNKNOWN && ret < 0;
         if let Some(slot) = COLD.get_ptr_mut(tid % COLD_SLOTS) {

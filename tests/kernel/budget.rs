@@ -1,11 +1,14 @@
-//! The budget: what the probes refuse is counted, call by call; scheduling does not pay for system calls; and it holds
-//! with no daemon alive.
+//! The budget: what the probes refuse is counted, call by call; scheduling does not pay for system calls; it holds
+//! with no daemon alive; and what is given up for it is said, right, and taken back.
 
 use std::mem::offset_of;
 use std::time::Duration;
 
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::abi::state::{Bucket, CpuState};
+use flightrec_format::abi::state::{
+    Bucket, CpuState, GIVEN_ALL, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
+    LIMIT_SYSCALL,
+};
 use flightrec_format::decode::Body;
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::ring::Reason;
@@ -14,7 +17,7 @@ use flightrec_tests::{Recorder, Snapshot, c_program, monotonic_ns, online_cpus, 
 use crate::support::{run, snapshot, start};
 
 /// 1 % of a CPU, and no more than 10 ms of it at once.
-const LIMITED: &str = "[budget]\nper_cpu = \"1%\"\nburst_seconds = 1\n";
+const LIMITED: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst_seconds = 1\n";
 /// Far more calls than 1 % of a CPU pays for.
 const CALLS: u64 = 1_000_000;
 
@@ -197,11 +200,169 @@ fn coverage_says_what_was_refused() {
 /// A burst within a quiet time is recorded in full, by default.
 #[test]
 fn a_burst_is_recorded_in_full() {
-    let recorder = start("[budget]\nper_cpu = \"5%\"\n");
+    let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"5%\"\n");
     let before = monotonic_ns();
     let cpu = online_cpus().last().expect("a CPU").to_string();
     let tid = run(&c_program("hog", &[]), &["30000", &cpu]).id("pid");
     let snapshot = snapshot(&recorder);
     snapshot.assert_complete(before, monotonic_ns().min(snapshot.copied));
     assert!(snapshot.calls_named(tid, "getppid").len() >= 30_000);
+}
+
+/// The word of switches on a CPU.
+fn switches(recorder: &Recorder, cpu: usize) -> u32 {
+    let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
+    Recording::open(&dir, false).expect("a recording").maps().state.load(cpu, offset_of!(CpuState, enabled)) as u32
+}
+
+/// The recorder's own lines in a dump.
+fn acts(recorder: &Recorder) -> String {
+    String::from_utf8_lossy(&recorder.flightctl(&["dump", "--all", "--event", "act"]).stdout).into_owned()
+}
+
+/// A getppid loop without end, until it is dropped.
+struct Hog(std::process::Child);
+
+impl Hog {
+    fn start(cpu: usize) -> Self {
+        let mut command = std::process::Command::new(c_program("hog", &[]));
+        command.args([&u32::MAX.to_string(), &cpu.to_string()]);
+        Self(flightrec_tests::die_with_parent(&mut command, nix::sys::signal::Signal::SIGKILL).spawn().expect("hog"))
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
+    let order = [GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_SYSCALLS];
+    let mut recorder = start(LIMITED);
+    let cpu = *online_cpus().last().expect("a CPU");
+    let hog = Hog::start(cpu);
+    let given = |recorder: &Recorder| switches(recorder, cpu) & GIVEN_ALL;
+    assert!(wait_until(PATIENCE, || given(&recorder) & GIVEN_SYSCALLS != 0), "{:#x}", given(&recorder));
+    assert_eq!(given(&recorder), order.iter().fold(0, |all, bit| all | bit));
+    let said = acts(&recorder);
+    let line = format!("CPU {cpu}: level 5: strings, exit_times, arguments, continuity, syscalls given up");
+    assert!(said.contains(&line), "{said}");
+    let status: serde_json::Value =
+        serde_json::from_slice(&recorder.flightctl(&["status", "--json"]).stdout).expect("JSON");
+    assert_eq!(status["level"], "scheduling_only");
+    // A daemon that dies leaves it as it is, and the next one goes on from there.
+    recorder.kill();
+    assert_eq!(given(&recorder) & GIVEN_SYSCALLS, GIVEN_SYSCALLS);
+    recorder.restart();
+    assert_eq!(given(&recorder) & GIVEN_SYSCALLS, GIVEN_SYSCALLS);
+    drop(hog);
+    // Other tests make their calls on this CPU, too.
+    assert!(wait_until(3 * PATIENCE, || given(&recorder) == 0), "{:#x}", given(&recorder));
+    let said = acts(&recorder);
+    assert!(said.contains(&format!("CPU {cpu}: level 0: nothing is given up")), "{said}");
+    is_sound(&recorder, &snapshot(&recorder));
+}
+
+/// What is given up shows in what is recorded, and what is recorded is right.
+#[test]
+fn what_a_step_leaves() {
+    let recorder = start("");
+    let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
+    let recording = Recording::open(&dir, true).expect("a recording");
+    let cpu = *online_cpus().last().expect("a CPU");
+    let word = recording.maps().state.load(cpu, 0);
+    // By hand: without a limit the keeper has nothing to say.
+    let set = |given: u32| recording.maps().state.write(cpu, 0, &(word | u64::from(given)).to_le_bytes());
+    pin_to_cpu(cpu);
+    let tid = nix::unistd::gettid().as_raw() as u32;
+    let open = |name: &std::ffi::CStr| {
+        // SAFETY: a string with its NUL; there is no such file.
+        assert_eq!(unsafe { libc::openat(libc::AT_FDCWD, name.as_ptr(), libc::O_RDONLY, 0) }, -1);
+    };
+    let names = [c"/flightrec-0", c"/flightrec-1", c"/flightrec-2", c"/flightrec-3", c"/flightrec-4"];
+    let steps = [0, GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_SYSCALLS];
+    for (name, given) in names.iter().zip(steps) {
+        set(given);
+        for _ in 0..20 {
+            open(name);
+        }
+    }
+    set(0);
+    let snapshot = snapshot(&recorder);
+    let calls = snapshot.calls_named(tid, "openat");
+    // The last step refused all of its calls, entry and exit.
+    assert_eq!(calls.len(), 80);
+    assert!(snapshot.totals.cpus[cpu].throttled[Lane::Syscall as usize][..2].iter().all(|n| *n >= 20));
+    for (i, call) in calls.iter().enumerate() {
+        assert_eq!(call.string(1).is_some(), i / 20 != 1, "strings of call {i}");
+        assert_eq!(call.args().len(), if i / 20 == 3 { 1 } else { 4 }, "arguments of call {i}");
+        assert_eq!(call.ret, Some(-i64::from(libc::ENOENT)), "result of call {i}");
+    }
+    // A call that was not interrupted is not timed; one that was is, by its exit's own record.
+    let is_untimed =
+        |call: &&flightrec_tests::MadeCall<'_>| call.enter.map(|(at, _)| at) == call.exit.map(|(at, _)| at);
+    let untimed = |calls: &[flightrec_tests::MadeCall<'_>]| calls.iter().filter(is_untimed).count();
+    assert_eq!(untimed(&calls[..40]), 0);
+    assert!(untimed(&calls[40..60]) >= 15, "{}", untimed(&calls[40..60]));
+}
+
+#[test]
+fn system_calls_are_detached_and_attached_again() {
+    let mut recorder = start("[budget]\ntotal = \"0.5%\"\nper_cpu = \"off\"\nburst_seconds = 1\n");
+    let hogs: Vec<Hog> = online_cpus().into_iter().map(Hog::start).collect();
+    let links = || {
+        let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording").join("links");
+        ["sys_enter", "sys_exit"].map(|link| dir.join(link).exists())
+    };
+    assert!(wait_until(PATIENCE, || links() == [false; 2]), "never detached");
+    assert!(wait_until(PATIENCE, || links() == [true; 2]), "never attached again");
+    assert!(wait_until(PATIENCE, || links() == [false; 2]), "not detached again");
+    // A daemon that dies meanwhile leaves it so; the next one attaches, and the recording goes on.
+    let session = snapshot(&recorder).meta.session;
+    recorder.kill();
+    drop(hogs);
+    recorder.restart();
+    let links = || {
+        let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording").join("links");
+        ["sys_enter", "sys_exit"].map(|link| dir.join(link).exists())
+    };
+    assert!(wait_until(PATIENCE, || links() == [true; 2]), "not attached by the next daemon");
+    let tid = run(&c_program("hog", &[]), &["100", "0"]).id("pid");
+    let after = snapshot(&recorder);
+    assert_eq!(after.meta.session, session);
+    assert_eq!(after.calls_named(tid, "getppid").len(), 100);
+    let said = acts(&recorder);
+    for words in ["system calls are detached on all CPUs", "system calls are attached on all CPUs"] {
+        assert!(said.contains(words), "no {words:?} in\n{said}");
+    }
+    let output = recorder.flightctl(&["dump", "--all", "--strict", "-o", "/dev/null"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("system calls were detached on all CPUs for "), "{said}");
+}
+
+#[test]
+fn the_budget_is_told_and_set_at_run_time() {
+    let recorder = start("");
+    let account = |recorder: &Recorder| -> serde_json::Value {
+        serde_json::from_slice(&recorder.flightctl(&["budget", "--json"]).stdout).expect("JSON")
+    };
+    assert!(account(&recorder)["budget"]["total_percent"].is_null());
+    let output = recorder.flightctl(&["budget", "set", "7%", "--per-cpu", "3%"]);
+    assert!(output.status.success(), "{output:?}");
+    let cpu = *online_cpus().last().expect("a CPU");
+    let limited = || switches(&recorder, cpu) & LIMIT_SYSCALL != 0;
+    assert!(wait_until(PATIENCE, || account(&recorder)["per_cpu_percent"] == 3.0 && limited()));
+    let told = account(&recorder);
+    assert_eq!(told["budget"]["total_percent"], 7.0);
+    assert!(told["cpus"][0]["limit_percent"].as_f64().is_some_and(|limit| limit <= 3.0), "{told}");
+    let spent = |json: &serde_json::Value| json["spent"]["start"]["floor_percent"].as_f64().unwrap_or_default();
+    run(&c_program("hog", &[]), &["100000", &cpu.to_string()]);
+    assert!(wait_until(PATIENCE, || spent(&account(&recorder)) > 0.0));
+    let output = recorder.flightctl(&["budget", "set", "off", "--per-cpu", "off"]);
+    assert!(output.status.success() && wait_until(PATIENCE, || !limited()), "{output:?}");
 }

@@ -15,7 +15,7 @@ pub(crate) fn start(config: &str) -> Recorder {
 /// The configuration without a budget unless it says so: what a test does must be recorded in full, and all that the
 /// machine does beside draws from the same allowance.
 pub(crate) fn without_limit(config: &str) -> String {
-    let limit = if config.contains("[budget]") { "" } else { "\n[budget]\nper_cpu = \"off\"\n" };
+    let limit = if config.contains("[budget]") { "" } else { "\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n" };
     format!("{config}{limit}")
 }
 

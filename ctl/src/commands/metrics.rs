@@ -81,6 +81,11 @@ fn text(state: &State) -> String {
         .sample(&[("session", &state.session), ("syscall_programs", &state.syscall_programs)], 1);
     let help = "How much is recorded of what is configured: 0 all, each step above it less.";
     out.gauge("flightrec_level", "", help, state.level.number());
+    let help = "The same, of each CPU: steps that the budget had it take.";
+    let mut family = out.family("flightrec_cpu_level", "", false, help);
+    for cpu in state.cpus.iter().filter(|cpu| cpu.recorded) {
+        family.sample(&[("cpu", &cpu.cpu)], cpu.given_up.len());
+    }
     let help = "When the recording began.";
     out.gauge("flightrec_recording_start_seconds", "seconds", help, unix(state.recording_since));
     counters(&mut out, &state.cpus);
@@ -291,7 +296,8 @@ mod tests {
         assert_eq!(value("flightrec_ring_bytes", &[("lane", "task")]), "1048576");
         assert_eq!(value("flightrec_memory_bytes", &[]), "52428800");
         assert_eq!(value("flightrec_threads", &[]), "321");
-        assert_eq!(value("flightrec_level", &[]), "0");
+        assert_eq!(value("flightrec_level", &[]), "2");
+        assert_eq!(value("flightrec_cpu_level", &[("cpu", "1")]), "2");
         assert_eq!(value("flightrec_daemon_up", &[]), "1");
         assert_eq!(value("flightrec_daemon_cpu_seconds_total", &[]), "0.5");
         assert_eq!(value("flightrec_daemon_start_seconds", &[]), "1700000020");

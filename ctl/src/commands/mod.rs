@@ -1,6 +1,7 @@
 //! The commands.
 
 pub mod boots;
+pub mod budget;
 pub mod doctor;
 pub mod dump;
 pub mod follow;

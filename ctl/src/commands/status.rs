@@ -14,7 +14,7 @@ use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{Budget, Descriptors, Files, State, Store};
+use crate::state::{Budget, Descriptors, Files, Level, State, Store};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
@@ -48,7 +48,7 @@ fn text(state: &State, zone: &TimeZone) -> String {
     table.row("recording", &format!("since {since} ({})", span(ns(state.recording_seconds))));
     table.row("session", &state.session);
     table.row("daemon", &daemon(state));
-    table.row("level", &format!("{}: everything that is configured is recorded", state.level.name()));
+    table.row("level", &level(state));
     let strings = if state.strings { "recorded" } else { "not recorded" };
     table.row("programs", &format!("{} for system calls, strings {strings}", state.syscall_programs));
     table.row("budget", &budget(&state.budget));
@@ -98,16 +98,43 @@ fn daemon(state: &State) -> String {
     )
 }
 
-fn budget(budget: &Budget) -> String {
+/// `no_strings: strings given up on CPUs 0-1`
+pub(super) fn level(state: &State) -> String {
+    let mut what: Vec<(&[&str], Vec<u16>)> = Vec::new();
+    for cpu in state.cpus.iter().filter(|cpu| !cpu.given_up.is_empty()) {
+        match what.iter_mut().find(|(given_up, _)| *given_up == cpu.given_up) {
+            Some((_, cpus)) => cpus.push(cpu.cpu),
+            None => what.push((&cpu.given_up, vec![cpu.cpu])),
+        }
+    }
+    let mut parts = Vec::new();
+    if state.level == Level::Detached {
+        parts.push("system calls are detached on all CPUs for part of the time, also now".to_owned());
+    }
+    parts.extend(what.into_iter().map(|(given_up, cpus)| {
+        let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+        format!("{} given up on {noun} {}", given_up.join(", "), ranges(cpus))
+    }));
+    if parts.is_empty() {
+        parts.push("everything that is configured is recorded".to_owned());
+    }
+    format!("{}: {}", state.level.name(), parts.join("; "))
+}
+
+pub(super) fn budget(budget: &Budget) -> String {
+    let total = budget.total_percent.map(|total| format!("{total} % of all CPUs in all; ")).unwrap_or_default();
     let limit = match (budget.syscall_percent, budget.sched_percent) {
         (Some(syscall), Some(sched)) => {
             format!("{syscall} % of each CPU for system calls, {sched} % for scheduling")
         }
+        _ if budget.total_percent.is_some() => "no limit of each CPU".to_owned(),
         _ => "no limit".to_owned(),
     };
     let how = if budget.measured { "measured here" } else { "assumed" };
     let Budget { call_ns, string_ns, sched_ns, .. } = budget;
-    format!("{limit}; a call costs {call_ns} ns, a string {string_ns} ns, a switch or wakeup {sched_ns} ns ({how})")
+    format!(
+        "{total}{limit}; a call costs {call_ns} ns, a string {string_ns} ns, a switch or wakeup {sched_ns} ns ({how})"
+    )
 }
 
 /// The files: where, how much, how fresh, and what they lack.
@@ -215,9 +242,9 @@ mod tests {
             "recording    since 2023-11-14 22:13:30 (1m 0s)",
             "session      0000000000000abc",
             "pid 77, running for 50.0 s, CPU time 500.0 ms (1.00 %)",
-            "level        full",
+            "level        untimed_exits: strings, exit_times given up on CPU 1\n",
             "tp_btf for system calls, strings recorded",
-            "budget       3 % of each CPU for system calls, 2 % for scheduling; a call costs 260 ns, a string 120 ns, a switch or \
+            "budget       1 % of all CPUs in all; 3 % of each CPU for system calls, 2 % for scheduling; a call costs 260 ns, a string 120 ns, a switch or \
              wakeup 200 ns (measured here)",
             "50 MiB of rings",
             "321 in the thread table",
@@ -258,7 +285,9 @@ mod tests {
             ("/session", "0000000000000abc".into()),
             ("/recording_since", "2023-11-14T22:13:30Z".into()),
             ("/recording_seconds", 60.0.into()),
-            ("/level", "full".into()),
+            ("/level", "untimed_exits".into()),
+            ("/cpus/0/level", "full".into()),
+            ("/cpus/1/given_up/1", "exit_times".into()),
             ("/syscall_programs", "tp_btf".into()),
             ("/strings", true.into()),
             ("/memory_bytes", (50 << 20).into()),
@@ -305,6 +334,10 @@ mod tests {
             ("/budget/string_ns", 120.into()),
             ("/budget/sched_ns", 200.into()),
             ("/budget/measured", true.into()),
+            ("/budget/total_percent", 1.0.into()),
+            ("/budget/call_floor_ns", 140.into()),
+            ("/budget/sched_floor_ns", 100.into()),
+            ("/budget/detached", false.into()),
             ("/lanes/syscall/own", 18.into()),
             ("/lanes/task/events/mark", 2.into()),
             ("/cpus/1/cpu", 1.into()),

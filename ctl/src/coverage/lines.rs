@@ -25,6 +25,12 @@ impl Report {
         let named = |lane: &Lane| !self.is_complete() || self.is_off(*lane);
         lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
         lines.extend(fold(&self.gaps()).iter().map(|row| gap_line(row, &mut times)));
+        if !self.detached.is_empty() {
+            let ns = self.detached.iter().map(|(from, until)| until - from).fold(0, u64::saturating_add);
+            let times = counted(self.detached.len() as u64, "time");
+            let how = "for the budget: not recorded, nor counted";
+            lines.push(format!("system calls were detached on all CPUs for {} in all ({times}), {how}", span(ns)));
+        }
         let refused = [
             (Refusal::Busy, "refused, as another program was writing the lane"),
             (Refusal::Throttled, "refused by the budget"),

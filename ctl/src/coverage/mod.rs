@@ -1,11 +1,13 @@
 //! What a dump can vouch for: from when to when, on which CPUs and lanes, and what is missing.
 
+mod detached;
 mod fold;
 mod json;
 mod lines;
 mod marks;
 mod seam;
 
+pub use detached::detached;
 pub use json::gap_line;
 pub use seam::Seam;
 
@@ -28,6 +30,8 @@ pub struct Report {
     totals: Totals,
     /// Lanes that the configuration leaves out.
     off: [bool; 3],
+    /// When system calls were detached, within the window.
+    detached: Vec<(u64, u64)>,
 }
 
 impl Report {
@@ -54,8 +58,11 @@ impl Report {
             }
             coverage
         };
+        let within = |(from, until): (u64, u64)| (from.max(window.from), until.min(window.until));
+        let detached = detached(recording).into_iter().map(within).filter(|(from, until)| from < until).collect();
         Self {
             window,
+            detached,
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes: recording.streams.iter().map(coverage).collect(),
@@ -73,7 +80,8 @@ impl Report {
     }
 
     fn is_lane_complete(&self, lane: &Coverage) -> bool {
-        lane.is_complete(self.window.from, self.window.until)
+        let is_counted = lane.lane != Lane::Syscall || self.detached.is_empty();
+        is_counted && lane.is_complete(self.window.from, self.window.until)
     }
 
     /// Gaps that are a loss, by time.
@@ -182,6 +190,19 @@ mod tests {
         let report = Report::new(&recording, Window { from: 5 * S, until: 5 * S }, 30 * S);
         let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC);
         assert_eq!(lines, ["coverage: nothing, as the recording began only at 1970-01-01 00:00:10.000000"]);
+    }
+
+    #[test]
+    fn a_time_without_system_calls_is_told() {
+        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
+        let recording = Collector::new(meta).finish(totals());
+        let mut report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
+        assert!(report.is_complete());
+        report.detached = vec![(21 * S, 22 * S), (24 * S, 26 * S)];
+        let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC).join("\n");
+        assert!(!report.is_complete() && report.complete_cpus(Lane::Syscall).is_empty(), "{lines}");
+        let line = "system calls were detached on all CPUs for 3.0 s in all (2 times), for the budget: not recorded, nor counted";
+        assert!(lines.contains(line) && lines.contains("lane sched: complete on CPUs 0"), "{lines}");
     }
 
     #[test]

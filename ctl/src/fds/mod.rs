@@ -20,7 +20,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use rustc_hash::FxHashMap;
 
-use flightrec_format::abi::record::StringStatus;
+use flightrec_format::abi::record::{Act, StringStatus};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::LaneStream;
@@ -137,15 +137,18 @@ impl Fds {
     fn settle(&mut self, time: u64) {
         while let Some(news) = self.settled.next(time) {
             match news {
-                News::Forget => {
-                    self.keys.clear();
-                    self.tables.clear();
-                    self.files = 0;
-                }
+                News::Forget => self.forget_all(),
                 News::Name { process, fd, name, cloexec } => self.learn(process, fd, name, cloexec),
                 News::Share { first, other } => self.share(first, other),
             }
         }
+    }
+
+    /// No descriptor is known any more.
+    fn forget_all(&mut self) {
+        self.keys.clear();
+        self.tables.clear();
+        self.files = 0;
     }
 
     /// A descriptor stands for `name`. How a file was opened says more than where it is, so that name stays.
@@ -207,6 +210,11 @@ impl Fds {
                     _ => self.exit(tgid, role, call, *ret),
                 }
             }
+            // Any number of calls were not seen.
+            Body::Act(act, _) if [Act::Attached, Act::Resumed].into_iter().any(|resumed| resumed as u16 == *act) => {
+                self.pending.clear();
+                self.forget_all();
+            }
             Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
                 let flags = self.pending.get(&fork.parent_tid).filter(|p| p.role == Role::Clone);
                 let shares = flags.is_some_and(|p| p.call.nargs > 0 && arg(&p.call, 0) & libc::CLONE_FILES as u32 != 0);
@@ -256,6 +264,8 @@ impl Fds {
                     self.change(tgid, |table| table.close_range(first, last));
                 }
             }
+            // How far it closes was given up.
+            Role::CloseRange if call.nargs > 0 => self.change(tgid, |table| table.close_range(first, u32::MAX)),
             _ => {}
         }
         self.pending.insert(tid, pending);

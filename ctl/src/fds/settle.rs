@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::object::{Shown, shown};
 use super::watch::{Changes, UNSURE};
+use crate::coverage::detached;
 use crate::source::Recording;
 
 /// The kernel's name for what is an io_uring.
@@ -135,7 +136,7 @@ fn has_ring(table: &Table, snapshot: &Snapshot) -> bool {
 fn losses(recording: &Recording) -> Vec<(u64, u64)> {
     let scope =
         Scope { from: 0, until: u64::MAX, started: recording.meta.started, copied: 0, totals: Some(&recording.totals) };
-    let mut lost = Vec::new();
+    let mut lost = detached(recording);
     for stream in recording.streams.iter().filter(|stream| stream.lane() != Lane::Sched) {
         let coverage = stream.coverage(&scope);
         // The pages are copied behind the snapshots, so that what is newer than the copy is newer than they.

@@ -78,7 +78,8 @@ pub(super) fn exit(exit: &TaskExit, out: &mut Vec<u8>) {
 
 /// What the recorder's act is called as an event: a change of level, or a line that it wrote itself.
 pub(super) fn act_event(act: u16) -> &'static [u8] {
-    if act == Act::Level as u16 { b"level" } else { b"mark" }
+    let levels = [Act::Level, Act::Detached, Act::Attached, Act::Resumed];
+    if levels.into_iter().any(|level| level as u16 == act) { b"level" } else { b"mark" }
 }
 
 /// `,"by":"recorder","text":…`

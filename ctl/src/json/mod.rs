@@ -155,7 +155,8 @@ impl Renderer {
         match &event.body {
             Body::Enter(call) => self.calls.enter(call, cx.fds, out),
             Body::Exit { call, ret, entered } => {
-                let took = cx.duration_ns.or_else(|| entered.and_then(|at| event.time.checked_sub(at)));
+                let took =
+                    cx.duration_ns.or_else(|| entered.and_then(|at| event.time.checked_sub(at)).filter(|ns| *ns != 0));
                 self.calls.exit(call, (*ret, took), cx.merged.is_some(), cx.fds, out);
                 if let Some(wall) = cx.merged {
                     out.extend_from_slice(b",\"entered\":\"");

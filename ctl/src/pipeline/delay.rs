@@ -37,7 +37,7 @@ impl Item {
 
     /// Of an exit: how long the call took, ns.
     pub fn duration_ns(&self) -> Option<u64> {
-        self.entered.map(|entered| self.event.time.saturating_sub(entered))
+        self.entered.map(|entered| self.event.time.saturating_sub(entered)).filter(|ns| *ns != 0)
     }
 }
 

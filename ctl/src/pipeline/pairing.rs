@@ -3,11 +3,12 @@
 //! An exit knows its entry where it folded into it; else the entry is the last of its thread. A
 //! thread that executes a program while it is not its process's leader takes over the leader's id
 //! in the middle of its call. A path that could not be read at entry, because its page was not yet
-//! there, comes with the exit (or with the EXEC event) and is put where it belongs.
+//! there, comes with the exit (or with the EXEC event) and is put where it belongs. Where the recorder resumes system calls that it
+//! did not record for a time, entries from before have no exits.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use flightrec_format::abi::record::{Abi, NR_INVALID, StringStatus};
+use flightrec_format::abi::record::{Abi, Act, NR_INVALID, StringStatus};
 use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::meta::Meta;
 
@@ -89,6 +90,12 @@ impl Pairing {
             // `exit` and `exit_group` never return.
             Body::TaskExit(exit) => {
                 if let Some(pending) = self.pending.remove(&exit.tid) {
+                    pending.release(line);
+                }
+            }
+            // Its thread may have made any number of calls meanwhile.
+            Body::Act(act, _) if [Act::Attached, Act::Resumed].into_iter().any(|resumed| resumed as u16 == *act) => {
+                for (_, pending) in self.pending.drain() {
                     pending.release(line);
                 }
             }
@@ -187,6 +194,16 @@ mod tests {
         let out = run(vec![enter(10, 0, 1, 15), exit(15, 0, 1, NR_INVALID)]);
         assert_eq!(out[1].entered, Some(10));
         assert!(matches!(&out[1].event.body, Body::Exit { call, .. } if call.nr == 15));
+    }
+
+    #[test]
+    fn nothing_pairs_across_a_time_without_system_calls() {
+        let act = |act: Act| event(12, 0, 9, Body::Act(act as u16, text(0, StringStatus::Whole, "x")));
+        let paired = |with: Act| run(vec![enter(10, 0, 1, 0), act(with), exit(15, 0, 1, 0)])[2].entered;
+        assert_eq!(paired(Act::Level), Some(10));
+        assert_eq!([Act::Attached, Act::Resumed].map(paired), [None, None]);
+        // Nor does a path that was to come with the exit hold anything up.
+        assert_eq!(run(vec![cold(10, 1, 2), act(Act::Attached)]).len(), 2);
     }
 
     #[test]

@@ -97,7 +97,8 @@ impl Renderer {
         match &event.body {
             Body::Enter(call) => call::enter(&self.plans, call, cx.fds, out),
             Body::Exit { call, ret, entered } => {
-                let took = cx.duration_ns.or_else(|| entered.and_then(|at| event.time.checked_sub(at)));
+                let took =
+                    cx.duration_ns.or_else(|| entered.and_then(|at| event.time.checked_sub(at)).filter(|ns| *ns != 0));
                 if cx.merged.is_some() {
                     call::whole(&self.plans, self.paint, call, (*ret, took), cx.fds, out);
                     out.push(b'\n');

@@ -142,6 +142,8 @@ impl Recording {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],
             Request::Mark { text } if text == "refuse" => vec![Response::Error("no marks today".into())],
             Request::Mark { .. } => vec![Response::Done],
+            Request::Budget => vec![Response::Account(Box::default())],
+            Request::SetBudget { .. } => vec![Response::Error("not for you".into())],
             Request::Since { .. } => vec![Response::Error("not recorded live".into())],
             Request::Pages { .. } => {
                 let mut out = vec![Response::Meta(to_json(&meta()).unwrap())];

@@ -3,6 +3,7 @@
 //! `config/flightd.toml` shows every key with its default; a test holds the two together. What the
 //! configuration comes to on a machine (pages a ring) is [`Sizing`].
 
+mod budget;
 mod check;
 mod error;
 mod share;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use budget::{Budget, Detach, Step};
 pub use error::ConfigError;
 pub use share::Share;
 pub use size::Size;
@@ -92,22 +94,6 @@ pub struct Record {
 impl Default for Record {
     fn default() -> Self {
         Self { syscalls: true, sched: true, tasks: true, strings: true, own: false }
-    }
-}
-
-/// `[budget]`: what recording may cost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Budget {
-    /// CPU time of each CPU that the probes may take.
-    pub per_cpu: Share,
-    /// Seconds of unspent allowance that may be spent at once.
-    pub burst_seconds: u32,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self { per_cpu: Share::Millionths(50_000), burst_seconds: 30 }
     }
 }
 
@@ -229,10 +215,7 @@ impl Config {
         if !(1..=90).contains(&rings.max_ram_percent) {
             return Err(("rings.max_ram_percent", format!("{} is not within 1 to 90", rings.max_ram_percent)));
         }
-        if !(1..=3600).contains(&self.budget.burst_seconds) {
-            let message = format!("{} is not within 1 to 3600", self.budget.burst_seconds);
-            return Err(("budget.burst_seconds", message));
-        }
+        self.budget.check()?;
         let slots = self.threads.slots;
         if !(sizing::SLOTS_LEAST..=sizing::SLOTS_MOST).contains(&slots) {
             let message = format!(

@@ -19,6 +19,15 @@ pub enum Share {
 const LEAST: f64 = 0.01;
 
 impl Share {
+    /// From millionths; 0: no limit. The error is for the user.
+    pub fn from_millionths(millionths: u32) -> Result<Self, String> {
+        match millionths {
+            0 => Ok(Self::Off),
+            n if (LEAST..=100.0).contains(&(f64::from(n) / 10_000.0)) => Ok(Self::Millionths(n)),
+            n => Err(format!("{} % is not within {LEAST} % to 100 %", f64::from(n) / 10_000.0)),
+        }
+    }
+
     /// Millionths of a CPU; `None`: no limit.
     pub const fn millionths(self) -> Option<u32> {
         match self {

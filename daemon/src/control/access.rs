@@ -57,6 +57,12 @@ impl Access {
 }
 
 impl Peer {
+    /// Whether it may change what the recording costs, and so what is recorded: root, and the daemon's own user. The
+    /// group may read.
+    pub fn may_change(&self) -> bool {
+        self.uid == 0 || self.uid == getuid().as_raw()
+    }
+
     /// Asks the kernel, which noted the credentials at `connect`.
     pub fn of(stream: &UnixStream) -> io::Result<Self> {
         let cred = stream.peer_cred()?;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use tracing::{debug, error};
+use tracing::{debug, error, info};
 
 use super::{Backend, Limits, Peer};
 
@@ -113,6 +113,22 @@ impl Connection {
             Request::Pages { from, until } => {
                 self.meta().await?;
                 self.pages(move |b| Some(b.pages(from, until))).await
+            }
+            Request::Budget => {
+                let response = self.ask(|b| Response::Account(Box::new(b.account()))).await;
+                self.send(&response).await
+            }
+            Request::SetBudget { .. } if !self.peer.may_change() => {
+                info!("process {} of user {} may not change the budget", self.peer.pid, self.peer.uid);
+                let reason = "only root and flightd's own user may change the budget".to_owned();
+                self.send(&Response::Error(reason)).await
+            }
+            Request::SetBudget { total, per_cpu } => {
+                let set = move |b: &dyn Backend| {
+                    b.set_budget(total, per_cpu).map_or_else(Response::Error, |()| Response::Done)
+                };
+                let response = self.ask(set).await;
+                self.send(&response).await
             }
             Request::Since { session, after, newest } => self.pages(move |b| b.since(session, after, newest)).await,
         }

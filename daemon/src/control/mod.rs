@@ -18,7 +18,7 @@ mod tests;
 
 use std::time::Duration;
 
-use flightrec_format::control::{Position, Status, Totals};
+use flightrec_format::control::{Account, Position, Status, Totals};
 
 pub use access::{Access, Peer};
 pub use lock::{DirLock, LockError, lock, lock_all};
@@ -47,6 +47,11 @@ pub trait Backend: Send + Sync {
     fn totals(&self) -> Totals;
     /// Writes a line into the recording, in the name of thread `tid`; the error is for the user.
     fn mark(&self, text: &str, tid: u32) -> Result<(), String>;
+    /// What recording has cost.
+    fn account(&self) -> Account;
+    /// Changes what recording may cost, in millionths of the machine's CPU time and of each CPU's; 0: no limit, `None`:
+    /// as before. The error is for the user.
+    fn set_budget(&self, total: Option<u32>, per_cpu: Option<u32>) -> Result<(), String>;
 }
 
 /// What a client may take.

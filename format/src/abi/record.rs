@@ -97,7 +97,8 @@ pub const fn call_aux(nr: u16, abi: u8) -> u16 {
 }
 
 /// The fold slot of an ENTER record: 0, or exit time and return value in one aligned store.
-/// Bits 0-47 the return value (signed), bits 48-63 one plus the duration in units of 16 ns.
+/// Bits 0-47 the return value (signed), bits 48-63 one plus the duration in units of 16 ns; a duration of 0 is one that
+/// was not taken ([`fold::untimed`]): no real one is that short.
 pub mod fold {
     /// Longest duration that folds, in ns (exclusive): about 1 ms.
     pub const LIMIT_NS: u64 = 0xfffe << 4;
@@ -112,6 +113,12 @@ pub mod fold {
     #[inline(always)]
     pub const fn pack(ret: i64, ns: u64) -> u64 {
         ret as u64 & 0xffff_ffff_ffff | ((ns >> 4) + 1) << 48
+    }
+
+    /// The slot's value for an exit whose time was not taken; `ret` [`fits`].
+    #[inline(always)]
+    pub const fn untimed(ret: i64) -> u64 {
+        pack(ret, 0)
     }
 
     /// Return value and duration in ns (rounded down to 16), if the exit was folded in.
@@ -266,6 +273,13 @@ pub enum Act {
     Adopt = 2,
     /// The daemon ends and leaves the recording running.
     Leave = 3,
-    /// The throttle level changed.
+    /// How much is recorded changed, for the budget's sake. System calls go on being recorded, or did not before either.
     Level = 4,
+    /// The programs on system calls are detached: from here to the next [`Act::Attached`] none is recorded, or counted, on
+    /// any CPU.
+    Detached = 5,
+    /// The programs on system calls are attached again. An exit need not belong to an entry from before.
+    Attached = 6,
+    /// System calls are recorded again on a CPU that refused them all. An exit need not belong to an entry from before.
+    Resumed = 7,
 }

@@ -19,6 +19,20 @@ pub const LIMIT_SYSCALL: u32 = 1 << 8;
 /// Scheduling draws from its [`Bucket`].
 pub const LIMIT_SCHED: u32 = 1 << 9;
 
+/// What the budget had this CPU give up, a bit a step, beside the switches above. Strings of system calls are not
+/// recorded.
+pub const GIVEN_STRINGS: u32 = 1 << 16;
+/// An exit that folds is not timed (see [`super::record::fold`]).
+pub const GIVEN_EXIT_TIMES: u32 = 1 << 17;
+/// Of a system call's arguments the first alone is recorded.
+pub const GIVEN_ARGUMENTS: u32 = 1 << 18;
+/// System calls are recorded in stretches ([`Bucket::resume`]).
+pub const GIVEN_CONTINUITY: u32 = 1 << 19;
+/// System calls are refused.
+pub const GIVEN_SYSCALLS: u32 = 1 << 20;
+/// All of these.
+pub const GIVEN_ALL: u32 = GIVEN_STRINGS | GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS | GIVEN_CONTINUITY | GIVEN_SYSCALLS;
+
 /// [`LaneState::off`] before the first page.
 pub const CLOSED: u32 = u32::MAX;
 /// [`LaneState::tid`] when the current page names no thread yet.
@@ -50,7 +64,7 @@ pub struct LaneState {
     pub entered: u32,
     /// Syscall lane: body offset of that call's ENTER record.
     pub enter_off: u32,
-    /// Syscall lane: its time, ns.
+    /// Syscall lane: its time, ns; in jiffies where its exit is not to be timed.
     pub enter_time: u64,
     /// Events recorded, by kind.
     pub events: [u64; LANE_KINDS],
@@ -92,6 +106,9 @@ pub struct Bucket {
     pub cost: u32,
     /// What a string of it costs in addition, ns.
     pub string_cost: u32,
+    /// Once empty, it gives nothing until it holds so much, ns, so that what is recorded comes in whole stretches. 0: at
+    /// once. At most [`Bucket::depth`].
+    pub resume: u64,
 }
 
 /// What belongs to one CPU.
@@ -110,16 +127,29 @@ pub struct CpuState {
     pub limits: [u32; BUCKETS],
     /// 1: the buckets' costs were measured on this machine; 0: they are assumed.
     pub measured: u64,
-    /// Reserved, 0.
-    pub reserved: u64,
+    /// Strings of system calls recorded.
+    pub strings: u64,
     /// The rings, by [`crate::abi::page::Lane`].
     pub lanes: [LaneState; RING_LANES],
     /// The budget, by lane.
     pub buckets: [Bucket; BUCKETS],
     /// Events that the budget refused, by lane and kind. The lane's `refused` has their sum, for the pages.
     pub throttled: [[u64; LANE_KINDS]; BUCKETS],
+    /// 1: the daemon has detached the system call programs for a time. The same on every CPU.
+    pub detached: u64,
+    /// What an event costs when nothing is given up, by lane, ns. For status and the next daemon, as are the fields
+    /// below; the same on every CPU.
+    pub full: [u32; BUCKETS],
+    /// What an event costs that is not recorded, by lane, ns: the price of being asked.
+    pub floor: [u32; BUCKETS],
+    /// What a call costs less without its exit's time, and with its first argument alone, ns.
+    pub savings: [u32; 2],
+    /// The budget's total, millionths of the machine's CPU time; 0: none.
+    pub total: u64,
+    /// Reserved, 0.
+    pub reserved: u64,
 }
 
 const _: () = assert!(size_of::<LaneState>() == 128);
-const _: () = assert!(size_of::<Bucket>() == 48);
-const _: () = assert!(size_of::<CpuState>() == 640);
+const _: () = assert!(size_of::<Bucket>() == 56);
+const _: () = assert!(size_of::<CpuState>() == 704);

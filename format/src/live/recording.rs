@@ -240,6 +240,8 @@ impl Recording {
                 refused: view.lanes.map(|lane| lane.refused),
                 no_ring: view.no_ring,
                 throttled: view.throttled,
+                strings: view.strings,
+                given: view.given,
             });
         }
         totals

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use super::map::ArrayMap;
 use crate::abi::page::{LANE_KINDS, Lane, REFUSALS, RING_LANES};
-use crate::abi::state::{BUCKETS, Bucket, CpuState, LaneState};
+use crate::abi::state::{BUCKETS, Bucket, CpuState, GIVEN_ALL, LaneState};
 use crate::control::Budget;
 
 /// One ring's place and counters.
@@ -24,6 +24,10 @@ pub(super) struct CpuView {
     pub(super) no_ring: [u64; RING_LANES],
     pub(super) slot_collisions: u64,
     pub(super) lanes: [LaneView; RING_LANES],
+    /// What the budget had it give up, `GIVEN_…` bits.
+    pub(super) given: u32,
+    /// Strings of system calls recorded.
+    pub(super) strings: u64,
     /// Events that the budget refused, by lane and kind.
     pub(super) throttled: [[u64; LANE_KINDS]; RING_LANES],
 }
@@ -35,8 +39,12 @@ pub(super) fn cpu(map: &ArrayMap, cpu: usize) -> CpuView {
         let word = map.load(cpu, at);
         (word as u32, (word >> 32) as u32)
     };
-    let mut view =
-        CpuView { slot_collisions: map.load(cpu, offset_of!(CpuState, slot_collisions)), ..CpuView::default() };
+    let mut view = CpuView {
+        slot_collisions: map.load(cpu, offset_of!(CpuState, slot_collisions)),
+        given: pair(offset_of!(CpuState, enabled)).0 & GIVEN_ALL,
+        strings: map.load(cpu, offset_of!(CpuState, strings)),
+        ..CpuView::default()
+    };
     words(map, cpu, offset_of!(CpuState, no_ring), &mut view.no_ring);
     for (i, throttled) in view.throttled.iter_mut().enumerate().take(BUCKETS) {
         words(map, cpu, offset_of!(CpuState, throttled) + i * LANE_KINDS * 8, throttled);
@@ -57,11 +65,23 @@ pub(super) fn budget(map: &ArrayMap) -> Budget {
         let word = map.load(0, at);
         [word as u32, (word >> 32) as u32]
     };
-    let costs =
-        |lane: usize| pair(offset_of!(CpuState, buckets) + lane * size_of::<Bucket>() + offset_of!(Bucket, cost));
-    let ([call, string], [sched, _]) = (costs(0), costs(1));
-    let limits = pair(offset_of!(CpuState, limits));
-    Budget { limits, call, string, sched, measured: map.load(0, offset_of!(CpuState, measured)) != 0 }
+    let [_, string] = pair(offset_of!(CpuState, buckets) + offset_of!(Bucket, cost));
+    let [call, sched] = pair(offset_of!(CpuState, full));
+    let [call_floor, sched_floor] = pair(offset_of!(CpuState, floor));
+    let [exit_time, arguments] = pair(offset_of!(CpuState, savings));
+    Budget {
+        limits: pair(offset_of!(CpuState, limits)),
+        total: map.load(0, offset_of!(CpuState, total)) as u32,
+        call,
+        string,
+        sched,
+        call_floor,
+        sched_floor,
+        exit_time,
+        arguments,
+        measured: map.load(0, offset_of!(CpuState, measured)) != 0,
+        detached: map.load(0, offset_of!(CpuState, detached)) != 0,
+    }
 }
 
 /// Sequence number of the newest page of a CPU's ring; 0 for what is no ring.
@@ -92,3 +112,5 @@ const _: () =
 const _: () = assert!(
     offset_of!(Bucket, cost).is_multiple_of(8) && offset_of!(Bucket, string_cost) == offset_of!(Bucket, cost) + 4
 );
+const _: () = assert!(offset_of!(CpuState, full).is_multiple_of(8) && offset_of!(CpuState, floor).is_multiple_of(8));
+const _: () = assert!(offset_of!(CpuState, savings).is_multiple_of(8) && offset_of!(CpuState, enabled) == 0);

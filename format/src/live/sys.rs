@@ -10,6 +10,7 @@ const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_F_TEST_RUN_ON_CPU: u32 = 1;
@@ -67,6 +68,14 @@ pub fn link_perf_event(program: BorrowedFd<'_>, event: BorrowedFd<'_>) -> io::Re
     let mut attr =
         Attr::new().u32(0, program.as_raw_fd() as u32).u32(4, event.as_raw_fd() as u32).u32(8, BPF_PERF_EVENT);
     let fd = bpf(BPF_LINK_CREATE, &mut attr)?;
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Attaches a `tp_btf` program to the tracepoint that it was loaded for. It runs for as long as the link lives.
+pub fn attach_tracing(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // No name: the program knows it (`bpf_raw_tp_link_attach`, kernel/bpf/syscall.c).
+    let fd = bpf(BPF_RAW_TRACEPOINT_OPEN, &mut Attr::new().u32(8, program.as_raw_fd() as u32))?;
     // SAFETY: the kernel has just returned this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }

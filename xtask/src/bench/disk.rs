@@ -32,7 +32,7 @@ pub(crate) struct DiskArgs {
 
 const LANES: [&str; 3] = ["syscall", "sched", "task"];
 /// Rings that hold the whole mix, and no limit on it.
-const RINGS: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\ntask = \"16MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\nper_cpu = \"off\"\n";
+const RINGS: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\ntask = \"16MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n";
 /// Files that the mix compiles.
 const FILES: usize = 120;
 

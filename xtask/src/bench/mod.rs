@@ -1,5 +1,6 @@
 //! `cargo xtask bench`.
 
+mod budget;
 mod disk;
 mod overhead;
 mod peak;
@@ -12,7 +13,7 @@ use crate::command::{cargo, repository, run as run_command};
 use crate::setup::Scope;
 
 /// What is measured.
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
@@ -25,6 +26,15 @@ pub(crate) enum Bench {
         /// One JSON object instead of tables.
         #[arg(long)]
         json: bool,
+    },
+    /// Whether the budget is kept: what the work that is recorded loses, and what the recorder says of it. 5 minutes.
+    Budget {
+        /// How often off and on take turns where an interval is told.
+        #[arg(long, default_value_t = budget::ROUNDS)]
+        rounds: usize,
+        /// One promise alone: paced, hammer, unlimited, one-cpu, no-daemon or burst.
+        #[arg(long)]
+        only: Option<String>,
     },
     /// How fast kernel dumps of every form are looked through, beside reading and beside their codecs alone.
     Vmcore,
@@ -51,8 +61,12 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             disk::run(args)
         }
         Bench::Overhead { rounds, json } => {
-            crate::build::programs(Scope::Build)?;
+            overhead_programs()?;
             overhead::run(rounds, json)
+        }
+        Bench::Budget { rounds, only } => {
+            overhead_programs()?;
+            budget::run(rounds, only.as_deref())
         }
         Bench::Vmcore => {
             let example = ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
@@ -70,6 +84,15 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             read::run()
         }
     }
+}
+
+/// Builds the programs and the empty probes beside them, unless others are to be measured.
+fn overhead_programs() -> Result<()> {
+    if std::env::var_os("FLIGHTREC_BIN_DIR").is_some() {
+        return Ok(());
+    }
+    crate::build::programs(Scope::Build)?;
+    overhead::prepare()
 }
 
 /// Median, least and greatest.

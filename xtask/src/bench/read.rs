@@ -14,7 +14,7 @@ use super::peak;
 
 const ROUNDS: usize = 5;
 /// Rings that hold the whole workload, and no limit on it.
-const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\nper_cpu = \"off\"\n";
+const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n";
 const EVENTS: [&str; 6] = [
     "raw_syscalls:sys_enter",
     "raw_syscalls:sys_exit",

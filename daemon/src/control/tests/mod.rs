@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flightrec_format::control::{
-    self, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response, StoreStatus,
+    self, Account, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response,
+    StoreStatus,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -35,6 +36,14 @@ struct Fake {
 }
 
 impl Backend for Fake {
+    fn account(&self) -> Account {
+        Account { total: 3, ..Account::default() }
+    }
+
+    fn set_budget(&self, total: Option<u32>, _: Option<u32>) -> Result<(), String> {
+        total.map_or_else(|| Err("nothing to set".into()), |_| Ok(()))
+    }
+
     fn status(&self) -> Status {
         assert!(!self.panics, "a fault in the backend");
         Status {
@@ -225,14 +234,14 @@ async fn nonsense_is_answered_with_its_reason_and_the_end() {
     behind.push(0);
     let oversized = (REQUEST_MAX as u32 + 1).to_le_bytes().to_vec();
     let cases = [
-        (version, "version 9 is not 1"),
+        (version, "version 9 is not 2"),
         (behind, "1 bytes behind the message"),
         (oversized, "exceeds the limit of 262144"),
         (u32::MAX.to_le_bytes().to_vec(), "exceeds the limit"),
         (vec![0; 4], "a frame of 0 bytes"),
-        (vec![4, 0, 0, 0, 1, 0, 0xff, 0xff], "malformed"),
+        (vec![4, 0, 0, 0, 2, 0, 0xff, 0xff], "malformed"),
         // A string that claims to be longer than the frame.
-        (vec![13, 0, 0, 0, 1, 0, 2, 253, 255, 255, 255, 255, 255, 255, 255, 15, 0], "malformed"),
+        (vec![13, 0, 0, 0, 2, 0, 2, 253, 255, 255, 255, 255, 255, 255, 255, 15, 0], "malformed"),
     ];
     for (bytes, reason) in cases {
         let mut client = server.client().await;
@@ -426,4 +435,24 @@ proptest! {
             server.serves().await;
         });
     }
+}
+
+#[tokio::test]
+async fn the_budget_is_told_and_changed() {
+    let server = Server::start(Limits::default());
+    let mut client = server.client().await;
+    client.ask(&Request::Budget).await;
+    assert!(matches!(client.answer().await, Some(Response::Account(account)) if account.total == 3));
+    client.ask(&Request::SetBudget { total: Some(5000), per_cpu: None }).await;
+    assert_eq!(client.answer().await, Some(Response::Done));
+    client.ask(&Request::SetBudget { total: None, per_cpu: None }).await;
+    assert_eq!(client.answer().await, Some(Response::Error("nothing to set".into())));
+}
+
+#[test]
+fn the_group_may_not_change_the_budget() {
+    let peer = |uid| Peer { pid: 1, uid, gid: 5, groups: vec![5] };
+    assert!(Access { uid: 7, gid: Some(5) }.allows(&peer(12_345)));
+    assert!(!peer(12_345).may_change());
+    assert!(peer(0).may_change() && peer(nix::unistd::getuid().as_raw()).may_change());
 }

@@ -68,7 +68,9 @@ impl Condition {
     /// Starts it; it records when this returns. `folder` is for its files.
     pub(super) fn start(self, folder: &Path) -> Result<Beside> {
         let recorder = |config: &str| {
-            let options = Options { config: config.into(), death_signal: Signal::SIGTERM, ..Options::default() };
+            // A budget would be spent by what is measured, and change it.
+            let config = format!("{config}[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n");
+            let options = Options { config, death_signal: Signal::SIGTERM, ..Options::default() };
             Ok(Beside::Recorder(Box::new(Recorder::try_start(options)?)))
         };
         match self {
@@ -139,7 +141,7 @@ impl Beside {
     }
 }
 
-fn floor(which: &str) -> Result<Beside> {
+pub(super) fn floor(which: &str) -> Result<Beside> {
     let mut command = Command::new(repository().join("target/release/examples/floor"));
     command.arg(which).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = die_with_parent(&mut command, Signal::SIGKILL).spawn().context("can't run the floor's programs")?;

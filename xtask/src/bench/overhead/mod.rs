@@ -12,12 +12,32 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use flightrec_tests::{Sandbox, online_cpus};
 
-use condition::Condition;
+use condition::{Beside, Condition};
 use density::Density;
 use workload::Workload;
 
 /// How often each condition gets its turn, if nothing else is asked for.
 pub(super) const ROUNDS: usize = 9;
+
+/// Builds what measuring takes.
+pub(super) fn prepare() -> Result<()> {
+    condition::prepare()
+}
+
+/// Empty programs on the tracepoints of the probes.
+pub(super) struct Floor(Beside);
+
+impl Floor {
+    /// Attaches them.
+    pub(super) fn start() -> Result<Self> {
+        condition::floor("empty").map(Self)
+    }
+
+    /// Detaches them.
+    pub(super) fn stop(self) -> Result<()> {
+        self.0.stop()
+    }
+}
 
 /// All that was measured.
 struct Measured {
@@ -33,7 +53,6 @@ struct Measured {
 /// Measures, and prints a table, or one JSON object.
 pub(super) fn run(rounds: usize, json: bool) -> Result<()> {
     let cpu = *online_cpus().last().context("no CPU is online")?;
-    condition::prepare()?;
     // One sandbox for all rounds: it mounts tracefs where there is none.
     let sandbox = Sandbox::new()?;
     let mut measured =

@@ -1,0 +1,451 @@
+//! The thread that keeps the budget: looks at the probes' counters, reckons, and has them give up what must be.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use flightrec_format::abi::record::Act;
+use flightrec_format::control::{self, CpuAccount};
+use tokio::sync::oneshot;
+use tracing::{debug, info, warn};
+
+use super::account::{Account, Counts, sum};
+use super::buckets::{self, Limit};
+use super::ladder::{Ladder, Limits, Rung, Sight};
+use crate::calibrate::Costs;
+use crate::clock;
+use crate::config::{Budget, Detach, Share, Step};
+use crate::drain::Monitor;
+use crate::recording::Recording;
+
+/// The thread's name, as `ps -L` and the recording itself show it.
+const NAME: &str = "flightd-budget";
+/// How often it looks, and how often while system calls are attached for a short time.
+const LOOK: Duration = Duration::from_millis(250);
+const LOOK_CLOSELY: Duration = Duration::from_millis(20);
+/// How often a call's cost is measured again, and when for the first time: a start, of a machine too, is a noisy
+/// moment; ns.
+const AGAIN: u64 = 3600 * 1_000_000_000;
+const FIRST: u64 = 60 * 1_000_000_000;
+/// A bucket that pays for measuring is as full as this, at least.
+const FULL: f64 = 0.5;
+/// Millionths of a second's nanoseconds.
+const MILLIONTH: f64 = 1e3;
+
+/// What may be changed while it works, and what it tells.
+#[derive(Debug)]
+pub struct Settings {
+    shared: Mutex<Shared>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Shared {
+    budget: Budget,
+    account: control::Account,
+    end: bool,
+}
+
+impl Settings {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the budget; it holds from the next look on, which is now.
+    pub fn set(&self, change: impl FnOnce(&mut Budget)) {
+        change(&mut self.lock().budget);
+        self.changed.notify_all();
+    }
+
+    /// What was spent, as of the last look.
+    pub fn account(&self) -> control::Account {
+        self.lock().account.clone()
+    }
+}
+
+/// The thread, running.
+#[derive(Debug)]
+pub struct Keeper {
+    settings: Arc<Settings>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Begins to keep a recording within its budget. The receiver tells when the thread has died, which it never does
+    /// by itself.
+    pub fn start(
+        budget: Budget,
+        recording: Arc<Recording>,
+        files: Arc<Monitor>,
+    ) -> io::Result<(Self, oneshot::Receiver<()>)> {
+        let shared = Shared { budget, account: control::Account::default(), end: false };
+        let settings = Arc::new(Settings { shared: Mutex::new(shared), changed: Condvar::new() });
+        let (alive, died) = oneshot::channel();
+        let mut work = Work::new(settings.clone(), recording, files);
+        let thread = thread::Builder::new().name(NAME.into()).spawn(move || {
+            work.run();
+            drop(alive);
+        })?;
+        Ok((Self { settings, thread: Some(thread) }, died))
+    }
+
+    /// What may be changed, and what it tells.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.clone()
+    }
+
+    /// Ends it. Levels and limits stay as they are; system calls are attached.
+    pub fn finish(mut self) {
+        self.settings.lock().end = true;
+        self.settings.changed.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            warn!("the thread that keeps the budget died at its end; its message stands above");
+        }
+    }
+}
+
+/// One CPU, as it was when it was looked at last.
+#[derive(Debug, Clone)]
+struct Seen {
+    cpu: usize,
+    counts: Counts,
+    enters: u64,
+    rung: Option<Rung>,
+    given: u32,
+}
+
+struct Work {
+    settings: Arc<Settings>,
+    recording: Arc<Recording>,
+    files: Arc<Monitor>,
+    costs: Costs,
+    cpus: Vec<Seen>,
+    account: Account,
+    ladder: Ladder,
+    looked: u64,
+    daemon: u64,
+    measure_at: u64,
+    detached_since: Option<u64>,
+    detached: u64,
+    /// What is in force.
+    budget: Budget,
+    /// Whether the log has been told that system calls come and go.
+    told: bool,
+    /// Whether attaching has been begun, and not been done yet.
+    attaching: bool,
+}
+
+/// What the model needs of the configuration.
+fn limits(budget: &Budget, cpus: usize) -> Limits {
+    let share = |share: Share, of: f64| share.millionths().map(|n| f64::from(n) * MILLIONTH * of);
+    Limits {
+        per_cpu: share(budget.per_cpu, 1.0),
+        total: share(budget.total, cpus as f64),
+        burst: f64::from(budget.burst_seconds),
+        order: budget.give_up.clone(),
+        detach: budget.detach == Detach::Auto,
+    }
+}
+
+/// The `GIVEN_…` bits of a level.
+fn given(order: &[Step], level: usize) -> u32 {
+    order.iter().take(level).fold(0, |bits, step| bits | step.bit())
+}
+
+impl Work {
+    fn new(settings: Arc<Settings>, recording: Arc<Recording>, files: Arc<Monitor>) -> Self {
+        let budget = settings.lock().budget.clone();
+        let live = recording.live();
+        let totals = live.counters();
+        let with_rings = totals.cpus.iter().filter(|cpu| cpu.recorded);
+        let cpus: Vec<Seen> = with_rings
+            .map(|cpu| Seen {
+                cpu: usize::from(cpu.cpu),
+                counts: Counts::of(cpu),
+                enters: entries(cpu),
+                rung: None,
+                given: cpu.given,
+            })
+            .collect();
+        // Where the daemon before left off, as far as the order is the same.
+        let level = |seen: &Seen| {
+            let is = |level: &usize| given(&budget.give_up, *level) == seen.given;
+            (0..=budget.give_up.len()).find(is).unwrap_or(0)
+        };
+        let levels: Vec<usize> = cpus.iter().map(level).collect();
+        let ladder = Ladder::new(&levels, &limits(&budget, cpus.len()), recording.is_begun());
+        let now = clock::mono();
+        let account = Account::new(now, cpus.len(), daemon_cpu(&files));
+        let costs = Costs::of(&live.budget());
+        // The daemon's start is not what recording costs.
+        let daemon = clock::process_cpu();
+        Self {
+            costs,
+            cpus,
+            account,
+            ladder,
+            looked: now,
+            daemon,
+            measure_at: now.saturating_add(FIRST),
+            detached_since: None,
+            detached: 0,
+            told: false,
+            attaching: false,
+            budget,
+            settings,
+            recording,
+            files,
+        }
+    }
+
+    fn run(&mut self) {
+        buckets::set_total(self.recording.state(), &self.budget);
+        loop {
+            self.look();
+            let wait = if self.ladder.in_slice() { LOOK_CLOSELY } else { LOOK };
+            let shared = self.settings.lock();
+            if shared.end {
+                break;
+            }
+            let (shared, _) = self.settings.changed.wait_timeout(shared, wait).unwrap_or_else(PoisonError::into_inner);
+            if shared.end {
+                break;
+            }
+            if self.budget != shared.budget {
+                self.budget = shared.budget.clone();
+                buckets::set_total(self.recording.state(), &self.budget);
+            }
+        }
+        if self.detached_since.is_some() {
+            self.attach();
+        }
+    }
+
+    fn look(&mut self) {
+        let totals = self.recording.live().counters();
+        let now = totals.now;
+        let dt = now.saturating_sub(self.looked) as f64 / 1e9;
+        self.looked = now;
+        let (mut sights, mut spent) = (Vec::with_capacity(self.cpus.len()), Vec::with_capacity(self.cpus.len()));
+        for seen in &mut self.cpus {
+            let Some(cpu) = totals.cpus.get(seen.cpu) else { continue };
+            let (counts, enters) = (Counts::of(cpu), entries(cpu));
+            let more = counts.since(&seen.counts);
+            let strings_are_on = seen.given & Step::Strings.bit() == 0;
+            let recorded = if strings_are_on { enters.saturating_sub(seen.enters) } else { 0 };
+            sights.push(Sight {
+                calls: more.call_events.saturating_add(more.other_call_events) as f64 / 2.0,
+                refused: more.other_call_events as f64 / 2.0,
+                with_strings: (recorded as f64, more.strings as f64),
+                sched: more.sched.saturating_add(more.other_sched) as f64,
+                full: buckets::fullness(self.recording.state(), seen.cpu, now),
+            });
+            spent.push(more.cost(&self.costs, seen.given));
+            (seen.counts, seen.enters) = (counts, enters);
+        }
+        let process = clock::process_cpu();
+        let daemon = process.saturating_sub(self.daemon);
+        self.daemon = process;
+        self.account.enter(now, &spent, daemon_cpu(&self.files));
+        let all = spent.iter().map(sum).fold(daemon, u64::saturating_add);
+        let limits = limits(&self.budget, self.cpus.len());
+        if dt > 0.0 {
+            let rungs = self.ladder.step(&limits, &self.costs, dt, &sights, (all as f64, daemon as f64));
+            self.apply(&rungs);
+            self.take_turns();
+        }
+        if now >= self.measure_at {
+            self.measure_at = now.saturating_add(AGAIN);
+            self.measure(now);
+        }
+        self.tell(now);
+    }
+
+    /// Has the probes give up what they must, and says so.
+    fn apply(&mut self, rungs: &[Rung]) {
+        let (budget, costs) = (&self.budget, &self.costs);
+        let mut changes: Vec<(u32, u32, Vec<u16>)> = Vec::new();
+        for (seen, rung) in self.cpus.iter_mut().zip(rungs) {
+            let given = given(&budget.give_up, rung.level);
+            let limit = Limit { share: rung.limit, refused: rung.refused, given };
+            if seen.rung != Some(*rung) || seen.given != given {
+                self.recording.set_limit(seen.cpu, &limit, budget.burst_seconds, costs);
+                seen.rung = Some(*rung);
+            }
+            let before = std::mem::replace(&mut seen.given, given);
+            if before == given {
+                continue;
+            }
+            match changes.iter_mut().find(|(from, to, _)| (*from, *to) == (before, given)) {
+                Some((_, _, cpus)) => cpus.push(seen.cpu as u16),
+                None => changes.push((before, given, vec![seen.cpu as u16])),
+            }
+        }
+        for (before, given, cpus) in changes {
+            let resumed = before & Step::Syscalls.bit() != 0 && given & Step::Syscalls.bit() == 0;
+            let what = names(&budget.give_up, given);
+            let text = format!("{}: {}", listed(&cpus), sentence(&what));
+            self.recording.act(if resumed { Act::Resumed } else { Act::Level }, &text);
+            if self.ladder.in_slice() || !self.ladder.is_attached() {
+                debug!(cpus = listed(&cpus), given_up = what.join(" "), "the level changed");
+            } else {
+                info!(cpus = listed(&cpus), given_up = what.join(" "), "the budget changed what is recorded");
+            }
+        }
+    }
+
+    /// Attaches system calls, or detaches them, as the model says.
+    fn take_turns(&mut self) {
+        match (self.ladder.is_attached(), self.detached_since) {
+            (true, Some(_)) => self.attach(),
+            (false, None) => match self.recording.detach() {
+                Ok(true) => {
+                    self.detached_since = Some(clock::mono());
+                    let text = "system calls are detached on all CPUs: being asked alone would break the total";
+                    self.recording.act(Act::Detached, text);
+                    if !self.told {
+                        self.told = true;
+                        warn!(
+                            total = %self.budget.total,
+                            "system calls are detached for part of the time: being asked alone would break the total"
+                        );
+                    }
+                }
+                Ok(false) => {}
+                Err(e) => warn!(error = %e, "system calls can't be detached"),
+            },
+            _ => {}
+        }
+        if self.told && self.ladder.is_attached() && !self.ladder.in_slice() {
+            self.told = false;
+            info!(total = %self.budget.total, "system calls stay attached again");
+        }
+    }
+
+    fn attach(&mut self) {
+        // Once: where it fails it is tried again at each look.
+        let first = !std::mem::replace(&mut self.attaching, true);
+        if first {
+            self.recording.act(Act::Attached, "system calls are attached on all CPUs");
+        }
+        if let Err(e) = self.recording.attach() {
+            if first {
+                warn!(error = %e, "system calls can't be attached; it is tried again");
+            }
+            return;
+        }
+        self.attaching = false;
+        if let Some(since) = self.detached_since.take() {
+            self.detached += clock::mono().saturating_sub(since);
+        }
+    }
+
+    /// Measures again what a call costs, where nothing is given up and there is room for it.
+    fn measure(&mut self, now: u64) {
+        let state = self.recording.state();
+        let idle = |seen: &&Seen| seen.given == 0 && buckets::fullness(state, seen.cpu, now) >= FULL;
+        let Some(seen) = self.cpus.iter().find(idle).filter(|_| self.detached_since.is_none()) else { return };
+        let Some((recorded, left_out)) = self.recording.time_own_calls(seen.cpu) else { return };
+        match self.costs.again(recorded, left_out) {
+            Some(costs) => {
+                info!(
+                    call = costs.call,
+                    string = costs.string,
+                    sched = costs.sched,
+                    "measured what events cost again, ns"
+                );
+                self.costs = costs;
+                buckets::set_costs(state, &costs);
+            }
+            None => debug!(recorded, left_out, "what was measured again can't be; costs stay as they were"),
+        }
+    }
+
+    /// Says what was spent.
+    fn tell(&self, now: u64) {
+        let (spans, spent, daemon) = self.account.spans();
+        let cpus = self.cpus.iter().zip(spent).map(|(seen, spent)| CpuAccount {
+            cpu: seen.cpu as u16,
+            level: seen.rung.map_or(0, |rung| rung.level as u32),
+            limit: seen.rung.and_then(|rung| rung.limit).map_or(0, |limit| (limit / MILLIONTH).round() as u32),
+            spent,
+        });
+        let millionths = |share: Share| share.millionths().unwrap_or(0);
+        let account = control::Account {
+            per_cpu: millionths(self.budget.per_cpu),
+            total: millionths(self.budget.total),
+            burst_seconds: self.budget.burst_seconds,
+            order: self.budget.give_up.iter().map(|step| step.name().to_owned()).collect(),
+            may_detach: self.budget.detach == Detach::Auto,
+            left: self.ladder.left() as i64,
+            detached: self.detached + self.detached_since.map_or(0, |since| now.saturating_sub(since)),
+            spans,
+            daemon,
+            cpus: cpus.collect(),
+        };
+        self.settings.lock().account = account;
+    }
+}
+
+/// Entries recorded.
+fn entries(cpu: &control::CpuTotals) -> u64 {
+    cpu.events.first().and_then(|calls| calls.first()).copied().unwrap_or(0)
+}
+
+/// The daemon's CPU time: the drain's, and all else; ns.
+fn daemon_cpu(files: &Monitor) -> [u64; 2] {
+    let drain = files.status().cpu;
+    [drain, clock::process_cpu().saturating_sub(drain)]
+}
+
+/// What is given up, by name, in order.
+fn names(order: &[Step], given: u32) -> Vec<&'static str> {
+    order.iter().filter(|step| given & step.bit() != 0).map(|step| step.name()).collect()
+}
+
+/// `level 2: strings, exit_times given up`
+fn sentence(names: &[&str]) -> String {
+    if names.is_empty() {
+        return "level 0: nothing is given up".to_owned();
+    }
+    format!("level {}: {} given up", names.len(), names.join(", "))
+}
+
+/// `CPU 1`, `CPUs 0-3, 5`
+fn listed(cpus: &[u16]) -> String {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for cpu in cpus {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*cpu) => *last = *cpu,
+            _ => runs.push((*cpu, *cpu)),
+        }
+    }
+    let text: Vec<String> = runs
+        .iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    format!("{} {}", if cpus.len() == 1 { "CPU" } else { "CPUs" }, text.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_in_words() {
+        let order = Step::ALL;
+        assert_eq!(sentence(&names(&order, given(&order, 0))), "level 0: nothing is given up");
+        assert_eq!(sentence(&names(&order, given(&order, 2))), "level 2: strings, exit_times given up");
+        assert_eq!(listed(&[3]), "CPU 3");
+        assert_eq!(listed(&[0, 1, 2, 5]), "CPUs 0-2, 5");
+    }
+
+    #[test]
+    fn the_total_is_of_all_cpus() {
+        let limits = limits(&Budget::default(), 4);
+        assert_eq!((limits.per_cpu, limits.total), (Some(5e7), Some(4e7)));
+    }
+}

@@ -1,0 +1,307 @@
+//! What to give up, and when to take it up again: a model, without a clock or the kernel.
+//!
+//! What calls would cost at every step is known at any time, since the probes count refused ones as well. So a CPU goes
+//! down to the first step that fits when its bucket has been spent, and up again when the step above would have fitted well
+//! for a while: it does not have to try.
+//!
+//! The total is a bucket of its own. When it has been spent, the CPUs that cost most are held to what is fair. Where
+//! being asked alone is more than that, system calls are detached: then they are attached for a short slice whenever the
+//! bucket holds enough for one, and a slice that costs little ends it.
+
+use crate::budget::buckets::for_calls;
+use crate::calibrate::Costs;
+use crate::config::Step;
+
+/// A bucket with less than this part of what it can hold is spent.
+const SPENT: f64 = 0.25;
+/// The total's bucket is well again with more than this.
+const WELL: f64 = 0.5;
+/// A step is taken back when what it would cost is within this part of the limit, for so long (s).
+const ROOM: f64 = 0.8;
+const HOLD: f64 = 5.0;
+/// How fast what is seen counts, s.
+const SMOOTH: f64 = 1.0;
+/// What the probes may take at least of the total, however much the daemon itself takes.
+const PROBES: f64 = 0.25;
+/// How long system calls are attached at a time, at least, and how long they are detached, s.
+const SLICE: f64 = 0.1;
+const APART: f64 = 0.5;
+/// A slice that has lasted so long, s, shows that calls can stay attached.
+const STAYS: f64 = 1.0;
+
+/// What is limited.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Of each CPU, ns a second; `None`: no limit.
+    pub per_cpu: Option<f64>,
+    /// Of the machine, ns a second of all CPUs together; `None`: no limit.
+    pub total: Option<f64>,
+    /// Seconds of unspent allowance that may be spent at once.
+    pub burst: f64,
+    /// What may be given up, in order.
+    pub order: Vec<Step>,
+    /// Whether system calls may be detached.
+    pub detach: bool,
+}
+
+/// What one CPU did since the last look.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sight {
+    /// System calls, recorded or not.
+    pub calls: f64,
+    /// Of these, refused.
+    pub refused: f64,
+    /// Calls recorded while strings were, and the strings of these.
+    pub with_strings: (f64, f64),
+    /// Scheduling events, recorded or not.
+    pub sched: f64,
+    /// How full its bucket for calls is, from 0 to 1.
+    pub full: f64,
+}
+
+/// What one CPU is to do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rung {
+    /// Steps of the order that are taken.
+    pub level: usize,
+    /// CPU time that its probes may take, ns a second; `None`: no limit.
+    pub limit: Option<f64>,
+    /// What refused calls cost it, ns a second.
+    pub refused: f64,
+}
+
+/// Whether system calls are attached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Duty {
+    /// All the time.
+    Whole,
+    /// Detached for so long, until the total's bucket holds so much, s and ns.
+    Off { since: f64, need: f64 },
+    /// Attached for so long, having spent so much, of it on being asked; s and ns.
+    On { since: f64, spent: f64, floor: f64 },
+}
+
+/// What a CPU usually does.
+#[derive(Debug, Clone, Copy, Default)]
+struct Usual {
+    /// A second.
+    calls: f64,
+    refused: f64,
+    sched: f64,
+    /// Strings of a call.
+    strings: f64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Cpu {
+    level: usize,
+    usual: Usual,
+    full: f64,
+    /// For how long the step above would have fitted, s.
+    fits: f64,
+}
+
+/// The state of the model.
+#[derive(Debug)]
+pub struct Ladder {
+    cpus: Vec<Cpu>,
+    /// What may be spent of the total, ns.
+    left: f64,
+    /// Whether the total's bucket has been spent, and for how long all would have fitted since, s.
+    capped: Option<f64>,
+    duty: Duty,
+    /// The daemon's CPU time, ns a second.
+    daemon: f64,
+}
+
+impl Ladder {
+    /// For CPUs that are at these levels. A recording that begins may spend a burst's worth at once.
+    pub fn new(levels: &[usize], limits: &Limits, begins: bool) -> Self {
+        let cpus = levels.iter().map(|level| Cpu { level: *level, full: 1.0, ..Cpu::default() }).collect();
+        let left = if begins { limits.total.unwrap_or(0.0) * limits.burst } else { 0.0 };
+        Self { cpus, left, capped: None, duty: Duty::Whole, daemon: 0.0 }
+    }
+
+    /// What may be spent of the total at once, ns.
+    pub fn left(&self) -> f64 {
+        self.left
+    }
+
+    /// Whether system calls are to be attached.
+    pub fn is_attached(&self) -> bool {
+        !matches!(self.duty, Duty::Off { .. })
+    }
+
+    /// Whether they are attached for a short time only: it should be looked often.
+    pub fn in_slice(&self) -> bool {
+        matches!(self.duty, Duty::On { .. })
+    }
+
+    /// Takes in what was seen in `dt` seconds (all that was spent, and the daemon's part of that, ns), and says what each
+    /// CPU is to do.
+    pub fn step(
+        &mut self,
+        limits: &Limits,
+        costs: &Costs,
+        dt: f64,
+        sights: &[Sight],
+        (spent, daemon): (f64, f64),
+    ) -> Vec<Rung> {
+        let weight = 1.0 - (-dt / SMOOTH).exp();
+        self.daemon += (daemon / dt - self.daemon) * weight;
+        if self.is_attached() {
+            for (cpu, sight) in self.cpus.iter_mut().zip(sights) {
+                cpu.see(sight, dt, if self.duty == Duty::Whole { weight } else { 1.0 });
+            }
+        }
+        let allowed = limits.total.map(|total| (total - self.daemon).max(total * PROBES));
+        if let Some(total) = limits.total {
+            let depth = total * limits.burst;
+            self.left = (self.left + total * dt - spent).clamp(-depth, depth);
+        } else {
+            (self.left, self.capped) = (0.0, None);
+        }
+        let floors = |cpus: &[Cpu]| cpus.iter().map(|cpu| cpu.floor(costs)).sum::<f64>();
+        self.take_turns(limits, allowed, dt, spent, floors(&self.cpus));
+        let cap = allowed.and_then(|allowed| self.cap(limits, costs, allowed, dt));
+        let most = limits.order.len();
+        let thrifty = limits.order.iter().position(|s| matches!(s, Step::Continuity | Step::Syscalls)).unwrap_or(most);
+        let whole = self.duty == Duty::Whole;
+        let rung = |cpu: &mut Cpu| {
+            let limit = match (limits.per_cpu, cap.filter(|_| whole)) {
+                (Some(limit), Some(cap)) => Some(limit.min(cap)),
+                (limit, cap) => limit.or(cap),
+            };
+            cpu.level = cpu.level.min(most);
+            match limit {
+                // Slices are for seeing what they can.
+                _ if !whole => (cpu.level, cpu.fits) = (thrifty, 0.0),
+                Some(limit) => cpu.climb(limits, costs, for_calls(limit), cap.is_some(), dt),
+                None => (cpu.level, cpu.fits) = (0, 0.0),
+            }
+            Rung { level: cpu.level, limit, refused: limit.map_or(0.0, |limit| cpu.refused(costs, limit)) }
+        };
+        self.cpus.iter_mut().map(rung).collect()
+    }
+
+    /// Attaches and detaches.
+    fn take_turns(&mut self, limits: &Limits, allowed: Option<f64>, dt: f64, spent: f64, floor: f64) {
+        let Some(allowed) = allowed.filter(|_| limits.detach) else {
+            self.duty = Duty::Whole;
+            return;
+        };
+        let breaks = floor > allowed * ROOM;
+        let need = |rate: f64| (rate * SLICE).min(limits.total.unwrap_or(0.0) * limits.burst * WELL);
+        self.duty = match self.duty {
+            Duty::Whole if breaks && self.left <= 0.0 => Duty::Off { since: 0.0, need: need(spent / dt) },
+            Duty::Whole => Duty::Whole,
+            Duty::Off { since, need } if since + dt >= APART && self.left >= need => {
+                Duty::On { since: 0.0, spent: 0.0, floor: 0.0 }
+            }
+            Duty::Off { since, need } => Duty::Off { since: since + dt, need },
+            Duty::On { since, spent: before, floor: asked } => {
+                let (since, spent, asked) = (since + dt, before + spent, asked + floor * dt);
+                if self.left <= 0.0 && since >= SLICE && asked / since > allowed * ROOM {
+                    Duty::Off { since: 0.0, need: need(spent / since) }
+                } else if since >= STAYS {
+                    Duty::Whole
+                } else {
+                    Duty::On { since, spent, floor: asked }
+                }
+            }
+        };
+    }
+
+    /// What each CPU may take at most so that all keep the total, where that is at stake; ns a second.
+    fn cap(&mut self, limits: &Limits, costs: &Costs, allowed: f64, dt: f64) -> Option<f64> {
+        let depth = limits.total? * limits.burst;
+        let mut wanted: Vec<f64> = self.cpus.iter().map(|cpu| cpu.cost(limits, costs, 0) + cpu.sched(costs)).collect();
+        let sum: f64 = wanted.iter().sum();
+        self.capped = match self.capped {
+            None if self.left < depth * SPENT && sum > allowed => Some(0.0),
+            None => None,
+            Some(_) if sum > allowed * ROOM || self.left < depth * WELL => Some(0.0),
+            Some(fits) if fits + dt < HOLD => Some(fits + dt),
+            Some(_) => None,
+        };
+        self.capped?;
+        // Who wants less than a fair part leaves the rest to the others.
+        wanted.sort_by(f64::total_cmp);
+        let (mut left, mut cpus) = (allowed, wanted.len() as f64);
+        for want in wanted {
+            if want > left / cpus {
+                return Some(left / cpus);
+            }
+            (left, cpus) = (left - want, cpus - 1.0);
+        }
+        Some(allowed)
+    }
+}
+
+impl Cpu {
+    fn see(&mut self, sight: &Sight, dt: f64, weight: f64) {
+        let usual = &mut self.usual;
+        usual.calls += (sight.calls / dt - usual.calls) * weight;
+        usual.refused += (sight.refused / dt - usual.refused) * weight;
+        usual.sched += (sight.sched / dt - usual.sched) * weight;
+        let (calls, strings) = sight.with_strings;
+        if calls >= 1.0 {
+            // What was given up is remembered as it was.
+            usual.strings += (strings / calls - usual.strings) * weight;
+        }
+        self.full = sight.full;
+    }
+
+    /// What being asked costs, ns a second.
+    fn floor(&self, costs: &Costs) -> f64 {
+        self.usual.calls * f64::from(costs.call_floor) + self.usual.sched * f64::from(costs.sched_floor)
+    }
+
+    /// What refused calls cost, ns a second: in steps, so that the probes' limits do not change all the time.
+    fn refused(&self, costs: &Costs, limit: f64) -> f64 {
+        let step = limit / 64.0;
+        (self.usual.refused * f64::from(costs.call_floor) / step).floor() * step
+    }
+
+    /// What recording scheduling costs, ns a second.
+    fn sched(&self, costs: &Costs) -> f64 {
+        self.usual.sched * f64::from(costs.sched)
+    }
+
+    /// What all calls would cost at a level, ns a second. Where they come in stretches or not at all, no more than that they
+    /// are asked about.
+    fn cost(&self, limits: &Limits, costs: &Costs, level: usize) -> f64 {
+        let given = limits.order.iter().take(level).fold(0, |bits, step| bits | step.bit());
+        let asked = f64::from(costs.call_floor);
+        if given & (Step::Continuity.bit() | Step::Syscalls.bit()) != 0 {
+            return self.usual.calls * asked;
+        }
+        let strings = if given & Step::Strings.bit() == 0 { self.usual.strings * f64::from(costs.string) } else { 0.0 };
+        self.usual.calls * (f64::from(costs.call_with(given)) + strings)
+    }
+
+    /// Gives up what must be to stay within `limit` (of calls, ns a second), or takes back a step.
+    fn climb(&mut self, limits: &Limits, costs: &Costs, limit: f64, capped: bool, dt: f64) {
+        let most = limits.order.len();
+        let fits = |level: usize, part: f64| {
+            let last = limits.order.iter().take(level).any(|step| *step == Step::Syscalls);
+            last || self.cost(limits, costs, level) <= limit * part
+        };
+        if (capped || self.full < SPENT) && !fits(self.level, 1.0) {
+            self.level = (self.level + 1..most).find(|level| fits(*level, 1.0)).unwrap_or(most);
+            self.fits = 0.0;
+            return;
+        }
+        let above = self.level.checked_sub(1).filter(|above| self.cost(limits, costs, *above) <= limit * ROOM);
+        self.fits = if above.is_some() { self.fits + dt } else { 0.0 };
+        if let Some(above) = above
+            && self.fits >= HOLD
+        {
+            (self.level, self.fits) = (above, 0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "ladder/tests.rs"]
+mod tests;

@@ -1,0 +1,17 @@
+//! What recording may cost, kept in three layers.
+//!
+//! - The probes draw what each event costs from token buckets ([`buckets`]) and refuse what is beyond; that holds with no
+//!   daemon alive.
+//! - A thread ([`keeper`]) reckons what was spent on what ([`account`]) and gives up something of what is recorded, or
+//!   takes it up again ([`ladder`]), by bits in the probes' state that stay when the daemon dies.
+//! - Where being asked alone breaks the total, it detaches the programs on system calls for part of the time
+//!   ([`crate::recording::Recording::detach`]).
+//!
+//! What events cost comes from [`crate::calibrate`].
+
+pub mod account;
+pub mod buckets;
+pub mod keeper;
+pub mod ladder;
+
+pub use keeper::{Keeper, Settings};
