@@ -6,7 +6,9 @@ use clap::FromArgMatches;
 use jiff::Zoned;
 
 use flightctl::args::Cli;
-use flightctl::commands::{boots, dump, follow, ls, mark, metrics, ps, save, status, top, verify, vmcore};
+use flightctl::commands::{
+    boots, dump, follow, ls, mark, metrics, ps, save, snapshot, snapshots, status, top, verify, vmcore,
+};
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
@@ -24,6 +26,8 @@ fn main() -> ExitCode {
         Ok(Plan::Top(plan)) => top::run(&plan),
         Ok(Plan::Ps(plan)) => ps::run(&plan),
         Ok(Plan::Mark { runtime_dir, text }) => mark::run(&runtime_dir, text),
+        Ok(Plan::Snapshot { runtime_dir, last, reason }) => snapshot::run(&runtime_dir, last, reason),
+        Ok(Plan::Snapshots(plan)) => snapshots::run(&plan),
         Ok(Plan::Status { origin, json }) => status::run(&origin, json),
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
         Ok(Plan::Ls { paths, json }) => ls::run(&paths, json),

@@ -14,6 +14,7 @@ use crate::control::Backend;
 use crate::descriptors::Descriptors;
 use crate::drain::Monitor;
 use crate::recording::Recording;
+use crate::snapshots::Snapshots;
 
 /// A recording, served.
 #[derive(Debug)]
@@ -21,16 +22,17 @@ pub struct Server {
     recording: Arc<Recording>,
     files: Arc<Monitor>,
     descriptors: Descriptors,
+    snapshots: Arc<Snapshots>,
     since: u64,
 }
 
 impl Server {
     /// Serves a recording, which is drained as `files` tells, for a daemon that began at `since` (ns of
     /// `CLOCK_MONOTONIC`).
-    pub fn new(recording: Arc<Recording>, files: Arc<Monitor>, since: u64) -> Self {
+    pub fn new(recording: Arc<Recording>, files: Arc<Monitor>, snapshots: Arc<Snapshots>, since: u64) -> Self {
         let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
         descriptors.keep_up();
-        Self { recording, files, descriptors, since }
+        Self { recording, files, descriptors, snapshots, since }
     }
 
     /// The snapshots of what descriptors stand for.
@@ -120,6 +122,10 @@ impl Backend for Server {
 
     fn mark(&self, text: &str, tid: u32) -> Result<(), String> {
         self.recording.mark(text, tid)
+    }
+
+    fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {
+        self.snapshots.request(last, reason, uid)
     }
 }
 

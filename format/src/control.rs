@@ -51,6 +51,13 @@ pub enum Request {
         /// Most pages of one ring; where there are more, the newest.
         newest: u32,
     },
+    /// Takes a snapshot of what was until now. Answered by [`Response::Snapshot`] when it is there.
+    Snapshot {
+        /// How far it reaches back, ns; 0: as the configuration says.
+        last: u64,
+        /// Why: at most [`MARK_MAX`] bytes.
+        reason: String,
+    },
 }
 
 /// How far a client has got in one ring.
@@ -82,6 +89,8 @@ pub enum Response {
     Pages(Vec<u8>),
     /// All pages are through.
     End(Totals),
+    /// The id of a snapshot that was taken.
+    Snapshot(String),
 }
 
 /// Counters, as the probes and the kernel keep them, of one CPU.

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::block::{BlockRef, DATA_MAX, HEAD, Kind};
+use crate::coder::Block;
 use crate::content::{self, Content};
 use crate::damage::{Damage, What};
 use crate::error::StoreError;
@@ -127,16 +128,35 @@ impl FileReader {
 
     /// What a block holds.
     pub fn read(&self, block: &BlockRef) -> Result<Content, Damage> {
-        let header = block.header;
-        let damage =
-            |what| Damage { offset: block.offset, bytes: block.end() - block.offset, what, block: Some(header) };
-        if header.data_len as usize > DATA_MAX {
-            return Err(damage(What::Content(format!("{} bytes are more than a block takes", header.data_len))));
-        }
-        let mut data = vec![0; header.data_len as usize];
-        self.file.read_exact_at(&mut data, block.data()).map_err(|e| damage(What::Io(e.to_string())))?;
-        content::decode(&header, &data).map_err(damage)
+        let mut data = vec![0; block.header.data_len.min(DATA_MAX as u32) as usize];
+        self.load(block, &mut data)?;
+        content::decode(&block.header, &data).map_err(|what| damaged(block, what))
     }
+
+    /// A block as it is, for another file of the same session ([`crate::FileWriter::push`]).
+    pub fn block(&self, block: &BlockRef) -> Result<Block, Damage> {
+        let mut bytes = vec![0; HEAD + block.header.data_len.min(DATA_MAX as u32) as usize];
+        let data = bytes.get_mut(HEAD..).unwrap_or_default();
+        self.load(block, data)?;
+        if crc32fast::hash(data) != block.header.data_crc {
+            return Err(damaged(block, What::Checksum));
+        }
+        Ok(Block { header: block.header, bytes })
+    }
+
+    /// Reads a block's data.
+    fn load(&self, block: &BlockRef, data: &mut [u8]) -> Result<(), Damage> {
+        if block.header.data_len as usize > DATA_MAX {
+            let what = format!("{} bytes are more than a block takes", block.header.data_len);
+            return Err(damaged(block, What::Content(what)));
+        }
+        self.file.read_exact_at(data, block.data()).map_err(|e| damaged(block, What::Io(e.to_string())))
+    }
+}
+
+/// Damage of a whole block.
+fn damaged(block: &BlockRef, what: What) -> Damage {
+    Damage { offset: block.offset, bytes: block.end() - block.offset, what, block: Some(block.header) }
 }
 
 /// A walk's damage, beside the blocks of a good index: these can be read even where their headers can't.

@@ -8,6 +8,8 @@ pub mod mark;
 pub mod metrics;
 pub mod ps;
 pub mod save;
+pub mod snapshot;
+pub mod snapshots;
 pub mod status;
 pub mod top;
 pub mod verify;

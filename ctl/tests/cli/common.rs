@@ -142,6 +142,8 @@ impl Recording {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],
             Request::Mark { text } if text == "refuse" => vec![Response::Error("no marks today".into())],
             Request::Mark { .. } => vec![Response::Done],
+            Request::Snapshot { reason, .. } if reason == "refuse" => vec![Response::Error("try again in 7 s".into())],
+            Request::Snapshot { last, reason } => vec![Response::Snapshot(format!("{last}-{reason}"))],
             Request::Since { .. } => vec![Response::Error("not recorded live".into())],
             Request::Pages { .. } => {
                 let mut out = vec![Response::Meta(to_json(&meta()).unwrap())];

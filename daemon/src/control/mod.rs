@@ -47,6 +47,8 @@ pub trait Backend: Send + Sync {
     fn totals(&self) -> Totals;
     /// Writes a line into the recording, in the name of thread `tid`; the error is for the user.
     fn mark(&self, text: &str, tid: u32) -> Result<(), String>;
+    /// Takes a snapshot that reaches `last` ns back (0: as usual), for user `uid`; its id. The error is for the user.
+    fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String>;
 }
 
 /// What a client may take.
