@@ -3,7 +3,7 @@
  * `bad_end segv`: by SIGSEGV. `bad_end oom MIB`: takes so many MiB of memory and writes to all of it.
  * `bad_end vfork MS`: waits in vfork for a child that sleeps so long; ends well.
  * `bad_end read MS`: waits so long in a read from a pipe; ends well.
- * `bad_end errno N`: N calls of close(-1), each of which fails with EBADF; ends well.
+ * `bad_end errno N`: N calls of open, each of which fails with ENAMETOOLONG; ends well.
  * `bad_end fuse MS DIR`: mounts a file system of its own on DIR, which does not answer for so long, and looks at
  *   a file in it: a child waits there uninterruptibly once it has been killed. Prints `child`.
  */
@@ -130,8 +130,13 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "fuse") && argc > 3)
 		return mute_fuse(n, argv[3]);
 	if (!strcmp(how, "errno")) {
+		char path[5000];
+
+		memset(path, 'x', sizeof path - 1);
+		path[sizeof path - 1] = 0;
 		for (long i = 0; i < n; i++)
-			close(-1);
+			if (open(path, O_RDONLY) >= 0)
+				return 1;
 		return 0;
 	}
 	fprintf(stderr, "usage: bad_end segv | oom MIB | vfork MS | read MS | errno N | fuse MS DIR\n");

@@ -28,12 +28,15 @@ pub struct Known {
 pub struct Threads {
     live: Vec<TaskSlot>,
     known: HashMap<u32, Known>,
+    /// As it was known before: what has ended since is still told of.
+    before: HashMap<u32, Known>,
 }
 
 impl Threads {
     /// Looks again.
     pub fn look(&mut self, live: Vec<TaskSlot>) {
-        self.known = live.iter().map(|slot| (slot.tid, Known::of(slot))).collect();
+        let known = live.iter().map(|slot| (slot.tid, Known::of(slot))).collect();
+        self.before = std::mem::replace(&mut self.known, known);
         self.live = live;
     }
 
@@ -56,7 +59,7 @@ impl Threads {
 
     /// A thread.
     pub fn get(&self, tid: u32) -> Option<&Known> {
-        self.known.get(&tid)
+        self.known.get(&tid).or_else(|| self.before.get(&tid))
     }
 
     /// A thread for people: `name (1234)`.
@@ -101,6 +104,26 @@ pub fn group(meta: &Meta, cgroup: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_just_ended_is_still_known() {
+        let comm = *b"short\0\0\0\0\0\0\0\0\0\0\0";
+        let fork = flightrec_format::abi::record::Fork {
+            parent_tid: 1,
+            parent_tgid: 1,
+            tid: 9,
+            tgid: 9,
+            start_time: 0,
+            cgroup: 4,
+            comm,
+        };
+        let mut threads = Threads::default();
+        threads.learn(&Event { time: 1, cpu: 0, tid: 1, body: Body::Fork(fork) });
+        threads.look(Vec::new());
+        assert_eq!((threads.text(9), threads.process(9)), ("short (9)".to_owned(), "short".to_owned()));
+        threads.look(Vec::new());
+        assert_eq!((threads.text(9), threads.get(9)), ("thread 9".to_owned(), None));
+    }
 
     #[test]
     fn units_by_whole_parts_of_the_path() {

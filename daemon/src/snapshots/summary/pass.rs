@@ -25,6 +25,9 @@ const ERRNO_MOST: i64 = 4095;
 const UNINTERRUPTIBLE: u16 = 0x2;
 const NOLOAD: u16 = 0x400;
 
+/// `EXIT_DEAD`, `EXIT_ZOMBIE`, `TASK_DEAD`: it does not wait for anything any more.
+const ENDED: u16 = 0x10 | 0x20 | 0x80;
+
 /// A system call, by number and table.
 type CallId = (u16, bool);
 
@@ -148,7 +151,7 @@ impl<'a> Pass<'a> {
         state.ran += since.map_or(0, |since| time.saturating_sub(since));
         if why == 0 {
             state.ready = Some((time, 0));
-        } else {
+        } else if why & ENDED == 0 {
             state.off = Some((time, why));
         }
     }

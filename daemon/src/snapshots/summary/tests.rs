@@ -77,6 +77,20 @@ fn hogs_come_by_their_time_and_who_waits_at_the_end_is_told() {
 }
 
 #[test]
+fn the_dead_wait_for_nothing_and_what_was_not_seen_is_not_told() {
+    let events = [
+        switch(100, 0, 7, 0x80, 0),
+        waking(200, 0, 1, 8),
+        // Its switch was not seen.
+        event(900, 1, 8, Body::Enter(call(0))),
+        switch(950, 1, 8, 1, 0),
+    ];
+    let summary = pass(&About::default(), &events);
+    let waits: Vec<_> = summary.waits.iter().map(|wait| (wait.thread.tid, wait.kind, wait.ns / MS)).collect();
+    assert_eq!(waits, [(8, WaitKind::Blocked, 50)]);
+}
+
+#[test]
 fn sleep_does_not_hide_what_can_not_be_interrupted() {
     let mut events: Vec<Event> = (10..40).map(|tid| switch(u64::from(tid), 0, tid, 1, 0)).collect();
     events.push(switch(700, 1, 5, 2, 0));
