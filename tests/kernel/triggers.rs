@@ -109,7 +109,7 @@ fn a_thread_that_can_not_be_woken_but_no_parent_by_vfork() {
 
 #[test]
 fn a_crowd_on_one_cpu() {
-    let recorder = with("run_queue", "longer_than = \"10ms\"\n");
+    let recorder = with("run_queue", "longer_than = \"30ms\"\n");
     let cpu = online_cpus().last().expect("a CPU").to_string();
     let hogs = Running::start(&c_program("hogs", &[]), &["12", &cpu, "1000000", "5000"]);
     let of_hogs = |snapshot: &Value| snapshot["subject"] == "hogs";
@@ -120,9 +120,10 @@ fn a_crowd_on_one_cpu() {
     assert!(!whole(&recorder, id(&snapshot), &["--event", "switch", "--tid", &tid]).is_empty());
     let waits = snapshot["summary"]["waits"].as_array().expect("waits");
     let queued = waits.iter().find(|wait| wait["thread"]["tid"].to_string() == tid && wait["kind"] == "queued");
-    assert!(queued.is_some_and(|wait| wait["ns"].as_u64() >= Some(10_000_000)), "{waits:#?}");
+    assert!(queued.is_some_and(|wait| wait["ns"].as_u64() >= Some(30_000_000)), "{waits:#?}");
+    // Thirteen threads share that CPU, so others may have run for longer; but somebody did.
     let ran = snapshot["summary"]["hogs"].as_array().expect("hogs");
-    assert!(ran.iter().any(|hog| hog["thread"]["name"] == "hog"), "{ran:#?}");
+    assert!(ran.iter().is_sorted_by_key(|hog| std::cmp::Reverse(hog["ns"].as_u64())) && !ran.is_empty(), "{ran:#?}");
 }
 
 #[test]

@@ -52,6 +52,8 @@ pub fn directory(runtime_dir: &Path, state_dir: Option<&Path>) -> PathBuf {
 pub fn find(dir: &Path, id: &str) -> Result<Entry, SnapshotError> {
     let unknown = || SnapshotError::Unknown { id: id.to_owned(), dir: dir.to_owned() };
     let mut entries = snapshots::list(dir)?.into_iter();
-    let found = if id == LATEST { entries.next() } else { entries.find(|entry| entry.id == id) };
+    // The newest that says why it is there.
+    let is_sound = |entry: &Entry| matches!(snapshots::about(&entry.path), Ok(Some(_)));
+    let found = entries.find(|entry| if id == LATEST { is_sound(entry) } else { entry.id == id });
     found.ok_or_else(unknown)
 }

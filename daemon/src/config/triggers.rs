@@ -205,15 +205,19 @@ impl Default for Errors {
             "EINPROGRESS",
             "EINTR",
             "EINVAL",
+            "EISDIR",
+            "ELOOP",
             "ENODATA",
             "ENOENT",
             "ENOTDIR",
             "ENOTTY",
+            "ENXIO",
             "EOPNOTSUPP",
             "ESPIPE",
+            "ESRCH",
             "ETIMEDOUT",
         ];
-        Self { enabled: true, least: 100, times: 20, ignore: ignore.map(str::to_owned).to_vec() }
+        Self { enabled: true, least: 200, times: 20, ignore: ignore.map(str::to_owned).to_vec() }
     }
 }
 
@@ -226,7 +230,7 @@ impl Triggers {
             return Err(("triggers.interval", format!("{} is not within {least} to {most}", self.interval)));
         }
         if !self.proc.is_absolute() {
-            return Err(("triggers.proc", format!("{:?} is not an absolute path", self.proc)));
+            return Err(("triggers.proc", format!("\"{}\" is not an absolute path", self.proc.display())));
         }
         let least = Duration::from_millis(1);
         let spans = [

@@ -3,12 +3,14 @@
 //! What is taken is everything between two checkpoints, the last before the window and the first behind it. So the counters at
 //! both ends are those of the pages between, and a reader finds the window complete, or what is missing in it, exactly.
 
-use std::io;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
 use std::path::Path;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_store::{BlockRef, FileReader, FileWriter, Kind, Store};
-use std::io::Write;
 
 /// Most bytes of earlier blocks of task life that are taken for the names in them.
 const NAMES_MOST: u64 = 4 << 20;

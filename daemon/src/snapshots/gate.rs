@@ -82,13 +82,12 @@ impl Gate {
 
     /// A trigger saw something.
     pub fn alarm(&mut self, cause: &str, subject: &str, now: u64) -> Decision {
-        if let Some(known) = self.known.iter_mut().find(|known| known.cause == cause && known.subject == subject) {
-            if now < known.until {
-                known.count += 1;
-                known.last = now;
-                return Decision::Counted;
-            }
-            // Its count is final; whoever writes it has had its time.
+        let same = |known: &&mut Known| known.cause == cause && known.subject == subject;
+        // Of one that is older the count is final; whoever writes it has had its time.
+        if let Some(known) = self.known.iter_mut().find(same).filter(|known| now < known.until) {
+            known.count += 1;
+            known.last = now;
+            return Decision::Counted;
         }
         self.known.retain(|known| now < known.until || known.id.is_some() && known.written != known.count);
         self.known.retain(|known| known.cause != cause || known.subject != subject);

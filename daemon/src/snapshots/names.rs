@@ -60,7 +60,7 @@ pub fn text(comm: &Comm) -> String {
 /// The name of a call, given its number and whether that is of the 32-bit table.
 pub fn call(meta: &Meta, nr: u16, compat: bool) -> String {
     let table = if compat { &meta.compat } else { &meta.native };
-    let found = table.iter().find(|call| u32::try_from(call.nr).ok() == Some(u32::from(nr)));
+    let found = table.iter().find(|call| call.nr == nr);
     found.map_or_else(|| format!("#{nr}"), |call| call.name.clone())
 }
 

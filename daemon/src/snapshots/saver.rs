@@ -104,16 +104,16 @@ impl Saver {
             let now = clock::mono();
             let is_due = |order: &mut Order| order.until.saturating_add(SETTLED) <= now;
             for order in self.pending.extract_if(.., is_due).collect::<Vec<_>>() {
-                self.serve(order);
+                self.serve(&order);
             }
             self.keep_house();
         }
     }
 
-    fn serve(&self, order: Order) {
-        let Order { alarm, answer, .. } = &order;
+    fn serve(&self, order: &Order) {
+        let Order { alarm, answer, .. } = order;
         let (cause, subject, reason) = (alarm.cause, &alarm.subject, &alarm.reason);
-        let result = self.save(&order);
+        let result = self.save(order);
         match &result {
             Ok((id, path, about)) => {
                 lock(&self.gate).taken(cause, subject, id);
@@ -184,15 +184,12 @@ impl Saver {
             file.slots(now, &slots)?;
             self.descriptors(&mut file)?;
         }
-        let source = match &selection {
-            Some(selection) => {
-                selection.copy(&mut file)?;
-                Origin::Files
-            }
-            None => {
-                from_rings::copy(live, order.from, order.until, &mut file)?;
-                Origin::Rings
-            }
+        let source = if let Some(selection) = &selection {
+            selection.copy(&mut file)?;
+            Origin::Files
+        } else {
+            from_rings::copy(live, order.from, order.until, &mut file)?;
+            Origin::Rings
         };
         let mut about = About {
             cause: order.alarm.cause.to_owned(),
@@ -263,7 +260,7 @@ impl Saver {
             let limits = "there is no room for it within max_count and max_total of [snapshots]";
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, limits));
         };
-        self.delete(&held, &gone)?;
+        delete(&held, &gone)?;
         let free = self.disk.free(&self.dir)?;
         if free < self.keep_free.saturating_add(bytes) {
             let what = format!(
@@ -280,14 +277,6 @@ impl Saver {
             warn!("{e}");
             Vec::new()
         })
-    }
-
-    fn delete(&self, held: &[Entry], which: &[usize]) -> io::Result<()> {
-        for entry in which.iter().filter_map(|i| held.get(*i)) {
-            snapshots::remove(entry)?;
-            info!("snapshot {} was deleted, for the limits of [snapshots]", entry.id);
-        }
-        Ok(())
     }
 
     /// A name that is not taken.
@@ -322,7 +311,7 @@ impl Saver {
         if self.config.max_age.limit().is_some() {
             let held = self.held();
             let wall = (clock::mono() as i64).saturating_add(offset);
-            if let Err(e) = self.delete(&held, &room::expired(&self.config, &held, wall)) {
+            if let Err(e) = delete(&held, &room::expired(&self.config, &held, wall)) {
                 warn!("an old snapshot could not be deleted: {e}");
             }
         }
@@ -335,6 +324,14 @@ impl Saver {
             drop(std::fs::remove_file(entry.path()));
         }
     }
+}
+
+fn delete(held: &[Entry], which: &[usize]) -> io::Result<()> {
+    for entry in which.iter().filter_map(|i| held.get(*i)) {
+        snapshots::remove(entry)?;
+        info!("snapshot {} was deleted, for the limits of [snapshots]", entry.id);
+    }
+    Ok(())
 }
 
 /// A file in the making; removed unless it got its name.

@@ -69,7 +69,7 @@ pub fn make(path: &Path, about: &About, meta: &Meta, threads: &[TaskSlot]) -> Re
         summary.notes.push(format!("{missing} events of the window are missing"));
     }
     if begins > from {
-        let mib = PAGES_MOST * PAGE_SIZE >> 20;
+        let mib = (PAGES_MOST * PAGE_SIZE) >> 20;
         let seconds = (begins - from) as f64 / 1e9;
         summary.notes.push(format!("made of the last {mib} MiB: the first {seconds:.1} s of the window are not in it"));
     }

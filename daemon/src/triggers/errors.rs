@@ -16,6 +16,9 @@ const WINDOW_NS: u64 = 10_000_000_000;
 const LEARNED_NS: u64 = 60_000_000_000;
 const MEMORY_NS: f64 = 300e9;
 
+/// How many failed since the last look, and of those by error and thread.
+type Failures = (u64, HashMap<(i32, u32), u64>);
+
 /// A group.
 #[derive(Debug, Default)]
 struct Group {
@@ -73,7 +76,7 @@ impl Errors {
 
     /// What that comes to at `now` (ns of `CLOCK_MONOTONIC`). `group`: of a thread, 0 where it is not known.
     pub fn look(&mut self, now: u64, group: impl Fn(u32) -> u64) -> Vec<Burst> {
-        let mut new: HashMap<u64, (u64, HashMap<(i32, u32), u64>)> = HashMap::new();
+        let mut new: HashMap<u64, Failures> = HashMap::new();
         for ((tid, error), count) in self.new.drain() {
             let (sum, of) = new.entry(group(tid)).or_default();
             *sum += count;

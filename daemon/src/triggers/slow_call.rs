@@ -55,7 +55,7 @@ pub struct SlowCalls {
 impl SlowCalls {
     /// By these rules; `None`: there are none.
     pub fn new(rules: &[SlowRule], meta: &Meta) -> Option<Self> {
-        let least = rules.iter().map(|rule| nanos(rule)).min()?;
+        let least = rules.iter().map(nanos).min()?;
         let any = rules.iter().any(|rule| rule.calls.is_empty());
         let is_named = |name: &str| rules.iter().any(|rule| rule.calls.iter().any(|call| call == name));
         let tables = [(&meta.native, false), (&meta.compat, true)];

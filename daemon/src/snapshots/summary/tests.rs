@@ -36,7 +36,9 @@ fn pass(about: &About, events: &[Event]) -> Summary {
     let native = [(0, "read"), (74, "fsync")].map(|(nr, name)| Syscall { nr, name: name.into(), args: None });
     let meta = Meta { native: native.to_vec(), ..Meta::default() };
     let mut pass = Pass::new(0, 1000 * MS, about, &meta, &[]);
-    events.iter().for_each(|event| pass.event(event));
+    for event in events {
+        pass.event(event);
+    }
     pass.finish()
 }
 
