@@ -52,6 +52,10 @@ pub enum Command {
         /// The text, at most 255 bytes.
         text: String,
     },
+    /// Keep what was just now: flightd makes a snapshot of it, and says its id.
+    Snapshot(SnapshotArgs),
+    /// List the snapshots: windows that were kept because something happened, newest first; or show one's first answer.
+    Snapshots(SnapshotsArgs),
     /// Show the state of the recorder: since when, how much, what it costs, what was lost.
     Status {
         /// Print one JSON object, with field names and units that scripts can rely on.
@@ -136,6 +140,9 @@ pub struct StoreArgs {
     /// Read these files alone, any number in any order, from any machine.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub file: Vec<PathBuf>,
+    /// Read this snapshot alone, by its id (`flightctl snapshots`), or `latest`; all of its window, unless another is given.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["store", "file"])]
+    pub snapshot: Option<String>,
     /// One boot alone: its id, or 0 for the last, -1 for the one before, 1 for the first that is there; ID-1 is
     /// the one before ID. Without a value: the boot that is running.
     #[arg(
@@ -335,6 +342,42 @@ pub struct LsArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `snapshot`.
+#[derive(Debug, Args)]
+pub struct SnapshotArgs {
+    /// How far it reaches back, as in `30s` [default: `before` of [snapshots] in flightd's configuration].
+    #[arg(long, value_name = "TIME", value_parser = stretch)]
+    pub last: Option<Duration>,
+    /// Why: a line for whoever looks at it later, at most 255 bytes.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+}
+
+/// Arguments of `snapshots`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct SnapshotsArgs {
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// What to do with one of them.
+    #[command(subcommand)]
+    pub command: Option<SnapshotsCommand>,
+}
+
+/// What to do with a snapshot.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotsCommand {
+    /// Show why it was taken, and what stands out in it.
+    Show {
+        /// Its id, or `latest`.
+        id: String,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Arguments of `follow`.

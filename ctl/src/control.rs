@@ -160,6 +160,15 @@ impl Client {
         }
     }
 
+    /// Has a snapshot taken that reaches so many ns back (0: as the daemon's configuration says); its id.
+    pub fn snapshot(&mut self, last: u64, reason: String) -> Result<String, ControlError> {
+        self.send(&Request::Snapshot { last, reason })?;
+        match self.receive()? {
+            Response::Snapshot(id) => Ok(id),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
     fn failed(&self, e: io::Error) -> ControlError {
         match e.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => ControlError::Closed,

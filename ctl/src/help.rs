@@ -66,6 +66,7 @@ pub const NOTES: &[Notes] = &[
             example("flightctl dump --list-boots", "which boots there are files of"),
             example("flightctl dump --boot -1 --last 1m", "how the boot before this one ended"),
             example("flightctl dump --file incident.flight --all", "a saved file, from any machine"),
+            example("flightctl dump --snapshot latest", "the window of the newest snapshot"),
             example(
                 "flightctl dump --vmcore /var/crash/202603041200/dump.202603041200",
                 "the last 10 s before a panic",
@@ -161,6 +162,24 @@ pub const NOTES: &[Notes] = &[
             example("flightctl dump --all --event mark", "find the marks again"),
         ],
         exits: &[Exit::Fine, Exit::Error],
+    },
+    Notes {
+        command: "snapshot",
+        examples: &[
+            example("flightctl snapshot --reason 'the shop hangs'", "keep what was just now"),
+            example("flightctl snapshot --last 2m --reason 'deploy failed'", "keep more of it"),
+        ],
+        exits: &[Exit::Fine, Exit::Error],
+    },
+    Notes {
+        command: "snapshots",
+        examples: &[
+            example("flightctl snapshots", "what was kept, and why"),
+            example("flightctl snapshots show latest", "the first answer of the newest"),
+            example("flightctl dump --snapshot latest --errors", "its events"),
+            example("flightctl snapshots --json | jq -r '.snapshots[0].path'", "the newest one's file"),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },
     Notes {
         command: "status",

@@ -7,7 +7,8 @@ use jiff::Zoned;
 
 use flightctl::args::Cli;
 use flightctl::commands::{
-    boots, budget, doctor, dump, follow, ls, mark, metrics, ps, recover, save, status, top, verify, vmcore,
+    boots, budget, doctor, dump, follow, ls, mark, metrics, ps, recover, save, snapshot, snapshots, status, top,
+    verify, vmcore,
 };
 use flightctl::exit::Exit;
 use flightctl::help;
@@ -27,6 +28,8 @@ fn main() -> ExitCode {
         Ok(Plan::Top(plan)) => top::run(&plan),
         Ok(Plan::Ps(plan)) => ps::run(&plan),
         Ok(Plan::Mark { runtime_dir, text }) => mark::run(&runtime_dir, text),
+        Ok(Plan::Snapshot { runtime_dir, last, reason }) => snapshot::run(&runtime_dir, last, reason),
+        Ok(Plan::Snapshots(plan)) => snapshots::run(&plan),
         Ok(Plan::Status { origin, json }) => status::run(&origin, json),
         Ok(Plan::Doctor { origin, json }) => doctor::run(&origin, json),
         Ok(Plan::Budget { runtime_dir, json }) => budget::run(&runtime_dir, json),

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::args::{
     BudgetArgs, BudgetCommand, Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs,
-    PsArgs, RecoverArgs, SaveArgs, StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
+    PsArgs, RecoverArgs, SaveArgs, SnapshotsArgs, SnapshotsCommand, StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
 };
 use crate::boots::BootArg;
 use crate::fds::Naming;
@@ -19,6 +19,8 @@ use crate::window::{Edge, TimeArg};
 
 use flightrec_format::control::MARK_MAX;
 
+/// Length from which on the daemon refuses a text.
+const MARK_TOO_LONG: usize = MARK_MAX + 1;
 /// Length of the window when none is given.
 const DEFAULT_LAST_NS: u64 = 10_000_000_000;
 
@@ -48,6 +50,17 @@ pub enum Plan {
         /// The line.
         text: String,
     },
+    /// Take a snapshot.
+    Snapshot {
+        /// Directory of the control socket.
+        runtime_dir: PathBuf,
+        /// How far back, ns; 0: as the daemon's configuration says.
+        last: u64,
+        /// Why.
+        reason: String,
+    },
+    /// List the snapshots, or show one.
+    Snapshots(SnapshotsPlan),
     /// Show the state.
     Status {
         /// Where from.
@@ -137,6 +150,15 @@ pub enum Place {
     Store(PathBuf),
     /// These files.
     Files(Vec<PathBuf>),
+    /// A snapshot.
+    Snapshot {
+        /// Directory of the control socket: the daemon knows the state directory.
+        runtime_dir: PathBuf,
+        /// The state directory, as typed.
+        state_dir: Option<PathBuf>,
+        /// Its id, or `latest`.
+        id: String,
+    },
 }
 
 /// A kernel dump, read.
@@ -247,6 +269,19 @@ pub struct FollowPlan {
     pub color: ColorArg,
 }
 
+/// Snapshots, shown.
+#[derive(Debug, PartialEq)]
+pub struct SnapshotsPlan {
+    /// Directory of the control socket: the daemon knows the state directory.
+    pub runtime_dir: PathBuf,
+    /// The state directory, as typed.
+    pub state_dir: Option<PathBuf>,
+    /// Which one; `None`: the list.
+    pub id: Option<String>,
+    /// As JSON.
+    pub json: bool,
+}
+
 /// The table of threads.
 #[derive(Debug, PartialEq)]
 pub struct TopPlan {
@@ -308,6 +343,12 @@ pub enum PlanError {
     /// A mark with nothing in it.
     #[error("the mark is empty")]
     MarkEmpty,
+    /// A reason with nothing in it.
+    #[error("the reason is empty: say why, for whoever looks at the snapshot later")]
+    ReasonEmpty,
+    /// A reason that the daemon would refuse.
+    #[error("the reason has {0} bytes; at most {MARK_MAX} fit")]
+    ReasonLength(usize),
     /// A name in a filter.
     #[error(transparent)]
     Filter(#[from] FilterError),
@@ -321,7 +362,8 @@ impl Plan {
             None => Origin::Daemon { bpffs_dir: cli.runtime_dir.join("bpf"), runtime_dir: cli.runtime_dir.clone() },
         };
         match cli.command {
-            Command::Dump(args) => {
+            Command::Dump(mut args) => {
+                args.window.whole_snapshot(&args.store);
                 let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
                 if args.list_boots {
                     return Ok(Self::ListBoots(history));
@@ -331,7 +373,8 @@ impl Plan {
                 }
                 DumpPlan::new(*args, history, now).map(|plan| Self::Dump(Box::new(plan)))
             }
-            Command::Save(args) => {
+            Command::Save(mut args) => {
+                args.window.whole_snapshot(&args.store);
                 let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
                 SavePlan::new(*args, history, now).map(|plan| Self::Save(Box::new(plan)))
             }
@@ -345,6 +388,15 @@ impl Plan {
             Command::Mark { text } if text.is_empty() => Err(PlanError::MarkEmpty),
             Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
+            Command::Snapshot(args) => match args.reason.len() {
+                0 => Err(PlanError::ReasonEmpty),
+                length @ MARK_TOO_LONG.. => Err(PlanError::ReasonLength(length)),
+                _ => {
+                    let last = args.last.map_or(0, crate::window::nanos);
+                    Ok(Self::Snapshot { runtime_dir: cli.runtime_dir, last, reason: args.reason })
+                }
+            },
+            Command::Snapshots(args) => Ok(Self::Snapshots(SnapshotsPlan::new(args, cli.runtime_dir, cli.state_dir))),
             Command::Status { json } => Ok(Self::Status { origin, json }),
             Command::Doctor { json } => Ok(Self::Doctor { origin, json }),
             Command::Budget(BudgetArgs { json, command: None }) => {
@@ -360,6 +412,16 @@ impl Plan {
     }
 }
 
+impl SnapshotsPlan {
+    fn new(args: SnapshotsArgs, runtime_dir: PathBuf, state_dir: Option<PathBuf>) -> Self {
+        let (id, json) = match args.command {
+            Some(SnapshotsCommand::Show { id, json }) => (Some(id), json),
+            None => (None, args.json),
+        };
+        Self { runtime_dir, state_dir, id, json }
+    }
+}
+
 /// These paths; without any, the state directory.
 fn or_state_dir(paths: Vec<PathBuf>, state_dir: Option<PathBuf>) -> Vec<PathBuf> {
     if paths.is_empty() { vec![state_dir.unwrap_or_else(|| STATE_DIR.into())] } else { paths }
@@ -368,12 +430,27 @@ fn or_state_dir(paths: Vec<PathBuf>, state_dir: Option<PathBuf>) -> Vec<PathBuf>
 impl HistoryPlan {
     fn new(args: &StoreArgs, origin: Origin, state_dir: Option<PathBuf>) -> Result<Self, PlanError> {
         let place = match (&args.store, &args.file[..], &origin) {
+            (None, [], _) if args.snapshot.is_some() => {
+                let runtime_dir = match &origin {
+                    Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
+                    Origin::Pinned { .. } => return Err(PlanError::TwoPlaces),
+                };
+                Place::Snapshot { runtime_dir, state_dir, id: args.snapshot.clone().unwrap_or_default() }
+            }
             (None, [], _) => Place::Recorder { origin, state_dir },
             (.., Origin::Pinned { .. }) => return Err(PlanError::TwoPlaces),
             (Some(dir), ..) => Place::Store(dir.clone()),
             (None, files, _) => Place::Files(files.to_vec()),
         };
         Ok(Self { place, boot: args.boot.clone() })
+    }
+}
+
+impl WindowArgs {
+    /// Who asks for a snapshot and no window means all of it.
+    fn whole_snapshot(&mut self, store: &StoreArgs) {
+        let none = self.last.is_none() && self.since.is_none() && self.until.is_none();
+        self.all |= none && store.snapshot.is_some();
     }
 }
 

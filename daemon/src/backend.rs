@@ -16,6 +16,7 @@ use crate::control::Backend;
 use crate::descriptors::Descriptors;
 use crate::drain::Monitor;
 use crate::recording::Recording;
+use crate::snapshots::Snapshots;
 
 /// A recording, served.
 #[derive(Debug)]
@@ -24,16 +25,23 @@ pub struct Server {
     files: Arc<Monitor>,
     budget: Arc<Settings>,
     descriptors: Descriptors,
+    snapshots: Arc<Snapshots>,
     since: u64,
 }
 
 impl Server {
     /// Serves a recording, which is drained as `files` tells and kept within `budget`, for a daemon that began at `since` (ns of
     /// `CLOCK_MONOTONIC`).
-    pub fn new(recording: Arc<Recording>, files: Arc<Monitor>, budget: Arc<Settings>, since: u64) -> Self {
+    pub fn new(
+        recording: Arc<Recording>,
+        files: Arc<Monitor>,
+        budget: Arc<Settings>,
+        snapshots: Arc<Snapshots>,
+        since: u64,
+    ) -> Self {
         let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
         descriptors.keep_up();
-        Self { recording, files, budget, descriptors, since }
+        Self { recording, files, budget, descriptors, snapshots, since }
     }
 
     /// The snapshots of what descriptors stand for.
@@ -142,6 +150,10 @@ impl Backend for Server {
             budget.per_cpu = per_cpu.unwrap_or(budget.per_cpu);
         });
         Ok(())
+    }
+
+    fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {
+        self.snapshots.request(last, reason, uid)
     }
 }
 

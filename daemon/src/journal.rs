@@ -37,6 +37,8 @@ pub fn init() -> Result<(), JournalError> {
     let registry = tracing_subscriber::registry().with(filter);
     // A journal that can't be reached after all still takes standard error, only without levels.
     if let Some(journal) = to_journal.then(tracing_journald::layer).and_then(Result::ok) {
+        // Fields by their own names: MESSAGE_ID means something to the journal.
+        let journal = journal.with_field_prefix(None);
         return Ok(registry.with(journal).try_init()?);
     }
     let colour = wants_colour(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());

@@ -217,8 +217,13 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 8] =
-    ["state", "rings_syscall", "rings_sched", "rings_task", "meta", "slots", "descriptors", "note_text"];
+pub const PINNED_MAPS: [&str; 9] =
+    ["state", "rings_syscall", "rings_sched", "rings_task", "meta", "slots", "descriptors", "note_text", KERNEL_LOG];
+
+/// The ring buffer of lines that the kernel logs.
+pub const KERNEL_LOG: &str = "kernel_log";
+/// The program that fills it, and its tracepoint. Not every kernel has that.
+const CONSOLE: &str = "console";
 
 /// Under which name in a generation's directory the walk over open files is pinned: a file that runs it when
 /// it is read. Not every kernel has it.
@@ -284,7 +289,7 @@ pub fn is_attached(wanted: Wanted, dir: &Path) -> io::Result<bool> {
         fs::read_dir(dir.join("links"))?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
     let mut pinned = pinned?;
     // The one that records goes on without.
-    pinned.retain(|name| !FILE_WALK.ends_with(name.as_str()));
+    pinned.retain(|name| !FILE_WALK.ends_with(name.as_str()) && name != CONSOLE);
     Ok(pinned == expected)
 }
 
@@ -311,6 +316,11 @@ pub fn attach(
 /// Loads and pins the walk over open files. A kernel that does not take it is recorded without.
 pub fn pin_file_walk(ebpf: &mut Ebpf, tracepoints: &Tracepoints, btf: &aya::Btf, dir: &Path) -> Result<(), LoadError> {
     Attacher { ebpf, tracepoints, btf, dir }.pin_file_walk()
+}
+
+/// Attaches the program that hands on what the kernel logs. A kernel that does not take it is recorded without.
+pub fn follow_console(ebpf: &mut Ebpf, tracepoints: &Tracepoints, btf: &aya::Btf, dir: &Path) -> Result<(), LoadError> {
+    Attacher { ebpf, tracepoints, btf, dir }.tp_btf(CONSOLE)
 }
 
 struct Attacher<'a> {

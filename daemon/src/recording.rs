@@ -276,6 +276,10 @@ impl Recording {
             let error = anyhow::Error::new(e);
             warn!(error = format_args!("{error:#}"), "{}", crate::descriptors::WITHOUT);
         }
+        if let Err(e) = load::follow_console(&mut ebpf, &plan.tracepoints, &kernel_btf, new) {
+            let error = anyhow::Error::new(e);
+            warn!(error = format_args!("{error:#}"), "what the kernel logs can't be followed");
+        }
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(session))?;
         Ok(())
@@ -454,6 +458,11 @@ impl Recording {
     /// Where its programs are pinned.
     pub fn programs(&self) -> PathBuf {
         self.dir.join("progs")
+    }
+
+    /// Where one of its maps is pinned.
+    pub fn map_path(&self, name: &str) -> PathBuf {
+        self.dir.join("maps").join(name)
     }
 
     /// The file that tells what is open, when it is read; there where the kernel can tell.

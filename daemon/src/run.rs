@@ -18,8 +18,9 @@ use crate::control::{self, Access, DirLock, LockError};
 use crate::drain::Drain;
 use crate::recording::Recording;
 use crate::reload::Reload;
+use crate::snapshots::{self, Snapshots};
 use crate::supervisor::Supervisor;
-use crate::{bpffs, clock, cpus};
+use crate::{bpffs, clock, cpus, triggers};
 
 /// The configuration file that is used when none is named.
 const DEFAULT_CONFIG: &str = "/etc/flightrec/flightd.toml";
@@ -139,7 +140,12 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
         .context("the drain's thread")?;
     let (keeper, mut keeper_died) = Keeper::start(config.budget.clone(), recording.clone(), drain.monitor())
         .context("the thread that keeps the budget")?;
-    let server = Arc::new(Server::new(recording.clone(), drain.monitor(), keeper.settings(), since));
+    let place = snapshots::Place { state_dir: &options.state_dir, group: access.gid, store: &config.store };
+    let snapshots = Snapshots::start(&config.snapshots, &place, recording.clone(), drain.monitor());
+    let snapshots = Arc::new(snapshots.context("the thread of snapshots")?);
+    let mut watch_died = triggers::start(&config.triggers, recording.clone(), snapshots.clone())
+        .context("the thread that watches for triggers")?;
+    let server = Arc::new(Server::new(recording.clone(), drain.monitor(), keeper.settings(), snapshots.clone(), since));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let backend: Arc<dyn control::Backend> = server.clone();
     let mut serving = tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
@@ -167,6 +173,10 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
             _ = &mut keeper_died => {
                 recording.leave();
                 anyhow::bail!("the thread that keeps the budget died; its message stands above; please report it");
+            }
+            _ = &mut watch_died => {
+                recording.leave();
+                anyhow::bail!("the thread that watches for triggers died; its message stands above; please report it");
             }
             ended = &mut serving => {
                 recording.leave();

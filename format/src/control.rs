@@ -61,6 +61,13 @@ pub enum Request {
         /// Millionths of each CPU; 0: no limit. `None`: stays.
         per_cpu: Option<u32>,
     },
+    /// Takes a snapshot of what was until now. Answered by [`Response::Snapshot`] when it is there.
+    Snapshot {
+        /// How far it reaches back, ns; 0: as the configuration says.
+        last: u64,
+        /// Why: at most [`MARK_MAX`] bytes.
+        reason: String,
+    },
 }
 
 /// How far a client has got in one ring.
@@ -94,6 +101,8 @@ pub enum Response {
     End(Totals),
     /// What recording costs.
     Account(Box<Account>),
+    /// The id of a snapshot that was taken.
+    Snapshot(String),
 }
 
 /// Counters, as the probes and the kernel keep them, of one CPU.

@@ -2,7 +2,7 @@
 //!
 //! One module per lane: [`syscalls`], [`sched`], [`task`]. [`lane`] is how a record gets into a
 //! page, [`budget`] which events may, [`slots`] is the table of live threads, [`files`] tells what
-//! descriptors stand for, [`kernel`] reads the kernel's own structures.
+//! descriptors stand for, [`console`] hands on what the kernel logs, [`kernel`] reads the kernel's own structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
 
@@ -13,6 +13,7 @@
 mod args;
 mod atomic;
 mod budget;
+mod console;
 mod files;
 mod kernel;
 mod lane;

@@ -33,6 +33,8 @@ pub enum Kind {
     Descriptors = 3,
     /// How far the recording is in the files.
     Checkpoint = 4,
+    /// Why the file is there, where it is a snapshot; one JSON document.
+    Snapshot = 5,
 }
 
 impl Kind {
@@ -44,6 +46,7 @@ impl Kind {
             2 => Kind::Slots,
             3 => Kind::Descriptors,
             4 => Kind::Checkpoint,
+            5 => Kind::Snapshot,
             _ => return None,
         })
     }
@@ -56,6 +59,7 @@ impl Kind {
             Kind::Slots => "threads",
             Kind::Descriptors => "descriptors",
             Kind::Checkpoint => "checkpoint",
+            Kind::Snapshot => "snapshot",
         }
     }
 }

@@ -13,7 +13,7 @@ use zstd::bulk::Compressor;
 use crate::block::{BlockHeader, HEAD, Kind, PAGES_MAX, RAW_MAX};
 use crate::checkpoint::Checkpoint;
 use crate::columns::Encoder;
-use crate::{columns, frame};
+use crate::{columns, frame, snapshot};
 
 /// A block that is ready to be written.
 #[derive(Debug)]
@@ -125,6 +125,13 @@ impl Coder {
         self.raw = checkpoint.encode();
         let time = checkpoint.time;
         self.block(About { kind: Kind::Checkpoint, lane: None, first: time, last: time, events: 0 })
+    }
+
+    /// Why the file is there.
+    pub fn snapshot(&mut self, about: &snapshot::About) -> io::Result<Block> {
+        self.raw = serde_json::to_vec(about).map_err(io::Error::other)?;
+        let time = about.time;
+        self.block(About { kind: Kind::Snapshot, lane: None, first: time, last: time, events: 0 })
     }
 
     /// Compresses the content.

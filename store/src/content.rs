@@ -10,6 +10,7 @@ use crate::block::{BlockHeader, Kind, PAGES_MAX, RAW_MAX};
 use crate::checkpoint::Checkpoint;
 use crate::columns;
 use crate::damage::What;
+use crate::snapshot::About;
 
 /// What a block holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +25,8 @@ pub enum Content {
     Descriptors(Vec<u8>),
     /// How far the recording is in the files.
     Checkpoint(Checkpoint),
+    /// Why the file is there.
+    Snapshot(Box<About>),
 }
 
 /// A block's data, which the caller has read, decompressed.
@@ -61,6 +64,10 @@ pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What>
         }
         Kind::Descriptors => Content::Descriptors(raw),
         Kind::Checkpoint => Content::Checkpoint(Checkpoint::decode(&raw).ok_or_else(|| bad("no checkpoint"))?),
+        Kind::Snapshot => {
+            let about = serde_json::from_slice(&raw).map_err(|e| What::Content(e.to_string()))?;
+            Content::Snapshot(Box::new(about))
+        }
     })
 }
 

@@ -27,6 +27,8 @@ pub mod limits;
 mod lock;
 pub mod reader;
 pub mod retention;
+pub mod snapshot;
+pub mod snapshots;
 pub mod store_writer;
 pub mod verify;
 mod walk;
@@ -34,6 +36,7 @@ pub mod writer;
 
 pub use block::{BlockHeader, BlockRef, Kind};
 pub use checkpoint::{Checkpoint, RingMark};
+pub use coder::Block;
 pub use content::Content;
 pub use damage::{Damage, What};
 pub use dir::{Boot, FileInfo, Store};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flightrec_format::decode::{Page, Summary};
 
 use crate::block::{BlockHeader, BlockRef, DATA_MAX, HEAD, Kind};
+use crate::coder::Block;
 use crate::content::{self, Content};
 use crate::damage::{Damage, What};
 use crate::error::StoreError;
@@ -130,30 +131,49 @@ impl FileReader {
 
     /// What a block holds.
     pub fn read(&self, block: &BlockRef) -> Result<Content, Damage> {
-        self.data(block, content::decode)
+        self.decoded(block, content::decode)
     }
 
     /// The pages that a block holds, with what each comes to, which costs nothing more here ([`Page::summary`]).
     pub fn pages(&self, block: &BlockRef) -> Result<Vec<(Page, Summary)>, Damage> {
-        self.data(block, content::decode_pages)
+        self.decoded(block, content::decode_pages)
     }
 
     /// A block's data, decoded.
-    fn data<T>(
+    fn decoded<T>(
         &self,
         block: &BlockRef,
         decode: impl FnOnce(&BlockHeader, &[u8]) -> Result<T, What>,
     ) -> Result<T, Damage> {
-        let header = block.header;
-        let damage =
-            |what| Damage { offset: block.offset, bytes: block.end() - block.offset, what, block: Some(header) };
-        if header.data_len as usize > DATA_MAX {
-            return Err(damage(What::Content(format!("{} bytes are more than a block takes", header.data_len))));
-        }
-        let mut data = vec![0; header.data_len as usize];
-        self.file.read_exact_at(&mut data, block.data()).map_err(|e| damage(What::Io(e.to_string())))?;
-        decode(&header, &data).map_err(damage)
+        let mut data = vec![0; block.header.data_len.min(DATA_MAX as u32) as usize];
+        self.load(block, &mut data)?;
+        decode(&block.header, &data).map_err(|what| damaged(block, what))
     }
+
+    /// A block as it is, for another file of the same session ([`crate::FileWriter::push`]).
+    pub fn block(&self, block: &BlockRef) -> Result<Block, Damage> {
+        let mut bytes = vec![0; HEAD + block.header.data_len.min(DATA_MAX as u32) as usize];
+        let data = bytes.get_mut(HEAD..).unwrap_or_default();
+        self.load(block, data)?;
+        if crc32fast::hash(data) != block.header.data_crc {
+            return Err(damaged(block, What::Checksum));
+        }
+        Ok(Block { header: block.header, bytes })
+    }
+
+    /// Reads a block's data.
+    fn load(&self, block: &BlockRef, data: &mut [u8]) -> Result<(), Damage> {
+        if block.header.data_len as usize > DATA_MAX {
+            let what = format!("{} bytes are more than a block takes", block.header.data_len);
+            return Err(damaged(block, What::Content(what)));
+        }
+        self.file.read_exact_at(data, block.data()).map_err(|e| damaged(block, What::Io(e.to_string())))
+    }
+}
+
+/// Damage of a whole block.
+fn damaged(block: &BlockRef, what: What) -> Damage {
+    Damage { offset: block.offset, bytes: block.end() - block.offset, what, block: Some(block.header) }
 }
 
 /// A walk's damage, beside the blocks of a good index: these can be read even where their headers can't.

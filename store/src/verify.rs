@@ -123,7 +123,7 @@ impl Verifier {
                 report.time = Some((first.min(header.first), last.max(header.last)));
             }
             Content::Checkpoint(checkpoint) => self.checkpoint(&checkpoint, report),
-            Content::Meta(_) | Content::Slots(_) | Content::Descriptors(_) => {}
+            Content::Meta(_) | Content::Slots(_) | Content::Descriptors(_) | Content::Snapshot(_) => {}
         }
         Ok(())
     }

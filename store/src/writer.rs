@@ -11,6 +11,7 @@ use crate::checkpoint::Checkpoint;
 use crate::coder::{Block, Coder};
 use crate::header::FileHeader;
 use crate::index;
+use crate::snapshot::About;
 
 /// Writes a file. Every block goes out by one `write_all`; after one has failed all others do, for what stands in
 /// the file is then unknown.
@@ -105,6 +106,12 @@ impl<W: Write> FileWriter<W> {
     /// Appends a checkpoint.
     pub fn checkpoint(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
         let block = self.coder.checkpoint(checkpoint)?;
+        self.push(block)
+    }
+
+    /// Appends why the file is there.
+    pub fn snapshot(&mut self, about: &About) -> io::Result<()> {
+        let block = self.coder.snapshot(about)?;
         self.push(block)
     }
 

@@ -11,6 +11,8 @@ pub mod metrics;
 pub mod ps;
 pub mod recover;
 pub mod save;
+pub mod snapshot;
+pub mod snapshots;
 pub mod status;
 pub mod top;
 pub mod verify;

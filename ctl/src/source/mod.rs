@@ -5,6 +5,7 @@ pub mod files;
 pub mod history;
 mod live;
 mod pinned;
+pub mod snapshots;
 pub mod vmcore;
 
 use thiserror::Error;
@@ -99,6 +100,9 @@ pub enum SourceError {
         /// What is wrong with the files.
         files: files::FilesError,
     },
+    /// A snapshot.
+    #[error(transparent)]
+    Snapshot(#[from] snapshots::SnapshotError),
     /// A dump.
     #[error(transparent)]
     Dump(#[from] vmcore::DumpError),

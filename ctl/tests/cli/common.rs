@@ -144,6 +144,8 @@ impl Recording {
             Request::Mark { .. } => vec![Response::Done],
             Request::Budget => vec![Response::Account(Box::default())],
             Request::SetBudget { .. } => vec![Response::Error("not for you".into())],
+            Request::Snapshot { reason, .. } if reason == "refuse" => vec![Response::Error("try again in 7 s".into())],
+            Request::Snapshot { last, reason } => vec![Response::Snapshot(format!("{last}-{reason}"))],
             Request::Since { .. } => vec![Response::Error("not recorded live".into())],
             Request::Pages { .. } => {
                 let mut out = vec![Response::Meta(to_json(&meta()).unwrap())];

@@ -5,5 +5,6 @@ mod disk;
 mod dump;
 mod files;
 mod json;
+mod snapshots;
 mod usage;
 mod vmcore;

@@ -33,19 +33,7 @@ impl<'a> Document<'a> {
             message: one_line(e.message()),
         })?;
         let mut entries = Vec::new();
-        for (key, value) in table.get_ref() {
-            let section = key.get_ref().to_string();
-            if let DeValue::Table(inner) = value.get_ref() {
-                entries.extend(inner.iter().map(|(k, v)| Entry {
-                    key: format!("{section}.{}", k.get_ref()),
-                    at: k.span().start,
-                    value: v.span(),
-                    is_table: v.get_ref().is_table(),
-                }));
-            }
-            let is_table = value.get_ref().is_table();
-            entries.push(Entry { key: section, at: key.span().start, value: value.span(), is_table });
-        }
+        collect("", table.get_ref(), &mut entries);
         entries.sort_by_key(|e| e.at);
         Ok(Self { text, path, entries })
     }
@@ -84,24 +72,42 @@ impl<'a> Document<'a> {
     }
 }
 
+/// The keys of a table and of those in it. `before`: its own key with a dot behind it.
+fn collect(before: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
+    for (key, value) in table {
+        let name = format!("{before}{}", key.get_ref());
+        if let DeValue::Table(inner) = value.get_ref() {
+            collect(&format!("{name}."), inner, entries);
+        }
+        let is_table = value.get_ref().is_table();
+        entries.push(Entry { key: name, at: key.span().start, value: value.span(), is_table });
+    }
+}
+
 /// All sections and keys, from the defaults: there is no second list.
 fn known_keys() -> Vec<String> {
-    let defaults = toml::Table::try_from(Config::default()).unwrap_or_default();
-    let mut keys = Vec::new();
-    for (section, value) in &defaults {
-        keys.push(section.clone());
-        keys.extend(value.as_table().into_iter().flatten().map(|(key, _)| format!("{section}.{key}")));
+    fn collect(before: &str, table: &toml::Table, keys: &mut Vec<String>) {
+        for (key, value) in table {
+            let name = format!("{before}{key}");
+            if let Some(inner) = value.as_table() {
+                collect(&format!("{name}."), inner, keys);
+            }
+            keys.push(name);
+        }
     }
+    let mut keys = Vec::new();
+    collect("", &toml::Table::try_from(Config::default()).unwrap_or_default(), &mut keys);
+    keys.sort();
     keys
 }
 
 /// The right key that is nearest, else what there is to choose from.
 fn advice(wrong: &str, known: &[String]) -> String {
-    let (section, name) = wrong.split_once('.').unwrap_or(("", wrong));
+    let (section, name) = wrong.rsplit_once('.').unwrap_or(("", wrong));
     let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     // The right name in the wrong section, or in none.
     if let Some(key) = known.iter().find(|k| k.contains('.') && last(k) == last(wrong)) {
-        return key.split_once('.').map_or_else(String::new, |(s, n)| format!("`{n}` belongs into section [{s}]"));
+        return key.rsplit_once('.').map_or_else(String::new, |(s, n)| format!("`{n}` belongs into section [{s}]"));
     }
     // A key of an unknown section comes up before the section does only without a header of its own.
     let near = known.iter().map(|k| (strsim::damerau_levenshtein(wrong, k), k)).min();
@@ -110,7 +116,7 @@ fn advice(wrong: &str, known: &[String]) -> String {
     {
         return format!("did you mean `{key}`?");
     }
-    let beside = known.iter().filter(|k| k.split_once('.').map_or("", |(s, _)| s) == section && !section.is_empty());
+    let beside = known.iter().filter(|k| k.rsplit_once('.').map_or("", |(s, _)| s) == section && !section.is_empty());
     let beside: Vec<_> = beside.map(|k| last(k)).collect();
     if beside.is_empty() {
         let sections: Vec<_> = known.iter().filter(|k| !k.contains('.')).map(String::as_str).collect();

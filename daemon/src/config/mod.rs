@@ -9,10 +9,12 @@ mod error;
 mod share;
 mod size;
 mod sizing;
+mod snapshots;
 mod span;
 mod store;
 #[cfg(test)]
 mod tests;
+mod triggers;
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +25,10 @@ pub use error::ConfigError;
 pub use share::Share;
 pub use size::Size;
 pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
+pub use snapshots::Snapshots;
 pub use span::Span;
 pub use store::Store;
+pub use triggers::{Blocked, Errors, KernelLog, Pressure, RunQueue, SlowCall, SlowRule, Switch, Triggers, errno};
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +44,10 @@ pub struct Config {
     pub threads: Threads,
     /// The files that it is drained into.
     pub store: Store,
+    /// Windows of it that are kept because something happened.
+    pub snapshots: Snapshots,
+    /// What makes one be kept.
+    pub triggers: Triggers,
     /// Where the kernel's own description is, and how the probes are loaded.
     pub kernel: Kernel,
     /// Who may read the recording.
@@ -226,6 +234,8 @@ impl Config {
             return Err(("threads.slots", message));
         }
         self.store.check()?;
+        self.snapshots.check()?;
+        self.triggers.check()?;
         if self.access.group.is_empty() {
             return Err(("access.group", "an empty name; give a group, \"root\" for nobody but root".into()));
         }

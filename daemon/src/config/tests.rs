@@ -48,9 +48,10 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
         ("[threads]\nbananas = 1\n", "f.toml:2: unknown key `threads.bananas`; section [threads] has: slots"),
         (
             "[zzzzzzzzz]\n",
-            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, record, rings, store, threads",
+            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, record, rings, snapshots, store, threads, \
+             triggers",
         ),
-        ("record.sched.x = 1\n", "f.toml:1: record.sched: invalid type: map, expected a boolean"),
+        ("record.sched.x = 1\n", "f.toml:1: unknown key `record.sched.x`; did you mean `record.sched`?"),
         ("[rings]\nsyscall = \"1MiB\"\nsyscall = \"1MiB\"\n", "f.toml:3: duplicate key"),
     ];
     for (text, expected) in cases {
@@ -113,6 +114,29 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "f.toml:2: store.sync_interval: invalid type: integer `10`, expected a span of time",
         ),
         ("[store]\nenabled = 1", "f.toml:2: store.enabled: invalid type: integer `1`, expected a boolean"),
+        ("[snapshots]\nbefore = \"1h\"", "f.toml:2: snapshots.before: 1h is too long: give at most 10m"),
+        (
+            "[snapshots]\nmax_size = \"1GiB\"",
+            "f.toml:1: snapshots.max_total: 512MiB is less than two snapshots of 1GiB",
+        ),
+        ("[snapshots]\nhook = [\"mail\"]", "f.toml:2: snapshots.hook: the program is no absolute path"),
+        ("[snapshots]\nper_hour = 0", "f.toml:2: snapshots.per_hour: 0 is not within 1 to 3600"),
+        ("[triggers]\ninterval = \"1ms\"", "f.toml:2: triggers.interval: 1ms is not within 100ms to 10s"),
+        (
+            "[triggers.blocked]\nlongr_than = \"1s\"",
+            "f.toml:2: unknown key `triggers.blocked.longr_than`; did you mean `triggers.blocked.longer_than`?",
+        ),
+        ("[triggers.errors]\ntimes = 1", "f.toml:2: triggers.errors.times: 1 would make the usual an alarm"),
+        ("[triggers.errors]\nignore = [\"ENO\"]", "f.toml:2: triggers.errors.ignore: there is no error \"ENO\""),
+        (
+            "[triggers.slow_call]\nrules = [{ slower_than = \"1s\" }]",
+            "f.toml:2: triggers.slow_call.rules: a rule names neither process nor unit",
+        ),
+        (
+            "[triggers.slow_call]\nrules = [{ process = \"a\", calls = [\"frob\"], slower_than = \"1s\" }]",
+            "f.toml:2: triggers.slow_call.rules: there is no system call \"frob\"",
+        ),
+        ("[triggers.kernel_log]\nlines = [\"\"]", "f.toml:2: triggers.kernel_log.lines: \"\" is in too many lines"),
         ("rings = 5", "f.toml:1: rings: invalid type: integer `5`"),
         ("[rings\n", "f.toml:1: "),
     ];

@@ -110,6 +110,18 @@ impl Connection {
                 let response = self.ask(mark).await;
                 self.send(&response).await
             }
+            Request::Snapshot { reason, .. } if reason.len() > MARK_MAX => {
+                let told = format!("a reason of {} bytes is too long: at most {MARK_MAX}", reason.len());
+                self.send(&Response::Error(told)).await
+            }
+            Request::Snapshot { last, reason } => {
+                let uid = self.peer.uid;
+                let take = move |b: &dyn Backend| {
+                    b.snapshot(last, &reason, uid).map_or_else(Response::Error, Response::Snapshot)
+                };
+                let response = self.ask(take).await;
+                self.send(&response).await
+            }
             Request::Pages { from, until } => {
                 self.meta().await?;
                 self.pages(move |b| Some(b.pages(from, until))).await

@@ -52,6 +52,8 @@ pub trait Backend: Send + Sync {
     /// Changes what recording may cost, in millionths of the machine's CPU time and of each CPU's; 0: no limit, `None`:
     /// as before. The error is for the user.
     fn set_budget(&self, total: Option<u32>, per_cpu: Option<u32>) -> Result<(), String>;
+    /// Takes a snapshot that reaches `last` ns back (0: as usual), for user `uid`; its id. The error is for the user.
+    fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String>;
 }
 
 /// What a client may take.

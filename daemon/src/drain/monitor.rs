@@ -14,12 +14,25 @@ pub struct Monitor {
     status: Mutex<StoreStatus>,
     /// When it last got on, ns of `CLOCK_MONOTONIC`; 0: it has not yet, or there is no drain.
     beat: AtomicU64,
+    /// Up to when somebody wants everything to be in the files soon, with a checkpoint behind it, ns of `CLOCK_MONOTONIC`.
+    wanted: AtomicU64,
 }
 
 impl Monitor {
     /// The status, as the drain's thread gave it last.
     pub fn status(&self) -> StoreStatus {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks that everything up to a moment (ns of `CLOCK_MONOTONIC`) be in the files soon, with a checkpoint behind it:
+    /// within some seconds, as the status then tells.
+    pub fn want(&self, until: u64) {
+        self.wanted.fetch_max(until, Ordering::Relaxed);
+    }
+
+    /// What was asked for.
+    pub(super) fn wanted(&self) -> u64 {
+        self.wanted.load(Ordering::Relaxed)
     }
 
     /// Changes it.

@@ -121,12 +121,15 @@ impl Worker {
         let now = clock::mono();
         let step = self.pace.step(now, self.flushed, &self.session.sights());
         let mut sleep = step.sleep;
-        if step.round {
+        let wanted = self.monitor.wanted();
+        if step.round || wanted > self.drained {
             let wait = self.cap.wait(now);
             sleep = if wait.is_zero() { self.drain(now).unwrap_or(sleep) } else { wait.min(RETRY) };
             self.report();
         }
-        if now.saturating_sub(self.asked) >= self.sync_interval.as_nanos() as u64 {
+        // Whoever waits for a moment waits for the checkpoint behind it.
+        let awaited = wanted > self.asked_for && wanted <= self.drained;
+        if awaited || now.saturating_sub(self.asked) >= self.sync_interval.as_nanos() as u64 {
             self.sync(now)?;
         }
         Some(sleep)

@@ -98,6 +98,9 @@ pub type CallTable = [u32; CALLS];
 
 /// The call's success replaces the saved registers (execve, sigreturn): no arguments at its exit.
 pub const ARGS_LOST: u32 = 1 << 3;
+/// Bytes of a line of the kernel's log that are looked at: the rest is cut. A program asks for them by a constant.
+pub const LOG_LINE: usize = 256;
+
 /// No further string.
 pub const NO_STRING: u32 = 7;
 /// Most strings of one call that are recorded.

@@ -1,7 +1,9 @@
 //! One file, written and read.
 
+use std::fs::File;
+
 use flightrec_format::abi::page::Lane;
-use flightrec_store::{FileReader, Kind, StoreError, verify};
+use flightrec_store::{Content, FileReader, FileWriter, Kind, StoreError, What, verify};
 
 use crate::support::{content, header, read, small, write};
 
@@ -58,4 +60,32 @@ fn unknown_features_are_refused_by_name_only_where_they_matter() {
     assert!(read(&with(16).unwrap()) == content);
     let error = with(24).unwrap_err();
     assert!(error.to_string().contains("incompatible bits 0, 2"), "{error}");
+}
+
+#[test]
+fn blocks_copied_as_they_are_hold_the_same_in_another_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("a.flight"), dir.path().join("b.flight"));
+    let content = content(400);
+    write(&first, &content);
+    let reader = FileReader::open(&first).unwrap();
+    let mut writer = FileWriter::new(File::create(&second).unwrap(), &header(), 1).unwrap();
+    for block in reader.blocks().iter().skip(2) {
+        writer.push(reader.block(block).unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
+    let copy = FileReader::open(&second).unwrap();
+    let held: Vec<Content> = copy.blocks().iter().map(|block| copy.read(block).unwrap()).collect();
+    assert_eq!(held, content[2..]);
+    assert_eq!(
+        copy.blocks().iter().map(|block| block.header.number).collect::<Vec<_>>(),
+        (0..held.len() as u32).collect::<Vec<_>>()
+    );
+    // One with a wrong byte is not copied.
+    let mut bytes = std::fs::read(&first).unwrap();
+    let at = reader.blocks()[0].data() as usize + 20;
+    bytes[at] ^= 1;
+    std::fs::write(&first, bytes).unwrap();
+    let reader = FileReader::open(&first).unwrap();
+    assert_eq!(reader.block(&reader.blocks()[0]).unwrap_err().what, What::Checksum);
 }

@@ -202,6 +202,7 @@ fn described(path: &Path) -> String {
                     writeln!(out, "  {lane} {} {place} {:?} {:?}", r.cpu, r.events, r.refused).unwrap();
                 }
             }
+            Content::Snapshot(about) => writeln!(out, "  {} {} {}", about.cause, about.reason, about.time).unwrap(),
             Content::Pages(pages) => assert!(pages.into_iter().all(|page| rings.add(page))),
         }
     }

@@ -9,6 +9,7 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::encode::{PageWriter, write_header, write_slot};
 use flightrec_format::meta::Meta;
+use flightrec_store::snapshot::About;
 use flightrec_store::{Checkpoint, Content, FileHeader, FileReader, FileWriter, RingMark};
 
 pub(crate) const SESSION: u64 = 0x5e55_1011;
@@ -117,7 +118,13 @@ pub(crate) fn content(events: u64) -> Vec<Content> {
         content.push(Content::Pages(tidy(&rest)));
     }
     content.push(Content::Checkpoint(Checkpoint { time: 100 + events * 1000, rings: Vec::new() }));
+    content.push(Content::Snapshot(Box::new(about())));
     content
+}
+
+/// Why a snapshot was taken.
+pub(crate) fn about() -> About {
+    About { cause: "request".into(), reason: "slow \u{7f}".into(), time: 5000, threads: vec![5], ..About::default() }
 }
 
 /// Without what stands behind the words in use.
@@ -135,6 +142,7 @@ pub(crate) fn write(path: &Path, content: &[Content]) {
             Content::Slots(threads) => writer.slots(55, &[slots(&threads.iter().map(|s| s.tid).collect::<Vec<_>>())]),
             Content::Descriptors(bytes) => writer.descriptors(55, bytes),
             Content::Checkpoint(checkpoint) => writer.checkpoint(checkpoint),
+            Content::Snapshot(about) => writer.snapshot(about),
         }
         .unwrap();
     }

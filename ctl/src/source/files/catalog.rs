@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flightrec_store::FileHeader;
 use flightrec_store::dir::EXTENSION;
+use flightrec_store::{FileHeader, snapshots};
 
 use super::FilesError;
 use crate::boots::BootId;
@@ -76,7 +76,10 @@ fn list(dir: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), FilesError> {
         let kind = entry.file_type().map_err(|e| FilesError::io(&entry.path(), e))?;
         let path = entry.path();
         if kind.is_dir() {
-            dirs.push(path);
+            // Copies of what the other files hold; they are read where they are asked for.
+            if entry.file_name() != snapshots::DIRECTORY {
+                dirs.push(path);
+            }
         } else if path.extension().is_some_and(|extension| extension == EXTENSION) {
             files.push(path);
         }

@@ -101,6 +101,10 @@ impl Backend for Fake {
         self.marks.lock().unwrap().push((text.into(), tid));
         Ok(())
     }
+
+    fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {
+        if reason == "no" { Err("refused".into()) } else { Ok(format!("{last} {reason} {uid}")) }
+    }
 }
 
 /// A server on a socket of its own.

@@ -1,0 +1,283 @@
+//! `flightctl snapshots`: what was kept, and why.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use anyhow::Result;
+use flightrec_store::snapshot::{About, Involved, Thread, Wait, WaitKind};
+use flightrec_store::snapshots::{self, Entry, Repeats};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::human::{bytes, counted, span};
+use crate::names::TASK_STATE;
+use crate::output::{Output, note};
+use crate::plan::SnapshotsPlan;
+use crate::source::snapshots::{SnapshotError, directory, find};
+use crate::text::escape;
+
+/// A snapshot as it is shown.
+#[derive(Debug, Serialize)]
+struct Shown {
+    id: String,
+    path: String,
+    bytes: u64,
+    /// How often its cause came again, and when it was last.
+    repeats: u64,
+    last_repeat: Option<Timestamp>,
+    /// When its cause was.
+    time: Option<Timestamp>,
+    #[serde(flatten)]
+    about: About,
+}
+
+/// The list for programs.
+#[derive(Serialize)]
+struct Document<'a> {
+    snapshots: &'a [Shown],
+}
+
+/// Shows the list, or one.
+pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
+    let dir = directory(&plan.runtime_dir, plan.state_dir.as_deref());
+    let zone = TimeZone::system();
+    let (text, exit) = match &plan.id {
+        Some(id) => {
+            let entry = find(&dir, id)?;
+            let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;
+            let shown = Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
+            let text = if plan.json { json(&shown)? } else { answer(&shown, &zone) };
+            (text, Exit::Fine)
+        }
+        None => {
+            let mut shown = Vec::new();
+            for entry in snapshots::list(&dir).map_err(SnapshotError::from)? {
+                match snapshots::about(&entry.path) {
+                    Ok(Some(about)) => shown.push(Shown::new(&entry, about)),
+                    Ok(None) => note(&format!("left out: {}", SnapshotError::Silent(entry.path))),
+                    // Deleted meanwhile, or damaged.
+                    Err(error) => note(&format!("left out: {error}")),
+                }
+            }
+            if shown.is_empty() && !plan.json {
+                note(&format!("there are no snapshots in {}", dir.display()));
+            }
+            let exit = if shown.is_empty() { Exit::Nothing } else { Exit::Fine };
+            (if plan.json { json(&Document { snapshots: &shown })? } else { list(&shown, &zone) }, exit)
+        }
+    };
+    let mut output = Output::open(None)?;
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    Ok(exit)
+}
+
+impl Shown {
+    fn new(entry: &Entry, about: About) -> Self {
+        let Repeats { count, last } = snapshots::repeats(&entry.path);
+        Self {
+            id: entry.id.clone(),
+            path: entry.path.to_string_lossy().into_owned(),
+            bytes: entry.bytes,
+            repeats: count,
+            last_repeat: (count != 0).then(|| moment(last)).flatten(),
+            time: moment(about.wall),
+            about,
+        }
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+fn moment(wall: i64) -> Option<Timestamp> {
+    Timestamp::from_nanosecond(i128::from(wall)).ok()
+}
+
+fn local(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
+    time.map_or_else(|| "?".to_owned(), |time| time.to_zoned(zone.clone()).strftime(format).to_string())
+}
+
+/// What anybody chose, without what a terminal would obey.
+fn shown(text: &str) -> String {
+    let mut out = Vec::new();
+    escape(text.as_bytes(), &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+fn list(entries: &[Shown], zone: &TimeZone) -> String {
+    if entries.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("{:<19}  {:<36} {:>9} {:>6}  REASON\n", "TIME", "ID", "SIZE", "AGAIN");
+    for entry in entries {
+        let time = local(entry.time, zone, "%Y-%m-%d %H:%M:%S");
+        let (size, reason) = (bytes(entry.bytes), shown(&entry.about.reason));
+        // Writing to a string can't fail.
+        let _ = writeln!(text, "{time:<19}  {:<36} {size:>9} {:>6}  {reason}", entry.id, entry.repeats);
+    }
+    text
+}
+
+/// The first answer.
+fn answer(entry: &Shown, zone: &TimeZone) -> String {
+    let (about, summary) = (&entry.about, &entry.about.summary);
+    let mut text = format!("{}: {}\n", shown(&about.cause), shown(&about.reason));
+    let mut line = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    line(format!("when      {}", local(entry.time, zone, "%Y-%m-%d %H:%M:%S%.3f %Z")));
+    if !about.subject.is_empty() {
+        line(format!("of        {}", shown(&about.subject)));
+    }
+    if entry.repeats != 0 {
+        let last = local(entry.last_repeat, zone, "%H:%M:%S");
+        line(format!("again     {} more, the last at {last}", counted(entry.repeats, "time")));
+    }
+    let (before, behind) = (about.time.saturating_sub(about.held_from), about.until.saturating_sub(about.time));
+    line(format!("window    {} before and {} behind it, {}", span(before), span(behind), bytes(entry.bytes)));
+    if about.held_from > about.from {
+        line(format!(
+            "          the first {} of it took too much room",
+            span(about.held_from.saturating_sub(about.from))
+        ));
+    }
+    for note in &summary.notes {
+        line(format!("note      {}", shown(note)));
+    }
+    if !summary.involved.is_empty() {
+        line("\nthreads that it names".into());
+        summary.involved.iter().for_each(|involved| line(involved_line(involved)));
+    }
+    if !summary.waits.is_empty() {
+        line("\nlongest waits".into());
+        summary.waits.iter().for_each(|wait| line(wait_line(wait)));
+    }
+    if !summary.hogs.is_empty() {
+        line("\nran the most".into());
+        for hog in &summary.hogs {
+            line(format!("{:>11}  {}", span(hog.ns), thread(&hog.thread)));
+        }
+    }
+    if !summary.failures.is_empty() {
+        line("\ncalls that failed".into());
+        for failure in &summary.failures {
+            let (call, error) = (shown(&failure.call), shown(&failure.error));
+            line(format!("{:>11}  {call} {error}, most of {}", failure.count, thread(&failure.thread)));
+        }
+    }
+    line(format!("\nflightctl dump --snapshot {}", entry.id));
+    text
+}
+
+fn involved_line(involved: &Involved) -> String {
+    let Involved { thread: who, ran, queued, blocked, calls } = involved;
+    let (ran, queued, blocked, calls) = (span(*ran), span(*queued), span(*blocked), counted(*calls, "call"));
+    format!("{:>11}  {}: ran {ran}, waited {queued} for a CPU, was blocked {blocked}, {calls}", "", thread(who))
+}
+
+fn wait_line(wait: &Wait) -> String {
+    let what = match wait.kind {
+        WaitKind::Queued => "for a CPU".to_owned(),
+        WaitKind::Blocked => {
+            let mut state = Vec::new();
+            TASK_STATE.write(u64::from(wait.state), &mut state);
+            String::from_utf8(state).unwrap_or_default()
+        }
+    };
+    let call = wait.call.as_ref().map_or_else(String::new, |call| format!(" in {}", shown(call)));
+    let waker = wait.waker.as_ref().map_or_else(String::new, |waker| format!(", woken by {}", thread(waker)));
+    format!("{:>11}  {}: {what}{call}{waker}", span(wait.ns), thread(&wait.thread))
+}
+
+fn thread(thread: &Thread) -> String {
+    let name = shown(&thread.name);
+    match thread.tgid {
+        0 => format!("{name} ({})", thread.tid),
+        tgid if tgid == thread.tid => format!("{name} ({tgid})"),
+        tgid => format!("{name} ({} of {tgid})", thread.tid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flightrec_store::snapshot::{Failure, Hog, Summary};
+
+    fn entry() -> Shown {
+        let db = Thread { tid: 12, tgid: 10, name: "db\u{1b}[1m".into() };
+        let about = About {
+            cause: "blocked".into(),
+            subject: "process 10".into(),
+            reason: "db \u{7}waits".into(),
+            time: 40_000_000_000,
+            wall: 1_795_262_703_000_000_000,
+            from: 10_000_000_000,
+            until: 45_000_000_000,
+            held_from: 20_000_000_000,
+            summary: Summary {
+                notes: vec!["a \u{1b}note".into()],
+                involved: vec![Involved { thread: db.clone(), ran: 1_000_000, calls: 1, ..Involved::default() }],
+                waits: vec![Wait {
+                    thread: db.clone(),
+                    ns: 31_000_000_000,
+                    state: 2,
+                    call: Some("fsync".into()),
+                    waker: Some(Thread { tid: 5, tgid: 5, name: "disk".into() }),
+                    ..Wait::default()
+                }],
+                hogs: vec![Hog { thread: Thread { tid: 9, ..Thread::default() }, ns: 5_000_000 }],
+                failures: vec![Failure { call: "read".into(), error: "EIO".into(), count: 3, thread: db }],
+                ..Summary::default()
+            },
+            ..About::default()
+        };
+        let file = Entry { id: "x-blocked".into(), path: "/s/x-blocked.flight".into(), bytes: 2048, modified: 0 };
+        Shown { repeats: 7, last_repeat: moment(1_795_262_713_000_000_000), ..Shown::new(&file, about) }
+    }
+
+    #[test]
+    fn the_first_answer_as_people_read_it() {
+        let text = answer(&entry(), &TimeZone::UTC);
+        let expected = "\
+blocked: db \\7waits
+when      2026-11-21 12:05:03.000 UTC
+of        process 10
+again     7 times more, the last at 12:05:13
+window    20.0 s before and 5.0 s behind it, 2 KiB
+          the first 10.0 s of it took too much room
+note      a \\33note
+
+threads that it names
+             db\\33[1m (12 of 10): ran 1.0 ms, waited 0.0 ms for a CPU, was blocked 0.0 ms, 1 call
+
+longest waits
+     31.0 s  db\\33[1m (12 of 10): TASK_UNINTERRUPTIBLE in fsync, woken by disk (5)
+
+ran the most
+     5.0 ms   (9)
+
+calls that failed
+          3  read EIO, most of db\\33[1m (12 of 10)
+
+flightctl dump --snapshot x-blocked
+";
+        // How a byte is escaped is the escape's own matter.
+        let same = |text: &str| text.replace("\\a", "\\7").replace("\\7", "^G").replace("\\33", "^[");
+        assert_eq!(same(&text), same(expected));
+    }
+
+    #[test]
+    fn the_list_names_reasons_and_counts_on_one_line_each() {
+        let text = list(&[entry()], &TimeZone::UTC);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[1].starts_with("2026-11-21 12:05:03  x-blocked "), "{text}");
+        assert!(lines[1].contains("2 KiB      7  db \\"), "{text}");
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
+        assert_eq!(list(&[], &TimeZone::UTC), "");
+    }
+}

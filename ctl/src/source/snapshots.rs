@@ -1,0 +1,59 @@
+//! Where snapshots are, and which one is meant.
+
+use std::path::{Path, PathBuf};
+
+use flightrec_store::StoreError;
+use flightrec_store::snapshots::{self, Entry};
+use thiserror::Error;
+
+use super::files::FilesError;
+use crate::control::Client;
+use crate::plan::STATE_DIR;
+
+/// Asks for the newest one.
+pub const LATEST: &str = "latest";
+
+/// A snapshot that can't be found.
+#[derive(Debug, Error)]
+pub enum SnapshotError {
+    /// None has the id.
+    #[error("there is no snapshot {id:?} in {}: `flightctl snapshots` lists those that there are", dir.display())]
+    Unknown {
+        /// What was asked for.
+        id: String,
+        /// Where it should be.
+        dir: PathBuf,
+    },
+    /// It does not say why it is there.
+    #[error("{}: it does not say why it was taken: it is damaged, or no snapshot", .0.display())]
+    Silent(PathBuf),
+    /// The directory can't be read.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+}
+
+impl From<StoreError> for SnapshotError {
+    fn from(error: StoreError) -> Self {
+        Self::Files(error.into())
+    }
+}
+
+/// The directory of snapshots: in the state directory as typed, as the daemon says, or the usual one.
+pub fn directory(runtime_dir: &Path, state_dir: Option<&Path>) -> PathBuf {
+    let asked = || {
+        let status = Client::connect(runtime_dir).and_then(|mut client| client.status()).ok()?;
+        Some(PathBuf::from(status.store.directory)).filter(|dir| !dir.as_os_str().is_empty())
+    };
+    let state_dir = state_dir.map(Path::to_owned).or_else(asked);
+    snapshots::directory(&state_dir.unwrap_or_else(|| STATE_DIR.into()))
+}
+
+/// A snapshot by its id.
+pub fn find(dir: &Path, id: &str) -> Result<Entry, SnapshotError> {
+    let unknown = || SnapshotError::Unknown { id: id.to_owned(), dir: dir.to_owned() };
+    let mut entries = snapshots::list(dir)?.into_iter();
+    // The newest that says why it is there.
+    let is_sound = |entry: &Entry| matches!(snapshots::about(&entry.path), Ok(Some(_)));
+    let found = entries.find(|entry| if id == LATEST { is_sound(entry) } else { entry.id == id });
+    found.ok_or_else(unknown)
+}

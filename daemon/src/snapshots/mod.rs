@@ -1,0 +1,171 @@
+//! Snapshots: windows of the recording that are kept because something happened.
+//!
+//! - A trigger fires ([`Snapshots::fire`]), or a user asks ([`Snapshots::request`]). The [`gate`] lets it through, counts it where the
+//!   same cause of the same subject was kept a short while ago, or refuses where there were too many.
+//! - One thread ([`saver`]) waits until the window has passed and is in the files, and makes a file of it: out of the recorder's own
+//!   files, whose blocks are copied as they are ([`from_files`]), or, where those do not hold it, out of the rings ([`from_rings`]). So
+//!   it needs a few MiB of memory, whatever the window holds.
+//! - The file is read once more for the first answer ([`summary`]), within [`summary::PAGES_MOST`].
+//! - What is kept is bounded in number, size and age ([`room`]); the recorder's other files have limits of their own, and neither
+//!   deletes what is the other's.
+
+pub mod from_files;
+pub mod from_rings;
+pub mod gate;
+pub mod hook;
+pub mod merge;
+pub mod names;
+pub mod room;
+mod saver;
+pub mod summary;
+
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tracing::warn;
+
+use crate::clock;
+use crate::config;
+use crate::drain::Monitor;
+use crate::recording::Recording;
+use gate::{Decision, Gate};
+use saver::{Order, Saver};
+
+/// The thread's name, as `ps -L` and the recording itself show it.
+const NAME: &str = "flightd-snap";
+/// Orders that wait for their windows.
+const ORDERS_MOST: usize = 32;
+/// Longest a client waits for its snapshot.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// Cause of a snapshot that somebody asked for.
+pub const REQUEST: &str = "request";
+
+/// Something that a trigger saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alarm {
+    /// The trigger's name, as its table in the configuration has it.
+    pub cause: &'static str,
+    /// What it is about: the same cause of the same subject is one snapshot for a while.
+    pub subject: String,
+    /// The cause in a sentence.
+    pub reason: String,
+    /// When it happened, ns of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// Threads that it names.
+    pub threads: Vec<u32>,
+}
+
+/// The snapshots of a recording.
+#[derive(Debug)]
+pub struct Snapshots {
+    config: config::Snapshots,
+    gate: Arc<Mutex<Gate>>,
+    orders: Option<SyncSender<Order>>,
+}
+
+/// What the saver needs to know of where it is.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// The state directory.
+    pub state_dir: &'a Path,
+    /// Group of what is made.
+    pub group: Option<u32>,
+    /// What the recorder's other files leave free of the file system, and whether they are written.
+    pub store: &'a config::Store,
+}
+
+impl Snapshots {
+    /// Begins to take snapshots of `recording`, which is drained as `files` tells.
+    pub fn start(
+        config: &config::Snapshots,
+        place: &Place<'_>,
+        recording: Arc<Recording>,
+        files: Arc<Monitor>,
+    ) -> io::Result<Self> {
+        let gate = Arc::new(Mutex::new(Gate::new(config.fold.duration(), config.per_hour, clock::mono())));
+        let orders = if config.enabled {
+            let (orders, received) = mpsc::sync_channel(ORDERS_MOST);
+            let saver = Saver::new(config.clone(), place, recording, files, gate.clone());
+            thread::Builder::new().name(NAME.into()).spawn(move || saver.run(&received))?;
+            Some(orders)
+        } else {
+            None
+        };
+        Ok(Self { config: config.clone(), gate, orders })
+    }
+
+    /// Whether any are taken.
+    pub fn is_on(&self) -> bool {
+        self.orders.is_some()
+    }
+
+    /// A trigger saw something.
+    pub fn fire(&self, alarm: Alarm) {
+        let Some(orders) = &self.orders else { return };
+        let now = clock::mono();
+        if lock(&self.gate).alarm(alarm.cause, &alarm.subject, now) != Decision::Take {
+            return;
+        }
+        let from = alarm.time.saturating_sub(ns(self.config.before.duration()));
+        let until = alarm.time.max(now).saturating_add(ns(self.config.after.duration()));
+        let (cause, subject) = (alarm.cause.to_owned(), alarm.subject.clone());
+        let order = Order { alarm, from, until, answer: None };
+        if orders.try_send(order).is_err() {
+            lock(&self.gate).forget(&cause, &subject);
+            warn!(cause, subject, "too many snapshots wait for their windows: this one is not taken");
+        }
+    }
+
+    /// Takes one that reaches `last` ns back from now (0: as usual), for user `uid`; its id, when it is there.
+    pub fn request(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {
+        let off = || "snapshots are off: set enabled = true in [snapshots] of its configuration".to_owned();
+        let orders = self.orders.as_ref().ok_or_else(off)?;
+        let most = 2 * ns(self.config.before.duration()).max(300_000_000_000);
+        if last > most {
+            let most = humantime::format_duration(Duration::from_nanos(most));
+            return Err(format!("a snapshot reaches at most {most} back; `flightctl save` has no such limit"));
+        }
+        let now = clock::mono();
+        if let Err(wait) = lock(&self.gate).request(now) {
+            let seconds = wait.as_secs().saturating_add(1);
+            return Err(format!(
+                "too many snapshots were asked for: try again in {seconds} s, or keep the window with `flightctl save`"
+            ));
+        }
+        let last = if last == 0 { ns(self.config.before.duration()) } else { last };
+        let alarm = Alarm {
+            cause: REQUEST,
+            subject: format!("user {uid}"),
+            // It goes into the journal, too: on one line.
+            reason: reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
+            time: now,
+            threads: Vec::new(),
+        };
+        let (answer, answered) = mpsc::sync_channel(1);
+        let order = Order { alarm, from: now.saturating_sub(last), until: now, answer: Some(answer) };
+        match orders.try_send(order) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err("other snapshots are being taken: try again in a minute".into()),
+            Err(TrySendError::Disconnected(_)) => {
+                return Err("the thread that takes snapshots died: see flightd's log".into());
+            }
+        }
+        answered.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            Err("the snapshot takes long: it comes when the files are written; `flightctl snapshots` shows it then"
+                .into())
+        })
+    }
+}
+
+fn lock(gate: &Mutex<Gate>) -> MutexGuard<'_, Gate> {
+    gate.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A span in ns.
+fn ns(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,118 @@
+//! Events that are known, and what is to be said of them.
+
+use flightrec_format::abi::record::{Abi, Rename};
+use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::meta::{Meta, Syscall};
+use flightrec_store::snapshot::{About, Summary, WaitKind};
+
+use super::pass::Pass;
+
+const MS: u64 = 1_000_000;
+
+fn event(ms: u64, cpu: u16, tid: u32, body: Body) -> Event {
+    Event { time: ms * MS, cpu, tid, body }
+}
+
+fn switch(ms: u64, cpu: u16, tid: u32, prev_state: u16, next: u32) -> Event {
+    let body = Body::Switch { prev_prio: 120, prev_state, preempted: false, next, next_prio: 120 };
+    event(ms, cpu, tid, body)
+}
+
+fn waking(ms: u64, cpu: u16, tid: u32, wakee: u32) -> Event {
+    event(ms, cpu, tid, Body::Waking { wakee, prio: 120, state: 1, cpu: 0, new: false })
+}
+
+fn call(nr: u16) -> Call {
+    Call { nr, abi: Abi::Native, nargs: 0, args: [0; 6], strings: Vec::new() }
+}
+
+fn name(tid: u32, name: &[u8]) -> Event {
+    let mut new = [0; 16];
+    new[..name.len()].copy_from_slice(name);
+    event(0, 0, tid, Body::Rename(Rename { tid, tgid: tid, old: [0; 16], new }))
+}
+
+fn pass(about: &About, events: &[Event]) -> Summary {
+    let native = [(0, "read"), (74, "fsync")].map(|(nr, name)| Syscall { nr, name: name.into(), args: None });
+    let meta = Meta { native: native.to_vec(), ..Meta::default() };
+    let mut pass = Pass::new(0, 1000 * MS, about, &meta, &[]);
+    for event in events {
+        pass.event(event);
+    }
+    pass.finish()
+}
+
+#[test]
+fn a_wait_says_in_which_call_and_who_ended_it() {
+    let events = [
+        name(5, b"db"),
+        name(6, b"disk"),
+        event(10, 0, 5, Body::Enter(call(74))),
+        switch(20, 0, 5, 2, 0),
+        waking(520, 1, 6, 5),
+        switch(600, 0, 0, 0, 5),
+        event(610, 0, 5, Body::Exit { call: call(74), ret: -5, entered: None }),
+    ];
+    let about = About { threads: vec![5], ..About::default() };
+    let summary = pass(&about, &events);
+    let [blocked, queued] = &summary.waits[..] else { panic!("{summary:#?}") };
+    assert_eq!((blocked.thread.name.as_str(), blocked.ns, blocked.state), ("db", 500 * MS, 2));
+    assert_eq!((blocked.call.as_deref(), blocked.waker.as_ref().unwrap().name.as_str()), (Some("fsync"), "disk"));
+    assert_eq!((queued.kind, queued.ns), (WaitKind::Queued, 80 * MS));
+    let involved = &summary.involved[0];
+    assert_eq!((involved.ran, involved.queued, involved.blocked, involved.calls), (420 * MS, 80 * MS, 500 * MS, 1));
+    let failure = &summary.failures[0];
+    assert_eq!((failure.call.as_str(), failure.error.as_str(), failure.count), ("fsync", "EIO", 1));
+}
+
+#[test]
+fn hogs_come_by_their_time_and_who_waits_at_the_end_is_told() {
+    let events = [
+        switch(100, 0, 7, 0, 8), // 7 has run since the beginning, and would go on
+        switch(900, 0, 8, 1, 9),
+    ];
+    let summary = pass(&About::default(), &events);
+    let hogs: Vec<(u32, u64)> = summary.hogs.iter().map(|hog| (hog.thread.tid, hog.ns / MS)).collect();
+    assert_eq!(hogs, [(8, 800), (7, 100), (9, 100)]);
+    let waits: Vec<_> = summary.waits.iter().map(|wait| (wait.thread.tid, wait.kind, wait.ns / MS)).collect();
+    assert_eq!(waits, [(7, WaitKind::Queued, 900), (8, WaitKind::Blocked, 100)]);
+}
+
+#[test]
+fn the_dead_wait_for_nothing_and_what_was_not_seen_is_not_told() {
+    let events = [
+        switch(100, 0, 7, 0x80, 0),
+        waking(200, 0, 1, 8),
+        // Its switch was not seen.
+        event(900, 1, 8, Body::Enter(call(0))),
+        switch(950, 1, 8, 1, 0),
+    ];
+    let summary = pass(&About::default(), &events);
+    let waits: Vec<_> = summary.waits.iter().map(|wait| (wait.thread.tid, wait.kind, wait.ns / MS)).collect();
+    assert_eq!(waits, [(8, WaitKind::Blocked, 50)]);
+}
+
+#[test]
+fn sleep_does_not_hide_what_can_not_be_interrupted() {
+    let mut events: Vec<Event> = (10..40).map(|tid| switch(u64::from(tid), 0, tid, 1, 0)).collect();
+    events.push(switch(700, 1, 5, 2, 0));
+    let summary = pass(&About::default(), &events);
+    assert_eq!((summary.waits.len(), summary.waits[0].thread.tid), (10, 5));
+}
+
+#[test]
+fn a_flood_of_waits_is_bounded_and_the_worst_is_kept() {
+    let about = About::default();
+    let meta = Meta::default();
+    let mut pass = Pass::new(0, u64::MAX, &about, &meta, &[]);
+    for i in 0..20_000u64 {
+        let length = if i == 7777 { 50 } else { 1 };
+        let tid = 100 + (i % 1000) as u32;
+        pass.event(&switch(i * 100, 0, tid, 2, 0));
+        pass.event(&switch(i * 100 + length, 0, 0, 0, tid));
+        pass.event(&switch(i * 100 + length, 0, tid, 1, 0));
+        pass.event(&switch(i * 100 + length, 0, 0, 0, tid));
+    }
+    let summary = pass.finish();
+    assert!(summary.waits.iter().any(|wait| wait.ns == 50 * MS), "{summary:#?}");
+}

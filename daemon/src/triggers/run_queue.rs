@@ -1,0 +1,126 @@
+//! A thread that could run waited long for a CPU.
+//!
+//! A wait begins when a thread is woken, or taken off its CPU although it would go on, and ends when it is switched in: both are
+//! recorded. It is told when it has ended, so that nothing has to be guessed about a thread of which nothing more is heard.
+
+use std::collections::HashMap;
+
+use flightrec_format::decode::{Body, Event};
+
+/// Most threads that are followed.
+const THREADS_MOST: usize = 1 << 16;
+/// The priority of nice 0 (`DEFAULT_PRIO`, include/linux/sched/prio.h); greater numbers give way. Of deadlines 255.
+const NICE_0: u8 = 120;
+const DEADLINE: u8 = 255;
+
+/// A long wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delay {
+    /// Whose.
+    pub tid: u32,
+    /// When it ended, ns of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// How long it took, ns.
+    pub ns: u64,
+    /// Where it then ran.
+    pub cpu: u16,
+}
+
+/// Follows who waits.
+#[derive(Debug)]
+pub struct RunQueue {
+    longer_than: u64,
+    nice: bool,
+    /// Since when each waits.
+    waiting: HashMap<u32, u64>,
+}
+
+impl RunQueue {
+    /// `longer_than`: ns. `nice`: whether positive nice values count.
+    pub fn new(longer_than: u64, nice: bool) -> Self {
+        Self { longer_than, nice, waiting: HashMap::new() }
+    }
+
+    /// Events are missing: whoever waited may have run.
+    pub fn forget(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// The next event of any CPU, in the order of time.
+    pub fn event(&mut self, event: &Event) -> Option<Delay> {
+        // Whoever does something runs, whatever else was seen of it.
+        self.waiting.remove(&event.tid);
+        match event.body {
+            Body::Waking { wakee, .. } if wakee != event.tid && self.waiting.len() < THREADS_MOST => {
+                self.waiting.entry(wakee).or_insert(event.time);
+                None
+            }
+            Body::Switch { prev_state, preempted, next, next_prio, .. } => {
+                if event.tid != 0 && (prev_state == 0 || preempted) && self.waiting.len() < THREADS_MOST {
+                    self.waiting.insert(event.tid, event.time);
+                }
+                let since = self.waiting.remove(&next)?;
+                let ns = event.time.saturating_sub(since);
+                let counts = self.nice || next_prio <= NICE_0 || next_prio == DEADLINE;
+                let delay = Delay { tid: next, time: event.time, ns, cpu: event.cpu };
+                (ns >= self.longer_than && counts && next != 0).then_some(delay)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(time: u64, tid: u32, prev_state: u16, next: u32, next_prio: u8) -> Event {
+        let body = Body::Switch { prev_prio: 120, prev_state, preempted: false, next, next_prio };
+        Event { time, cpu: 3, tid, body }
+    }
+
+    fn waking(time: u64, tid: u32, wakee: u32) -> Event {
+        Event { time, cpu: 0, tid, body: Body::Waking { wakee, prio: 120, state: 1, cpu: 3, new: false } }
+    }
+
+    fn run(events: &[Event]) -> Vec<Delay> {
+        let mut queue = RunQueue::new(100, false);
+        events.iter().filter_map(|event| queue.event(event)).collect()
+    }
+
+    #[test]
+    fn woken_or_taken_off_it_waits_until_it_runs() {
+        let delays = run(&[waking(10, 1, 5), waking(60, 1, 5), switch(110, 9, 0, 5, 120), switch(300, 5, 1, 9, 120)]);
+        let delay = |tid, time, ns| Delay { tid, time, ns, cpu: 3 };
+        assert_eq!(delays, [delay(5, 110, 100), delay(9, 300, 190)]);
+    }
+
+    #[test]
+    fn short_waits_sleep_and_the_nice_are_no_alarm() {
+        assert_eq!(run(&[waking(10, 1, 5), switch(109, 9, 1, 5, 120)]), []);
+        assert_eq!(run(&[switch(10, 5, 1, 9, 120), switch(500, 9, 2, 5, 120)]), [], "asleep");
+        assert_eq!(run(&[waking(10, 1, 5), switch(500, 9, 1, 5, 121)]), [], "nice 1");
+        assert_eq!(run(&[waking(10, 1, 5), switch(500, 9, 1, 5, 255)]).len(), 1, "a deadline");
+        assert_eq!(run(&[waking(10, 1, 0), switch(500, 9, 1, 0, 120)]), [], "idle");
+    }
+
+    #[test]
+    fn who_was_seen_to_run_does_not_wait() {
+        assert_eq!(run(&[waking(10, 5, 5), switch(500, 5, 0, 5, 120)]), [], "by itself");
+        // Its switch was not seen, but what it did.
+        assert_eq!(
+            run(&[
+                waking(10, 1, 5),
+                waking(20, 5, 6),
+                switch(30, 5, 1, 6, 120),
+                waking(490, 1, 5),
+                switch(500, 1, 1, 5, 120)
+            ]),
+            []
+        );
+        let mut queue = RunQueue::new(100, false);
+        assert_eq!(queue.event(&waking(10, 1, 5)), None);
+        queue.forget();
+        assert_eq!(queue.event(&switch(500, 9, 1, 5, 120)), None);
+    }
+}

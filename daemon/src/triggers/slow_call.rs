@@ -1,0 +1,257 @@
+//! Calls of somebody who is named take long: those that have ended, and those that have not.
+
+use std::collections::{HashMap, HashSet};
+
+use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
+use flightrec_format::decode::CallRecord;
+use flightrec_format::meta::Meta;
+
+use super::threads::{Known, Threads, is_of_unit};
+use crate::config::SlowRule;
+use crate::snapshots::names::{call, text};
+
+/// Most calls that have begun and not ended are followed of.
+const CALLS_MOST: usize = 1 << 16;
+
+/// A rule, with its calls by number.
+#[derive(Debug)]
+struct Rule {
+    process: Option<String>,
+    unit: Option<String>,
+    /// None: any.
+    calls: Vec<String>,
+    slower_than: u64,
+}
+
+/// A call that took, or takes, long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slow {
+    /// Whose.
+    pub tid: u32,
+    /// Its name.
+    pub call: String,
+    /// How long so far, ns.
+    pub ns: u64,
+    /// When it ended, or was found not to have; ns of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
+/// Finds slow calls.
+#[derive(Debug)]
+pub struct SlowCalls {
+    rules: Vec<Rule>,
+    /// Numbers of the calls that any rule names, with their table; `None`: all.
+    wanted: Option<HashSet<(u16, bool)>>,
+    least: u64,
+    /// Begun, by thread.
+    begun: HashMap<u32, (u16, u64)>,
+    /// Still going on, and told.
+    told: HashMap<u32, u64>,
+}
+
+impl SlowCalls {
+    /// By these rules; `None`: there are none.
+    pub fn new(rules: &[SlowRule], meta: &Meta) -> Option<Self> {
+        let least = rules.iter().map(nanos).min()?;
+        let any = rules.iter().any(|rule| rule.calls.is_empty());
+        let is_named = |name: &str| rules.iter().any(|rule| rule.calls.iter().any(|call| call == name));
+        let tables = [(&meta.native, false), (&meta.compat, true)];
+        let numbers = tables.into_iter().flat_map(|(table, compat)| {
+            table.iter().filter(|call| is_named(&call.name)).map(move |call| (call.nr, compat))
+        });
+        let wanted = (!any).then(|| numbers.collect());
+        let rules = rules.iter().map(|rule| Rule {
+            process: rule.process.clone(),
+            unit: rule.unit.clone(),
+            calls: rule.calls.clone(),
+            slower_than: nanos(rule),
+        });
+        let rules = rules.collect();
+        Some(Self { rules, wanted, least, begun: HashMap::new(), told: HashMap::new() })
+    }
+
+    /// Whether a call may be of any rule.
+    pub fn wants(&self, abi: Abi, nr: u16) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&(nr, abi == Abi::Compat)))
+    }
+
+    /// Records are missing: what has begun may have ended.
+    pub fn forget(&mut self) {
+        self.begun.clear();
+    }
+
+    /// A record of a call, in the order of its ring. Those of a thread that changes its CPU may come in another.
+    pub fn record(&mut self, record: &CallRecord, meta: &Meta, threads: &Threads) -> Option<Slow> {
+        let (begin, end) = match (record.entered, record.exited) {
+            (Some(begin), Some((end, _))) => (begin, end),
+            (Some(begin), None) => {
+                if self.begun.len() < CALLS_MOST {
+                    self.begun.insert(record.tid, (record.call.nr, begin));
+                }
+                return None;
+            }
+            (None, Some((end, _))) => match self.begun.remove(&record.tid) {
+                Some((nr, begin)) if nr == record.call.nr && begin <= end => (begin, end),
+                _ => return None,
+            },
+            (None, None) => return None,
+        };
+        let ns = end.saturating_sub(begin);
+        if ns < self.least {
+            return None;
+        }
+        let name = call(meta, record.call.nr, record.call.abi == Abi::Compat);
+        let slow = Slow { tid: record.tid, call: name, ns, time: end, ended: true };
+        // Told while it went on.
+        let told = self.told.get(&record.tid).is_some_and(|since| (begin..=end).contains(since));
+        (!told && self.is_of_a_rule(&slow, meta, threads)).then_some(slow)
+    }
+
+    /// Calls that go on for too long already, each once.
+    pub fn look(&mut self, threads: &Threads, meta: &Meta, now: u64) -> Vec<Slow> {
+        let mut found = Vec::new();
+        let mut told = HashMap::new();
+        let waits = |slot: &&TaskSlot| slot.flags & (BLOCKED | IN_SYSCALL) == BLOCKED | IN_SYSCALL;
+        for slot in threads.live().iter().filter(waits) {
+            let (nr, compat) = (slot.nr as u16, slot.abi == Abi::Compat as u32);
+            let ns = now.saturating_sub(slot.since.max(meta.started));
+            let wanted = self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&(nr, compat)));
+            if ns < self.least || !wanted {
+                continue;
+            }
+            let slow = Slow { tid: slot.tid, call: call(meta, nr, compat), ns, time: now, ended: false };
+            if self.is_of_a_rule(&slow, meta, threads) {
+                if self.told.get(&slot.tid) != Some(&slot.since) {
+                    found.push(slow);
+                }
+                told.insert(slot.tid, slot.since);
+            }
+        }
+        // One that has ended stays for a look, as its end may be read later.
+        std::mem::swap(&mut self.told, &mut told);
+        for (tid, since) in told {
+            if threads.live().iter().any(|slot| slot.tid == tid && slot.since != since) {
+                continue;
+            }
+            self.told.entry(tid).or_insert(since);
+        }
+        self.told.retain(|tid, _| threads.get(*tid).is_some());
+        found
+    }
+
+    fn is_of_a_rule(&self, slow: &Slow, meta: &Meta, threads: &Threads) -> bool {
+        let Some(known) = threads.get(slow.tid) else { return false };
+        self.rules.iter().any(|rule| {
+            slow.ns >= rule.slower_than
+                && (rule.calls.is_empty() || rule.calls.contains(&slow.call))
+                && rule.process.as_ref().is_none_or(|name| is_named(name, known, slow.tid, threads))
+                && rule.unit.as_ref().is_none_or(|unit| is_of_unit(meta, known.cgroup, unit))
+        })
+    }
+}
+
+/// Whether a thread, or its process, has this name.
+fn is_named(name: &str, known: &Known, tid: u32, threads: &Threads) -> bool {
+    text(&known.comm) == name || threads.process(tid) == name
+}
+
+fn nanos(rule: &SlowRule) -> u64 {
+    u64::try_from(rule.slower_than.duration().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use flightrec_format::decode::Call;
+    use flightrec_format::meta::Syscall;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn meta() -> Meta {
+        let native = [(0, "read"), (74, "fsync")].map(|(nr, name)| Syscall { nr, name: name.into(), args: None });
+        let cgroups = [(9, "/system.slice/db.service".to_owned())].into();
+        Meta { native: native.to_vec(), cgroups, ..Meta::default() }
+    }
+
+    fn slot(tid: u32, name: &[u8], since: u64) -> TaskSlot {
+        let mut comm = [0; 16];
+        comm[..name.len()].copy_from_slice(name);
+        TaskSlot {
+            seq: 0,
+            tid,
+            tgid: tid,
+            flags: BLOCKED | IN_SYSCALL,
+            start_time: 1,
+            cgroup: 9,
+            comm,
+            since,
+            state: 2,
+            nr: 74,
+            args: [0; 6],
+            ppid: 1,
+            prio: 120,
+            abi: 0,
+            reserved: 0,
+        }
+    }
+
+    fn threads(slots: &[TaskSlot]) -> Threads {
+        let mut threads = Threads::default();
+        threads.look(slots.to_vec());
+        threads
+    }
+
+    fn rule(process: Option<&str>, unit: Option<&str>) -> SlowRule {
+        SlowRule {
+            process: process.map(Into::into),
+            unit: unit.map(Into::into),
+            calls: vec!["fsync".into()],
+            slower_than: "500ms".parse().unwrap(),
+        }
+    }
+
+    fn record(tid: u32, nr: u16, entered: Option<u64>, exited: Option<u64>) -> CallRecord {
+        let call = Call { nr, abi: Abi::Native, nargs: 0, args: [0; 6], strings: Vec::new() };
+        CallRecord { tid, call, entered, exited: exited.map(|time| (time, 0)) }
+    }
+
+    #[test]
+    fn calls_that_ended() {
+        let (meta, threads) = (meta(), threads(&[slot(5, b"mysqld", 1), slot(6, b"other", 1)]));
+        let mut slow = SlowCalls::new(&[rule(Some("mysqld"), None)], &meta).unwrap();
+        assert!(slow.wants(Abi::Native, 74) && !slow.wants(Abi::Native, 0) && !slow.wants(Abi::Compat, 74));
+        let mut end = |tid, begin, end| {
+            assert_eq!(slow.record(&record(tid, 74, Some(begin), None), &meta, &threads), None);
+            slow.record(&record(tid, 74, None, Some(end)), &meta, &threads)
+        };
+        let found = Slow { tid: 5, call: "fsync".into(), ns: 500 * MS, time: 600 * MS, ended: true };
+        assert_eq!(end(5, 100 * MS, 600 * MS), Some(found));
+        assert_eq!(end(5, 100 * MS, 599 * MS), None, "fast enough");
+        assert_eq!(end(6, 100 * MS, 900 * MS), None, "another process");
+        assert_eq!(end(7, 100 * MS, 900 * MS), None, "nobody knows it");
+        assert_eq!(
+            slow.record(&record(5, 74, None, Some(9000 * MS)), &meta, &threads),
+            None,
+            "its beginning is not known"
+        );
+    }
+
+    #[test]
+    fn calls_that_go_on_are_told_once() {
+        let meta = meta();
+        let mut slow = SlowCalls::new(&[rule(None, Some("db.service"))], &meta).unwrap();
+        let stuck = threads(&[slot(5, b"a", 100 * MS)]);
+        let told: Vec<usize> = [500, 700, 800].map(|now| slow.look(&stuck, &meta, now * MS).len()).to_vec();
+        assert_eq!(told, [0, 1, 0]);
+        // Its end is no news.
+        assert_eq!(slow.record(&record(5, 74, Some(99 * MS), None), &meta, &stuck), None);
+        assert_eq!(slow.record(&record(5, 74, None, Some(900 * MS)), &meta, &stuck), None);
+        let again = threads(&[slot(5, b"a", 1000 * MS)]);
+        assert_eq!(slow.look(&again, &meta, 2000 * MS).len(), 1);
+        assert!(SlowCalls::new(&[], &meta).is_none());
+    }
+}

@@ -1,0 +1,280 @@
+//! The thread that looks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::decode::Body;
+use flightrec_format::meta::Meta;
+use tracing::info;
+
+use super::blocked::Blocked;
+use super::crash::{OomKills, core_signal, oom_victim};
+use super::errors::Errors;
+use super::feed::{Feed, New};
+use super::kernel_log::KernelLog;
+use super::pressure::Pressure;
+use super::run_queue::RunQueue;
+use super::slow_call::SlowCalls;
+use super::threads::{Threads, group};
+use crate::config;
+use crate::recording::Recording;
+use crate::snapshots::merge::Merge;
+use crate::snapshots::{Alarm, Snapshots, names};
+use crate::{clock, load};
+
+/// How often the table of threads is looked at, at most.
+const THREADS_EACH: u64 = 1_000_000_000;
+
+/// All that is watched.
+#[derive(Debug)]
+pub(super) struct Watch {
+    recording: Arc<Recording>,
+    snapshots: Arc<Snapshots>,
+    interval: Duration,
+    proc: PathBuf,
+    feed: Feed,
+    threads: Threads,
+    looked: u64,
+    core_dumps: bool,
+    oom_kills: Option<OomKills>,
+    run_queue: Option<RunQueue>,
+    blocked: Option<Blocked>,
+    pressure: Option<Pressure>,
+    errors: Option<Errors>,
+    slow_calls: Option<SlowCalls>,
+    log: Option<KernelLog>,
+}
+
+impl Watch {
+    pub(super) fn new(config: &config::Triggers, recording: Arc<Recording>, snapshots: Arc<Snapshots>) -> Self {
+        let meta = recording.meta();
+        let path = recording.map_path(load::KERNEL_LOG);
+        let wanted: &[String] = if config.kernel_log.enabled { &config.kernel_log.lines } else { &[] };
+        // Who was killed for want of memory is in it, too.
+        let log = (!wanted.is_empty() || config.oom_kill.enabled).then(|| KernelLog::open(&path, wanted));
+        let log = log.and_then(|log| {
+            log.inspect_err(|e| info!(error = %e, "the kernel's log can't be followed: [triggers.kernel_log] is off"))
+                .ok()
+        });
+        let queue = &config.run_queue;
+        let blocked = &config.blocked;
+        Self {
+            interval: config.interval.duration(),
+            proc: config.proc.clone(),
+            feed: Feed::new(recording.live().clone()),
+            threads: Threads::default(),
+            looked: 0,
+            core_dumps: config.core_dump.enabled,
+            oom_kills: config.oom_kill.enabled.then(OomKills::default),
+            run_queue: queue.enabled.then(|| RunQueue::new(ns(queue.longer_than), queue.nice)),
+            blocked: blocked.enabled.then(|| Blocked::new(ns(blocked.longer_than), blocked.kernel_threads)),
+            pressure: config.pressure.enabled.then(|| Pressure::new(&config.pressure)),
+            errors: config.errors.enabled.then(|| Errors::new(&config.errors)),
+            slow_calls: SlowCalls::new(&config.slow_call.rules, &meta),
+            log,
+            recording,
+            snapshots,
+        }
+    }
+
+    /// Looks again and again.
+    pub(super) fn run(&mut self) {
+        if let Some(kills) = &mut self.oom_kills {
+            kills.look(&self.proc);
+        }
+        let mut next = Instant::now();
+        loop {
+            // At even intervals; one that took too long is not made up for.
+            next = (next + self.interval).max(Instant::now());
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+            for alarm in self.look() {
+                self.snapshots.fire(alarm);
+            }
+        }
+    }
+
+    /// What there is to be said.
+    fn look(&mut self) -> Vec<Alarm> {
+        let now = clock::mono();
+        let meta = self.recording.meta();
+        let mut alarms = Vec::new();
+        if now.saturating_sub(self.looked) >= THREADS_EACH {
+            self.looked = now;
+            self.threads.look(names::threads(self.recording.live()));
+        }
+        self.task_life(&mut alarms);
+        self.scheduling(&mut alarms);
+        self.calls(&meta, now, &mut alarms);
+        if self.looked == now {
+            self.stuck(&meta, now, &mut alarms);
+        }
+        self.kernel(now, &mut alarms);
+        if let Some(pressure) = &mut self.pressure {
+            let short = pressure.look(&self.proc, now).into_iter();
+            alarms.extend(short.map(|short| alarm("pressure", short.resource.into(), short.reason, now, &[])));
+        }
+        alarms
+    }
+
+    /// Births, deaths, new names.
+    fn task_life(&mut self, alarms: &mut Vec<Alarm>) {
+        let news = self.feed.take(Lane::Task);
+        let rings = news.rings.iter().map(|ring| events(ring));
+        for event in Merge::new(rings) {
+            self.threads.learn(&event);
+            let Body::TaskExit(exit) = event.body else { continue };
+            if let Some((signal, dumped)) = core_signal(&exit).filter(|_| self.core_dumps) {
+                let name = names::text(&exit.comm);
+                let core = if dumped { "core dumped" } else { "no core was dumped" };
+                let reason = format!("{name} ({}) was killed by {signal}, {core}", exit.tgid);
+                alarms.push(alarm("core_dump", name, reason, event.time, &[exit.tid]));
+            }
+        }
+    }
+
+    /// Who waits for a CPU.
+    fn scheduling(&mut self, alarms: &mut Vec<Alarm>) {
+        let Some(queue) = &mut self.run_queue else { return };
+        let news = self.feed.take(Lane::Sched);
+        if news.broken {
+            queue.forget();
+        }
+        for event in Merge::new(news.rings.iter().map(|ring| events(ring))) {
+            let Some(delay) = queue.event(&event) else { continue };
+            let (who, cpu) = (self.threads.text(delay.tid), delay.cpu);
+            let reason = format!("{who} waited {} for CPU {cpu}", span(delay.ns));
+            alarms.push(alarm("run_queue", self.threads.process(delay.tid), reason, delay.time, &[delay.tid]));
+        }
+    }
+
+    /// Failing calls, and slow ones.
+    fn calls(&mut self, meta: &Meta, now: u64, alarms: &mut Vec<Alarm>) {
+        if self.errors.is_none() && self.slow_calls.is_none() {
+            return;
+        }
+        let news = self.feed.take(Lane::Syscall);
+        if let Some(slow) = self.slow_calls.as_mut().filter(|_| news.broken) {
+            slow.forget();
+        }
+        for new in news.rings.iter().flatten() {
+            let (errors, slow_calls) = (self.errors.as_ref(), self.slow_calls.as_ref());
+            let counts = |ret: Option<i64>| errors.zip(ret).and_then(|(errors, ret)| errors.counts(ret));
+            let wanted = |abi, nr, ret| counts(ret).is_some() || slow_calls.is_some_and(|slow| slow.wants(abi, nr));
+            let begins = new.page.events().nth(new.seen).map_or(u64::MAX, |event| event.time);
+            let records: Vec<_> = new.page.calls(wanted).collect();
+            for record in records {
+                let time = record.exited.map_or(record.entered.unwrap_or(0), |(time, _)| time);
+                if new.seen != 0 && time < begins {
+                    continue;
+                }
+                if let Some(errors) = &mut self.errors
+                    && let Some(error) = record.exited.and_then(|(_, ret)| errors.counts(ret))
+                {
+                    errors.failed(record.tid, error);
+                }
+                let slow = self.slow_calls.as_mut().filter(|slow| slow.wants(record.call.abi, record.call.nr));
+                if let Some(slow) = slow.and_then(|slow| slow.record(&record, meta, &self.threads)) {
+                    alarms.push(slow_alarm(&slow, &self.threads));
+                }
+            }
+        }
+        let threads = &self.threads;
+        let bursts =
+            self.errors.as_mut().map(|errors| errors.look(now, |tid| threads.get(tid).map_or(0, |known| known.cgroup)));
+        for burst in bursts.unwrap_or_default() {
+            let group = group(meta, burst.cgroup);
+            let (error, tid) = burst.worst.unwrap_or_default();
+            let who = threads.text(tid);
+            let reason = format!(
+                "calls of {group} fail {:.0} times a second, usual are {:.1}; most of {who}, {}",
+                burst.rate,
+                burst.usual,
+                names::error(error)
+            );
+            alarms.push(alarm("errors", group, reason, now, &[tid]));
+        }
+    }
+
+    /// Who does not get on.
+    fn stuck(&mut self, meta: &Meta, now: u64, alarms: &mut Vec<Alarm>) {
+        if let Some(blocked) = &mut self.blocked {
+            for slot in blocked.look(self.threads.live(), meta, now) {
+                let waits = span(now.saturating_sub(slot.since.max(meta.started)));
+                let reason = format!("{} has been in uninterruptible sleep for {waits}", self.threads.text(slot.tid));
+                alarms.push(alarm("blocked", self.threads.process(slot.tid), reason, now, &[slot.tid]));
+            }
+        }
+        if let Some(slow) = &mut self.slow_calls {
+            let slow = slow.look(&self.threads, meta, now);
+            alarms.extend(slow.iter().map(|slow| slow_alarm(slow, &self.threads)));
+        }
+    }
+
+    /// What the kernel says and counts.
+    fn kernel(&mut self, now: u64, alarms: &mut Vec<Alarm>) {
+        let killed = self.oom_kills.as_mut().map_or(0, |kills| kills.look(&self.proc));
+        let (mut lines, mut victims) = (Vec::new(), Vec::new());
+        if let Some(log) = &mut self.log {
+            let wanted = log.wanted().to_vec();
+            log.each(|line| {
+                if let Some((pid, name)) = oom_victim(line) {
+                    victims.push((pid, name.to_owned()));
+                } else if super::kernel_log::is_wanted(&wanted, line) {
+                    lines.push(line.to_owned());
+                }
+            });
+        }
+        for line in lines {
+            // The same place in the kernel is the same cause, whoever ran into it.
+            let subject = line.chars().filter(|c| !c.is_ascii_digit()).take(80).collect();
+            alarms.push(alarm("kernel_log", subject, format!("the kernel logged: {line}"), now, &[]));
+        }
+        if self.oom_kills.is_none() {
+            return;
+        }
+        for (pid, name) in &victims {
+            let reason = format!("{name} ({pid}) was killed because memory ran out");
+            alarms.push(alarm("oom_kill", name.clone(), reason, now, &[*pid]));
+        }
+        if killed != 0 && victims.is_empty() {
+            let processes = if killed == 1 { "a process was".to_owned() } else { format!("{killed} processes were") };
+            let reason = format!("{processes} killed because memory ran out");
+            alarms.push(alarm("oom_kill", "the machine".into(), reason, now, &[]));
+        }
+    }
+}
+
+/// The new events of a ring.
+fn events(ring: &[New]) -> impl Iterator<Item = flightrec_format::decode::Event> + '_ {
+    ring.iter().flat_map(|new| new.page.events().skip(new.seen))
+}
+
+fn alarm(cause: &'static str, subject: String, reason: String, time: u64, threads: &[u32]) -> Alarm {
+    Alarm { cause, subject, reason, time, threads: threads.to_vec() }
+}
+
+fn slow_alarm(slow: &super::slow_call::Slow, threads: &Threads) -> Alarm {
+    let (who, call, took) = (threads.text(slow.tid), &slow.call, span(slow.ns));
+    let reason = if slow.ended {
+        format!("{call} of {who} took {took}")
+    } else {
+        format!("{call} of {who} has taken {took} so far")
+    };
+    alarm("slow_call", format!("{call} of {}", threads.process(slow.tid)), reason, slow.time, &[slow.tid])
+}
+
+/// A length of time for people.
+fn span(ns: u64) -> String {
+    match ns {
+        0..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+/// A configured length of time, ns.
+fn ns(span: config::Span) -> u64 {
+    u64::try_from(span.duration().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,148 @@
+//! What a snapshot says of itself: why it was taken, which window it holds, and the first answer made of it.
+//!
+//! It is one JSON document in a block of its own ([`crate::Kind::Snapshot`]), fields that a reader does not know ignored. Every
+//! text in it may hold what any user chose (names of threads, reasons): it is escaped before it is shown.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a file was taken, and what is in it. Moments are ns of `CLOCK_MONOTONIC` unless said otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct About {
+    /// What made the recorder take it: the name of a trigger, or `request`.
+    pub cause: String,
+    /// What the cause was about (a process, a unit): the same cause of the same subject is one snapshot for a while.
+    pub subject: String,
+    /// The cause in a sentence.
+    pub reason: String,
+    /// When it happened.
+    pub time: u64,
+    /// The same by the wall clock, ns since 1970.
+    pub wall: i64,
+    /// The window that was wanted, start and end.
+    pub from: u64,
+    /// Its end.
+    pub until: u64,
+    /// From when on the window is held, where its beginning had to be left out; else `from`.
+    pub held_from: u64,
+    /// Where the pages came from.
+    pub source: Origin,
+    /// Threads that the cause names.
+    pub threads: Vec<u32>,
+    /// The first answer.
+    pub summary: Summary,
+}
+
+/// Where a snapshot's pages came from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The recorder's files.
+    #[default]
+    Files,
+    /// The rings in the kernel.
+    Rings,
+}
+
+/// What stands out in the window. Each list begins with the worst, and is short.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    /// The part of the window that it was made of: start.
+    pub from: u64,
+    /// End.
+    pub until: u64,
+    /// What it leaves out, in sentences.
+    pub notes: Vec<String>,
+    /// Threads that the cause names, and what was known of them.
+    pub involved: Vec<Involved>,
+    /// The longest times that threads did not run.
+    pub waits: Vec<Wait>,
+    /// Who ran the longest.
+    pub hogs: Vec<Hog>,
+    /// Calls that failed the most.
+    pub failures: Vec<Failure>,
+}
+
+/// A thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Thread {
+    /// Its id.
+    pub tid: u32,
+    /// Its process; 0: not known.
+    pub tgid: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A thread that the cause names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Involved {
+    /// Which.
+    pub thread: Thread,
+    /// How long it ran in the window, ns.
+    pub ran: u64,
+    /// How long it waited for a CPU, ns.
+    pub queued: u64,
+    /// How long it was blocked, ns.
+    pub blocked: u64,
+    /// Calls that it began.
+    pub calls: u64,
+}
+
+/// Time in which a thread did not run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wait {
+    /// Which.
+    pub thread: Thread,
+    /// Since when.
+    pub since: u64,
+    /// How long, ns.
+    pub ns: u64,
+    /// For what.
+    pub kind: WaitKind,
+    /// State that it was blocked in (`task_struct.__state`); 0: it waited for a CPU.
+    pub state: u16,
+    /// The call that it was in, by name; `None`: none, or not known.
+    pub call: Option<String>,
+    /// Who woke it; `None`: nobody in the window.
+    pub waker: Option<Thread>,
+}
+
+/// For what a thread waited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitKind {
+    /// For something to happen.
+    #[default]
+    Blocked,
+    /// For a CPU.
+    Queued,
+}
+
+/// A thread that ran long.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hog {
+    /// Which.
+    pub thread: Thread,
+    /// How long, ns, over all CPUs.
+    pub ns: u64,
+}
+
+/// A call that failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failure {
+    /// The call, by name.
+    pub call: String,
+    /// The error, by name.
+    pub error: String,
+    /// How often.
+    pub count: u64,
+    /// The thread that it happened to the most.
+    pub thread: Thread,
+}

@@ -1,0 +1,239 @@
+//! Each trigger, by a real cause that the test makes; what it keeps holds that cause.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use flightrec_tests::{Recorder, c_program, die_with_parent, online_cpus, wait_until};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::snapshots::{list, whole};
+use crate::support::{run, start};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// All triggers by name.
+const ALL: [&str; 7] = ["run_queue", "pressure", "blocked", "core_dump", "oom_kill", "kernel_log", "errors"];
+
+/// A recorder with one trigger on (others would tell of what else happens on the machine), configured so.
+fn with(trigger: &str, keys: &str) -> Recorder {
+    let off = ALL.iter().filter(|name| **name != trigger).map(|name| format!("[triggers.{name}]\nenabled = false\n"));
+    let off: String = off.collect();
+    start(&format!(
+        "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"500ms\"\nper_hour = 3600\n\
+         [triggers]\ninterval = \"100ms\"\n{off}[triggers.{trigger}]\n{keys}"
+    ))
+}
+
+fn bad_end() -> PathBuf {
+    c_program("bad_end", &[])
+}
+
+/// Waits for a snapshot of the cause that `is` says it is.
+fn kept(recorder: &Recorder, cause: &str, is: impl Fn(&Value) -> bool) -> Value {
+    let mut found = None;
+    let came = wait_until(PATIENCE, || {
+        found = list(recorder).into_iter().find(|snapshot| snapshot["cause"] == cause && is(snapshot));
+        found.is_some()
+    });
+    assert!(came, "no snapshot of {cause}: {:#?}\n{}", list(recorder), recorder.log());
+    found.expect("found")
+}
+
+fn says(snapshot: &Value, words: &str) -> bool {
+    snapshot["reason"].as_str().is_some_and(|reason| reason.contains(words))
+}
+
+fn id(snapshot: &Value) -> &str {
+    snapshot["id"].as_str().expect("an id")
+}
+
+/// A program that runs until it is dropped.
+struct Running(Child);
+
+impl Running {
+    fn start(program: &Path, args: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
+        Self(die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("started"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn a_signal_that_dumps_core_and_a_storm_of_it() {
+    let recorder = with("core_dump", "enabled = true");
+    let crash = || {
+        let mut command = Command::new(bad_end());
+        let output = command.arg("segv").stdin(Stdio::null()).output().expect("run");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(libc::SIGSEGV));
+        flightrec_tests::key_values(&output.stdout)["pid"].clone()
+    };
+    let pid = crash();
+    let snapshot =
+        kept(&recorder, "core_dump", |snapshot| says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV")));
+    assert_eq!(whole(&recorder, id(&snapshot), &["--event", "exit", "--pid", &pid]).len(), 1);
+    let involved = &snapshot["summary"]["involved"][0];
+    assert_eq!((&involved["thread"]["name"], involved["thread"]["tid"].to_string()), (&Value::from("bad_end"), pid));
+    // The same again and again is counted.
+    (0..30).for_each(|_| drop(crash()));
+    let counted = || list(&recorder).iter().map(|snapshot| snapshot["repeats"].as_u64()).collect::<Vec<_>>();
+    assert!(wait_until(PATIENCE, || counted() == [Some(30)]), "{:?}\n{}", counted(), recorder.log());
+}
+
+#[test]
+fn a_thread_that_can_not_be_woken_but_no_parent_by_vfork() {
+    let recorder = with("blocked", "longer_than = \"1s\"\n");
+    // Longer than the limit by more than the time between two looks.
+    let parent = run(&bad_end(), &["vfork", "4000"]).id("pid");
+    let mount = tempfile::tempdir_in(recorder.sandbox().root()).expect("a directory");
+    let stuck = run(&bad_end(), &["fuse", "4000", mount.path().to_str().expect("UTF-8")]).id("child");
+    let words = format!("bad_end ({stuck}) has been in uninterruptible sleep for ");
+    let snapshot = kept(&recorder, "blocked", |snapshot| says(snapshot, &words));
+    let lines = whole(&recorder, id(&snapshot), &["--tid", &stuck.to_string(), "--event", "switch"]);
+    assert!(lines.iter().any(|line| line.text.contains("<-- TASK_UNINTERRUPTIBLE")), "{lines:#?}");
+    let wait = &snapshot["summary"]["waits"][0];
+    assert_eq!((wait["thread"]["tid"].to_string(), &wait["call"]), (stuck.to_string(), &Value::from("newfstatat")));
+    let all = list(&recorder);
+    assert!(all.iter().all(|snapshot| !says(snapshot, &format!("({parent})"))), "vfork is no alarm: {all:#?}");
+}
+
+#[test]
+fn a_crowd_on_one_cpu() {
+    let recorder = with("run_queue", "longer_than = \"30ms\"\n");
+    let cpu = online_cpus().last().expect("a CPU").to_string();
+    let hogs = Running::start(&c_program("hogs", &[]), &["12", &cpu, "1000000", "5000"]);
+    let of_hogs = |snapshot: &Value| snapshot["subject"] == "hogs";
+    let snapshot = kept(&recorder, "run_queue", of_hogs);
+    drop(hogs);
+    assert!(says(&snapshot, &format!("for CPU {cpu}")), "{snapshot:#?}");
+    let tid = snapshot["threads"][0].to_string();
+    assert!(!whole(&recorder, id(&snapshot), &["--event", "switch", "--tid", &tid]).is_empty());
+    let waits = snapshot["summary"]["waits"].as_array().expect("waits");
+    let queued = waits.iter().find(|wait| wait["thread"]["tid"].to_string() == tid && wait["kind"] == "queued");
+    assert!(queued.is_some_and(|wait| wait["ns"].as_u64() >= Some(30_000_000)), "{waits:#?}");
+    // Thirteen threads share that CPU, so others may have run for longer; but somebody did.
+    let ran = snapshot["summary"]["hogs"].as_array().expect("hogs");
+    assert!(ran.iter().is_sorted_by_key(|hog| std::cmp::Reverse(hog["ns"].as_u64())) && !ran.is_empty(), "{ran:#?}");
+}
+
+#[test]
+fn slow_calls_of_whoever_is_named() {
+    let rule = "rules = [{ process = \"bad_end\", calls = [\"read\", \"fsync\"], slower_than = \"300ms\" }]\n";
+    let recorder = with("slow_call", rule);
+    let pid = run(&bad_end(), &["read", "1500"]).id("pid").to_string();
+    let snapshot = kept(&recorder, "slow_call", |snapshot| says(snapshot, &format!("read of bad_end ({pid})")));
+    let lines = whole(&recorder, id(&snapshot), &["--tid", &pid, "--syscall", "read"]);
+    assert!(lines.iter().any(|line| line.text.starts_with("read(")), "{lines:#?}");
+    assert_eq!(list(&recorder).len(), 1, "its end is no second one");
+}
+
+/// Removes it in the end.
+struct Group(PathBuf);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        wait_until(Duration::from_secs(5), || fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+/// A control group of at most so many bytes of memory; `None`: this machine has no memory controller.
+fn memory_group(bytes: u64) -> Option<Group> {
+    let name = format!("flightrec-test-{}", std::process::id());
+    let v1 = Path::new("/sys/fs/cgroup/memory").join(&name);
+    let v2 = Path::new("/sys/fs/cgroup").join(&name);
+    for (dir, limits) in
+        [(v1, ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"]), (v2, ["memory.max", "memory.swap.max"])]
+    {
+        if fs::create_dir(&dir).is_err() {
+            continue;
+        }
+        let group = Group(dir);
+        let [memory, swap] = limits.map(|file| group.0.join(file));
+        let swap_limit = if swap.ends_with("memory.swap.max") { 0 } else { bytes };
+        if fs::write(memory, bytes.to_string()).is_ok() {
+            // Without swap there is nothing to limit.
+            drop(fs::write(swap, swap_limit.to_string()));
+            return Some(group);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_process_killed_for_want_of_memory() {
+    let recorder = with("oom_kill", "enabled = true");
+    let Some(group) = memory_group(30 << 20) else {
+        eprintln!("this machine has no memory controller: nothing runs out of memory here");
+        return;
+    };
+    let script = format!("echo $$ > {}/cgroup.procs && exec {} oom 200", group.0.display(), bad_end().display());
+    let mut command = Command::new("/bin/sh");
+    let mut victim = command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("sh");
+    let pid = victim.id().to_string();
+    assert!(!victim.wait().expect("wait").success());
+    let snapshot = kept(&recorder, "oom_kill", |snapshot| says(snapshot, &format!("bad_end ({pid})")));
+    let lines = whole(&recorder, id(&snapshot), &["--event", "exit", "--pid", &pid]);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+}
+
+#[test]
+fn a_line_that_the_kernel_logs() {
+    let recorder = with("kernel_log", "lines = [\"flightrec test\"]\n");
+    let line = format!("flightrec test of process {}", std::process::id());
+    // What root writes there passes the same place as the kernel's own.
+    fs::write("/dev/kmsg", format!("<4>{line}\n")).expect("/dev/kmsg");
+    let snapshot = kept(&recorder, "kernel_log", |snapshot| says(snapshot, &line));
+    let pid = std::process::id().to_string();
+    let lines = whole(&recorder, id(&snapshot), &["--pid", &pid, "--path", "/dev/kmsg"]);
+    assert!(lines.iter().any(|event| event.text.contains("/dev/kmsg")), "{lines:#?}");
+}
+
+#[test]
+fn pressure_on_the_cpus() {
+    if fs::read_to_string("/proc/pressure/cpu").is_err() {
+        eprintln!("this kernel has no pressure stall information");
+        return;
+    }
+    let recorder = with("pressure", "cpu = \"20%\"\nmemory = \"off\"\nio = \"off\"\n");
+    let cpu = online_cpus().last().expect("a CPU").to_string();
+    let hogs = Running::start(&c_program("hogs", &[]), &["4", &cpu, "1000000", "5000"]);
+    let snapshot = kept(&recorder, "pressure", |snapshot| says(snapshot, "some thread waited for a CPU"));
+    drop(hogs);
+    let lines = whole(&recorder, id(&snapshot), &["--comm", "hog", "--event", "switch"]);
+    assert!(!lines.is_empty());
+}
+
+#[test]
+fn calls_that_fail_far_more_than_usual() {
+    // What else runs here fails in other ways, and is usual.
+    let recorder = with("errors", "least = 300\ntimes = 3\n");
+    let begun = Instant::now();
+    let mut total = 0;
+    let came = wait_until(Duration::from_secs(150), || {
+        // A call now and then is what the unit is known for; behind the minute that it takes to know it, a storm.
+        let calls = if begun.elapsed() > Duration::from_secs(70) { 100_000 } else { 1 };
+        total += calls;
+        run(&bad_end(), &["errno", &calls.to_string()]);
+        !list(&recorder).is_empty()
+    });
+    assert!(came, "after {total} calls: {}", recorder.log());
+    let snapshot = kept(&recorder, "errors", |snapshot| says(snapshot, " times a second, usual are "));
+    assert!(says(&snapshot, "ENAMETOOLONG"), "{snapshot:#?}");
+    let failures = snapshot["summary"]["failures"].as_array().expect("failures");
+    let found = failures.iter().find(|failure| failure["error"] == "ENAMETOOLONG");
+    assert!(
+        found.is_some_and(|failure| failure["call"] == "openat" && failure["thread"]["name"] == "bad_end"),
+        "{failures:#?}"
+    );
+    assert!(!whole(&recorder, id(&snapshot), &["--errno", "ENAMETOOLONG"]).is_empty());
+}
