@@ -28,7 +28,7 @@ impl Default for Budget {
         Self {
             total: Share::Millionths(10_000),
             per_cpu: Share::Millionths(50_000),
-            burst_seconds: 30,
+            burst_seconds: 10,
             give_up: Step::ALL.to_vec(),
             detach: Detach::Auto,
         }

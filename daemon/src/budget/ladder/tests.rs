@@ -167,7 +167,7 @@ fn hammers_everywhere_are_detached_most_of_the_time_and_the_total_holds() {
     machine.pass(2.0);
     machine.pass(20.0);
     assert!(machine.spent <= 20.0 * 4.4e7, "{}", machine.spent);
-    assert!(machine.attached > 0.4 && machine.attached < 4.0, "{}", machine.attached);
+    assert!(machine.attached > 0.2 && machine.attached < 4.0, "{}", machine.attached);
     // When they end, calls stay attached, and everything is taken up again.
     machine.load = vec![(1000.0, 0.0); 2];
     machine.pass(60.0);
@@ -210,4 +210,17 @@ fn without_limits_nothing_is_given_up() {
     machine.ladder.cpus[0].level = 3;
     machine.look();
     assert_eq!(machine.rungs[0], Rung { level: 0, limit: None, refused: 0.0 });
+}
+
+#[test]
+fn a_daemon_that_takes_all_of_the_total_does_not_keep_system_calls_away() {
+    let limits = limits(2.0, Some(1e7));
+    let mut ladder = Ladder::new(&[0], &limits, false);
+    ladder.left = -1e7;
+    ladder.duty = Duty::Off { since: 0.0, need: 5e6 };
+    let looks = (0..100).position(|_| {
+        ladder.step(&limits, &COSTS, 0.25, &[Sight::default()], (1e7, 1e7));
+        ladder.is_attached()
+    });
+    assert!(looks.is_some_and(|looks| (1..40).contains(&looks)), "{looks:?}");
 }
