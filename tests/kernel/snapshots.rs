@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::{dump, start};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A recorder whose triggers are off.
 fn quiet(config: &str) -> Recorder {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 
 use anyhow::Result;
 use flightrec_store::snapshot::{About, Involved, Thread, Wait, WaitKind};
@@ -43,34 +44,36 @@ struct Document<'a> {
 pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
     let dir = directory(&plan.runtime_dir, plan.state_dir.as_deref());
     let zone = TimeZone::system();
-    let (text, exit) = match &plan.id {
-        Some(id) => {
-            let entry = find(&dir, id)?;
-            let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;
-            let shown = Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
-            let text = if plan.json { json(&shown)? } else { answer(&shown, &zone) };
-            (text, Exit::Fine)
+    let (text, exit) = if let Some(id) = &plan.id {
+        let entry = find(&dir, id)?;
+        let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;
+        let shown = Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
+        (if plan.json { json(&shown)? } else { answer(&shown, &zone) }, Exit::Fine)
+    } else {
+        let shown = all(&dir)?;
+        if shown.is_empty() && !plan.json {
+            note(&format!("there are no snapshots in {}", dir.display()));
         }
-        None => {
-            let mut shown = Vec::new();
-            for entry in snapshots::list(&dir).map_err(SnapshotError::from)? {
-                match snapshots::about(&entry.path) {
-                    Ok(Some(about)) => shown.push(Shown::new(&entry, about)),
-                    Ok(None) => note(&format!("left out: {}", SnapshotError::Silent(entry.path))),
-                    // Deleted meanwhile, or damaged.
-                    Err(error) => note(&format!("left out: {error}")),
-                }
-            }
-            if shown.is_empty() && !plan.json {
-                note(&format!("there are no snapshots in {}", dir.display()));
-            }
-            let exit = if shown.is_empty() { Exit::Nothing } else { Exit::Fine };
-            (if plan.json { json(&Document { snapshots: &shown })? } else { list(&shown, &zone) }, exit)
-        }
+        let exit = if shown.is_empty() { Exit::Nothing } else { Exit::Fine };
+        (if plan.json { json(&Document { snapshots: &shown })? } else { list(&shown, &zone) }, exit)
     };
     let mut output = Output::open(None)?;
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(exit)
+}
+
+/// All that can be read, newest first; the others are named.
+fn all(dir: &Path) -> Result<Vec<Shown>> {
+    let mut shown = Vec::new();
+    for entry in snapshots::list(dir).map_err(SnapshotError::from)? {
+        match snapshots::about(&entry.path) {
+            Ok(Some(about)) => shown.push(Shown::new(&entry, about)),
+            Ok(None) => note(&format!("left out: {}", SnapshotError::Silent(entry.path))),
+            // Deleted meanwhile, or damaged.
+            Err(error) => note(&format!("left out: {error}")),
+        }
+    }
+    Ok(shown)
 }
 
 impl Shown {

@@ -1,7 +1,7 @@
 //! A window out of the recorder's own files: their blocks, as they are.
 //!
-//! What is taken is everything between two checkpoints, the last before the window and the first behind it. So the counters at
-//! both ends are those of the pages between, and a reader finds the window complete, or what is missing in it, exactly.
+//! What is taken begins and ends at checkpoints around the window. So the counters at both ends are those of the pages between, and
+//! a reader finds the window complete, or what is missing in it, exactly.
 
 #[cfg(test)]
 mod tests;
@@ -14,6 +14,9 @@ use flightrec_store::{BlockRef, FileReader, FileWriter, Kind, Store};
 
 /// Most bytes of earlier blocks of task life that are taken for the names in them.
 const NAMES_MOST: u64 = 4 << 20;
+
+/// A file that was begun by so much before the window, ns, has checkpoints enough in it.
+const BEFORE: u64 = 1_000_000_000;
 
 /// Where a window is.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ pub fn select(state_dir: &Path, boot: &[u8; 16], session: u64, window: (u64, u64
         if reader.header().session != session {
             break;
         }
-        let reaches = reader.header().created_mono <= from;
+        let reaches = reader.header().created_mono.saturating_add(BEFORE) <= from;
         files.push(reader);
         if reaches {
             break;
@@ -52,22 +55,58 @@ pub fn select(state_dir: &Path, boot: &[u8; 16], session: u64, window: (u64, u64
     let mark = |(_, block): &(usize, BlockRef)| block.header.kind == Kind::Checkpoint;
     let behind = all.iter().position(|at| mark(at) && at.1.header.last >= until);
     let (end, whole) = behind.map_or((all.len(), false), |at| (at + 1, true));
-    let before = all.iter().take(end).rposition(|at| mark(at) && at.1.header.last <= from);
-    let mut start = before.unwrap_or(0);
+    let starts = Starts::new(all.get(..end)?);
+    let (mut start, mut held) = starts.last_before(from).unwrap_or((0, from));
     let size =
         |blocks: &[(usize, BlockRef)]| blocks.iter().fold(0u64, |sum, (_, block)| sum.saturating_add(bytes(block)));
-    let mut held = from.max(all.get(start).map_or(from, |(_, block)| block.header.last.min(from)));
     while size(all.get(start..end)?) > most {
-        let next = all.iter().take(end.saturating_sub(1)).skip(start + 1).position(mark)?;
-        start += 1 + next;
-        held = held.max(all.get(start)?.1.header.last);
+        (start, held) = starts.behind(start)?;
     }
-    let blocks = all.get(start..end)?.to_vec();
+    // A checkpoint from before it is whole would vouch for what is not copied.
+    let vouches = |at: &&(usize, BlockRef)| !mark(at) || start == 0 || at.1.header.last >= held;
+    let blocks: Vec<_> = all.get(start..end)?.iter().filter(vouches).copied().collect();
+    let held = held.max(from);
     if !blocks.iter().any(|(_, block)| block.header.kind == Kind::Pages) {
         return None;
     }
     let names = names(all.get(..start)?, &all);
     Some(Selection { files, blocks, names, from: held, whole })
+}
+
+/// Where copying may begin: behind a checkpoint. What was recorded just behind a checkpoint's time may stand before it, so what is
+/// copied is whole only from the first checkpoint on whose time is behind all that was left out.
+struct Starts(Vec<(usize, u64)>);
+
+impl Starts {
+    fn new(all: &[(usize, BlockRef)]) -> Self {
+        // Positions behind checkpoints, with the latest moment of all pages before.
+        let (mut latest, mut behind, mut marks) = (0, Vec::new(), Vec::new());
+        for (i, (_, block)) in all.iter().enumerate() {
+            match block.header.kind {
+                Kind::Pages => latest = latest.max(block.header.last),
+                Kind::Checkpoint => {
+                    behind.push((i + 1, latest));
+                    marks.push((i, block.header.last));
+                }
+                _ => {}
+            }
+        }
+        let whole = |(start, latest): (usize, u64)| {
+            let next = marks.iter().find(|(i, time)| *i >= start && *time > latest);
+            next.map(|(_, time)| (start, *time))
+        };
+        Self(behind.into_iter().filter_map(whole).collect())
+    }
+
+    /// The last position from which on what is copied is whole at a moment, and from when on it is.
+    fn last_before(&self, moment: u64) -> Option<(usize, u64)> {
+        self.0.iter().rev().find(|(_, whole)| *whole <= moment).copied()
+    }
+
+    /// The next position.
+    fn behind(&self, start: usize) -> Option<(usize, u64)> {
+        self.0.iter().find(|(position, _)| *position > start).copied()
+    }
 }
 
 /// What of the blocks before the window tells names: the threads at the beginning, and task life since then.
