@@ -1,5 +1,7 @@
 //! Memory that stands in the file as it is: of ELF files and plain images.
 
+use std::iter;
+
 use flightrec_format::abi::page::{MAGIC, PAGE_SIZE};
 
 use crate::file::ReadAt;
@@ -60,10 +62,19 @@ fn merged(mut extents: Vec<Extent>) -> Vec<Extent> {
 impl Layout for Extents {
     fn units(&self) -> Box<dyn Iterator<Item = Unit> + Send + '_> {
         const STEP: u64 = UNIT_BYTES as u64 / PAGE;
-        Box::new(self.list.iter().flat_map(|extent| {
-            (0..extent.pages.div_ceil(STEP)).map(|i| {
-                let first = i * STEP;
-                Unit { start: extent.offset + first * PAGE, count: STEP.min(extent.pages - first) }
+        let file = self.file.as_ref();
+        Box::new(self.list.iter().flat_map(move |extent| {
+            let mut done = 0;
+            iter::from_fn(move || {
+                // Where there are holes, there are no pages of a recording: on to the page in which something stands.
+                let at = extent.offset + done * PAGE;
+                let (begin, end) = file.data(at)?;
+                let first = done + (begin - at) / PAGE;
+                let left = extent.pages.checked_sub(first).filter(|left| *left != 0)?;
+                let start = extent.offset + first * PAGE;
+                let count = (end - start).div_ceil(PAGE).min(STEP).min(left);
+                done = first + count;
+                Some(Unit { start, count })
             })
         }))
     }

@@ -14,6 +14,12 @@ pub(crate) trait ReadAt: Send + Sync {
 
     /// Reads at `offset`; fewer bytes than asked for only at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// The first stretch at `from` or behind in which there may be anything but zeros, from where to where; `None`: there is
+    /// none. What a file stands for may be vastly larger than the file.
+    fn data(&self, from: u64) -> Option<(u64, u64)> {
+        (from < self.size()).then(|| (from, self.size()))
+    }
 }
 
 impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
@@ -23,6 +29,10 @@ impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         (**self).read_at(buf, offset)
+    }
+
+    fn data(&self, from: u64) -> Option<(u64, u64)> {
+        (**self).data(from)
     }
 }
 

@@ -10,6 +10,7 @@ use std::io;
 use crate::bytes::be64;
 use crate::error::VmcoreError;
 use crate::file::{ReadAt, exact};
+use crate::layout::UNIT_BYTES;
 
 /// First bytes of the form.
 pub(crate) const SIGNATURE: &[u8] = b"makedumpfile\0\0\0\0";
@@ -134,6 +135,21 @@ impl<F: ReadAt> ReadAt for Flattened<F> {
             self.file.read_at(into, block.at + (from - block.place))?;
         }
         Ok(length)
+    }
+
+    fn data(&self, from: u64) -> Option<(u64, u64)> {
+        let first = self.blocks.partition_point(|block| block.end() <= from);
+        let mut blocks = self.blocks.iter().skip(first);
+        let block = blocks.next()?;
+        let (begin, mut end) = (block.place.max(from), block.end());
+        // Blocks that touch, as far as anybody reads at once.
+        for next in blocks.take_while(|next| next.place - begin < UNIT_BYTES as u64) {
+            if next.place != end {
+                break;
+            }
+            end = next.end();
+        }
+        Some((begin, end))
     }
 }
 

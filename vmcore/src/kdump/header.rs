@@ -101,15 +101,21 @@ impl Header {
         let mut chunk = vec![0; CHUNK];
         let (mut at, mut count) = (0, 0);
         let length = length.min(self.max_mapnr.div_ceil(8));
+        if start.saturating_add(length) > file.size() {
+            return Err(damaged("cut inside its bitmaps, before the first page of memory"));
+        }
         while at < length {
-            let want = (length - at).min(CHUNK as u64) as usize;
+            // Where the file has holes, no bit is set.
+            let Some((data, _)) = file.data(start + at) else { break };
+            at = data.saturating_sub(start);
+            let want = length.saturating_sub(at).min(CHUNK as u64) as usize;
             let read = file.read_at(chunk.get_mut(..want).unwrap_or_default(), start + at)?;
             let bits = chunk.get(..read).unwrap_or_default();
             count += bits.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
-            at += read as u64;
-            if read < want {
-                return Err(damaged("cut inside its bitmaps, before the first page of memory"));
+            if read == 0 {
+                break;
             }
+            at += read as u64;
         }
         Ok(count)
     }

@@ -80,6 +80,23 @@ fn numbers_that_would_take_all_memory_are_refused() {
 }
 
 #[test]
+fn a_file_that_stands_for_exabytes_of_nothing_takes_no_time() {
+    // Found by `cargo xtask fuzz flattened`: an ELF file of one segment of 2^60 bytes, of which the flattened file has two pages.
+    let mut elf = synthetic::elf(&scattered(&[]), 4096);
+    elf[56..58].copy_from_slice(&1u16.to_le_bytes());
+    elf[64 + 32..64 + 40].copy_from_slice(&(1u64 << 60).to_le_bytes());
+    let mut flat = synthetic::flatten(&elf[..8192], 4096);
+    flat.truncate(flat.len() - 16);
+    flat.extend([1u64 << 61, 4096].map(u64::to_be_bytes).concat());
+    flat.extend([0x5a; 4096]);
+    flat.extend([0xff; 16]);
+    let file = file(&flat);
+    let dump = flightrec_vmcore::Dump::open(file.path()).unwrap();
+    assert!(dump.bytes() >= 1 << 59, "{}", dump.bytes());
+    assert!(scan(&dump).unwrap().sessions.is_empty());
+}
+
+#[test]
 fn other_files_are_named() {
     let mut program = synthetic::elf(&scattered(&recording(7)), 0);
     program[16] = 2;
