@@ -101,10 +101,14 @@ struct Parts {
     all_percent: f64,
 }
 
+/// One of the parts.
+type Part = fn(&Parts) -> f64;
+
 /// One CPU's probes.
 #[derive(Debug, Serialize)]
 struct Cpu {
-    cpu: u16,
+    #[serde(rename = "cpu")]
+    number: u16,
     /// Steps that are taken.
     level: u32,
     /// What its probes may take now; null: no limit.
@@ -151,7 +155,7 @@ impl Shown {
             }
         };
         let of_cpu = |cpu: &flightrec_format::control::CpuAccount| Cpu {
-            cpu: cpu.cpu,
+            number: cpu.cpu,
             level: cpu.level,
             limit_percent: percent(cpu.limit),
             spent_percent: Spans::from([0, 1, 2].map(|i: usize| {
@@ -218,7 +222,7 @@ impl Shown {
             "",
             format!("({})", span(running))
         );
-        let lines: [(&str, fn(&Parts) -> f64); 7] = [
+        let lines: [(&str, Part); 7] = [
             ("probes: system calls", |p| p.calls_percent),
             ("probes: their strings", |p| p.strings_percent),
             ("probes: scheduling", |p| p.sched_percent),
@@ -233,7 +237,7 @@ impl Shown {
         out.push_str("\npercent of each CPU\n");
         for cpu in &self.cpus {
             let limit = cpu.limit_percent.map_or_else(|| "no limit".to_owned(), |limit| format!("of {limit:.2}"));
-            let name = format!("CPU {:<4} level {}, {limit}", cpu.cpu, cpu.level);
+            let name = format!("CPU {:<4} level {}, {limit}", cpu.number, cpu.level);
             figures(&mut out, &name, cpu.spent_percent.iter().copied());
         }
         out

@@ -349,18 +349,12 @@ impl Work {
         let idle = |seen: &&Seen| seen.given == 0 && buckets::fullness(state, seen.cpu, now) >= FULL;
         let Some(seen) = self.cpus.iter().find(idle).filter(|_| self.detached_since.is_none()) else { return };
         let Some((recorded, left_out)) = self.recording.time_own_calls(seen.cpu) else { return };
-        match self.costs.again(recorded, left_out) {
-            Some(costs) => {
-                info!(
-                    call = costs.call,
-                    string = costs.string,
-                    sched = costs.sched,
-                    "measured what events cost again, ns"
-                );
-                self.costs = costs;
-                buckets::set_costs(state, &costs);
-            }
-            None => debug!(recorded, left_out, "what was measured again can't be; costs stay as they were"),
+        if let Some(costs) = self.costs.again(recorded, left_out) {
+            info!(call = costs.call, string = costs.string, sched = costs.sched, "measured what events cost again, ns");
+            self.costs = costs;
+            buckets::set_costs(state, &costs);
+        } else {
+            debug!(recorded, left_out, "what was measured again can't be; costs stay as they were");
         }
     }
 

@@ -203,11 +203,11 @@ impl Ladder {
         let need = |rate: f64| (rate * CROWDED * SLICE).min(limits.total.unwrap_or(0.0) * limits.burst * WELL);
         self.duty = match self.duty {
             Duty::Whole if breaks && self.left <= 0.0 => Duty::Off { since: 0.0, need: need(spent / dt) },
-            Duty::Whole => Duty::Whole,
             Duty::Off { since, need } if since + dt >= APART && self.left >= need => {
                 Duty::On { since: 0.0, spent: 0.0, floor: 0.0 }
             }
             Duty::Off { since, need } => Duty::Off { since: since + dt, need },
+            Duty::Whole => Duty::Whole,
             Duty::On { since, spent: before, floor: asked } => {
                 let (since, spent, asked) = (since + dt, before + spent, asked + floor * dt);
                 if self.left <= 0.0 && since >= SLICE && asked / since > allowed * ROOM {
@@ -228,10 +228,9 @@ impl Ladder {
         let sum: f64 = wanted.iter().sum();
         self.capped = match self.capped {
             None if self.left < depth * SPENT && sum > allowed => Some(0.0),
-            None => None,
             Some(_) if sum > allowed * ROOM || self.left < depth * WELL => Some(0.0),
             Some(fits) if fits + dt < HOLD => Some(fits + dt),
-            Some(_) => None,
+            _ => None,
         };
         self.capped?;
         // Who wants less than a fair part leaves the rest to the others.

@@ -26,7 +26,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            total: Share::Millionths(10_000),
+            total: Share::Off,
             per_cpu: Share::Millionths(50_000),
             burst_seconds: 10,
             give_up: Step::ALL.to_vec(),
