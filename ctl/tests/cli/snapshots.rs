@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use flightrec_store::snapshot::{About, Summary};
-use flightrec_store::{FileReader, FileWriter, Kind};
+use flightrec_store::{FileReader, FileWriter};
 
 use crate::common::{NOW, Recording, SECOND, WALL, flightctl, stderr, stdout};
 use crate::disk::{files, recorded};
