@@ -31,3 +31,4 @@ pub mod suggest;
 pub mod text;
 pub mod top;
 pub mod window;
+pub mod zone;

@@ -138,6 +138,11 @@ impl FileReader {
         self.data(block, content::decode_pages)
     }
 
+    /// Whether a block's data are what was written, by their checksum; they are not decompressed.
+    pub fn is_sound(&self, block: &BlockRef) -> bool {
+        self.data(block, content::check).is_ok()
+    }
+
     /// A block's data, decoded.
     fn data<T>(
         &self,

@@ -25,7 +25,7 @@ use crate::window::{Edge, Window};
 
 /// Shows what was asked for.
 pub fn run(plan: &VmcorePlan) -> Result<Exit> {
-    let zone = TimeZone::system();
+    let zone = crate::zone::system();
     if plan.show == VmcoreShow::Sessions {
         let image = Image::open(&plan.file)?;
         image.missing().iter().for_each(|line| note(line));

@@ -68,7 +68,7 @@ fn told(dir: &Path, since: Edge, until: Edge) -> Vec<Vec<u32>> {
     let plan = HistoryPlan { place: Place::Store(dir.into()), boot: None };
     let mut all = Vec::new();
     let question = Question { since, until, everything: false };
-    let read = read::<SourceError>(&plan, question, |chapter| {
+    let read = read::<SourceError>(&plan, question, &mut |chapter: Chapter| {
         let window = chapter.window(&chapter.recording.wall_clock(0));
         let report = Report::new(&chapter.recording, window, chapter.clock.now);
         assert!(report.is_complete(), "{report:#?}");
