@@ -18,7 +18,7 @@ use rustc_hash::FxHashSet;
 
 use super::load::{self, Job, Place};
 use super::select;
-use super::session::{STRETCH, streams};
+use super::session::{PAGES_MAX, streams};
 use crate::window::Window;
 
 /// A ring's counters: events recorded, and refused.
@@ -75,7 +75,7 @@ impl Proof<'_> {
         if middle.is_empty() || middle.iter().any(|job| !job.reader.is_sound(job.block)) {
             return None;
         }
-        let most = usize::try_from(STRETCH).unwrap_or(usize::MAX) / PAGE_SIZE;
+        let most = usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE;
         let mut pages = Vec::new();
         if !load::pages(&ends, most, |of_block| pages.extend(of_block))?.is_empty() {
             return None;

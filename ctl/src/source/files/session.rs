@@ -24,7 +24,7 @@ use crate::window::{Edge, Window};
 /// Bytes of pages that are held at once, about: a window of more is read in stretches.
 pub const STRETCH: u64 = if cfg!(test) { 128 << 10 } else { 1 << 30 };
 /// Most bytes of pages that are held at once: what stands around a stretch, and damage, make it more than was planned.
-const PAGES_MAX: u64 = 4 * STRETCH;
+pub(super) const PAGES_MAX: u64 = 4 * STRETCH;
 
 /// By how much [`SessionSource::around`] is too wide at either end, where an edge is a time of day and the clock ran evenly.
 pub const AROUND_NS: u64 = 2 * SLACK_NS as u64;
