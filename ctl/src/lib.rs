@@ -32,3 +32,4 @@ pub mod suggest;
 pub mod text;
 pub mod top;
 pub mod window;
+pub mod zone;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use jiff::Zoned;
+use jiff::Timestamp;
 
 use flightctl::args::Cli;
 use flightctl::commands::{
@@ -14,11 +14,12 @@ use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
 use flightctl::plan::Plan;
+use flightctl::zone;
 
 fn main() -> ExitCode {
     let matches = help::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    let result = match Plan::new(cli, &Zoned::now()) {
+    let result = match Plan::new(cli, &Timestamp::now().to_zoned(zone::system())) {
         Ok(Plan::Dump(plan)) => dump::run(&plan),
         Ok(Plan::Vmcore(plan)) => vmcore::run(&plan),
         Ok(Plan::ListBoots(plan)) => boots::run(&plan),

@@ -29,8 +29,8 @@ pub enum Content {
     Snapshot(Box<About>),
 }
 
-/// A block's data, which the caller has read, decompressed.
-fn raw(header: &BlockHeader, data: &[u8]) -> Result<Vec<u8>, What> {
+/// Whether a block's data, which the caller has read, are what was written.
+pub(crate) fn check(header: &BlockHeader, data: &[u8]) -> Result<(), What> {
     let raw_len = header.raw_len as usize;
     if raw_len > RAW_MAX {
         return Err(What::Content(format!("{raw_len} bytes are more than a block holds")));
@@ -38,6 +38,13 @@ fn raw(header: &BlockHeader, data: &[u8]) -> Result<Vec<u8>, What> {
     if crc32fast::hash(data) != header.data_crc {
         return Err(What::Checksum);
     }
+    Ok(())
+}
+
+/// A block's data, which the caller has read, decompressed.
+fn raw(header: &BlockHeader, data: &[u8]) -> Result<Vec<u8>, What> {
+    check(header, data)?;
+    let raw_len = header.raw_len as usize;
     let raw = zstd::bulk::decompress(data, raw_len).map_err(|e| What::Content(e.to_string()))?;
     if raw.len() != raw_len {
         return Err(What::Content(format!("{} bytes came out, not {raw_len}", raw.len())));

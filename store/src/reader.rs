@@ -139,6 +139,11 @@ impl FileReader {
         self.decoded(block, content::decode_pages)
     }
 
+    /// Whether a block's data are what was written, by their checksum; they are not decompressed.
+    pub fn is_sound(&self, block: &BlockRef) -> bool {
+        self.decoded(block, content::check).is_ok()
+    }
+
     /// A block's data, decoded.
     fn decoded<T>(
         &self,

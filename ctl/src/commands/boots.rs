@@ -19,7 +19,7 @@ use crate::source::{Clock, history};
 pub fn run(plan: &HistoryPlan) -> Result<Exit> {
     // All are listed, whichever is named: the numbers are what is asked for.
     let boots = history::boots(&HistoryPlan { boot: None, ..plan.clone() })?;
-    let zone = TimeZone::system();
+    let zone = crate::zone::system();
     let mut text = String::from("IDX BOOT ID                          FIRST ENTRY                 LAST ENTRY\n");
     let count = boots.len();
     for (at, boot) in boots.into_iter().enumerate() {

@@ -14,18 +14,20 @@ use crate::filter::FilterError;
 use crate::json;
 use crate::output::{Output, is_broken_pipe, note};
 use crate::pipeline;
+use crate::pipeline::wall::WallClock;
 use crate::plan::DumpPlan;
 use crate::progress::Progress;
 use crate::render::Renderer;
-use crate::source::Source;
-use crate::source::history::{self, Chapter, Go, Question};
+use crate::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
+use crate::source::{Recording, Source};
 use crate::text;
+use crate::window::Window;
 
 /// Prints events.
 pub fn run(plan: &DumpPlan) -> Result<Exit> {
-    let zone = TimeZone::system();
+    let zone = crate::zone::system();
     let mut dump = Dump::new(plan, &zone);
-    history::read(&plan.history, question(plan), |chapter| dump.show(&chapter))?;
+    history::read(&plan.history, question(plan), &mut dump)?;
     dump.finish()
 }
 
@@ -33,7 +35,7 @@ pub fn run(plan: &DumpPlan) -> Result<Exit> {
 pub fn run_on(plan: &DumpPlan, source: &mut dyn Source, store: Option<&Path>, zone: &TimeZone) -> Result<Exit> {
     let mut dump = Dump::new(plan, zone);
     if let Some(dir) = store {
-        history::read_beside(source, dir, question(plan), |chapter| dump.show(&chapter))?;
+        history::read_beside(source, dir, question(plan), &mut dump)?;
     } else {
         let clock = source.clock();
         let recording = source.read(question(plan).of_rings(clock))?;
@@ -64,6 +66,8 @@ struct Dump<'a> {
     /// Whether a chapter knew it.
     known: bool,
     seam: Seam,
+    /// What was said of the next chapter before it was read.
+    said: String,
 }
 
 impl<'a> Dump<'a> {
@@ -78,6 +82,7 @@ impl<'a> Dump<'a> {
             unknown: None,
             known: false,
             seam: Seam::default(),
+            said: String::new(),
         }
     }
 
@@ -96,18 +101,20 @@ impl<'a> Dump<'a> {
         let mut wall = recording.wall_clock(clock.wall_offset);
         let window = chapter.window(&wall);
         let report = Report::new(recording, window, clock.now);
-        let mut coverage: Vec<String> = self.seam.between(chapter, window, &mut wall, self.zone).into_iter().collect();
-        self.complete &= report.is_complete() && !self.seam.is_open();
-        coverage.extend(report.lines(&mut wall, self.zone));
-        coverage.extend(chapter.remarks.iter().cloned());
+        let mut seam = std::mem::take(&mut self.seam);
+        let coverage = self.coverage(chapter, &report, window, &mut wall, &mut seam);
+        self.complete &= report.is_complete() && !seam.is_open();
+        self.seam = seam;
 
-        let output = match &mut self.output {
-            Some(output) => output,
-            none => none.insert(Output::open(plan.output.as_deref())?),
-        };
+        let output = output(&mut self.output, plan)?;
         output.show(Progress::start("writing the events"));
         let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
-        let (head, renderer): (String, Renderer) = match plan.format {
+        let mut head = head(plan, output, &coverage, &report, recording, &mut wall);
+        // Where it turned out otherwise, this holds.
+        if std::mem::take(&mut self.said) == head {
+            head.clear();
+        }
+        let renderer: Renderer = match plan.format {
             FormatArg::Text => {
                 let options = text::Options {
                     colour,
@@ -116,14 +123,11 @@ impl<'a> Dump<'a> {
                     time_zone: self.zone.clone(),
                     ..text::Options::default()
                 };
-                // A text that is kept says what it covers.
-                let head = if output.is_terminal() { String::new() } else { commented(&coverage) };
-                (head, text::Renderer::new(&recording.meta, options).into())
+                text::Renderer::new(&recording.meta, options).into()
             }
             FormatArg::Jsonl => {
                 let gaps = report.gap_lines(&mut wall);
-                let head = report.json(&recording.meta, &mut wall);
-                (head, json::Renderer::new(&recording.meta, plan.merge, gaps).name_fds(plan.fds).into())
+                json::Renderer::new(&recording.meta, plan.merge, gaps).name_fds(plan.fds).into()
             }
         };
         let written = output
@@ -145,6 +149,21 @@ impl<'a> Dump<'a> {
         }
     }
 
+    /// What is covered, a line each.
+    fn coverage(
+        &self,
+        chapter: &Chapter,
+        report: &Report,
+        window: Window,
+        wall: &mut WallClock,
+        seam: &mut Seam,
+    ) -> Vec<String> {
+        let mut lines: Vec<String> = seam.between(chapter, window, wall, self.zone).into_iter().collect();
+        lines.extend(report.lines(wall, self.zone));
+        lines.extend(chapter.remarks.iter().cloned());
+        lines
+    }
+
     /// No more chapters come: says what was covered.
     fn finish(self) -> Result<Exit> {
         if let (Some(unknown), false) = (self.unknown, self.known) {
@@ -160,6 +179,66 @@ impl<'a> Dump<'a> {
             Some(0) => Exit::Nothing,
             _ => Exit::Fine,
         })
+    }
+}
+
+impl Visitor<anyhow::Error> for Dump<'_> {
+    /// Nobody waits for the first line of a file.
+    fn looks_ahead(&self) -> bool {
+        self.plan.output.is_none()
+    }
+
+    /// Says what will be covered: it takes long until all pages are read.
+    fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
+        let plan = self.plan;
+        let chapter = foretold.chapter();
+        let recording = &chapter.recording;
+        if plan.filter.resolve(&recording.meta).is_err() {
+            return Ok(());
+        }
+        let mut wall = recording.wall_clock(chapter.clock.wall_offset);
+        let window = chapter.window(&wall);
+        let Some(report) = foretold.report(window) else { return Ok(()) };
+        let coverage = self.coverage(chapter, &report, window, &mut wall, &mut self.seam.clone());
+        let output = output(&mut self.output, plan)?;
+        let head = head(plan, output, &coverage, &report, recording, &mut wall);
+        let written = output.write_all(head.as_bytes()).and_then(|()| output.flush());
+        match written.map_err(|e| output.explain(e)) {
+            Ok(()) => self.said = head,
+            // The next to be written finds the same.
+            Err(e) if is_broken_pipe(&e) => {}
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, chapter: Chapter) -> Result<Go> {
+        self.show(&chapter)
+    }
+}
+
+/// The output, opened.
+fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut Output> {
+    match output {
+        Some(output) => Ok(output),
+        none => Ok(none.insert(Output::open(plan.output.as_deref())?)),
+    }
+}
+
+/// What stands before the events of a chapter.
+fn head(
+    plan: &DumpPlan,
+    output: &Output,
+    coverage: &[String],
+    report: &Report,
+    recording: &Recording,
+    wall: &mut WallClock,
+) -> String {
+    match plan.format {
+        // A text that is kept says what it covers.
+        FormatArg::Text if output.is_terminal() => String::new(),
+        FormatArg::Text => commented(coverage),
+        FormatArg::Jsonl => report.json(&recording.meta, wall),
     }
 }
 

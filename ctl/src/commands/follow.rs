@@ -1,7 +1,6 @@
 //! `flightctl follow`
 
 use anyhow::Result;
-use jiff::tz::TimeZone;
 
 use crate::exit::Exit;
 use crate::follow::show;
@@ -11,5 +10,5 @@ use crate::plan::FollowPlan;
 /// Prints events as they come.
 pub fn run(plan: &FollowPlan) -> Result<Exit> {
     let stop = Stop::on_signals(plan.time)?;
-    show::run(plan, &stop, &TimeZone::system())
+    show::run(plan, &stop, &crate::zone::system())
 }

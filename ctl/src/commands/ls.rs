@@ -106,7 +106,7 @@ pub fn run(paths: &[PathBuf], json: bool) -> Result<Exit> {
         serde_json::to_writer_pretty(&mut text, &Document { files: &entries })?;
         text.push(b'\n');
     } else {
-        text.extend_from_slice(table(&entries, &TimeZone::system()).as_bytes());
+        text.extend_from_slice(table(&entries, &crate::zone::system()).as_bytes());
     }
     let mut output = Output::open(None)?;
     output.write_all(&text).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;

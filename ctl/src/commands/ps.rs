@@ -3,7 +3,6 @@
 use std::io::Write as _;
 
 use anyhow::Result;
-use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::vmcore::{WITHOUT_TABLE, announce};
@@ -28,7 +27,7 @@ pub fn run(plan: &PsPlan) -> Result<Exit> {
         return show(plan, &recording, now);
     };
     let mut source = VmcoreSource::open(file, plan.session)?;
-    announce(&source, &TimeZone::system());
+    announce(&source, &crate::zone::system());
     let now = source.clock().now;
     // What descriptors stand for is known from the events before.
     let recording = source.read(with_leads(Window { from: now.saturating_sub(NAMING_NS), until: now }))?;

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use anyhow::Result;
-use jiff::tz::TimeZone;
 
 use flightrec_format::abi::page::{LANE_KINDS, Lane, PAGE_SIZE};
 use flightrec_format::chunks::Chunks;
@@ -39,7 +38,7 @@ pub fn run(plan: &RecoverPlan) -> Result<Exit> {
     check(&plan.output, plan.force)?;
     let source = VmcoreSource::open(&plan.file, plan.session)?;
     let session = source.session()?;
-    announce(&source, &TimeZone::system());
+    announce(&source, &crate::zone::system());
     if session.newest().next().is_none() {
         note("no event of the recording is in the dump, and no file is written");
         return Ok(Exit::Nothing);

@@ -53,10 +53,10 @@ pub(super) enum SaveError {
 /// Saves the window.
 pub fn run(plan: &SavePlan) -> Result<Exit> {
     check(&plan.output, plan.force)?;
-    let zone = TimeZone::system();
+    let zone = crate::zone::system();
     let question = Question { since: plan.since, until: plan.until, everything: false };
     let mut saved = Saved { plan, zone: &zone, files: 0, complete: true, seam: Seam::default() };
-    history::read(&plan.history, question, |chapter| saved.take(&chapter).map(|()| Go::On))?;
+    history::read(&plan.history, question, &mut |chapter: Chapter| saved.take(&chapter).map(|()| Go::On))?;
     Ok(match saved {
         Saved { files: 0, .. } => {
             note("nothing was recorded in the window, and nothing is saved");

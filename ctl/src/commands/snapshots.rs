@@ -43,7 +43,7 @@ struct Document<'a> {
 /// Shows the list, or one.
 pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
     let dir = directory(&plan.runtime_dir, plan.state_dir.as_deref());
-    let zone = TimeZone::system();
+    let zone = crate::zone::system();
     let (text, exit) = if let Some(id) = &plan.id {
         let entry = find(&dir, id)?;
         let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;

@@ -24,7 +24,7 @@ pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
         text.push('\n');
         text
     } else {
-        text(&state, &TimeZone::system())
+        text(&state, &crate::zone::system())
     };
     let mut output = Output::open(None)?;
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;

@@ -33,7 +33,7 @@ pub fn run(paths: &[PathBuf]) -> Result<Exit> {
     let (files, unreadable) = in_order(found);
     let mut output = Output::open(None)?;
     let progress = Progress::start("checking the files");
-    let zone = TimeZone::system();
+    let zone = crate::zone::system();
     let (mut verifier, mut sum) = (Verifier::default(), Sum::default());
     let last = files.iter().rposition(|(header, _)| Some(header.boot_id) == boots::present() && header.number != 0);
     let mut failed = unreadable;

@@ -29,7 +29,7 @@ pub(super) const WITHOUT_TABLE: &str = "the recording's thread table is not in t
 
 /// Shows what was asked for.
 pub fn run(plan: &VmcorePlan) -> Result<Exit> {
-    let zone = TimeZone::system();
+    let zone = crate::zone::system();
     if plan.show == VmcoreShow::Sessions {
         let image = Image::open(&plan.file)?;
         image.missing().iter().for_each(|line| note(line));

@@ -71,6 +71,15 @@ impl Report {
         }
     }
 
+    /// As [`Self::new`], of a recording of which is known that no page is missing behind `sure`, though it lacks some.
+    pub fn of_ends(recording: &Recording, window: Window, now: u64, sure: u64) -> Self {
+        let mut report = Self::new(recording, window, now);
+        for lane in &mut report.lanes {
+            lane.gaps.retain(|gap| gap.reason != Reason::Missing || gap.until <= sure);
+        }
+        report
+    }
+
     /// Whether every event of the window is there.
     pub fn is_complete(&self) -> bool {
         self.lanes.iter().all(|lane| self.is_lane_complete(lane))

@@ -11,14 +11,14 @@ use crate::text::escape;
 use crate::window::Window;
 
 /// The end of the chapter before.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Seam {
     before: Option<End>,
     open: bool,
 }
 
 /// A chapter's end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct End {
     boot: BootId,
     session: u64,

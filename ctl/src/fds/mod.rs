@@ -57,7 +57,7 @@ pub enum Naming {
 }
 
 /// A call that is on its way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pending {
     role: Role,
     call: Call,
@@ -65,14 +65,14 @@ struct Pending {
 }
 
 /// A table and how many processes use it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Shared {
     users: usize,
     table: FdTable,
 }
 
 /// The descriptors of all processes at one moment of the stream.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Fds {
     roles: Roles,
     /// Which table a process has.

@@ -93,7 +93,7 @@ pub(super) fn role(name: &str) -> Option<Role> {
 }
 
 /// What a recording's calls are to somebody, by number; most are nothing.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Roles<T = Role> {
     native: Vec<Option<T>>,
     compat: Vec<Option<T>>,

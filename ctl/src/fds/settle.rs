@@ -31,7 +31,7 @@ pub(super) enum News {
 }
 
 /// What begins to hold, by the moment at which it does.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Settled(Vec<(u64, News)>);
 
 /// What a snapshot knew of a descriptor for sure.

@@ -16,7 +16,7 @@ use super::shown::Shown;
 use crate::render::Merge;
 
 /// An event that waits to be shown.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Held {
     shown: Shown,
     waiting: bool,
@@ -25,7 +25,7 @@ struct Held {
 }
 
 /// Events on their way out, some of which wait for the rest of their call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Calls {
     merge: Merge,
     items: VecDeque<Held>,

@@ -13,7 +13,7 @@ pub const LONGEST_NS: u64 = 1_000_000_000;
 pub const LONGEST_EVENTS: usize = 65_536;
 
 /// An event and what has been found out about it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Item {
     /// The event; boxed, as it is handed on often.
     pub event: Box<Event>,
@@ -42,7 +42,7 @@ impl Item {
 }
 
 /// Items in order, each with a number that stays.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct DelayLine {
     items: VecDeque<Item>,
     first: u64,

@@ -11,14 +11,14 @@ use crate::filter::{CallFacts, Filter};
 use crate::pipeline::threads::Threads;
 
 /// A call that was entered.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     call: Call,
     path: bool,
 }
 
 /// The present calls, by thread.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Entries {
     open: FxHashMap<u32, Entry>,
 }

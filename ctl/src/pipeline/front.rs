@@ -8,6 +8,7 @@ use super::pairing::Pairing;
 use super::placement::Placement;
 
 /// Finds out about each event what later ones tell.
+#[derive(Clone)]
 pub struct Front {
     pairing: Pairing,
     placement: Placement,

@@ -54,6 +54,11 @@ impl Lines {
         Self { renderer, buffer: Vec::with_capacity(BUFFER + LINE), share, events: 0, chunk: 0 }
     }
 
+    /// The lines of another pass, which renders its own share; none are made yet.
+    pub(super) fn of_another(&self, share: Share) -> Self {
+        Self::new(self.renderer.clone(), share)
+    }
+
     /// Whether the next event is this pass's to render.
     #[inline]
     pub(super) fn are_mine(&self) -> bool {

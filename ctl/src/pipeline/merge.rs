@@ -39,6 +39,7 @@ impl Stream for tail::Events<'_> {
 
 /// Events of all streams by time, then CPU, then lane (the streams' order). One event of each
 /// stream is held, no more; it stays in its box from the page to the line.
+#[derive(Clone)]
 pub struct Merge<S> {
     streams: Vec<(S, Option<Box<Event>>)>,
     /// The stream whose turn it is.
@@ -68,6 +69,12 @@ impl<S: Stream> Merge<S> {
         let mut merge = Self { streams, first: None, heap, until: END };
         merge.turn(None);
         merge
+    }
+
+    /// When the next event was.
+    pub fn time(&self) -> Option<u64> {
+        let (_, head) = self.streams.get(self.first?)?;
+        head.as_ref().map(|event| event.time)
     }
 
     /// The next event; `spare` is used for a later one.

@@ -4,7 +4,8 @@
 //! lanes of each CPU ─> merge ─> pairing, placement ─> delay line ─┬─> run queues, names ─> filter ─┬─> text
 //!                     front                                       │           resolve              │  lines
 //! ```
-//! [`run`] has two threads, where there are two CPUs; each makes this pass, and renders every other chunk of the lines.
+//! [`run`] has two threads, where there are two CPUs, from where the window begins; each makes this pass, and renders every other chunk
+//! of the lines.
 //!
 //! The pass starts before the window, so that names, pairs and queues are right where it starts,
 //! and goes on behind it, until it is known where the last woken threads ran.
@@ -32,6 +33,7 @@ use std::thread;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Event;
+use flightrec_format::ring::Events;
 
 use self::delay::Item;
 use self::front::Front;
@@ -90,23 +92,21 @@ fn run_on<W: Write>(
     renderer: Renderer,
     out: &mut W,
 ) -> io::Result<u64> {
-    let pass = |index, wall, renderer| {
-        let share = Share { index, of: threads };
-        Pass::sharing(share, recording, window, filter, wall, renderer)
-    };
+    let mut pass = Pass::sharing(Share { index: 0, of: threads }, recording, window, filter, wall, renderer);
+    let mut events = pass.events(recording, window);
     if threads < 2 {
-        let mut pass = pass(0, wall, renderer);
-        pass.all(recording, window, &mut Direct(out))?;
+        pass.all(events, window, &mut Direct(out))?;
         pass.end(out)?;
         return Ok(pass.printed());
     }
+    // Nothing is rendered before the window begins, so there is nothing to share until then.
+    pass.lead_in(&mut events, window, &mut Direct(out))?;
     thread::scope(|scope| {
         let (to, others) = sync_channel(CHUNKS);
-        let mut other = pass(1, wall.clone(), renderer.clone());
+        let (mut other, again) = (pass.twin(Share { index: 1, of: threads }), events.clone());
         // Where it fails, it is because the first has; that says why.
-        scope.spawn(move || other.all(recording, window, &mut Other(to)));
-        let mut pass = pass(0, wall, renderer);
-        pass.all(recording, window, &mut Turns { out, others })?;
+        scope.spawn(move || other.all(again, window, &mut Other(to)));
+        pass.all(events, window, &mut Turns { out, others })?;
         pass.end(out)?;
         Ok(pass.printed())
     })
@@ -199,17 +199,40 @@ impl<'a> Pass<'a> {
         self.resolver.shown
     }
 
-    /// Takes all events that the window needs.
-    fn all<S: Sink>(&mut self, recording: &Recording, window: Window, sink: &mut S) -> io::Result<()> {
-        let read = with_leads(window);
+    /// The same pass at the same place, for another share of the lines. Nothing may have been printed.
+    fn twin(&self, share: Share) -> Self {
+        Self {
+            front: self.front.clone(),
+            resolver: self.resolver.clone(),
+            lines: self.lines.of_another(share),
+            spare: Vec::new(),
+        }
+    }
+
+    /// The events that the window needs.
+    fn events<'r>(&self, recording: &'r Recording, window: Window) -> Merge<Events<'r>> {
         // Descriptors may have been opened long before.
-        let from = if self.resolver.needs_all() { 0 } else { read.from };
-        let mut events = Merge::new(recording.streams.iter().map(|stream| {
+        let from = if self.resolver.needs_all() { 0 } else { with_leads(window).from };
+        Merge::new(recording.streams.iter().map(|stream| {
             // All of the task lane goes through, as names hold until they change.
             stream.events_from(if stream.lane() == Lane::Task { 0 } else { from })
-        }));
+        }))
+    }
+
+    /// Takes the events before the window.
+    fn lead_in<S: Sink>(&mut self, events: &mut Merge<Events<'_>>, window: Window, sink: &mut S) -> io::Result<()> {
+        while events.time().is_some_and(|time| time < window.from) {
+            let Some(event) = events.read(self.spare.pop().unwrap_or_default()) else { break };
+            self.take(event, sink)?;
+        }
+        Ok(())
+    }
+
+    /// Takes all events that there are for the window.
+    fn all<S: Sink>(&mut self, mut events: Merge<Events<'_>>, window: Window, sink: &mut S) -> io::Result<()> {
+        let until = with_leads(window).until;
         while let Some(event) = events.read(self.spare.pop().unwrap_or_default()) {
-            if event.time >= read.until {
+            if event.time >= until {
                 break;
             }
             self.take(event, sink)?;

@@ -27,7 +27,7 @@ struct Pending {
 }
 
 /// Entries that wait for their exits, by thread.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Pairing {
     pending: FxHashMap<u32, Pending>,
     execve: FxHashSet<(Abi, u16)>,

@@ -22,7 +22,7 @@ use super::delay::{DelayLine, Item};
 const EARLY_NS: u64 = 5_000_000;
 
 /// A wakeup whose wakee has not run yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Wakeup {
     item: u64,
     time: u64,
@@ -34,7 +34,7 @@ struct Wakeup {
 }
 
 /// What each CPU runs, and which wakeups wait.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Placement {
     wakeups: FxHashMap<u32, Wakeup>,
     cpus: Vec<Cpu>,

@@ -24,6 +24,7 @@ use crate::text::plan::Plans;
 use crate::window::Window;
 
 /// Takes events that are complete, in order, and shows those that are wanted.
+#[derive(Clone)]
 pub(super) struct Resolver<'a> {
     window: Window,
     filter: &'a Filter,

@@ -26,7 +26,7 @@ struct Cpu {
 }
 
 /// Run queues of all CPUs.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RunQueues {
     threads: FxHashMap<u32, State>,
     cpus: Vec<Cpu>,

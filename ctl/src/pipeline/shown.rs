@@ -8,7 +8,7 @@ use crate::fds::Kept;
 use crate::render::{Context, Wake};
 
 /// An event and what was known of it. It borrows nothing: what that was learnt from goes on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Shown {
     /// The event.
     pub event: Box<Event>,
@@ -17,7 +17,7 @@ pub struct Shown {
 }
 
 /// [`Context`], with names of its own.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Known {
     /// See [`Context`].
     pub wall_ns: i64,

@@ -128,6 +128,30 @@ fn two_threads_write_what_one_writes() {
     }
 }
 
+#[test]
+fn two_threads_share_what_comes_behind_the_lead_in() {
+    let recording = recording(MANY);
+    let meta = &recording.meta;
+    let filter = FilterPlan::all().resolve(meta).unwrap();
+    let end = recording.streams.iter().filter_map(LaneStream::last).max().unwrap();
+    // In the middle of calls, between them, before all, near the end, behind it.
+    for from in [0, end / 3, end / 3 + 400, end - 2000, end + 1] {
+        let window = Window { from, until: end - end / 4 };
+        for merge in [false, true] {
+            let renderer: Renderer = text::Renderer::new(meta, Options { merge, ..Options::default() }).into();
+            let written = |threads| {
+                let (wall, mut out) = (recording.wall_clock(0), Vec::new());
+                let printed = run_on(threads, &recording, window, &filter, wall, renderer.clone(), &mut out).unwrap();
+                (printed, out)
+            };
+            let (alone, shared) = (written(1), written(2));
+            let all = recording.streams.iter().flat_map(LaneStream::events);
+            assert_eq!(alone.0, all.filter(|event| window.contains(event.time)).count() as u64);
+            assert!(alone == shared, "from {from}, merge {merge}: {} and {} events", alone.0, shared.0);
+        }
+    }
+}
+
 /// Takes so many bytes, then fails.
 struct Full(usize, io::ErrorKind);
 

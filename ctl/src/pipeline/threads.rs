@@ -29,7 +29,7 @@ struct Thread {
 const GENERATIONS: usize = 1024;
 
 /// The threads at one moment of the merged stream.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Threads {
     table: FxHashMap<u32, Thread>,
     /// Names of the idle threads, by CPU.

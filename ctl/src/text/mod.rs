@@ -60,7 +60,7 @@ pub struct Options {
 impl Default for Options {
     /// No colours, arguments where they are needed, this machine's time zone.
     fn default() -> Self {
-        Self { colour: false, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: TimeZone::system() }
+        Self { colour: false, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: crate::zone::system() }
     }
 }
 

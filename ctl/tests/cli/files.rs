@@ -92,6 +92,25 @@ fn time_counts_back_from_the_last_moment_of_the_files() {
 }
 
 #[test]
+fn the_coverage_stands_first_and_once() {
+    let (_, dir) = recorded();
+    for window in [["--last", "14s"], ["--last", "9s"], ["--until=-2s", "--since=-12s"]] {
+        let file = dir.path().join("out");
+        for (format, marks) in [("text", "# coverage: "), ("jsonl", "{\"event\":\"coverage\",")] {
+            let args = [&["--store", text(&dir), "--format", format][..], &window[..]].concat();
+            let out = of_files(&args);
+            let lines = stdout(&out);
+            assert!(lines.starts_with(marks), "{}", lines.lines().next().unwrap_or_default());
+            assert_eq!(lines.matches(marks).count(), 1, "{window:?}");
+            // In a file it is written when all is read.
+            let kept = of_files(&[&args[..], &["-o", text(&file)]].concat());
+            assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
+            assert_eq!(fs::read_to_string(&file).unwrap(), lines, "{window:?}");
+        }
+    }
+}
+
+#[test]
 fn a_saved_window_reads_as_it_did_live() {
     let (recording, dir) = recorded();
     let daemon = recording.serve();
@@ -289,6 +308,11 @@ fn damage_costs_what_was_damaged_and_is_told() {
     let out = of_files(&["--store", text(&dir), "--until", &middle, "--strict"]);
     assert_eq!(numbers(&out), (0..number(first)).collect::<Vec<_>>());
     assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
+    // It is said at once, and once.
+    let out = of_files(&["--store", text(&dir), "--last", "14s", "--strict"]);
+    let coverage: Vec<String> =
+        stdout(&out).lines().filter(|line| line.starts_with("# coverage")).map(str::to_owned).collect();
+    assert!(coverage.len() == 1 && coverage[0].ends_with("INCOMPLETE"), "{coverage:?}");
     // Other windows are whole.
     let out = of_files(&["--store", text(&dir), "--last", "3s", "--strict"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));

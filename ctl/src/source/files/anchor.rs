@@ -13,7 +13,7 @@ pub(super) struct Anchor {
 }
 
 /// The two clocks of an anchor are read one after the other, with whatever the machine does between.
-const SLACK_NS: i64 = 1_000_000_000;
+pub(super) const SLACK_NS: i64 = 1_000_000_000;
 
 /// The window, in the monotonic clock, outside of which nothing of it can be. `present` is what times before now count
 /// back from. `anchors` are in order; the clock is taken to have run evenly where two neighbours agree, and to have been

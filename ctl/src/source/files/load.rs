@@ -13,8 +13,34 @@ use crate::progress::Progress;
 /// Most threads: beyond, the disk and the order in which pages are put together set the pace.
 const THREADS_MAX: usize = 8;
 
+/// Where a block stands: in which of the files that are opened, and from which byte on. In the order of writing.
+pub(super) type Place = (usize, u64);
+
 /// A block of a file.
-pub(super) type Job<'a> = (&'a FileReader, &'a BlockRef);
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    /// Which of the files that are opened it is.
+    pub(super) file: usize,
+    pub(super) reader: &'a FileReader,
+    pub(super) block: &'a BlockRef,
+}
+
+impl Job<'_> {
+    /// Where the block stands.
+    pub(super) fn place(&self) -> Place {
+        (self.file, self.block.offset)
+    }
+}
+
+/// All blocks of files.
+pub(super) fn jobs<'a>(opened: &[&'a FileReader]) -> impl Iterator<Item = Job<'a>> {
+    let of_file = |(file, reader): (usize, &&'a FileReader)| {
+        let reader: &'a FileReader = reader;
+        reader.blocks().iter().map(move |block| Job { file, reader, block })
+    };
+    opened.iter().enumerate().flat_map(of_file)
+}
+
 /// A job's number, and what came of it.
 type Done = (usize, Result<Vec<(Page, Summary)>, Damage>);
 
@@ -33,7 +59,7 @@ pub(super) fn pages<'a>(
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((reader, block)) = jobs.get(at) else { break };
+            let Some(Job { reader, block, .. }) = jobs.get(at) else { break };
             let content = reader.pages(block);
             let pages = content.as_ref().map_or(0, Vec::len);
             if count.fetch_add(pages, Ordering::Relaxed).saturating_add(pages) > most {
@@ -55,7 +81,7 @@ pub(super) fn pages<'a>(
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(at, _)| *at);
     let mut damage = Vec::new();
-    for ((_, content), (reader, _)) in done.into_iter().zip(jobs) {
+    for ((_, content), Job { reader, .. }) in done.into_iter().zip(jobs) {
         match content {
             Ok(pages) => take(pages),
             Err(wrong) => damage.push((*reader, wrong)),

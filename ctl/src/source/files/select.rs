@@ -2,8 +2,9 @@
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_store::block::PAGES_MAX;
-use flightrec_store::{BlockRef, Kind};
+use flightrec_store::{BlockRef, FileReader, Kind};
 
+use super::load::{Job, jobs};
 use crate::window::Window;
 
 /// About how many bytes of memory a block's pages take: a full one has [`PAGES_MAX`] pages, one that was written early has a part
@@ -26,18 +27,24 @@ pub(super) fn pages<'a>(blocks: &'a [BlockRef], window: Window, lanes: &[Lane]) 
     })
 }
 
+/// All blocks of pages that the window needs: those that may hold events of it, and of each lane the one before.
+pub(super) fn needed<'a>(opened: &[&'a FileReader], window: Window, lanes: &[Lane]) -> Vec<Job<'a>> {
+    let of_file = |(file, reader): (usize, &&'a FileReader)| {
+        let reader: &'a FileReader = reader;
+        pages(reader.blocks(), window, lanes).map(move |block| Job { file, reader, block })
+    };
+    let inside = opened.iter().enumerate().flat_map(of_file);
+    inside.chain(lanes.iter().filter_map(|lane| before(jobs(opened), *lane, window.from))).collect()
+}
+
 /// The last block of a lane that ends before a moment: a ring's first page of the window most often follows a page of it.
 /// (Of the task lane all is read.)
-pub(super) fn before<'a, R>(
-    blocks: impl Iterator<Item = (R, &'a BlockRef)>,
-    lane: Lane,
-    moment: u64,
-) -> Option<(R, &'a BlockRef)> {
+fn before<'a>(blocks: impl Iterator<Item = Job<'a>>, lane: Lane, moment: u64) -> Option<Job<'a>> {
     let is_before = |block: &BlockRef| {
         block.header.kind == Kind::Pages && block.header.lane == Some(lane) && block.header.last < moment
     };
-    let of_lane = blocks.filter(|(_, block)| lane != Lane::Task && is_before(block));
-    of_lane.max_by_key(|(_, block)| block.header.last)
+    let of_lane = blocks.filter(|job| lane != Lane::Task && is_before(job.block));
+    of_lane.max_by_key(|job| job.block.header.last)
 }
 
 /// Of blocks of one kind, by time: the last that is not behind a moment, and the first that is not before another.

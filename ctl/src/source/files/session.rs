@@ -9,11 +9,13 @@ use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::Meta;
 use flightrec_format::part;
-use flightrec_format::ring::Rings;
-use flightrec_store::{BlockRef, Checkpoint, Content, Damage, FileReader, Kind, What};
+use flightrec_format::ring::{LaneStream, Rings};
+use flightrec_store::{Content, Damage, FileReader, Kind, What};
+use rustc_hash::FxHashSet;
 
-use super::anchor::{self, Anchor};
+use super::anchor::{self, Anchor, SLACK_NS};
 use super::catalog::{SessionFiles, StoredFile};
+use super::proof::{Ahead, Mark, Proof};
 use super::{FilesError, load, select, stretch};
 use crate::human::counted;
 use crate::source::{Clock, Recording, snapshots};
@@ -22,7 +24,10 @@ use crate::window::{Edge, Window};
 /// Bytes of pages that are held at once, about: a window of more is read in stretches.
 pub const STRETCH: u64 = if cfg!(test) { 128 << 10 } else { 1 << 30 };
 /// Most bytes of pages that are held at once: what stands around a stretch, and damage, make it more than was planned.
-const PAGES_MAX: u64 = 4 * STRETCH;
+pub(super) const PAGES_MAX: u64 = 4 * STRETCH;
+
+/// By how much [`SessionSource::around`] is too wide at either end, where an edge is a time of day and the clock ran evenly.
+pub const AROUND_NS: u64 = 2 * SLACK_NS as u64;
 
 /// Most lines about damage in one chapter.
 const REMARKS: usize = 10;
@@ -34,6 +39,8 @@ pub struct SessionSource {
     end: End,
     /// What the user is told beside the coverage.
     remarks: Vec<String>,
+    /// Pages that were read before the others.
+    ahead: Ahead,
 }
 
 /// A file, and its reader once it was needed.
@@ -80,6 +87,7 @@ impl SessionSource {
             files: session.files.into_iter().map(open).collect(),
             end: End { now: 0, closed: false },
             remarks: Vec::new(),
+            ahead: Ahead::default(),
         };
         source.end = source.find_end()?;
         Ok(source)
@@ -220,28 +228,37 @@ impl SessionSource {
     /// Reads what the window needs, for a recording of its own.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
         let Found { meta, pages, slots, descriptors, before, after, whole } = self.find(window, &Lane::RINGS)?;
-        let mut rings = Rings::new(meta.session);
-        for lane in Lane::RINGS {
-            meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));
-        }
-        for (page, summary) in pages {
-            rings.add_summed(page, summary);
-        }
+        let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
             self.remarks.push("the last file was not closed: the recorder or the machine ended without warning".into());
         }
         // Where something is damaged, only the counters tell what is there.
         let copied = if whole { after.now } else { 0 };
-        Ok(Recording {
-            meta,
-            streams: rings.finish(),
-            slots,
-            descriptors,
-            totals: after,
-            before,
-            copied,
-            whole_files: whole,
-        })
+        Ok(Recording { meta, streams, slots, descriptors, totals: after, before, copied, whole_files: whole })
+    }
+
+    /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if it can be shown that nothing
+    /// is missing between them; what is told of it begins at `earliest` or later. They are not read again by [`Self::read`] of the
+    /// same window. With them comes what [`Self::take_remarks`] will have.
+    pub fn read_ends(&mut self, window: Window, earliest: u64, sure: Window) -> Option<(Recording, Vec<String>)> {
+        let chosen = self.chosen(window);
+        if !self.in_a_row(&chosen) || !self.end.closed {
+            return None;
+        }
+        let meta = self.meta_of(&chosen).ok()?;
+        let opened: Vec<&FileReader> =
+            chosen.iter().filter_map(|index| self.files.get(*index)?.reader.as_ref()).collect();
+        if opened.iter().any(|reader| damage(reader).next().is_some()) {
+            return None;
+        }
+        let (before, after) = marks(&opened, window);
+        let proof = Proof { opened: &opened, meta: &meta, before: &before?, after: &after?, earliest, sure };
+        let (ahead, streams) = proof.read(window)?;
+        let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
+        self.ahead = ahead;
+        let (slots, descriptors, copied) = (Vec::new(), Vec::new(), totals.now);
+        let recording = Recording { meta, streams, slots, descriptors, totals, before, copied, whole_files: true };
+        Some((recording, self.remarks.clone()))
     }
 
     /// Reads what the window needs of these lanes.
@@ -255,19 +272,22 @@ impl SessionSource {
         whole &= told.is_empty();
 
         let (before, after) = marks(&opened, window);
+        let before = before.map(|mark| mark.totals);
+        let after = after.map(|mark| mark.totals).unwrap_or_default();
         let mut asked = window;
         if !whole {
             // The counters tell exactly what damage cost: up to the next moment at which they are known.
             asked = to_the_marks(window, before.as_ref(), &after);
         }
-        let mut pages = Vec::new();
-        let mut lost = read_pages(&opened, asked, lanes, &mut pages)?;
+        let Ahead { blocks: known, mut pages, .. } =
+            Some(std::mem::take(&mut self.ahead)).filter(|ahead| ahead.window == Some(asked)).unwrap_or_default();
+        let mut lost = read_pages(&opened, asked, lanes, &known, &mut pages)?;
         let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
         let further = to_the_marks(window, before.as_ref(), &after);
         let again = asked != further && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
         if again {
             pages.clear();
-            lost = read_pages(&opened, further, lanes, &mut pages)?;
+            lost = read_pages(&opened, further, lanes, &FxHashSet::default(), &mut pages)?;
         }
         whole &= lost.is_empty();
         let slots = threads(&opened);
@@ -309,7 +329,11 @@ impl SessionSource {
         let missing: u64 = missing.sum();
         if missing != 0 {
             let files = counted(missing, "file");
-            self.remarks.push(format!("{files} missing between those that are there: what they held is a gap"));
+            let remark = format!("{files} missing between those that are there: what they held is a gap");
+            // It may have been found before.
+            if !self.remarks.contains(&remark) {
+                self.remarks.push(remark);
+            }
         }
         whole && missing == 0
     }
@@ -356,16 +380,27 @@ fn to_the_marks(window: Window, before: Option<&Totals>, after: &Totals) -> Wind
     }
 }
 
+/// The rings of a session, of these pages.
+pub(super) fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) -> Vec<LaneStream> {
+    let mut rings = Rings::new(meta.session);
+    for lane in Lane::RINGS {
+        meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));
+    }
+    for (page, summary) in pages {
+        rings.add_summed(page, summary);
+    }
+    rings.finish()
+}
+
 /// Checkpoints around the window: the last before it, and the first behind it, or the last that there is.
-fn marks(opened: &[&FileReader], window: Window) -> (Option<Totals>, Totals) {
-    let blocks: Vec<(u64, (&FileReader, &BlockRef))> = opened
-        .iter()
-        .flat_map(|reader| reader.blocks().iter().map(move |block| (block.header.last, (*reader, block))))
-        .filter(|(_, (_, block))| block.header.kind == Kind::Checkpoint)
+fn marks(opened: &[&FileReader], window: Window) -> (Option<Mark>, Option<Mark>) {
+    let blocks: Vec<(u64, load::Job<'_>)> = load::jobs(opened)
+        .filter(|job| job.block.header.kind == Kind::Checkpoint)
+        .map(|job| (job.block.header.last, job))
         .collect();
     let (before, behind) = select::around(blocks.iter().copied(), window.from, window.until);
-    let read = |(reader, block): (&FileReader, &BlockRef)| match reader.read(block) {
-        Ok(Content::Checkpoint(checkpoint)) => Some(checkpoint),
+    let read = |job: load::Job<'_>| match job.reader.read(job.block) {
+        Ok(Content::Checkpoint(checkpoint)) => Some(Mark { place: job.place(), totals: checkpoint.totals() }),
         _ => None,
     };
     let before = before.and_then(read);
@@ -373,9 +408,9 @@ fn marks(opened: &[&FileReader], window: Window) -> (Option<Totals>, Totals) {
     let after = behind.and_then(read).or_else(|| {
         let mut all = blocks.clone();
         all.sort_by_key(|(time, _)| *time);
-        all.into_iter().rev().find_map(|(_, block)| read(block))
+        all.into_iter().rev().find_map(|(_, job)| read(job))
     });
-    (before.map(|mark| mark.totals()), after.as_ref().map(Checkpoint::totals).unwrap_or_default())
+    (before, after)
 }
 
 /// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's beginning was not
@@ -407,22 +442,17 @@ fn is_idle(
 
 type Lost<'a> = Vec<(&'a FileReader, Damage)>;
 
-/// Reads the pages of the window.
+/// Reads the pages of the window, but for those of blocks that are known.
 fn read_pages<'a>(
     opened: &[&'a FileReader],
     window: Window,
     lanes: &[Lane],
+    known: &FxHashSet<load::Place>,
     into: &mut Vec<(Page, Summary)>,
 ) -> Result<Lost<'a>, FilesError> {
-    let jobs: Vec<load::Job<'a>> = opened
-        .iter()
-        .flat_map(|reader| select::pages(reader.blocks(), window, lanes).map(move |block| (*reader, block)))
-        .chain(lanes.iter().filter_map(|lane| {
-            let blocks = opened.iter().flat_map(|reader| reader.blocks().iter().map(move |block| (*reader, block)));
-            select::before(blocks, *lane, window.from)
-        }))
-        .collect();
-    let most = usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE;
+    let mut jobs = select::needed(opened, window, lanes);
+    jobs.retain(|job| !known.contains(&job.place()));
+    let most = (usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE).saturating_sub(into.len());
     load::pages(&jobs, most, |pages| into.extend(pages)).ok_or(FilesError::TooMuch(PAGES_MAX))
 }
 
@@ -460,9 +490,9 @@ fn descriptors(opened: &[&FileReader], window: Window) -> Vec<Snapshot> {
 
 /// What is wrong in a file, for people. The end of a block that was being written is no damage: what it held is still
 /// in the rings, or in the next file, or is counted as missing.
-fn damage(reader: &FileReader) -> Vec<String> {
+fn damage(reader: &FileReader) -> impl Iterator<Item = String> + '_ {
     let cut = |damage: &&Damage| !matches!(damage.what, What::Cut);
-    reader.damage().iter().filter(cut).map(|damage| remark(reader, damage)).collect()
+    reader.damage().iter().filter(cut).map(|damage| remark(reader, damage))
 }
 
 fn remark(reader: &FileReader, damage: &Damage) -> String {

@@ -1,12 +1,12 @@
 //! Chapters in files: sessions one behind the other, and long ones in stretches.
 
-use super::{Chapter, Part, Question};
+use super::{Chapter, Foretold, Part, Question};
 use crate::pipeline::with_leads;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{BootFiles, SessionFiles};
-use crate::source::files::session::{STRETCH, SessionSource};
-use crate::source::{Clock, SourceError};
-use crate::window::Window;
+use crate::source::files::session::{AROUND_NS, STRETCH, SessionSource};
+use crate::source::{Clock, Recording, SourceError};
+use crate::window::{Edge, Window};
 
 /// A chapter in files.
 pub(super) struct FilesPart {
@@ -95,10 +95,27 @@ impl FilesPart {
     /// Reads it.
     pub(super) fn read(mut self) -> Result<Chapter, SourceError> {
         let recording = self.source.read(self.window)?;
+        let remarks = self.source.take_remarks();
+        Ok(self.chapter(recording, remarks))
+    }
+
+    /// The chapter as far as it can be told of what is complete, which is known much sooner.
+    pub(super) fn foretell(&mut self) -> Option<Foretold> {
+        let Question { since, until, everything } = self.question;
+        if everything {
+            return None;
+        }
+        let slack = |edge| if matches!(edge, Edge::Wall(_)) { AROUND_NS } else { 0 };
+        let sure =
+            Window { from: self.from.saturating_add(slack(since)), until: self.cut.saturating_sub(slack(until)) };
+        let (recording, remarks) = self.source.read_ends(self.window, self.from, sure)?;
+        Some(Foretold { chapter: self.chapter(recording, remarks), sure })
+    }
+
+    fn chapter(&self, recording: Recording, remarks: Vec<String>) -> Chapter {
         let clock = self.source.clock();
         let clock = Clock { now: clock.now.min(self.cut), ..clock };
         let Question { since, until, .. } = self.question;
-        let remarks = self.source.take_remarks();
-        Ok(Chapter { recording, from: self.from, clock, present: self.present, since, until, remarks, is_only: true })
+        Chapter { recording, from: self.from, clock, present: self.present, since, until, remarks, is_only: true }
     }
 }

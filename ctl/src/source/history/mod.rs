@@ -11,6 +11,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use flightrec_format::control::Totals;
 use flightrec_store::{FileReader, Kind};
 
 use super::files::FilesError;
@@ -19,6 +20,7 @@ use super::snapshots::{SnapshotError, directory, find};
 use super::{Clock, Recording, Source, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
 use crate::control::ControlError;
+use crate::coverage::Report;
 use crate::output::note;
 use crate::pipeline::wall::WallClock;
 use crate::pipeline::with_leads;
@@ -76,6 +78,54 @@ impl Chapter {
     }
 }
 
+/// A chapter before it is read, of which is known that nothing is missing.
+#[derive(Debug)]
+pub struct Foretold {
+    /// The chapter, with few of its pages.
+    chapter: Chapter,
+    /// The pages before and behind this are all there that tell something; between, nothing is missing.
+    sure: Window,
+}
+
+impl Foretold {
+    /// The chapter, with few of its pages.
+    pub fn chapter(&self) -> &Chapter {
+        &self.chapter
+    }
+
+    /// The report of the chapter's window as it will be, if that is known.
+    pub fn report(&self, window: Window) -> Option<Report> {
+        let Chapter { recording, clock, .. } = &self.chapter;
+        let known = |before: &Totals| before.now <= window.from && window.until <= recording.totals.now;
+        let is_known = recording.before.as_ref().is_some_and(known)
+            && window.from <= self.sure.from
+            && window.until >= self.sure.until.min(clock.now);
+        is_known.then(|| Report::of_ends(recording, window, clock.now, self.sure.from)).filter(Report::is_complete)
+    }
+}
+
+/// What takes the chapters of a history.
+pub trait Visitor<E> {
+    /// Takes a chapter that comes next, before it is read, where that can be told anything of.
+    fn ahead(&mut self, _chapter: &Foretold) -> Result<(), E> {
+        Ok(())
+    }
+
+    /// Whether [`Self::ahead`] does anything.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// Takes the next chapter.
+    fn take(&mut self, chapter: Chapter) -> Result<Go, E>;
+}
+
+impl<E, F: FnMut(Chapter) -> Result<Go, E>> Visitor<E> for F {
+    fn take(&mut self, chapter: Chapter) -> Result<Go, E> {
+        self(chapter)
+    }
+}
+
 /// Whether the following chapters are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Go {
@@ -95,9 +145,9 @@ enum Part {
 pub fn read<E: From<SourceError>>(
     plan: &HistoryPlan,
     question: Question,
-    visit: impl FnMut(Chapter) -> Result<Go, E>,
+    visitor: &mut impl Visitor<E>,
 ) -> Result<(), E> {
-    visit_all(parts(plan, question)?, visit)
+    visit_all(parts(plan, question)?, visitor)
 }
 
 /// The same of the rings of any source, and of the files of its boot in `dir`, which reach further back.
@@ -105,20 +155,27 @@ pub fn read_beside<E: From<SourceError>>(
     source: &mut dyn Source,
     dir: &Path,
     question: Question,
-    visit: impl FnMut(Chapter) -> Result<Go, E>,
+    visitor: &mut impl Visitor<E>,
 ) -> Result<(), E> {
-    visit_all(with_rings(source, dir, true, true, question)?, visit)
+    visit_all(with_rings(source, dir, true, true, question)?, visitor)
 }
 
-fn visit_all<E: From<SourceError>>(parts: Vec<Part>, mut visit: impl FnMut(Chapter) -> Result<Go, E>) -> Result<(), E> {
+fn visit_all<E: From<SourceError>>(parts: Vec<Part>, visitor: &mut impl Visitor<E>) -> Result<(), E> {
     let is_only = parts.len() == 1;
     for part in parts {
         let mut chapter = match part {
             Part::Rings(chapter) => *chapter,
-            Part::Files(part) => part.read()?,
+            Part::Files(mut part) => {
+                let foretold = if visitor.looks_ahead() { part.foretell() } else { None };
+                if let Some(mut foretold) = foretold {
+                    foretold.chapter.is_only = is_only;
+                    visitor.ahead(&foretold)?;
+                }
+                part.read()?
+            }
         };
         chapter.is_only = is_only;
-        if visit(chapter)? == Go::Enough {
+        if visitor.take(chapter)? == Go::Enough {
             break;
         }
     }

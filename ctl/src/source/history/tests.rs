@@ -13,6 +13,7 @@ use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 use super::*;
 use crate::coverage::Report;
 use crate::pipeline::testing::enter;
+use crate::source::files::session::SessionSource;
 
 const SESSION: u64 = 7;
 const STARTED: u64 = 1_000;
@@ -68,7 +69,7 @@ fn told(dir: &Path, since: Edge, until: Edge) -> Vec<Vec<u32>> {
     let plan = HistoryPlan { place: Place::Store(dir.into()), boot: None };
     let mut all = Vec::new();
     let question = Question { since, until, everything: false };
-    let read = read::<SourceError>(&plan, question, |chapter| {
+    let read = read::<SourceError>(&plan, question, &mut |chapter: Chapter| {
         let window = chapter.window(&chapter.recording.wall_clock(0));
         let report = Report::new(&chapter.recording, window, chapter.clock.now);
         assert!(report.is_complete(), "{report:#?}");
@@ -104,4 +105,100 @@ fn what_was_written_late_is_found() {
     assert!(files > 5, "{files}");
     let window = told(dir.path(), Edge::Ago(20_000 * PACE), Edge::Ago(15_000 * PACE));
     assert_eq!(window.concat(), (10_000..15_000).collect::<Vec<_>>());
+}
+
+/// What is said of a window of one recording before it is read, if anything, and what behind that; and the calls that were then read.
+fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u32>) {
+    let (boots, _) = catalog::store(dir).unwrap();
+    let mut source = SessionSource::open(boots[0].sessions[0].clone()).unwrap();
+    let window = Window { from: STARTED + from * PACE, until: (STARTED + until * PACE).min(source.clock().now) };
+    let now = source.clock().now;
+    let json = |report: &Report, recording: &Recording| report.json(&recording.meta, &mut recording.wall_clock(0));
+    let ends = source.read_ends(with_leads(window), window.from, window);
+    let before = ends.map(|(recording, remarks)| {
+        assert!(remarks.is_empty(), "{remarks:?}");
+        let report = Report::of_ends(&recording, window, now, window.from);
+        assert!(report.is_complete(), "{report:#?}");
+        let pages = |recording: &Recording| recording.streams.iter().map(|stream| stream.pages().len()).sum::<usize>();
+        let text = json(&report, &recording);
+        (text, pages(&recording))
+    });
+    let recording = source.read(with_leads(window)).unwrap();
+    let pages = recording.streams.iter().map(|stream| stream.pages().len()).sum::<usize>();
+    assert!(before.as_ref().is_none_or(|(_, few)| *few < pages), "nothing was won");
+    let report = Report::new(&recording, window, now);
+    assert_eq!(before.is_some(), before.is_some() && report.is_complete(), "{report:#?}");
+    let events = recording.streams.iter().flat_map(LaneStream::events);
+    let calls = events.filter(|event| window.contains(event.time)).map(|event| event.tid).collect();
+    (before.map(|(text, _)| text), json(&report, &recording), calls)
+}
+
+#[test]
+fn what_is_complete_is_known_before_it_is_read() {
+    for pages_each in [20, 500] {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), pages_each, false);
+        for (from, until) in [(10_000, 22_000), (18_000, 30_001), (4_000, 16_500)] {
+            let (before, behind, calls) = foretold(dir.path(), from, until);
+            assert_eq!(before, Some(behind), "{from} to {until}, files of {pages_each} pages");
+            assert_eq!(calls, (from as u32..until.min(CALLS) as u32).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_foretold_of_what_does_not_add_up() {
+    let window = (10_000, 22_000);
+    let unknown = |dir: &Path, what: &str| {
+        let (before, behind, _) = foretold(dir, window.0, window.1);
+        assert_eq!(before, None, "{what}");
+        behind.contains("\"complete\":true")
+    };
+    let path = |dir: &Path, number: u32| dir.join(format!("{number}.flight"));
+
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 20, false);
+    std::fs::remove_file(path(dir.path(), 5)).unwrap();
+    assert!(!unknown(dir.path(), "a file is missing"));
+
+    let dir = tempfile::tempdir().unwrap();
+    let files = write(dir.path(), 20, false) as u32;
+    let reader = flightrec_store::FileReader::open(path(dir.path(), 5)).unwrap();
+    let block = *reader.of(flightrec_store::Kind::Pages).next().unwrap();
+    let bytes = std::fs::read(path(dir.path(), 5)).unwrap();
+    let mut spoilt = bytes.clone();
+    spoilt[block.data() as usize + 50] ^= 1;
+    std::fs::write(path(dir.path(), 5), &spoilt).unwrap();
+    assert!(!unknown(dir.path(), "a block is damaged"));
+    std::fs::write(path(dir.path(), 5), &bytes).unwrap();
+
+    // The recorder was killed: nobody vouches for the end.
+    let last = path(dir.path(), files);
+    let end = flightrec_store::FileReader::open(&last).unwrap().blocks().last().unwrap().end();
+    let bytes = std::fs::read(&last).unwrap();
+    std::fs::write(&last, &bytes[..end as usize]).unwrap();
+    unknown(dir.path(), "not closed");
+}
+
+#[test]
+fn nothing_is_foretold_where_the_counters_know_more() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 20, false);
+    let file = |number: u32| dir.path().join(format!("{number}.flight"));
+    // The fifth file again, without the last of its blocks of pages.
+    let reader = flightrec_store::FileReader::open(file(5)).unwrap();
+    let mut less = FileWriter::new(Vec::new(), reader.header(), 1).unwrap();
+    let left_out = reader.of(flightrec_store::Kind::Pages).next_back().unwrap().offset;
+    for block in reader.blocks().iter().filter(|block| block.offset != left_out) {
+        match reader.read(block).unwrap() {
+            flightrec_store::Content::Meta(meta) => less.meta(&meta, block.header.first).unwrap(),
+            flightrec_store::Content::Pages(pages) => less.pages(&pages).unwrap(),
+            flightrec_store::Content::Checkpoint(checkpoint) => less.checkpoint(&checkpoint).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+    std::fs::write(file(5), less.finish().unwrap()).unwrap();
+    let (before, behind, calls) = foretold(dir.path(), 10_000, 22_000);
+    assert!(behind.contains("\"complete\":false") && calls.len() < 12_000, "{behind}");
+    assert_eq!(before, None);
 }

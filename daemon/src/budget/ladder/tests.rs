@@ -157,7 +157,7 @@ fn the_total_is_kept_by_those_who_cost_most() {
     assert!(levels[0] >= 3 && levels[2..] == [0, 0], "{levels:?}");
     machine.pass(60.0);
     assert!(machine.spent <= 60.0 * 2.05e7, "{}", machine.spent);
-    assert_eq!(machine.attached, 60.0, "detaching was not needed");
+    assert!(machine.attached > 59.9, "detaching was not needed, {} s attached", machine.attached);
 }
 
 #[test]

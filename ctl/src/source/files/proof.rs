@@ -1,0 +1,157 @@
+//! That files hold all of a window, shown before its pages are read.
+//!
+//! A checkpoint has the exact counters of every ring. Where the blocks between the last one before the window and the first behind it
+//! hold, lane by lane, as many events as were counted, and their bytes are what was written, nothing between the two is missing,
+//! or there twice. What else a reader says of the window first, it has from the window's ends, which are read: where each ring stood, and
+//! the wall clock. Wherever this does not add up nothing is shown, and the pages tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flightrec_format::abi::page::{LANE_KINDS, Lane, PAGE_SIZE, REFUSALS, Refusal};
+use flightrec_format::control::Totals;
+use flightrec_format::decode::{Page, Summary};
+use flightrec_format::meta::Meta;
+use flightrec_format::part;
+use flightrec_format::ring::LaneStream;
+use flightrec_store::{FileReader, Kind};
+use rustc_hash::FxHashSet;
+
+use super::load::{self, Job, Place};
+use super::select;
+use super::session::{PAGES_MAX, streams};
+use crate::window::Window;
+
+/// A ring's counters: events recorded, and refused.
+type Counters = ([u64; LANE_KINDS], [u64; REFUSALS]);
+
+/// A checkpoint.
+pub(super) struct Mark {
+    pub(super) place: Place,
+    pub(super) totals: Totals,
+}
+
+/// Pages that were read before the others.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// What is going to be read.
+    pub(super) window: Option<Window>,
+    /// The blocks that have been.
+    pub(super) blocks: FxHashSet<Place>,
+    /// What they hold.
+    pub(super) pages: Vec<(Page, Summary)>,
+}
+
+/// What there is to show it by.
+pub(super) struct Proof<'a> {
+    /// The files: all whole, in a row.
+    pub(super) opened: &'a [&'a FileReader],
+    pub(super) meta: &'a Meta,
+    /// A checkpoint before the window, and one behind it.
+    pub(super) before: &'a Mark,
+    pub(super) after: &'a Mark,
+    /// Where the window begins at the earliest.
+    pub(super) earliest: u64,
+    /// What lies before `from` and behind `until` is read, and told by the pages. The window begins at `from` at the latest, and does not end
+    /// before `until`.
+    pub(super) sure: Window,
+}
+
+impl Proof<'_> {
+    /// Reads the ends of a window. Returns them, and the rings with as many of their pages as tell the window's beginning and end.
+    /// `None`: nothing is shown, or nothing won by it.
+    pub(super) fn read(&self, window: Window) -> Option<(Ahead, Vec<LaneStream>)> {
+        if !Lane::RINGS.iter().all(|lane| self.adds_up(*lane)) {
+            return None;
+        }
+        let jobs = select::needed(self.opened, window, &Lane::RINGS);
+        let newest = |lane: Lane| {
+            let of_lane = jobs.iter().filter(move |job| job.block.header.lane == Some(lane));
+            of_lane.max_by_key(|job| job.block.header.last).map(Job::place)
+        };
+        let newest = Lane::RINGS.map(newest);
+        let is_end = |job: &Job<'_>| job.block.header.last >= self.sure.until || newest.contains(&Some(job.place()));
+        let is_early = |job: &Job<'_>| job.block.header.first <= self.sure.from;
+        let (ends, middle): (Vec<Job<'_>>, Vec<Job<'_>>) = jobs.iter().partition(|job| is_end(job) || is_early(job));
+        if middle.is_empty() || middle.iter().any(|job| !job.reader.is_sound(job.block)) {
+            return None;
+        }
+        let most = usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE;
+        let mut pages = Vec::new();
+        if !load::pages(&ends, most, |of_block| pages.extend(of_block))?.is_empty() {
+            return None;
+        }
+        let streams = streams(self.meta, self.telling(&pages));
+        if !streams.iter().all(|stream| self.is_known(stream)) {
+            return None;
+        }
+        let blocks = ends.iter().map(Job::place).collect();
+        Some((Ahead { window: Some(window), blocks, pages }, streams))
+    }
+
+    /// Whether the blocks between the checkpoints hold all events of a lane that were counted between them.
+    fn adds_up(&self, lane: Lane) -> bool {
+        let between = self.before.place..self.after.place;
+        let of_lane = load::jobs(self.opened).filter(|job| {
+            let header = &job.block.header;
+            header.kind == Kind::Pages && header.lane == Some(lane) && between.contains(&job.place())
+        });
+        let stored = of_lane.fold(0u64, |sum, job| sum.saturating_add(job.block.header.events));
+        let known = [&self.before.totals, &self.after.totals].into_iter().flat_map(|totals| &totals.cpus);
+        let cpus: BTreeSet<u16> = known.map(|of_cpu| of_cpu.cpu).chain(self.meta.cpus.iter().copied()).collect();
+        let counted = cpus.into_iter().try_fold(0u64, |sum, cpu| {
+            let ((then, _), (now, _)) = self.counters(lane, cpu)?;
+            now.iter().zip(then).try_fold(sum, |sum, (now, then)| sum.checked_add(now.checked_sub(then)?))
+        });
+        counted == Some(stored)
+    }
+
+    /// Whether it is known where a ring stood when the window began: it has a page from before that, behind the first checkpoint; or
+    /// it stood still from one checkpoint to the other. Nothing may have been refused between them that is a loss.
+    fn is_known(&self, stream: &LaneStream) -> bool {
+        let Some(((then, refused), (now, refused_now))) = self.counters(stream.lane(), stream.cpu()) else {
+            return false;
+        };
+        let losses = |refused: [u64; REFUSALS]| {
+            [Refusal::Busy, Refusal::Throttled].map(|reason| refused.get(reason as usize).copied())
+        };
+        if losses(refused) != losses(refused_now) {
+            return false;
+        }
+        match stream.pages().iter().rfind(|page| page.header().base_mono <= self.sure.from) {
+            Some(page) => {
+                let (header, counts) = (page.header(), page.summary().counts);
+                let totals = header.events.iter().zip(counts).map(|(before, counted)| before.saturating_add(counted));
+                totals.zip(then).all(|(total, then)| total >= then)
+            }
+            None => then == now,
+        }
+    }
+
+    /// Of the pages, those that the window's report needs: each ring's first, the last that began before the window, and all
+    /// that began later.
+    fn telling(&self, pages: &[(Page, Summary)]) -> Vec<(Page, Summary)> {
+        let mut rings = BTreeMap::<(Lane, u16), Vec<&(Page, Summary)>>::new();
+        for page in pages {
+            rings.entry((page.0.lane(), page.0.header().cpu)).or_default().push(page);
+        }
+        let place = |page: &Page| (page.header().seq, part::start(page.header()));
+        let mut telling = Vec::new();
+        for mut ring in rings.into_values() {
+            ring.sort_by_key(|(page, _)| place(page));
+            let early = ring.partition_point(|(page, _)| page.header().base_mono <= self.earliest);
+            let early = early.saturating_sub(1);
+            let first = ring.first().filter(|_| early > 0);
+            telling.extend(first.into_iter().chain(ring.get(early..).unwrap_or_default()).map(|page| (*page).clone()));
+        }
+        telling
+    }
+
+    /// A ring's counters at the two checkpoints.
+    fn counters(&self, lane: Lane, cpu: u16) -> Option<(Counters, Counters)> {
+        let of = |totals: &Totals| {
+            let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
+            Some((*of_cpu.events.get(lane as usize)?, *of_cpu.refused.get(lane as usize)?))
+        };
+        Some((of(&self.before.totals)?, of(&self.after.totals)?))
+    }
+}
