@@ -163,8 +163,8 @@ fn nothing_is_foretold_of_what_does_not_add_up() {
 
     let dir = tempfile::tempdir().unwrap();
     let files = write(dir.path(), 20, false) as u32;
-    let reader = flightrec_store::FileReader::open(path(dir.path(), 5)).unwrap();
-    let block = *reader.of(flightrec_store::Kind::Pages).next().unwrap();
+    let reader = FileReader::open(path(dir.path(), 5)).unwrap();
+    let block = *reader.of(Kind::Pages).next().unwrap();
     let bytes = std::fs::read(path(dir.path(), 5)).unwrap();
     let mut spoilt = bytes.clone();
     spoilt[block.data() as usize + 50] ^= 1;
@@ -174,7 +174,7 @@ fn nothing_is_foretold_of_what_does_not_add_up() {
 
     // The recorder was killed: nobody vouches for the end.
     let last = path(dir.path(), files);
-    let end = flightrec_store::FileReader::open(&last).unwrap().blocks().last().unwrap().end();
+    let end = FileReader::open(&last).unwrap().blocks().last().unwrap().end();
     let bytes = std::fs::read(&last).unwrap();
     std::fs::write(&last, &bytes[..end as usize]).unwrap();
     unknown(dir.path(), "not closed");
@@ -186,9 +186,9 @@ fn nothing_is_foretold_where_the_counters_know_more() {
     write(dir.path(), 20, false);
     let file = |number: u32| dir.path().join(format!("{number}.flight"));
     // The fifth file again, without the last of its blocks of pages.
-    let reader = flightrec_store::FileReader::open(file(5)).unwrap();
+    let reader = FileReader::open(file(5)).unwrap();
     let mut less = FileWriter::new(Vec::new(), reader.header(), 1).unwrap();
-    let left_out = reader.of(flightrec_store::Kind::Pages).next_back().unwrap().offset;
+    let left_out = reader.of(Kind::Pages).next_back().unwrap().offset;
     for block in reader.blocks().iter().filter(|block| block.offset != left_out) {
         match reader.read(block).unwrap() {
             flightrec_store::Content::Meta(meta) => less.meta(&meta, block.header.first).unwrap(),
