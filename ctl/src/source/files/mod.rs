@@ -6,6 +6,7 @@
 mod anchor;
 pub mod catalog;
 mod load;
+mod marks;
 mod proof;
 mod select;
 pub mod session;

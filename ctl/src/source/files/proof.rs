@@ -17,18 +17,13 @@ use flightrec_store::{FileReader, Kind};
 use rustc_hash::FxHashSet;
 
 use super::load::{self, Job, Place};
+use super::marks::Mark;
 use super::select;
 use super::session::{PAGES_MAX, streams};
 use crate::window::Window;
 
 /// A ring's counters: events recorded, and refused.
 type Counters = ([u64; LANE_KINDS], [u64; REFUSALS]);
-
-/// A checkpoint.
-pub(super) struct Mark {
-    pub(super) place: Place,
-    pub(super) totals: Totals,
-}
 
 /// Pages that were read before the others.
 #[derive(Default)]

@@ -15,7 +15,8 @@ use rustc_hash::FxHashSet;
 
 use super::anchor::{self, Anchor, SLACK_NS};
 use super::catalog::{SessionFiles, StoredFile};
-use super::proof::{Ahead, Mark, Proof};
+use super::marks::{marks, to_the_marks};
+use super::proof::{Ahead, Proof};
 use super::{FilesError, load, select, stretch};
 use crate::human::counted;
 use crate::source::{Clock, Recording, snapshots};
@@ -372,14 +373,6 @@ fn anchor_of(file: &StoredFile) -> Anchor {
     Anchor { mono, offset: file.header.created_wall.saturating_sub_unsigned(mono) }
 }
 
-/// The window out to the moments at which the counters are known.
-fn to_the_marks(window: Window, before: Option<&Totals>, after: &Totals) -> Window {
-    Window {
-        from: before.map_or(0, |before| before.now.min(window.from)),
-        until: after.now.saturating_add(1).max(window.until),
-    }
-}
-
 /// The rings of a session, of these pages.
 pub(super) fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) -> Vec<LaneStream> {
     let mut rings = Rings::new(meta.session);
@@ -390,27 +383,6 @@ pub(super) fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summar
         rings.add_summed(page, summary);
     }
     rings.finish()
-}
-
-/// Checkpoints around the window: the last before it, and the first behind it, or the last that there is.
-fn marks(opened: &[&FileReader], window: Window) -> (Option<Mark>, Option<Mark>) {
-    let blocks: Vec<(u64, load::Job<'_>)> = load::jobs(opened)
-        .filter(|job| job.block.header.kind == Kind::Checkpoint)
-        .map(|job| (job.block.header.last, job))
-        .collect();
-    let (before, behind) = select::around(blocks.iter().copied(), window.from, window.until);
-    let read = |job: load::Job<'_>| match job.reader.read(job.block) {
-        Ok(Content::Checkpoint(checkpoint)) => Some(Mark { place: job.place(), totals: checkpoint.totals() }),
-        _ => None,
-    };
-    let before = before.and_then(read);
-    // One that can't be read is passed over for the last of those that can.
-    let after = behind.and_then(read).or_else(|| {
-        let mut all = blocks.clone();
-        all.sort_by_key(|(time, _)| *time);
-        all.into_iter().rev().find_map(|(_, job)| read(job))
-    });
-    (before, after)
 }
 
 /// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's beginning was not

@@ -1,0 +1,45 @@
+//! Checkpoints around a window: moments at which the counters of all rings are known.
+
+use flightrec_format::control::Totals;
+use flightrec_store::{Content, FileReader, Kind};
+
+use super::load::{self, Place};
+use super::select;
+use crate::window::Window;
+
+/// A checkpoint.
+pub(super) struct Mark {
+    /// Where it stands.
+    pub(super) place: Place,
+    /// The counters.
+    pub(super) totals: Totals,
+}
+
+/// Checkpoints around the window: the last before it, and the first behind it, or the last that there is.
+pub(super) fn marks(opened: &[&FileReader], window: Window) -> (Option<Mark>, Option<Mark>) {
+    let blocks: Vec<(u64, load::Job<'_>)> = load::jobs(opened)
+        .filter(|job| job.block.header.kind == Kind::Checkpoint)
+        .map(|job| (job.block.header.last, job))
+        .collect();
+    let (before, behind) = select::around(blocks.iter().copied(), window.from, window.until);
+    let read = |job: load::Job<'_>| match job.reader.read(job.block) {
+        Ok(Content::Checkpoint(checkpoint)) => Some(Mark { place: job.place(), totals: checkpoint.totals() }),
+        _ => None,
+    };
+    let before = before.and_then(read);
+    // One that can't be read is passed over for the last of those that can.
+    let after = behind.and_then(read).or_else(|| {
+        let mut all = blocks.clone();
+        all.sort_by_key(|(time, _)| *time);
+        all.into_iter().rev().find_map(|(_, job)| read(job))
+    });
+    (before, after)
+}
+
+/// The window out to the moments at which the counters are known.
+pub(super) fn to_the_marks(window: Window, before: Option<&Totals>, after: &Totals) -> Window {
+    Window {
+        from: before.map_or(0, |before| before.now.min(window.from)),
+        until: after.now.saturating_add(1).max(window.until),
+    }
+}
