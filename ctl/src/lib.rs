@@ -9,6 +9,7 @@ pub mod boots;
 pub mod commands;
 pub mod control;
 pub mod coverage;
+pub mod descriptors;
 pub mod doctor;
 pub mod exit;
 pub mod fds;

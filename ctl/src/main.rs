@@ -10,6 +10,7 @@ use flightctl::commands::{
     boots, budget, doctor, dump, follow, ls, mark, metrics, ps, recover, save, snapshot, snapshots, status, top,
     verify, vmcore,
 };
+use flightctl::descriptors;
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
@@ -17,6 +18,7 @@ use flightctl::plan::Plan;
 use flightctl::zone;
 
 fn main() -> ExitCode {
+    descriptors::raise_limit();
     let matches = help::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     let result = match Plan::new(cli, &Timestamp::now().to_zoned(zone::system())) {

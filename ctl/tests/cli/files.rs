@@ -412,3 +412,16 @@ fn a_recorder_that_was_killed_leaves_what_it_wrote() {
     assert!(shown.len() >= 2_980, "{}", shown.len());
     assert!(stderr(&out).contains("was not closed"), "{}", stderr(&out));
 }
+
+#[test]
+fn more_files_than_may_usually_be_open_are_read() {
+    let (_, dir) = recorded();
+    let count = files(dir.path()).len();
+    assert!(count >= 4, "{count} files");
+    // Room for the program's own and two more.
+    let script = "ulimit -Sn 6 && exec \"$0\" dump --fds off --all --strict --store \"$1\"";
+    let mut shell = std::process::Command::new("/bin/sh");
+    let out = shell.args(["-c", script, env!("CARGO_BIN_EXE_flightctl"), text(&dir)]).output().unwrap();
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    assert_eq!(numbers(&out), (0..15_000).collect::<Vec<_>>());
+}
