@@ -34,12 +34,16 @@ fn a_blocked_thread_its_call_and_its_time() {
     let tid = cat.id().to_string();
     let blocked = || {
         let (lines, code) = ps(&recorder, &["--tid", &tid]);
-        (code == Some(0)).then(|| lines.last().cloned().unwrap_or_default()).filter(|line| line.contains(" read(0, 0x"))
+        (code == Some(0))
+            .then(|| lines.last().cloned().unwrap_or_default())
+            .filter(|line| line.contains(" read(0<pipe:["))
     };
     assert!(wait_until(Duration::from_secs(5), || blocked().is_some()), "cat never waits");
     let line = blocked().expect("still");
     assert!(
-        line.contains(&format!(" {tid}  cat ")) && line.contains(" S      read(0, 0x") && !line.contains('>'),
+        line.contains(&format!(" {tid}  cat "))
+            && line.contains(" S      read(0<pipe:[")
+            && !line.trim_start().starts_with('>'),
         "{line}"
     );
     // What it is given it reads, and then it waits anew.
@@ -67,7 +71,7 @@ fn blocked_since_before_the_recording() {
     let recorder = start("");
     let (lines, _) = ps(&recorder, &["--tid", &tid]);
     let line = lines.last().expect("in the table");
-    assert!(line.trim_start().starts_with("> ") && line.contains(" read(0, 0x"), "{line}");
+    assert!(line.trim_start().starts_with("> ") && line.contains(" read(0<pipe:["), "{line}");
     release(cat);
     assert!(wait_until(Duration::from_secs(5), || ps(&recorder, &["--tid", &tid]).1 == Some(1)));
 }

@@ -157,7 +157,9 @@ pub(crate) fn streams(dir: &Path) -> BTreeMap<(Lane, u16), LaneStream> {
     for (lane, cpu) in RINGS {
         rings.expect(lane, cpu);
     }
-    for file in Store::open(dir).unwrap().all() {
+    // A directory that was deleted, and not written to since, holds nothing.
+    let files = if dir.exists() { Store::open(dir).unwrap().all().to_vec() } else { Vec::new() };
+    for file in files {
         let Ok(reader) = FileReader::open(&file.path) else { continue };
         for block in reader.of(Kind::Pages) {
             if let Ok(Content::Pages(pages)) = reader.read(block) {

@@ -258,7 +258,7 @@ impl SessionSource {
         let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
         self.ahead = ahead;
         let (slots, descriptors, copied) = (Vec::new(), Vec::new(), totals.now);
-        let recording = Recording { meta, streams, slots, descriptors, totals, before, copied, whole_files: true };
+        let recording = Recording { meta, streams, slots, descriptors, totals, before, copied, whole_files: false };
         Some((recording, self.remarks.clone()))
     }
 
