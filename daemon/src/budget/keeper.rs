@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn the_total_is_of_all_cpus() {
-        let budget = Budget { total: crate::config::Share::Millionths(10_000), ..Budget::default() };
+        let budget = Budget { total: Share::Millionths(10_000), ..Budget::default() };
         let limits = limits(&budget, 4);
         assert_eq!((limits.per_cpu, limits.total), (Some(5e7), Some(4e7)));
     }
