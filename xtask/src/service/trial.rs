@@ -200,7 +200,7 @@ fn stall() -> Result<Duration> {
     let took = begun.elapsed();
     let said = read(Command::new("journalctl").args(["-b", "--no-pager", "-u", UNIT, "-g", "[Ww]atchdog"]))?;
     ensure!(said.contains("atchdog"), "it was not the watchdog that ended it: {said}");
-    fs::remove_file(DROP_IN)?;
+    fs::remove_dir_all(dir)?;
     check(Command::new("systemctl").arg("daemon-reload"))?;
     Ok(took)
 }
