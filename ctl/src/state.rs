@@ -3,6 +3,8 @@
 //! The field names here are those of `flightctl status --json`: scripts rely on them. A field is never
 //! renamed, nor its unit changed; new ones may come.
 
+mod snapshots;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -21,6 +23,7 @@ use crate::kind::Kind;
 use crate::output::note;
 use crate::plan::Origin;
 use crate::source::{PinnedSource, Source};
+pub use snapshots::Snapshots;
 
 /// The state of the recorder.
 #[derive(Debug, Serialize)]
@@ -58,6 +61,8 @@ pub struct State {
     pub daemon: Option<Daemon>,
     /// The files; none where the pinned rings were read.
     pub store: Option<Store>,
+    /// Windows that were kept because something happened; none where the pinned rings were read.
+    pub snapshots: Option<Snapshots>,
     /// The lanes, by name, in all CPUs together.
     pub lanes: BTreeMap<&'static str, LaneState>,
     /// Every CPU on which something happened or that has rings.
@@ -417,6 +422,7 @@ impl State {
             source: Told::Daemon,
             daemon: Some(daemon),
             store: Some(Store::of(status.store, status.totals.now, status.wall_offset)),
+            snapshots: Some(Snapshots::of(status.snapshots, status.wall_offset)),
             syscall_programs: status.syscall_programs,
             strings: status.strings,
             memory_bytes: status.memory,
@@ -445,6 +451,7 @@ impl State {
             source: Told::Pinned,
             daemon: None,
             store: None,
+            snapshots: None,
             syscall_programs: meta.syscall_programs,
             strings: meta.strings,
             memory_bytes: source.memory(),
@@ -507,6 +514,7 @@ fn moment(mono: u64, wall_offset: i64) -> Timestamp {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
+    use flightrec_format::control::{LastSnapshot, SnapshotStatus};
 
     /// Files that are being written.
     pub(crate) fn store() -> StoreStatus {
@@ -584,6 +592,21 @@ pub(crate) mod testing {
                 descriptors: 345,
                 left_out: 6,
                 kept: 7,
+            },
+            snapshots: SnapshotStatus {
+                enabled: true,
+                pending: 1,
+                taken: 3,
+                repeated: 1234,
+                refused: 5,
+                failed: 6,
+                kept: 9,
+                bytes: 40 << 20,
+                last: Some(LastSnapshot {
+                    id: "20231114T221425Z-blocked".into(),
+                    time: 65_000_000_000,
+                    reason: "dd (12) has been blocked\u{1b}[2J".into(),
+                }),
             },
         }
     }

@@ -72,6 +72,7 @@ impl Backend for Server {
             budget: live.budget(),
             store: self.files.status(),
             descriptors: self.descriptors.status(),
+            snapshots: self.snapshots.status(),
         }
     }
 

@@ -193,6 +193,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     info!("ending");
     supervisor.stopping();
     keeper.finish();
+    snapshots.finish();
     if options.keep_recording {
         recording.leave();
         info!("the recording goes on in the kernel");

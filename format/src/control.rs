@@ -8,7 +8,7 @@ use bincode::{Decode, Encode, config};
 use thiserror::Error;
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
@@ -258,6 +258,8 @@ pub struct Status {
     pub store: StoreStatus,
     /// Snapshots of what descriptors stand for.
     pub descriptors: DescriptorStatus,
+    /// Windows that were kept because something happened.
+    pub snapshots: SnapshotStatus,
 }
 
 /// How the writing of files goes.
@@ -327,6 +329,40 @@ pub struct DescriptorStatus {
     pub left_out: u64,
     /// Snapshots in the daemon's memory.
     pub kept: u32,
+}
+
+/// How it stands with the windows that are kept because something happened. Counters count from the daemon's start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct SnapshotStatus {
+    /// Whether any are taken.
+    pub enabled: bool,
+    /// Those that wait for their windows to pass, or are being made.
+    pub pending: u32,
+    /// Taken.
+    pub taken: u64,
+    /// Causes that came again and were counted beside the snapshot that there was.
+    pub repeated: u64,
+    /// Refused: there were too many.
+    pub refused: u64,
+    /// Those that could not be made.
+    pub failed: u64,
+    /// Kept in the directory, of all boots.
+    pub kept: u32,
+    /// Bytes that these take.
+    pub bytes: u64,
+    /// The last one that was taken.
+    pub last: Option<LastSnapshot>,
+}
+
+/// The last window that was kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct LastSnapshot {
+    /// Its id, as `flightctl snapshots` lists it.
+    pub id: String,
+    /// When its cause happened, ns of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// Its cause in a sentence.
+    pub reason: String,
 }
 
 /// A frame that can't be taken.

@@ -19,10 +19,15 @@ const ALL: [&str; 7] = ["run_queue", "pressure", "blocked", "core_dump", "oom_ki
 
 /// A recorder with one trigger on (others would tell of what else happens on the machine), configured so.
 fn with(trigger: &str, keys: &str) -> Recorder {
+    with_window("500ms", trigger, keys)
+}
+
+/// The same; a window reaches so far behind its cause.
+fn with_window(after: &str, trigger: &str, keys: &str) -> Recorder {
     let off = ALL.iter().filter(|name| **name != trigger).map(|name| format!("[triggers.{name}]\nenabled = false\n"));
     let off: String = off.collect();
     start(&format!(
-        "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"500ms\"\nper_hour = 3600\n\
+        "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"{after}\"\nper_hour = 3600\n\
          [triggers]\ninterval = \"100ms\"\n{off}[triggers.{trigger}]\n{keys}"
     ))
 }
@@ -69,15 +74,16 @@ impl Drop for Running {
     }
 }
 
+/// A process that ends by SIGSEGV; its id.
+fn crash() -> String {
+    let output = Command::new(bad_end()).arg("segv").stdin(Stdio::null()).output().expect("run");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(libc::SIGSEGV));
+    flightrec_tests::key_values(&output.stdout)["pid"].clone()
+}
+
 #[test]
 fn a_signal_that_dumps_core_and_a_storm_of_it() {
     let recorder = with("core_dump", "enabled = true");
-    let crash = || {
-        let mut command = Command::new(bad_end());
-        let output = command.arg("segv").stdin(Stdio::null()).output().expect("run");
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(libc::SIGSEGV));
-        flightrec_tests::key_values(&output.stdout)["pid"].clone()
-    };
     let pid = crash();
     let snapshot =
         kept(&recorder, "core_dump", |snapshot| says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV")));
@@ -88,6 +94,8 @@ fn a_signal_that_dumps_core_and_a_storm_of_it() {
     (0..30).for_each(|_| drop(crash()));
     let counted = || list(&recorder).iter().map(|snapshot| snapshot["repeats"].as_u64()).collect::<Vec<_>>();
     assert!(wait_until(PATIENCE, || counted() == [Some(30)]), "{:?}\n{}", counted(), recorder.log());
+    let figures = ["taken", "repeated", "refused", "failed", "pending", "kept"].map(|name| figure(&recorder, name));
+    assert_eq!(figures, [1, 30, 0, 0, 0, 1].map(Value::from));
 }
 
 #[test]
@@ -105,6 +113,30 @@ fn a_thread_that_can_not_be_woken_but_no_parent_by_vfork() {
     assert_eq!((wait["thread"]["tid"].to_string(), &wait["call"]), (stuck.to_string(), &Value::from("newfstatat")));
     let all = list(&recorder);
     assert!(all.iter().all(|snapshot| !says(snapshot, &format!("({parent})"))), "vfork is no alarm: {all:#?}");
+}
+
+/// A figure of `flightctl status --json` about snapshots.
+fn figure(recorder: &Recorder, name: &str) -> Value {
+    let output = recorder.flightctl(&["status", "--json"]);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    status["snapshots"][name].clone()
+}
+
+#[test]
+fn the_end_of_the_daemon_takes_what_waits_for_its_window() {
+    let mut recorder = with_window("5m", "core_dump", "enabled = true");
+    let pid = crash();
+    let waits = || figure(&recorder, "pending").as_u64() >= Some(1);
+    assert!(wait_until(PATIENCE, waits), "{}", recorder.log());
+    assert_eq!(list(&recorder), Vec::<Value>::new());
+    recorder.stop();
+    let all = list(&recorder);
+    let [snapshot] = &all[..] else { panic!("{all:#?}\n{}", recorder.log()) };
+    assert!(says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV")), "{snapshot:#?}");
+    let notes = snapshot["summary"]["notes"].to_string();
+    assert!(notes.contains("flightd was ended 4m") && notes.contains("before the end of the window"), "{notes}");
+    let lines = whole(&recorder, id(snapshot), &["--event", "exit", "--pid", &pid]);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
 }
 
 #[test]

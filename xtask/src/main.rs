@@ -3,6 +3,7 @@
 mod bench;
 mod bpf_toolchain;
 mod build;
+mod calm;
 mod command;
 mod deb;
 mod demo;
@@ -73,6 +74,8 @@ enum Task {
         #[arg(long)]
         keep: bool,
     },
+    /// See that no trigger fires while nothing is wrong: ten quiet minutes, then this project compiled (as root).
+    Calm(calm::Calm),
     /// Write manual pages into target/man and shell completions into target/completions.
     Man,
     /// What `service` runs in its container.
@@ -115,6 +118,7 @@ fn run(task: Task) -> Result<()> {
         Task::Deb { version } => deb::run(version.as_deref()).map(|package| println!("made: {}", package.display())),
         Task::Service { soak, keep } => service::run(minutes(soak), keep),
         Task::ServiceTrial { soak } => service::trial(minutes(soak)),
+        Task::Calm(calm) => calm::run(calm),
         Task::Man => man::run(),
         Task::DemoWorkload { folder } => workload::run(&folder),
     }

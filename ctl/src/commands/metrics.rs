@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{CpuState, Descriptors, Files, State, Store};
+use crate::state::{CpuState, Descriptors, Files, Snapshots, State, Store};
 
 /// Prints the metrics.
 pub fn run(origin: &Origin) -> Result<Exit> {
@@ -113,28 +113,50 @@ fn text(state: &State) -> String {
         out.gauge("flightrec_daemon_start_seconds", "seconds", help, unix(daemon.since));
         let help = "The daemon, described by its labels.";
         out.family("flightrec_daemon", "", false, help).sample(&[("version", &daemon.version)], 1);
-        snapshot(&mut out, state.descriptors.as_ref());
+        descriptors(&mut out, state.descriptors.as_ref());
     }
     if let Some(store) = state.store.as_ref().filter(|store| store.state != Files::Off) {
         files(&mut out, store);
+    }
+    if let Some(of) = state.snapshots.as_ref().filter(|of| of.enabled) {
+        snapshots(&mut out, of);
     }
     out.0.push_str("# EOF\n");
     out.0
 }
 
-/// The last snapshot of what descriptors stand for.
-fn snapshot(out: &mut Exposition, last: Option<&Descriptors>) {
-    let help = "Whether there is a snapshot of what descriptors stand for.";
-    out.gauge("flightrec_snapshot_up", "", help, u8::from(last.is_some()));
+/// The last look at what descriptors stand for.
+fn descriptors(out: &mut Exposition, last: Option<&Descriptors>) {
+    let help = "Whether it is known what descriptors stand for that were open before the recording.";
+    out.gauge("flightrec_descriptors_up", "", help, u8::from(last.is_some()));
     let Some(last) = last else { return };
-    out.gauge("flightrec_snapshot_age_seconds", "seconds", "How old the last snapshot is.", last.age_seconds);
-    let help = "CPU time that the last snapshot took.";
-    out.gauge("flightrec_snapshot_cost_seconds", "seconds", help, last.cost_seconds);
-    out.gauge("flightrec_snapshot_processes", "", "Processes in the last snapshot.", last.processes);
-    out.gauge("flightrec_snapshot_descriptors", "", "Descriptors in the last snapshot.", last.descriptors);
-    let help = "Descriptors for which the last snapshot had no room.";
-    out.gauge("flightrec_snapshot_left_out", "", help, last.left_out);
-    out.gauge("flightrec_snapshots", "", "Snapshots that the daemon has at hand.", last.kept);
+    out.gauge("flightrec_descriptors_age_seconds", "seconds", "How long ago the last look was.", last.age_seconds);
+    let help = "CPU time that the last look took.";
+    out.gauge("flightrec_descriptors_cost_seconds", "seconds", help, last.cost_seconds);
+    out.gauge("flightrec_descriptors_processes", "", "Processes with open descriptors.", last.processes);
+    out.gauge("flightrec_descriptors_open", "", "Open descriptors.", last.descriptors);
+    let help = "Descriptors for which the last look had no room.";
+    out.gauge("flightrec_descriptors_left_out", "", help, last.left_out);
+    out.gauge("flightrec_descriptors_kept", "", "Looks that the daemon has at hand.", last.kept);
+}
+
+/// What was kept because something happened.
+fn snapshots(out: &mut Exposition, of: &Snapshots) {
+    out.gauge("flightrec_snapshots", "", "Snapshots that are kept.", of.kept);
+    out.gauge("flightrec_snapshots_bytes", "bytes", "What the snapshots take.", of.bytes);
+    out.gauge("flightrec_snapshots_pending", "", "Snapshots that are being taken.", of.pending);
+    for (name, help, n) in [
+        ("flightrec_snapshots_taken", "Snapshots taken.", of.taken),
+        ("flightrec_snapshots_repeated", "Causes that came again and were only counted.", of.repeated),
+        ("flightrec_snapshots_refused", "Snapshots that were refused: too many.", of.refused),
+        ("flightrec_snapshots_failed", "Snapshots that could not be made.", of.failed),
+    ] {
+        out.family(name, "", true, help).sample(&[], n);
+    }
+    if let Some(last) = &of.last {
+        let help = "When the cause of the last snapshot happened.";
+        out.gauge("flightrec_snapshots_last_seconds", "seconds", help, unix(last.time));
+    }
 }
 
 /// The files.
@@ -333,17 +355,34 @@ mod tests {
     }
 
     #[test]
-    fn the_snapshot_of_descriptors() {
+    fn the_last_look_at_descriptors() {
         let value = |samples: &HashMap<String, Vec<Sample>>, name: &str| samples[name][0].value.clone();
         let samples = parse(&text(&State::of_daemon(status())));
-        for (name, expected) in
-            [("up", "1"), ("age_seconds", "0.5"), ("cost_seconds", "0.0025"), ("descriptors", "345")]
-        {
-            assert_eq!(value(&samples, &format!("flightrec_snapshot_{name}")), expected, "{name}");
+        for (name, expected) in [("up", "1"), ("age_seconds", "0.5"), ("cost_seconds", "0.0025"), ("open", "345")] {
+            assert_eq!(value(&samples, &format!("flightrec_descriptors_{name}")), expected, "{name}");
         }
         let none = parse(&text(&State { descriptors: None, ..State::of_daemon(status()) }));
-        assert_eq!(value(&none, "flightrec_snapshot_up"), "0");
-        assert!(!none.contains_key("flightrec_snapshot_age_seconds"));
+        assert_eq!(value(&none, "flightrec_descriptors_up"), "0");
+        assert!(!none.contains_key("flightrec_descriptors_age_seconds"));
+    }
+
+    #[test]
+    fn what_was_kept_because_something_happened() {
+        let samples = parse(&text(&State::of_daemon(status())));
+        for (name, expected) in [
+            ("", "9"),
+            ("_bytes", "41943040"),
+            ("_pending", "1"),
+            ("_taken_total", "3"),
+            ("_repeated_total", "1234"),
+            ("_refused_total", "5"),
+            ("_failed_total", "6"),
+            ("_last_seconds", "1700000065"),
+        ] {
+            assert_eq!(samples[&format!("flightrec_snapshots{name}")][0].value, expected, "{name}");
+        }
+        let none = parse(&text(&State { snapshots: None, ..State::of_daemon(status()) }));
+        assert!(!none.contains_key("flightrec_snapshots"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{Budget, Descriptors, Files, Level, State, Store};
+use crate::state::{Budget, Descriptors, Files, Level, Snapshots, State, Store};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
@@ -71,6 +71,9 @@ fn text(state: &State, zone: &TimeZone) -> String {
     table.row("not recorded", &losses(state));
     if let Some(store) = &state.store {
         files(&mut table, store, zone);
+    }
+    if let Some(of) = &state.snapshots {
+        snapshots(&mut table, of, zone);
     }
     table.0
 }
@@ -171,6 +174,25 @@ fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
     }
 }
 
+/// What was kept because something happened.
+fn snapshots(table: &mut Table, of: &Snapshots, zone: &TimeZone) {
+    if !of.enabled {
+        return table.row("snapshots", "none are taken ([snapshots] enabled = false)");
+    }
+    let mut text = format!("{} kept, {}; {} taken by this daemon", of.kept, bytes(of.bytes), of.taken);
+    let pending = (u64::from(of.pending), "being taken");
+    let others =
+        [(of.repeated, "repeats counted"), (of.refused, "refused"), (of.failed, "FAILED (see the daemon's log)")];
+    for (n, words) in [pending].into_iter().chain(others).filter(|(n, _)| *n != 0) {
+        // Writing to a string can't fail.
+        let _ = write!(text, ", {n} {words}");
+    }
+    table.row("snapshots", &text);
+    if let Some(last) = &of.last {
+        table.row("", &format!("the last of {}, {}: {}", at(last.time, zone), shown(&last.id), shown(&last.reason)));
+    }
+}
+
 /// A path or a reason, fit for a terminal whatever is in it.
 fn shown(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
@@ -258,6 +280,9 @@ mod tests {
             "files        12 files, 700 MiB, since 2023-11-14 19:26:40 in /var/lib/flightrec\n",
             "written      3 MiB with 234 events at 2 KiB/s, CPU time 25.0 ms; to the file 1.0 s ago; to the disk 7.5 s ago\n",
             "not written  6 events overwritten in the rings before they could be written\n",
+            "snapshots    9 kept, 40 MiB; 3 taken by this daemon, 1 being taken, 1234 repeats counted, 5 refused, \
+             6 FAILED (see the daemon's log)\n",
+            "             the last of 2023-11-14 22:14:25, 20231114T221425Z-blocked: dd (12) has been blocked\\u{1b}[2J\n",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
@@ -319,6 +344,17 @@ mod tests {
             ("/store/lost_events/task", 1.into()),
             ("/store/failures", 2.into()),
             ("/store/cpu_seconds", 0.025.into()),
+            ("/snapshots/enabled", true.into()),
+            ("/snapshots/pending", 1.into()),
+            ("/snapshots/taken", 3.into()),
+            ("/snapshots/repeated", 1234.into()),
+            ("/snapshots/refused", 5.into()),
+            ("/snapshots/failed", 6.into()),
+            ("/snapshots/kept", 9.into()),
+            ("/snapshots/bytes", (40 << 20).into()),
+            ("/snapshots/last/id", "20231114T221425Z-blocked".into()),
+            ("/snapshots/last/time", "2023-11-14T22:14:25Z".into()),
+            ("/snapshots/last/reason", "dd (12) has been blocked\u{1b}[2J".into()),
             ("/lanes/syscall/held_seconds", 12.5.into()),
             ("/lanes/syscall/ring_bytes", (16 << 20).into()),
             ("/lanes/syscall/events/sys_enter", 200.into()),

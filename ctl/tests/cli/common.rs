@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{
-    self, Budget, CpuTotals, DescriptorStatus, REQUEST_MAX, Request, Response, Status, StoreStatus, Totals,
+    self, Budget, CpuTotals, DescriptorStatus, REQUEST_MAX, Request, Response, SnapshotStatus, Status, StoreStatus,
+    Totals,
 };
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
@@ -137,6 +138,7 @@ impl Recording {
             budget: Budget::default(),
             store: StoreStatus::default(),
             descriptors: DescriptorStatus::default(),
+            snapshots: SnapshotStatus::default(),
         };
         daemon(move |request| match request {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],

@@ -18,14 +18,16 @@ pub mod names;
 pub mod room;
 mod saver;
 pub mod summary;
+pub mod tally;
 
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use flightrec_format::control::SnapshotStatus;
 use tracing::warn;
 
 use crate::clock;
@@ -33,7 +35,8 @@ use crate::config;
 use crate::drain::Monitor;
 use crate::recording::Recording;
 use gate::{Decision, Gate};
-use saver::{Order, Saver};
+use saver::{Order, Saver, Task};
+use tally::Tally;
 
 /// The thread's name, as `ps -L` and the recording itself show it.
 const NAME: &str = "flightd-snap";
@@ -41,6 +44,8 @@ const NAME: &str = "flightd-snap";
 const ORDERS_MOST: usize = 32;
 /// Longest a client waits for its snapshot.
 const PATIENCE: Duration = Duration::from_secs(25);
+/// Longest the end waits for the snapshots whose windows it cuts short: several fdatasync of a busy disk.
+const ENDING: Duration = Duration::from_secs(10);
 /// Cause of a snapshot that somebody asked for.
 pub const REQUEST: &str = "request";
 
@@ -64,7 +69,10 @@ pub struct Alarm {
 pub struct Snapshots {
     config: config::Snapshots,
     gate: Arc<Mutex<Gate>>,
-    orders: Option<SyncSender<Order>>,
+    tally: Arc<Tally>,
+    orders: Option<SyncSender<Task>>,
+    /// Tells when the thread has ended.
+    done: Mutex<Option<Receiver<()>>>,
 }
 
 /// What the saver needs to know of where it is.
@@ -87,15 +95,34 @@ impl Snapshots {
         files: Arc<Monitor>,
     ) -> io::Result<Self> {
         let gate = Arc::new(Mutex::new(Gate::new(config.fold.duration(), config.per_hour, clock::mono())));
-        let orders = if config.enabled {
+        let tally = Arc::new(Tally::new(config.enabled));
+        let (orders, done) = if config.enabled {
             let (orders, received) = mpsc::sync_channel(ORDERS_MOST);
-            let saver = Saver::new(config.clone(), place, recording, files, gate.clone());
-            thread::Builder::new().name(NAME.into()).spawn(move || saver.run(&received))?;
-            Some(orders)
+            let (finished, done) = mpsc::channel();
+            let saver = Saver::new(config.clone(), place, recording, files, gate.clone(), tally.clone());
+            thread::Builder::new().name(NAME.into()).spawn(move || {
+                saver.run(&received);
+                // Nobody waits any more where the daemon has given up on it.
+                let _ = finished.send(());
+            })?;
+            (Some(orders), Some(done))
         } else {
-            None
+            (None, None)
         };
-        Ok(Self { config: config.clone(), gate, orders })
+        Ok(Self { config: config.clone(), gate, tally, orders, done: Mutex::new(done) })
+    }
+
+    /// Takes those that wait for their windows, as far as these have got, and no more after them. The drain must
+    /// still run.
+    pub fn finish(&self) {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (Some(orders), Some(done)) = (&self.orders, done) else { return };
+        // The queue is full: the thread is far behind, and is not waited for.
+        let ended = orders.try_send(Task::End).is_ok() && done.recv_timeout(ENDING).is_ok();
+        let pending = self.tally.status().pending;
+        if !ended && pending != 0 {
+            warn!(pending, "snapshots that wait for their windows are not taken: the disk is too slow");
+        }
     }
 
     /// Whether any are taken.
@@ -103,19 +130,28 @@ impl Snapshots {
         self.orders.is_some()
     }
 
+    /// How it stands with them.
+    pub fn status(&self) -> SnapshotStatus {
+        self.tally.status()
+    }
+
     /// A trigger saw something.
     pub fn fire(&self, alarm: Alarm) {
         let Some(orders) = &self.orders else { return };
         let now = clock::mono();
-        if lock(&self.gate).alarm(alarm.cause, &alarm.subject, now) != Decision::Take {
-            return;
+        let decision = lock(&self.gate).alarm(alarm.cause, &alarm.subject, now);
+        match decision {
+            Decision::Take => {}
+            Decision::Counted => return self.tally.update(|status| status.repeated += 1),
+            Decision::Refused => return self.tally.update(|status| status.refused += 1),
         }
         let from = alarm.time.saturating_sub(ns(self.config.before.duration()));
         let until = alarm.time.max(now).saturating_add(ns(self.config.after.duration()));
         let (cause, subject) = (alarm.cause.to_owned(), alarm.subject.clone());
-        let order = Order { alarm, from, until, answer: None };
-        if orders.try_send(order).is_err() {
+        let order = Order { alarm, from, until, wanted: until, answer: None };
+        if self.order(orders, order).is_err() {
             lock(&self.gate).forget(&cause, &subject);
+            self.tally.update(|status| status.refused += 1);
             warn!(cause, subject, "too many snapshots wait for their windows: this one is not taken");
         }
     }
@@ -130,7 +166,9 @@ impl Snapshots {
             return Err(format!("a snapshot reaches at most {most} back; `flightctl save` has no such limit"));
         }
         let now = clock::mono();
-        if let Err(wait) = lock(&self.gate).request(now) {
+        let allowed = lock(&self.gate).request(now);
+        if let Err(wait) = allowed {
+            self.tally.update(|status| status.refused += 1);
             let seconds = wait.as_secs().saturating_add(1);
             return Err(format!(
                 "too many snapshots were asked for: try again in {seconds} s, or keep the window with `flightctl save`"
@@ -146,11 +184,11 @@ impl Snapshots {
             threads: Vec::new(),
         };
         let (answer, answered) = mpsc::sync_channel(1);
-        let order = Order { alarm, from: now.saturating_sub(last), until: now, answer: Some(answer) };
-        match orders.try_send(order) {
+        let order = Order { alarm, from: now.saturating_sub(last), until: now, wanted: now, answer: Some(answer) };
+        match self.order(orders, order) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => return Err("other snapshots are being taken: try again in a minute".into()),
-            Err(TrySendError::Disconnected(_)) => {
+            Err(Refused::Busy) => return Err("other snapshots are being taken: try again in a minute".into()),
+            Err(Refused::Dead) => {
                 return Err("the thread that takes snapshots died: see flightd's log".into());
             }
         }
@@ -159,6 +197,27 @@ impl Snapshots {
                 .into())
         })
     }
+
+    /// Hands an order over to the thread.
+    fn order(&self, orders: &SyncSender<Task>, order: Order) -> Result<(), Refused> {
+        // Before the thread can be done with it.
+        self.tally.update(|status| status.pending += 1);
+        orders.try_send(Task::Take(order)).map_err(|e| {
+            self.tally.update(|status| status.pending = status.pending.saturating_sub(1));
+            match e {
+                TrySendError::Full(_) => Refused::Busy,
+                TrySendError::Disconnected(_) => Refused::Dead,
+            }
+        })
+    }
+}
+
+/// Why the thread does not take an order.
+enum Refused {
+    /// Too many wait.
+    Busy,
+    /// It is gone.
+    Dead,
 }
 
 fn lock(gate: &Mutex<Gate>) -> MutexGuard<'_, Gate> {

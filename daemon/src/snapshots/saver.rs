@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::chunks::Chunks;
-use flightrec_format::control::StoreState;
+use flightrec_format::control::{LastSnapshot, StoreState};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::Meta;
 use flightrec_store::disk::{Disk, Handle, SystemDisk};
@@ -19,6 +19,7 @@ use flightrec_store::{FileHeader, FileWriter};
 use tracing::{debug, info, warn};
 
 use super::gate::Gate;
+use super::tally::Tally;
 use super::{Alarm, Place, REQUEST, from_files, from_rings, hook, lock, names, room, summary};
 use crate::clock;
 use crate::config;
@@ -49,8 +50,19 @@ pub(super) struct Order {
     pub(super) from: u64,
     /// End.
     pub(super) until: u64,
+    /// The end that was wanted; later than `until` where flightd was ended before.
+    pub(super) wanted: u64,
     /// Who waits for its id.
     pub(super) answer: Option<SyncSender<Result<String, String>>>,
+}
+
+/// What the thread is told.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// To take a snapshot.
+    Take(Order),
+    /// To take those that wait as far as their windows have got, and to end.
+    End,
 }
 
 /// All that the thread has.
@@ -64,6 +76,7 @@ pub(super) struct Saver {
     recording: Arc<Recording>,
     files: Arc<Monitor>,
     gate: Arc<Mutex<Gate>>,
+    tally: Arc<Tally>,
     pending: Vec<Order>,
 }
 
@@ -74,6 +87,7 @@ impl Saver {
         recording: Arc<Recording>,
         files: Arc<Monitor>,
         gate: Arc<Mutex<Gate>>,
+        tally: Arc<Tally>,
     ) -> Self {
         Self {
             config,
@@ -84,20 +98,23 @@ impl Saver {
             recording,
             files,
             gate,
+            tally,
             pending: Vec::new(),
         }
     }
 
-    /// Works until nobody can order any more.
-    pub(super) fn run(mut self, orders: &Receiver<Order>) {
+    /// Works until it is told to end, or nobody can order any more.
+    pub(super) fn run(mut self, orders: &Receiver<Task>) {
         step_back();
         self.tidy();
+        self.tally.held(&self.held());
         loop {
             let now = clock::mono();
             let due = self.pending.iter().map(|order| order.until.saturating_add(SETTLED)).min();
             let wait = due.map_or(HOUSEKEEPING, |due| Duration::from_nanos(due.saturating_sub(now)).min(HOUSEKEEPING));
             match orders.recv_timeout(wait) {
-                Ok(order) => self.pending.push(order),
+                Ok(Task::Take(order)) => self.pending.push(order),
+                Ok(Task::End) => return self.end(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -110,6 +127,16 @@ impl Saver {
         }
     }
 
+    /// Takes what is wanted, as far as the windows have got.
+    fn end(&mut self) {
+        let now = clock::mono();
+        for mut order in std::mem::take(&mut self.pending) {
+            order.until = order.until.min(now);
+            self.serve(&order);
+        }
+        self.keep_house();
+    }
+
     fn serve(&self, order: &Order) {
         let Order { alarm, answer, .. } = order;
         let (cause, subject, reason) = (alarm.cause, &alarm.subject, &alarm.reason);
@@ -117,6 +144,12 @@ impl Saver {
         match &result {
             Ok((id, path, about)) => {
                 lock(&self.gate).taken(cause, subject, id);
+                let last = LastSnapshot { id: id.clone(), time: alarm.time, reason: reason.clone() };
+                self.tally.update(|status| {
+                    status.taken += 1;
+                    status.last = Some(last);
+                });
+                self.tally.held(&self.held());
                 info!(
                     MESSAGE_ID, SNAPSHOT = %path.display(), CAUSE = cause, SUBJECT = subject,
                     "snapshot {id}: {reason}"
@@ -125,9 +158,11 @@ impl Saver {
             }
             Err(e) => {
                 lock(&self.gate).forget(cause, subject);
+                self.tally.update(|status| status.failed += 1);
                 warn!(CAUSE = cause, SUBJECT = subject, "no snapshot of \"{reason}\" could be taken: {e}");
             }
         }
+        self.tally.update(|status| status.pending = status.pending.saturating_sub(1));
         if let Some(answer) = answer {
             let told = result.map(|(id, ..)| id).map_err(|e| format!("the snapshot could not be taken: {e}"));
             // Nobody waits any more where it took too long.
@@ -208,6 +243,14 @@ impl Saver {
         match summary::make(&making.0, &about, &meta, &names::threads(live)) {
             Ok(made) => about.summary = made,
             Err(e) => about.summary.notes.push(format!("no first answer could be made: {e}")),
+        }
+        if order.until < order.wanted {
+            let missing = Duration::from_millis(order.wanted.saturating_sub(order.until) / 1_000_000);
+            let missing = humantime::format_duration(missing);
+            about
+                .summary
+                .notes
+                .push(format!("flightd was ended {missing} before the end of the window: it ends there"));
         }
         file.snapshot(&about)?;
         let out = file.finish()?;
@@ -311,6 +354,7 @@ impl Saver {
         }
         if self.config.max_age.limit().is_some() {
             let held = self.held();
+            self.tally.held(&held);
             let wall = (clock::mono() as i64).saturating_add(offset);
             if let Err(e) = delete(&held, &room::expired(&self.config, &held, wall)) {
                 warn!("an old snapshot could not be deleted: {e}");
