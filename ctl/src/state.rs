@@ -495,6 +495,7 @@ impl State {
             descriptors: None,
             daemon: None,
             store: None,
+            snapshots: None,
             lanes: Lane::RINGS.into_iter().zip(held).zip(ring_bytes).map(of_lane).collect(),
             cpus,
             budget: Budget::default(),

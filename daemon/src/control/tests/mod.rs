@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use flightrec_format::control::{
     self, Account, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response,
-    StoreStatus,
+    SnapshotStatus, StoreStatus,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -64,6 +64,7 @@ impl Backend for Fake {
             budget: Budget::default(),
             store: StoreStatus::default(),
             descriptors: DescriptorStatus::default(),
+            snapshots: SnapshotStatus::default(),
         }
     }
 
@@ -232,20 +233,20 @@ async fn nonsense_is_answered_with_its_reason_and_the_end() {
     let server = Server::start(Limits::default());
     let whole = control::encode(&Request::Status).unwrap();
     let mut version = whole.clone();
-    version[4] = 9;
+    version[4] = 99;
     let mut behind = whole.clone();
     behind[0] += 1;
     behind.push(0);
     let oversized = (REQUEST_MAX as u32 + 1).to_le_bytes().to_vec();
     let cases = [
-        (version, "version 9 is not 2"),
+        (version, "version 99 is not "),
         (behind, "1 bytes behind the message"),
         (oversized, "exceeds the limit of 262144"),
         (u32::MAX.to_le_bytes().to_vec(), "exceeds the limit"),
         (vec![0; 4], "a frame of 0 bytes"),
-        (vec![4, 0, 0, 0, 2, 0, 0xff, 0xff], "malformed"),
+        (vec![4, 0, 0, 0, control::VERSION as u8, 0, 0xff, 0xff], "malformed"),
         // A string that claims to be longer than the frame.
-        (vec![13, 0, 0, 0, 2, 0, 2, 253, 255, 255, 255, 255, 255, 255, 255, 15, 0], "malformed"),
+        (vec![13, 0, 0, 0, control::VERSION as u8, 0, 2, 253, 255, 255, 255, 255, 255, 255, 255, 15, 0], "malformed"),
     ];
     for (bytes, reason) in cases {
         let mut client = server.client().await;
@@ -426,7 +427,7 @@ proptest! {
         if whole {
             // A right length and version, and anything behind them.
             let length = (bytes.len() as u32 + 2).to_le_bytes();
-            bytes = [&length[..], &[1, 0], &bytes].concat();
+            bytes = [&length[..], &control::VERSION.to_le_bytes(), &bytes].concat();
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
