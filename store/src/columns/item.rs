@@ -169,8 +169,8 @@ impl Item {
             return false;
         }
         match self.op & CLASS {
-            // A time base of its own may wrap.
-            EVENT if self.op & TIME != 0 => false,
+            // From such a time base on, times may wrap.
+            EVENT if self.op & TIME != 0 && self.time >= u64::MAX / 2 => false,
             // A table of numbers that there is, and a duration that fits.
             EVENT => lane != Lane::Syscall as u8 || self.call.aux >> 12 & 3 != 3 && self.call.ticks < 0xffff,
             TEXT => self.op & (THREAD | TIME) == 0 && self.is_fine_string(),
