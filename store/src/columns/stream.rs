@@ -63,7 +63,7 @@ pub(super) trait Stream {
 
     /// A time span: its step on a scale of eight steps an octave, less the usual one, and the bits below.
     /// `usual` is the running mean of steps, in 64ths; 0: none yet.
-    #[inline]
+    #[inline(always)]
     fn interval(&mut self, column: Column, value: u32, usual: &mut u16) -> u32 {
         let usually = (*usual >> 6) as u8;
         let (step, below) = step(value);
