@@ -6,8 +6,8 @@
 //! costs a bit in one byte.
 
 use super::column::{Column, RESULT as RESULT_PLANES, VALUE};
-use super::record::{Call, RESULT, form};
-use super::stream::Stream;
+use super::record::{Call, Packed, RESULT, form};
+use super::stream::{Stream, Writing};
 use super::threads::Thread;
 use super::value::{self, region};
 
@@ -87,6 +87,8 @@ impl Past {
 pub(super) struct Calls {
     /// The first one is empty.
     past: Vec<Past>,
+    /// What they were taken from, at the same places: where columns are written.
+    packed: Vec<Packed>,
     /// Places in `past`, by the last calls, and by the call itself.
     long: Box<[u16; HISTORY]>,
     short: Box<[u16; HISTORY]>,
@@ -115,26 +117,38 @@ fn places(call: &Call) -> u8 {
 
 /// Puts a call into a table's slot.
 #[inline]
-fn keep(past: &mut Vec<Past>, slot: &mut u16, call: &Past, tag: u16) {
+fn keep<S: Stream>(
+    (past, packed): (&mut Vec<Past>, &mut Vec<Packed>),
+    slot: &mut u16,
+    (call, record): (&Past, &Packed),
+    tag: u16,
+) {
     if *slot == 0 {
         *slot = past.len() as u16;
         past.push(Past::default());
+        if S::WRITES {
+            packed.push(Packed::default());
+        }
     }
     if let Some(place) = past.get_mut(usize::from(*slot)) {
         place.clone_from(call);
         place.tag = tag;
     }
+    if let Some(place) = packed.get_mut(usize::from(*slot)) {
+        *place = *record;
+    }
 }
 
 impl Calls {
     pub(super) fn new() -> Self {
-        let past = vec![Past::default()];
-        Self { past, long: Box::new([0; HISTORY]), short: Box::new([0; HISTORY]), same: Box::new([0; CALLS]) }
+        let (past, packed) = (vec![Past::default()], vec![Packed::default()]);
+        Self { past, packed, long: Box::new([0; HISTORY]), short: Box::new([0; HISTORY]), same: Box::new([0; CALLS]) }
     }
 
     /// Forgets all but the empty entry, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.past.truncate(1);
+        self.packed.truncate(1);
         self.long.fill(0);
         self.short.fill(0);
         self.same.fill(0);
@@ -170,12 +184,56 @@ impl Calls {
             }
             next.values = call.values;
             times(s, call, now, &mut next.gap, &mut next.ticks);
+            if let Some(packed) = self.packed.get_mut(usize::from(place)) {
+                *packed = call.packed;
+            }
             if !known {
                 let next = next.clone();
-                keep(&mut self.past, &mut self.long[long.0], &next, long.1);
+                keep::<S>((&mut self.past, &mut self.packed), &mut self.long[long.0], (&next, &call.packed), long.1);
             }
         }
         remember(thread, call);
+    }
+
+    /// Writes the call at the front of a page's words, where it is wholly as predicted and its arguments are what they were
+    /// the last time: most are, and that is seen without taking them apart. It writes what [`Self::code`] writes. Returns the
+    /// record's length, and the call's number and table, its time and its ticks.
+    #[inline]
+    pub(super) fn again(
+        &mut self,
+        s: &mut Writing,
+        thread: &mut Thread,
+        words: &[[u8; 8]],
+        now: u32,
+    ) -> Option<(usize, u16, u32, u32)> {
+        let ((long, tag), (short, _)) = (key(thread.calls, LONG), key(thread.calls, SHORT));
+        let (place, known) = self.next((long, tag), short);
+        let (length, result, ticks) = self.packed.get(usize::from(place))?.again(words)?;
+        let next = self.past.get_mut(usize::from(place))?;
+        if next.form != form::FOLDED || next.strings != 0 || next.predict(RESULT, &thread.anchors, false) != result {
+            return None;
+        }
+        let mut relative = next.relative & !(1 << RESULT);
+        while relative != 0 {
+            let i = relative.trailing_zeros() as usize;
+            relative &= relative - 1;
+            if next.moved(i, &thread.anchors) != next.values[i] {
+                return None;
+            }
+        }
+        s.byte(Column::Op, 0);
+        s.byte(Column::Miss, 0);
+        next.values[RESULT] = result;
+        let upper = (super::record::word(words, 0) >> 32) as u32;
+        let mut call = Call { form: form::FOLDED, upper, ticks, ..Call::default() };
+        times(s, &mut call, now, &mut next.gap, &mut next.ticks);
+        (call.aux, call.count, call.values) = (next.aux, next.count, next.values);
+        if !known {
+            let (next, packed) = (next.clone(), self.packed.get(usize::from(place)).copied().unwrap_or_default());
+            keep::<Writing>((&mut self.past, &mut self.packed), &mut self.long[long], (&next, &packed), tag);
+        }
+        remember(thread, &call);
+        Some((length, call.aux, upper, ticks))
     }
 
     /// Codes a call that is not wholly as predicted.
@@ -236,10 +294,10 @@ impl Calls {
         times(s, call, now, &mut new.gap, &mut new.ticks);
         // What the longer history got right, the shorter ones need not learn.
         if miss & OTHER != 0 || !known {
-            keep(&mut self.past, &mut self.same[same], &new, 1);
-            keep(&mut self.past, &mut self.short[short], &new, short_tag);
+            keep::<S>((&mut self.past, &mut self.packed), &mut self.same[same], (&new, &call.packed), 1);
+            keep::<S>((&mut self.past, &mut self.packed), &mut self.short[short], (&new, &call.packed), short_tag);
         }
-        keep(&mut self.past, &mut self.long[long.0], &new, long.1);
+        keep::<S>((&mut self.past, &mut self.packed), &mut self.long[long.0], (&new, &call.packed), long.1);
     }
 
     /// What [`Column::Miss`] says of a call.

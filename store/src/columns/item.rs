@@ -9,7 +9,7 @@ use super::header::Ring;
 use super::plain::{Plain, is_event};
 use super::record::{CALL_WORDS, Call, Sched, Text, form, word};
 use super::sched::Scheduling;
-use super::stream::Stream;
+use super::stream::{Stream, Writing};
 use super::text::Texts;
 use super::threads::Threads;
 
@@ -169,10 +169,9 @@ impl Item {
             return false;
         }
         match self.op & CLASS {
-            // A time base of its own may wrap.
-            EVENT if self.op & TIME != 0 => false,
-            // A table of numbers that there is, and a duration that fits.
-            EVENT => lane != Lane::Syscall as u8 || self.call.aux >> 12 & 3 != 3 && self.call.ticks < 0xffff,
+            // From such a time base on, times may wrap.
+            EVENT if self.op & TIME != 0 && self.time >= u64::MAX / 2 => false,
+            EVENT => lane != Lane::Syscall as u8 || counts(self.call.aux, self.call.ticks),
             TEXT => self.op & (THREAD | TIME) == 0 && self.is_fine_string(),
             _ => false,
         }
@@ -220,6 +219,12 @@ impl Item {
         out.words(&[head]);
         out.words(content);
     }
+}
+
+/// Whether a call has a table of numbers that there is, and a duration that fits.
+#[inline]
+fn counts(aux: u16, ticks: u32) -> bool {
+    aux >> 12 & 3 != 3 && ticks < 0xffff
 }
 
 /// Words of a page that is put together.
@@ -295,6 +300,19 @@ impl Models {
         self.scheduling = Scheduling::new();
         self.texts.clear();
         self.plain.clear();
+    }
+
+    /// Writes the call at the front of a page's words, where it is one that was to be expected, wholly as it was before; returns the
+    /// number of words that it takes, and whether it counts with every reader as it does here.
+    #[inline]
+    pub(super) fn again(&mut self, s: &mut Writing, at: &At, ring: &mut Ring, words: &Words) -> Option<(usize, bool)> {
+        let now = ring.now.wrapping_sub(at.base) as u32;
+        let thread = self.threads.of(ring.current.tid);
+        let (length, aux, upper, ticks) = self.calls.again(s, thread, words, now)?;
+        ring.count(kind::EXIT);
+        ring.count(kind::ENTER);
+        ring.reach(at.base.wrapping_add(u64::from(upper)).wrapping_add(u64::from(ticks) << 4));
+        Some((length, counts(aux, ticks)))
     }
 
     /// Codes an item.

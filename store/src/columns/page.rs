@@ -1,6 +1,6 @@
 //! The walk over a page, to columns and back.
 
-use flightrec_format::abi::page::{HEADER_LEN, PAGE_SIZE};
+use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE};
 use flightrec_format::decode::page::read_header;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::encode::write_header;
@@ -77,6 +77,15 @@ impl Block {
         let mut words = all.get(first..header.used as usize).unwrap_or_default();
         let mut counted = Counted::new();
         while !words.is_empty() {
+            // What a page begins with tells its thread first.
+            if counted.begun
+                && header.lane == Lane::Syscall as u8
+                && let Some((length, as_here)) = self.models.again(s, &at, ring, words)
+            {
+                counted.all &= as_here;
+                words = words.get(length..).unwrap_or_default();
+                continue;
+            }
             let item = &mut self.item;
             let (taken, mut rest) = words.split_at(item.take(header.lane, words).min(words.len()));
             counted.item(item, header.lane);

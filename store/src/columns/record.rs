@@ -14,6 +14,53 @@ pub(super) const CALL_WORDS: usize = 2 + args::MAX_BYTES.div_ceil(8) + 1;
 /// Words that hold the longest arguments, and the word that is read where the last of them begins.
 const PACKED: usize = (2 + 6 * 8usize).div_ceil(8) + 1;
 
+/// Words of the longest arguments.
+const ARGUMENTS: usize = PACKED - 1;
+
+/// A call's record as it stands in a page, but for its time, its duration and its result: to know it again without taking it
+/// apart. Not of calls with strings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Packed {
+    /// Kind, length, and what the call is: the record's first four bytes. 0: there is none.
+    head: u32,
+    /// Arguments; 0 behind them.
+    words: [u64; ARGUMENTS],
+}
+
+impl Packed {
+    /// Of the record of `length` words at the front of a page's words.
+    #[inline]
+    fn take(words: &[[u8; 8]], length: usize) -> Self {
+        // Near the end of a page it is not known again.
+        let Some(words) = words.first_chunk::<{ 2 + ARGUMENTS }>() else { return Self::default() };
+        let own = |i: usize| word(words, i + 2) & u64::from(i + 2 < length).wrapping_neg();
+        Self { head: word(words, 0) as u32, words: std::array::from_fn(own) }
+    }
+
+    /// Its length, where the record at the front of a page's words is the same call with its result folded in, and no string
+    /// follows; the result, and the duration in units of 16 ns.
+    #[inline]
+    pub(super) fn again(&self, words: &[[u8; 8]]) -> Option<(usize, u64, u32)> {
+        // Near the end of a page it is taken apart.
+        let words: &[[u8; 8]; 3 + ARGUMENTS] = words.first_chunk()?;
+        let head = word(words, 0) as u32;
+        if head != self.head || head as u8 != kind::ENTER {
+            return None;
+        }
+        let length = usize::from((head >> 8) as u8);
+        if length > 2 + ARGUMENTS || word(words, length) as u8 == kind::STRING {
+            return None;
+        }
+        let (result, ns) = fold::unpack(word(words, 1))?;
+        let mut differ = 0;
+        for (i, own) in self.words.iter().enumerate() {
+            let there = u64::from(i + 2 < length).wrapping_neg();
+            differ |= (word(words, i + 2) ^ own) & there;
+        }
+        (differ == 0).then_some((length, result as u64, (ns >> 4) as u32))
+    }
+}
+
 /// What of a call a record tells.
 pub(super) mod form {
     /// Entry and exit.
@@ -42,6 +89,8 @@ pub(super) struct Call {
     pub(super) upper: u32,
     /// Duration of a folded call, in units of 16 ns.
     pub(super) ticks: u32,
+    /// What it was taken from.
+    pub(super) packed: Packed,
 }
 
 /// A word of a page; 0 behind its end.
@@ -61,7 +110,8 @@ impl Call {
         if length < 2 {
             return None;
         }
-        *call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, ..Self::default() };
+        let packed = Packed::take(words, length);
+        *call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, packed, ..Self::default() };
         match head as u8 {
             kind::ENTER => match fold::unpack(second) {
                 Some((result, ns)) => {

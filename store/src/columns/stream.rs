@@ -63,10 +63,10 @@ pub(super) trait Stream {
 
     /// A time span: its step on a scale of eight steps an octave, less the usual one, and the bits below.
     /// `usual` is the running mean of steps, in 64ths; 0: none yet.
-    #[inline]
+    #[inline(always)]
     fn interval(&mut self, column: Column, value: u32, usual: &mut u16) -> u32 {
         let usually = (*usual >> 6) as u8;
-        let (step, _) = step(value);
+        let (step, below) = step(value);
         let step = self.byte(column, step.wrapping_sub(usually)).wrapping_add(usually);
         if step >= STEPS {
             self.fail();
@@ -77,6 +77,10 @@ pub(super) trait Stream {
         *usual = if mean == 0 { new } else { mean + ((new - mean) >> 2) } as u16;
         if step < 16 {
             return u32::from(step);
+        }
+        if Self::WRITES {
+            self.bits(value & ((1 << below) - 1), below);
+            return value;
         }
         let below = u32::from(step - 16) / 8 + 1;
         let low = self.bits(value & ((1 << below) - 1), below);
