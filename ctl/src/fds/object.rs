@@ -33,11 +33,12 @@ pub(super) fn shown(object: &Object) -> Option<Shown> {
 
 /// Whether a name is a socket's, as [`shown`] writes them.
 pub(crate) fn is_socket(name: &[u8]) -> bool {
+    if !name.ends_with(b"]") {
+        return false;
+    }
     let protocol = name.iter().position(|b| *b == b':').and_then(|end| name.split_at_checked(end));
     protocol.is_some_and(|(protocol, rest)| {
-        (protocol == b"socket" || protocol.first().is_some_and(u8::is_ascii_uppercase))
-            && rest.starts_with(b":[")
-            && rest.ends_with(b"]")
+        (protocol == b"socket" || protocol.first().is_some_and(u8::is_ascii_uppercase)) && rest.starts_with(b":[")
     })
 }
 

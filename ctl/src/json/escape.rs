@@ -6,17 +6,7 @@
 //! the *decoded* string is printable, and every byte of the name can be had back.
 
 use crate::text::escape::special;
-
-/// Whether a byte stands for itself, in the notation and in JSON.
-const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = 0x20;
-    while byte < 0x7f {
-        plain[byte] = byte != b'"' as usize && byte != b'\\' as usize;
-        byte += 1;
-    }
-    plain
-};
+use crate::text::plain::{is_plain, leading};
 
 /// Appends `bytes` in that notation, for the inside of a JSON string.
 pub(crate) fn name(bytes: &[u8], out: &mut Vec<u8>) {
@@ -33,9 +23,9 @@ pub(super) fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
 /// `quote` stands for a double quote.
 fn write(bytes: &[u8], quote: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
-    while let Some(plain) = rest.iter().position(|b| !PLAIN[usize::from(*b)]) {
-        let (before, from) = rest.split_at(plain);
-        out.extend_from_slice(before);
+    loop {
+        let (plain, from) = rest.split_at(leading(rest, is_plain));
+        out.extend_from_slice(plain);
         let character = printable(from);
         if character > 0 {
             let (character, behind) = from.split_at(character);
@@ -53,13 +43,12 @@ fn write(bytes: &[u8], quote: &[u8], out: &mut Vec<u8>) {
         }
         rest = behind;
     }
-    out.extend_from_slice(rest);
 }
 
 /// Makes what stands behind `start`, printable ASCII, fit for the inside of a JSON string.
 pub(super) fn ascii(start: usize, out: &mut Vec<u8>) {
     let tail = out.get(start..).unwrap_or_default();
-    if !tail.iter().any(|b| matches!(b, b'"' | b'\\')) {
+    if leading(tail, |byte| (byte != b'"') & (byte != b'\\')) == tail.len() {
         return;
     }
     let tail = tail.to_vec();

@@ -3,28 +3,18 @@
 //! Names, paths and marks are chosen by any user of the recorded machine, and are printed on the
 //! terminal of its administrator: no byte of theirs may reach it raw.
 
-/// Whether a byte stands for itself.
-const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = 0x20;
-    while byte < 0x7f {
-        plain[byte] = byte != b'"' as usize && byte != b'\\' as usize;
-        byte += 1;
-    }
-    plain
-};
+use super::plain::{is_plain, leading};
 
 /// Appends `bytes`, escaped.
 pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
-    while let Some(plain) = rest.iter().position(|b| !PLAIN[usize::from(*b)]) {
-        let (before, from) = rest.split_at(plain);
-        out.extend_from_slice(before);
+    loop {
+        let (plain, from) = rest.split_at(leading(rest, is_plain));
+        out.extend_from_slice(plain);
         let Some((byte, behind)) = from.split_first() else { return };
         special(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
         rest = behind;
     }
-    out.extend_from_slice(rest);
 }
 
 /// Appends `bytes` in double quotes, escaped; `...` behind them when they are not all.
