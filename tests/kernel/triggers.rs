@@ -247,6 +247,34 @@ fn pressure_on_the_cpus() {
 }
 
 #[test]
+fn pressure_on_memory() {
+    if fs::read_to_string("/proc/pressure/memory").is_err() {
+        eprintln!("this kernel has no pressure stall information");
+        return;
+    }
+    let recorder = with("pressure", "cpu = \"off\"\nmemory = \"0.2%\"\nio = \"off\"\n");
+    let Some(group) = memory_group(8 << 20) else {
+        eprintln!("this machine has no memory controller: nothing runs short of memory here");
+        return;
+    };
+    // Two that write more than their group may hold, so that each page they touch has to wait for another one to be written.
+    let folder = tempfile::tempdir().expect("a directory");
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; while :; do dd if=/dev/zero of={}/$0 bs=1M count=64 2>/dev/null; done",
+        group.0.display(),
+        folder.path().display()
+    );
+    let writers: Vec<Running> =
+        ["a", "b"].map(|name| Running::start(Path::new("/bin/sh"), &["-c", &script, name])).into();
+    let snapshot = kept(&recorder, "pressure", |snapshot| says(snapshot, "all threads waited for memory"));
+    let lines = whole(&recorder, id(&snapshot), &["--comm", "dd", "--event", "switch"]);
+    assert!(lines.iter().any(|line| line.text.contains("<-- TASK_UNINTERRUPTIBLE")), "{lines:#?}");
+    let calls = whole(&recorder, id(&snapshot), &["--comm", "dd", "--syscall", "write"]);
+    assert!(!calls.is_empty());
+    drop(writers);
+}
+
+#[test]
 fn calls_that_fail_far_more_than_usual() {
     // What else runs here fails in other ways, and is usual.
     let recorder = with("errors", "least = 300\ntimes = 3\n");
