@@ -6,7 +6,7 @@
 //! the *decoded* string is printable, and every byte of the name can be had back.
 
 use crate::text::escape::special;
-use crate::text::plain::{is_plain, leading};
+use crate::text::plain::{before, plain};
 
 /// Appends `bytes` in that notation, for the inside of a JSON string.
 pub(crate) fn name(bytes: &[u8], out: &mut Vec<u8>) {
@@ -24,8 +24,8 @@ pub(super) fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
 fn write(bytes: &[u8], quote: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
     loop {
-        let (plain, from) = rest.split_at(leading(rest, is_plain));
-        out.extend_from_slice(plain);
+        let (whole, from) = rest.split_at(plain(rest, []));
+        out.extend_from_slice(whole);
         let character = printable(from);
         if character > 0 {
             let (character, behind) = from.split_at(character);
@@ -48,7 +48,7 @@ fn write(bytes: &[u8], quote: &[u8], out: &mut Vec<u8>) {
 /// Makes what stands behind `start`, printable ASCII, fit for the inside of a JSON string.
 pub(super) fn ascii(start: usize, out: &mut Vec<u8>) {
     let tail = out.get(start..).unwrap_or_default();
-    if leading(tail, |byte| (byte != b'"') & (byte != b'\\')) == tail.len() {
+    if before(tail, [b'"', b'\\']) == tail.len() {
         return;
     }
     let tail = tail.to_vec();

@@ -7,7 +7,7 @@ use flightrec_format::decode::{Call, Text};
 
 use super::escape::{escape, quote};
 use super::number::{decimal, hex, hex_or_zero, mode};
-use super::plain::{is_plain, leading};
+use super::plain::plain;
 use crate::fds::{FdNames, is_socket};
 use crate::names::{
     FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, ioctl, protocol, signal, socket_option,
@@ -138,7 +138,7 @@ fn stands_for(fd: i32, fds: FdNames<'_>, out: &mut Vec<u8>) {
     let Some(name) = fds.get(fd) else { return };
     out.push(b'<');
     let socket = is_socket(name);
-    if !socket && leading(name, |byte| is_plain(byte) & (byte != b'<') & (byte != b'>')) == name.len() {
+    if !socket && plain(name, [b'<', b'>']) == name.len() {
         out.extend_from_slice(name);
         return out.push(b'>');
     }

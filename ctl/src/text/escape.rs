@@ -3,14 +3,14 @@
 //! Names, paths and marks are chosen by any user of the recorded machine, and are printed on the
 //! terminal of its administrator: no byte of theirs may reach it raw.
 
-use super::plain::{is_plain, leading};
+use super::plain::plain;
 
 /// Appends `bytes`, escaped.
 pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
     loop {
-        let (plain, from) = rest.split_at(leading(rest, is_plain));
-        out.extend_from_slice(plain);
+        let (whole, from) = rest.split_at(plain(rest, []));
+        out.extend_from_slice(whole);
         let Some((byte, behind)) = from.split_first() else { return };
         special(*byte, behind.first().is_some_and(u8::is_ascii_digit), out);
         rest = behind;

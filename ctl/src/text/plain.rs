@@ -1,20 +1,54 @@
-//! Which bytes stand for themselves, looked at sixteen at a time: nearly all do, and these are looked at by the million.
+//! Which bytes stand for themselves, looked at eight at a time: nearly all do, and these are looked at by the million.
 
-/// Whether a byte stands for itself in text and in JSON.
-#[inline(always)]
-pub(crate) fn is_plain(byte: u8) -> bool {
-    // Without a branch, so that sixteen are compared at once.
-    (byte.wrapping_sub(0x20) < 0x5f) & (byte != b'"') & (byte != b'\\')
+/// A byte in each of eight.
+const fn each(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
 }
 
-/// How many bytes at the front are all `such`.
+/// The highest bit of each byte of eight that is below `least`, at most 0x80; of those behind the first one, perhaps of others.
+const fn below(word: u64, least: u8) -> u64 {
+    word.wrapping_sub(each(least)) & !word & each(0x80)
+}
+
+/// The highest bit of each byte that is `byte`, as [`below`].
+const fn equal(word: u64, byte: u8) -> u64 {
+    below(word ^ each(byte), 1)
+}
+
+/// Whether a byte stands for itself in text and in JSON.
+#[cfg(test)]
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, 0x20..0x7f) && byte != b'"' && byte != b'\\'
+}
+
+/// How many bytes at the front stand for themselves, and are none of `others`.
+#[inline]
+pub(crate) fn plain<const N: usize>(bytes: &[u8], others: [u8; N]) -> usize {
+    without(bytes, others, |word| {
+        word & each(0x80) | below(word, 0x20) | equal(word, 0x7f) | equal(word, b'"') | equal(word, b'\\')
+    })
+}
+
+/// How many bytes at the front are none of `others`.
+#[inline]
+pub(crate) fn before<const N: usize>(bytes: &[u8], others: [u8; N]) -> usize {
+    without(bytes, others, |_| 0)
+}
+
+/// How many bytes at the front are none of `others`, nor such as have their highest bit in `special`.
 #[inline(always)]
-pub(crate) fn leading(bytes: &[u8], such: impl Fn(u8) -> bool) -> usize {
-    let (chunks, rest) = bytes.as_chunks::<16>();
-    let all = |chunk: &&[u8; 16]| chunk.iter().fold(true, |all, byte| all & such(*byte));
-    let whole = chunks.iter().take_while(all).count();
-    let behind = chunks.get(whole).map_or(rest, |chunk| chunk.as_slice());
-    whole * 16 + behind.iter().take_while(|byte| such(**byte)).count()
+fn without<const N: usize>(bytes: &[u8], others: [u8; N], special: impl Fn(u64) -> u64) -> usize {
+    let found = |word: u64| others.iter().fold(special(word), |found, other| found | equal(word, *other));
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (i, word) in words.iter().enumerate() {
+        // What is found behind the first may be wrong, the first is not.
+        let found = found(u64::from_le_bytes(*word));
+        if found != 0 {
+            return i * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let last = rest.iter().position(|byte| found(each(*byte)) != 0);
+    words.len() * 8 + last.unwrap_or(rest.len())
 }
 
 #[cfg(test)]
@@ -25,16 +59,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_one_by_one(bytes in prop::collection::vec(prop_oneof![6 => 0x20u8..0x7f, 1 => any::<u8>()], 0..80)) {
-            let one_by_one = bytes.iter().take_while(|b| is_plain(**b)).count();
-            prop_assert_eq!(leading(&bytes, is_plain), one_by_one);
+        fn as_one_by_one(bytes in prop::collection::vec(prop_oneof![9 => 0x20u8..0x7f, 1 => any::<u8>()], 0..80)) {
+            prop_assert_eq!(plain(&bytes, []), bytes.iter().take_while(|b| is_plain(**b)).count());
+            let no_name = |b: &&u8| is_plain(**b) && !matches!(b, b'<' | b'>');
+            prop_assert_eq!(plain(&bytes, [b'<', b'>']), bytes.iter().take_while(no_name).count());
+            prop_assert_eq!(before(&bytes, [b'"', b'\\']), bytes.iter().take_while(|b| !matches!(b, b'"' | b'\\')).count());
         }
     }
 
     #[test]
-    fn what_is_special() {
-        let special: Vec<u8> = (0..=255).filter(|byte| !is_plain(*byte)).collect();
-        let expected = (0..0x20).chain([b'"', b'\\']).chain(0x7f..=255);
-        assert_eq!(special, expected.collect::<Vec<u8>>());
+    fn every_byte_at_every_place() {
+        for byte in 0..=255 {
+            for place in 0..20 {
+                let mut bytes = [b'a'; 20];
+                bytes[place] = byte;
+                let expected = if is_plain(byte) { 20 } else { place };
+                assert_eq!(plain(&bytes, []), expected, "{byte:#x} at {place}");
+                assert_eq!(before(&bytes, [byte]), if byte == b'a' { 0 } else { place }, "{byte:#x} at {place}");
+            }
+        }
     }
 }
