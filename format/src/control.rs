@@ -8,7 +8,7 @@ use bincode::{Decode, Encode, config};
 use thiserror::Error;
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
