@@ -5,7 +5,7 @@ mount -t tmpfs tmp /tmp
 say "$(awk '/^MemTotal|^MemAvailable/ { printf "%s %s kB ", $1, $2 }' /proc/meminfo)"
 time -v kdump-recover /var/lib/flightrec >/out/recover.txt 2>&1
 say "recovered ($?): $(ls -la /var/lib/flightrec/crash)"
-for form in c l E; do
+for form in c E; do
     makedumpfile --message-level 1 -$form -d 31 /proc/vmcore /out/d31-$form
     say "makedumpfile -$form -d 31 ($?)"
 done

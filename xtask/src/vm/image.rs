@@ -120,9 +120,12 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         copy_program(program, &to, true)?;
         libraries(program, &root)?;
     }
-    let loader = root.join("bin/load-crash-kernel");
-    let source = repository.join("xtask/vm/load-crash-kernel.c");
-    run(Command::new("gcc").args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"]).arg(loader).arg(source))?;
+    for name in ["load-crash-kernel", "stress"] {
+        let source = repository.join(format!("xtask/vm/{name}.c"));
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o"]);
+        run(gcc.arg(root.join("bin").join(name)).arg(source))?;
+    }
     copy_program(&repository.join("packaging/kdump/kdump-recover"), &root.join("bin/kdump-recover"), false)?;
     for name in ["guest.sh", "crash.sh", "flightd.toml"] {
         fs::copy(repository.join("xtask/vm").join(name), root.join(name))?;

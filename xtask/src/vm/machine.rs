@@ -26,7 +26,7 @@ const WAYS: &[(&str, &str)] = &[
     ("tcg,thread=multi,tb-size=512", "max,-cx16"),
 ];
 
-/// Runs it until it switches itself off.
+/// Runs it until it reboots, which ends it.
 pub(super) fn run(image: &Image) -> Result<()> {
     let has_kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok();
     let mut ways = WAYS.iter().skip(usize::from(!has_kvm)).peekable();
@@ -43,7 +43,7 @@ pub(super) fn run(image: &Image) -> Result<()> {
 
 /// How a run ended.
 enum Ended {
-    /// It switched itself off.
+    /// It came to its end.
     Off,
     /// It did not even begin.
     Silent,

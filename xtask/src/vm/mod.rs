@@ -1,7 +1,7 @@
 //! `cargo xtask vm`: real kernels that really panic, in a virtual machine, and whether what was recorded is found.
 //!
-//! For each kernel: it boots under QEMU (without KVM, if need be), `flightd` records a workload with numbered marks, a
-//! sysrq panics the machine in the middle of it, the crash kernel runs our hook and then makedumpfile in every form, and what
+//! For each kernel: it boots under QEMU (without KVM, if need be), `flightd` records numbered calls under preemption and a workload
+//! with numbered marks, a sysrq panics the machine in the middle of it, the crash kernel runs our hook and then makedumpfile in every form, and what
 //! comes out is held against one another and against what `flightctl` said live ([`check`]).
 
 mod check;
@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use self::kernels::Promise;
 use crate::build;
 use crate::command::{probe, repository};
 use crate::setup::Scope;
@@ -22,7 +23,7 @@ use crate::setup::Scope;
 /// What `vm` is asked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Vm {
-    /// Kernels, by name: 6.1, 6.1-rt, 6.12, 6.12-rt, newest [default: all].
+    /// Kernels, by name: 5.10, 6.1, 6.1-rt, 6.12, 6.12-rt, newest [default: all].
     #[arg(long = "kernel", value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// Where kernels and images are kept, some hundred MiB [default: ~/.cache/flightrec-vm].
@@ -107,5 +108,8 @@ fn one(cache: &std::path::Path, kernel: &kernels::Kernel, check_only: bool) -> R
         machine::run(&image)?;
         image.extract(&out)?;
     }
-    check::all(&out)
+    match kernel.promise {
+        Promise::Records => check::records(&out),
+        Promise::Refuses => check::refuses(&out),
+    }
 }

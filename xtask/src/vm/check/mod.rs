@@ -1,5 +1,8 @@
 //! What must be true of a machine that panicked.
 
+mod refusal;
+mod stress;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,16 +10,16 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-/// The forms in which the crash kernel wrote its dump.
-const FORMS: &[&str] = &["d31-c", "d31-l", "d31-E", "d31-flat"];
+/// The forms in which the crash kernel wrote its dump: compressed by zlib, ELF, and compressed by LZO, flattened.
+const FORMS: &[&str] = &["d31-c", "d31-E", "d31-flat"];
 /// At the ends of what two sources have in common: what was on its way there, ns.
 const EDGE: u64 = 200_000_000;
 
+pub(super) use refusal::refuses;
+
 /// Checks all; what was found, for people.
-pub(super) fn all(out: &Path) -> Result<Vec<String>> {
-    let console = fs::read(out.join("console.log")).context("no console: the machine was not run")?;
-    let console = String::from_utf8_lossy(&console);
-    let said: Vec<&str> = console.lines().filter(|line| line.starts_with("VM ") || line.starts_with("VM:")).collect();
+pub(super) fn records(out: &Path) -> Result<Vec<String>> {
+    let said = said(out)?;
     ensure!(said.iter().any(|line| line.ends_with(" done")), "it did not get to its end: {}", said.join("\n"));
     let files = out.join("out");
     let crash = recovered(out)?;
@@ -35,6 +38,7 @@ pub(super) fn all(out: &Path) -> Result<Vec<String>> {
     let mut found = vec![format!("{} events, the same in {} dumps and the recovered file", events.len(), FORMS.len())];
 
     last_words(&events)?;
+    found.extend(stress::numbered_calls(&files, &events)?);
     // The last second of every CPU, by the coverage.
     let vmcore = files.join(FORMS[0]);
     dump(&["--vmcore", text(&vmcore), "--last", "1s", "--strict"]).context("the last second is not complete")?;
@@ -53,6 +57,14 @@ pub(super) fn all(out: &Path) -> Result<Vec<String>> {
     found.extend(warnings.map(|line| format!("flightd: {}", line.trim())));
     found.extend(descriptors(&files)?);
     Ok(found)
+}
+
+/// What the machine's scripts said.
+fn said(out: &Path) -> Result<Vec<String>> {
+    let console = fs::read(out.join("console.log")).context("no console: the machine was not run")?;
+    let console = String::from_utf8_lossy(&console);
+    let said = console.lines().filter(|line| line.starts_with("VM ") || line.starts_with("VM:"));
+    Ok(said.map(str::to_owned).collect())
 }
 
 /// The file that the hook made.
@@ -74,10 +86,14 @@ fn last_words(events: &[Value]) -> Result<()> {
     let line = &events.get(mark).context("no mark")?["text"];
     ensure!(line == "the last mark", "the last mark is {line}");
     let behind = events.get(mark..).unwrap_or_default();
-    let writes = behind.iter().enumerate().filter(|(_, event)| is(event, "sys_enter") && event["syscall"] == "write");
-    // The one that no call of its thread follows: the thread never came back.
-    let mut writes = writes;
-    let (at, write) = writes.next_back().context("no write behind the last mark")?;
+    let calls = behind.iter().enumerate().filter(|(_, event)| is(event, "sys_enter"));
+    let opens = |event: &Value| event["args"].to_string().contains("/proc/sysrq-trigger");
+    let (opened, open) =
+        calls.clone().find(|(_, event)| opens(event)).context("nobody opens sysrq-trigger behind the last mark")?;
+    let mut writes = calls.filter(|(at, event)| *at > opened && event["syscall"] == "write");
+    let (at, write) = writes
+        .find(|(_, event)| event["tid"] == open["tid"])
+        .context("no write to sysrq-trigger behind the last mark")?;
     let (tid, cpu) = (&write["tid"], &write["cpu"]);
     let later = behind.get(at + 1..).unwrap_or_default().iter().filter(|event| event["syscall"].is_string());
     for event in later {
