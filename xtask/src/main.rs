@@ -44,6 +44,9 @@ enum Task {
         /// Leave out the tests that need root and BPF; the last line counts them.
         #[arg(long)]
         without_kernel: bool,
+        /// Also panic every kernel of the list in a virtual machine (`cargo xtask vm`): minutes each.
+        #[arg(long)]
+        vm: bool,
     },
     /// Measure.
     #[command(subcommand)]
@@ -107,7 +110,7 @@ fn run(task: Task) -> Result<()> {
         Task::Setup => setup::run(setup::Scope::Test),
         Task::Build => build::run(),
         Task::Demo => demo::run(),
-        Task::Test { without_kernel } => test::run(without_kernel),
+        Task::Test { without_kernel, vm } => test::run(without_kernel, vm),
         Task::Bench(bench) => bench::run(bench),
         Task::Fuzz { arguments } => fuzz::run(&arguments),
         Task::Vm(vm) => vm::run(&vm),

@@ -1,6 +1,6 @@
-// stress CALLS: on each CPU a thread makes numbered calls, getpriority(0x5717, 1 … CALLS), and every so often wakes a thread
-// of real-time priority on the next CPU, which preempts whatever that one's is in the middle of. (Not by timers: a
-// virtual machine's may be as coarse as its ticks.) Prints "cpu C tid T calls N" for each.
+// stress CALLS: on each CPU a thread makes numbered calls, getpriority(0x5717, 1 … CALLS), while two of real-time priority
+// preempt it, in the middle of whatever it is: one is woken by a timer (which a virtual machine may have only at its ticks),
+// one by the calling thread of the next CPU. Prints "cpu C tid T calls N" for each.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CPUS_MAX 64
 #define CALL_TAG 0x5717 // no `which` of getpriority: the call fails at once
-#define WAKE_EVERY 50
+#define WAKE_EVERY 20
+#define PAUSE_NS 50000
 
 static long calls;
 static int cpus;
@@ -54,14 +56,29 @@ static void *call(void *argument) {
     return NULL;
 }
 
-static void *preempt(void *argument) {
-    struct thread *self = argument;
+static void run_first(int cpu) {
     struct sched_param priority = { .sched_priority = 50 };
-    eventfd_t wakes;
 
-    run_on(self->cpu);
+    run_on(cpu);
     if (sched_setscheduler(0, SCHED_FIFO, &priority))
         die("sched_setscheduler");
+}
+
+static void *preempt_by_timer(void *argument) {
+    struct thread *self = argument;
+    struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+    run_first(self->cpu);
+    while (!atomic_load(&done))
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    return NULL;
+}
+
+static void *preempt(void *argument) {
+    struct thread *self = argument;
+    eventfd_t wakes;
+
+    run_first(self->cpu);
     while (!atomic_load(&done))
         if (eventfd_read(wake[self->cpu], &wakes))
             die("eventfd_read");
@@ -69,7 +86,7 @@ static void *preempt(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    static struct thread callers[CPUS_MAX], others[CPUS_MAX];
+    static struct thread callers[CPUS_MAX], others[CPUS_MAX], timers[CPUS_MAX];
 
     cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     calls = argc == 2 ? atol(argv[1]) : 0;
@@ -79,8 +96,9 @@ int main(int argc, char **argv) {
     }
     for (int cpu = 0; cpu < cpus; cpu++) {
         wake[cpu] = eventfd(0, 0);
-        callers[cpu].cpu = others[cpu].cpu = cpu;
-        if (wake[cpu] < 0 || pthread_create(&others[cpu].id, NULL, preempt, &others[cpu]))
+        callers[cpu].cpu = others[cpu].cpu = timers[cpu].cpu = cpu;
+        if (wake[cpu] < 0 || pthread_create(&others[cpu].id, NULL, preempt, &others[cpu]) ||
+            pthread_create(&timers[cpu].id, NULL, preempt_by_timer, &timers[cpu]))
             die("eventfd, pthread_create");
     }
     for (int cpu = 0; cpu < cpus; cpu++)
@@ -94,6 +112,7 @@ int main(int argc, char **argv) {
     for (int cpu = 0; cpu < cpus; cpu++) {
         eventfd_write(wake[cpu], 1);
         pthread_join(others[cpu].id, NULL);
+        pthread_join(timers[cpu].id, NULL);
     }
     return 0;
 }

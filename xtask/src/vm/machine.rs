@@ -49,6 +49,7 @@ enum Ended {
     Silent,
 }
 
+/// `preempt=full` where the kernel can be told: the hardest case for the probes.
 fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ended> {
     let mut qemu = Command::new("nice");
     qemu.args(["-n", "1", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
@@ -58,7 +59,7 @@ fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ende
     qemu.args(["-device", "virtio-blk-pci,drive=disk", "-kernel"]).arg(&image.kernel).arg("-initrd").arg(&image.initrd);
     qemu.arg("-append").arg(format!(
         "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on nowatchdog panic=0 \
-         crashkernel={CRASH}"
+         preempt=full crashkernel={CRASH}"
     ));
     let mut child = qemu
         .stdin(Stdio::null())

@@ -10,8 +10,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-/// The forms in which the crash kernel wrote its dump: compressed by zlib, ELF, and compressed by LZO, flattened.
-const FORMS: &[&str] = &["d31-c", "d31-E", "d31-flat"];
 /// At the ends of what two sources have in common: what was on its way there, ns.
 const EDGE: u64 = 200_000_000;
 
@@ -25,32 +23,32 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     let crash = recovered(out)?;
 
     let mut texts: Vec<(String, String)> = Vec::new();
-    for form in FORMS {
-        let path = files.join(form);
-        texts.push(((*form).to_owned(), dump(&["--vmcore", text(&path), "--all"])?));
+    let forms = fs::read_to_string(files.join("forms")).context("no list of the dump's forms")?;
+    let dumps: Vec<PathBuf> = forms.split_whitespace().map(|form| files.join(format!("d31-{form}"))).collect();
+    for path in &dumps {
+        texts.push((path.display().to_string(), dump(&["--vmcore", text(path), "--all"])?));
     }
     texts.push(("recovered by the hook".to_owned(), dump(&["--file", text(&crash), "--all"])?));
-    let Some(((_, first), others)) = texts.split_first() else { bail!("no dump") };
+    let (Some(((_, first), others)), Some(vmcore)) = (texts.split_first(), dumps.first()) else { bail!("no dump") };
     for (name, other) in others {
-        same(first, other).with_context(|| format!("{name} tells something else than {}", FORMS[0]))?;
+        same(first, other).with_context(|| format!("{name} tells something else than {}", vmcore.display()))?;
     }
     let events = events(first)?;
-    let mut found = vec![format!("{} events, the same in {} dumps and the recovered file", events.len(), FORMS.len())];
+    let mut found = vec![format!("{} events, the same by {} and in the recovered file", events.len(), forms.trim())];
 
     last_words(&events)?;
     found.extend(stress::numbered_calls(&files, &events)?);
     // The last second of every CPU, by the coverage.
-    let vmcore = files.join(FORMS[0]);
-    dump(&["--vmcore", text(&vmcore), "--last", "1s", "--strict"]).context("the last second is not complete")?;
-    let in_flight = flightctl(&["dump", "--vmcore", text(&vmcore), "--in-flight"])?;
+    dump(&["--vmcore", text(vmcore), "--last", "1s", "--strict"]).context("the last second is not complete")?;
+    let in_flight = flightctl(&["dump", "--vmcore", text(vmcore), "--in-flight"])?;
     let writer = in_flight.lines().find(|line| line.contains("write(") && line.contains(", on CPU "));
     let writer = writer.with_context(|| format!("nobody writes to sysrq-trigger in {in_flight}"))?;
     found.push(format!("in flight: {}", writer.split_whitespace().collect::<Vec<_>>().join(" ")));
     ensure!(in_flight.contains("cat "), "the thread that waits at a pipe is not in {in_flight}");
 
     found.push(live(&files, &events)?);
-    joined(out, &vmcore, &events)?;
-    found.push(sessions(&vmcore)?);
+    joined(out, vmcore, &events)?;
+    found.push(sessions(vmcore)?);
     found.extend(memory(&files)?);
     let log = fs::read_to_string(files.join("flightd-live.log")).unwrap_or_default();
     let warnings = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR"));
