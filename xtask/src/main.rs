@@ -10,6 +10,7 @@ mod deny;
 mod fuzz;
 mod interrupt;
 mod man;
+mod musl;
 mod service;
 mod setup;
 mod test;
@@ -59,6 +60,8 @@ enum Task {
     },
     /// Panic real kernels in a virtual machine, and see whether what was recorded is found in their dumps.
     Vm(vm::Vm),
+    /// Build a flightctl without shared libraries, for crash kernels.
+    Static,
     /// Check the dependencies' licences, sources and known vulnerabilities.
     Deny,
     /// Build the Debian package: target/debian/flightrec_….deb.
@@ -114,6 +117,7 @@ fn run(task: Task) -> Result<()> {
         Task::Bench(bench) => bench::run(bench),
         Task::Fuzz { arguments } => fuzz::run(&arguments),
         Task::Vm(vm) => vm::run(&vm),
+        Task::Static => musl::flightctl().map(|program| println!("built: {}", program.display())),
         Task::Deny => deny::run(),
         Task::Deb { version } => deb::run(version.as_deref()).map(|package| println!("made: {}", package.display())),
         Task::Service { soak, keep } => service::run(minutes(soak), keep),

@@ -3,7 +3,8 @@ export PATH=/bin
 say() { read -r up rest </proc/uptime; echo "VM crash $up $*"; }
 mount -t tmpfs tmp /tmp
 say "$(awk '/^MemTotal|^MemAvailable/ { printf "%s %s kB ", $1, $2 }' /proc/meminfo)"
-time -v kdump-recover /var/lib/flightrec >/out/recover.txt 2>&1
+ls /usr/lib/flightrec/flightctl >/out/recover.txt 2>&1
+time -v kdump-recover /var/lib/flightrec >>/out/recover.txt 2>&1
 say "recovered ($?): $(ls -la /var/lib/flightrec/crash)"
 for form in $(cat /out/forms); do
     case $form in

@@ -123,6 +123,11 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         copy_program(program, &to, true)?;
         libraries(program, &root)?;
     }
+    // As the package has it, for the hook.
+    if let Some(program) = super::static_program() {
+        fs::create_dir_all(root.join("usr/lib/flightrec"))?;
+        copy_program(&program, &root.join("usr/lib/flightrec/flightctl"), true)?;
+    }
     for name in ["load-crash-kernel", "stress"] {
         let source = repository.join(format!("xtask/vm/{name}.c"));
         let mut gcc = Command::new("gcc");

@@ -110,6 +110,12 @@ fn programs() -> PathBuf {
     std::env::var_os("FLIGHTREC_BIN_DIR").map_or_else(|| repository().join("target/release"), PathBuf::from)
 }
 
+/// The `flightctl` without shared libraries, where `cargo xtask static` has built one.
+fn static_program() -> Option<PathBuf> {
+    let program = repository().join("target/x86_64-unknown-linux-musl/release/flightctl");
+    program.exists().then_some(program)
+}
+
 /// One kernel's run and checks; what was found, for people.
 fn one(cache: &Path, kernel: &Kernel, forms: &[&str], check_only: bool) -> Result<Vec<String>> {
     let out = cache.join(format!("out-{}", kernel.name));

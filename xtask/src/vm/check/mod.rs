@@ -147,7 +147,7 @@ fn sessions(vmcore: &Path) -> Result<String> {
 /// What the hook took.
 fn memory(files: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(files.join("recover.txt")).context("the hook was not run")?;
-    let wanted = ["recovered ", "Maximum resident", "Elapsed", "INCOMPLETE"];
+    let wanted = ["recovered ", "/usr/lib/flightrec/flightctl", "Maximum resident", "Elapsed", "INCOMPLETE"];
     let lines = text.lines().filter(|line| wanted.iter().any(|words| line.contains(words)));
     Ok(lines.map(|line| format!("hook: {}", line.trim())).collect())
 }
