@@ -14,16 +14,18 @@ pub(crate) fn run(without_kernel: bool, vm: bool) -> Result<()> {
     crate::build::programs(if without_kernel { Scope::Build } else { Scope::Test })?;
     let nextest = probe(cargo().args(["nextest", "--version"])).is_some();
     let result = if nextest { run_nextest(without_kernel) } else { run_cargo(without_kernel) };
+    let result = if vm {
+        result.and(crate::vm::run(&Vm::all()))
+    } else {
+        println!("left out: panics of real kernels in virtual machines (--vm)");
+        result
+    };
     if without_kernel {
         // Also behind a failure: it is the closing line in any case.
         let left_out = if nextest { count_nextest() } else { count_cargo() };
         let left_out = left_out.context("can't count the tests that were left out")?;
         println!("left out: {left_out} tests on the running kernel (--without-kernel)");
     }
-    if vm {
-        return result.and(crate::vm::run(&Vm::all()));
-    }
-    println!("left out: panics of real kernels in virtual machines (--vm)");
     result
 }
 
