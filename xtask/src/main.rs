@@ -10,9 +10,9 @@ mod deny;
 mod fuzz;
 mod interrupt;
 mod man;
-mod musl;
 mod service;
 mod setup;
+mod static_program;
 mod test;
 mod vm;
 mod workload;
@@ -117,7 +117,7 @@ fn run(task: Task) -> Result<()> {
         Task::Bench(bench) => bench::run(bench),
         Task::Fuzz { arguments } => fuzz::run(&arguments),
         Task::Vm(vm) => vm::run(&vm),
-        Task::Static => musl::flightctl().map(|program| println!("built: {}", program.display())),
+        Task::Static => static_program::flightctl().map(|program| println!("built: {}", program.display())),
         Task::Deny => deny::run(),
         Task::Deb { version } => deb::run(version.as_deref()).map(|package| println!("made: {}", package.display())),
         Task::Service { soak, keep } => service::run(minutes(soak), keep),

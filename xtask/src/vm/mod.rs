@@ -112,7 +112,7 @@ fn programs() -> PathBuf {
 
 /// The `flightctl` without shared libraries, where `cargo xtask static` has built one.
 fn static_program() -> Option<PathBuf> {
-    let program = repository().join("target/x86_64-unknown-linux-musl/release/flightctl");
+    let program = crate::static_program::path();
     program.exists().then_some(program)
 }
 

@@ -39,7 +39,12 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     last_words(&events)?;
     found.extend(stress::numbered_calls(&files, &events)?);
     // The last second of every CPU, by the coverage.
-    dump(&["--vmcore", text(vmcore), "--last", "1s", "--strict"]).context("the last second is not complete")?;
+    for path in &dumps {
+        let last = dump(&["--vmcore", text(path), "--last", "1s", "--strict"]);
+        last.with_context(|| format!("the last second is not complete in {}", path.display()))?;
+    }
+    dump(&["--file", text(&crash), "--last", "1s", "--strict"])
+        .context("the last second is not complete in the recovered file")?;
     let in_flight = flightctl(&["dump", "--vmcore", text(vmcore), "--in-flight"])?;
     let writer = in_flight.lines().find(|line| line.contains("write(") && line.contains(", on CPU "));
     let writer = writer.with_context(|| format!("nobody writes to sysrq-trigger in {in_flight}"))?;
