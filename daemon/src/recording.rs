@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::page::{
-    HEADER_LEN, LANE_KINDS, Lane, MAGIC, PAGE_SIZE, PageHeader, RING_LANES, Refusal, VERSION,
+    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, RING_LANES, Refusal, VERSION,
 };
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::record::Act;
@@ -20,7 +20,7 @@ use flightrec_format::abi::state::{
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
-use flightrec_format::live::{self, LiveError, publish_meta};
+use flightrec_format::live::{self, LiveError, publish_meta, write_head};
 use flightrec_format::meta::{Meta, MetaError, TaiOffset};
 use nix::sys::utsname::uname;
 use thiserror::Error;
@@ -742,7 +742,7 @@ fn prepare_slots(slots: &ArrayMap, session: u64) {
     let now = clock::mono();
     for index in 0..slots.entries() {
         let header = PageHeader {
-            magic: MAGIC,
+            magic: COPY_MAGIC,
             session,
             version: VERSION,
             lane: Lane::Slots as u8,
@@ -757,6 +757,6 @@ fn prepare_slots(slots: &ArrayMap, session: u64) {
             events: [0; 6],
             refused: [0; 3],
         };
-        slots.write(index, 0, &write_header(&header));
+        write_head(slots, index, &write_header(&header));
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, VERSION, meta_field};
+use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, VERSION, meta_field};
 use crate::decode::page::read_header;
 use crate::encode::write_header;
 
@@ -29,7 +29,8 @@ pub const fn first_page(generation: u64, half: usize) -> usize {
     if generation.is_multiple_of(2) { 0 } else { half }
 }
 
-/// The pages of a generation (counted from 1), chunk by chunk; `half`: how many there may be.
+/// The pages of a generation (counted from 1), chunk by chunk; `half`: how many there may be. They are copies of what
+/// then stands in a map ([`COPY_MAGIC`]).
 pub fn pack(
     lane: Lane,
     session: u64,
@@ -50,7 +51,7 @@ pub fn pack(
         fields[meta_field::LENGTH] = document.len() as u64;
         fields[meta_field::CRC] = u64::from(crc);
         let header = PageHeader {
-            magic: MAGIC,
+            magic: COPY_MAGIC,
             session,
             version: VERSION,
             lane: lane as u8,

@@ -7,7 +7,7 @@ use flightrec_format::chunks;
 use flightrec_format::control::{self, Request, Response};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
-use flightrec_format::encode::PageWriter;
+use flightrec_format::encode::{PageWriter, in_kernel};
 use flightrec_format::meta::{self, Argument, Meta, Syscall};
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
@@ -65,7 +65,7 @@ fn metadata() -> Meta {
 
 /// The pages of the metadata.
 fn description() -> Result<Vec<Bytes>> {
-    Ok(meta::pack(&metadata(), 1, meta::HALF_PAGES)?.into_iter().map(Box::new).collect())
+    Ok(meta::pack(&metadata(), 1, meta::HALF_PAGES)?.iter().map(in_kernel).collect())
 }
 
 /// The metadata's pages, one behind the other.
@@ -142,8 +142,8 @@ fn image() -> Result<Image> {
     let snapshot: Vec<Bytes> = chunks::pack(Lane::Descriptors, SESSION, 1, HALF_PAGES, &snapshot().encode())
         .ok()
         .context("too large")?
-        .into_iter()
-        .map(Box::new)
+        .iter()
+        .map(in_kernel)
         .collect();
     for (number, page) in (0u64..).zip([description()?, rings()?, snapshot].concat()) {
         image.insert(3 + number * 5 % 64, page);

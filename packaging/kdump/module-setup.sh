@@ -4,7 +4,8 @@
 check() {
     # mkdumprd sets it.
     [[ -n ${IN_KDUMP:-} && -f /etc/kdump.conf ]] || return 255
-    require_binaries flightctl timeout date chown sync awk sort tail || return 1
+    require_binaries timeout date chown sync awk sort tail || return 1
+    [[ -x /usr/lib/flightrec/flightctl ]] || require_binaries flightctl || return 1
     return 0
 }
 
@@ -14,7 +15,12 @@ depends() {
 }
 
 install() {
-    inst_multiple flightctl timeout date chown sync mkdir rm awk sort tail
+    inst_multiple timeout date chown sync mkdir rm awk sort tail
+    if [[ -x /usr/lib/flightrec/flightctl ]]; then
+        inst_simple /usr/lib/flightrec/flightctl
+    else
+        inst_multiple flightctl
+    fi
     inst_simple /usr/lib/flightrec/kdump-recover
     # kdump runs whatever is executable there, in order, before it takes the dump.
     # shellcheck disable=SC2154 # dracut sets it

@@ -85,7 +85,8 @@ pub(crate) fn state_of(cpu: u32) -> Option<*mut CpuState> {
 /// `value`, which is at most `max`, so that the verifier knows it wherever the compiler keeps it. Up to
 /// Linux 6.8 a number that was put on the stack before it was compared is another one to the
 /// verifier than the one compared (seen on 6.1: `check_stack_write_fixed_off`,
-/// kernel/bpf/verifier.c), so comparison and result must be one piece.
+/// kernel/bpf/verifier.c), so comparison and result must be one piece. And what is added to a pointer before it is
+/// compared is not bounded by the comparison (seen on 6.1, where the compiler had put it so): here it can't be.
 #[inline(always)]
 pub(crate) fn bounded(value: usize, max: usize) -> usize {
     let mut r = value;

@@ -4,7 +4,7 @@ use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_use
 use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING, call_strings};
 use flightrec_format::abi::record::{self, STRING_MAX, STRING_WORDS, StringStatus, kind};
 
-use crate::lane::BODY;
+use crate::lane::{BODY, bounded};
 
 /// Bytes that one STRING record may take.
 pub(crate) const ROOM: usize = STRING_WORDS * 8;
@@ -32,6 +32,7 @@ pub(crate) fn put(body: *mut u8, at: usize, index: u16, from: u64, source: Sourc
     if at > BODY - ROOM {
         return at as u64; // never: the caller made room; the verifier wants to see it
     }
+    let at = bounded(at, BODY - ROOM);
     // SAFETY: STRING_MAX bytes behind the header word are inside the page by the check above.
     let got = unsafe {
         let to = body.add(at + 8).cast();
@@ -57,6 +58,7 @@ pub(crate) fn put_bytes(body: *mut u8, at: usize, index: u16, from: u64, len: u6
     if at > BODY - ROOM {
         return at as u64;
     }
+    let at = bounded(at, BODY - ROOM);
     let (len, status) =
         if len > STRING_MAX as u64 { (STRING_MAX as u64, StringStatus::Cut) } else { (len, StringStatus::Whole) };
     // SAFETY: at most STRING_MAX bytes, inside the page by the check above.

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod budget;
+mod copies;
 mod corners;
 mod dd;
 mod descriptors;

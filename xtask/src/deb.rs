@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::command::{cargo, probe, read, run as run_command, tools};
 use crate::setup::Scope;
-use crate::{build, man};
+use crate::{build, man, static_program};
 
 /// Version of cargo-deb: what packaging was tried with.
 const CARGO_DEB: &str = "3.8.0";
@@ -30,6 +30,12 @@ pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
     }
     let mut deb = cargo_deb();
     deb.args(["-p", "flightd", "--no-build", "--locked", "--strip"]);
+    match static_program::flightctl() {
+        Ok(_) => {
+            deb.args(["--variant", "static"]);
+        }
+        Err(why) => println!("deb: left out: the crash kernel's own flightctl (it takes the system's): {why:#}"),
+    }
     if let Some(version) = version {
         deb.args(["--deb-version", version]);
     }

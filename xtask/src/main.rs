@@ -13,6 +13,7 @@ mod interrupt;
 mod man;
 mod service;
 mod setup;
+mod static_program;
 mod test;
 mod vm;
 mod workload;
@@ -45,6 +46,9 @@ enum Task {
         /// Leave out the tests that need root and BPF; the last line counts them.
         #[arg(long)]
         without_kernel: bool,
+        /// Also panic every kernel of the list in a virtual machine (`cargo xtask vm`): minutes each.
+        #[arg(long)]
+        vm: bool,
     },
     /// Measure.
     #[command(subcommand)]
@@ -57,6 +61,8 @@ enum Task {
     },
     /// Panic real kernels in a virtual machine, and see whether what was recorded is found in their dumps.
     Vm(vm::Vm),
+    /// Build a flightctl without shared libraries, for crash kernels.
+    Static,
     /// Check the dependencies' licences, sources and known vulnerabilities.
     Deny,
     /// Build the Debian package: target/debian/flightrec_….deb.
@@ -110,10 +116,11 @@ fn run(task: Task) -> Result<()> {
         Task::Setup => setup::run(setup::Scope::Test),
         Task::Build => build::run(),
         Task::Demo => demo::run(),
-        Task::Test { without_kernel } => test::run(without_kernel),
+        Task::Test { without_kernel, vm } => test::run(without_kernel, vm),
         Task::Bench(bench) => bench::run(bench),
         Task::Fuzz { arguments } => fuzz::run(&arguments),
         Task::Vm(vm) => vm::run(&vm),
+        Task::Static => static_program::flightctl().map(|program| println!("built: {}", program.display())),
         Task::Deny => deny::run(),
         Task::Deb { version } => deb::run(version.as_deref()).map(|package| println!("made: {}", package.display())),
         Task::Service { soak, keep } => service::run(minutes(soak), keep),

@@ -17,7 +17,20 @@ pub(crate) enum Scope {
     Test,
     /// All that, and trying the package in a container.
     Service,
+    /// What testing needs, and panicking kernels in a virtual machine.
+    Vm,
 }
+
+impl Scope {
+    /// Whether something that a scope needs is needed in this one.
+    fn covers(self, need: Self) -> bool {
+        need == self || need < self && need <= Self::Test
+    }
+}
+
+/// Programs that make, run and read the virtual machine.
+const VM_PROGRAMS: &[&str] =
+    &["qemu-system-x86_64", "makedumpfile", "busybox", "modprobe", "cpio", "mke2fs", "debugfs", "strip", "xz"];
 
 /// bpf-linker's version, and the LLVM that it is built with: not older than the one of the Rust
 /// compiler that compiles the probes.
@@ -117,6 +130,23 @@ const NEEDS: &[Need] = &[
         packages: &["systemd-container", "debootstrap"],
         otherwise: "install systemd-container and debootstrap",
     },
+    Need {
+        what: "QEMU, makedumpfile, a static busybox, and tools for images and modules",
+        why: "make the virtual machine in which real kernels panic",
+        scope: Scope::Vm,
+        is_there: || VM_PROGRAMS.iter().all(|program| probe(Command::new("which").arg(program)).is_some()),
+        packages: &[
+            "qemu-system-x86",
+            "makedumpfile",
+            "busybox-static",
+            "kmod",
+            "cpio",
+            "e2fsprogs",
+            "binutils",
+            "xz-utils",
+        ],
+        otherwise: "install QEMU for x86_64, makedumpfile, busybox, kmod, cpio, e2fsprogs, binutils and xz",
+    },
 ];
 
 /// Installs what is missing; says what, and why. Where it can't, says what to type.
@@ -144,7 +174,7 @@ pub(crate) fn run(scope: Scope) -> Result<()> {
 }
 
 fn missing(scope: Scope) -> Vec<&'static Need> {
-    NEEDS.iter().filter(|need| need.scope <= scope && !(need.is_there)()).collect()
+    NEEDS.iter().filter(|need| scope.covers(need.scope) && !(need.is_there)()).collect()
 }
 
 fn has_linker() -> bool {

@@ -4,15 +4,22 @@ use anyhow::{Context, Result};
 
 use crate::command::{self, cargo, probe, repository};
 use crate::setup::Scope;
+use crate::vm::Vm;
 
 /// The tests that need root and the running kernel: one test program.
 const KERNEL: &str = "binary(kernel)";
 
-/// Runs all tests of the workspace, with cargo-nextest where it is installed.
-pub(crate) fn run(without_kernel: bool) -> Result<()> {
+/// Runs all tests of the workspace, with cargo-nextest where it is installed; behind them, if so asked, real kernels panic.
+pub(crate) fn run(without_kernel: bool, vm: bool) -> Result<()> {
     crate::build::programs(if without_kernel { Scope::Build } else { Scope::Test })?;
     let nextest = probe(cargo().args(["nextest", "--version"])).is_some();
     let result = if nextest { run_nextest(without_kernel) } else { run_cargo(without_kernel) };
+    let result = if vm {
+        result.and(crate::vm::run(&Vm::all()))
+    } else {
+        println!("left out: panics of real kernels in virtual machines (--vm)");
+        result
+    };
     if without_kernel {
         // Also behind a failure: it is the closing line in any case.
         let left_out = if nextest { count_nextest() } else { count_cargo() };

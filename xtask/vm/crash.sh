@@ -1,14 +1,16 @@
-# In the crash kernel: the hook first, then the dump in every form.
+# In the crash kernel: the hook first, then the dump in every form that is asked for.
 export PATH=/bin
 say() { read -r up rest </proc/uptime; echo "VM crash $up $*"; }
 mount -t tmpfs tmp /tmp
 say "$(awk '/^MemTotal|^MemAvailable/ { printf "%s %s kB ", $1, $2 }' /proc/meminfo)"
-time -v kdump-recover /var/lib/flightrec >/out/recover.txt 2>&1
+ls /usr/lib/flightrec/flightctl >/out/recover.txt 2>&1
+time -v kdump-recover /var/lib/flightrec >>/out/recover.txt 2>&1
 say "recovered ($?): $(ls -la /var/lib/flightrec/crash)"
-for form in c l E; do
-    makedumpfile --message-level 1 -$form -d 31 /proc/vmcore /out/d31-$form
-    say "makedumpfile -$form -d 31 ($?)"
+for form in $(cat /out/forms); do
+    case $form in
+    flat) makedumpfile --message-level 1 -F -l -d 31 /proc/vmcore >/out/d31-flat ;;
+    *) makedumpfile --message-level 1 -$form -d 31 /proc/vmcore /out/d31-$form ;;
+    esac
+    say "makedumpfile $form -d 31 ($?)"
 done
-makedumpfile --message-level 1 -F -l -d 31 /proc/vmcore >/out/d31-flat
-say "makedumpfile -F -l -d 31 ($?)"
 say "done"

@@ -5,7 +5,7 @@ say "Linux $(uname -r)"
 mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 mount -t tracefs nodev /sys/kernel/tracing
-/bin/load-crash-kernel /boot/vmlinuz /boot/initrd \
+load-crash-kernel /boot/vmlinuz /boot/initrd \
     "console=ttyS0 loglevel=4 nr_cpus=1 irqpoll reset_devices mitigations=off no_timer_check panic=1" || { say "FAILED: no crash kernel"; exit 1; }
 say "crash kernel loaded: $(cat /sys/kernel/kexec_crash_loaded), $(cat /sys/kernel/kexec_crash_size) bytes"
 
@@ -19,7 +19,7 @@ start() {
     until flightctl --runtime-dir /run/fr/run status >"/out/$1.status" 2>&1; do
         i=$((i + 1))
         [ $i -lt 240 ] || { say "FAILED: flightd does not answer"; cat "/out/$1.log"; return 1; }
-        kill -0 $daemon || { say "FAILED: flightd ended"; cat "/out/$1.log"; return 1; }
+        kill -0 $daemon || { wait $daemon; say "flightd ended: $?"; cat "/out/$1.log"; return 1; }
         sleep 0.25
     done
 }
@@ -35,6 +35,9 @@ say "the earlier recording has ended"
 start flightd /var/lib/flightrec || exit 1
 say "recording"
 ctl() { flightctl --runtime-dir /run/fr/run "$@"; }
+# Numbered calls of threads that are preempted; before all that fills the rings.
+stress 20000 >/out/stress.txt || { say "FAILED: stress"; exit 1; }
+say "stressed"
 # Somebody who is blocked, somebody who never sleeps, and somebody who makes system calls.
 mkfifo /tmp/fifo
 cat /tmp/fifo &

@@ -13,7 +13,7 @@ while [ ! -b /dev/vda ] && [ $i -lt 200 ]; do
     sleep 0.1
     i=$((i + 1))
 done
-mount -t ext4 /dev/vda /disk || { echo "VM: no disk"; poweroff -f; }
+mount -t ext4 /dev/vda /disk || { echo "VM: no disk"; reboot -f; }
 for dir in proc sys dev; do mount --bind /$dir /disk/$dir; done
 chroot /disk /bin/busybox --install -s /bin
 script=/guest.sh
@@ -22,4 +22,5 @@ chroot /disk /bin/sh $script
 echo "VM: $script ended ($?)"
 sync
 mount -o remount,ro /disk 2>/dev/null
-poweroff -f
+# QEMU ends with it (-no-reboot). Not every crash kernel can switch the machine off.
+reboot -f

@@ -9,7 +9,7 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use thiserror::Error;
 
-use flightrec_format::abi::page::{HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, REFUSALS};
+use flightrec_format::abi::page::{COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, REFUSALS};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
@@ -258,8 +258,8 @@ fn counted_behind(stream: &LaneStream, known: Counters) -> Counters {
 fn slot_pages(slots: &[TaskSlot], session: u64) -> Vec<[u8; PAGE_SIZE]> {
     let fit = (PAGE_SIZE - HEADER_LEN) / size_of::<TaskSlot>();
     let page = |(seq, slots): (u64, &[TaskSlot])| {
-        let mut header = PageWriter::new(session, Lane::Slots, 0, 0).header();
-        (header.seq, header.used) = (seq, (PAGE_SIZE / 8) as u32);
+        let header = PageWriter::new(session, Lane::Slots, 0, 0).header();
+        let header = PageHeader { magic: COPY_MAGIC, seq, used: (PAGE_SIZE / 8) as u32, ..header };
         let mut out = [0; PAGE_SIZE];
         let (head, body) = out.split_at_mut(HEADER_LEN);
         head.copy_from_slice(&write_header(&header));

@@ -8,7 +8,7 @@ use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
 use flightrec_format::chunks;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
-use flightrec_format::encode::{PageWriter, write_header, write_slot};
+use flightrec_format::encode::{PageWriter, in_kernel, write_header, write_slot};
 use flightrec_format::meta::{self, Meta};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 use tempfile::TempDir;
@@ -69,7 +69,7 @@ fn slots_page(slots: &[TaskSlot]) -> Bytes {
 }
 
 fn described(meta: &Meta) -> Vec<Bytes> {
-    meta::pack(meta, 1, meta::HALF_PAGES).unwrap().into_iter().map(Box::new).collect()
+    meta::pack(meta, 1, meta::HALF_PAGES).unwrap().iter().map(in_kernel).collect()
 }
 
 /// What the machine's memory held: thread 7 writes on CPU 1 when the machine dies, 9 is blocked in a write that began
@@ -184,7 +184,7 @@ fn snapshot() -> Vec<Bytes> {
     let (begin, end) = (DEATH - 20 * SECOND, DEATH - 20 * SECOND + 1000);
     let snapshot = Snapshot { begin, end, left_out: 0, objects: vec![object], tables: vec![table] };
     let pages = chunks::pack(Lane::Descriptors, SESSION, 1, HALF_PAGES, &snapshot.encode()).unwrap();
-    pages.into_iter().map(Box::new).collect()
+    pages.iter().map(in_kernel).collect()
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_lost_page_of_the_description_is_no_loss() {
     let dir = tempfile::tempdir().unwrap();
     let meta = Meta { config: "x".repeat(20_000), ..meta() };
     let twice = [1, 2].map(|generation| meta::pack(&meta, generation, meta::HALF_PAGES).unwrap());
-    let both: Vec<Bytes> = twice.iter().flatten().map(|page| Box::new(*page)).collect();
+    let both: Vec<Bytes> = twice.iter().flatten().map(in_kernel).collect();
     let rings = &pages()[described(&self::meta()).len()..];
     for victim in 0..both.len() {
         let mut left = both.clone();

@@ -2,8 +2,11 @@
 
 /// Bytes in a page.
 pub const PAGE_SIZE: usize = 4096;
-/// First eight bytes of every page.
+/// First eight bytes of every page in the kernel's memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FLTRECPG");
+/// First eight bytes of a copy, instead. Who looks through a dump of a machine's memory finds the rings alone so, and not
+/// what a process, a socket or freed memory still has of them, which may be old, or half of something else by now.
+pub const COPY_MAGIC: u64 = u64::from_le_bytes(*b"FLTRECCP");
 /// Version of the page and record layout; a reader refuses a page of a greater one.
 pub const VERSION: u16 = 1;
 /// Bytes of [`PageHeader`]; records start here.
@@ -87,7 +90,7 @@ pub const REFUSALS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct PageHeader {
-    /// [`MAGIC`].
+    /// [`MAGIC`], or [`COPY_MAGIC`] in a copy.
     pub magic: u64,
     /// Random id of the recording session (one generation of rings); never 0.
     pub session: u64,

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::decoder::{Decoder, Summary};
-use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, VERSION};
+use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, VERSION};
 
 /// Why bytes are not a page that this release reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -38,7 +38,7 @@ pub enum PageError {
 pub fn read_header(bytes: &[u8]) -> Result<PageHeader, PageError> {
     let head: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(PageError::Size(bytes.len()))?;
     let header = parse(head);
-    if header.magic != MAGIC {
+    if header.magic != MAGIC && header.magic != COPY_MAGIC {
         return Err(PageError::Magic);
     }
     if header.version != VERSION {
@@ -82,7 +82,7 @@ fn parse(head: &[u8; HEADER_LEN]) -> PageHeader {
     }
 }
 
-/// One page with a valid header. What stands behind the header may still be anything.
+/// One page with a valid header, and always a copy ([`COPY_MAGIC`]). What stands behind the header may still be anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     header: PageHeader,
@@ -92,8 +92,11 @@ pub struct Page {
 
 impl Page {
     /// Takes over a page, if its header is valid.
-    pub fn new(bytes: Box<[u8; PAGE_SIZE]>) -> Result<Self, PageError> {
-        let header = read_header(bytes.as_slice())?;
+    pub fn new(mut bytes: Box<[u8; PAGE_SIZE]>) -> Result<Self, PageError> {
+        let header = PageHeader { magic: COPY_MAGIC, ..read_header(bytes.as_slice())? };
+        if let Some(magic) = bytes.first_chunk_mut() {
+            *magic = COPY_MAGIC.to_le_bytes();
+        }
         let lane = Lane::from_u8(header.lane).ok_or(PageError::Lane(header.lane))?;
         Ok(Self { header, lane, bytes })
     }

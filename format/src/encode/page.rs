@@ -18,6 +18,15 @@ pub enum EncodeError {
     TooLong(usize),
 }
 
+/// A page as it stands in the kernel's memory, for dumps that are made up: no copy.
+pub fn in_kernel(page: &[u8; PAGE_SIZE]) -> Box<[u8; PAGE_SIZE]> {
+    let mut page = Box::new(*page);
+    if let Some(magic) = page.first_chunk_mut() {
+        *magic = MAGIC.to_le_bytes();
+    }
+    page
+}
+
 /// The bytes of a header.
 pub fn write_header(header: &PageHeader) -> [u8; HEADER_LEN] {
     let identity = u64::from(header.version)

@@ -16,4 +16,4 @@ pub use error::LiveError;
 pub use generation::{Generation, PREFIX};
 pub use recording::{Maps, Recording};
 pub use ring::{Cursor, Pages, Since};
-pub use tables::{publish_meta, read_meta};
+pub use tables::{publish_meta, read_meta, write_head};

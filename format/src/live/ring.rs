@@ -10,7 +10,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::map::ArrayMap;
 use super::recording::Recording;
-use crate::abi::page::{Lane, MAGIC, PAGE_SIZE, PageHeader};
+use crate::abi::page::{COPY_MAGIC, Lane, MAGIC, PAGE_SIZE, PageHeader};
 use crate::control::Position;
 
 /// A page in a ring, as it was when the ring was looked at.
@@ -24,6 +24,7 @@ pub(super) struct PageRef {
     pub(super) index: usize,
 }
 
+const BODY: usize = offset_of!(PageHeader, session);
 const SEQ: usize = offset_of!(PageHeader, seq);
 const USED: usize = offset_of!(PageHeader, used);
 const BASE: usize = offset_of!(PageHeader, base_mono);
@@ -42,7 +43,7 @@ fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAG
         return None;
     }
     let bytes = (used as usize).saturating_mul(8).min(limit);
-    if !map.read(index, 0, out.get_mut(..bytes)?) {
+    if !copy_words(map, index, bytes, out) {
         return None;
     }
     // Pairs with the page opening: if any word above came from the next use of this page, so
@@ -54,6 +55,17 @@ fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAG
     // The copy's own may be newer than what it was copied for.
     out.get_mut(USED..USED + 4)?.copy_from_slice(&used.to_le_bytes());
     Some(before)
+}
+
+/// Copies the first bytes of what stands in a map as a page, as a copy ([`COPY_MAGIC`]); `false` where none does. At no
+/// moment is there a second page of its magic in memory.
+pub(super) fn copy_words(map: &ArrayMap, index: usize, bytes: usize, out: &mut [u8; PAGE_SIZE]) -> bool {
+    let Some((magic, rest)) = out.get_mut(..bytes).and_then(|out| out.split_first_chunk_mut()) else { return false };
+    if map.load(index, 0) != MAGIC || !map.read(index, BODY, rest) {
+        return false;
+    }
+    *magic = COPY_MAGIC.to_le_bytes();
+    true
 }
 
 /// Copies a page, if it is still the one that was looked at.
@@ -86,7 +98,7 @@ impl Place<'_> {
             }
             let Some(seq) = copy(self.map, index, 0, BASE + 8, &mut head) else { continue };
             let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
-            if word(0) == MAGIC && word(SESSION) == self.session {
+            if word(SESSION) == self.session {
                 found.push(PageRef { seq, base: word(BASE), index });
             }
         }

@@ -5,7 +5,8 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::error::LiveError;
 use super::map::ArrayMap;
-use crate::abi::page::{HEADER_LEN, Lane, PAGE_SIZE, PageHeader};
+use super::ring::copy_words;
+use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
 use crate::abi::slot::{SLOTS_PER_PAGE, TaskSlot};
 use crate::chunks;
 use crate::decode::page::read_header;
@@ -27,7 +28,7 @@ fn read_generation(map: &ArrayMap) -> Result<(u64, Meta), LiveError> {
         let mut pages = Vec::new();
         for i in 0..map.entries() {
             let mut page = [0; PAGE_SIZE];
-            if map.read(i, 0, &mut page) {
+            if copy_words(map, i, PAGE_SIZE, &mut page) {
                 pages.push(page);
             }
         }
@@ -65,7 +66,7 @@ fn write_generation(map: &ArrayMap, meta: &Meta, generation: u64) -> Result<u64,
 pub(super) fn copy_descriptors(map: &ArrayMap) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
     (0..map.entries()).filter_map(|index| {
         let mut page = [0; PAGE_SIZE];
-        let read = map.read(index, 0, &mut page);
+        let read = copy_words(map, index, PAGE_SIZE, &mut page);
         (read && read_header(&page).is_ok_and(|header| header.lane == Lane::Descriptors as u8)).then_some(page)
     })
 }
@@ -82,10 +83,17 @@ fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]]) -> bool 
         let (head, rest) = page.split_at(USED);
         let (used, rest) = rest.split_at(8);
         map.write(first + i, USED, &[0; 8])
-            && map.write(first + i, 0, head)
+            && write_head(map, first + i, head)
             && map.write(first + i, USED + 8, rest)
             && map.write(first + i, USED, used)
     })
+}
+
+/// Writes the beginning of a page's header ([`crate::encode::write_header`]), which makes a page of what stands there.
+pub fn write_head(map: &ArrayMap, index: usize, head: &[u8]) -> bool {
+    let (Some(magic), Some(rest)) = (map.u64(index, 0), head.get(8..)) else { return false };
+    magic.store(MAGIC, Ordering::Release);
+    map.write(index, 8, rest)
 }
 
 /// Copies a slot page, each slot whole; `None` where no thread is in it.
@@ -94,7 +102,7 @@ fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]]) -> bool 
 /// time comes out with an odd `seq`, which readers pass over.
 pub(super) fn copy_slots(map: &ArrayMap, index: usize) -> Option<[u8; PAGE_SIZE]> {
     let mut out = [0; PAGE_SIZE];
-    if !map.read(index, 0, out.get_mut(..HEADER_LEN)?) {
+    if !copy_words(map, index, HEADER_LEN, &mut out) {
         return None;
     }
     if read_header(&out).ok()?.lane != Lane::Slots as u8 {

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use super::map::ArrayMap;
 use super::{Maps, Recording, publish_meta, read_meta};
-use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
+use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
 use crate::abi::slot::TaskSlot;
 use crate::abi::state::{CpuState, LaneState};
+use crate::chunks;
 use crate::control::{CpuTotals, Position, Totals};
 use crate::decode::{Body, Event, Page};
 use crate::descriptors;
@@ -265,4 +266,46 @@ fn slots_are_copied_whole_or_left_out() {
     let pages: Vec<_> = recording.slots().collect();
     assert_eq!(pages.len(), 1);
     assert_eq!(slots::read(&pages[0]).map(|s| s.tid).collect::<Vec<_>>(), [11, 13]);
+}
+
+#[test]
+fn a_copy_is_never_taken_for_the_page_itself() {
+    let recording = Recording::new(maps()).unwrap();
+    let mut writer = PageWriter::new(SESSION, Lane::Sched, 1, 0);
+    for n in 0..1000 {
+        writer.push(&event(n)).unwrap();
+    }
+    let pages = writer.finish();
+    for page in &pages {
+        store(&recording.maps().rings[1], page);
+    }
+    let header = PageHeader { seq: 1, used: 512, lane: Lane::Slots as u8, ..writer_header() };
+    assert!(super::write_head(&recording.maps().slots, 0, &write_header(&header)));
+    let slot = TaskSlot { tid: 11, seq: 2, ..slots::parse(&[0; size_of::<TaskSlot>()]) };
+    assert!(recording.maps().slots.write(0, HEADER_LEN, &write_slot(&slot)));
+    let snapshot = chunks::pack(Lane::Descriptors, SESSION, 1, descriptors::HALF_PAGES, &[1, 2, 3]).unwrap();
+    assert!(recording.publish_descriptors(1, &snapshot));
+
+    let mut since = recording.since(&Position { lane: Lane::Sched as u8, cpu: 1, seq: 0, used: 0 }, 100);
+    let followed = std::iter::from_fn(|| recording.advance_since(&mut since));
+    let mut copies: Vec<_> = recording.pages(Lane::Sched, 1, 0, u64::MAX).chain(followed).collect();
+    assert!(copies.len() >= pages.len());
+    copies.extend(recording.slots().chain(recording.descriptors()).chain(snapshot));
+    for copy in &copies {
+        assert_eq!(&copy[..8], b"FLTRECCP");
+        assert_eq!(copy[8..16], SESSION.to_le_bytes());
+    }
+    // What they are copies of can be found.
+    let map = recording.maps();
+    for (map, index) in [(&map.rings[1], RING), (&map.meta, 0), (&map.slots, 0)] {
+        assert_eq!(map.load(index, 0), MAGIC);
+    }
+    // A page from wherever is a copy, once it is here.
+    let page = Page::new(pages[0].clone()).unwrap();
+    assert_eq!((page.header().magic, &page.bytes()[..8]), (COPY_MAGIC, b"FLTRECCP".as_slice()));
+    assert_eq!(page, Page::copy_from(&copies[0]).unwrap());
+}
+
+fn writer_header() -> PageHeader {
+    PageWriter::new(SESSION, Lane::Sched, 1, 0).header()
 }

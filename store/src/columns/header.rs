@@ -1,6 +1,6 @@
 //! Page headers: each is told by how it differs from what the pages before it let expect.
 
-use flightrec_format::abi::page::{HEADER_LEN, LANE_KINDS, MAGIC, PageHeader, REFUSALS, VERSION};
+use flightrec_format::abi::page::{COPY_MAGIC, HEADER_LEN, LANE_KINDS, PageHeader, REFUSALS, VERSION};
 use flightrec_format::abi::record::counter;
 use flightrec_format::decode::Summary;
 
@@ -41,7 +41,7 @@ pub(super) struct Rings {
 }
 
 const NONE: PageHeader = PageHeader {
-    magic: MAGIC,
+    magic: COPY_MAGIC,
     session: 0,
     version: VERSION,
     lane: 0,

@@ -1,5 +1,6 @@
 //! Recordings told apart.
 
+use flightrec_format::decode::Page;
 use flightrec_vmcore::{Dump, synthetic};
 
 use crate::support::{Bytes, description, file, meta_of, recording, ring, scan, scattered};
@@ -79,4 +80,27 @@ fn pages_of_other_releases_are_counted() {
     let scan = scan(&dump).unwrap();
     assert_eq!((scan.rejected.version, scan.rejected.lane, scan.rejected.damaged), (1, 1, 1));
     assert_eq!(scan.sessions[0].lanes[0].pages, total - 3);
+}
+
+#[test]
+fn copies_in_memory_that_was_freed_are_not_taken() {
+    let pages = recording(7);
+    let rings = &pages[description(&meta_of(7, "boot", 5)).len()..];
+    // What a daemon had in its hands, of which other programs have since had some bytes: as long as the ring's own.
+    let stale = rings.iter().map(|page| {
+        let mut copy = Box::new(*Page::new(page.clone()).unwrap().bytes());
+        copy[1000..1004].copy_from_slice(&[0xee; 4]);
+        copy
+    });
+    // In front of the ring's pages, or behind them.
+    let stale: Vec<Bytes> = stale.collect();
+    for all in [[stale.clone(), pages.clone()].concat(), [pages.clone(), stale].concat()] {
+        let (_file, dump) = dump(&all);
+        let scan = scan(&dump).unwrap();
+        let session = &scan.sessions[0];
+        assert!(session.lanes.iter().all(|lane| lane.copies == 0), "{:?}", session.lanes);
+        let mut reader = dump.reader();
+        let read: Vec<Bytes> = session.pages(0, u64::MAX).map(|page| Box::new(*reader.page(page).unwrap())).collect();
+        assert!(read == rings, "other bytes than the rings'");
+    }
 }

@@ -5,7 +5,7 @@ use std::num::NonZero;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::decode::{Body, Event};
-use flightrec_format::encode::PageWriter;
+use flightrec_format::encode::{PageWriter, in_kernel};
 use flightrec_format::meta::{self, Meta};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 use flightrec_vmcore::{Dump, Scan, VmcoreError};
@@ -25,7 +25,7 @@ pub(crate) fn ring(session: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes
 
 /// The pages of the description of a session.
 pub(crate) fn description(meta: &Meta) -> Vec<Bytes> {
-    meta::pack(meta, 1, meta::HALF_PAGES).unwrap().into_iter().map(Box::new).collect()
+    meta::pack(meta, 1, meta::HALF_PAGES).unwrap().iter().map(in_kernel).collect()
 }
 
 /// A session's meta.

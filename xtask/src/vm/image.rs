@@ -13,7 +13,7 @@ use crate::command::{read, repository, run};
 /// What reaches the disk.
 const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "ext4"];
 /// The disk: dumps of a machine of 1 GiB in four forms, with room to spare. It is sparse.
-const DISK: &str = "2G";
+const DISK: u64 = 2 << 30;
 
 /// Files for QEMU.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Image {
     pub(super) console: PathBuf,
 }
 
-/// Makes them, for an unpacked kernel.
-pub(super) fn build(cache: &Path, kernel: &Path) -> Result<Image> {
+/// Makes them, for an unpacked kernel; `forms` is what [`super::FORMS`] are.
+pub(super) fn build(cache: &Path, kernel: &Path, forms: &[&str]) -> Result<Image> {
     let release = kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
     let work = cache.join(format!("work-{release}"));
     if work.exists() {
@@ -36,9 +36,12 @@ pub(super) fn build(cache: &Path, kernel: &Path) -> Result<Image> {
     let vmlinuz = PathBuf::from(vmlinuz.lines().next().context("no vmlinuz in the kernel's package")?);
     let initrd = initrd(&work, kernel, &release)?;
     let root = root(&work, &vmlinuz, &initrd)?;
+    fs::write(root.join("out/forms"), forms.join(" "))?;
     let disk = work.join("disk.ext4");
+    // mke2fs would say that it makes it.
+    fs::File::create(&disk)?.set_len(DISK)?;
     let mut mke2fs = Command::new("mke2fs");
-    run(mke2fs.args(["-q", "-t", "ext4", "-O", "^has_journal", "-d"]).arg(&root).arg(&disk).arg(DISK))?;
+    run(mke2fs.args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d"]).arg(&root).arg(&disk))?;
     fs::remove_dir_all(root)?;
     Ok(Image { kernel: vmlinuz, initrd, disk, console: work.join("console.log") })
 }
@@ -120,9 +123,17 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         copy_program(program, &to, true)?;
         libraries(program, &root)?;
     }
-    let loader = root.join("bin/load-crash-kernel");
-    let source = repository.join("xtask/vm/load-crash-kernel.c");
-    run(Command::new("gcc").args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"]).arg(loader).arg(source))?;
+    // As the package has it, for the hook.
+    if let Some(program) = super::static_program() {
+        fs::create_dir_all(root.join("usr/lib/flightrec"))?;
+        copy_program(&program, &root.join("usr/lib/flightrec/flightctl"), true)?;
+    }
+    for name in ["load-crash-kernel", "stress"] {
+        let source = repository.join(format!("xtask/vm/{name}.c"));
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o"]);
+        run(gcc.arg(root.join("bin").join(name)).arg(source))?;
+    }
     copy_program(&repository.join("packaging/kdump/kdump-recover"), &root.join("bin/kdump-recover"), false)?;
     for name in ["guest.sh", "crash.sh", "flightd.toml"] {
         fs::copy(repository.join("xtask/vm").join(name), root.join(name))?;

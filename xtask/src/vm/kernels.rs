@@ -16,19 +16,35 @@ pub(super) struct Kernel {
     pub(super) name: &'static str,
     /// Names of its package.
     pattern: &'static str,
+    /// What the recorder does there.
+    pub(super) promise: Promise,
+}
+
+/// What the recorder promises of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// It records, and what it recorded is found in the dump.
+    Records,
+    /// It is older than the oldest that is supported: `flightd` says so, and ends.
+    Refuses,
+}
+
+const fn records(name: &'static str, pattern: &'static str) -> Kernel {
+    Kernel { name, pattern, promise: Promise::Records }
 }
 
 /// All there are; kernels are data.
 const KERNELS: &[Kernel] = &[
-    Kernel { name: "6.1", pattern: r"^linux-image-6\.1\.0.*[0-9]-cloud-amd64$" },
-    Kernel { name: "6.1-rt", pattern: r"^linux-image-6\.1\.0.*[0-9]-rt-amd64$" },
-    Kernel { name: "6.12", pattern: r"^linux-image-6\.12.*[0-9]-cloud-amd64$" },
-    Kernel { name: "6.12-rt", pattern: r"^linux-image-6\.12.*[0-9]-rt-amd64$" },
-    Kernel { name: "newest", pattern: r"^linux-image-7.*[0-9]-cloud-amd64$" },
+    Kernel { name: "5.10", pattern: r"^linux-image-5\.10.*[0-9]-cloud-amd64$", promise: Promise::Refuses },
+    records("6.1", r"^linux-image-6\.1\.0.*[0-9]-cloud-amd64$"),
+    records("6.1-rt", r"^linux-image-6\.1\.0.*[0-9]-rt-amd64$"),
+    records("6.12", r"^linux-image-6\.12.*[0-9]-cloud-amd64$"),
+    records("6.12-rt", r"^linux-image-6\.12.*[0-9]-rt-amd64$"),
+    records("newest", r"^linux-image-7.*[0-9]-cloud-amd64$"),
 ];
 
-const SUITES: &[&str] = &["bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"];
-const SECURITY: &[&str] = &["bookworm-security", "trixie-security"];
+const SUITES: &[&str] = &["bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"];
+const SECURITY: &[&str] = &["bullseye-security", "bookworm-security", "trixie-security"];
 
 /// The kernels of these names; none: all.
 pub(super) fn named(names: &[String]) -> Result<Vec<&'static Kernel>> {

@@ -26,7 +26,7 @@ const WAYS: &[(&str, &str)] = &[
     ("tcg,thread=multi,tb-size=512", "max,-cx16"),
 ];
 
-/// Runs it until it switches itself off.
+/// Runs it until it reboots, which ends it.
 pub(super) fn run(image: &Image) -> Result<()> {
     let has_kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok();
     let mut ways = WAYS.iter().skip(usize::from(!has_kvm)).peekable();
@@ -43,12 +43,13 @@ pub(super) fn run(image: &Image) -> Result<()> {
 
 /// How a run ended.
 enum Ended {
-    /// It switched itself off.
+    /// It came to its end.
     Off,
     /// It did not even begin.
     Silent,
 }
 
+/// `preempt=full` where the kernel can be told: the hardest case for the probes.
 fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ended> {
     let mut qemu = Command::new("nice");
     qemu.args(["-n", "1", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
@@ -58,7 +59,7 @@ fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ende
     qemu.args(["-device", "virtio-blk-pci,drive=disk", "-kernel"]).arg(&image.kernel).arg("-initrd").arg(&image.initrd);
     qemu.arg("-append").arg(format!(
         "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on nowatchdog panic=0 \
-         crashkernel={CRASH}"
+         preempt=full crashkernel={CRASH}"
     ));
     let mut child = qemu
         .stdin(Stdio::null())

@@ -1,5 +1,8 @@
 //! What must be true of a machine that panicked.
 
+mod refusal;
+mod stress;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,52 +10,64 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-/// The forms in which the crash kernel wrote its dump.
-const FORMS: &[&str] = &["d31-c", "d31-l", "d31-E", "d31-flat"];
 /// At the ends of what two sources have in common: what was on its way there, ns.
 const EDGE: u64 = 200_000_000;
 
+pub(super) use refusal::refuses;
+
 /// Checks all; what was found, for people.
-pub(super) fn all(out: &Path) -> Result<Vec<String>> {
-    let console = fs::read(out.join("console.log")).context("no console: the machine was not run")?;
-    let console = String::from_utf8_lossy(&console);
-    let said: Vec<&str> = console.lines().filter(|line| line.starts_with("VM ") || line.starts_with("VM:")).collect();
+pub(super) fn records(out: &Path) -> Result<Vec<String>> {
+    let said = said(out)?;
     ensure!(said.iter().any(|line| line.ends_with(" done")), "it did not get to its end: {}", said.join("\n"));
     let files = out.join("out");
     let crash = recovered(out)?;
 
     let mut texts: Vec<(String, String)> = Vec::new();
-    for form in FORMS {
-        let path = files.join(form);
-        texts.push(((*form).to_owned(), dump(&["--vmcore", text(&path), "--all"])?));
+    let forms = fs::read_to_string(files.join("forms")).context("no list of the dump's forms")?;
+    let dumps: Vec<PathBuf> = forms.split_whitespace().map(|form| files.join(format!("d31-{form}"))).collect();
+    for path in &dumps {
+        texts.push((path.display().to_string(), dump(&["--vmcore", text(path), "--all"])?));
     }
     texts.push(("recovered by the hook".to_owned(), dump(&["--file", text(&crash), "--all"])?));
-    let Some(((_, first), others)) = texts.split_first() else { bail!("no dump") };
+    let (Some(((_, first), others)), Some(vmcore)) = (texts.split_first(), dumps.first()) else { bail!("no dump") };
     for (name, other) in others {
-        same(first, other).with_context(|| format!("{name} tells something else than {}", FORMS[0]))?;
+        same(first, other).with_context(|| format!("{name} tells something else than {}", vmcore.display()))?;
     }
     let events = events(first)?;
-    let mut found = vec![format!("{} events, the same in {} dumps and the recovered file", events.len(), FORMS.len())];
+    let mut found = vec![format!("{} events, the same by {} and in the recovered file", events.len(), forms.trim())];
 
     last_words(&events)?;
+    found.extend(stress::numbered_calls(&files, &events)?);
     // The last second of every CPU, by the coverage.
-    let vmcore = files.join(FORMS[0]);
-    dump(&["--vmcore", text(&vmcore), "--last", "1s", "--strict"]).context("the last second is not complete")?;
-    let in_flight = flightctl(&["dump", "--vmcore", text(&vmcore), "--in-flight"])?;
+    for path in &dumps {
+        let last = dump(&["--vmcore", text(path), "--last", "1s", "--strict"]);
+        last.with_context(|| format!("the last second is not complete in {}", path.display()))?;
+    }
+    dump(&["--file", text(&crash), "--last", "1s", "--strict"])
+        .context("the last second is not complete in the recovered file")?;
+    let in_flight = flightctl(&["dump", "--vmcore", text(vmcore), "--in-flight"])?;
     let writer = in_flight.lines().find(|line| line.contains("write(") && line.contains(", on CPU "));
     let writer = writer.with_context(|| format!("nobody writes to sysrq-trigger in {in_flight}"))?;
     found.push(format!("in flight: {}", writer.split_whitespace().collect::<Vec<_>>().join(" ")));
     ensure!(in_flight.contains("cat "), "the thread that waits at a pipe is not in {in_flight}");
 
     found.push(live(&files, &events)?);
-    joined(out, &vmcore, &events)?;
-    found.push(sessions(&vmcore)?);
+    joined(out, vmcore, &events)?;
+    found.push(sessions(vmcore)?);
     found.extend(memory(&files)?);
     let log = fs::read_to_string(files.join("flightd-live.log")).unwrap_or_default();
     let warnings = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR"));
     found.extend(warnings.map(|line| format!("flightd: {}", line.trim())));
     found.extend(descriptors(&files)?);
     Ok(found)
+}
+
+/// What the machine's scripts said.
+fn said(out: &Path) -> Result<Vec<String>> {
+    let console = fs::read(out.join("console.log")).context("no console: the machine was not run")?;
+    let console = String::from_utf8_lossy(&console);
+    let said = console.lines().filter(|line| line.starts_with("VM ") || line.starts_with("VM:"));
+    Ok(said.map(str::to_owned).collect())
 }
 
 /// The file that the hook made.
@@ -74,10 +89,14 @@ fn last_words(events: &[Value]) -> Result<()> {
     let line = &events.get(mark).context("no mark")?["text"];
     ensure!(line == "the last mark", "the last mark is {line}");
     let behind = events.get(mark..).unwrap_or_default();
-    let writes = behind.iter().enumerate().filter(|(_, event)| is(event, "sys_enter") && event["syscall"] == "write");
-    // The one that no call of its thread follows: the thread never came back.
-    let mut writes = writes;
-    let (at, write) = writes.next_back().context("no write behind the last mark")?;
+    let calls = behind.iter().enumerate().filter(|(_, event)| is(event, "sys_enter"));
+    let opens = |event: &Value| event["args"].to_string().contains("/proc/sysrq-trigger");
+    let (opened, open) =
+        calls.clone().find(|(_, event)| opens(event)).context("nobody opens sysrq-trigger behind the last mark")?;
+    let mut writes = calls.filter(|(at, event)| *at > opened && event["syscall"] == "write");
+    let (at, write) = writes
+        .find(|(_, event)| event["tid"] == open["tid"])
+        .context("no write to sysrq-trigger behind the last mark")?;
     let (tid, cpu) = (&write["tid"], &write["cpu"]);
     let later = behind.get(at + 1..).unwrap_or_default().iter().filter(|event| event["syscall"].is_string());
     for event in later {
@@ -133,7 +152,7 @@ fn sessions(vmcore: &Path) -> Result<String> {
 /// What the hook took.
 fn memory(files: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(files.join("recover.txt")).context("the hook was not run")?;
-    let wanted = ["recovered ", "Maximum resident", "Elapsed", "INCOMPLETE"];
+    let wanted = ["recovered ", "/usr/lib/flightrec/flightctl", "Maximum resident", "Elapsed", "INCOMPLETE"];
     let lines = text.lines().filter(|line| wanted.iter().any(|words| line.contains(words)));
     Ok(lines.map(|line| format!("hook: {}", line.trim())).collect())
 }
