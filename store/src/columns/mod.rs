@@ -9,7 +9,8 @@
 //! [`page`] walks over a page, [`item`] over what it consists of: a record that the probes would write is taken apart
 //! ([`record`]) and coded by its lane's model ([`call`], [`sched`]), any other as words ([`plain`]). A model knows what came
 //! before ([`threads`], [`text`], [`value`]) and codes what that does not tell, by a [`stream::Stream`]: the same walk writes
-//! the [`column`]s, or reads them.
+//! the [`column`]s, or reads them. Most calls are wholly what they were before: the writer knows them by their words
+//! ([`record::Packed`]), without taking them apart, and writes the same.
 
 mod call;
 mod column;
