@@ -1,8 +1,8 @@
 //! Whatever pages go into columns come out again, and whatever bytes are taken for columns do no harm.
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::abi::record::{Abi, header, kind};
-use flightrec_format::decode::{Body, Call, Event, Page};
+use flightrec_format::abi::record::{Abi, StringStatus, header, kind};
+use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::part;
 use flightrec_store::columns::{ColumnsError, Encoder, decode, decode_summed, encode};
@@ -215,6 +215,73 @@ fn what_repeats_takes_a_bit_more_than_its_times() {
     // 6000 events. Their intervals are all alike, so what is left is headers and the first of each.
     assert!(columns < 500, "{columns} bytes");
     assert!(columns * 4 < size(&raw), "{columns} bytes of columns, {} of pages", size(&raw));
+}
+
+/// A call of somebody who does the same again and again: which one, what is different this time, whether its exit folds in and
+/// whether it has a string.
+type Habit = (u32, u8, u8, bool, bool);
+
+/// Threads of few habits, mostly kept, at addresses of their own.
+fn habits() -> impl Strategy<Value = Vec<Habit>> {
+    let different = prop_oneof![12 => Just(0u8), 1 => 1..8u8];
+    let habit = (0..2u32, 0..4u8, different, prop::bool::weighted(0.9), prop::bool::weighted(0.1));
+    prop::collection::vec(habit, 1..600)
+}
+
+/// What they write into a ring.
+fn kept(habits: &[Habit]) -> Vec<Page> {
+    let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 37_000_000_000);
+    let (mut time, mut moved) = (1_000, 0);
+    for (thread, which, different, folds, string) in habits {
+        time += 500 + u64::from(*which) * 700;
+        moved += u64::from(*different == 1) * 0x2000;
+        let base = 0x7f00_1000_0000 + u64::from(*thread) * 0x7000_0000 + moved;
+        let small = u64::from(*different == 2) * 3 + 4;
+        let args = [
+            small,
+            base + 0x40,
+            0x5555_0000_1000 + base % 0x10_0000,
+            u64::from(*different == 3) << 50,
+            u64::MAX,
+            0x7ffe_0000_0000,
+        ];
+        let nargs = 2 + *which + u8::from(*different == 4 && *which < 3);
+        let strings = if *string {
+            vec![Text { index: 0, status: StringStatus::Whole, bytes: (*b"/etc/hosts").into() }]
+        } else {
+            Vec::new()
+        };
+        let call = Call { nr: u16::from(*which), abi: Abi::Native, nargs, args, strings };
+        let tid = 100 + *thread;
+        let ret = if *different == 5 {
+            -2
+        } else if *which == 1 {
+            base as i64
+        } else {
+            i64::from(*which) * 4096
+        };
+        writer.push(&Event { time, cpu: CPU, tid, body: Body::Enter(call.clone()) }).unwrap();
+        let entered = folds.then_some(time);
+        time += if *different == 6 { 900_000 } else { 320 };
+        let bare = Call { nargs: 0, args: [0; 6], strings: Vec::new(), ..call };
+        writer.push(&Event { time, cpu: CPU, tid, body: Body::Exit { call: bare, ret, entered } }).unwrap();
+    }
+    writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect()
+}
+
+proptest! {
+    #[test]
+    fn habits_come_out(habits in habits(), damage in prop::option::of((any::<prop::sample::Index>(), 128..PAGE_SIZE))) {
+        let mut pages = kept(&habits);
+        // Also where one of them is not quite what it was before.
+        if let Some((which, at)) = damage {
+            let page = which.get_mut(&mut pages);
+            let mut bytes = *page.bytes();
+            bytes[at] ^= 0x10;
+            *page = Page::copy_from(&bytes).unwrap();
+        }
+        comes_out(&pages);
+    }
 }
 
 #[test]
