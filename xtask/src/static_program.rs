@@ -1,5 +1,6 @@
 //! `cargo xtask static`.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -10,9 +11,9 @@ use crate::command::{cargo, probe, repository, run};
 /// glibc's own target. For musl's, the `libc` crate lacks constants that `flightctl` names (`MADV_COLLAPSE`, `UNAME26`, `PR_…`).
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Where it is, once it is built.
+/// Where it is, once it is built: beside manual pages and completions, where packages take things from.
 pub(crate) fn path() -> PathBuf {
-    repository().join("target").join(TARGET).join("release/flightctl")
+    repository().join("target/static/flightctl")
 }
 
 /// Builds a `flightctl` without shared libraries, for crash kernels, and returns its path.
@@ -28,6 +29,8 @@ pub(crate) fn flightctl() -> Result<PathBuf> {
     command.env("RUSTFLAGS", "-C target-feature=+crt-static");
     run(command.args(["build", "--release", "--locked", "--target", TARGET, "-p", "flightctl"]))?;
     let program = path();
+    fs::create_dir_all(repository().join("target/static"))?;
+    fs::copy(repository().join("target").join(TARGET).join("release/flightctl"), &program)?;
     // ldd of a static program fails, or says so.
     let libraries = probe(Command::new("ldd").arg(&program)).unwrap_or_default();
     ensure!(!libraries.contains("=>"), "{} needs libraries: {libraries}", program.display());

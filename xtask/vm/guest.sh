@@ -57,4 +57,5 @@ sync
 sleep 1
 ctl mark "the last mark"
 echo 1 >/proc/sys/kernel/sysrq
-echo c >/proc/sysrq-trigger
+# Before all others: a kernel that preempts could else let somebody in between the call and the panic.
+first sh -c 'echo c >/proc/sysrq-trigger'

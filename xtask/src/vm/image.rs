@@ -128,7 +128,7 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         fs::create_dir_all(root.join("usr/lib/flightrec"))?;
         copy_program(&program, &root.join("usr/lib/flightrec/flightctl"), true)?;
     }
-    for name in ["load-crash-kernel", "stress"] {
+    for name in ["load-crash-kernel", "stress", "first"] {
         let source = repository.join(format!("xtask/vm/{name}.c"));
         let mut gcc = Command::new("gcc");
         gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o"]);
