@@ -71,6 +71,11 @@ fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
     for variable in ["RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "RUSTFLAGS", "CARGO_BUILD_TARGET"] {
         cargo.env_remove(variable);
     }
+    // Nor a profile that somebody wants for it: the verifier is shown what this release's profile makes, or it is not known
+    // what it says.
+    for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PROFILE_")) {
+        cargo.env_remove(variable);
+    }
     let output = cargo.output().map_err(|e| format!("{}: {e}", cargo.get_program().display()))?;
     if !output.status.success() {
         return Err(format!("cargo said:\n{}", String::from_utf8_lossy(&output.stderr)));
