@@ -116,7 +116,11 @@ impl Snapshots {
         let order = Order { alarm, from, until, answer: None };
         if orders.try_send(order).is_err() {
             lock(&self.gate).forget(&cause, &subject);
-            warn!(cause, subject, "too many snapshots wait for their windows: this one is not taken");
+            warn!(
+                CAUSE = cause,
+                SUBJECT = subject,
+                "too many snapshots wait for their windows: that of {cause}, {subject}, is not taken"
+            );
         }
     }
 
