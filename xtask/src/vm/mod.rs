@@ -3,7 +3,10 @@
 //! For each kernel: it boots under QEMU (without KVM, if need be), `flightd` records a workload with numbered marks, a
 //! sysrq panics the machine in the middle of it, the crash kernel runs our hook and then makedumpfile in every form, and what
 //! comes out is held against one another and against what `flightctl` said live ([`check`]).
+//!
+//! `--boot` is about the other end of a machine's life ([`boot`]).
 
+mod boot;
 mod check;
 mod image;
 mod kernels;
@@ -31,6 +34,9 @@ pub(crate) struct Vm {
     /// Check again what the last run of each kernel left, without a virtual machine.
     #[arg(long)]
     check_only: bool,
+    /// Instead of panics: the package in a Debian that boots twice, recorded from early in boot on (as root).
+    #[arg(long)]
+    boot: bool,
 }
 
 /// Programs that are needed beside the build's, and the Debian packages that they are in.
@@ -64,15 +70,17 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
     let wanted = kernels::named(&vm.kernels)?;
     if !vm.check_only {
         // As the end-to-end tests have it: programs that are built are taken as they are.
-        if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
+        if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() && !vm.boot {
             build::programs(Scope::Build)?;
         }
         kernels::fetch(&cache, &wanted)?;
     }
+    let package = if vm.boot && !vm.check_only { Some(boot::package()?) } else { None };
     let mut failed = Vec::new();
     for kernel in wanted {
         let started = Instant::now();
-        let result = one(&cache, kernel, vm.check_only);
+        let result =
+            if vm.boot { boot::one(&cache, kernel, package.as_deref()) } else { one(&cache, kernel, vm.check_only) };
         let seconds = started.elapsed().as_secs();
         match result {
             Ok(lines) => {
