@@ -125,7 +125,7 @@ impl Backend for Server {
     fn totals(&self) -> Totals {
         let live = self.recording.live();
         live.totals(&self.recording.programs()).unwrap_or_else(|e: LiveError| {
-            warn!(error = %e, "the counters could not be read");
+            warn!("the counters could not be read: {e}");
             Totals::default()
         })
     }
@@ -144,7 +144,9 @@ impl Backend for Server {
         info!(
             total = total.map(tracing::field::display),
             per_cpu = per_cpu.map(tracing::field::display),
-            "the budget was set at run time"
+            "the budget was set at run time:{}{}",
+            total.map(|share| format!(" total {share}")).unwrap_or_default(),
+            per_cpu.map(|share| format!(" per_cpu {share}")).unwrap_or_default()
         );
         self.budget.set(|budget| {
             budget.total = total.unwrap_or(budget.total);

@@ -3,6 +3,7 @@
 //!
 //! Loops run in short repetitions, of which the fastest counts: what else the machine does can only make one slower.
 
+use std::fmt;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -86,6 +87,14 @@ impl Costs {
     }
 }
 
+/// For the log.
+impl fmt::Display for Costs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { call, string, sched, .. } = self;
+        write!(f, "{call} ns a system call, {string} ns a string, {sched} ns a switch or wakeup")
+    }
+}
+
 /// Least times of the loops, ns an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
@@ -125,7 +134,7 @@ pub fn time() -> Option<Times> {
         });
         Ok(Times { call: time_call(), string, round_trip: round_trip()? })
     };
-    run().inspect_err(|e| warn!(error = %e, "what events cost can't be measured")).ok()
+    run().inspect_err(|e| warn!("what events cost can't be measured: {e}")).ok()
 }
 
 /// Times the call alone, on the CPU where this thread is; ns. About 1 ms, at most 20 and a little.
@@ -149,8 +158,17 @@ fn call(repetitions: u32, loops: u32) -> f64 {
 /// What the probes added from one run of the loops to the others; assumed costs where that can't be.
 pub fn costs(without: Option<Times>, with: &With) -> Costs {
     let costs = without.and_then(|without| difference(&without, with));
-    if let Some(Costs { call, string, sched, call_floor, sched_floor, exit_time, arguments, .. }) = costs {
-        info!(call, string, sched, call_floor, sched_floor, exit_time, arguments, "measured what events cost, ns");
+    if let Some(costs) = costs {
+        info!(
+            cost_call = costs.call,
+            cost_string = costs.string,
+            cost_sched = costs.sched,
+            cost_call_floor = costs.call_floor,
+            cost_sched_floor = costs.sched_floor,
+            cost_exit_time = costs.exit_time,
+            cost_arguments = costs.arguments,
+            "measured what events cost: {costs}"
+        );
     } else {
         warn!("what was measured of events' costs can't be: the machine is too busy; assuming usual ones");
     }
@@ -249,7 +267,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         if let Err(e) = sched_setaffinity(Pid::from_raw(0), &self.0) {
-            warn!(error = %e, "this thread stays on one CPU");
+            warn!("this thread stays on one CPU: {e}");
         }
     }
 }

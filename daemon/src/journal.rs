@@ -1,4 +1,7 @@
 //! Where the daemon's own messages go: to the journal under systemd, else to standard error.
+//!
+//! A message is whole without its fields, as `journalctl` shows it; fields are for programs, and go to the journal alone. Those
+//! that people may rely on are in docs/status.md.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -6,6 +9,7 @@ use std::os::fd::AsFd;
 use nix::sys::stat::fstat;
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
@@ -42,7 +46,9 @@ pub fn init() -> Result<(), JournalError> {
         return Ok(registry.with(journal).try_init()?);
     }
     let colour = wants_colour(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
+    let message = debug_fn(|to, field, value| if field.name() == "message" { write!(to, "{value:?}") } else { Ok(()) });
     let stderr = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colour).with_target(false);
+    let stderr = stderr.fmt_fields(message);
     Ok(registry.with(stderr).try_init()?)
 }
 

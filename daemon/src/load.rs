@@ -84,6 +84,18 @@ pub enum LoadError {
     /// The object lacks a part: a broken build.
     #[error("the probes lack `{0}`: this build of flightd is broken")]
     Missing(&'static str),
+    /// The kernel keeps perf events, and with them classic tracepoints, for root alone (Debian's and Ubuntu's kernels know that
+    /// level, and it is their default; others stop at 2).
+    #[error(
+        "kernel.perf_event_paranoid is {level}: this kernel then lets root alone attach to raw_syscalls:{event}; write \
+         `kernel.perf_event_paranoid = 2` into /etc/sysctl.d/flightrec.conf, run `sysctl --system`, and start flightd again"
+    )]
+    Paranoid {
+        /// The tracepoint.
+        event: &'static str,
+        /// What the setting is.
+        level: i32,
+    },
     /// A tracepoint whose number is not known.
     #[error("the number of the tracepoint raw_syscalls:{event} is not known")]
     Tracepoint {
@@ -365,7 +377,12 @@ impl Attacher<'_> {
         program.pin(&prog).map_err(pin(prog))?;
         let number = number.ok_or(LoadError::Tracepoint { event })?;
         let fd = program.fd().map_err(refused(name))?;
-        tracepoint::attach(fd.as_fd(), number, &link).map_err(pin(link))
+        tracepoint::attach(fd.as_fd(), number, &link).map_err(|e| match tracepoint::paranoid() {
+            Some(level) if level > 2 && e.kind() == io::ErrorKind::PermissionDenied => {
+                LoadError::Paranoid { event, level }
+            }
+            _ => pin(link)(e),
+        })
     }
 
     fn load_note(&mut self) -> Result<(), LoadError> {

@@ -121,7 +121,7 @@ impl Recording {
         let plan = Plan::new(config, runtime_dir)?;
         let (complete, incomplete) = bpffs::list(bpffs_dir)?;
         for dir in incomplete {
-            info!(dir = %dir.display(), "removing what an interrupted start left");
+            info!("removing what an interrupted start left: {}", dir.display());
             bpffs::remove(&dir)?;
         }
         let mut adopted = None;
@@ -135,7 +135,7 @@ impl Recording {
                 Ok(Some(recording)) => adopted = Some(recording),
                 Ok(None) => others.push(dir),
                 Err(e) => {
-                    warn!(dir = %dir.display(), error = %e, "a recording that can't be adopted");
+                    warn!("{}: a recording that can't be adopted: {e}", dir.display());
                     others.push(dir);
                 }
             }
@@ -146,13 +146,13 @@ impl Recording {
         };
         let mut ended = Vec::new();
         for dir in others {
-            info!(dir = %dir.display(), "ending a recording of another build or configuration");
+            info!("{}: ending a recording of another build or configuration", dir.display());
             match Ended::open(&dir) {
                 Ok(other) => ended.push(other),
-                Err(e) => info!(error = %e, "what it holds can't be read, and goes with it"),
+                Err(e) => info!("what it holds can't be read, and goes with it: {e}"),
             }
             if let Err(e) = bpffs::remove(&dir) {
-                warn!(error = %e, "it could not be removed; the next start tries again");
+                warn!("it could not be removed, which the next start tries again: {e}");
             }
         }
         recording.groups = Groups::find(&config.kernel.cgroup2);
@@ -182,7 +182,7 @@ impl Recording {
         let mut recording = Self::open(dir)?;
         let theirs = recording.meta().program;
         if theirs != plan.identity {
-            info!(theirs, ours = plan.identity, "the running recording is of another build or shape");
+            info!("the running recording is of another build or shape (theirs: {theirs}, ours: {})", plan.identity);
             return Ok(None);
         }
         recording.syscalls = plan.detachable();
@@ -192,7 +192,7 @@ impl Recording {
             recording.attach().map_err(io("attaching system calls again"))?;
         }
         if !load::is_attached(plan.wanted, dir).map_err(io(dir.display().to_string()))? {
-            warn!(dir = %dir.display(), "programs of the running recording have been detached");
+            warn!("{}: programs of the running recording have been detached", dir.display());
             return Ok(None);
         }
         recording.apply(&plan.record);
@@ -202,7 +202,8 @@ impl Recording {
             meta.config.clone_from(&plan.config);
         })?;
         recording.act(Act::Adopt, &format!("flightd {} adopted the recording", env!("CARGO_PKG_VERSION")));
-        info!(session = format_args!("{:016x}", recording.session()), "adopted the running recording");
+        let session = recording.session();
+        info!(session = format_args!("{session:016x}"), "adopted the running recording {session:016x}");
         Ok(Some(recording))
     }
 
@@ -222,7 +223,11 @@ impl Recording {
                 let limited = plan.budget.per_cpu.millionths().is_some();
                 recording.rewrite(|enabled, own| (enabled | buckets::switches(limited), own));
                 recording.act(Act::Start, &format!("flightd {} began recording", env!("CARGO_PKG_VERSION")));
-                info!(session = format_args!("{session:016x}"), bytes = plan.sizing.total, "recording");
+                let bytes = plan.sizing.total;
+                info!(
+                    session = format_args!("{session:016x}"),
+                    bytes, "began recording {session:016x}, in {bytes} bytes of kernel memory"
+                );
                 Ok(recording)
             }
             Err(e) => {
@@ -230,7 +235,7 @@ impl Recording {
                     if dir.exists()
                         && let Err(e) = bpffs::remove(&dir)
                     {
-                        warn!(error = %e, "could not remove what a failed start left");
+                        warn!("could not remove what a failed start left: {e}");
                     }
                 }
                 Err(e)
@@ -274,11 +279,11 @@ impl Recording {
             && let Err(e) = load::pin_file_walk(&mut ebpf, &plan.tracepoints, &kernel_btf, new)
         {
             let error = anyhow::Error::new(e);
-            warn!(error = format_args!("{error:#}"), "{}", crate::descriptors::WITHOUT);
+            warn!("{}: {error:#}", crate::descriptors::WITHOUT);
         }
         if let Err(e) = load::follow_console(&mut ebpf, &plan.tracepoints, &kernel_btf, new) {
             let error = anyhow::Error::new(e);
-            warn!(error = format_args!("{error:#}"), "what the kernel logs can't be followed");
+            warn!("what the kernel logs can't be followed: {error:#}");
         }
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(session))?;
@@ -300,7 +305,7 @@ impl Recording {
             meta.config = config.to_toml();
         });
         if let Err(e) = changed {
-            warn!(error = %e, "the recording's metadata still tell the configuration before");
+            warn!("the recording's metadata still tell the configuration before: {e}");
         }
     }
 
@@ -478,7 +483,7 @@ impl Recording {
     /// Records an act of the recorder. That it could not is no reason to stop.
     pub fn act(&self, act: Act, text: &str) {
         if let Err(e) = self.notes.act(act, text) {
-            warn!(error = %e, "the recording lacks a note of this: {text}");
+            warn!("the recording lacks a note of this: {text}: {e}");
         }
     }
 
@@ -504,7 +509,7 @@ impl Recording {
     /// Brings the names of control groups up to date. That it could not is no reason to stop.
     pub fn follow_cgroups(&self) {
         if let Err(e) = self.update_meta(self.groups.refresh()) {
-            warn!(error = %e, "the recording's names of control groups could not be refreshed");
+            warn!("the recording's names of control groups could not be refreshed: {e}");
         }
     }
 
@@ -572,14 +577,15 @@ impl Plan {
         if sizing.shrunk {
             info!(
                 bytes = sizing.total,
-                "rings are smaller than configured, to stay within max_total and max_ram_percent"
+                "rings are smaller than configured, {} bytes, to stay within max_total and max_ram_percent",
+                sizing.total
             );
         }
         let names = uname().map_err(|e| io("uname")(e.into()))?;
         let release = names.release().to_string_lossy().into_owned();
         let btf = Btf::read(&config.kernel.btf)?;
         let offsets = load::examine(&btf, &release)?;
-        let files = read_file_offsets(&btf).inspect_err(|e| warn!(error = %e, "{}", crate::descriptors::WITHOUT)).ok();
+        let files = read_file_offsets(&btf).inspect_err(|e| warn!("{}: {e}", crate::descriptors::WITHOUT)).ok();
         let tracepoints = Tracepoints::find(&config.kernel.tracefs, runtime_dir)?;
         let tables = tracepoints.tables();
         let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));

@@ -53,8 +53,9 @@ fn config(options: &Options) -> Result<Config> {
 /// Checks the configuration, and says what it comes to here.
 pub fn check(options: &Options) -> Result<()> {
     let config = config(options)?;
-    let online = cpus::online()?.len() as u32;
-    let sizing = Sizing::compute(&config, online, cpus::possible()?, ram_bytes())?;
+    let online = cpus::online().context("the list of CPUs can't be read")?.len() as u32;
+    let possible = cpus::possible().context("the list of CPUs can't be read")?;
+    let sizing = Sizing::compute(&config, online, possible, ram_bytes())?;
     let [syscall, sched, task] = sizing.ring_bytes().map(|bytes| bytes >> 10);
     let store = &config.store;
     let files = if store.enabled {
@@ -102,7 +103,7 @@ pub fn run(options: &Options) -> Result<()> {
 fn ignore_file_size_signal() {
     // SAFETY: no handler is installed, so none can do harm.
     if let Err(e) = unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, SigHandler::SigIgn) } {
-        warn!(error = %e, "SIGXFSZ stays deadly");
+        warn!("SIGXFSZ stays deadly: {e}");
     }
 }
 
@@ -151,7 +152,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let mut serving = tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
     let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
     let mut named = Vec::new();
-    info!(socket = %path.display(), "ready");
+    info!("ready, at {}", path.display());
     supervisor.ready();
     loop {
         tokio::select! {
@@ -218,21 +219,31 @@ fn reload(options: &Options, config: &mut Config, recording: &Recording, budget:
     recording.reconfigure(config);
     // What was set at run time has had its time.
     budget.set(|budget| budget.clone_from(&config.budget));
-    info!(changed = now.join(" "), "the configuration was read again");
+    if now.is_empty() {
+        info!("the configuration was read again: nothing changes that can change now");
+    } else {
+        info!(
+            changed = now.join(" "),
+            "the configuration was read again, and these keys have changed: {}",
+            now.join(", ")
+        );
+    }
     if !later.is_empty() {
-        warn!("these keys take effect when flightd is restarted: {}", later.join(", "));
+        warn!(pending = later.join(" "), "these keys take effect when flightd is restarted: {}", later.join(", "));
     }
 }
 
 /// Follows what may change: the offset of the wall clock's scale, control groups, and the CPUs.
 fn keep_house(recording: &Recording, named: &mut Vec<u16>) {
     if let Err(e) = recording.update_meta(|meta| meta.set_tai_offset(clock::mono(), clock::tai_offset())) {
-        warn!(error = %e, "the recording's metadata could not be refreshed");
+        warn!("the recording's metadata could not be refreshed: {e}");
     }
     recording.follow_cgroups();
     let unrecorded = recording.unrecorded_cpus();
     if !unrecorded.is_empty() && unrecorded != *named {
-        warn!(cpus = ?unrecorded, "these CPUs came online after the recording began and are not recorded; restart flightd without --keep-recording to include them");
+        warn!(
+            "CPUs {unrecorded:?} came online after the recording began and are not recorded; restart flightd without --keep-recording to include them"
+        );
     }
     *named = unrecorded;
 }

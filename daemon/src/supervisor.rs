@@ -28,7 +28,7 @@ impl Supervisor {
     pub fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => tell(&[NotifyState::Reloading, now]),
-            Err(e) => warn!(error = %e, "systemd could not be told of the reload"),
+            Err(e) => warn!("systemd could not be told of the reload: {e}"),
         }
     }
 
@@ -53,6 +53,6 @@ impl Supervisor {
 
 fn tell(message: &[NotifyState<'_>]) {
     if let Err(e) = sd_notify::notify(message) {
-        warn!(error = %e, "systemd could not be told {message:?}");
+        warn!("systemd could not be told {message:?}: {e}");
     }
 }

@@ -26,6 +26,11 @@ pub fn attach(program: BorrowedFd<'_>, id: u32, link: &Path) -> io::Result<()> {
     sys::obj_pin(linked.as_fd(), link)
 }
 
+/// How far the kernel keeps perf events from others than root (`kernel.perf_event_paranoid`, sysctl/kernel.rst), if it says so.
+pub fn paranoid() -> Option<i32> {
+    std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
+}
+
 /// Opens a perf event of a tracepoint, for all processes, on CPU 0.
 fn open(id: u32) -> io::Result<OwnedFd> {
     let mut attr = [0u64; ATTR_SIZE / 8];

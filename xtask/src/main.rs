@@ -11,6 +11,7 @@ mod deny;
 mod fuzz;
 mod interrupt;
 mod man;
+mod rpm;
 mod service;
 mod setup;
 mod static_program;
@@ -71,6 +72,8 @@ enum Task {
         #[arg(long)]
         version: Option<String>,
     },
+    /// Build the RPM: target/rpm/RPMS/x86_64/flightrec-….rpm.
+    Rpm,
     /// Try the package in a container with systemd as its init: installation, restarts, upgrade, purge (as root).
     Service {
         /// Also run it so many minutes under load, and look at its memory.
@@ -123,6 +126,7 @@ fn run(task: Task) -> Result<()> {
         Task::Static => static_program::flightctl().map(|program| println!("built: {}", program.display())),
         Task::Deny => deny::run(),
         Task::Deb { version } => deb::run(version.as_deref()).map(|package| println!("made: {}", package.display())),
+        Task::Rpm => rpm::run().map(|package| println!("made: {}", package.display())),
         Task::Service { soak, keep } => service::run(minutes(soak), keep),
         Task::ServiceTrial { soak } => service::trial(minutes(soak)),
         Task::Calm(calm) => calm::run(calm),

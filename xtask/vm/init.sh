@@ -14,6 +14,12 @@ while [ ! -b /dev/vda ] && [ $i -lt 200 ]; do
     i=$((i + 1))
 done
 mount -t ext4 /dev/vda /disk || { echo "VM: no disk"; reboot -f; }
+# A disk with an init of its own is a whole system, and boots as one.
+if [ -L /disk/sbin/init ]; then
+    umount /proc /sys
+    mount --move /dev /disk/dev
+    exec switch_root /disk /sbin/init
+fi
 for dir in proc sys dev; do mount --bind /$dir /disk/$dir; done
 chroot /disk /bin/busybox --install -s /bin
 script=/guest.sh

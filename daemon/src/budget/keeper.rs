@@ -287,12 +287,13 @@ impl Work {
         for (before, given, cpus) in changes {
             let resumed = before & Step::Syscalls.bit() != 0 && given & Step::Syscalls.bit() == 0;
             let what = names(&budget.give_up, given);
-            let text = format!("{}: {}", listed(&cpus), sentence(&what));
+            let (cpus, level, given_up) = (listed(&cpus), what.len(), what.join(" "));
+            let text = format!("{cpus}: {}", sentence(&what));
             self.recording.act(if resumed { Act::Resumed } else { Act::Level }, &text);
             if self.ladder.in_slice() || !self.ladder.is_attached() {
-                debug!(cpus = listed(&cpus), given_up = what.join(" "), "the level changed");
+                debug!(cpus, level, given_up, "the level changed: {text}");
             } else {
-                info!(cpus = listed(&cpus), given_up = what.join(" "), "the budget changed what is recorded");
+                info!(cpus, level, given_up, "the budget changed what is recorded: {text}");
             }
         }
     }
@@ -310,12 +311,13 @@ impl Work {
                         self.told = true;
                         warn!(
                             total = %self.budget.total,
-                            "system calls are detached for part of the time: being asked alone would break the total"
+                            "system calls are detached for part of the time: being asked alone would break the total of {}",
+                            self.budget.total
                         );
                     }
                 }
                 Ok(false) => {}
-                Err(e) => warn!(error = %e, "system calls can't be detached"),
+                Err(e) => warn!("system calls can't be detached: {e}"),
             },
             _ => {}
         }
@@ -333,7 +335,7 @@ impl Work {
         }
         if let Err(e) = self.recording.attach() {
             if first {
-                warn!(error = %e, "system calls can't be attached; it is tried again");
+                warn!("system calls can't be attached, which is tried again: {e}");
             }
             return;
         }
@@ -350,7 +352,8 @@ impl Work {
         let Some(seen) = self.cpus.iter().find(idle).filter(|_| self.detached_since.is_none()) else { return };
         let Some((recorded, left_out)) = self.recording.time_own_calls(seen.cpu) else { return };
         if let Some(costs) = self.costs.again(recorded, left_out) {
-            info!(call = costs.call, string = costs.string, sched = costs.sched, "measured what events cost again, ns");
+            // Every hour: `status` and `budget` show it, the journal need not.
+            debug!("measured again what events cost: {costs}");
             self.costs = costs;
             buckets::set_costs(state, &costs);
         } else {

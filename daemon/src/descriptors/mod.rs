@@ -116,7 +116,7 @@ impl Descriptors {
             Err(e) => {
                 state.status.taken = clock::mono();
                 if !std::mem::replace(&mut state.warned, true) {
-                    warn!(error = %e, "no snapshot of what descriptors stand for could be taken");
+                    warn!("no snapshot of what descriptors stand for could be taken: {e}");
                 }
             }
         }

@@ -17,6 +17,7 @@ mod source;
 mod syncer;
 #[cfg(test)]
 mod tests;
+mod told;
 mod worker;
 
 use std::io;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flightrec_format::control::{StoreState, StoreStatus};
 use flightrec_store::State;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, field, info, warn};
 
 use super::Bell;
 use super::monitor::Monitor;
@@ -16,6 +16,7 @@ use super::rate::{Cap, Meter};
 use super::round::Rings;
 use super::session::Session;
 use super::syncer::Syncer;
+use super::told::Told;
 use crate::{clock, config};
 
 /// Nice value of the thread: behind whoever works, and still a quarter of a CPU against one that does nothing else.
@@ -46,13 +47,6 @@ pub(super) struct Worker {
     asked: u64,
     asked_for: u64,
     synced: u64,
-}
-
-/// What the journal has been told.
-#[derive(Debug, Default)]
-struct Told {
-    failed: bool,
-    faults: u64,
 }
 
 impl Worker {
@@ -169,7 +163,8 @@ impl Worker {
         session.close();
         let (written, lost) = (session.losses().written(), session.losses().lost());
         let stats = session.writer().stats();
-        info!(file = ?stats.file, "what the ended recording held is in its files");
+        let file = stats.file.as_ref().map(|file| file.display());
+        info!(file = file.map(field::display), "what the ended recording held is in its files");
         self.past.written_bytes += stats.bytes_written;
         self.past.failures += stats.faults;
         for (sums, counts) in [(&mut self.past.written_events, written), (&mut self.past.lost_events, lost)] {
@@ -187,9 +182,12 @@ impl Worker {
         let session = self.before.front_mut().unwrap_or(&mut self.session);
         let (written, lost) = (session.losses().written(), session.losses().lost());
         let (stats, state) = (session.writer().stats(), session.writer().state().clone());
-        self.told.tell(&state, self.past.failures + stats.faults, stats.last_fault.as_deref());
         let add = |a: [u64; 3], b: [u64; 3]| std::array::from_fn(|i| a[i].saturating_add(b[i]));
         let past = &self.past;
+        let lost = add(past.lost_events, lost);
+        let failures = past.failures + stats.faults;
+        self.told.state(&state, failures, stats.last_fault.as_deref(), stats.file.as_deref());
+        self.told.lost(lost, clock::mono());
         let written_bytes = past.written_bytes + stats.bytes_written;
         let rate = self.meter.update(clock::mono(), written_bytes);
         let status = StoreStatus {
@@ -207,39 +205,14 @@ impl Worker {
             written_bytes,
             rate,
             written_events: add(past.written_events, written),
-            lost_events: add(past.lost_events, lost),
-            failures: past.failures + stats.faults,
+            lost_events: lost,
+            failures,
             cpu: clock::thread_cpu().saturating_add(self.syncer.cpu()),
         };
         self.monitor.update(|told| {
             let directory = std::mem::take(&mut told.directory);
             *told = StoreStatus { directory, ..status };
         });
-    }
-}
-
-impl Told {
-    /// Tells the journal when files can't be written any more, and when they can again: once each.
-    fn tell(&mut self, state: &State, faults: u64, last: Option<&str>) {
-        let new = faults > self.faults;
-        self.faults = faults;
-        match state {
-            State::Failed { error, .. } if !self.failed => {
-                self.failed = true;
-                warn!(
-                    "files can't be written: {error}; recording goes on in the rings, and it is tried again by itself"
-                );
-            }
-            State::Failed { error, .. } if new => debug!("files still can't be written: {error}"),
-            State::Ready if self.failed => {
-                self.failed = false;
-                info!("files are written again");
-            }
-            State::Ready if new => {
-                warn!("{}; writing goes on in a new file", last.unwrap_or("a file could not be written"));
-            }
-            _ => {}
-        }
     }
 }
 

@@ -152,7 +152,11 @@ impl Snapshots {
         if self.order(orders, order).is_err() {
             lock(&self.gate).forget(&cause, &subject);
             self.tally.update(|status| status.refused += 1);
-            warn!(cause, subject, "too many snapshots wait for their windows: this one is not taken");
+            warn!(
+                CAUSE = cause,
+                SUBJECT = subject,
+                "too many snapshots wait for their windows: that of {cause}, {subject}, is not taken"
+            );
         }
     }
 

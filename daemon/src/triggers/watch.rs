@@ -56,8 +56,7 @@ impl Watch {
         // Who was killed for want of memory is in it, too.
         let log = (!wanted.is_empty() || config.oom_kill.enabled).then(|| KernelLog::open(&path, wanted));
         let log = log.and_then(|log| {
-            log.inspect_err(|e| info!(error = %e, "the kernel's log can't be followed: [triggers.kernel_log] is off"))
-                .ok()
+            log.inspect_err(|e| info!("the kernel's log can't be followed, so [triggers.kernel_log] is off: {e}")).ok()
         });
         let queue = &config.run_queue;
         let blocked = &config.blocked;

@@ -25,6 +25,22 @@ const PACKAGES: &str = "systemd,systemd-sysv,dbus,procps";
 const REPORT: &str = "report";
 const PASSED: &str = "passed";
 
+/// Copies a fresh Debian with systemd to `to`; makes that Debian first, in `folder`, where there is none.
+pub(crate) fn debian(folder: &Path, to: &Path) -> Result<()> {
+    let base = folder.join(format!("{SUITE}-base"));
+    if !base.join("complete").exists() {
+        // What an interrupted try left.
+        remove(&base)?;
+        fs::create_dir_all(&base)?;
+        println!("making a Debian {SUITE} (about a minute)");
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap.args(["--variant=minbase", &format!("--include={PACKAGES}"), SUITE]).arg(base.join("root"));
+        run(debootstrap.stdout(Stdio::null()))?;
+        fs::write(base.join("complete"), "")?;
+    }
+    run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(base.join("root")).arg(to))
+}
+
 /// A container's file system, removed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Container {
@@ -34,22 +50,11 @@ pub(super) struct Container {
 }
 
 impl Container {
-    /// Copies a fresh Debian into `folder`; makes that Debian first where there is none.
+    /// A fresh Debian in `folder`.
     pub(super) fn new(folder: &Path, keep: bool) -> Result<Self> {
-        let base = folder.join(format!("{SUITE}-base"));
-        if !base.join("complete").exists() {
-            // What an interrupted try left.
-            remove(&base)?;
-            fs::create_dir_all(&base)?;
-            println!("service: making a Debian {SUITE} (about a minute)");
-            let mut debootstrap = Command::new("debootstrap");
-            debootstrap.args(["--variant=minbase", &format!("--include={PACKAGES}"), SUITE]).arg(base.join("root"));
-            run(debootstrap.stdout(Stdio::null()))?;
-            fs::write(base.join("complete"), "")?;
-        }
         let container = Self { root: folder.join("root"), shared: folder.join("shared"), keep };
         container.clear()?;
-        run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(base.join("root")).arg(&container.root))?;
+        debian(folder, &container.root)?;
         fs::create_dir_all(&container.shared)?;
         Ok(container)
     }

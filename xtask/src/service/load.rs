@@ -108,14 +108,16 @@ impl Calls {
         }
         ensure!(dump.wait()?.success(), "flightctl dump failed");
         let missing: Vec<usize> = (0..seen.len()).filter(|&i| seen[i] == 0).collect();
-        let twice = seen.iter().filter(|&&n| n > 1).count();
+        let twice: Vec<usize> = (0..seen.len()).filter(|&i| seen[i] > 1).collect();
         ensure!(
-            missing.is_empty() && twice == 0,
-            "of {} calls from number {} on, {} are missing ({:?} …), {twice} are there more than once",
+            missing.is_empty() && twice.is_empty(),
+            "of {} calls from number {} on, {} are missing ({:?} …), {} are there more than once ({:?} …)",
             self.made,
             self.first,
             missing.len(),
-            &missing[..missing.len().min(5)]
+            &missing[..missing.len().min(5)],
+            twice.len(),
+            &twice[..twice.len().min(5)]
         );
         Ok(self.made)
     }

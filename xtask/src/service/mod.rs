@@ -4,16 +4,20 @@
 //! this very program as `cargo xtask service-trial`, which installs the package and goes through its life.
 
 mod container;
+mod journal;
 mod load;
+mod snapshots;
 mod soak;
 mod trial;
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::geteuid;
 
+pub(crate) use container::debian;
 pub(crate) use trial::run as trial;
 
 use crate::command::repository;
@@ -25,11 +29,16 @@ use container::Container;
 /// The versions between which the trial upgrades: the same programs in packages of two numbers.
 const VERSIONS: [&str; 2] = ["0.1.0-1", "0.1.0-2"];
 
+/// Where containers and what they are made of are kept.
+pub(crate) fn folder() -> PathBuf {
+    repository().join("target/service")
+}
+
 /// Builds two packages, and tries them in a container. `soak`: for how long it then runs under load.
 pub(crate) fn run(soak: Duration, keep: bool) -> Result<()> {
     ensure!(geteuid().is_root(), "a container needs root, and so do the BPF programs that flightd loads in it");
     setup::run(Scope::Service)?;
-    let folder = repository().join("target/service");
+    let folder = folder();
     let packages = folder.join("packages");
     fs::create_dir_all(&packages)?;
     for (version, name) in VERSIONS.iter().zip(trial::PACKAGES) {

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::container::INSIDE;
 use super::load::Load;
 use super::soak::Soak;
+use super::{journal, snapshots};
 
 /// The packages, in the order in which they are installed.
 pub(super) const PACKAGES: [&str; 2] = ["first.deb", "second.deb"];
@@ -26,18 +27,19 @@ pub(super) const LIMIT: Duration = Duration::from_mins(15);
 
 /// The step that is only taken when it is asked for.
 const SOAK: &str = "soak: memory is flat, and no call is lost";
-const UNIT: &str = "flightd.service";
+pub(super) const UNIT: &str = "flightd.service";
 const UNITS: [&str; 2] = [UNIT, "flightrec-recording.service"];
 const RUNTIME: &str = "/run/flightrec";
-const CONFIG: &str = "/etc/flightrec/flightd.toml";
+pub(super) const STATE: &str = "/var/lib/flightrec";
+pub(super) const CONFIG: &str = "/etc/flightrec/flightd.toml";
 const DROP_IN: &str = "/etc/systemd/system/flightd.service.d/trial.conf";
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// So that a stalled pipeline shows within seconds.
 const WATCHDOG: Duration = Duration::from_secs(4);
 /// What systemd may rate the unit's exposure at most.
 const EXPOSURE: f64 = 2.0;
 /// Exact counts need a recording without a limit to its cost; files that roll all the time are the harder case.
-const BUSY: &str = "[budget]\nper_cpu = \"off\"\n[store]\nkeep_free = \"0B\"\nfile_size = \"1MiB\"\nfile_age = \"3s\"\n\
+pub(super) const BUSY: &str = "[budget]\nper_cpu = \"off\"\n[store]\nkeep_free = \"0B\"\nfile_size = \"1MiB\"\nfile_age = \"3s\"\n\
                     flush_interval = \"500ms\"\nsync_interval = \"2s\"\n";
 
 /// Goes through it all; the first thing that is not as it must be ends it.
@@ -68,7 +70,7 @@ fn steps(soak: Duration) -> (Vec<&'static Named>, Vec<&'static Named>) {
     STEPS.iter().partition(|(what, _)| *what != SOAK || !soak.is_zero())
 }
 
-struct Trial {
+pub(super) struct Trial {
     soak: Duration,
 }
 
@@ -79,13 +81,17 @@ type Named = (&'static str, Step);
 const STEPS: &[Named] = &[
     ("the package installs, and starts nothing", installs),
     ("enabled and started, it runs as its user with two capabilities", runs),
+    ("the journal names the recording, and what events cost", journal::names_the_start),
     ("systemd-analyze security", exposure),
     ("a member of the group may dump, another user may not", access),
     ("reload changes what it can, and says what it can't", reloads),
     ("no call is lost by reload, restart, kill -9 and watchdog", survives),
     ("no call is lost by an upgrade", upgrades),
+    ("a unit that fails is a snapshot, told to the journal and the hook", snapshots::of_a_failed_unit),
+    ("a member of the group may take a snapshot, another user may not", snapshots::by_users),
     (SOAK, soaks),
     ("a quiet minute is a quiet journal", is_quiet),
+    ("the journal names files, lanes and levels when something goes wrong", journal::names_faults),
     ("stop and disable leave nothing pinned or mounted", stops),
     ("purge leaves nothing", purges),
 ];
@@ -115,9 +121,14 @@ fn runs(_: &mut Trial) -> Result<String> {
         ensure!(u64::from_str_radix(&field(set), 16)? == 3 << 38, "{set} is {}", field(set));
     }
     ensure!(field("NoNewPrivs") == "1", "NoNewPrivs is {}", field("NoNewPrivs"));
-    let mode = fs::metadata("/var/lib/flightrec")?.mode() & 0o777;
+    let mode = fs::metadata(STATE)?.mode() & 0o777;
     ensure!(mode == 0o750, "the state directory's mode is {mode:o}");
-    Ok(format!("process {pid} of user {}", uid.trim()))
+    // What comes behind it at boot waits so long.
+    let moment = |property: &str| -> Result<u64> {
+        Ok(read(Command::new("systemctl").args(["show", "-P", property, UNIT]))?.trim().parse()?)
+    };
+    let took = moment("ActiveEnterTimestampMonotonic")? - moment("ExecMainStartTimestampMonotonic")?;
+    Ok(format!("process {pid} of user {}, ready after {} ms", uid.trim(), took / 1000))
 }
 
 fn exposure(_: &mut Trial) -> Result<String> {
@@ -149,11 +160,13 @@ fn reloads(_: &mut Trial) -> Result<String> {
     let before = status()?;
     fs::write(CONFIG, format!("{BUSY}[rings]\nsyscall = \"8MiB\"\n"))?;
     check(Command::new("systemctl").args(["reload", UNIT]))?;
-    let said = journal(pid)?;
+    // It is told to read it; that it has is what it says then.
+    let pending = journal::find(pid, |entry| journal::message(entry).contains("rings.syscall"))?;
     ensure!(main_pid()? == pid, "another process runs");
     ensure!(status()?["session"] == before["session"], "another recording runs");
-    let line = said.lines().find(|line| line.contains("rings.syscall")).context("the journal lacks rings.syscall")?;
-    let line = line.to_owned();
+    let keys = pending["PENDING"].as_str().context("no field PENDING")?;
+    ensure!(keys.split(' ').any(|key| key == "rings.syscall"), "PENDING={keys}");
+    let line = journal::message(&pending);
     // What comes next changes the recording's shape by no restart.
     fs::write(CONFIG, BUSY)?;
     check(Command::new("systemctl").args(["restart", UNIT]))?;
@@ -241,12 +254,17 @@ fn soaks(trial: &mut Trial) -> Result<String> {
 
 fn is_quiet(_: &mut Trial) -> Result<String> {
     let pid = main_pid()?;
-    let lines = |said: &str| said.lines().count();
-    let before = lines(&journal(pid)?);
+    // Whatever else the machine does may be worth a snapshot, or more than a recording without a budget can write.
+    let lines = || -> Result<Vec<String>> {
+        let entries = journal::entries(&journal::by(pid))?;
+        let ours = entries.iter().filter(|entry| entry["CAUSE"].is_null() && entry["LANE"].is_null());
+        Ok(ours.map(journal::message).collect())
+    };
+    let before = lines()?.len();
     std::thread::sleep(Duration::from_mins(1));
-    let news = lines(&journal(pid)?) - before;
+    let news = lines()?.split_off(before);
     ensure!(main_pid()? == pid, "it has not run through");
-    ensure!(news == 0, "{news} lines in a minute in which nothing happened: {}", journal(pid)?);
+    ensure!(news.is_empty(), "in a minute in which nothing happened: {}", news.join("; "));
     Ok("no line in a minute".to_owned())
 }
 
@@ -320,13 +338,6 @@ pub(super) fn status() -> Result<Value> {
     Ok(serde_json::from_str(&read(Command::new("flightctl").args(["status", "--json"]))?)?)
 }
 
-/// What a process has said in the journal.
-fn journal(pid: Pid) -> Result<String> {
-    check(Command::new("journalctl").arg("--sync"))?;
-    let output = Command::new("journalctl").args(["-b", "--no-pager", "-o", "cat", &format!("_PID={pid}")]).output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 fn thread_named(pid: Pid, name: &str) -> Result<Pid> {
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
         let entry = entry?;
@@ -351,7 +362,7 @@ fn pins(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn is(question: &str, unit: &str) -> bool {
+pub(super) fn is(question: &str, unit: &str) -> bool {
     Command::new("systemctl").args([question, "--quiet", unit]).status().is_ok_and(|status| status.success())
 }
 
@@ -360,13 +371,13 @@ pub(super) fn check(command: &mut Command) -> Result<()> {
     read(command).map(drop)
 }
 
-fn read(command: &mut Command) -> Result<String> {
+pub(super) fn read(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
     ensure!(output.status.success(), "{command:?}: {}: {}", output.status, lossy(&output));
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn lossy(output: &Output) -> impl Display {
+pub(super) fn lossy(output: &Output) -> impl Display {
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     format!("{out}{err}")
 }

@@ -29,14 +29,23 @@ pub(super) struct Image {
 pub(super) fn build(cache: &Path, kernel: &Path, forms: &[&str]) -> Result<Image> {
     let release = kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
     let work = cache.join(format!("work-{release}"));
+    image(&work, kernel, |vmlinuz, initrd| {
+        let root = root(&work, vmlinuz, initrd)?;
+        fs::write(root.join("out/forms"), forms.join(" "))?;
+        Ok(root)
+    })
+}
+
+/// Makes them in `work`, for an unpacked kernel, with a tree for the disk that `root` makes, and that is removed then.
+pub(super) fn image(work: &Path, kernel: &Path, root: impl FnOnce(&Path, &Path) -> Result<PathBuf>) -> Result<Image> {
+    let release = kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
     if work.exists() {
-        fs::remove_dir_all(&work)?;
+        fs::remove_dir_all(work)?;
     }
     let vmlinuz = read(Command::new("find").arg(kernel).args(["-name", "vmlinuz*", "-type", "f"]))?;
     let vmlinuz = PathBuf::from(vmlinuz.lines().next().context("no vmlinuz in the kernel's package")?);
-    let initrd = initrd(&work, kernel, &release)?;
-    let root = root(&work, &vmlinuz, &initrd)?;
-    fs::write(root.join("out/forms"), forms.join(" "))?;
+    let initrd = initrd(work, kernel, &release)?;
+    let root = root(&vmlinuz, &initrd)?;
     let disk = work.join("disk.ext4");
     // mke2fs would say that it makes it.
     fs::File::create(&disk)?.set_len(DISK)?;

@@ -3,7 +3,10 @@
 //! For each kernel: it boots under QEMU (without KVM, if need be), `flightd` records numbered calls under preemption and a workload
 //! with numbered marks, a sysrq panics the machine in the middle of it, the crash kernel runs our hook and then makedumpfile in every form, and what
 //! comes out is held against one another and against what `flightctl` said live ([`check`]).
+//!
+//! `--boot` is about the other end of a machine's life ([`boot`]).
 
+mod boot;
 mod check;
 mod image;
 mod kernels;
@@ -34,14 +37,17 @@ pub(crate) struct Vm {
     check_only: bool,
     /// What continuous integration runs: one kernel, whose dump is taken in one form. Where QEMU or the kernel can't be
     /// had, that is said, and is no failure.
-    #[arg(long, conflicts_with_all = ["kernels", "check_only"])]
+    #[arg(long, conflicts_with_all = ["kernels", "check_only", "boot"])]
     ci: bool,
+    /// Instead of panics: the package in a Debian that boots twice, recorded from early in boot on (as root).
+    #[arg(long)]
+    boot: bool,
 }
 
 impl Vm {
     /// All kernels, as they come.
     pub(crate) fn all() -> Self {
-        Self { kernels: Vec::new(), cache: None, check_only: false, ci: false }
+        Self { kernels: Vec::new(), cache: None, check_only: false, ci: false, boot: false }
     }
 }
 
@@ -54,7 +60,7 @@ const CI: (&str, &[&str]) = ("6.12", &["flat"]);
 /// Runs them all, one after the other; fails if any check of any kernel does.
 pub(crate) fn run(vm: &Vm) -> Result<()> {
     // As the end-to-end tests have it: programs that are built are taken as they are.
-    if !vm.check_only && std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
+    if !vm.check_only && !vm.boot && std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
         build::programs(Scope::Build)?;
     }
     let forms = if vm.ci { CI.1 } else { FORMS };
@@ -65,10 +71,19 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
         }
         prepared => prepared?,
     };
+    let package = if vm.boot && !vm.check_only { Some(boot::package()?) } else { None };
     let mut failed = Vec::new();
     for kernel in wanted {
+        // One that refuses records nothing of its boot.
+        if vm.boot && kernel.promise == Promise::Refuses {
+            continue;
+        }
         let started = Instant::now();
-        let result = one(&cache, kernel, forms, vm.check_only);
+        let result = if vm.boot {
+            boot::one(&cache, kernel, package.as_deref())
+        } else {
+            one(&cache, kernel, forms, vm.check_only)
+        };
         let seconds = started.elapsed().as_secs();
         match result {
             Ok(lines) => {

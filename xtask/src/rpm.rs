@@ -1,0 +1,60 @@
+//! `cargo xtask rpm`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::command::{probe, read, repository};
+use crate::setup::Scope;
+use crate::{build, man, static_program};
+
+/// The package's description, below the repository.
+const SPEC: &str = "packaging/rpm/flightrec.spec";
+
+/// Builds programs, manual pages and completions, and packs them as `packaging/rpm/flightrec.spec` says:
+/// target/rpm/RPMS/ARCH/flightrec-VERSION.ARCH.rpm, which it returns.
+///
+/// # Errors
+/// Whatever a step says; that there is no rpmbuild, and where it comes from.
+pub(crate) fn run() -> Result<PathBuf> {
+    ensure!(
+        probe(Command::new("rpmbuild").arg("--version")).is_some(),
+        "rpm: there is no rpmbuild: apt-get install rpm, dnf install rpm-build"
+    );
+    build::programs(Scope::Build)?;
+    static_program::flightctl()?;
+    man::run()?;
+    let top = format!("_topdir {}", repository().join("target/rpm").display());
+    let rpmbuild = |program: &str, args: &[&str]| {
+        read(Command::new(program).current_dir(repository()).args(args).args(["--define", &top, SPEC]))
+    };
+    // Its dependencies are the distribution's names, which another one's database does not know.
+    rpmbuild("rpmbuild", &["-bb", "--build-in-place", "--nodeps", "--quiet"])?;
+    let name = rpmbuild("rpmspec", &["-q", "--queryformat", "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm"])?;
+    let package = repository().join("target/rpm/RPMS").join(std::env::consts::ARCH).join(name.trim());
+    ensure!(package.exists(), "rpm: rpmbuild has not made {}", package.display());
+    Ok(package)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spec_has_the_version_of_the_programs() {
+        let spec = std::fs::read_to_string(repository().join(SPEC)).expect("the spec");
+        let version = spec.lines().find_map(|line| line.strip_prefix("Version:")).map(str::trim);
+        assert_eq!(version, Some(env!("CARGO_PKG_VERSION")));
+    }
+
+    #[test]
+    fn the_spec_has_every_unit() {
+        let spec = std::fs::read_to_string(repository().join(SPEC)).expect("the spec");
+        let units = std::fs::read_dir(repository().join("packaging/systemd")).expect("the units");
+        for unit in units {
+            let name = unit.expect("an entry").file_name().into_string().expect("a name");
+            assert!(spec.contains(&format!("packaging/systemd/{name}")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What flightd tells the journal: fields for programs, and nothing while nothing happens.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use flightrec_tests::{online_cpus, pin_to_cpu, wait_until};
+use nix::unistd::{Pid, getppid};
+use serde_json::Value;
+
+use super::trial::{PATIENCE, Trial, check, main_pid, read, status};
+
+/// Entries about a start of the recorder: which recording, in how much memory, and what events cost.
+pub(super) fn names_the_start(_: &mut Trial) -> Result<String> {
+    let entries = entries(&by(main_pid()?))?;
+    let session = status()?["session"].clone();
+    let begun = entries.iter().find(|entry| entry["SESSION"] == session && entry["BYTES"].is_string());
+    let begun = begun.with_context(|| format!("no entry has SESSION={session} and BYTES: {entries:#?}"))?;
+    ensure!(begun["PRIORITY"] == "5", "its priority is {}", begun["PRIORITY"]);
+    // A machine that is too busy to measure says so; that the sandbox keeps flightd from measuring is a fault.
+    let denied = entries.iter().find(|entry| message(entry).contains("can't be measured"));
+    ensure!(denied.is_none(), "{denied:#?}");
+    let cost = entries.iter().find(|entry| entry["COST_CALL"].is_string());
+    let busy = entries.iter().any(|entry| message(entry).contains("the machine is too busy"));
+    ensure!(cost.is_some() || busy, "no entry has COST_CALL: {entries:#?}");
+    let cost = cost.map_or_else(|| "the machine was too busy to measure costs".to_owned(), message);
+    Ok(format!("{} entries; {}; {cost}", entries.len(), message(begun)))
+}
+
+/// Entries about what goes wrong: files that can't be written, events that are lost for it, and what the budget gives up.
+pub(super) fn names_faults(_: &mut Trial) -> Result<String> {
+    let pid = main_pid()?;
+    let told = status()?;
+    let file = told["store"]["file"].as_str().context("no file is being written")?;
+    let boot = Path::new(file).parent().context("a directory")?;
+    let mode = fs::metadata(boot).with_context(|| boot.display().to_string())?.permissions();
+    let flood = Flood::start();
+    // Files roll every few seconds here, and no new one can be made then.
+    fs::set_permissions(boot, Permissions::from_mode(0o500))?;
+    let failed = find(pid, |entry| message(entry).contains("files can't be written") && entry["FILE"].is_string());
+    // Rings are overwritten meanwhile.
+    let overwritten = wait_until(PATIENCE, || status().is_ok_and(|status| status["store"]["state"] != "writing"));
+    thread::sleep(Duration::from_secs(3));
+    fs::set_permissions(boot, mode)?;
+    let lost = find(pid, |entry| entry["LANE"] == "syscall" && number(&entry["LOST"]) > 0);
+    let again = find(pid, |entry| message(entry).contains("files are written again"));
+    let (failed, lost, _) = (failed?, lost?, again?);
+    ensure!(overwritten, "status does not tell that files can't be written");
+
+    check(Command::new("flightctl").args(["budget", "set", "--per-cpu", "0.5%"]))?;
+    let level = find(pid, |entry| number(&entry["LEVEL"]) > 0 && entry["GIVEN_UP"].is_string());
+    drop(flood);
+    check(Command::new("flightctl").args(["budget", "set", "--per-cpu", "off"]))?;
+    let level = level?;
+    ensure!(level["CPUS"].is_string(), "no CPUS: {level}");
+    Ok([failed, lost, level].map(|entry| message(&entry)).join("; "))
+}
+
+/// System calls, as many as every CPU can make.
+struct Flood(&'static AtomicBool);
+
+impl Flood {
+    fn start() -> Self {
+        // Its threads end with it, or with the process.
+        let stop: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+        for cpu in online_cpus() {
+            thread::spawn(move || {
+                pin_to_cpu(cpu);
+                while !stop.load(Ordering::Relaxed) {
+                    getppid();
+                }
+            });
+        }
+        Self(stop)
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Waits for such an entry of a process.
+pub(super) fn find(pid: Pid, is: impl Fn(&Value) -> bool) -> Result<Value> {
+    let mut all = Vec::new();
+    let mut found = None;
+    wait_until(PATIENCE, || {
+        all = entries(&by(pid)).unwrap_or_default();
+        found = all.iter().find(|entry| is(entry)).cloned();
+        found.is_some()
+    });
+    found.with_context(|| format!("the journal lacks an entry with the fields that it must have: {all:#?}"))
+}
+
+pub(super) fn by(pid: Pid) -> String {
+    format!("_PID={pid}")
+}
+
+/// Entries of this boot that match.
+pub(super) fn entries(matching: &str) -> Result<Vec<Value>> {
+    check(Command::new("journalctl").arg("--sync"))?;
+    let text = read(Command::new("journalctl").args(["-b", "--no-pager", "-o", "json", matching]))?;
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+pub(super) fn message(entry: &Value) -> String {
+    entry["MESSAGE"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Fields are text.
+fn number(field: &Value) -> u64 {
+    field.as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
+}

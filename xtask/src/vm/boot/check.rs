@@ -1,0 +1,192 @@
+//! What must be true of a machine that booted twice with the recorder enabled.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// What the trial's units do, early and late.
+const EARLY: &str = "\"/run/boot-trial-early\"";
+const LATE: &str = "\"/run/boot-trial-late\"";
+/// At the end of what was recorded when it was asked for: what was on its way there, ns.
+const EDGE: u64 = 200_000_000;
+
+/// A boot's recording, as flightctl tells it.
+struct Told {
+    coverage: Value,
+    events: Vec<Value>,
+}
+
+/// Checks all; what was found, for people.
+pub(super) fn all(out: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut ids = Vec::new();
+    let mut first = None;
+    for number in [1, 2_usize] {
+        let dir = out.join("out").join(number.to_string());
+        console(out, number)?;
+        service(&dir)?;
+        let here = Told::read(&dir, "here.jsonl")?;
+        found.push(format!("boot {number}: {}", early(&dir, &here).with_context(|| format!("boot {number}"))?));
+        ids.push(text(&dir, "boot_id")?.replace('-', ""));
+        boots(&dir, &ids)?;
+        match first.take() {
+            None => first = Some(here),
+            Some(first) => {
+                ensure!(ids.first() != ids.last(), "both boots have one id");
+                found.push(before(&dir, &out.join("out/1"), &first)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// It got to its end, and no unit failed.
+fn console(out: &Path, number: usize) -> Result<()> {
+    let console = fs::read(out.join(format!("console-{number}.log"))).context("the machine was not run")?;
+    let console = String::from_utf8_lossy(&console);
+    let done = format!("boot {number} done");
+    ensure!(console.lines().any(|line| line.starts_with("VM ") && line.ends_with(&done)), "no line tells {done}");
+    let failed: Vec<&str> = console.lines().filter(|line| line.contains("FAILED")).collect();
+    ensure!(failed.is_empty(), "systemd tells of boot {number}: {}", failed.join("; "));
+    Ok(())
+}
+
+/// systemd started it, as its user, with two capabilities.
+fn service(dir: &Path) -> Result<()> {
+    let unit = "flightd.service";
+    for (key, value) in [("ActiveState", "active"), ("UnitFileState", "enabled"), ("User", "flightrec")] {
+        let is = property(dir, unit, key)?;
+        ensure!(is == value, "{unit}: {key} is {is}");
+    }
+    let process = text(dir, "process")?;
+    let field = |name: &str| {
+        let line = process.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.trim_start_matches(':').split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    ensure!(field("PPid") == "1", "its parent is process {}", field("PPid"));
+    ensure!(!field("Uid").split(' ').any(|uid| uid == "0"), "it runs as {}", field("Uid"));
+    // CAP_PERFMON is 38, CAP_BPF 39 (linux/capability.h).
+    ensure!(u64::from_str_radix(&field("CapEff"), 16)? == 3 << 38, "CapEff is {}", field("CapEff"));
+    let journal = text(dir, "journal")?;
+    // An emulated machine may be too slow to measure; that the sandbox denies something is a fault.
+    for denied in ["not permitted", "ermission denied"] {
+        ensure!(!journal.contains(denied), "{journal}");
+    }
+    Ok(())
+}
+
+/// The recording begins before `multi-user.target`, and nothing is missing from there on.
+fn early(dir: &Path, told: &Told) -> Result<String> {
+    let moment = |unit: &str| property(dir, unit, "ActiveEnterTimestampMonotonic")?.parse::<u64>().context("a time");
+    let (sysinit, multi_user) = (moment("sysinit.target")?, moment("multi-user.target")?);
+    let userspace: u64 = text(dir, "manager")?.trim().split('=').nth(1).context("a time")?.parse()?;
+    told.is_complete()?;
+    let call = told.call(EARLY)?;
+    ensure!(
+        call < sysinit * 1000,
+        "the early unit's call, at {call} ns, is not before sysinit.target, at {sysinit} us"
+    );
+    let begin = told.begin();
+    let before = told.events.iter().filter(|event| mono(event) < multi_user * 1000).count();
+    ensure!(before > 1000, "{before} events before multi-user.target");
+    let misses = match &told.coverage["misses"] {
+        Value::Object(misses) if !misses.is_empty() => format!("; skipped by the kernel: {}", told.coverage["misses"]),
+        _ => String::new(),
+    };
+    Ok(format!(
+        "userspace at {}, recorded from {} on, sysinit.target at {}, multi-user.target at {}: {before} of {} events are before that{misses}",
+        seconds(userspace * 1000),
+        seconds(begin),
+        seconds(sysinit * 1000),
+        seconds(multi_user * 1000),
+        told.events.len()
+    ))
+}
+
+/// `--list-boots` has the boots so far, in their order.
+fn boots(dir: &Path, ids: &[String]) -> Result<()> {
+    let list = text(dir, "boots")?;
+    let listed: Vec<Option<&str>> = list.lines().skip(1).map(|line| line.split_whitespace().nth(1)).collect();
+    let want: Vec<Option<&str>> = ids.iter().map(|id| Some(id.trim())).collect();
+    ensure!(listed == want, "boots {want:?} are listed as {list}");
+    Ok(())
+}
+
+/// `--boot -1` behind the reboot tells what the boot itself told, and its end.
+fn before(dir: &Path, first: &Path, here: &Told) -> Result<String> {
+    let before = Told::read(dir, "before.jsonl")?;
+    before.is_complete()?;
+    let until = here.coverage["until_mono_ns"].as_u64().context("until")?.saturating_sub(EDGE);
+    let there = here.events.iter().take_while(|event| mono(event) < until);
+    let mut common = 0_usize;
+    for (a, b) in there.zip(&before.events) {
+        ensure!(a == b, "in its own boot: {a}\nbehind the reboot: {b}");
+        common += 1;
+    }
+    ensure!(common > 1000, "{common} events in common");
+    let early = before.call(EARLY)?;
+    let multi_user: u64 = property(first, "multi-user.target", "ActiveEnterTimestampMonotonic")?.parse()?;
+    ensure!(
+        before.begin() < multi_user * 1000 && early < multi_user * 1000,
+        "what was before multi-user.target is gone"
+    );
+    let late = before.call(LATE)?;
+    ensure!(late > until, "what a unit did at shutdown is told before that");
+    let end = before.events.last().map_or(0, mono);
+    Ok(format!(
+        "--boot -1: {} events, {common} of them the same as told in that boot; the last is {} behind the call at shutdown",
+        before.events.len(),
+        seconds(end.saturating_sub(late))
+    ))
+}
+
+impl Told {
+    fn read(dir: &Path, name: &str) -> Result<Self> {
+        let code = text(dir, &format!("{name}.code"))?;
+        ensure!(code.trim() == "0", "{name}: exit code {code}{}", text(dir, &format!("{name}.err"))?);
+        let told = text(dir, name)?;
+        let mut lines = told.lines().map(serde_json::from_str);
+        let coverage = lines.next().context("no coverage")??;
+        Ok(Self { coverage, events: lines.collect::<Result<_, _>>()? })
+    }
+
+    /// From the start of the recording on, every lane of every CPU. What the kernel skipped (`misses`) is told, and no fault:
+    /// from Linux 7.0 on it skips a run of a task program now and then.
+    fn is_complete(&self) -> Result<()> {
+        let lanes = self.coverage["lanes"].as_array().context("no lanes")?;
+        let is_whole = |lane: &Value| lane["complete_cpus"] == self.coverage["cpus"];
+        let whole = lanes.len() == 3 && lanes.iter().all(is_whole) && self.coverage["gaps"] == Value::Array(Vec::new());
+        ensure!(whole && self.coverage["from_start"] == true, "something is missing: {}", self.coverage);
+        Ok(())
+    }
+
+    fn begin(&self) -> u64 {
+        self.events.first().map_or(u64::MAX, mono)
+    }
+
+    /// When a directory was made.
+    fn call(&self, path: &str) -> Result<u64> {
+        let is = |event: &&Value| event["event"] == "sys_enter" && event["args"][0]["text"] == path;
+        self.events.iter().find(is).map(mono).with_context(|| format!("mkdir of {path} is not recorded"))
+    }
+}
+
+fn mono(event: &Value) -> u64 {
+    event["mono_ns"].as_u64().unwrap_or_default()
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000)
+}
+
+fn property(dir: &Path, unit: &str, key: &str) -> Result<String> {
+    let shown = text(dir, unit)?;
+    let value = shown.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    value.map(str::to_owned).with_context(|| format!("{unit} has no {key}: {shown}"))
+}
+
+fn text(dir: &Path, name: &str) -> Result<String> {
+    fs::read_to_string(dir.join(name)).with_context(|| dir.join(name).display().to_string())
+}
