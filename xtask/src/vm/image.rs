@@ -23,6 +23,10 @@ pub(super) struct Image {
     pub(super) disk: PathBuf,
     /// Where the machine's console goes.
     pub(super) console: PathBuf,
+    /// QEMU's monitor.
+    pub(super) monitor: PathBuf,
+    /// Where QEMU puts the machine's memory, once it has panicked.
+    pub(super) memory: PathBuf,
 }
 
 /// Makes them, for an unpacked kernel; `forms` is what [`super::FORMS`] are.
@@ -52,7 +56,8 @@ pub(super) fn image(work: &Path, kernel: &Path, root: impl FnOnce(&Path, &Path) 
     let mut mke2fs = Command::new("mke2fs");
     run(mke2fs.args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d"]).arg(&root).arg(&disk))?;
     fs::remove_dir_all(root)?;
-    Ok(Image { kernel: vmlinuz, initrd, disk, console: work.join("console.log") })
+    let [console, monitor, memory] = ["console.log", "qmp", "memory"].map(|name| work.join(name));
+    Ok(Image { kernel: vmlinuz, initrd, disk, console, monitor, memory })
 }
 
 impl Image {

@@ -1,6 +1,6 @@
 //! The virtual machine, from power-on through the panic to the end of its crash kernel.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::image::Image;
+use super::qmp;
 use crate::command::shown;
 
 /// A run takes some minutes without KVM, on a busy machine more; who takes so much longer hangs.
@@ -18,6 +19,9 @@ const CRASH: &str = "192M";
 
 /// By KVM, who says nothing on its console for so long has not begun to boot: there are machines whose /dev/kvm does not work.
 const SILENCE: Duration = Duration::from_secs(20);
+
+/// What the crash kernel says where QEMU is to take the dump; it goes on some seconds later (crash.sh).
+const READY: &[u8] = b"ready for QEMU";
 
 /// How the machine's processor is had, the fastest first.
 const WAYS: &[(&str, &str)] = &[
@@ -55,6 +59,7 @@ fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ende
     qemu.args(["-n", "1", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
     qemu.arg("-serial").arg(format!("file:{}", image.console.display()));
+    qemu.arg("-qmp").arg(format!("unix:{},server=on,wait=off", image.monitor.display()));
     qemu.arg("-drive").arg(format!("if=none,id=disk,file={},format=raw,cache=unsafe", image.disk.display()));
     qemu.args(["-device", "virtio-blk-pci,drive=disk", "-kernel"]).arg(&image.kernel).arg("-initrd").arg(&image.initrd);
     qemu.arg("-append").arg(format!(
@@ -67,6 +72,7 @@ fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ende
         .spawn()
         .with_context(|| format!("can't run {}", shown(&qemu)))?;
     let started = Instant::now();
+    let mut taken = false;
     let is_silent = || image.console.metadata().is_ok_and(|console| console.len() == 0);
     loop {
         if let Some(status) = child.try_wait()? {
@@ -79,6 +85,10 @@ fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ende
                 image.console.display()
             );
             return Ok(Ended::Off);
+        }
+        if !taken && fs::read(&image.console).unwrap_or_default().windows(READY.len()).any(|line| line == READY) {
+            qmp::dump(&image.monitor, &image.memory)?;
+            taken = true;
         }
         let silent = started.elapsed() > silence && is_silent();
         if silent || started.elapsed() > PATIENCE {

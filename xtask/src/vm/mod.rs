@@ -11,6 +11,7 @@ mod check;
 mod image;
 mod kernels;
 mod machine;
+mod qmp;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,9 +52,10 @@ impl Vm {
     }
 }
 
-/// The forms in which the crash kernel writes its dump: compressed by zlib, ELF, and compressed by LZO, flattened, as
-/// stock kdump-tools do.
-const FORMS: &[&str] = &["c", "E", "flat"];
+/// The forms in which the dump is taken: by the crash kernel compressed by zlib, as ELF, and compressed by LZO, flattened, as
+/// stock kdump-tools do; and by QEMU, which writes all of the memory, while the crash kernel waits.
+const FORMS: &[&str] = &["c", "E", "flat", QEMU];
+const QEMU: &str = "qemu";
 /// In continuous integration: a kernel that many have, and the form that they get.
 const CI: (&str, &[&str]) = ("6.12", &["flat"]);
 
@@ -139,6 +141,9 @@ fn one(cache: &Path, kernel: &Kernel, forms: &[&str], check_only: bool) -> Resul
         let image = image::build(cache, &unpacked, forms)?;
         machine::run(&image)?;
         image.extract(&out)?;
+        if forms.contains(&QEMU) {
+            fs::rename(&image.memory, out.join("out").join(QEMU))?;
+        }
     }
     match kernel.promise {
         Promise::Records => check::records(&out),

@@ -24,7 +24,8 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
 
     let mut texts: Vec<(String, String)> = Vec::new();
     let forms = fs::read_to_string(files.join("forms")).context("no list of the dump's forms")?;
-    let dumps: Vec<PathBuf> = forms.split_whitespace().map(|form| files.join(format!("d31-{form}"))).collect();
+    let path = |form: &str| files.join(if form == super::QEMU { form.to_owned() } else { format!("d31-{form}") });
+    let dumps: Vec<PathBuf> = forms.split_whitespace().map(path).collect();
     for path in &dumps {
         texts.push((path.display().to_string(), dump(&["--vmcore", text(path), "--all"])?));
     }
