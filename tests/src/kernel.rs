@@ -45,12 +45,12 @@ pub fn online_cpus() -> Vec<usize> {
     parse_cpu_list(text.trim()).unwrap_or_else(|| panic!("{path}: {text:?}"))
 }
 
-/// `0-3,8,10-11`
-fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+/// A list of CPUs, as the kernel and flightd write it: `0-3,8,10-11`. `None`: it is none.
+pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for range in text.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
         cpus.extend(first..=last);
     }
     Some(cpus)

@@ -18,7 +18,7 @@ mod sandbox;
 pub use bpf::{BpfObject, ObjectKind, bpf_objects_left};
 pub use events::{MadeCall, NUMBERED_BASE, Snapshot, numbered_call};
 pub use files::{Counts, Files, RingPieces, Tally};
-pub use kernel::{monotonic_ns, online_cpus, pin_to_cpu, require_kernel};
+pub use kernel::{monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu, require_kernel};
 pub use process::{bin_dir, die_with_parent, pinned, wait_limited, wait_until};
 pub use programs::{c_program, key_values};
 pub use recorder::{Options, Recorder};
