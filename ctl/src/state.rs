@@ -4,6 +4,8 @@
 //! renamed, nor its unit changed; new ones may come.
 
 mod snapshots;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -510,105 +512,4 @@ fn seconds(ns: u64) -> f64 {
 /// Wall time of a moment of the monotonic clock, by the present offset.
 fn moment(mono: u64, wall_offset: i64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(mono) + i128::from(wall_offset)).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-#[cfg(test)]
-pub(crate) mod testing {
-    use super::*;
-    use flightrec_format::control::{LastSnapshot, SnapshotStatus};
-
-    /// Files that are being written.
-    pub(crate) fn store() -> StoreStatus {
-        StoreStatus {
-            state: StoreState::Writing,
-            directory: "/var/lib/flightrec".into(),
-            file: Some("/var/lib/flightrec/0123/20231114T221330Z-000001.flight".into()),
-            files: 12,
-            bytes: 700 << 20,
-            oldest: Some(1_699_990_000_000_000_000),
-            drained: 69_000_000_000,
-            synced: 62_500_000_000,
-            written_bytes: 3 << 20,
-            rate: 2 << 10,
-            written_events: [200, 30, 4],
-            lost_events: [5, 0, 1],
-            failures: 2,
-            cpu: 25_000_000,
-        }
-    }
-
-    /// A daemon's answer with something in every field.
-    pub(crate) fn status() -> Status {
-        let cpu = |cpu, recorded| CpuTotals {
-            cpu,
-            recorded,
-            events: [[100, 99, 0, 0, 0, 0], [7, 5, 1, 2, 0, 0], [3, 2, 1, 1, 1, 1]],
-            refused: [[4, 0, 9], [0, 5, 0], [0; 3]],
-            no_ring: [0; 3],
-            throttled: [[0; 6], [3, 2, 0, 0, 0, 0], [0; 6]],
-            strings: 17,
-            given: if cpu == 1 { GIVEN_STRINGS | GIVEN_EXIT_TIMES } else { 0 },
-        };
-        let without = CpuTotals { cpu: 2, no_ring: [1, 2, 3], ..CpuTotals::default() };
-        let never = CpuTotals { cpu: 3, ..CpuTotals::default() };
-        Status {
-            version: "0.1.0".into(),
-            session: 0xabc,
-            pid: 77,
-            recording_since: 10_000_000_000,
-            wall_offset: 1_700_000_000_000_000_000,
-            daemon_since: 20_000_000_000,
-            daemon_cpu: 500_000_000,
-            syscall_programs: "tp_btf".into(),
-            memory: 50 << 20,
-            ring_bytes: [16 << 20, 8 << 20, 1 << 20],
-            held: [12_500_000_000, 60_000_000_000, 60_000_000_000],
-            totals: Totals {
-                now: 70_000_000_000,
-                cpus: vec![cpu(0, true), cpu(1, true), without, never],
-                misses: vec![("sys_enter".into(), 2)],
-                slot_collisions: 1,
-            },
-            strings: true,
-            threads: 321,
-            budget: control::Budget {
-                limits: [30_000, 20_000],
-                total: 10_000,
-                call: 260,
-                string: 120,
-                sched: 200,
-                call_floor: 140,
-                sched_floor: 100,
-                exit_time: 35,
-                arguments: 5,
-                measured: true,
-                detached: false,
-            },
-            store: store(),
-            descriptors: DescriptorStatus {
-                available: true,
-                taken: 69_500_000_000,
-                cost: 2_500_000,
-                processes: 12,
-                descriptors: 345,
-                left_out: 6,
-                kept: 7,
-            },
-            snapshots: SnapshotStatus {
-                enabled: true,
-                pending: 1,
-                taken: 3,
-                repeated: 1234,
-                refused: 5,
-                failed: 6,
-                kept: 9,
-                bytes: 40 << 20,
-                last: Some(LastSnapshot {
-                    id: "20231114T221425Z-blocked".into(),
-                    time: 65_000_000_000,
-                    reason: "dd (12) has been blocked\u{1b}[2J".into(),
-                }),
-            },
-        }
-    }
 }
