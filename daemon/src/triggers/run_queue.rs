@@ -2,6 +2,10 @@
 //!
 //! A wait begins when a thread is woken, or taken off its CPU although it would go on, and ends when it is switched in: both are
 //! recorded. It is told when it has ended, so that nothing has to be guessed about a thread of which nothing more is heard.
+//!
+//! Some kernels run no BPF program in some threads (a sandbox's process 1), so that what these threads are switched out for is
+//! not seen. It shows where a CPU's next event is of another thread than the one that was last seen to be switched in: whoever
+//! waited for that CPU may have run meanwhile, and is no longer said to wait.
 
 use std::collections::HashMap;
 
@@ -31,35 +35,55 @@ pub struct Delay {
 pub struct RunQueue {
     longer_than: u64,
     nice: bool,
-    /// Since when each waits.
-    waiting: HashMap<u32, u64>,
+    /// Who waits.
+    waiting: HashMap<u32, Wait>,
+    /// Which thread each CPU runs.
+    running: HashMap<u16, u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    since: u64,
+    /// For which CPU.
+    cpu: u16,
 }
 
 impl RunQueue {
     /// `longer_than`: ns. `nice`: whether positive nice values count.
     pub fn new(longer_than: u64, nice: bool) -> Self {
-        Self { longer_than, nice, waiting: HashMap::new() }
+        Self { longer_than, nice, waiting: HashMap::new(), running: HashMap::new() }
     }
 
     /// Events are missing: whoever waited may have run.
     pub fn forget(&mut self) {
         self.waiting.clear();
+        self.running.clear();
     }
 
     /// The next event of any CPU, in the order of time.
     pub fn event(&mut self, event: &Event) -> Option<Delay> {
+        let runs_now = if let Body::Switch { next, .. } = event.body { next } else { event.tid };
+        let ran = self.running.insert(event.cpu, runs_now);
+        if ran.is_some_and(|tid| tid != event.tid) {
+            self.waiting.retain(|_, wait| wait.cpu != event.cpu);
+        }
         // Whoever does something runs, whatever else was seen of it.
         self.waiting.remove(&event.tid);
+        let room = self.waiting.len() < THREADS_MOST;
         match event.body {
-            Body::Waking { wakee, .. } if wakee != event.tid && self.waiting.len() < THREADS_MOST => {
-                self.waiting.entry(wakee).or_insert(event.time);
+            Body::Waking { wakee, cpu, .. } if wakee != event.tid && room => {
+                self.waiting.entry(wakee).or_insert(Wait { since: event.time, cpu });
+                None
+            }
+            Body::Migrate { thread, to, .. } => {
+                self.waiting.entry(thread).and_modify(|wait| wait.cpu = to);
                 None
             }
             Body::Switch { prev_state, preempted, next, next_prio, .. } => {
-                if event.tid != 0 && (prev_state == 0 || preempted) && self.waiting.len() < THREADS_MOST {
-                    self.waiting.insert(event.tid, event.time);
+                if event.tid != 0 && (prev_state == 0 || preempted) && room {
+                    self.waiting.insert(event.tid, Wait { since: event.time, cpu: event.cpu });
                 }
-                let since = self.waiting.remove(&next)?;
+                let since = self.waiting.remove(&next)?.since;
                 let ns = event.time.saturating_sub(since);
                 let counts = self.nice || next_prio <= NICE_0 || next_prio == DEADLINE;
                 let delay = Delay { tid: next, time: event.time, ns, cpu: event.cpu };
@@ -122,5 +146,20 @@ mod tests {
         assert_eq!(queue.event(&waking(10, 1, 5)), None);
         queue.forget();
         assert_eq!(queue.event(&switch(500, 9, 1, 5, 120)), None);
+    }
+
+    #[test]
+    fn where_switches_were_not_seen_nobody_is_said_to_wait() {
+        // 9 makes room for 7, which is not seen any more; then 9 is there again.
+        let hidden = [waking(10, 1, 5), switch(20, 9, 0, 7, 120), switch(400, 9, 1, 5, 120)];
+        assert_eq!(run(&hidden), []);
+        // The hole is on another CPU than that which it waits for.
+        let elsewhere = Event { cpu: 1, ..switch(300, 8, 1, 9, 120) };
+        let other = [waking(10, 1, 5), Event { cpu: 1, ..switch(20, 9, 0, 7, 120) }, elsewhere, switch(400, 0, 0, 5, 120)];
+        assert_eq!(run(&other), [Delay { tid: 5, time: 400, ns: 390, cpu: 3 }]);
+        // It was moved there.
+        let body = Body::Migrate { thread: 5, prio: 120, from: 3, to: 1 };
+        let moved = [&[waking(10, 1, 5), Event { time: 11, cpu: 0, tid: 1, body }], &other[1..]].concat();
+        assert_eq!(run(&moved), []);
     }
 }
