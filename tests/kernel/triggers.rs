@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use flightrec_tests::{Recorder, c_program, die_with_parent, online_cpus, wait_until};
+use flightrec_tests::{MemoryGroup, Recorder, c_program, die_with_parent, online_cpus, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -170,46 +170,11 @@ fn slow_calls_of_whoever_is_named() {
     assert_eq!(list(&recorder).len(), 1, "its end is no second one");
 }
 
-/// Removes it in the end.
-struct Group(PathBuf);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        wait_until(Duration::from_secs(5), || fs::remove_dir(&self.0).is_ok());
-    }
-}
-
-/// A control group of at most so many bytes of memory; `None`: this machine has no memory controller.
-fn memory_group(bytes: u64) -> Option<Group> {
-    let name = format!("flightrec-test-{}", std::process::id());
-    let v1 = Path::new("/sys/fs/cgroup/memory").join(&name);
-    let v2 = Path::new("/sys/fs/cgroup").join(&name);
-    for (dir, limits) in
-        [(v1, ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"]), (v2, ["memory.max", "memory.swap.max"])]
-    {
-        if fs::create_dir(&dir).is_err() {
-            continue;
-        }
-        let group = Group(dir);
-        let [memory, swap] = limits.map(|file| group.0.join(file));
-        let swap_limit = if swap.ends_with("memory.swap.max") { 0 } else { bytes };
-        if fs::write(memory, bytes.to_string()).is_ok() {
-            // Without swap there is nothing to limit.
-            drop(fs::write(swap, swap_limit.to_string()));
-            return Some(group);
-        }
-    }
-    None
-}
-
 #[test]
 fn a_process_killed_for_want_of_memory() {
     let recorder = with("oom_kill", "enabled = true");
-    let Some(group) = memory_group(30 << 20) else {
-        eprintln!("this machine has no memory controller: nothing runs out of memory here");
-        return;
-    };
-    let script = format!("echo $$ > {}/cgroup.procs && exec {} oom 200", group.0.display(), bad_end().display());
+    let group = MemoryGroup::make(30 << 20);
+    let script = format!("echo $$ > {}/cgroup.procs && exec {} oom 200", group.dir().display(), bad_end().display());
     let mut command = Command::new("/bin/sh");
     let mut victim = command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("sh");
     let pid = victim.id().to_string();
@@ -233,10 +198,6 @@ fn a_line_that_the_kernel_logs() {
 
 #[test]
 fn pressure_on_the_cpus() {
-    if fs::read_to_string("/proc/pressure/cpu").is_err() {
-        eprintln!("this kernel has no pressure stall information");
-        return;
-    }
     let recorder = with("pressure", "cpu = \"20%\"\nmemory = \"off\"\nio = \"off\"\n");
     let cpu = online_cpus().last().expect("a CPU").to_string();
     let hogs = Running::start(&c_program("hogs", &[]), &["4", &cpu, "1000000", "5000"]);
@@ -248,20 +209,13 @@ fn pressure_on_the_cpus() {
 
 #[test]
 fn pressure_on_memory() {
-    if fs::read_to_string("/proc/pressure/memory").is_err() {
-        eprintln!("this kernel has no pressure stall information");
-        return;
-    }
     let recorder = with("pressure", "cpu = \"off\"\nmemory = \"0.2%\"\nio = \"off\"\n");
-    let Some(group) = memory_group(8 << 20) else {
-        eprintln!("this machine has no memory controller: nothing runs short of memory here");
-        return;
-    };
+    let group = MemoryGroup::make(8 << 20);
     // Two that write more than their group may hold, so that each page they touch has to wait for another one to be written.
     let folder = tempfile::tempdir().expect("a directory");
     let script = format!(
         "echo $$ > {}/cgroup.procs; while :; do dd if=/dev/zero of={}/$0 bs=1M count=64 2>/dev/null; done",
-        group.0.display(),
+        group.dir().display(),
         folder.path().display()
     );
     let writers: Vec<Running> =

@@ -1,5 +1,6 @@
 //! `cargo xtask calm`: no trigger may fire while nothing is wrong, by default settings: minutes of quiet, then this project compiled.
 
+use std::iter;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 use serde_json::Value;
 
-use crate::command::{cargo, shown};
+use crate::command::{cargo, shown, tools};
 use crate::interrupt::Interrupt;
 use crate::setup::Scope;
 
@@ -55,11 +56,14 @@ pub(crate) fn run(calm: Calm) -> Result<()> {
     Ok(())
 }
 
-/// Everything from the first crate on, into a folder of its own.
+/// Everything from the first crate on, into a folder of its own; by the tools that are there.
 fn compile(recorder: &Recorder) -> Result<()> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(iter::once(tools().join("bin")).chain(std::env::split_paths(&path)))?;
     let mut build = cargo();
     build
         .args(["build", "--quiet", "--locked", "--workspace"])
+        .env("PATH", path)
         .env("CARGO_TARGET_DIR", recorder.sandbox().root().join("target"));
     let status = build.stdin(Stdio::null()).status().with_context(|| format!("can't run {}", shown(&build)))?;
     ensure!(status.success(), "{} failed ({status})", shown(&build));

@@ -1,6 +1,7 @@
 //! `cargo xtask test`.
 
 use anyhow::{Context, Result};
+use flightrec_tests::MemoryGroup;
 
 use crate::command::{self, cargo, probe, repository};
 use crate::setup::Scope;
@@ -8,12 +9,19 @@ use crate::vm::Vm;
 
 /// The tests that need root and the running kernel: one test program.
 const KERNEL: &str = "binary(kernel)";
+/// Those of them that need a kernel with pressure stall information, and a control group with a limit to its memory.
+const PRESSURE: [&str; 2] = ["triggers::pressure_on_memory", "triggers::pressure_on_the_cpus"];
+const MEMORY: [&str; 2] = ["triggers::pressure_on_memory", "triggers::a_process_killed_for_want_of_memory"];
 
 /// Runs all tests of the workspace, with cargo-nextest where it is installed; behind them, if so asked, real kernels panic.
 pub(crate) fn run(without_kernel: bool, vm: bool) -> Result<()> {
     crate::build::programs(if without_kernel { Scope::Build } else { Scope::Test })?;
     let nextest = probe(cargo().args(["nextest", "--version"])).is_some();
-    let result = if nextest { run_nextest(without_kernel) } else { run_cargo(without_kernel) };
+    let lacking = if without_kernel { Vec::new() } else { lacking() };
+    let result = if nextest { run_nextest(without_kernel, &lacking) } else { run_cargo(without_kernel, &lacking) };
+    for (test, why) in lacking {
+        println!("left out: {test}: {why}");
+    }
     let result = if vm {
         result.and(crate::vm::run(&Vm::all()))
     } else {
@@ -29,19 +37,36 @@ pub(crate) fn run(without_kernel: bool, vm: bool) -> Result<()> {
     result
 }
 
-fn run_nextest(without_kernel: bool) -> Result<()> {
+/// Tests that can't run on this machine's kernel, and what it lacks.
+fn lacking() -> Vec<(&'static str, String)> {
+    let mut lacking = Vec::new();
+    if let Err(e) = std::fs::read_to_string("/proc/pressure/memory") {
+        lacking
+            .extend(PRESSURE.map(|test| (test, format!("no pressure stall information (/proc/pressure/memory: {e})"))));
+    }
+    if let Err(e) = MemoryGroup::try_make(1 << 30) {
+        lacking.extend(MEMORY.map(|test| (test, format!("no control group with a limit to its memory ({e})"))));
+    }
+    lacking
+}
+
+fn run_nextest(without_kernel: bool, lacking: &[(&str, String)]) -> Result<()> {
     let mut command = cargo();
     command.args(["nextest", "run", "--workspace", "--locked"]);
-    if without_kernel {
-        command.args(["-E", &format!("not {KERNEL}")]);
-    }
+    let wanted = match lacking {
+        _ if without_kernel => Some(format!("not {KERNEL}")),
+        [] => None,
+        _ => Some(lacking.iter().map(|(test, _)| format!("not test(={test})")).collect::<Vec<_>>().join(" & ")),
+    };
+    command.args(wanted.iter().flat_map(|wanted| ["-E", wanted]));
     command::run(with_binaries(&mut command))
 }
 
-fn run_cargo(without_kernel: bool) -> Result<()> {
+fn run_cargo(without_kernel: bool, lacking: &[(&str, String)]) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
     if !without_kernel {
+        command.arg("--").args(lacking.iter().flat_map(|(test, _)| ["--skip", test]));
         return command::run(with_binaries(&mut command));
     }
     let others = command::run(with_binaries(command.args(["--exclude", "flightrec-tests"])));

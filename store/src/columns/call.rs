@@ -6,7 +6,7 @@
 //! costs a bit in one byte.
 
 use super::column::{Column, RESULT as RESULT_PLANES, VALUE};
-use super::record::{Call, Packed, RESULT, form};
+use super::record::{Call, Packed, RESULT, form, strings};
 use super::stream::{Stream, Writing};
 use super::threads::Thread;
 use super::value::{self, region};
@@ -60,7 +60,7 @@ impl Past {
     /// What it predicts for a value.
     #[inline]
     fn predict(&self, i: usize, anchors: &[u64; 4], flip: bool) -> u64 {
-        if (self.relative >> i & 1 != 0) == flip { self.values[i] } else { self.moved(i, anchors) }
+        select((self.relative >> i & 1 != 0) != flip, self.moved(i, anchors), self.values[i])
     }
 
     /// What it predicts for all values.
@@ -81,6 +81,12 @@ impl Past {
     fn is(&self, call: &Call) -> bool {
         self.tag != 0 && self.aux == call.aux && self.form == call.form
     }
+}
+
+/// One of two values, without a branch.
+#[inline]
+fn select(first: bool, one: u64, other: u64) -> u64 {
+    other ^ (one ^ other) & u64::from(first).wrapping_neg()
 }
 
 /// Calls seen so far in a block.
@@ -197,7 +203,7 @@ impl Calls {
 
     /// Writes the call at the front of a page's words, where it is wholly as predicted and its arguments are what they were
     /// the last time: most are, and that is seen without taking them apart. It writes what [`Self::code`] writes. Returns the
-    /// record's length, and the call's number and table, its time and its ticks.
+    /// record's length, the number of strings that follow it, and the call's number and table, its time and its ticks.
     #[inline]
     pub(super) fn again(
         &mut self,
@@ -205,12 +211,16 @@ impl Calls {
         thread: &mut Thread,
         words: &[[u8; 8]],
         now: u32,
-    ) -> Option<(usize, u16, u32, u32)> {
+    ) -> Option<(usize, u8, u16, u32, u32)> {
         let ((long, tag), (short, _)) = (key(thread.calls, LONG), key(thread.calls, SHORT));
         let (place, known) = self.next((long, tag), short);
         let (length, result, ticks) = self.packed.get(usize::from(place))?.again(words)?;
         let next = self.past.get_mut(usize::from(place))?;
-        if next.form != form::FOLDED || next.strings != 0 || next.predict(RESULT, &thread.anchors, false) != result {
+        let strings = strings(words.get(length..).unwrap_or_default());
+        if next.form != form::FOLDED
+            || next.strings != strings
+            || next.predict(RESULT, &thread.anchors, false) != result
+        {
             return None;
         }
         let mut relative = next.relative & !(1 << RESULT);
@@ -233,7 +243,7 @@ impl Calls {
             keep::<Writing>((&mut self.past, &mut self.packed), &mut self.long[long], (&next, &packed), tag);
         }
         remember(thread, &call);
-        Some((length, call.aux, upper, ticks))
+        Some((length, strings, call.aux, upper, ticks))
     }
 
     /// Codes a call that is not wholly as predicted.
@@ -263,34 +273,34 @@ impl Calls {
             form: call.form,
             count: call.count,
             strings: call.strings,
-            relative: guide.relative & places,
             ..Past::default()
         };
         (new.gap, new.ticks) = (guide.gap, guide.ticks);
         let before = thread.anchors;
         if !S::WRITES {
-            call.values = [0; 7];
+            call.values =
+                std::array::from_fn(|i| if places >> i & 1 == 0 { 0 } else { guide.predict(i, &before, false) });
         }
+        let mut missing = miss & places;
+        while missing != 0 {
+            let i = missing.trailing_zeros() as usize;
+            missing &= missing - 1;
+            call.values[i] = missed(s, i, call, guide, like, thread, &before);
+        }
+        new.values = call.values;
+        let (mut changed, mut relative) = (0, 0);
         for i in 0..=RESULT {
-            if places >> i & 1 == 0 {
-                continue;
-            }
-            if miss >> i & 1 != 0 {
-                call.values[i] = missed(s, i, call, guide, like, thread, &before);
-            } else if !S::WRITES {
-                call.values[i] = guide.predict(i, &before, false);
-            }
             let value = call.values[i];
             let area = region(value);
-            let distance = value.wrapping_sub(before[area]);
-            let still = guide.values[i] == value;
-            let moved = guide.moved(i, &before) == value && usize::from(guide.areas >> (2 * i) & 3) == area;
-            if still != moved {
-                new.relative = new.relative & !(1 << i) | u8::from(moved) << i;
-            }
-            (new.values[i], new.distances[i]) = (value, distance);
+            let there = u64::from(places >> i & 1).wrapping_neg();
+            new.distances[i] = value.wrapping_sub(before[area]) & there;
             new.areas |= (area as u16) << (2 * i);
+            let still = guide.values[i] == value;
+            let moved = (guide.moved(i, &before) == value) & (usize::from(guide.areas >> (2 * i) & 3) == area);
+            changed |= u8::from(still != moved) << i;
+            relative |= u8::from(moved) << i;
         }
+        new.relative = (guide.relative & !changed | relative & changed) & places;
         times(s, call, now, &mut new.gap, &mut new.ticks);
         // What the longer history got right, the shorter ones need not learn.
         if miss & OTHER != 0 || !known {
@@ -356,12 +366,12 @@ fn times<S: Stream>(s: &mut S, call: &mut Call, now: u32, usual_gap: &mut u16, u
 /// Brings a thread up to what a call says.
 #[inline]
 fn remember(thread: &mut Thread, call: &Call) {
-    for value in call.values.iter().take(usize::from(call.count)).chain([&call.values[RESULT]]) {
-        let area = region(*value);
-        if area != 0 {
-            thread.anchors[area] = *value;
-        }
+    // What is no address has a place of its own, which is put right below. What the call does not have is 0.
+    let small = thread.anchors[0];
+    for value in call.values {
+        thread.anchors[region(value)] = value;
     }
+    thread.anchors[0] = small;
     // Small ones that the next call may take up: descriptors.
     for value in [call.values[0], call.values[RESULT]] {
         if (3..4096).contains(&value) {

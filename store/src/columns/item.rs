@@ -7,7 +7,7 @@ use super::call::Calls;
 use super::column::Column;
 use super::header::Ring;
 use super::plain::{Plain, is_event};
-use super::record::{CALL_WORDS, Call, Sched, Text, form, word};
+use super::record::{CALL_WORDS, Call, Sched, Text, form, record, strings, word};
 use super::sched::Scheduling;
 use super::stream::{Stream, Writing};
 use super::text::Texts;
@@ -26,8 +26,6 @@ const TEXT: u8 = 2 << 2;
 /// The rest of the page, which is no records.
 const TAIL: u8 = 3 << 2;
 
-/// Most strings behind a call that count as its own.
-const STRINGS: u8 = 15;
 /// Words of the longest record.
 const LONGEST: usize = 255;
 
@@ -43,25 +41,6 @@ pub(super) struct Item {
     sched: Sched,
     text: Text,
     plain: [[u8; 8]; LONGEST],
-}
-
-/// The record at the front, by its length.
-fn record(words: &Words) -> Option<&Words> {
-    match usize::from((word(words, 0) >> 8) as u8) {
-        0 => None,
-        length => words.get(..length),
-    }
-}
-
-/// How many of the words are STRINGs as they should be, of those at most [`STRINGS`].
-fn strings(mut words: &Words) -> u8 {
-    let mut count = 0;
-    while count < STRINGS && word(words, 0) as u8 == kind::STRING {
-        let Some(record) = record(words).filter(|record| Text::is(record)) else { break };
-        words = words.get(record.len()..).unwrap_or_default();
-        count += 1;
-    }
-    count
 }
 
 impl Item {
@@ -180,7 +159,7 @@ impl Item {
     /// Whether the string that was coded last has a status that there is.
     #[inline]
     pub(super) fn is_fine_string(&self) -> bool {
-        self.text.aux >> 4 <= StringStatus::Unreadable as u8
+        is_fine(self.text.aux)
     }
 
     /// Whether it is the rest of the page.
@@ -225,6 +204,12 @@ impl Item {
 #[inline]
 fn counts(aux: u16, ticks: u32) -> bool {
     aux >> 12 & 3 != 3 && ticks < 0xffff
+}
+
+/// Whether a string's status is one that there is.
+#[inline]
+fn is_fine(aux: u8) -> bool {
+    aux >> 4 <= StringStatus::Unreadable as u8
 }
 
 /// Words of a page that is put together.
@@ -303,16 +288,22 @@ impl Models {
     }
 
     /// Writes the call at the front of a page's words, where it is one that was to be expected, wholly as it was before; returns the
-    /// number of words that it takes, and whether it counts with every reader as it does here.
+    /// number of words that it takes without its strings, the number of these, and whether it counts with every reader as it does here.
     #[inline]
-    pub(super) fn again(&mut self, s: &mut Writing, at: &At, ring: &mut Ring, words: &Words) -> Option<(usize, bool)> {
+    pub(super) fn again(
+        &mut self,
+        s: &mut Writing,
+        at: &At,
+        ring: &mut Ring,
+        words: &Words,
+    ) -> Option<(usize, u8, bool)> {
         let now = ring.now.wrapping_sub(at.base) as u32;
         let thread = self.threads.of(ring.current.tid);
-        let (length, aux, upper, ticks) = self.calls.again(s, thread, words, now)?;
+        let (length, strings, aux, upper, ticks) = self.calls.again(s, thread, words, now)?;
         ring.count(kind::EXIT);
         ring.count(kind::ENTER);
         ring.reach(at.base.wrapping_add(u64::from(upper)).wrapping_add(u64::from(ticks) << 4));
-        Some((length, counts(aux, ticks)))
+        Some((length, strings, counts(aux, ticks)))
     }
 
     /// Codes an item.
@@ -368,6 +359,16 @@ impl Models {
             at.base = item.time;
             ring.now = ring.now.max(item.time);
         }
+    }
+
+    /// Writes the string at the front of a page's words, where it is one of those that were to be expected; returns the number of
+    /// words that it takes, and whether it counts with every reader as it does here.
+    #[inline]
+    pub(super) fn string_again(&mut self, s: &mut Writing, ring: &Ring, words: &Words) -> Option<(usize, bool)> {
+        let record = record(words)?;
+        let (aux, content) = Text::of(record)?;
+        let before = &mut self.threads.of(ring.current.tid).strings;
+        self.texts.again(s, aux, content, before).then_some((record.len(), is_fine(aux)))
     }
 
     /// Codes a string of the present thread, the item's or one behind it.

@@ -23,6 +23,28 @@ fn raw<S: Stream>(s: &mut S, words: &mut [[u8; 8]]) {
     s.bytes(Column::Raw, words.as_flattened_mut());
 }
 
+/// Writes the string at the front of a page's words; returns what is behind it.
+#[inline]
+fn string<'a>(
+    models: &mut Models,
+    item: &mut Item,
+    s: &mut Writing,
+    ring: &Ring,
+    words: &'a [[u8; 8]],
+    counted: &mut Counted,
+) -> &'a [[u8; 8]] {
+    let length = if let Some((length, as_here)) = models.string_again(s, ring, words) {
+        counted.all &= as_here;
+        length
+    } else {
+        let length = item.take_string(words);
+        counted.string(item);
+        models.string(s, ring, item);
+        length
+    };
+    words.get(length..).unwrap_or_default()
+}
+
 /// Whether all of a page so far counts with every reader as it does here.
 struct Counted {
     all: bool,
@@ -80,10 +102,13 @@ impl Block {
             // What a page begins with tells its thread first.
             if counted.begun
                 && header.lane == Lane::Syscall as u8
-                && let Some((length, as_here)) = self.models.again(s, &at, ring, words)
+                && let Some((length, strings, as_here)) = self.models.again(s, &at, ring, words)
             {
                 counted.all &= as_here;
                 words = words.get(length..).unwrap_or_default();
+                for _ in 0..strings {
+                    words = string(&mut self.models, &mut self.item, s, ring, words, &mut counted);
+                }
                 continue;
             }
             let item = &mut self.item;
@@ -94,10 +119,7 @@ impl Block {
                 raw(s, &mut taken.to_vec());
             }
             for _ in 0..item.strings(header.lane) {
-                let length = item.take_string(rest);
-                counted.string(item);
-                rest = rest.get(length..).unwrap_or_default();
-                self.models.string(s, ring, item);
+                rest = string(&mut self.models, item, s, ring, rest, &mut counted);
             }
             words = rest;
         }

@@ -11,6 +11,9 @@ pub(super) const RESULT: usize = 6;
 /// Words of the longest call (header, word 1, and arguments), and one to store beyond.
 pub(super) const CALL_WORDS: usize = 2 + args::MAX_BYTES.div_ceil(8) + 1;
 
+/// Most strings behind a call that count as its own.
+const STRINGS: u8 = 15;
+
 /// Words that hold the longest arguments, and the word that is read where the last of them begins.
 const PACKED: usize = (2 + 6 * 8usize).div_ceil(8) + 1;
 
@@ -18,7 +21,7 @@ const PACKED: usize = (2 + 6 * 8usize).div_ceil(8) + 1;
 const ARGUMENTS: usize = PACKED - 1;
 
 /// A call's record as it stands in a page, but for its time, its duration and its result: to know it again without taking it
-/// apart. Not of calls with strings.
+/// apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Packed {
     /// Kind, length, and what the call is: the record's first four bytes. 0: there is none.
@@ -37,8 +40,7 @@ impl Packed {
         Self { head: word(words, 0) as u32, words: std::array::from_fn(own) }
     }
 
-    /// Its length, where the record at the front of a page's words is the same call with its result folded in, and no string
-    /// follows; the result, and the duration in units of 16 ns.
+    /// Its length, where the record at the front of a page's words is the same call with its result folded in; the result, and the duration in units of 16 ns.
     #[inline]
     pub(super) fn again(&self, words: &[[u8; 8]]) -> Option<(usize, u64, u32)> {
         // Near the end of a page it is taken apart.
@@ -48,7 +50,7 @@ impl Packed {
             return None;
         }
         let length = usize::from((head >> 8) as u8);
-        if length > 2 + ARGUMENTS || word(words, length) as u8 == kind::STRING {
+        if length > 2 + ARGUMENTS {
             return None;
         }
         let (result, ns) = fold::unpack(word(words, 1))?;
@@ -91,6 +93,26 @@ pub(super) struct Call {
     pub(super) ticks: u32,
     /// What it was taken from.
     pub(super) packed: Packed,
+}
+
+/// The record at the front of a page's words, by its length.
+pub(super) fn record(words: &[[u8; 8]]) -> Option<&[[u8; 8]]> {
+    match usize::from((word(words, 0) >> 8) as u8) {
+        0 => None,
+        length => words.get(..length),
+    }
+}
+
+/// How many records at the front of a page's words are STRINGs as they should be, of those at most [`STRINGS`].
+#[inline]
+pub(super) fn strings(mut words: &[[u8; 8]]) -> u8 {
+    let mut count = 0;
+    while count < STRINGS && word(words, 0) as u8 == kind::STRING {
+        let Some(record) = record(words).filter(|record| Text::is(record)) else { break };
+        words = words.get(record.len()..).unwrap_or_default();
+        count += 1;
+    }
+    count
 }
 
 /// A word of a page; 0 behind its end.
@@ -259,7 +281,7 @@ pub(super) struct Text {
     /// Which string, and its status: the low byte of the record's `aux`.
     pub(super) aux: u8,
     pub(super) length: usize,
-    /// Zero behind `length`.
+    /// Zero behind `length` up to the next word.
     pub(super) bytes: [u8; STRING_MAX],
 }
 
@@ -280,20 +302,35 @@ impl Text {
 
     /// Takes over a record that [`Self::is`] one.
     pub(super) fn take(&mut self, words: &[[u8; 8]]) {
-        let head = word(words, 0);
-        self.aux = (head >> 16) as u8;
-        self.set(words.get(1..).unwrap_or_default().as_flattened(), (head >> 32) as usize);
+        if let Some((aux, content)) = Self::of(words) {
+            self.aux = aux;
+            self.set(content, content.len());
+        }
     }
 
-    /// Takes over a content; zeros follow it.
+    /// Takes over the first `length` bytes of a content.
     pub(super) fn set(&mut self, content: &[u8], length: usize) {
         self.length = length.min(STRING_MAX);
-        self.bytes = [0; STRING_MAX];
-        if let Some(content) = content.get(..self.length) {
-            for (to, from) in self.bytes.iter_mut().zip(content) {
-                *to = *from;
-            }
+        if let Some((to, from)) = self.bytes.get_mut(..self.length).zip(content.get(..self.length)) {
+            to.copy_from_slice(from);
         }
+        self.pad();
+    }
+
+    /// Zeros behind the content, as far as its record goes.
+    pub(super) fn pad(&mut self) {
+        let end = self.length.next_multiple_of(8);
+        if let Some(padding) = self.bytes.get_mut(self.length..end) {
+            padding.fill(0);
+        }
+    }
+
+    /// Which string the record is that [`Self::is`] one, and its content.
+    #[inline]
+    pub(super) fn of(words: &[[u8; 8]]) -> Option<(u8, &[u8])> {
+        let (head, content) = words.split_first()?;
+        let head = u64::from_le_bytes(*head);
+        Some(((head >> 16) as u8, content.as_flattened().get(..(head >> 32) as usize)?))
     }
 
     /// Its content.

@@ -137,11 +137,14 @@ impl Stream for Writing {
     fn bits(&mut self, value: u32, count: u32) -> u32 {
         self.bits |= u64::from(value) << self.held;
         self.held += count;
-        if self.held >= 32 {
-            self.columns[Column::Bits as usize].extend_from_slice(&(self.bits as u32).to_le_bytes());
-            self.bits >>= 32;
-            self.held -= 32;
-        }
+        // Whole bytes go, whether there are any or not: that can't be foretold.
+        let bytes = self.held / 8;
+        let column = &mut self.columns[Column::Bits as usize];
+        let length = column.len() + bytes as usize;
+        column.extend_from_slice(&self.bits.to_le_bytes());
+        column.truncate(length);
+        self.bits >>= 8 * bytes;
+        self.held -= 8 * bytes;
         value
     }
 

@@ -4,7 +4,7 @@ use flightrec_format::abi::record::STRING_MAX;
 
 use super::column::Column;
 use super::record::Text;
-use super::stream::Stream;
+use super::stream::{Stream, Writing};
 
 /// Slots of the tables by content, and by the two strings before.
 const SLOTS: usize = 4096;
@@ -61,14 +61,44 @@ impl Texts {
         (hash >> 52) as usize % SLOTS
     }
 
+    /// The slot of a thread's last two strings, and what may come then: what followed the two, what followed the last one, the last
+    /// one, the one before.
+    #[inline]
+    fn candidates(&self, [last, older]: [u16; 2]) -> (usize, [u16; 4]) {
+        let two = (usize::from(last).wrapping_mul(31) ^ usize::from(older).wrapping_mul(7919)) % SLOTS;
+        let next = self.known.get(usize::from(last)).map_or(0, |(_, next)| *next);
+        (two, [self.after_two[two], next, last, older])
+    }
+
+    /// Writes a string, where it is one of those that were to be expected, as [`Self::code`] does: most are, and nothing has to be
+    /// looked up for it.
+    #[inline]
+    pub(super) fn again(&mut self, s: &mut Writing, aux: u8, content: &[u8], before: &mut [u16; 2]) -> bool {
+        let (two, candidates) = self.candidates(*before);
+        let place = candidates.iter().position(|number| *number != 0 && self.content(*number) == content);
+        let Some(place) = place else { return false };
+        s.byte(Column::StringAux, aux);
+        s.byte(Column::String, place as u8);
+        self.remember(two, candidates[place], before);
+        true
+    }
+
+    /// `number` came behind the two that were there before, in the slot of these.
+    #[inline]
+    fn remember(&mut self, two: usize, number: u16, before: &mut [u16; 2]) {
+        let [last, _] = *before;
+        if let Some((_, next)) = self.known.get_mut(usize::from(last)) {
+            *next = number;
+        }
+        self.after_two[two] = number;
+        self.last = number;
+        *before = [number, last];
+    }
+
     /// Codes a string. `before` are the last two of the same thread, the last one first.
     pub(super) fn code<S: Stream>(&mut self, s: &mut S, text: &mut Text, before: &mut [u16; 2]) {
         text.aux = s.byte(Column::StringAux, text.aux);
-        let [last, older] = *before;
-        let two = (usize::from(last).wrapping_mul(31) ^ usize::from(older).wrapping_mul(7919)) % SLOTS;
-        // What followed the thread's last two strings, what followed its last, its last, the one before.
-        let candidates =
-            [self.after_two[two], self.known.get(usize::from(last)).map_or(0, |(_, next)| *next), last, older];
+        let (two, candidates) = self.candidates(*before);
         let (mut symbol, mut number, mut slot) = (NEW, 0, 0);
         if S::WRITES {
             slot = Self::slot(text.content());
@@ -92,16 +122,9 @@ impl Texts {
             }
             number
         };
-        if let Some((_, next)) = self.known.get_mut(usize::from(last)) {
-            *next = number;
-        }
-        self.after_two[two] = number;
-        self.last = number;
-        *before = [number, last];
+        self.remember(two, number, before);
     }
-}
 
-impl Texts {
     /// Codes the number of a string that came before, by how long ago it was new.
     fn older<S: Stream>(&self, s: &mut S, number: u16) -> u16 {
         let count = self.known.len() as u16;
@@ -136,6 +159,7 @@ impl Texts {
         if let Some(rest) = text.bytes.get_mut(shared..length) {
             s.bytes(Column::Text, rest);
         }
+        text.pad();
     }
 
     /// Gives a new string its number; 0 where there are as many as may be.

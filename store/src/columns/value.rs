@@ -12,11 +12,9 @@ const DISTANCE: u8 = 32;
 /// 0 anything else.
 #[inline]
 pub(super) fn region(value: u64) -> usize {
-    match value >> 40 {
-        0x7f => 2 + usize::from(value >> 36 == 0x7ff),
-        1..0x7f => 1,
-        _ => 0,
-    }
+    // Sums and no branches: what comes next can't be foretold.
+    let upper = value >> 40;
+    usize::from(upper.wrapping_sub(1) < 0x7f) + usize::from(upper == 0x7f) + usize::from(value >> 36 == 0x7ff)
 }
 
 /// Bytes that a value takes, sign-extended: 1 to 8.
@@ -38,7 +36,7 @@ pub(super) fn code<S: Stream>(
     s: &mut S,
     (source, planes): (Column, &[Column; 8]),
     value: u64,
-    candidates: &[u64],
+    candidates: &[u64; 10],
     anchors: &[u64; 4],
 ) -> u64 {
     let near = region(value);
@@ -46,10 +44,13 @@ pub(super) fn code<S: Stream>(
     let (plain, short) = (width(value), width(distance));
     let mut symbol = 0;
     if S::WRITES {
-        symbol = match candidates.iter().position(|candidate| *candidate == value) {
-            Some(which) => which as u8,
-            None if near != 0 && short < plain => DISTANCE + (near as u8) * 8 + short as u8 - 1,
-            None => LITERAL + plain as u8 - 1,
+        // All are looked at, so that nothing has to be foretold.
+        let same =
+            candidates.iter().enumerate().fold(0u32, |same, (i, candidate)| same | u32::from(*candidate == value) << i);
+        symbol = match same {
+            1.. => same.trailing_zeros() as u8,
+            0 if near != 0 && short < plain => DISTANCE + (near as u8) * 8 + short as u8 - 1,
+            0 => LITERAL + plain as u8 - 1,
         };
     }
     let symbol = s.byte(source, symbol);

@@ -1,4 +1,4 @@
-//! Load for a long time, with files that roll, reloads and restarts: is memory flat, and is anything lost?
+//! Load for a long time, with files that roll, reloads and restarts: is memory flat, and is anything lost that was not told?
 
 use std::fmt::Write as _;
 use std::fs;
@@ -59,14 +59,16 @@ impl Soak {
             }
         }
         ensure!(status()?["session"] == session, "another recording runs");
-        let mut made = 0;
+        let (mut made, mut missing) = (0, 0);
         for calls in load.end()? {
-            made += calls.check()?;
+            let found = calls.account()?;
+            (made, missing) = (made + found.0, missing + found.1);
         }
         let files = status()?["store"]["files"].as_u64().unwrap_or_default();
         let mut told = format!(
-            "{} min, {made} numbered calls, each recorded once; {reloads} reloads, {restarts} restarts, {kills} kills, {files} files",
-            length.as_secs() / 60
+            "{} min, {made} numbered calls, {} recorded, each once, {missing} in gaps that the dump tells; {reloads} reloads, {restarts} restarts, {kills} kills, {files} files",
+            length.as_secs() / 60,
+            made - missing
         );
         for (what, samples, unit) in [("resident", &soak.resident, 1), ("in the kernel", &soak.kernel, 1024)] {
             let (first, last) = thirds(samples).with_context(|| format!("{} samples of memory", samples.len()))?;

@@ -26,7 +26,7 @@ pub(super) const PACKAGES: [&str; 2] = ["first.deb", "second.deb"];
 pub(super) const LIMIT: Duration = Duration::from_mins(15);
 
 /// The step that is only taken when it is asked for.
-const SOAK: &str = "soak: memory is flat, and no call is lost";
+const SOAK: &str = "soak: memory is flat, and no loss is unaccounted for";
 pub(super) const UNIT: &str = "flightd.service";
 const UNITS: [&str; 2] = [UNIT, "flightrec-recording.service"];
 const RUNTIME: &str = "/run/flightrec";
