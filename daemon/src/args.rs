@@ -49,6 +49,7 @@ Exit status:
 /// rings in kernel memory, for flightctl to read. It needs root (or CAP_BPF and CAP_PERFMON), Linux 6.1 or later
 /// with BTF, tracefs, and a mounted bpffs.
 #[derive(Debug, Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 #[command(name = "flightd", version, after_help = AFTER)]
 pub struct Args {
     /// Configuration [default: /etc/flightrec/flightd.toml, or the built-in one if there is none]
@@ -73,6 +74,10 @@ pub struct Args {
     /// file system on BPFFS_DIR for it, and leave it a copy of what tracefs shows only to root
     #[arg(long, value_name = "USER", group = "task")]
     prepare: Option<String>,
+    /// As root, from ExecStartPre= of the unit of such a flightd: where kernel.perf_event_paranoid is above 2, open the perf
+    /// events that it needs, and leave them with systemd for it
+    #[arg(long, group = "task")]
+    hand_on: bool,
     /// End the recording that runs without a daemon, and take back what --prepare gave
     #[arg(long, group = "task")]
     remove: bool,
@@ -87,6 +92,8 @@ pub enum Task {
     Check,
     /// Make ready for a daemon of this user.
     Prepare(String),
+    /// Open what a daemon of another user may not.
+    HandOn,
     /// End what is left.
     Remove,
 }
@@ -97,6 +104,7 @@ impl Args {
         let task = match self.prepare {
             Some(user) => Task::Prepare(user),
             None if self.remove => Task::Remove,
+            None if self.hand_on => Task::HandOn,
             None if self.check => Task::Check,
             None => Task::Run,
         };
@@ -134,6 +142,7 @@ mod tests {
         assert_eq!(task(&[]).unwrap(), Task::Run);
         assert_eq!(task(&["--prepare", "u"]).unwrap(), Task::Prepare("u".into()));
         assert_eq!(task(&["--remove"]).unwrap(), Task::Remove);
+        assert_eq!(task(&["--hand-on"]).unwrap(), Task::HandOn);
         assert!(task(&["--remove", "--check"]).is_err());
     }
 

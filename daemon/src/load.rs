@@ -377,7 +377,7 @@ impl Attacher<'_> {
         program.pin(&prog).map_err(pin(prog))?;
         let number = number.ok_or(LoadError::Tracepoint { event })?;
         let fd = program.fd().map_err(refused(name))?;
-        tracepoint::attach(fd.as_fd(), number, &link).map_err(|e| match tracepoint::paranoid() {
+        tracepoint::attach(fd.as_fd(), event, number, &link).map_err(|e| match tracepoint::paranoid() {
             Some(level) if level > 2 && e.kind() == io::ErrorKind::PermissionDenied => {
                 LoadError::Paranoid { event, level }
             }

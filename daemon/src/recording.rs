@@ -397,7 +397,7 @@ impl Recording {
                 }
                 ProgramForm::Tracepoint => {
                     let number = number.ok_or_else(|| io::Error::other("the tracepoint's number is not known"))?;
-                    tracepoint::attach(program.as_fd(), number, &link)?;
+                    tracepoint::attach(program.as_fd(), event, number, &link)?;
                 }
             }
         }

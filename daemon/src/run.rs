@@ -76,6 +76,11 @@ pub fn prepare(options: &Options, user: &str) -> Result<()> {
     crate::prepare::prepare(&config(options)?, user, &options.runtime_dir, &options.bpffs_dir)
 }
 
+/// As root, leaves what a daemon of another user may not open with systemd for it.
+pub fn hand_on(options: &Options) -> Result<()> {
+    Ok(crate::tracepoint::hand_on(&config(options)?.kernel.tracefs)?)
+}
+
 /// Ends the recording, and takes back what [`prepare`] gave.
 pub fn remove(options: &Options) -> Result<()> {
     crate::prepare::remove(&options.runtime_dir, &options.bpffs_dir)

@@ -2,12 +2,21 @@
 //!
 //! aya looks the number up in tracefs itself, which only root can read; here it comes from whoever could.
 //! The link is as `libbpf` makes it: a perf event of the tracepoint, and the program linked to it.
+//!
+//! Where the kernel keeps perf events for root ([`paranoid`]), root opens them ahead ([`hand_on`], from the unit's `ExecStartPre=`) and
+//! systemd, which keeps them meanwhile (its file descriptor store), passes them to the daemon when it starts that.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use flightrec_format::live::sys;
+use sd_notify::NotifyState;
+use tracing::{info, warn};
+
+use crate::syscalls::{TracefsError, tracepoint_id};
 
 /// `PERF_TYPE_TRACEPOINT`, include/uapi/linux/perf_event.h.
 const TYPE_TRACEPOINT: u64 = 2;
@@ -15,15 +24,95 @@ const TYPE_TRACEPOINT: u64 = 2;
 const ATTR_SIZE: usize = 112;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const FD_CLOEXEC: libc::c_ulong = 8;
+/// `perf_event_attr.disabled`: it does not count by itself. Programs that are linked to its tracepoint run all the same.
+const DISABLED: u64 = 1;
+/// The tracepoints that programs are attached to here, of the subsystem `raw_syscalls`.
+pub const EVENTS: [&str; 2] = ["sys_enter", "sys_exit"];
 
-/// Attaches `program` to the tracepoint with this number, on all CPUs, and pins the link as `link`.
+/// Attaches `program` to the tracepoint of this name (of `raw_syscalls`) and number, on all CPUs, and pins the link as `link`.
 ///
 /// The program hears of every CPU although the event is opened on one: it hangs on the tracepoint, not on the event
 /// (`perf_event_set_bpf_prog`, kernel/events/core.c, Linux 6.1).
-pub fn attach(program: BorrowedFd<'_>, id: u32, link: &Path) -> io::Result<()> {
-    let event = open(id)?;
-    let linked = sys::link_perf_event(program, event.as_fd())?;
+pub fn attach(program: BorrowedFd<'_>, name: &str, id: u32, link: &Path) -> io::Result<()> {
+    let own;
+    let event = match open(id) {
+        Ok(event) => {
+            own = event;
+            own.as_fd()
+        }
+        Err(e) => *handed_on().get(name).ok_or(e)?,
+    };
+    let linked = sys::link_perf_event(program, event)?;
     sys::obj_pin(linked.as_fd(), link)
+}
+
+/// As root, from the `ExecStartPre=` of a daemon's unit that may not open perf events: opens those that it needs, and leaves them with
+/// systemd for it. Where the kernel lets it open them itself there is nothing to do.
+pub fn hand_on(tracefs: &Path) -> Result<(), HandOnError> {
+    match paranoid() {
+        Some(level) if level > 2 => info!("kernel.perf_event_paranoid is {level}: opening perf events for flightd"),
+        _ => return Ok(()),
+    }
+    if std::env::var_os("NOTIFY_SOCKET").is_none() {
+        return Err(HandOnError::NoSystemd);
+    }
+    for name in EVENTS {
+        let event = open(tracepoint_id(tracefs, "raw_syscalls", name)?).map_err(HandOnError::Open)?;
+        let title = title(name);
+        // Those of an earlier start, first.
+        sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&title)])
+            // It would be polled for a hang-up, which an event that nobody maps always tells (perf_poll, kernel/events/core.c, Linux 6.1).
+            .and_then(|()| {
+                let state = [NotifyState::FdStore, NotifyState::FdName(&title), NotifyState::Custom("FDPOLL=0")];
+                sd_notify::notify_with_fds(&state, &[event.as_fd()])
+            })
+            .map_err(HandOnError::Systemd)?;
+    }
+    Ok(())
+}
+
+/// Why events could not be handed on.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOnError {
+    /// Not started by systemd, or by a unit that does not listen.
+    #[error(
+        "--hand-on leaves perf events with systemd: it is for ExecStartPre=+ of a unit with NotifyAccess=exec and FileDescriptorStoreMax="
+    )]
+    NoSystemd,
+    /// Their numbers are not to be had.
+    #[error(transparent)]
+    Tracefs(#[from] TracefsError),
+    /// The kernel refused one.
+    #[error("a perf event could not be opened: {0}. --hand-on needs root")]
+    Open(io::Error),
+    /// Systemd could not be told.
+    #[error("systemd could not be told: {0}")]
+    Systemd(io::Error),
+}
+
+/// The name by which systemd keeps an event.
+fn title(name: &str) -> String {
+    format!("flightrec-{name}")
+}
+
+/// Events that systemd passed to this process, by name.
+fn handed_on() -> &'static BTreeMap<&'static str, BorrowedFd<'static>> {
+    static HANDED_ON: OnceLock<BTreeMap<&'static str, BorrowedFd<'static>>> = OnceLock::new();
+    HANDED_ON.get_or_init(|| {
+        let passed = match sd_notify::listen_fds_with_names() {
+            Ok(passed) => passed,
+            Err(e) => {
+                warn!("what systemd passes can't be read: {e}");
+                return BTreeMap::new();
+            }
+        };
+        let events = passed.filter_map(|(fd, passed)| {
+            let name = EVENTS.into_iter().find(|name| title(name) == passed)?;
+            // SAFETY: systemd has opened it for this process, and nothing here closes it.
+            Some((name, unsafe { BorrowedFd::borrow_raw(fd) }))
+        });
+        events.collect()
+    })
 }
 
 /// How far the kernel keeps perf events from others than root (`kernel.perf_event_paranoid`, sysctl/kernel.rst), if it says so.
@@ -36,6 +125,7 @@ fn open(id: u32) -> io::Result<OwnedFd> {
     let mut attr = [0u64; ATTR_SIZE / 8];
     attr[0] = TYPE_TRACEPOINT | (ATTR_SIZE as u64) << 32; // type, size
     attr[1] = u64::from(id); // config
+    attr[5] = DISABLED; // flags
     let (pid, cpu, group) = (-1, 0, -1);
     // SAFETY: `attr` is a live `struct perf_event_attr` of the size that it says, and the call keeps no address.
     let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), pid, cpu, group, FD_CLOEXEC) };

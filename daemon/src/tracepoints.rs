@@ -12,13 +12,12 @@ use thiserror::Error;
 use tracing::debug;
 
 use crate::syscalls::{SyscallTables, TracefsError, tracepoint_id};
+use crate::tracepoint;
 
 /// Name of the file in the runtime directory by which root hands them on.
 pub const FILE: &str = "tracepoints.json";
 /// Longest such file, bytes; they have some 100 KiB.
 const FILE_MAX: u64 = 4 << 20;
-/// Tracepoints that programs are attached to by number.
-const BY_NUMBER: [&str; 2] = ["sys_enter", "sys_exit"];
 
 /// What the running kernel publishes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +60,7 @@ impl Tracepoints {
     pub fn read(tracefs: &Path) -> Result<Self, TracefsError> {
         let SyscallTables { native, compat, unpublished } = SyscallTables::read(tracefs)?;
         let mut numbers = BTreeMap::new();
-        for name in BY_NUMBER {
+        for name in tracepoint::EVENTS {
             match tracepoint_id(tracefs, "raw_syscalls", name) {
                 Ok(number) => drop(numbers.insert(name.to_owned(), number)),
                 // Only needed where programs of the classic form are attached, and then missed there.

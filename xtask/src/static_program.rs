@@ -27,6 +27,8 @@ pub(crate) fn flightctl() -> Result<PathBuf> {
     let mut command = cargo();
     // With a target named, the flag reaches neither build scripts nor procedural macros.
     command.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    // A crash kernel has little memory, and no use for symbols.
+    command.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     run(command.args(["build", "--release", "--locked", "--target", TARGET, "-p", "flightctl"]))?;
     let program = path();
     fs::create_dir_all(repository().join("target/static"))?;

@@ -69,8 +69,6 @@ fn root(work: &Path, package: &Path) -> Result<PathBuf> {
     chroot(&root, &[&["systemctl", "enable", "flightd.service"], UNITS].concat())?;
     // There is no udev, which would tell systemd of the serial line, so that its login would be waited for.
     chroot(&root, &["systemctl", "mask", "serial-getty@ttyS0.service"])?;
-    // What flightd asks for on kernels that need it.
-    fs::write(root.join("etc/sysctl.d/flightrec.conf"), "kernel.perf_event_paranoid = 2\n")?;
     fs::create_dir_all(root.join("out"))?;
     Ok(root)
 }
