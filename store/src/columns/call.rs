@@ -96,9 +96,16 @@ pub(super) struct Calls {
     /// What they were taken from, at the same places: where columns are written.
     packed: Vec<Packed>,
     /// Places in `past`, by the last calls, and by the call itself.
-    long: Box<[u16; HISTORY]>,
+    long: Box<[Tagged; HISTORY]>,
     short: Box<[u16; HISTORY]>,
     same: Box<[u16; CALLS]>,
+}
+
+/// A place in `past`, and the tag of what is there: another one is seen without going there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tagged {
+    place: u16,
+    tag: u16,
 }
 
 /// The slot and the tag of a thread's last calls.
@@ -148,14 +155,20 @@ fn keep<S: Stream>(
 impl Calls {
     pub(super) fn new() -> Self {
         let (past, packed) = (vec![Past::default()], vec![Packed::default()]);
-        Self { past, packed, long: Box::new([0; HISTORY]), short: Box::new([0; HISTORY]), same: Box::new([0; CALLS]) }
+        Self {
+            past,
+            packed,
+            long: Box::new([Tagged::default(); HISTORY]),
+            short: Box::new([0; HISTORY]),
+            same: Box::new([0; CALLS]),
+        }
     }
 
     /// Forgets all but the empty entry, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.past.truncate(1);
         self.packed.truncate(1);
-        self.long.fill(0);
+        self.long.fill(Tagged::default());
         self.short.fill(0);
         self.same.fill(0);
     }
@@ -169,7 +182,15 @@ impl Calls {
     #[inline]
     fn next(&self, (long, tag): (usize, u16), short: usize) -> (u16, bool) {
         let next = self.long[long];
-        if self.at(next).tag == tag { (next, true) } else { (self.short[short], false) }
+        if next.tag == tag { (next.place, true) } else { (self.short[short], false) }
+    }
+
+    /// Puts a call into the slot of the longer history.
+    #[inline]
+    fn keep_long<S: Stream>(&mut self, (slot, tag): (usize, u16), call: (&Past, &Packed)) {
+        let slot = &mut self.long[slot];
+        keep::<S>((&mut self.past, &mut self.packed), &mut slot.place, call, tag);
+        slot.tag = tag;
     }
 
     /// Codes a call of a thread. `now` is the time field that it would have at once.
@@ -195,7 +216,7 @@ impl Calls {
             }
             if !known {
                 let next = next.clone();
-                keep::<S>((&mut self.past, &mut self.packed), &mut self.long[long.0], (&next, &call.packed), long.1);
+                self.keep_long::<S>(long, (&next, &call.packed));
             }
         }
         remember(thread, call);
@@ -240,7 +261,7 @@ impl Calls {
         (call.aux, call.count, call.values) = (next.aux, next.count, next.values);
         if !known {
             let (next, packed) = (next.clone(), self.packed.get(usize::from(place)).copied().unwrap_or_default());
-            keep::<Writing>((&mut self.past, &mut self.packed), &mut self.long[long], (&next, &packed), tag);
+            self.keep_long::<Writing>((long, tag), (&next, &packed));
         }
         remember(thread, &call);
         Some((length, strings, call.aux, upper, ticks))
@@ -307,7 +328,7 @@ impl Calls {
             keep::<S>((&mut self.past, &mut self.packed), &mut self.same[same], (&new, &call.packed), 1);
             keep::<S>((&mut self.past, &mut self.packed), &mut self.short[short], (&new, &call.packed), short_tag);
         }
-        keep::<S>((&mut self.past, &mut self.packed), &mut self.long[long.0], (&new, &call.packed), long.1);
+        self.keep_long::<S>(long, (&new, &call.packed));
     }
 
     /// What [`Column::Miss`] says of a call.

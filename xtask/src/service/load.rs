@@ -1,5 +1,6 @@
 //! What a trial records: numbered calls, so that one that is missing, or there twice, is seen; and whether the dump told of it.
 
+use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -35,8 +36,9 @@ pub(super) struct Calls {
 }
 
 /// What a dump showed of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Seen {
+    calls: Calls,
     /// By number behind the first: when it was called, ns of `CLOCK_MONOTONIC`; 0: it is not there.
     times: Vec<u64>,
     /// Those that are there more than once.
@@ -105,59 +107,73 @@ impl Drop for Load {
     }
 }
 
-impl Calls {
-    /// Fails unless each is in the whole recording, rings and files, once; tells how many they are.
-    pub(super) fn check(self) -> Result<u32> {
-        let seen = self.dump()?;
+/// Fails unless each is in the whole recording, rings and files, once; tells how many they are.
+pub(super) fn check(calls: &[Calls]) -> Result<u32> {
+    let mut made = 0;
+    for seen in dump(calls)? {
         let missing: Vec<usize> = (0..seen.times.len()).filter(|&i| seen.times[i] == 0).collect();
         ensure!(
             missing.is_empty(),
-            "of {} calls from number {} on, {} are missing ({:?} …)",
-            self.made,
-            self.first,
+            "{}: {} are missing ({:?} …)",
+            seen.calls,
             missing.len(),
-            &missing[..missing.len().min(5)],
+            &missing[..missing.len().min(5)]
         );
-        Ok(self.made)
+        made += seen.calls.made;
     }
+    Ok(made)
+}
 
-    /// Fails unless each is in the whole recording once, or where the dump says that calls are missing, and no more than it says;
-    /// tells how many they are, and how many of them are missing.
-    pub(super) fn account(self) -> Result<(u32, u32)> {
-        let mut seen = self.dump()?;
-        let missing =
-            seen.account().with_context(|| format!("of {} calls from number {} on", self.made, self.first))?;
-        Ok((self.made, missing))
+/// Fails unless each is in the whole recording once, or where the dump says that calls are missing, and no more than it says;
+/// tells how many they are, and how many of them are missing.
+pub(super) fn account(calls: &[Calls]) -> Result<(u32, u32)> {
+    let (mut made, mut missing) = (0, 0);
+    for mut seen in dump(calls)? {
+        missing += seen.account().with_context(|| seen.calls.to_string())?;
+        made += seen.calls.made;
     }
+    Ok((made, missing))
+}
 
-    /// Finds them in a dump of everything; fails where one is there twice.
-    fn dump(self) -> Result<Seen> {
-        let mut dump = Command::new("flightctl");
-        // Not by its thread's id: the container's are not the kernel's.
-        dump.args(["dump", "--all", "--event", "sys_enter", "--syscall", "getpgid"]);
-        dump.args(["--format", "jsonl"]).stdin(Stdio::null());
-        let mut dump = dump.stdout(Stdio::piped()).spawn().context("flightctl")?;
-        let lines = BufReader::new(dump.stdout.take().context("its output")?);
-        let mut seen = Seen { times: vec![0; self.made as usize], ..Seen::default() };
-        for line in lines.lines() {
-            seen.line(&serde_json::from_str(&line?)?, self)?;
-        }
-        ensure!(dump.wait()?.success(), "flightctl dump failed");
+/// Finds them in a dump of everything; fails where one is there twice.
+fn dump(calls: &[Calls]) -> Result<Vec<Seen>> {
+    let mut dump = Command::new("flightctl");
+    // Not by its thread's id: the container's are not the kernel's.
+    dump.args(["dump", "--all", "--event", "sys_enter", "--syscall", "getpgid"]);
+    dump.args(["--format", "jsonl"]).stdin(Stdio::null());
+    let mut dump = dump.stdout(Stdio::piped()).spawn().context("flightctl")?;
+    let lines = BufReader::new(dump.stdout.take().context("its output")?);
+    let mut all: Vec<Seen> = calls.iter().map(|calls| Seen::none(*calls)).collect();
+    for line in lines.lines() {
+        let line = serde_json::from_str(&line?)?;
+        all.iter_mut().try_for_each(|seen| seen.line(&line))?;
+    }
+    ensure!(dump.wait()?.success(), "flightctl dump failed");
+    for Seen { calls, twice, .. } in &all {
         ensure!(
-            seen.twice.is_empty(),
-            "of {} calls from number {} on, {} are there more than once ({:?} …)",
-            self.made,
-            self.first,
-            seen.twice.len(),
-            &seen.twice[..seen.twice.len().min(5)]
+            twice.is_empty(),
+            "{calls}: {} are there more than once ({:?} …)",
+            twice.len(),
+            &twice[..twice.len().min(5)]
         );
-        Ok(seen)
+    }
+    Ok(all)
+}
+
+impl fmt::Display for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {} calls from number {} on, on CPU {}", self.made, self.first, self.cpu)
     }
 }
 
 impl Seen {
+    fn none(calls: Calls) -> Self {
+        Self { calls, times: vec![0; calls.made as usize], twice: Vec::new(), gaps: Vec::new() }
+    }
+
     /// The next line of a dump.
-    fn line(&mut self, line: &Value, calls: Calls) -> Result<()> {
+    fn line(&mut self, line: &Value) -> Result<()> {
+        let calls = self.calls;
         if line["event"] == "coverage" {
             let gaps = line["gaps"].as_array().context("coverage without gaps")?;
             let ours = gaps.iter().filter(|gap| gap["lane"] == "syscall" && gap["cpu"] == calls.cpu);
@@ -232,11 +248,11 @@ mod tests {
 
     /// Calls at ten times their number and ten, of which some are there.
     fn seen(numbers: &[u32], gaps: &[Value]) -> Seen {
-        let mut seen = Seen { times: vec![0; 8], ..Seen::default() };
-        seen.line(&json!({ "event": "coverage", "gaps": gaps }), CALLS).unwrap();
+        let mut seen = Seen::none(CALLS);
+        seen.line(&json!({ "event": "coverage", "gaps": gaps })).unwrap();
         for number in numbers {
             let args = json!([{ "value": NUMBERED_BASE + number }]);
-            seen.line(&json!({ "event": "sys_enter", "mono_ns": (number + 1) * 10, "args": args }), CALLS).unwrap();
+            seen.line(&json!({ "event": "sys_enter", "mono_ns": (number + 1) * 10, "args": args })).unwrap();
         }
         seen
     }

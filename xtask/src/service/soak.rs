@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use flightrec_tests::online_cpus;
 use nix::sys::signal::{Signal, kill};
 
-use super::load::Load;
+use super::load::{Load, account};
 use super::trial::{check, main_pid, status, succeeded};
 
 const SAMPLE: Duration = Duration::from_secs(5);
@@ -59,11 +59,7 @@ impl Soak {
             }
         }
         ensure!(status()?["session"] == session, "another recording runs");
-        let (mut made, mut missing) = (0, 0);
-        for calls in load.end()? {
-            let found = calls.account()?;
-            (made, missing) = (made + found.0, missing + found.1);
-        }
+        let (made, missing) = account(&load.end()?)?;
         let files = status()?["store"]["files"].as_u64().unwrap_or_default();
         let mut told = format!(
             "{} min, {made} numbered calls, {} recorded, each once, {missing} in gaps that the dump tells; {reloads} reloads, {restarts} restarts, {kills} kills, {files} files",

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::container::INSIDE;
-use super::load::Load;
+use super::load::{self, Load};
 use super::soak::Soak;
 use super::{journal, snapshots};
 
@@ -191,12 +191,9 @@ fn survives(_: &mut Trial) -> Result<String> {
     pause();
     let stalled = stall()?;
     pause();
-    let mut made = 0;
     let calls = load.end()?;
     ensure!(status()?["session"] == session, "another recording runs");
-    for calls in calls {
-        made += calls.check()?;
-    }
+    let made = load::check(&calls)?;
     Ok(format!(
         "{made} calls made, each recorded once; the stalled daemon was replaced after {:.1} s",
         stalled.as_secs_f64()
@@ -241,10 +238,7 @@ fn upgrades(_: &mut Trial) -> Result<String> {
     let calls = load.end()?;
     ensure!(status()?["session"] == session, "another recording runs");
     ensure!(fs::read_to_string(CONFIG)? == BUSY, "the configuration was replaced");
-    let mut made = 0;
-    for calls in calls {
-        made += calls.check()?;
-    }
+    let made = load::check(&calls)?;
     Ok(format!("to version {}, {made} calls made meanwhile, each recorded once", dpkg_version()?))
 }
 
