@@ -57,6 +57,22 @@ impl Costs {
         self.call.saturating_sub(saved).max(self.call_floor)
     }
 
+    /// All of it so much more.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        let times = |cost: u32| (f64::from(cost) * factor).round() as u32;
+        Self {
+            call: times(self.call),
+            string: times(self.string),
+            sched: times(self.sched),
+            call_floor: times(self.call_floor),
+            sched_floor: times(self.sched_floor),
+            exit_time: times(self.exit_time),
+            arguments: times(self.arguments),
+            measured: self.measured,
+        }
+    }
+
     /// As a recording that runs has them.
     pub fn of(budget: &control::Budget) -> Self {
         Self {
@@ -147,12 +163,19 @@ pub fn time_call_briefly() -> f64 {
     call(10, 40)
 }
 
+/// What a call usually takes beside what else goes on: the median of as short a time; ns.
+pub fn time_call_usually() -> f64 {
+    median(&mut repeated(10, 40, one_call))
+}
+
 fn call(repetitions: u32, loops: u32) -> f64 {
+    least(repetitions, loops, one_call)
+}
+
+fn one_call() {
     let mut byte = [0u8; 64];
-    least(repetitions, loops, || {
-        // SAFETY: there is no such descriptor, so nothing is written; the buffer has that length.
-        black_box(unsafe { libc::read(-1, byte.as_mut_ptr().cast(), byte.len()) });
-    })
+    // SAFETY: there is no such descriptor, so nothing is written; the buffer has that length.
+    black_box(unsafe { libc::read(-1, byte.as_mut_ptr().cast(), byte.len()) });
 }
 
 /// What the probes added from one run of the loops to the others; assumed costs where that can't be.
@@ -206,8 +229,13 @@ fn difference(without: &Times, with: &With) -> Option<Costs> {
 }
 
 /// The least time of one operation, in ns, of so many repetitions of a loop; of fewer where they take long.
-fn least(repetitions: u32, loops: u32, mut once: impl FnMut()) -> f64 {
-    let mut least = f64::INFINITY;
+fn least(repetitions: u32, loops: u32, once: impl FnMut()) -> f64 {
+    repeated(repetitions, loops, once).into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// The time of one operation, in ns, in each of so many repetitions of a loop; of fewer where they take long.
+fn repeated(repetitions: u32, loops: u32, mut once: impl FnMut()) -> Vec<f64> {
+    let mut times = Vec::with_capacity(repetitions as usize);
     let began = Instant::now();
     for _ in 0..repetitions {
         let start = Instant::now();
@@ -217,9 +245,14 @@ fn least(repetitions: u32, loops: u32, mut once: impl FnMut()) -> f64 {
         for _ in 0..loops {
             once();
         }
-        least = least.min(start.elapsed().as_nanos() as f64 / f64::from(loops));
+        times.push(start.elapsed().as_nanos() as f64 / f64::from(loops));
     }
-    least
+    times
+}
+
+fn median(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A byte to another thread of this CPU and back.

@@ -359,6 +359,11 @@ impl Recording {
         Some((recorded, left_out))
     }
 
+    /// Whether the recorder's own calls are recorded as well.
+    pub fn records_own(&self) -> bool {
+        self.state().load(0, 0) >> 32 == 0
+    }
+
     /// Detaches the programs on system calls: none is recorded, counted or paid for until [`Self::attach`]. `false`: there
     /// are none.
     pub fn detach(&self) -> io::Result<bool> {

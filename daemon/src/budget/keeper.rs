@@ -12,8 +12,9 @@ use tracing::{debug, info, warn};
 
 use super::account::{Account, Counts, sum};
 use super::buckets::{self, Limit};
+use super::crowding::Crowding;
 use super::ladder::{Ladder, Limits, Rung, Sight};
-use crate::calibrate::Costs;
+use crate::calibrate::{self, Costs};
 use crate::clock;
 use crate::config::{Budget, Detach, Share, Step};
 use crate::drain::Monitor;
@@ -136,6 +137,11 @@ struct Work {
     told: bool,
     /// Whether attaching has been begun, and not been done yet.
     attaching: bool,
+    /// What it costs where system calls come and go; and the CPU that made most calls when they were attached last.
+    crowding: Crowding,
+    busiest: Option<usize>,
+    /// Whether an own call has been timed since they came or went.
+    timed: bool,
 }
 
 /// What the model needs of the configuration.
@@ -194,6 +200,9 @@ impl Work {
             detached: 0,
             told: false,
             attaching: false,
+            crowding: Crowding::default(),
+            busiest: None,
+            timed: true,
             budget,
             settings,
             recording,
@@ -229,6 +238,13 @@ impl Work {
         let now = totals.now;
         let dt = now.saturating_sub(self.looked) as f64 / 1e9;
         self.looked = now;
+        self.time_call();
+        let costs = if self.detached_since.is_some() || self.ladder.in_slice() {
+            self.costs.times(self.crowding.factor())
+        } else {
+            self.costs
+        };
+        let mut most = 0;
         let (mut sights, mut spent) = (Vec::with_capacity(self.cpus.len()), Vec::with_capacity(self.cpus.len()));
         for seen in &mut self.cpus {
             let Some(cpu) = totals.cpus.get(seen.cpu) else { continue };
@@ -243,7 +259,11 @@ impl Work {
                 sched: more.sched.saturating_add(more.other_sched) as f64,
                 full: buckets::fullness(self.recording.state(), seen.cpu, now),
             });
-            spent.push(more.cost(&self.costs, seen.given));
+            spent.push(more.cost(&costs, seen.given));
+            let calls = more.call_events.saturating_add(more.other_call_events);
+            if calls > most {
+                (most, self.busiest) = (calls, Some(seen.cpu));
+            }
             (seen.counts, seen.enters) = (counts, enters);
         }
         let process = clock::process_cpu();
@@ -262,6 +282,21 @@ impl Work {
             self.measure(now);
         }
         self.tell(now);
+    }
+
+    /// Times an own call where the most are made, once after system calls were attached or detached.
+    fn time_call(&mut self) {
+        if std::mem::replace(&mut self.timed, true) || self.recording.records_own() {
+            return;
+        }
+        let Some(_pinned) = self.busiest.and_then(|cpu| calibrate::Pinned::to(cpu).ok()) else { return };
+        let ns = calibrate::time_call_usually();
+        if self.detached_since.is_some() {
+            self.crowding.is_detached(ns);
+        } else {
+            self.crowding.is_attached(ns, &self.costs);
+            debug!(factor = self.crowding.factor(), "being asked costs so much of what was measured");
+        }
     }
 
     /// Has the probes give up what they must, and says so.
@@ -304,7 +339,7 @@ impl Work {
             (true, Some(_)) => self.attach(),
             (false, None) => match self.recording.detach() {
                 Ok(true) => {
-                    self.detached_since = Some(clock::mono());
+                    (self.detached_since, self.timed) = (Some(clock::mono()), false);
                     let text = "system calls are detached on all CPUs: being asked alone would break the total";
                     self.recording.act(Act::Detached, text);
                     if !self.told {
@@ -339,7 +374,7 @@ impl Work {
             }
             return;
         }
-        self.attaching = false;
+        (self.attaching, self.timed) = (false, false);
         if let Some(since) = self.detached_since.take() {
             self.detached += clock::mono().saturating_sub(since);
         }
