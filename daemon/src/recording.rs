@@ -271,10 +271,11 @@ impl Recording {
         prepare_state(&map("state")?, plan);
         prepare_slots(&map("slots")?, session);
         // The costs are those of the programs without a limit: what the limit is charged with.
-        let without = calibrate::time();
+        let without = calibrate::time(None);
         load::attach(&mut ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
         let state = map("state")?;
-        buckets::set_costs(&state, &calibrate::costs(without, &time_attached(&state, plan.enabled)));
+        let (costs, clock) = calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
+        buckets::set_costs(&state, &costs, clock);
         if plan.files.is_some()
             && let Err(e) = load::pin_file_walk(&mut ebpf, &plan.tracepoints, &kernel_btf, new)
         {
@@ -344,19 +345,20 @@ impl Recording {
         }
     }
 
-    /// Times a system call of this thread, which it pins to a CPU meanwhile: recorded, and left out; ns. `None` where the
-    /// recorder's own calls are recorded anyway.
-    pub fn time_own_calls(&self, cpu: usize) -> Option<(f64, f64)> {
+    /// Times a system call of this thread, which it pins to a CPU meanwhile. `None` where the recorder's own calls are
+    /// recorded anyway.
+    pub fn time_own_calls(&self, cpu: usize) -> Option<calibrate::Own> {
         let _pinned = calibrate::Pinned::to(cpu).ok()?;
         let (_, own) = self.rewrite_on(cpu, |enabled, own| (enabled, own));
         if own != self.notes.own_tgid() {
             return None;
         }
+        let clock = calibrate::time_clock();
         let left_out = calibrate::time_call_briefly();
         self.rewrite_on(cpu, |enabled, _| (enabled, 0));
         let recorded = calibrate::time_call_briefly();
         self.rewrite_on(cpu, |enabled, _| (enabled, own));
-        Some((recorded, left_out))
+        Some(calibrate::Own { recorded, left_out, clock })
     }
 
     /// Whether the recorder's own calls are recorded as well.
@@ -714,7 +716,7 @@ fn prepare_state(state: &ArrayMap, plan: &Plan) {
             floor: [0; BUCKETS],
             savings: [0; 2],
             total: 0,
-            reserved: 0,
+            clock: 0,
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
         let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
@@ -724,7 +726,7 @@ fn prepare_state(state: &ArrayMap, plan: &Plan) {
 
 /// Times events with the probes attached: in full, and with things given up. What that had them count as refused is taken
 /// back, since nobody else's event was.
-fn time_attached(state: &ArrayMap, enabled: u32) -> calibrate::With {
+fn time_attached(state: &ArrayMap, enabled: u32, without: Option<&calibrate::Times>) -> calibrate::With {
     let switch = |enabled: u32| {
         for cpu in 0..state.entries() {
             state.write(cpu, 0, &u64::from(enabled).to_le_bytes());
@@ -734,10 +736,10 @@ fn time_attached(state: &ArrayMap, enabled: u32) -> calibrate::With {
         switch(enabled | given);
         calibrate::Pinned::here().map_or(f64::NAN, |_pinned| calibrate::time_call())
     };
-    let full = calibrate::time();
+    let full = calibrate::time(without);
     let (untimed, first_argument) = (call(GIVEN_EXIT_TIMES), call(GIVEN_ARGUMENTS));
     switch(enabled & !ENABLE_SCHED | GIVEN_SYSCALLS);
-    let floor = calibrate::time();
+    let floor = calibrate::time(without);
     switch(enabled);
     let lane = offset_of!(CpuState, lanes) + Lane::Syscall as usize * size_of::<LaneState>();
     let refused = lane + offset_of!(LaneState, refused) + Refusal::Throttled as usize * size_of::<u64>();

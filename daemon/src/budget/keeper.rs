@@ -25,8 +25,8 @@ const NAME: &str = "flightd-budget";
 /// How often it looks, and how often while system calls are attached for a short time.
 const LOOK: Duration = Duration::from_millis(250);
 const LOOK_CLOSELY: Duration = Duration::from_millis(20);
-/// How often a call's cost is measured again, and when for the first time: a start, of a machine too, is a noisy
-/// moment; ns.
+/// How often a call's cost is measured again, and when for the first time, or where it was not believed: a start, of a machine
+/// too, is a noisy moment; ns.
 const AGAIN: u64 = 3600 * 1_000_000_000;
 const FIRST: u64 = 60 * 1_000_000_000;
 /// A bucket that pays for measuring is as full as this, at least.
@@ -278,7 +278,7 @@ impl Work {
             self.take_turns();
         }
         if now >= self.measure_at {
-            self.measure_at = now.saturating_add(AGAIN);
+            self.measure_at = now.saturating_add(FIRST);
             self.measure(now);
         }
         self.tell(now);
@@ -385,14 +385,15 @@ impl Work {
         let state = self.recording.state();
         let idle = |seen: &&Seen| seen.given == 0 && buckets::fullness(state, seen.cpu, now) >= FULL;
         let Some(seen) = self.cpus.iter().find(idle).filter(|_| self.detached_since.is_none()) else { return };
-        let Some((recorded, left_out)) = self.recording.time_own_calls(seen.cpu) else { return };
-        if let Some(costs) = self.costs.again(recorded, left_out) {
+        let Some(own) = self.recording.time_own_calls(seen.cpu) else { return };
+        if let Some(costs) = self.costs.again(&own, buckets::clock(state)) {
             // Every hour: `status` and `budget` show it, the journal need not.
             debug!("measured again what events cost: {costs}");
             self.costs = costs;
-            buckets::set_costs(state, &costs);
+            buckets::set_costs(state, &costs, own.clock);
+            self.measure_at = now.saturating_add(AGAIN);
         } else {
-            debug!(recorded, left_out, "what was measured again can't be; costs stay as they were");
+            debug!(?own, "what was measured again is not believed; costs stay as they were");
         }
     }
 

@@ -155,7 +155,8 @@ mod tests {
         assert_eq!(run(&hidden), []);
         // The hole is on another CPU than that which it waits for.
         let elsewhere = Event { cpu: 1, ..switch(300, 8, 1, 9, 120) };
-        let other = [waking(10, 1, 5), Event { cpu: 1, ..switch(20, 9, 0, 7, 120) }, elsewhere, switch(400, 0, 0, 5, 120)];
+        let other =
+            [waking(10, 1, 5), Event { cpu: 1, ..switch(20, 9, 0, 7, 120) }, elsewhere, switch(400, 0, 0, 5, 120)];
         assert_eq!(run(&other), [Delay { tid: 5, time: 400, ns: 390, cpu: 3 }]);
         // It was moved there.
         let body = Body::Migrate { thread: 5, prio: 120, from: 3, to: 1 };

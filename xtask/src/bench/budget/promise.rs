@@ -112,7 +112,10 @@ struct Loss {
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { all, drift, in_moments } = self;
-        write!(f, "{all:.1} % lost (before and after, where there is no recorder, differ by {drift:.1} %); {in_moments:.2} % in moments")
+        write!(
+            f,
+            "{all:.1} % lost (before and after, where there is no recorder, differ by {drift:.1} %); {in_moments:.2} % in moments"
+        )
     }
 }
 
@@ -256,7 +259,10 @@ pub(super) fn no_daemon(load: &Load, _: usize) -> Result<Vec<Promise>> {
     Ok(vec![Promise::new(
         "with flightd killed, per_cpu = 2% holds by itself, beyond what being asked costs",
         spent <= 2.2,
-        format!("{spent:.2} % of each CPU spent on recording; {:.1} % lost, {floor:.1} % beside empty programs", lost.all),
+        format!(
+            "{spent:.2} % of each CPU spent on recording; {:.1} % lost, {floor:.1} % beside empty programs",
+            lost.all
+        ),
     )])
 }
 

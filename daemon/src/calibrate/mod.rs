@@ -1,18 +1,21 @@
 //! What an event costs on this machine: short loops on one CPU before the probes are attached and behind that. The
 //! difference is all that the work loses, what it costs to be asked at all included.
 //!
-//! Loops run in short repetitions, of which the fastest counts: what else the machine does can only make one slower.
+//! A machine that does something else at that moment can only make them slower. So no figure is believed that is out of
+//! proportion to reading the clock in the same run ([`loops`]), nor a difference of two runs in which that took another time;
+//! and where it takes less at a later time, the machine was crowded when it was measured first.
+
+mod loops;
 
 use std::fmt;
-use std::hint::black_box;
-use std::io::{self, Read, Write};
-use std::time::{Duration, Instant};
 
 use flightrec_format::abi::state::{GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES};
 use flightrec_format::control;
-use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
-use nix::unistd::Pid;
 use tracing::{info, warn};
+
+pub use loops::{Own, Pinned, Times, time, time_call, time_call_briefly, time_call_usually, time_clock};
+
+use loops::ALIKE;
 
 /// What events cost, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +52,10 @@ impl Costs {
     };
     /// What can be, ns. A noisy moment can give anything, and must not shut the recorder up, or let it run free.
     const SANE: std::ops::RangeInclusive<f64> = 20.0..=10_000.0;
+    /// The same as a multiple of what reading the clock takes, or of the least that it can be, ns: of an event's cost, the two
+    /// readings of a call included. Here it is 6.
+    const MOST_CLOCKS: f64 = 40.0;
+    const LEAST_CLOCK: f64 = 15.0;
 
     /// What a call costs with `given` up (`GIVEN_…` bits), its strings left out.
     pub fn call_with(&self, given: u32) -> u32 {
@@ -87,18 +94,36 @@ impl Costs {
         }
     }
 
-    /// After a call was timed again on a machine that runs: `recorded` and left out, ns. The floor stays, as it can't be told
-    /// apart without detaching. `None` where that can't be, or hardly.
-    pub fn again(&self, recorded: f64, left_out: f64) -> Option<Self> {
-        let call = f64::from(self.call_floor) + recorded - left_out;
-        let change = call / f64::from(self.call.max(1));
-        let sane = Self::SANE.contains(&call) && (1.0 / MOST_CHANGE..=MOST_CHANGE).contains(&change);
+    /// Whether an event can cost this, ns, where reading the clock takes `clock`.
+    fn is_sane(cost: f64, clock: f64) -> bool {
+        Self::SANE.contains(&cost) && cost <= clock.max(Self::LEAST_CLOCK) * Self::MOST_CLOCKS
+    }
+
+    /// After an own call was timed again on a machine that runs. What being asked costs can't be told apart without detaching:
+    /// where reading the clock takes less than when these were measured (`clock`, ns; 0: not known), all of them were too high by
+    /// as much. `None` where it takes more, as the machine is crowded now, and where it can't be, or hardly. Costs that were assumed
+    /// are taken in proportion to what was measured.
+    pub fn again(&self, own: &Own, clock: f64) -> Option<Self> {
+        let slower = if clock > 0.0 && self.measured { own.clock / clock } else { 1.0 };
+        if !(slower < ALIKE) {
+            return None;
+        }
+        let before = if slower < 1.0 / ALIKE { self.times(slower) } else { *self };
+        let recording = own.recorded - own.left_out;
+        if !self.measured {
+            let factor = recording / f64::from(self.call - self.call_floor);
+            let sane = (1.0 / MOST_CHANGE..=MOST_CHANGE).contains(&factor);
+            return (sane && Self::is_sane(f64::from(self.call) * factor, own.clock)).then(|| self.times(factor));
+        }
+        let call = f64::from(before.call_floor) + recording;
+        let change = call / f64::from(before.call.max(1));
+        let sane = Self::is_sane(call, own.clock) && (1.0 / MOST_CHANGE..=MOST_CHANGE).contains(&change);
         let scaled = |cost: u32| (f64::from(cost) * change).round() as u32;
         sane.then(|| Self {
             call: call.round() as u32,
-            sched: scaled(self.sched).max(self.sched_floor),
-            string: scaled(self.string),
-            ..*self
+            sched: scaled(before.sched).max(before.sched_floor),
+            string: scaled(before.string),
+            ..before
         })
     }
 }
@@ -109,14 +134,6 @@ impl fmt::Display for Costs {
         let Self { call, string, sched, .. } = self;
         write!(f, "{call} ns a system call, {string} ns a string, {sched} ns a switch or wakeup")
     }
-}
-
-/// Least times of the loops, ns an operation.
-#[derive(Debug, Clone, Copy)]
-pub struct Times {
-    call: f64,
-    string: f64,
-    round_trip: f64,
 }
 
 /// Least times with the probes attached: in full, and with something given up.
@@ -132,56 +149,17 @@ pub struct With {
     pub first_argument: f64,
 }
 
-/// How long one kind of loop may go on: a CPU that others keep busy must not hold up the start.
-const LONGEST: Duration = Duration::from_millis(20);
 /// System calls, switches and wakeups of a round trip between two threads.
 const TRIP_CALLS: f64 = 4.0;
 const TRIP_SCHED: f64 = 4.0;
 /// By how much a cost may differ from what it was when it is measured again.
 const MOST_CHANGE: f64 = 2.0;
 
-/// Runs the loops: about 10 ms, at most 60 and a little. `None` where the system does not let this process.
-pub fn time() -> Option<Times> {
-    let run = || -> io::Result<Times> {
-        let _pinned = Pinned::here()?;
-        let string = least(20, 50, || {
-            // SAFETY: a string with its NUL. The path is relative, and the folder's descriptor is none.
-            black_box(unsafe { libc::faccessat(-1, c"flightrec/measures/what/an/event/costs".as_ptr(), 0, 0) });
-        });
-        Ok(Times { call: time_call(), string, round_trip: round_trip()? })
-    };
-    run().inspect_err(|e| warn!("what events cost can't be measured: {e}")).ok()
-}
-
-/// Times the call alone, on the CPU where this thread is; ns. About 1 ms, at most 20 and a little.
-pub fn time_call() -> f64 {
-    call(50, 100)
-}
-
-/// The same by 400 calls, which hardly show in a ring.
-pub fn time_call_briefly() -> f64 {
-    call(10, 40)
-}
-
-/// What a call usually takes beside what else goes on: the median of as short a time; ns.
-pub fn time_call_usually() -> f64 {
-    median(&mut repeated(10, 40, one_call))
-}
-
-fn call(repetitions: u32, loops: u32) -> f64 {
-    least(repetitions, loops, one_call)
-}
-
-fn one_call() {
-    let mut byte = [0u8; 64];
-    // SAFETY: there is no such descriptor, so nothing is written; the buffer has that length.
-    black_box(unsafe { libc::read(-1, byte.as_mut_ptr().cast(), byte.len()) });
-}
-
-/// What the probes added from one run of the loops to the others; assumed costs where that can't be.
-pub fn costs(without: Option<Times>, with: &With) -> Costs {
+/// What the probes added from one run of the loops to the others, and what reading the clock took meanwhile, ns; assumed costs
+/// and 0 where that can't be.
+pub fn costs(without: Option<Times>, with: &With) -> (Costs, f64) {
     let costs = without.and_then(|without| difference(&without, with));
-    if let Some(costs) = costs {
+    if let Some((costs, _)) = costs {
         info!(
             cost_call = costs.call,
             cost_string = costs.string,
@@ -195,11 +173,16 @@ pub fn costs(without: Option<Times>, with: &With) -> Costs {
     } else {
         warn!("what was measured of events' costs can't be: the machine is too busy; assuming usual ones");
     }
-    costs.unwrap_or(Costs::ASSUMED)
+    costs.unwrap_or((Costs::ASSUMED, 0.0))
 }
 
-fn difference(without: &Times, with: &With) -> Option<Costs> {
+fn difference(without: &Times, with: &With) -> Option<(Costs, f64)> {
     let (full, floor) = (with.full?, with.floor?);
+    let clocks = [without.clock, full.clock, floor.clock];
+    let clock = clocks.into_iter().fold(f64::NAN, f64::min);
+    if !clocks.iter().all(|each| *each < clock * ALIKE) {
+        return None;
+    }
     let call = full.call - without.call;
     let string = (full.string - without.string - call).max(0.0);
     let of_trip = |trip: f64, call: f64| (trip - without.round_trip - TRIP_CALLS * call) / TRIP_SCHED;
@@ -209,14 +192,17 @@ fn difference(without: &Times, with: &With) -> Option<Costs> {
     // Of two such small differences, noise can leave nothing.
     let usual = f64::from(Costs::ASSUMED.sched_floor) / f64::from(Costs::ASSUMED.sched);
     let sched_floor = if sched_floor > 0.0 { sched_floor.min(sched) } else { sched * usual };
-    let sane = |cost: &f64| Costs::SANE.contains(cost);
     // A string may cost nothing: where none are recorded.
-    if !(sane(&call) && sane(&sched) && string <= *Costs::SANE.end() && call_floor > 0.0) {
+    if !(Costs::is_sane(call, clock)
+        && Costs::is_sane(sched, clock)
+        && Costs::is_sane(string.max(*Costs::SANE.start()), clock)
+        && call_floor > 0.0)
+    {
         return None;
     }
     // What is saved is the difference of two that differ little.
     let saved = |less: f64| (full.call - less).clamp(0.0, call / 2.0).round() as u32;
-    Some(Costs {
+    let costs = Costs {
         call: call.round() as u32,
         string: string.round() as u32,
         sched: sched.round() as u32,
@@ -225,93 +211,17 @@ fn difference(without: &Times, with: &With) -> Option<Costs> {
         exit_time: saved(with.untimed),
         arguments: saved(with.first_argument),
         measured: true,
-    })
-}
-
-/// The least time of one operation, in ns, of so many repetitions of a loop; of fewer where they take long.
-fn least(repetitions: u32, loops: u32, once: impl FnMut()) -> f64 {
-    repeated(repetitions, loops, once).into_iter().fold(f64::INFINITY, f64::min)
-}
-
-/// The time of one operation, in ns, in each of so many repetitions of a loop; of fewer where they take long.
-fn repeated(repetitions: u32, loops: u32, mut once: impl FnMut()) -> Vec<f64> {
-    let mut times = Vec::with_capacity(repetitions as usize);
-    let began = Instant::now();
-    for _ in 0..repetitions {
-        let start = Instant::now();
-        if start - began > LONGEST {
-            break;
-        }
-        for _ in 0..loops {
-            once();
-        }
-        times.push(start.elapsed().as_nanos() as f64 / f64::from(loops));
-    }
-    times
-}
-
-fn median(times: &mut [f64]) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// A byte to another thread of this CPU and back.
-fn round_trip() -> io::Result<f64> {
-    let (mut pong_in, mut ping_out) = io::pipe()?;
-    let (mut ping_in, mut pong_out) = io::pipe()?;
-    std::thread::scope(|scope| {
-        // It has this thread's CPU, and ends when the pipe to it is closed.
-        scope.spawn(move || {
-            let mut byte = [0];
-            while matches!(pong_in.read(&mut byte), Ok(1)) && pong_out.write_all(&byte).is_ok() {}
-        });
-        let mut failed = None;
-        let ns = least(100, 5, || {
-            let mut byte = [0];
-            if let Err(e) = ping_out.write_all(&byte).and_then(|()| ping_in.read_exact(&mut byte)) {
-                failed = Some(e);
-            }
-        });
-        drop(ping_out);
-        failed.map_or(Ok(ns), Err)
-    })
-}
-
-/// The calling thread on the CPU where it is, until this is dropped.
-pub struct Pinned(CpuSet);
-
-impl Pinned {
-    /// Pins it to the CPU where it is.
-    pub fn here() -> io::Result<Self> {
-        Self::to(sched_getcpu()?)
-    }
-
-    /// Pins it to a CPU.
-    pub fn to(cpu: usize) -> io::Result<Self> {
-        let this = Pid::from_raw(0);
-        let before = sched_getaffinity(this)?;
-        let mut one = CpuSet::new();
-        one.set(cpu)?;
-        sched_setaffinity(this, &one)?;
-        Ok(Self(before))
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        if let Err(e) = sched_setaffinity(Pid::from_raw(0), &self.0) {
-            warn!("this thread stays on one CPU: {e}");
-        }
-    }
+    };
+    Some((costs, clock))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WITHOUT: Times = Times { call: 200.0, string: 900.0, round_trip: 5000.0 };
-    const FULL: Times = Times { call: 460.0, string: 1280.0, round_trip: 6840.0 };
-    const FLOOR: Times = Times { call: 340.0, string: 1040.0, round_trip: 5960.0 };
+    const WITHOUT: Times = Times { call: 200.0, string: 900.0, round_trip: 5000.0, clock: 30.0 };
+    const FULL: Times = Times { call: 460.0, string: 1280.0, round_trip: 6840.0, clock: 30.0 };
+    const FLOOR: Times = Times { call: 340.0, string: 1040.0, round_trip: 5960.0, clock: 30.0 };
 
     fn with(full: Times, floor: Times) -> With {
         With { full: Some(full), floor: Some(floor), untimed: full.call - 35.0, first_argument: full.call + 1.0 }
@@ -319,7 +229,7 @@ mod tests {
 
     #[test]
     fn costs_are_what_was_added() {
-        let costs = costs(Some(WITHOUT), &with(FULL, FLOOR));
+        let (costs, clock) = costs(Some(WITHOUT), &with(FULL, FLOOR));
         let want = Costs {
             call: 260,
             string: 120,
@@ -330,7 +240,7 @@ mod tests {
             arguments: 0,
             measured: true,
         };
-        assert_eq!(costs, want);
+        assert_eq!((costs, clock), (want, 30.0));
         assert_eq!(
             [0, GIVEN_EXIT_TIMES, GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS].map(|g| costs.call_with(g)),
             [260, 225, 225]
@@ -339,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_not_believed() {
-        let times = |call, string, round_trip| Times { call, string, round_trip };
+        let times = |call, string, round_trip| Times { call, string, round_trip, clock: 30.0 };
         for noisy in [
             with(times(200.0, 900.0, 5000.0), FLOOR),     // nothing was added
             with(times(190.0, 1280.0, 6840.0), FLOOR),    // a negative cost
@@ -349,36 +259,77 @@ mod tests {
             with(times(f64::NAN, 1280.0, 6840.0), FLOOR),
             with(FULL, WITHOUT), // being asked cost nothing
             With { floor: None, ..with(FULL, FLOOR) },
+            // The machine was crowded in one of the runs, as the clock tells; whatever else is in proportion.
+            with(Times { clock: 45.0, ..FULL }, FLOOR),
+            with(FULL, Times { clock: 45.0, ..FLOOR }),
+            with(Times { clock: 20.0, ..FULL }, Times { clock: 20.0, ..FLOOR }),
+            with(Times { clock: f64::NAN, ..FULL }, FLOOR),
+            // Out of proportion to the clock.
+            with(times(2000.0, 2900.0, 40_000.0), times(700.0, 1500.0, 10_000.0)),
         ] {
-            assert_eq!(costs(Some(WITHOUT), &noisy), Costs::ASSUMED, "{noisy:?}");
+            assert_eq!(costs(Some(WITHOUT), &noisy), (Costs::ASSUMED, 0.0), "{noisy:?}");
         }
-        assert_eq!(costs(None, &with(FULL, FLOOR)), Costs::ASSUMED);
+        assert_eq!(costs(None, &with(FULL, FLOOR)), (Costs::ASSUMED, 0.0));
     }
 
     #[test]
     fn strings_that_are_not_recorded_cost_nothing() {
         let full = Times { string: 1150.0, ..FULL };
-        assert_eq!(costs(Some(WITHOUT), &with(full, FLOOR)).string, 0);
+        assert_eq!(costs(Some(WITHOUT), &with(full, FLOOR)).0.string, 0);
+    }
+
+    fn own(recorded: f64, left_out: f64, clock: f64) -> Own {
+        Own { recorded, left_out, clock }
     }
 
     #[test]
     fn measured_again_within_reason() {
-        let before = costs(Some(WITHOUT), &with(FULL, FLOOR));
-        let again = before.again(480.0, 340.0).expect("a little more");
+        let (before, clock) = costs(Some(WITHOUT), &with(FULL, FLOOR));
+        let again = before.again(&own(480.0, 340.0, 31.0), clock).expect("a little more");
         assert_eq!((again.call, again.sched, again.call_floor), (280, 215, 140));
         for (recorded, left_out) in [(340.0, 480.0), (5000.0, 340.0), (f64::NAN, 340.0), (f64::INFINITY, 1.0)] {
-            assert_eq!(before.again(recorded, left_out), None, "{recorded} {left_out}");
+            assert_eq!(before.again(&own(recorded, left_out, 30.0), clock), None, "{recorded} {left_out}");
         }
     }
 
     #[test]
-    fn the_loops_run_here() {
-        let times = time().expect("times");
-        assert!(times.call > 0.0 && times.string > times.call && times.round_trip > times.call, "{times:?}");
+    fn a_crowded_moment_is_not_believed_and_does_not_stay() {
+        let (quiet, clock) = costs(Some(WITHOUT), &with(FULL, FLOOR));
+        // Everything takes twice as long now.
+        assert_eq!(quiet.again(&own(920.0, 680.0, 60.0), clock), None);
+        assert_eq!(quiet.again(&own(920.0, 680.0, f64::NAN), clock), None);
+        // It did when it was measured first.
+        let twice = |times: Times| Times {
+            call: times.call * 2.0,
+            string: times.string * 2.0,
+            round_trip: times.round_trip * 2.0,
+            clock: times.clock * 2.0,
+        };
+        let (crowded, clock) = costs(Some(twice(WITHOUT)), &with(twice(FULL), twice(FLOOR)));
+        assert_eq!((crowded.call, crowded.call_floor), (520, 280));
+        let again = crowded.again(&own(460.0, 340.0, 30.0), clock).expect("it is quiet now");
         assert_eq!(
-            sched_getaffinity(Pid::from_raw(0)).unwrap(),
-            Pinned::here().unwrap().0,
-            "the affinity is as before"
+            (again.call, again.call_floor, again.sched, again.string),
+            (quiet.call, quiet.call_floor, quiet.sched, quiet.string)
         );
+    }
+
+    #[test]
+    fn assumed_costs_are_brought_into_proportion() {
+        let assumed = Costs::ASSUMED;
+        let half = assumed.again(&own(260.0, 260.0 - 117.0 * 0.6, 20.0), 0.0).expect("a faster machine");
+        assert_eq!((half.call, half.call_floor, half.measured), (151, 81, false));
+        assert_eq!(assumed.again(&own(1000.0, 200.0, 20.0), 0.0), None, "hardly seven times as much");
+    }
+
+    #[test]
+    fn the_loops_run_here() {
+        let affinity = || nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+        let before = affinity();
+        let times = time(None).expect("times");
+        assert!(times.clock > 0.0 && times.call > 0.0 && times.string > times.call, "{times:?}");
+        assert!(times.round_trip > times.call, "{times:?}");
+        assert!(time(Some(&Times { clock: 0.0, ..times })).is_some(), "it ends where no run is alike");
+        assert_eq!(affinity(), before);
     }
 }
