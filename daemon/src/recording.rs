@@ -741,14 +741,16 @@ fn time_attached(state: &ArrayMap, enabled: u32, without: Option<&calibrate::Tim
     let (untimed, first_argument) = (call(GIVEN_EXIT_TIMES), call(GIVEN_ARGUMENTS));
     switch(enabled & !ENABLE_SCHED | GIVEN_SYSCALLS);
     let floor = calibrate::time(without);
-    switch(enabled);
+    // No page may open while the totals in its header are to be taken back.
+    switch(enabled & !ENABLE_SYSCALL);
     take_back(state);
+    switch(enabled);
     calibrate::With { full, floor, untimed, first_argument }
 }
 
-/// Takes back what was refused while nothing was to be recorded, which counted for nobody. Calls that were entered then end
-/// now, and must not be counted any more: they are as calls whose entry was not seen. A program that runs at this moment on
-/// another CPU may still count, so this is done until nothing has come for a while.
+/// Takes back what was refused while nothing was to be recorded, which counted for nobody; now system calls are off. Calls that
+/// were entered before end now, and must not be counted any more: they are as calls whose entry was not seen. A program that
+/// runs at this moment on another CPU may still count, so this is done until nothing has come for a while.
 fn take_back(state: &ArrayMap) {
     /// Longer than a program takes, also where the machine's own CPUs are shared.
     const WHILE: Duration = Duration::from_millis(2);
