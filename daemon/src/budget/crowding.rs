@@ -51,7 +51,7 @@ mod tests {
         let costs = Costs { call_floor: 100, ..Costs::ASSUMED };
         let mut crowding = Crowding::default();
         crowding.is_attached(900.0, &costs);
-        assert_eq!(crowding.factor(), 1.0, "without the other figure it says nothing");
+        assert!(crowding.factor() < 1.01, "without the other figure it says nothing: {crowding:?}");
         for _ in 0..20 {
             crowding.is_detached(200.0);
             crowding.is_attached(400.0, &costs);

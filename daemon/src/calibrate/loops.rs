@@ -148,7 +148,7 @@ fn round_trip() -> io::Result<f64> {
             while matches!(pong_in.read(&mut byte), Ok(1)) && pong_out.write_all(&byte).is_ok() {}
         });
         let mut failed = None;
-        let ns = least(100, 5, || {
+        let ns = least(300, 2, || {
             let mut byte = [0];
             if let Err(e) = ping_out.write_all(&byte).and_then(|()| ping_in.read_exact(&mut byte)) {
                 failed = Some(e);

@@ -105,7 +105,8 @@ impl Costs {
     /// are taken in proportion to what was measured.
     pub fn again(&self, own: &Own, clock: f64) -> Option<Self> {
         let slower = if clock > 0.0 && self.measured { own.clock / clock } else { 1.0 };
-        if !(slower < ALIKE) {
+        // Also where it is not a number.
+        if slower.is_nan() || slower >= ALIKE {
             return None;
         }
         let before = if slower < 1.0 / ALIKE { self.times(slower) } else { *self };
@@ -200,6 +201,14 @@ fn difference(without: &Times, with: &With) -> Option<(Costs, f64)> {
     {
         return None;
     }
+    // On a CPU that others want as well, threads that wake one another are never undisturbed for as long as a call is, and
+    // paths are longer: what is out of proportion is taken in proportion to the call.
+    let usual = |cost: f64, assumed: u32| {
+        let usual = call * f64::from(assumed) / f64::from(Costs::ASSUMED.call);
+        if cost <= usual * MOST_CHANGE { cost } else { usual }
+    };
+    let (string, sched) = (usual(string, Costs::ASSUMED.string), usual(sched, Costs::ASSUMED.sched));
+    let sched_floor = usual(sched_floor, Costs::ASSUMED.sched_floor).min(sched);
     // What is saved is the difference of two that differ little.
     let saved = |less: f64| (full.call - less).clamp(0.0, call / 2.0).round() as u32;
     let costs = Costs {
@@ -270,6 +279,15 @@ mod tests {
             assert_eq!(costs(Some(WITHOUT), &noisy), (Costs::ASSUMED, 0.0), "{noisy:?}");
         }
         assert_eq!(costs(None, &with(FULL, FLOOR)), (Costs::ASSUMED, 0.0));
+    }
+
+    #[test]
+    fn what_is_out_of_proportion_to_the_call_is_brought_into_it() {
+        let (quiet, _) = costs(Some(WITHOUT), &with(FULL, FLOOR));
+        let noisy = Times { string: 1900.0, round_trip: 9000.0, ..FULL };
+        let (costs, _) = costs(Some(WITHOUT), &with(noisy, FLOOR));
+        assert_eq!((costs.call, costs.call_floor), (quiet.call, quiet.call_floor));
+        assert_eq!((costs.string, costs.sched), (119, 180), "as those that are assumed, of a call of 252 ns");
     }
 
     #[test]
