@@ -81,14 +81,6 @@ impl Renderer {
         }
     }
 
-    /// Goes past an event that somebody else writes, with what belongs before it.
-    pub fn pass_over(&mut self, event: &Event) {
-        match self {
-            Self::Text(_) => {}
-            Self::Json(json) => json.pass_over(event),
-        }
-    }
-
     /// How each call reads.
     pub(crate) fn plans(&self) -> &Arc<Plans> {
         match self {

@@ -79,13 +79,6 @@ impl Renderer {
         self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
     }
 
-    /// Goes past an event that somebody else writes, with what belongs before it.
-    pub(crate) fn pass_over(&mut self, event: &Event) {
-        while event.time >= self.next_aside && self.asides.pop_front().is_some() {
-            self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
-        }
-    }
-
     pub(crate) fn plans(&self) -> &Arc<Plans> {
         self.calls.plans()
     }

@@ -19,6 +19,13 @@ pub struct Item {
     pub event: Box<Event>,
     /// Whether something is still to be found out.
     pub waiting: bool,
+    /// What has been found out.
+    pub found: Found,
+}
+
+/// What other events tell of an event.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Found {
     /// Of an exit: when the call began, where its entry was seen.
     pub entered: Option<u64>,
     /// Of a wakeup: the CPU where the wakee was queued.
@@ -32,12 +39,14 @@ pub struct Item {
 impl Item {
     /// An event of which nothing more is known.
     pub fn new(event: Box<Event>) -> Self {
-        Self { event, waiting: false, entered: None, queued_on: 0, runs_on: 0, woken_on: None }
+        Self { event, waiting: false, found: Found::default() }
     }
+}
 
-    /// Of an exit: how long the call took, ns.
-    pub fn duration_ns(&self) -> Option<u64> {
-        self.entered.map(|entered| self.event.time.saturating_sub(entered)).filter(|ns| *ns != 0)
+impl Found {
+    /// Of an exit at `time`: how long the call took, ns.
+    pub fn duration_ns(&self, time: u64) -> Option<u64> {
+        self.entered.map(|entered| time.saturating_sub(entered)).filter(|ns| *ns != 0)
     }
 }
 
@@ -109,8 +118,8 @@ mod tests {
         line.push(waiting(1));
         line.push(Item::new(enter(2, 0, 1, 0).into()));
         assert!(line.pop(2).is_none());
-        line.settle(number, |item| item.runs_on = 3);
-        assert_eq!(line.pop(2).map(|i| (i.event.time, i.runs_on)), Some((1, 3)));
+        line.settle(number, |item| item.found.runs_on = 3);
+        assert_eq!(line.pop(2).map(|i| (i.event.time, i.found.runs_on)), Some((1, 3)));
         assert_eq!(line.pop(2).map(|i| i.event.time), Some(2));
         assert!(line.pop(2).is_none());
         line.settle(number, |_| panic!("it has left"));

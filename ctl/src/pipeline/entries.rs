@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use flightrec_format::decode::{Body, Call, Event};
 
-use super::delay::Item;
+use super::delay::Found;
 use crate::fds::Fds;
 use crate::filter::{CallFacts, Filter};
 use crate::pipeline::threads::Threads;
@@ -31,8 +31,15 @@ impl Entries {
 
     /// Takes the next event, and returns what is known of its call; of an exit the entry's arguments too, where
     /// the exit belongs to it.
-    pub fn take(&mut self, item: &Item, filter: &Filter, fds: &Fds, threads: &Threads) -> (CallFacts, Option<Call>) {
-        let Event { time, tid, ref body, .. } = *item.event;
+    pub fn take(
+        &mut self,
+        event: &Event,
+        found: &Found,
+        filter: &Filter,
+        fds: &Fds,
+        threads: &Threads,
+    ) -> (CallFacts, Option<Call>) {
+        let Event { time, tid, ref body, .. } = *event;
         let path = |call: &Call| filter.has_paths() && filter.wants_path(call, fds.names(tid, threads.tgid(tid, time)));
         match body {
             Body::Enter(call) => {
@@ -42,10 +49,10 @@ impl Entries {
             }
             Body::Exit { call, .. } => {
                 let same =
-                    |entry: &Entry| item.entered.is_some() && (entry.call.nr, entry.call.abi) == (call.nr, call.abi);
+                    |entry: &Entry| found.entered.is_some() && (entry.call.nr, entry.call.abi) == (call.nr, call.abi);
                 let entry = self.open.remove(&tid).filter(same);
                 let path = entry.as_ref().is_some_and(|entry| entry.path) || path(call);
-                (CallFacts { path, duration_ns: item.duration_ns() }, entry.map(|entry| entry.call))
+                (CallFacts { path, duration_ns: found.duration_ns(time) }, entry.map(|entry| entry.call))
             }
             Body::Exec { exec, .. } if exec.old_tid != exec.tid => {
                 if let Some(entry) = self.open.remove(&exec.old_tid) {

@@ -1,24 +1,36 @@
-//! The pass's first part: from merged events to complete ones, in order.
+//! The pass's first half: from merged events to complete ones, in order.
 
 use flightrec_format::decode::Event;
 use flightrec_format::meta::Meta;
 
+use super::SPARE;
 use super::delay::{DelayLine, Item};
+use super::merge::{Merge, Stream};
 use super::pairing::Pairing;
 use super::placement::Placement;
 
 /// Finds out about each event what later ones tell.
-#[derive(Clone)]
 pub struct Front {
     pairing: Pairing,
     placement: Placement,
     line: DelayLine,
+    /// The latest moment of which is known that it has come.
+    now: u64,
+    /// Boxes of events that are done with, to be used again.
+    #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
+    spare: Vec<Box<Event>>,
 }
 
 impl Front {
     /// For a recording.
     pub fn new(meta: &Meta) -> Self {
-        Self { pairing: Pairing::new(meta), placement: Placement::default(), line: DelayLine::default() }
+        Self {
+            pairing: Pairing::new(meta),
+            placement: Placement::default(),
+            line: DelayLine::default(),
+            now: 0,
+            spare: Vec::new(),
+        }
     }
 
     /// The number that the next event will have.
@@ -26,20 +38,65 @@ impl Front {
         self.line.next()
     }
 
-    /// Takes the next event, and returns it where it is complete at once, and none waits before it.
-    pub fn push(&mut self, event: Box<Event>) -> Option<Item> {
+    /// A box for an event.
+    #[inline]
+    pub fn spare(&mut self) -> Box<Event> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes all events before `until`; `each` is given those that are complete, as by [`Self::take`].
+    pub fn all<S: Stream, E>(
+        &mut self,
+        mut events: Merge<S>,
+        until: u64,
+        each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Some(event) = events.read(self.spare()) {
+            if event.time >= until {
+                break;
+            }
+            self.take(event, each)?;
+        }
+        self.advance(u64::MAX, each)
+    }
+
+    /// Takes the next event. `each` is given those that are complete now, in order, and the moment that had come before
+    /// this one. What it leaves of them is done with.
+    #[inline]
+    pub fn take<E>(
+        &mut self,
+        event: Box<Event>,
+        each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let now = event.time;
         let mut item = Item::new(event);
         self.pairing.take(&mut item, &mut self.line);
         self.placement.take(&mut item, &mut self.line);
         if self.line.go_by(&item) {
-            return Some(item);
+            self.give(item, each)?;
+        } else {
+            self.line.push(item);
         }
-        self.line.push(item);
-        None
+        self.advance(now, each)
     }
 
-    /// The next event that is complete, or has waited long enough at time `now`.
-    pub fn pop(&mut self, now: u64) -> Option<Item> {
-        self.line.pop(now)
+    /// It is `now`: events that have waited long enough wait no longer. `each` is given them as by [`Self::take`].
+    #[inline]
+    pub fn advance<E>(&mut self, now: u64, each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>) -> Result<(), E> {
+        while let Some(item) = self.line.pop(now) {
+            self.give(item, each)?;
+        }
+        self.now = self.now.max(now);
+        Ok(())
+    }
+
+    #[inline]
+    fn give<E>(&mut self, mut item: Item, each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>) -> Result<(), E> {
+        each(&mut item, self.now)?;
+        // Those that waited together come back together; they are not all kept.
+        if self.spare.len() < SPARE {
+            self.spare.push(item.event);
+        }
+        Ok(())
     }
 }

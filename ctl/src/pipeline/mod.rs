@@ -1,15 +1,17 @@
 //! From pages to lines: one pass over the merged lanes, in bounded memory.
 //!
 //! ```text
-//! lanes of each CPU ─> merge ─> pairing, placement ─> delay line ─┬─> run queues, names ─> filter ─┬─> text
-//!                     front                                       │           resolve              │  lines
+//! lanes of each CPU ─> merge ─> pairing, placement ─> delay line ─┬─> run queues, names ─> filter ─> text
+//!                       front                                     │               back
 //! ```
-//! [`run`] has two threads, where there are two CPUs, from where the window begins; each makes this pass, and renders every other chunk
-//! of the lines.
+//! [`run`] has two threads, where there are two CPUs: one for each half. Complete events go from the first to the second
+//! in batches, which go round ([`batch`]).
 //!
 //! The pass starts before the window, so that names, pairs and queues are right where it starts,
 //! and goes on behind it, until it is known where the last woken threads ran.
 
+mod back;
+mod batch;
 pub mod calls;
 pub mod delay;
 pub mod entries;
@@ -28,18 +30,17 @@ pub mod wall;
 
 use std::io::{self, Write};
 use std::num::NonZero;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Event;
 use flightrec_format::ring::Events;
 
-use self::delay::Item;
+use self::back::Back;
+use self::batch::Entry;
 use self::front::Front;
-use self::lines::{Direct, Lines, Other, Share, Sink, Turns};
 use self::merge::Merge;
-use self::resolve::Resolver;
 pub(crate) use self::resolve::threads_before;
 use self::wall::WallClock;
 use crate::filter::Filter;
@@ -54,14 +55,10 @@ pub const LEAD_IN_NS: u64 = 2_000_000_000;
 pub const LEAD_OUT_NS: u64 = delay::LONGEST_NS;
 /// From so many pages on two threads are worth their while: what one renders in some ms.
 const PAGES_FOR_TWO: usize = 64;
-/// Rendered chunks that may wait for their turn.
-const CHUNKS: usize = 4;
+/// Batches that may wait for their lines.
+const WAITING: usize = 4;
 /// Boxes that are kept to be used again.
 const SPARE: usize = 1024;
-/// Bytes that are written at once.
-const BUFFER: usize = 256 << 10;
-/// Room for one more event's lines beyond [`BUFFER`], so that the buffer hardly ever grows.
-const LINE: usize = 8 << 10;
 
 /// The window with what is read around it.
 pub fn with_leads(window: Window) -> Window {
@@ -84,7 +81,7 @@ pub fn run<W: Write>(
 
 /// The same, on one thread or two.
 fn run_on<W: Write>(
-    threads: u64,
+    threads: usize,
     recording: &Recording,
     window: Window,
     filter: &Filter,
@@ -92,34 +89,44 @@ fn run_on<W: Write>(
     renderer: Renderer,
     out: &mut W,
 ) -> io::Result<u64> {
-    let mut pass = Pass::sharing(Share { index: 0, of: threads }, recording, window, filter, wall, renderer);
-    let mut events = pass.events(recording, window);
+    let mut front = Front::new(&recording.meta);
+    let mut back = Back::new(recording, window, filter, wall, renderer);
+    let until = with_leads(window).until;
+    let events = events(recording, window, back.resolver.needs_all());
     if threads < 2 {
-        pass.all(events, window, &mut Direct(out))?;
-        pass.end(out)?;
-        return Ok(pass.printed());
+        front.all(events, until, &mut |item, before| back.take(&mut item.event, &item.found, before, out))?;
+    } else {
+        thread::scope(|scope| {
+            let ((to, batches), (back_to, again)) = (sync_channel(WAITING), channel());
+            let ahead = scope.spawn(move || batch::fill(front, events, until, &to, &again));
+            for mut batch in batches {
+                for Entry { event, found, before } in batch.entries() {
+                    back.take(event, found, *before, out)?;
+                }
+                batch.clear();
+                // Whoever has read all needs no more batches.
+                let _ = back_to.send(batch);
+            }
+            ahead.join().map_err(|_| io::Error::other("a thread of flightctl failed; please report it"))
+        })?;
     }
-    // Nothing is rendered before the window begins, so there is nothing to share until then.
-    pass.lead_in(&mut events, window, &mut Direct(out))?;
-    thread::scope(|scope| {
-        let (to, others) = sync_channel(CHUNKS);
-        let (mut other, again) = (pass.twin(Share { index: 1, of: threads }), events.clone());
-        // Where it fails, it is because the first has; that says why.
-        scope.spawn(move || other.all(again, window, &mut Other(to)));
-        pass.all(events, window, &mut Turns { out, others })?;
-        pass.end(out)?;
-        Ok(pass.printed())
-    })
+    back.end(out)?;
+    Ok(back.resolver.shown)
 }
 
-/// The pass: from merged events to lines, on one thread.
+/// The events that the window needs, in order; `all`: from the recording's beginning on.
+fn events(recording: &Recording, window: Window, all: bool) -> Merge<Events<'_>> {
+    let from = if all { 0 } else { with_leads(window).from };
+    Merge::new(recording.streams.iter().map(|stream| {
+        // All of the task lane goes through, as names hold until they change.
+        stream.events_from(if stream.lane() == Lane::Task { 0 } else { from })
+    }))
+}
+
+/// The pass, event by event, for who has them as they come.
 pub struct Pass<'a> {
     front: Front,
-    resolver: Resolver<'a>,
-    lines: Lines,
-    /// Boxes of events that are done with, to be used again.
-    #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
-    spare: Vec<Box<Event>>,
+    back: Back<'a>,
 }
 
 impl<'a> Pass<'a> {
@@ -132,142 +139,57 @@ impl<'a> Pass<'a> {
         wall: WallClock,
         renderer: impl Into<Renderer>,
     ) -> Self {
-        Self::sharing(Share::WHOLE, recording, window, filter, wall, renderer.into())
-    }
-
-    /// The same, for a share of the lines.
-    fn sharing(
-        share: Share,
-        recording: &Recording,
-        window: Window,
-        filter: &'a Filter,
-        wall: WallClock,
-        renderer: Renderer,
-    ) -> Self {
-        Self {
-            front: Front::new(&recording.meta),
-            resolver: Resolver::new(recording, window, filter, wall, &renderer),
-            lines: Lines::new(renderer, share),
-            spare: Vec::new(),
-        }
+        Self { front: Front::new(&recording.meta), back: Back::new(recording, window, filter, wall, renderer.into()) }
     }
 
     /// Prints nothing until [`Self::begin`], whatever the window.
     #[must_use]
     pub fn muted(mut self) -> Self {
-        self.resolver.lead = Some(u64::MAX);
+        self.back.resolver.lead = Some(u64::MAX);
         self
     }
 
     /// From here on all that is pushed is printed, whatever the window; nothing that was pushed before.
     pub fn begin(&mut self) {
-        self.resolver.lead = Some(self.front.next());
+        self.back.resolver.lead = Some(self.front.next());
     }
 
     /// The wall clock that it goes by.
     pub fn wall(&mut self) -> &mut WallClock {
-        &mut self.resolver.wall
+        &mut self.back.resolver.wall
     }
 
     /// Takes the next event.
     pub fn push<W: Write>(&mut self, event: Event, out: &mut W) -> io::Result<()> {
-        let mut boxed = self.spare.pop().unwrap_or_default();
+        let now = event.time;
+        let mut boxed = self.front.spare();
         *boxed = event;
-        self.take(boxed, &mut Direct(out))
+        let Self { front, back } = self;
+        front.take(boxed, &mut |item, before| back.take(&mut item.event, &item.found, before, out))?;
+        back.release(now, out)
     }
 
     /// It is `now`: events that have waited long enough wait no longer.
     pub fn advance<W: Write>(&mut self, now: u64, out: &mut W) -> io::Result<()> {
-        self.advance_to(now, &mut Direct(out))
+        let Self { front, back } = self;
+        front.advance(now, &mut |item, before| back.take(&mut item.event, &item.found, before, out))?;
+        back.release(now, out)
     }
 
     /// No more events come. Everything is written.
     pub fn finish<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.advance(u64::MAX, out)?;
-        self.end(out)
+        self.back.end(out)
     }
 
     /// Writes what is complete.
     pub fn flush<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(&self.lines.buffer)?;
-        self.lines.buffer.clear();
-        out.flush()
+        self.back.lines.flush(out)
     }
 
-    /// Events printed so far, by all that share the lines.
+    /// Events printed so far.
     pub fn printed(&self) -> u64 {
-        self.resolver.shown
-    }
-
-    /// The same pass at the same place, for another share of the lines. Nothing may have been printed.
-    fn twin(&self, share: Share) -> Self {
-        Self {
-            front: self.front.clone(),
-            resolver: self.resolver.clone(),
-            lines: self.lines.of_another(share),
-            spare: Vec::new(),
-        }
-    }
-
-    /// The events that the window needs.
-    fn events<'r>(&self, recording: &'r Recording, window: Window) -> Merge<Events<'r>> {
-        // Descriptors may have been opened long before.
-        let from = if self.resolver.needs_all() { 0 } else { with_leads(window).from };
-        Merge::new(recording.streams.iter().map(|stream| {
-            // All of the task lane goes through, as names hold until they change.
-            stream.events_from(if stream.lane() == Lane::Task { 0 } else { from })
-        }))
-    }
-
-    /// Takes the events before the window.
-    fn lead_in<S: Sink>(&mut self, events: &mut Merge<Events<'_>>, window: Window, sink: &mut S) -> io::Result<()> {
-        while events.time().is_some_and(|time| time < window.from) {
-            let Some(event) = events.read(self.spare.pop().unwrap_or_default()) else { break };
-            self.take(event, sink)?;
-        }
-        Ok(())
-    }
-
-    /// Takes all events that there are for the window.
-    fn all<S: Sink>(&mut self, mut events: Merge<Events<'_>>, window: Window, sink: &mut S) -> io::Result<()> {
-        let until = with_leads(window).until;
-        while let Some(event) = events.read(self.spare.pop().unwrap_or_default()) {
-            if event.time >= until {
-                break;
-            }
-            self.take(event, sink)?;
-        }
-        self.advance_to(u64::MAX, sink)?;
-        self.lines.finish(sink)
-    }
-
-    /// Writes what is left to say behind all lines.
-    fn end<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.lines.renderer.end(&mut self.lines.buffer);
-        self.flush(out)
-    }
-
-    fn take<S: Sink>(&mut self, event: Box<Event>, sink: &mut S) -> io::Result<()> {
-        let now = event.time;
-        if let Some(item) = self.front.push(event) {
-            self.resolve(item, sink)?;
-        }
-        self.advance_to(now, sink)
-    }
-
-    fn advance_to<S: Sink>(&mut self, now: u64, sink: &mut S) -> io::Result<()> {
-        while let Some(item) = self.front.pop(now) {
-            self.resolve(item, sink)?;
-        }
-        self.resolver.release(now, &mut self.lines, sink)
-    }
-
-    fn resolve<S: Sink>(&mut self, item: Item, sink: &mut S) -> io::Result<()> {
-        let time = item.event.time;
-        let spare = self.resolver.take(item, &mut self.lines, sink)?;
-        // Those that waited together come back together; they are not all kept.
-        self.spare.extend(spare.filter(|_| self.spare.len() < SPARE));
-        self.resolver.release(time, &mut self.lines, sink)
+        self.back.resolver.shown
     }
 }
 

@@ -58,13 +58,13 @@ impl Pairing {
                 }
             }
             Body::Exit { call, entered, .. } => {
-                item.entered = *entered;
+                item.found.entered = *entered;
                 let Some(pending) = self.pending.remove(&tid) else { return };
                 if let Some(number) = pending.incomplete {
                     line.settle(number, |entry| complete(&mut entry.event.body, &call.strings));
                 }
                 if pending.ends_with(call) {
-                    item.entered = item.entered.or(Some(pending.time));
+                    item.found.entered = item.found.entered.or(Some(pending.time));
                 }
             }
             Body::Exec { exec, file, .. } => {
@@ -180,26 +180,26 @@ mod tests {
     fn the_last_entry_of_the_thread() {
         let out =
             run(vec![enter(10, 0, 1, 0), enter(11, 0, 2, 0), exit(15, 1, 1, 0), exit(19, 0, 2, 0), exit(20, 0, 2, 0)]);
-        let entered: Vec<_> = out.iter().map(|i| i.entered).collect();
+        let entered: Vec<_> = out.iter().map(|i| i.found.entered).collect();
         assert_eq!(entered, [None, None, Some(10), Some(11), None]);
     }
 
     #[test]
     fn another_call_is_no_pair() {
-        assert_eq!(run(vec![enter(10, 0, 1, 0), exit(15, 0, 1, 1)])[1].entered, None);
+        assert_eq!(run(vec![enter(10, 0, 1, 0), exit(15, 0, 1, 1)])[1].found.entered, None);
     }
 
     #[test]
     fn sigreturn_is_named_by_its_entry() {
         let out = run(vec![enter(10, 0, 1, 15), exit(15, 0, 1, NR_INVALID)]);
-        assert_eq!(out[1].entered, Some(10));
+        assert_eq!(out[1].found.entered, Some(10));
         assert!(matches!(&out[1].event.body, Body::Exit { call, .. } if call.nr == 15));
     }
 
     #[test]
     fn nothing_pairs_across_a_time_without_system_calls() {
         let act = |act: Act| event(12, 0, 9, Body::Act(act as u16, text(0, StringStatus::Whole, "x")));
-        let paired = |with: Act| run(vec![enter(10, 0, 1, 0), act(with), exit(15, 0, 1, 0)])[2].entered;
+        let paired = |with: Act| run(vec![enter(10, 0, 1, 0), act(with), exit(15, 0, 1, 0)])[2].found.entered;
         assert_eq!(paired(Act::Level), Some(10));
         assert_eq!([Act::Attached, Act::Resumed].map(paired), [None, None]);
         // Nor does a path that was to come with the exit hold anything up.
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_folded_exit_knows_better() {
         let folded = event(15, 0, 1, Body::Exit { call: call(0), ret: 0, entered: Some(12) });
-        assert_eq!(run(vec![enter(10, 0, 1, 0), folded])[1].entered, Some(12));
+        assert_eq!(run(vec![enter(10, 0, 1, 0), folded])[1].found.entered, Some(12));
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             event(13, 0, 1, Body::Exec { exec, file: Some(text(0, StringStatus::Whole, "/bin/x")), args: None }),
             exit(14, 0, 1, 59),
         ]);
-        assert_eq!(out[4].entered, Some(11));
+        assert_eq!(out[4].found.entered, Some(11));
         assert_eq!(path(&out[1]), b"/bin/x");
     }
 

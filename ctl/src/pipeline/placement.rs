@@ -70,7 +70,7 @@ impl Placement {
                 self.ran(next, cpu, line);
             }
             Body::Waking { wakee, cpu: old, new, .. } => {
-                (item.queued_on, item.runs_on) = (old, old);
+                (item.found.queued_on, item.found.runs_on) = (old, old);
                 if let Some(before) = self.wakeups.remove(&wakee) {
                     // It was not asleep when it was woken before, or it could not be woken again.
                     before.settle(None, false, line);
@@ -92,12 +92,12 @@ impl Placement {
                     wakeup.queued_on = to;
                     wakeup.early = false;
                     if let Some(switch) = wakeup.switch.take() {
-                        line.settle(switch, |item| item.woken_on = Some(to));
+                        line.settle(switch, |item| item.found.woken_on = Some(to));
                     }
                 }
                 let queued_on = wakeup.queued_on;
                 if let Some(item) = line.get_mut(wakeup.item) {
-                    (item.queued_on, item.runs_on) = (queued_on, to);
+                    (item.found.queued_on, item.found.runs_on) = (queued_on, to);
                 }
             }
             _ => {}
@@ -122,9 +122,9 @@ impl Placement {
 
 impl Wakeup {
     fn settle(self, runs_on: Option<u16>, woken: bool, line: &mut DelayLine) {
-        line.settle(self.item, |item| item.runs_on = runs_on.unwrap_or(item.runs_on));
+        line.settle(self.item, |item| item.found.runs_on = runs_on.unwrap_or(item.found.runs_on));
         if let Some(switch) = self.switch {
-            line.settle(switch, |item| item.woken_on = woken.then_some(self.queued_on));
+            line.settle(switch, |item| item.found.woken_on = woken.then_some(self.queued_on));
         }
     }
 }
@@ -144,7 +144,9 @@ mod tests {
             placement.take(&mut item, &mut line);
             line.push(item);
         }
-        std::iter::from_fn(|| line.pop(0)).map(|i| (i.event.time, i.queued_on, i.runs_on, i.woken_on)).collect()
+        std::iter::from_fn(|| line.pop(0))
+            .map(|i| (i.event.time, i.found.queued_on, i.found.runs_on, i.found.woken_on))
+            .collect()
     }
 
     #[test]

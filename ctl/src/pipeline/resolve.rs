@@ -1,16 +1,18 @@
 //! The pass's second part: what is known of each event when its turn comes, and whether it is wanted.
 
-use std::io;
+use std::io::{self, Write};
+use std::mem;
 use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::ring::LaneStream;
 
+use super::SPARE;
 use super::calls::Calls;
-use super::delay::Item;
+use super::delay::Found;
 use super::entries::Entries;
-use super::lines::{Lines, Sink};
+use super::lines::Lines;
 use super::merge::Merge;
 use super::runq::RunQueues;
 use super::shown::{Known, Shown};
@@ -24,7 +26,6 @@ use crate::text::plan::Plans;
 use crate::window::Window;
 
 /// Takes events that are complete, in order, and shows those that are wanted.
-#[derive(Clone)]
 pub(super) struct Resolver<'a> {
     window: Window,
     filter: &'a Filter,
@@ -43,6 +44,9 @@ pub(super) struct Resolver<'a> {
     passed: u64,
     /// Events shown so far, with those that still wait for the rest of their calls.
     pub(super) shown: u64,
+    /// Boxes of events that were shown, to be used again.
+    #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
+    spare: Vec<Box<Event>>,
 }
 
 impl<'a> Resolver<'a> {
@@ -72,6 +76,7 @@ impl<'a> Resolver<'a> {
             lead: None,
             passed: 0,
             shown: 0,
+            spare: Vec::new(),
         }
     }
 
@@ -80,72 +85,65 @@ impl<'a> Resolver<'a> {
         self.filter.has_paths() || self.naming == Naming::All
     }
 
-    /// Takes the next event, and shows it or keeps it. Returns the box of an event that is done with.
-    pub(super) fn take<S: Sink>(
+    /// Takes the next event, and shows it or keeps it. What it leaves in its place is done with.
+    pub(super) fn take<W: Write>(
         &mut self,
-        item: Item,
+        event: &mut Event,
+        found: &Found,
         lines: &mut Lines,
-        sink: &mut S,
-    ) -> io::Result<Option<Box<Event>>> {
-        let qlen = self.queues.take(&item);
-        self.fds.advance(item.event.time.saturating_sub(1));
+        out: &mut W,
+    ) -> io::Result<()> {
+        let qlen = self.queues.take(event, found);
+        self.fds.advance(event.time.saturating_sub(1));
         self.passed += 1;
-        let within = self.lead.map_or_else(|| self.window.contains(item.event.time), |lead| self.passed > lead);
+        let within = self.lead.map_or_else(|| self.window.contains(event.time), |lead| self.passed > lead);
         let (facts, entry) = match &mut self.entries {
-            Some(entries) => entries.take(&item, self.filter, &self.fds, &self.threads),
-            None => (CallFacts { duration_ns: item.duration_ns(), path: false }, None),
+            Some(entries) => entries.take(event, found, self.filter, &self.fds, &self.threads),
+            None => (CallFacts { duration_ns: found.duration_ns(event.time), path: false }, None),
         };
         // An exit is shown with the descriptors as they are behind it, anything else as they are before.
-        let is_exit = matches!(item.event.body, Body::Exit { .. });
+        let is_exit = matches!(event.body, Body::Exit { .. });
         if self.follows_fds && is_exit {
-            self.fds.apply(&item.event, &self.threads);
+            self.fds.apply(event, &self.threads);
         }
-        let wanted = within && (self.wants_all || self.filter.wants(&item.event, facts, &self.threads));
+        let wanted = within && (self.wants_all || self.filter.wants(event, facts, &self.threads));
         let mut kept = None;
         if wanted {
             self.shown += 1;
-            if self.calls.merges() {
-                kept = Some(self.keep(&item, qlen, entry));
-            } else if lines.are_mine() {
-                let whole = self.whole(&item.event, entry);
-                let event = whole.as_ref().unwrap_or(&item.event);
-                let cx = self.context(event, &item, qlen, whole.is_some());
-                lines.event(event, &cx, sink)?;
+            let whole = self.whole(event, entry);
+            let merges = self.calls.merges();
+            let shown = whole.as_ref().unwrap_or(event);
+            let cx = self.context(shown, found, qlen, whole.is_some());
+            if merges {
+                kept = Some((Known::new(shown, &cx), whole));
             } else {
-                lines.pass_over(&item.event, sink)?;
+                lines.event(shown, &cx, out)?;
             }
         }
         if self.follows_fds && !is_exit {
-            self.fds.apply(&item.event, &self.threads);
+            self.fds.apply(event, &self.threads);
         }
-        self.threads.apply(&item.event);
-        let Some((known, whole)) = kept else { return Ok(Some(item.event)) };
-        let event = whole.map_or(item.event, Box::new);
-        self.calls.push(Shown { event, known }, item.entered);
-        Ok(None)
-    }
-
-    /// It is `now`: shows the events that wait no longer for the rest of their calls.
-    pub(super) fn release<S: Sink>(&mut self, now: u64, lines: &mut Lines, sink: &mut S) -> io::Result<()> {
-        if !self.calls.merges() {
-            return Ok(());
-        }
-        while let Some(shown) = self.calls.pop(now) {
-            if lines.are_mine() {
-                lines.event(&shown.event, &shown.context(), sink)?;
-            } else {
-                lines.pass_over(&shown.event, sink)?;
-            }
+        self.threads.apply(event);
+        if let Some((known, mut whole)) = kept {
+            let mut boxed = self.spare.pop().unwrap_or_default();
+            mem::swap(&mut *boxed, whole.as_mut().unwrap_or(event));
+            self.calls.push(Shown { event: boxed, known }, found.entered);
         }
         Ok(())
     }
 
-    /// What is known of an event that may be shown with another, and the event itself where it is not the item's.
-    fn keep(&mut self, item: &Item, qlen: Option<u32>, entry: Option<Call>) -> (Known, Option<Event>) {
-        let whole = self.whole(&item.event, entry);
-        let event = whole.as_ref().unwrap_or(&item.event);
-        let known = Known::new(event, &self.context(event, item, qlen, whole.is_some()));
-        (known, whole)
+    /// It is `now`: shows the events that wait no longer for the rest of their calls.
+    pub(super) fn release<W: Write>(&mut self, now: u64, lines: &mut Lines, out: &mut W) -> io::Result<()> {
+        if !self.calls.merges() {
+            return Ok(());
+        }
+        while let Some(shown) = self.calls.pop(now) {
+            lines.event(&shown.event, &shown.context(), out)?;
+            if self.spare.len() < SPARE {
+                self.spare.push(shown.event);
+            }
+        }
+        Ok(())
     }
 
     /// An exit that is shown alone, with its entry's arguments.
@@ -160,15 +158,15 @@ impl<'a> Resolver<'a> {
 
     /// All that is known of an event; `whole`: it has its entry's arguments.
     #[inline]
-    fn context(&mut self, event: &Event, item: &Item, qlen: Option<u32>, whole: bool) -> Context<'_> {
+    fn context(&mut self, event: &Event, found: &Found, qlen: Option<u32>, whole: bool) -> Context<'_> {
         let Event { time, cpu, tid, ref body } = *event;
         let wall = &mut self.wall;
         let mut cx = Context { wall_ns: wall.wall(time), ..Context::default() };
         if let Body::Exit { .. } = body {
-            cx.duration_ns = item.duration_ns();
-            cx.entry_seen = self.filter.wants_entries() && item.entered.is_some_and(|at| self.window.contains(at));
+            cx.duration_ns = found.duration_ns(time);
+            cx.entry_seen = self.filter.wants_entries() && found.entered.is_some_and(|at| self.window.contains(at));
             // Shown at its exit, it is as whole as one whose entry was held back.
-            cx.merged = item.entered.filter(|_| whole && self.calls.at_exit()).map(|at| wall.wall(at));
+            cx.merged = found.entered.filter(|_| whole && self.calls.at_exit()).map(|at| wall.wall(at));
         }
         let (pid, comm) = self.threads.who(tid, cpu, time);
         (cx.pid, cx.comm) = (pid, trim(comm));
@@ -183,7 +181,7 @@ impl<'a> Resolver<'a> {
             Body::Switch { next, .. } => cx.next_comm = self.threads.comm(*next, cpu, time),
             Body::Waking { wakee, .. } => {
                 cx.next_comm = self.threads.comm(*wakee, cpu, time);
-                cx.wake = Some(Wake { queued_on: item.queued_on, runs_on: item.runs_on, qlen });
+                cx.wake = Some(Wake { queued_on: found.queued_on, runs_on: found.runs_on, qlen });
             }
             Body::Migrate { thread, .. } => cx.next_comm = self.threads.comm(*thread, cpu, time),
             _ => {}

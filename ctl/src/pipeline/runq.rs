@@ -5,9 +5,9 @@
 
 use rustc_hash::FxHashMap;
 
-use flightrec_format::decode::Body;
+use flightrec_format::decode::{Body, Event};
 
-use super::delay::Item;
+use super::delay::Found;
 
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +34,11 @@ pub struct RunQueues {
 
 impl RunQueues {
     /// Goes past an event. For a wakeup, returns the length that the wakee found, itself not counted.
-    pub fn take(&mut self, item: &Item) -> Option<u32> {
-        let cpu = item.event.cpu;
-        match &item.event.body {
+    pub fn take(&mut self, event: &Event, found: &Found) -> Option<u32> {
+        let cpu = event.cpu;
+        match &event.body {
             Body::Switch { prev_state, preempted, next, .. } => {
-                let prev = item.event.tid;
+                let prev = event.tid;
                 if prev != 0 {
                     if *prev_state != 0 && !preempted {
                         self.block(prev);
@@ -51,17 +51,17 @@ impl RunQueues {
                 } else {
                     self.put(*next, cpu);
                 }
-                if let Some(target) = item.woken_on {
+                if let Some(target) = found.woken_on {
                     self.put(prev, target);
                 }
                 None
             }
             Body::Waking { wakee, .. } => {
-                let target = item.queued_on;
+                let target = found.queued_on;
                 let runnable = self.runnable_on(*wakee);
                 let length = self.count(target).map(|n| n.saturating_sub(u32::from(runnable == Some(target))));
                 // One that runs or is queued is where it is: if it is about to leave, its switch tells.
-                if runnable.is_none() && *wakee != item.event.tid {
+                if runnable.is_none() && *wakee != event.tid {
                     self.put(*wakee, target);
                 }
                 length
@@ -146,10 +146,9 @@ impl RunQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::delay::DelayLine;
+    use crate::pipeline::delay::{DelayLine, Item};
     use crate::pipeline::placement::Placement;
     use crate::pipeline::testing::{migrate, switch, waking};
-    use flightrec_format::decode::Event;
 
     /// Runs events through placement and the queues; returns the length at each wakeup.
     fn lengths(events: Vec<Event>) -> (Vec<Option<u32>>, RunQueues) {
@@ -161,7 +160,7 @@ mod tests {
         }
         let mut out = Vec::new();
         while let Some(item) = line.pop(u64::MAX) {
-            let length = queues.take(&item);
+            let length = queues.take(&item.event, &item.found);
             if matches!(item.event.body, Body::Waking { .. }) {
                 out.push(length);
             }

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::lines::CHUNK;
+use super::batch::BATCH;
+use super::lines::BUFFER;
 use super::*;
 use crate::filter::FilterPlan;
 use crate::json::{self, Aside};
@@ -99,12 +100,14 @@ fn recording(n: u64) -> Recording {
     collector.finish(Totals::default())
 }
 
-/// Rounds that make more chunks than can wait.
-const MANY: u64 = 2 * CHUNKS as u64 * CHUNK;
+/// Rounds that make many more batches than can wait.
+const MANY: u64 = 8 * (WAITING * BATCH) as u64;
+/// Events in a batch.
+const ONE: u64 = BATCH as u64;
 
 #[test]
 fn two_threads_write_what_one_writes() {
-    for n in [0, 1, CHUNK / 4, CHUNK / 2 + 1, MANY] {
+    for n in [0, 1, ONE / 4, ONE / 2 + 1, MANY] {
         let recording = recording(n);
         let meta = &recording.meta;
         let filter = FilterPlan::all().resolve(meta).unwrap();

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
@@ -13,6 +15,8 @@ use nix::sys::signal::Signal;
 use super::peak;
 
 const ROUNDS: usize = 5;
+/// How long nothing is done behind the workload, so that a dump that ends a moment later holds the same events.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Rings that hold the whole workload, and no limit on it.
 const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n";
 const EVENTS: [&str; 6] = [
@@ -29,28 +33,40 @@ pub(super) fn run() -> Result<()> {
     let mut recorder =
         Recorder::try_start(Options { config: CONFIG.into(), death_signal: Signal::SIGTERM, ..Options::default() })?;
     workload()?;
+    let ended = Instant::now();
+    let pages = pages(&recorder)?;
+    thread::sleep(PAUSE);
     let recording = recorder.sandbox().root().join("perf.data");
     let perf = record_perf(&recording)?;
 
+    let script = || {
+        let mut script = Command::new("perf");
+        script.args(["script", "-i"]).arg(&recording);
+        script
+    };
+    // What is dumped ends with the workload: the machine's own doings since, and this program's, are recorded too.
+    let dump = |format: &str| {
+        let mut dump = recorder.flightctl_command();
+        dump.args(["dump", "--format", format]).arg(format!("--until=-{}ns", ended.elapsed().as_nanos()));
+        dump
+    };
+    let of_perf = if perf { count(&mut script())? } else { 0.0 };
+    let events = count(&mut dump("text"))?;
     let mut perf_rates = Vec::new();
     let mut text = Vec::new();
     let mut json = Vec::new();
     let mut peak = 0;
-    // What is dumped grows while this runs, by the machine's own doings, so each round counts its own events.
     for round in 1..=ROUNDS {
         eprintln!("round {round} of {ROUNDS}");
         if perf {
-            let mut script = Command::new("perf");
-            script.args(["script", "-i"]).arg(&recording);
-            perf_rates.push(rate(&mut script)?.0);
+            perf_rates.push(of_perf / peak::run(&mut script())?.seconds);
         }
         for (format, rates) in [("text", &mut text), ("jsonl", &mut json)] {
-            let (rate, memory) = rate(recorder.flightctl_command().args(["dump", "--all", "--format", format]))?;
-            rates.push(rate);
-            peak = memory.max(peak);
+            let run = peak::run(&mut dump(format))?;
+            rates.push(events / run.seconds);
+            peak = run.peak.max(peak);
         }
     }
-    let pages = pages(&recorder)?;
     let status = recorder.terminate()?;
     ensure!(status.success(), "flightd: {status}\n{}", recorder.log());
 
@@ -61,6 +77,7 @@ pub(super) fn run() -> Result<()> {
     }
     print("flightctl dump", &text, peer);
     print("flightctl dump --format jsonl", &json, peer);
+    println!("Events: {:.2} million of flightctl, {:.2} million of perf", events / 1e6, of_perf / 1e6);
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     println!(
         "Memory of flightctl at most: {:.0} MiB, for {:.0} MiB of pages in use in the rings",
@@ -70,12 +87,12 @@ pub(super) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the pages that its rings have in use: what a dump of everything reads.
+/// Bytes of the pages that its rings have in use now: what a dump of everything reads.
 fn pages(recorder: &Recorder) -> Result<u64> {
     let recording = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir())?, false)?;
-    let of_ring = |lane, cpu| recording.pages(lane, cpu, 0, u64::MAX).count();
     let rings = Lane::RINGS.into_iter().flat_map(|lane| recording.cpus().into_iter().map(move |cpu| (lane, cpu)));
-    Ok(rings.map(|(lane, cpu)| of_ring(lane, cpu) * PAGE_SIZE).sum::<usize>() as u64)
+    let used = |(lane, cpu)| recording.newest(lane, cpu).min(recording.ring_pages(lane, cpu));
+    Ok(rings.map(used).sum::<u64>() * PAGE_SIZE as u64)
 }
 
 /// System calls, opens and a pipe ping-pong on one CPU.
@@ -102,12 +119,6 @@ fn record_perf(to: &Path) -> Result<bool> {
         Err(e) => return Err(e).context("can't run perf"),
     }
     Ok(true)
-}
-
-/// Runs a reader once to /dev/null, and once into a count of its events: events a second, and its memory at most.
-fn rate(reader: &mut Command) -> Result<(f64, u64)> {
-    let run = peak::run(reader)?;
-    Ok((count(reader)? / run.seconds, run.peak))
 }
 
 /// Lines that tell of an event: not a comment, and of a switch's two lines only the first.
