@@ -15,7 +15,6 @@ pub mod descriptors;
 pub mod drain;
 pub mod journal;
 pub mod load;
-pub mod members;
 pub mod note;
 pub mod prepare;
 pub mod recording;

@@ -7,7 +7,6 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::page::{
@@ -272,11 +271,10 @@ impl Recording {
         prepare_state(&map("state")?, plan);
         prepare_slots(&map("slots")?, session);
         // The costs are those of the programs without a limit: what the limit is charged with.
-        let without = calibrate::time(None);
+        let without = calibrate::time();
         load::attach(&mut ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
         let state = map("state")?;
-        let (costs, clock) = calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
-        buckets::set_costs(&state, &costs, clock);
+        buckets::set_costs(&state, &calibrate::costs(without, &time_attached(&state, plan.enabled)));
         if plan.files.is_some()
             && let Err(e) = load::pin_file_walk(&mut ebpf, &plan.tracepoints, &kernel_btf, new)
         {
@@ -346,25 +344,19 @@ impl Recording {
         }
     }
 
-    /// Times a system call of this thread, which it pins to a CPU meanwhile. `None` where the recorder's own calls are
-    /// recorded anyway.
-    pub fn time_own_calls(&self, cpu: usize) -> Option<calibrate::Own> {
+    /// Times a system call of this thread, which it pins to a CPU meanwhile: recorded, and left out; ns. `None` where the
+    /// recorder's own calls are recorded anyway.
+    pub fn time_own_calls(&self, cpu: usize) -> Option<(f64, f64)> {
         let _pinned = calibrate::Pinned::to(cpu).ok()?;
         let (_, own) = self.rewrite_on(cpu, |enabled, own| (enabled, own));
         if own != self.notes.own_tgid() {
             return None;
         }
-        let clock = calibrate::time_clock();
         let left_out = calibrate::time_call_briefly();
         self.rewrite_on(cpu, |enabled, _| (enabled, 0));
         let recorded = calibrate::time_call_briefly();
         self.rewrite_on(cpu, |enabled, _| (enabled, own));
-        Some(calibrate::Own { recorded, left_out, clock })
-    }
-
-    /// Whether the recorder's own calls are recorded as well.
-    pub fn records_own(&self) -> bool {
-        self.state().load(0, 0) >> 32 == 0
+        Some((recorded, left_out))
     }
 
     /// Detaches the programs on system calls: none is recorded, counted or paid for until [`Self::attach`]. `false`: there
@@ -717,7 +709,7 @@ fn prepare_state(state: &ArrayMap, plan: &Plan) {
             floor: [0; BUCKETS],
             savings: [0; 2],
             total: 0,
-            clock: 0,
+            reserved: 0,
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
         let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
@@ -727,7 +719,7 @@ fn prepare_state(state: &ArrayMap, plan: &Plan) {
 
 /// Times events with the probes attached: in full, and with things given up. What that had them count as refused is taken
 /// back, since nobody else's event was.
-fn time_attached(state: &ArrayMap, enabled: u32, without: Option<&calibrate::Times>) -> calibrate::With {
+fn time_attached(state: &ArrayMap, enabled: u32) -> calibrate::With {
     let switch = |enabled: u32| {
         for cpu in 0..state.entries() {
             state.write(cpu, 0, &u64::from(enabled).to_le_bytes());
@@ -737,44 +729,18 @@ fn time_attached(state: &ArrayMap, enabled: u32, without: Option<&calibrate::Tim
         switch(enabled | given);
         calibrate::Pinned::here().map_or(f64::NAN, |_pinned| calibrate::time_call())
     };
-    let full = calibrate::time(without);
+    let full = calibrate::time();
     let (untimed, first_argument) = (call(GIVEN_EXIT_TIMES), call(GIVEN_ARGUMENTS));
     switch(enabled & !ENABLE_SCHED | GIVEN_SYSCALLS);
-    let floor = calibrate::time(without);
-    // No page may open while the totals in its header are to be taken back.
-    switch(enabled & !ENABLE_SYSCALL);
-    take_back(state);
+    let floor = calibrate::time();
     switch(enabled);
-    calibrate::With { full, floor, untimed, first_argument }
-}
-
-/// Takes back what was refused while nothing was to be recorded, which counted for nobody; now system calls are off. Calls that
-/// were entered before end now, and must not be counted any more: they are as calls whose entry was not seen. A program that
-/// runs at this moment on another CPU may still count, so this is done until nothing has come for a while.
-fn take_back(state: &ArrayMap) {
-    /// Longer than a program takes, also where the machine's own CPUs are shared.
-    const WHILE: Duration = Duration::from_millis(2);
-    const MOST: usize = 20;
     let lane = offset_of!(CpuState, lanes) + Lane::Syscall as usize * size_of::<LaneState>();
     let refused = lane + offset_of!(LaneState, refused) + Refusal::Throttled as usize * size_of::<u64>();
-    let throttled = offset_of!(CpuState, throttled);
-    for _ in 0..MOST {
-        std::thread::sleep(WHILE);
-        let mut came = false;
-        for cpu in 0..state.entries() {
-            if let Some(entered) = state.u32(cpu, lane + offset_of!(LaneState, entered)) {
-                let was =
-                    entered.compare_exchange(entered::REFUSED, entered::UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
-                came |= was.is_ok();
-            }
-            came |= state.load(cpu, refused) != 0 || state.load(cpu, throttled) != 0;
-            state.write(cpu, refused, &[0; 8]);
-            state.write(cpu, throttled, &[0; size_of::<u64>() * LANE_KINDS]);
-        }
-        if !came {
-            break;
-        }
+    for cpu in 0..state.entries() {
+        state.write(cpu, refused, &[0; 8]);
+        state.write(cpu, offset_of!(CpuState, throttled), &[0; size_of::<u64>() * LANE_KINDS]);
     }
+    calibrate::With { full, floor, untimed, first_argument }
 }
 
 /// Gives each page of the thread table its header.
