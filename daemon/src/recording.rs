@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::page::{
@@ -733,14 +734,40 @@ fn time_attached(state: &ArrayMap, enabled: u32) -> calibrate::With {
     let (untimed, first_argument) = (call(GIVEN_EXIT_TIMES), call(GIVEN_ARGUMENTS));
     switch(enabled & !ENABLE_SCHED | GIVEN_SYSCALLS);
     let floor = calibrate::time();
+    // No page may open while the totals in its header are to be taken back.
+    switch(enabled & !ENABLE_SYSCALL);
+    take_back(state);
     switch(enabled);
+    calibrate::With { full, floor, untimed, first_argument }
+}
+
+/// Takes back what was refused while nothing was to be recorded, which counted for nobody; now system calls are off. Calls that
+/// were entered before end now, and must not be counted any more: they are as calls whose entry was not seen. A program that
+/// runs at this moment on another CPU may still count, so this is done until nothing has come for a while.
+fn take_back(state: &ArrayMap) {
+    /// Longer than a program takes, also where the machine's own CPUs are shared.
+    const WHILE: Duration = Duration::from_millis(2);
+    const MOST: usize = 20;
     let lane = offset_of!(CpuState, lanes) + Lane::Syscall as usize * size_of::<LaneState>();
     let refused = lane + offset_of!(LaneState, refused) + Refusal::Throttled as usize * size_of::<u64>();
-    for cpu in 0..state.entries() {
-        state.write(cpu, refused, &[0; 8]);
-        state.write(cpu, offset_of!(CpuState, throttled), &[0; size_of::<u64>() * LANE_KINDS]);
+    let throttled = offset_of!(CpuState, throttled);
+    for _ in 0..MOST {
+        std::thread::sleep(WHILE);
+        let mut came = false;
+        for cpu in 0..state.entries() {
+            if let Some(entered) = state.u32(cpu, lane + offset_of!(LaneState, entered)) {
+                let was =
+                    entered.compare_exchange(entered::REFUSED, entered::UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+                came |= was.is_ok();
+            }
+            came |= state.load(cpu, refused) != 0 || state.load(cpu, throttled) != 0;
+            state.write(cpu, refused, &[0; 8]);
+            state.write(cpu, throttled, &[0; size_of::<u64>() * LANE_KINDS]);
+        }
+        if !came {
+            break;
+        }
     }
-    calibrate::With { full, floor, untimed, first_argument }
 }
 
 /// Gives each page of the thread table its header.
