@@ -1,5 +1,8 @@
 //! A recording in the kernel: begun, adopted, steered and ended by the daemon, but not its part.
 
+mod first;
+mod plan;
+
 use std::fs;
 use std::io;
 use std::mem::offset_of;
@@ -7,37 +10,29 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use flightrec_format::abi::file::FileOffsets;
-use flightrec_format::abi::page::{
-    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, RING_LANES, Refusal, VERSION,
-};
-use flightrec_format::abi::probe::Offsets;
+use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
-use flightrec_format::abi::state::{
-    BUCKETS, CLOSED, CpuState, ENABLE_ALL, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK, GIVEN_ALL,
-    GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SYSCALLS, LaneState, NO_THREAD, entered,
-};
-use flightrec_format::encode::write_header;
+use flightrec_format::abi::state::{CpuState, ENABLE_ALL, GIVEN_ALL, LaneState, entered};
 use flightrec_format::live::map::ArrayMap;
-use flightrec_format::live::{self, LiveError, publish_meta, write_head};
-use flightrec_format::meta::{Meta, MetaError, TaiOffset};
-use nix::sys::utsname::uname;
+use flightrec_format::live::{self, LiveError, publish_meta};
+use flightrec_format::meta::{Meta, MetaError};
 use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::bpffs::{self, BpffsError};
-use crate::btf::{Btf, BtfError, read_file_offsets};
+use crate::btf::BtfError;
 use crate::budget::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
-use crate::config::{Budget, Config, Record, Sizing, SizingError, SyscallPrograms, ram_bytes};
-use crate::load::{self, Frozen, LoadError, ProgramForm, Wanted};
+use crate::config::{Config, Record, SizingError};
+use crate::load::{self, Frozen, LoadError, ProgramForm};
 use crate::note::Notes;
-use crate::syscalls::{SyscallTables, call_table};
-use crate::tracepoints::{Tracepoints, TracepointsError};
+use crate::syscalls::call_table;
+use crate::tracepoints::TracepointsError;
 use crate::{calibrate, clock, cpus, tracepoint};
+use first::{prepare_slots, prepare_state, time_attached};
+use plan::{Plan, switches};
 
 /// Why there is no recording.
 #[derive(Debug, Error)]
@@ -548,248 +543,8 @@ fn switch(live: &live::Recording, enabled: u32, own_tgid: u32) {
     }
 }
 
-/// What this daemon, on this machine, with this configuration, would record.
-struct Plan {
-    sizing: Sizing,
-    online: Vec<u16>,
-    possible: u32,
-    offsets: Offsets,
-    tracepoints: Tracepoints,
-    files: Option<FileOffsets>,
-    tables: SyscallTables,
-    wanted: Wanted,
-    strings: bool,
-    enabled: u32,
-    record: Record,
-    budget: Budget,
-    btf: PathBuf,
-    config: String,
-    release: String,
-    machine: String,
-    host: String,
-    identity: String,
-}
-
-impl Plan {
-    fn new(config: &Config, runtime_dir: &Path) -> Result<Self, RecordingError> {
-        let online = cpus::online().map_err(io("the list of CPUs"))?;
-        let possible = cpus::possible().map_err(io("the list of CPUs"))?;
-        let sizing = Sizing::compute(config, online.len() as u32, possible, ram_bytes())?;
-        if sizing.shrunk {
-            info!(
-                bytes = sizing.total,
-                "rings are smaller than configured, {} bytes, to stay within max_total and max_ram_percent",
-                sizing.total
-            );
-        }
-        let names = uname().map_err(|e| io("uname")(e.into()))?;
-        let release = names.release().to_string_lossy().into_owned();
-        let btf = Btf::read(&config.kernel.btf)?;
-        let offsets = load::examine(&btf, &release)?;
-        let files = read_file_offsets(&btf).inspect_err(|e| warn!("{}: {e}", crate::descriptors::WITHOUT)).ok();
-        let tracepoints = Tracepoints::find(&config.kernel.tracefs, runtime_dir)?;
-        let tables = tracepoints.tables();
-        let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
-        let form = match config.kernel.syscall_programs {
-            SyscallPrograms::TpBtf if needed == ProgramForm::Tracepoint => {
-                return Err(LoadError::Form { release }.into());
-            }
-            SyscallPrograms::TpBtf => ProgramForm::TpBtf,
-            SyscallPrograms::Tracepoint => ProgramForm::Tracepoint,
-            SyscallPrograms::Auto => needed,
-        };
-        let record = &config.record;
-        let wanted = Wanted { syscalls: record.syscalls.then_some(form), sched: record.sched, tasks: record.tasks };
-        let identity =
-            format!("{} rings {:?} slots {} {wanted:?}", load::probes_id(), sizing.ring_pages, sizing.slot_pages);
-        Ok(Self {
-            sizing,
-            online,
-            possible,
-            offsets,
-            tracepoints,
-            files,
-            tables,
-            wanted,
-            strings: record.strings,
-            enabled: switches(record),
-            record: record.clone(),
-            budget: config.budget.clone(),
-            btf: config.kernel.btf.clone(),
-            config: config.to_toml(),
-            machine: names.machine().to_string_lossy().into_owned(),
-            host: names.nodename().to_string_lossy().into_owned(),
-            release,
-            identity,
-        })
-    }
-
-    /// How the programs on system calls are attached again.
-    fn detachable(&self) -> Option<Detachable> {
-        let numbers = SYSCALL_EVENTS.map(|event| self.tracepoints.number(event));
-        self.wanted.syscalls.map(|form| Detachable { form, numbers })
-    }
-
-    fn meta(&self, session: u64) -> Meta {
-        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        Meta {
-            session,
-            boot_id: boot_id.trim().into(),
-            host: self.host.clone(),
-            kernel: self.release.clone(),
-            machine: self.machine.clone(),
-            recorder: env!("CARGO_PKG_VERSION").into(),
-            program: self.identity.clone(),
-            syscall_programs: self.wanted.syscalls.map_or("none", ProgramForm::name).into(),
-            started: clock::mono(),
-            tai_offsets: vec![TaiOffset { since: 0, seconds: clock::tai_offset() }],
-            cpus: self.online.clone(),
-            ring_bytes: self.sizing.ring_bytes(),
-            strings: self.strings,
-            off: [self.wanted.syscalls.is_none(), !self.wanted.sched, !self.wanted.tasks],
-            config: self.config.clone(),
-            native: self.tables.native.clone(),
-            compat: self.tables.compat.clone(),
-            ..Meta::default() // control groups: see `Recording::follow_cgroups`
-        }
-    }
-}
-
-/// The `ENABLE_…` bits of what is to be recorded.
-fn switches(record: &Record) -> u32 {
-    [
-        (record.syscalls, ENABLE_SYSCALL),
-        (record.sched, ENABLE_SCHED),
-        (record.tasks, ENABLE_TASK),
-        (record.strings, ENABLE_STRINGS),
-    ]
-    .into_iter()
-    .filter(|(on, _)| *on)
-    .map(|(_, bit)| bit)
-    .sum()
-}
-
 fn random_session() -> io::Result<u64> {
     let mut bytes = [0; 8];
     io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes).max(1))
-}
-
-fn prepare_state(state: &ArrayMap, plan: &Plan) {
-    let enabled = plan.enabled;
-    for cpu in 0..state.entries() {
-        let position = plan.online.iter().position(|online| usize::from(*online) == cpu);
-        let lane = |i: usize| LaneState {
-            off: CLOSED,
-            page: 0,
-            ring_base: position.map_or(0, |p| p as u32 * plan.sizing.ring_pages[i]),
-            ring_pages: if position.is_some() { plan.sizing.ring_pages[i] } else { 0 },
-            seq: 0,
-            base: 0,
-            busy: 0,
-            tid: NO_THREAD,
-            entered: 0,
-            enter_off: 0,
-            enter_time: 0,
-            events: [0; 6],
-            refused: [0; 3],
-        };
-        let cpu_state = CpuState {
-            enabled,
-            own_tgid: 0, // set once the programs can say what it is
-            no_ring: [0; RING_LANES],
-            slot_collisions: 0,
-            limits: [0; BUCKETS],
-            measured: 0,
-            strings: 0,
-            lanes: std::array::from_fn(lane),
-            buckets: Default::default(),
-            throttled: Default::default(),
-            detached: 0,
-            full: [0; BUCKETS],
-            floor: [0; BUCKETS],
-            savings: [0; 2],
-            total: 0,
-            reserved: 0,
-        };
-        // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
-        let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
-        state.write(cpu, 0, bytes);
-    }
-}
-
-/// Times events with the probes attached: in full, and with things given up. What that had them count as refused is taken
-/// back, since nobody else's event was.
-fn time_attached(state: &ArrayMap, enabled: u32) -> calibrate::With {
-    let switch = |enabled: u32| {
-        for cpu in 0..state.entries() {
-            state.write(cpu, 0, &u64::from(enabled).to_le_bytes());
-        }
-    };
-    let call = |given: u32| {
-        switch(enabled | given);
-        calibrate::Pinned::here().map_or(f64::NAN, |_pinned| calibrate::time_call())
-    };
-    let full = calibrate::time();
-    let (untimed, first_argument) = (call(GIVEN_EXIT_TIMES), call(GIVEN_ARGUMENTS));
-    switch(enabled & !ENABLE_SCHED | GIVEN_SYSCALLS);
-    let floor = calibrate::time();
-    // No page may open while the totals in its header are to be taken back.
-    switch(enabled & !ENABLE_SYSCALL);
-    take_back(state);
-    switch(enabled);
-    calibrate::With { full, floor, untimed, first_argument }
-}
-
-/// Takes back what was refused while nothing was to be recorded, which counted for nobody; now system calls are off. Calls that
-/// were entered before end now, and must not be counted any more: they are as calls whose entry was not seen. A program that
-/// runs at this moment on another CPU may still count, so this is done until nothing has come for a while.
-fn take_back(state: &ArrayMap) {
-    /// Longer than a program takes, also where the machine's own CPUs are shared.
-    const WHILE: Duration = Duration::from_millis(2);
-    const MOST: usize = 20;
-    let lane = offset_of!(CpuState, lanes) + Lane::Syscall as usize * size_of::<LaneState>();
-    let refused = lane + offset_of!(LaneState, refused) + Refusal::Throttled as usize * size_of::<u64>();
-    let throttled = offset_of!(CpuState, throttled);
-    for _ in 0..MOST {
-        std::thread::sleep(WHILE);
-        let mut came = false;
-        for cpu in 0..state.entries() {
-            if let Some(entered) = state.u32(cpu, lane + offset_of!(LaneState, entered)) {
-                let was =
-                    entered.compare_exchange(entered::REFUSED, entered::UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
-                came |= was.is_ok();
-            }
-            came |= state.load(cpu, refused) != 0 || state.load(cpu, throttled) != 0;
-            state.write(cpu, refused, &[0; 8]);
-            state.write(cpu, throttled, &[0; size_of::<u64>() * LANE_KINDS]);
-        }
-        if !came {
-            break;
-        }
-    }
-}
-
-/// Gives each page of the thread table its header.
-fn prepare_slots(slots: &ArrayMap, session: u64) {
-    let now = clock::mono();
-    for index in 0..slots.entries() {
-        let header = PageHeader {
-            magic: COPY_MAGIC,
-            session,
-            version: VERSION,
-            lane: Lane::Slots as u8,
-            flags: 0,
-            cpu: 0,
-            header_len: HEADER_LEN as u16,
-            seq: index as u64 + 1,
-            base_mono: now,
-            base_tai: (now as i64 + clock::wall_offset() + clock::tai_offset() * 1_000_000_000) as u64,
-            used: (PAGE_SIZE / 8) as u32,
-            reserved: 0,
-            events: [0; 6],
-            refused: [0; 3],
-        };
-        write_head(slots, index, &write_header(&header));
-    }
 }

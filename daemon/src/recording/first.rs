@@ -1,0 +1,152 @@
+//! What a new recording's maps hold before anything is recorded, and what its events cost.
+
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use flightrec_format::abi::page::COPY_MAGIC;
+use flightrec_format::abi::page::HEADER_LEN;
+use flightrec_format::abi::page::LANE_KINDS;
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::abi::page::PageHeader;
+use flightrec_format::abi::page::RING_LANES;
+use flightrec_format::abi::page::Refusal;
+use flightrec_format::abi::page::VERSION;
+use flightrec_format::abi::state::BUCKETS;
+use flightrec_format::abi::state::CLOSED;
+use flightrec_format::abi::state::CpuState;
+use flightrec_format::abi::state::ENABLE_SCHED;
+use flightrec_format::abi::state::ENABLE_SYSCALL;
+use flightrec_format::abi::state::GIVEN_ARGUMENTS;
+use flightrec_format::abi::state::GIVEN_EXIT_TIMES;
+use flightrec_format::abi::state::GIVEN_SYSCALLS;
+use flightrec_format::abi::state::LaneState;
+use flightrec_format::abi::state::NO_THREAD;
+use flightrec_format::abi::state::entered;
+use flightrec_format::encode::write_header;
+use flightrec_format::live::map::ArrayMap;
+use flightrec_format::live::write_head;
+
+use super::plan::Plan;
+use crate::calibrate;
+use crate::clock;
+
+pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
+    let enabled = plan.enabled;
+    for cpu in 0..state.entries() {
+        let position = plan.online.iter().position(|online| usize::from(*online) == cpu);
+        let lane = |i: usize| LaneState {
+            off: CLOSED,
+            page: 0,
+            ring_base: position.map_or(0, |p| p as u32 * plan.sizing.ring_pages[i]),
+            ring_pages: if position.is_some() { plan.sizing.ring_pages[i] } else { 0 },
+            seq: 0,
+            base: 0,
+            busy: 0,
+            tid: NO_THREAD,
+            entered: 0,
+            enter_off: 0,
+            enter_time: 0,
+            events: [0; 6],
+            refused: [0; 3],
+        };
+        let cpu_state = CpuState {
+            enabled,
+            own_tgid: 0, // set once the programs can say what it is
+            no_ring: [0; RING_LANES],
+            slot_collisions: 0,
+            limits: [0; BUCKETS],
+            measured: 0,
+            strings: 0,
+            lanes: std::array::from_fn(lane),
+            buckets: Default::default(),
+            throttled: Default::default(),
+            detached: 0,
+            full: [0; BUCKETS],
+            floor: [0; BUCKETS],
+            savings: [0; 2],
+            total: 0,
+            reserved: 0,
+        };
+        // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
+        state.write(cpu, 0, bytes);
+    }
+}
+
+/// Times events with the probes attached: in full, and with things given up. What that had them count as refused is taken
+/// back, since nobody else's event was.
+pub(super) fn time_attached(state: &ArrayMap, enabled: u32) -> calibrate::With {
+    let switch = |enabled: u32| {
+        for cpu in 0..state.entries() {
+            state.write(cpu, 0, &u64::from(enabled).to_le_bytes());
+        }
+    };
+    let call = |given: u32| {
+        switch(enabled | given);
+        calibrate::Pinned::here().map_or(f64::NAN, |_pinned| calibrate::time_call())
+    };
+    let full = calibrate::time();
+    let (untimed, first_argument) = (call(GIVEN_EXIT_TIMES), call(GIVEN_ARGUMENTS));
+    switch(enabled & !ENABLE_SCHED | GIVEN_SYSCALLS);
+    let floor = calibrate::time();
+    // No page may open while the totals in its header are to be taken back.
+    switch(enabled & !ENABLE_SYSCALL);
+    take_back(state);
+    switch(enabled);
+    calibrate::With { full, floor, untimed, first_argument }
+}
+
+/// Takes back what was refused while nothing was to be recorded, which counted for nobody; now system calls are off. Calls that
+/// were entered before end now, and must not be counted any more: they are as calls whose entry was not seen. A program that
+/// runs at this moment on another CPU may still count, so this is done until nothing has come for a while.
+fn take_back(state: &ArrayMap) {
+    /// Longer than a program takes, also where the machine's own CPUs are shared.
+    const WHILE: Duration = Duration::from_millis(2);
+    const MOST: usize = 20;
+    let lane = offset_of!(CpuState, lanes) + Lane::Syscall as usize * size_of::<LaneState>();
+    let refused = lane + offset_of!(LaneState, refused) + Refusal::Throttled as usize * size_of::<u64>();
+    let throttled = offset_of!(CpuState, throttled);
+    for _ in 0..MOST {
+        std::thread::sleep(WHILE);
+        let mut came = false;
+        for cpu in 0..state.entries() {
+            if let Some(entered) = state.u32(cpu, lane + offset_of!(LaneState, entered)) {
+                let was =
+                    entered.compare_exchange(entered::REFUSED, entered::UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+                came |= was.is_ok();
+            }
+            came |= state.load(cpu, refused) != 0 || state.load(cpu, throttled) != 0;
+            state.write(cpu, refused, &[0; 8]);
+            state.write(cpu, throttled, &[0; size_of::<u64>() * LANE_KINDS]);
+        }
+        if !came {
+            break;
+        }
+    }
+}
+
+/// Gives each page of the thread table its header.
+pub(super) fn prepare_slots(slots: &ArrayMap, session: u64) {
+    let now = clock::mono();
+    for index in 0..slots.entries() {
+        let header = PageHeader {
+            magic: COPY_MAGIC,
+            session,
+            version: VERSION,
+            lane: Lane::Slots as u8,
+            flags: 0,
+            cpu: 0,
+            header_len: HEADER_LEN as u16,
+            seq: index as u64 + 1,
+            base_mono: now,
+            base_tai: (now as i64 + clock::wall_offset() + clock::tai_offset() * 1_000_000_000) as u64,
+            used: (PAGE_SIZE / 8) as u32,
+            reserved: 0,
+            events: [0; 6],
+            refused: [0; 3],
+        };
+        write_head(slots, index, &write_header(&header));
+    }
+}

@@ -1,0 +1,159 @@
+//! What a new recording is to be: from the configuration and what the machine is.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use flightrec_format::abi::file::FileOffsets;
+use flightrec_format::abi::probe::Offsets;
+use flightrec_format::abi::state::ENABLE_SCHED;
+use flightrec_format::abi::state::ENABLE_STRINGS;
+use flightrec_format::abi::state::ENABLE_SYSCALL;
+use flightrec_format::abi::state::ENABLE_TASK;
+use flightrec_format::meta::Meta;
+use flightrec_format::meta::TaiOffset;
+use nix::sys::utsname::uname;
+use tracing::info;
+use tracing::warn;
+
+use super::Detachable;
+use super::RecordingError;
+use super::SYSCALL_EVENTS;
+use super::io;
+use crate::btf::Btf;
+use crate::btf::read_file_offsets;
+use crate::clock;
+use crate::config::Budget;
+use crate::config::Config;
+use crate::config::Record;
+use crate::config::Sizing;
+use crate::config::SyscallPrograms;
+use crate::config::ram_bytes;
+use crate::cpus;
+use crate::load;
+use crate::load::LoadError;
+use crate::load::ProgramForm;
+use crate::load::Wanted;
+use crate::syscalls::SyscallTables;
+use crate::tracepoints::Tracepoints;
+
+/// What this daemon, on this machine, with this configuration, would record.
+pub(super) struct Plan {
+    pub(super) sizing: Sizing,
+    pub(super) online: Vec<u16>,
+    pub(super) possible: u32,
+    pub(super) offsets: Offsets,
+    pub(super) tracepoints: Tracepoints,
+    pub(super) files: Option<FileOffsets>,
+    pub(super) tables: SyscallTables,
+    pub(super) wanted: Wanted,
+    pub(super) strings: bool,
+    pub(super) enabled: u32,
+    pub(super) record: Record,
+    pub(super) budget: Budget,
+    pub(super) btf: PathBuf,
+    pub(super) config: String,
+    pub(super) release: String,
+    pub(super) machine: String,
+    pub(super) host: String,
+    pub(super) identity: String,
+}
+
+impl Plan {
+    pub(super) fn new(config: &Config, runtime_dir: &Path) -> Result<Self, RecordingError> {
+        let online = cpus::online().map_err(io("the list of CPUs"))?;
+        let possible = cpus::possible().map_err(io("the list of CPUs"))?;
+        let sizing = Sizing::compute(config, online.len() as u32, possible, ram_bytes())?;
+        if sizing.shrunk {
+            info!(
+                bytes = sizing.total,
+                "rings are smaller than configured, {} bytes, to stay within max_total and max_ram_percent",
+                sizing.total
+            );
+        }
+        let names = uname().map_err(|e| io("uname")(e.into()))?;
+        let release = names.release().to_string_lossy().into_owned();
+        let btf = Btf::read(&config.kernel.btf)?;
+        let offsets = load::examine(&btf, &release)?;
+        let files = read_file_offsets(&btf).inspect_err(|e| warn!("{}: {e}", crate::descriptors::WITHOUT)).ok();
+        let tracepoints = Tracepoints::find(&config.kernel.tracefs, runtime_dir)?;
+        let tables = tracepoints.tables();
+        let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
+        let form = match config.kernel.syscall_programs {
+            SyscallPrograms::TpBtf if needed == ProgramForm::Tracepoint => {
+                return Err(LoadError::Form { release }.into());
+            }
+            SyscallPrograms::TpBtf => ProgramForm::TpBtf,
+            SyscallPrograms::Tracepoint => ProgramForm::Tracepoint,
+            SyscallPrograms::Auto => needed,
+        };
+        let record = &config.record;
+        let wanted = Wanted { syscalls: record.syscalls.then_some(form), sched: record.sched, tasks: record.tasks };
+        let identity =
+            format!("{} rings {:?} slots {} {wanted:?}", load::probes_id(), sizing.ring_pages, sizing.slot_pages);
+        Ok(Self {
+            sizing,
+            online,
+            possible,
+            offsets,
+            tracepoints,
+            files,
+            tables,
+            wanted,
+            strings: record.strings,
+            enabled: switches(record),
+            record: record.clone(),
+            budget: config.budget.clone(),
+            btf: config.kernel.btf.clone(),
+            config: config.to_toml(),
+            machine: names.machine().to_string_lossy().into_owned(),
+            host: names.nodename().to_string_lossy().into_owned(),
+            release,
+            identity,
+        })
+    }
+
+    /// How the programs on system calls are attached again.
+    pub(super) fn detachable(&self) -> Option<Detachable> {
+        let numbers = SYSCALL_EVENTS.map(|event| self.tracepoints.number(event));
+        self.wanted.syscalls.map(|form| Detachable { form, numbers })
+    }
+
+    pub(super) fn meta(&self, session: u64) -> Meta {
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        Meta {
+            session,
+            boot_id: boot_id.trim().into(),
+            host: self.host.clone(),
+            kernel: self.release.clone(),
+            machine: self.machine.clone(),
+            recorder: env!("CARGO_PKG_VERSION").into(),
+            program: self.identity.clone(),
+            syscall_programs: self.wanted.syscalls.map_or("none", ProgramForm::name).into(),
+            started: clock::mono(),
+            tai_offsets: vec![TaiOffset { since: 0, seconds: clock::tai_offset() }],
+            cpus: self.online.clone(),
+            ring_bytes: self.sizing.ring_bytes(),
+            strings: self.strings,
+            off: [self.wanted.syscalls.is_none(), !self.wanted.sched, !self.wanted.tasks],
+            config: self.config.clone(),
+            native: self.tables.native.clone(),
+            compat: self.tables.compat.clone(),
+            ..Meta::default() // control groups: see `Recording::follow_cgroups`
+        }
+    }
+}
+
+/// The `ENABLE_…` bits of what is to be recorded.
+pub(super) fn switches(record: &Record) -> u32 {
+    [
+        (record.syscalls, ENABLE_SYSCALL),
+        (record.sched, ENABLE_SCHED),
+        (record.tasks, ENABLE_TASK),
+        (record.strings, ENABLE_STRINGS),
+    ]
+    .into_iter()
+    .filter(|(on, _)| *on)
+    .map(|(_, bit)| bit)
+    .sum()
+}
