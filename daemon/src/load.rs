@@ -15,6 +15,7 @@ use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
 use crate::btf::{Btf, BtfError, check_registers, read_offsets};
+use crate::members;
 use crate::tracepoint;
 use crate::tracepoints::Tracepoints;
 
@@ -96,6 +97,9 @@ pub enum LoadError {
         /// What the setting is.
         level: i32,
     },
+    /// The offsets of this kernel's members can't be put into the programs.
+    #[error("the probes do not fit this kernel: {0}")]
+    Members(String),
     /// A tracepoint whose number is not known.
     #[error("the number of the tracepoint raw_syscalls:{event} is not known")]
     Tracepoint {
@@ -195,6 +199,7 @@ unsafe impl aya::Pod for Plain<FileOffsets> {}
 /// Creates the maps. Nothing is attached yet.
 pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Ebpf, LoadError> {
     let offsets = Plain(frozen.offsets);
+    let (programs, begin) = members::put_in(PROBES, &frozen.offsets).map_err(LoadError::Members)?;
     let files = frozen.files.map(Plain);
     let mut loader = EbpfLoader::new();
     if let Some(files) = &files {
@@ -214,7 +219,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Ebpf, LoadError> {
         .map_max_entries("slots", frozen.slot_pages)
         .map_max_entries("meta", frozen.meta_pages)
         .map_max_entries("descriptors", frozen.descriptor_pages)
-        .load(PROBES)
+        .load(programs.get(begin..).unwrap_or_default())
         .map_err(refused_or_broken)
 }
 

@@ -267,10 +267,11 @@ impl Recording {
         prepare_state(&map("state")?, plan);
         prepare_slots(&map("slots")?, session);
         // The costs are those of the programs without a limit: what the limit is charged with.
-        let without = calibrate::time();
+        let without = calibrate::time(None);
         load::attach(&mut ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
         let state = map("state")?;
-        buckets::set_costs(&state, &calibrate::costs(without, &time_attached(&state, plan.enabled)));
+        let (costs, clock) = calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
+        buckets::set_costs(&state, &costs, clock);
         if plan.files.is_some()
             && let Err(e) = load::pin_file_walk(&mut ebpf, &plan.tracepoints, &kernel_btf, new)
         {
@@ -340,19 +341,25 @@ impl Recording {
         }
     }
 
-    /// Times a system call of this thread, which it pins to a CPU meanwhile: recorded, and left out; ns. `None` where the
-    /// recorder's own calls are recorded anyway.
-    pub fn time_own_calls(&self, cpu: usize) -> Option<(f64, f64)> {
+    /// Times a system call of this thread, which it pins to a CPU meanwhile. `None` where the recorder's own calls are
+    /// recorded anyway.
+    pub fn time_own_calls(&self, cpu: usize) -> Option<calibrate::Own> {
         let _pinned = calibrate::Pinned::to(cpu).ok()?;
         let (_, own) = self.rewrite_on(cpu, |enabled, own| (enabled, own));
         if own != self.notes.own_tgid() {
             return None;
         }
+        let clock = calibrate::time_clock();
         let left_out = calibrate::time_call_briefly();
         self.rewrite_on(cpu, |enabled, _| (enabled, 0));
         let recorded = calibrate::time_call_briefly();
         self.rewrite_on(cpu, |enabled, _| (enabled, own));
-        Some((recorded, left_out))
+        Some(calibrate::Own { recorded, left_out, clock })
+    }
+
+    /// Whether the recorder's own calls are recorded as well.
+    pub fn records_own(&self) -> bool {
+        self.state().load(0, 0) >> 32 == 0
     }
 
     /// Detaches the programs on system calls: none is recorded, counted or paid for until [`Self::attach`]. `false`: there

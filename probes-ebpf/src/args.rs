@@ -29,15 +29,29 @@ fn exceeds(m: u64, limit: u64) -> u64 {
     r
 }
 
-/// Writes `n` (1 to 6) arguments at `body + at`; returns the offset behind them, rounded up to 8.
+/// `to - from`. Written out, as LLVM would add numbers in an order that has a pointer taken from a number, which the
+/// verifier refuses.
+#[inline(always)]
+fn distance(to: *const u8, from: *const u8) -> usize {
+    let mut r = to;
+    // SAFETY: arithmetic on one register.
+    unsafe { asm!("{r} -= {from}", r = inout(reg) r, from = in(reg) from, options(nomem, nostack)) };
+    r as usize
+}
+
+/// Writes `n` (1 to 6) arguments at `body + at`; returns the offset behind them, rounded up to 8, which the verifier knows
+/// nothing of.
 ///
 /// # Safety
 /// `body + at` up to [`ROOM`] bytes is inside a page.
 #[inline(always)]
 pub(crate) unsafe fn put(body: *mut u8, at: usize, args: impl Values, n: u32) -> usize {
-    let mut head = 0u64;
+    let mut head = u64::from(n) << 12;
     let mut wide = 0u64;
-    let mut end = at + 2;
+    // SAFETY: by the contract.
+    let first = unsafe { body.add(at) };
+    // SAFETY: as above. A place and not an offset, which would be added to `body` again for each argument.
+    let mut to = unsafe { first.add(2) };
     macro_rules! one {
         ($i:literal) => {
             if n > $i {
@@ -45,9 +59,11 @@ pub(crate) unsafe fn put(body: *mut u8, at: usize, args: impl Values, n: u32) ->
                 let m = magnitude(v);
                 let more = exceeds(m, 0x7fff) + exceeds(m, 0x7fff_ffff);
                 let class = exceeds(m, 0x7f) + more;
-                // SAFETY: `end` grew by at most 6 a step: 2 + 5 * 6 + 8 < ROOM.
-                unsafe { store(body.add(end), v) };
-                end += (1 + class + more) as usize;
+                // SAFETY: `to` grew by at most 6 a step: 2 + 5 * 6 + 8 < ROOM.
+                unsafe {
+                    store(to, v);
+                    to = to.add((1 + class + more) as usize);
+                }
                 head |= class << (2 * $i);
                 wide |= m;
             }
@@ -59,21 +75,27 @@ pub(crate) unsafe fn put(body: *mut u8, at: usize, args: impl Values, n: u32) ->
     one!(3);
     one!(4);
     one!(5);
-    let mut head = head as u16 | (n as u16) << 12;
+    // SAFETY: `first` is a multiple of 8, inside the page.
+    unsafe { first.cast::<u16>().write_volatile(head as u16) };
     if wide >> 47 != 0 {
-        head = RAW | (n as u16) << 12;
-        // SAFETY: 2 + 6 * 8 <= ROOM.
-        unsafe {
-            store(body.add(at + 2), args.get(0));
-            store(body.add(at + 10), args.get(1));
-            store(body.add(at + 18), args.get(2));
-            store(body.add(at + 26), args.get(3));
-            store(body.add(at + 34), args.get(4));
-            store(body.add(at + 42), args.get(5));
-        }
-        end = at + 2 + 8 * n as usize;
+        // SAFETY: by the contract.
+        return unsafe { put_raw(first, at, args, n) };
     }
-    // SAFETY: `at` is a multiple of 8, inside the page.
-    unsafe { body.add(at).cast::<u16>().write_volatile(head) };
-    (end + 7) & !7
+    (at + 7 + distance(to, first)) & !7
+}
+
+/// The same, each argument as a whole word.
+#[inline(always)]
+unsafe fn put_raw(first: *mut u8, at: usize, args: impl Values, n: u32) -> usize {
+    // SAFETY: 2 + 6 * 8 <= ROOM.
+    unsafe {
+        first.cast::<u16>().write_volatile(RAW | (n as u16) << 12);
+        store(first.add(2), args.get(0));
+        store(first.add(10), args.get(1));
+        store(first.add(18), args.get(2));
+        store(first.add(26), args.get(3));
+        store(first.add(34), args.get(4));
+        store(first.add(42), args.get(5));
+    }
+    (at + 2 + 8 * n as usize + 7) & !7
 }

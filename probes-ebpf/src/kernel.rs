@@ -1,11 +1,15 @@
 //! The kernel's own structures, read by plain loads at offsets that the loader looked up.
 //!
-//! The offsets stand in a frozen read-only map, so the verifier knows them as constants and
-//! accepts the loads as typed accesses to `task_struct` and friends (`check_ptr_to_btf_access`,
+//! Those of members that every event reads stand in the instructions themselves, where the loader puts them, as it would
+//! for CO-RE, which rustc does not know. The others stand in a frozen read-only map, so the verifier knows them as
+//! constants. It takes either as typed accesses to `task_struct` and friends (`check_ptr_to_btf_access`,
 //! kernel/bpf/verifier.c, Linux 6.1). A member that is [`ABSENT`] is a dead branch to it.
 
+use core::arch::asm;
+use core::mem::offset_of;
+
 use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
-use flightrec_format::abi::probe::{Offsets, regs};
+use flightrec_format::abi::probe::{MARK, Offsets, regs};
 use flightrec_format::abi::record::Comm;
 
 /// Filled by the loader (`daemon/src/load.rs`).
@@ -67,6 +71,20 @@ unsafe fn load<T: Copy>(p: *const u8, offset: usize) -> T {
     unsafe { p.add(offset).cast::<T>().read_volatile() }
 }
 
+/// Loads a 32-bit (`u32`) or 64-bit (`u64`) member of `task_struct` at an offset that the loader puts into the instruction
+/// itself ([`MARK`]).
+macro_rules! member {
+    ($p:expr, $member:ident, $width:ident) => {{
+        let value: u64;
+        // SAFETY: a load that the verifier checks, of a pointer that it tracks.
+        unsafe {
+            asm!(concat!("{value} = *(", stringify!($width), " *)({p} + {at})"), value = out(reg) value, p = in(reg) $p,
+                at = const MARK as usize + offset_of!(Offsets, $member) / 4, options(readonly, nostack, preserves_flags));
+        }
+        value as $width
+    }};
+}
+
 impl Task {
     /// The running thread.
     #[inline(always)]
@@ -88,68 +106,58 @@ impl Task {
 
     #[inline(always)]
     pub(crate) fn tid(self) -> u32 {
-        // SAFETY: see `load`.
-        unsafe { load(self.0, offset!(pid)) }
+        member!(self.0, pid, u32)
     }
 
     #[inline(always)]
     pub(crate) fn tgid(self) -> u32 {
-        // SAFETY: see `load`.
-        unsafe { load(self.0, offset!(tgid)) }
+        member!(self.0, tgid, u32)
     }
 
     /// 0-99 real time, 100-139 nice; a deadline thread's -1 becomes 255.
     #[inline(always)]
     pub(crate) fn prio(self) -> u8 {
-        // SAFETY: see `load`.
-        unsafe { load::<i32>(self.0, offset!(prio)) as u8 }
+        member!(self.0, prio, u32) as u8
     }
 
     #[inline(always)]
     pub(crate) fn state(self) -> u32 {
-        // SAFETY: see `load`.
-        unsafe { load(self.0, offset!(state)) }
+        member!(self.0, state, u32)
     }
 
     /// The CPU whose run queue it is or was on.
     #[inline(always)]
     pub(crate) fn cpu(self) -> u32 {
-        // SAFETY: see `load`.
-        unsafe { load(self.0, offset!(cpu)) }
+        member!(self.0, cpu, u32)
     }
 
     #[inline(always)]
     pub(crate) fn is_kthread(self) -> bool {
-        // SAFETY: see `load`.
-        unsafe { load::<u32>(self.0, offset!(flags)) & PF_KTHREAD != 0 }
+        member!(self.0, flags, u32) & PF_KTHREAD != 0
     }
 
     /// It has begun to end: it may never run again.
     #[inline(always)]
     pub(crate) fn is_exiting(self) -> bool {
-        // SAFETY: see `load`.
-        unsafe { load::<u32>(self.0, offset!(flags)) & PF_EXITING != 0 }
+        member!(self.0, flags, u32) & PF_EXITING != 0
     }
 
     /// It may be in a system call: no kernel thread, nor a worker made from a user's thread, which
     /// carries its creator's registers (`copy_thread`, arch/x86/kernel/process.c).
     #[inline(always)]
     pub(crate) fn makes_calls(self) -> bool {
-        // SAFETY: see `load`.
-        unsafe { load::<u32>(self.0, offset!(flags)) & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER) == 0 }
+        member!(self.0, flags, u32) & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER) == 0
     }
 
     /// Whether the system call that it is in came by the 32-bit entry.
     #[inline(always)]
     pub(crate) fn is_compat(self) -> bool {
-        // SAFETY: see `load`.
-        unsafe { load::<u32>(self.0, offset!(thread_status)) & TS_COMPAT != 0 }
+        member!(self.0, thread_status, u32) & TS_COMPAT != 0
     }
 
     #[inline(always)]
     pub(crate) fn start_time(self) -> u64 {
-        // SAFETY: see `load`.
-        unsafe { load(self.0, offset!(start_time)) }
+        member!(self.0, start_time, u64)
     }
 
     #[inline(always)]

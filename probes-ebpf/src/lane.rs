@@ -66,14 +66,19 @@ pub(crate) fn now() -> u64 {
     unsafe { bpf_ktime_get_ns() }
 }
 
-/// This CPU and its state.
+/// This CPU's number.
 #[inline(always)]
-pub(crate) fn this_cpu() -> Option<(u32, &'static mut CpuState)> {
+fn cpu() -> u32 {
     // SAFETY: the helper has no preconditions.
-    let cpu = unsafe { bpf_get_smp_processor_id() };
+    unsafe { bpf_get_smp_processor_id() }
+}
+
+/// This CPU's state.
+#[inline(always)]
+pub(crate) fn this_cpu() -> Option<&'static mut CpuState> {
     // SAFETY: only programs on this CPU write this CPU's state, and `busy` keeps a nested one out
     // of what the outer one is using; the daemon writes `enabled` and `own_tgid` alone.
-    STATE.get_ptr_mut(cpu).map(|p| (cpu, unsafe { &mut *p }))
+    STATE.get_ptr_mut(cpu()).map(|p| unsafe { &mut *p })
 }
 
 /// The state of any CPU.
@@ -120,7 +125,6 @@ impl<'a> Writer<'a> {
         no_ring: &mut u64,
         rings: &'static Array<Page>,
         name: Lane,
-        cpu: u32,
         need: usize,
     ) -> Option<Self> {
         if !claim(lane, name) {
@@ -137,7 +141,7 @@ impl<'a> Writer<'a> {
             };
             Some(Self { lane, page, at: bounded(off, BODY - LEAST), fresh: false, now })
         } else {
-            let page = next_page(lane, rings, name, cpu, now);
+            let page = next_page(lane, rings, name, now);
             if page.is_null() {
                 *no_ring += 1;
                 lane.busy = 0;
@@ -182,7 +186,7 @@ impl<'a> Writer<'a> {
 
     /// Makes what was written visible, counts an event of `kind`, and frees the lane.
     #[inline(always)]
-    pub(crate) fn publish(self, kind: u8) {
+    pub(crate) fn publish(self, kind: u8) -> &'a mut LaneState {
         compiler_fence(Ordering::Release);
         let header = Page::header(self.page);
         // SAFETY: a field of the page. Volatile and last: the publishing store. Stores are not
@@ -193,6 +197,7 @@ impl<'a> Writer<'a> {
         compiler_fence(Ordering::Release);
         // SAFETY: a field of our own; volatile so that it stays last.
         unsafe { (&raw mut self.lane.busy).write_volatile(0) };
+        self.lane
     }
 }
 
@@ -227,7 +232,7 @@ const _: () = assert!(core::mem::offset_of!(LaneState, busy) % 8 == 0);
 
 /// Opens the ring's next page, in the order that readers rely on: used = 0, seq, the rest.
 #[inline(never)]
-fn next_page(lane: &mut LaneState, rings: &'static Array<Page>, name: Lane, cpu: u32, time: u64) -> *mut Page {
+fn next_page(lane: &mut LaneState, rings: &'static Array<Page>, name: Lane, time: u64) -> *mut Page {
     // Here and not before: what has no ring has never had a page open.
     if lane.ring_pages == 0 {
         return core::ptr::null_mut();
@@ -248,7 +253,7 @@ fn next_page(lane: &mut LaneState, rings: &'static Array<Page>, name: Lane, cpu:
         (&raw mut (*header).version).write_volatile(VERSION);
         (&raw mut (*header).lane).write_volatile(name as u8);
         (&raw mut (*header).flags).write_volatile(0);
-        (&raw mut (*header).cpu).write_volatile(cpu as u16);
+        (&raw mut (*header).cpu).write_volatile(cpu() as u16);
         (&raw mut (*header).header_len).write_volatile(HEADER_LEN as u16);
         (&raw mut (*header).base_mono).write_volatile(time);
         // The two clocks are read side by side, and the one is carried back to the page's base.

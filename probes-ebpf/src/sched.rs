@@ -20,16 +20,16 @@ const TASK_DEAD: u32 = 0x80;
 /// Opens the lane for an event of thread `current`, if the budget allows it, and names the thread where the lane's last
 /// switch did not: in a fresh page, and where a switch was refused, or the kernel ran no program for it.
 #[inline(always)]
-fn open(cpu: u32, state: &mut CpuState, kind: u8, current: u32) -> Option<Writer<'_>> {
+fn open(state: &mut CpuState, kind: u8, current: u32) -> Option<Writer<'_>> {
     let i = Lane::Sched as usize;
     if state.enabled & LIMIT_SCHED != 0 {
         let bucket = &mut state.buckets[i];
         if !budget::draw(bucket, bucket.cost) {
-            budget::refuse(state, Lane::Sched, kind);
+            budget::refuse_sched(state, kind);
             return None;
         }
     }
-    let mut w = Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, cpu, ROOM)?;
+    let mut w = Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, ROOM)?;
     if w.fresh || w.lane.tid != current {
         w.thread(current);
         w.lane.tid = current;
@@ -48,7 +48,7 @@ fn put(mut w: Writer<'_>, kind: u8, aux: u16, word: u64) {
 
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     let preempted = ctx.arg::<u64>(0) & 0xff != 0;
     let (prev, next) = (Task::from_arg(ctx.arg(1)), Task::from_arg(ctx.arg(2)));
     let prev_state: u32 = ctx.arg(3);
@@ -61,7 +61,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     }
     let mut time = 0;
     if enabled & ENABLE_SCHED != 0 {
-        if let Some(w) = open(cpu, state, kind::SWITCH, prev_tid) {
+        if let Some(w) = open(state, kind::SWITCH, prev_tid) {
             time = w.now;
             w.lane.tid = next_tid;
             let aux = prev.prio() as u16 | (next.prio() as u16) << 8;
@@ -85,37 +85,37 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
 
 #[btf_tracepoint(function = "sched_waking")]
 fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     if state.enabled & ENABLE_SCHED == 0 {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(cpu, state, kind::WAKING, Task::current().tid())?;
+    let w = open(state, kind::WAKING, Task::current().tid())?;
     put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
     Some(())
 }
 
 #[btf_tracepoint(function = "sched_wakeup_new")]
 fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     if state.enabled & ENABLE_SCHED == 0 {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(cpu, state, kind::WAKEUP_NEW, Task::current().tid())?;
+    let w = open(state, kind::WAKEUP_NEW, Task::current().tid())?;
     put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
     Some(())
 }
 
 #[btf_tracepoint(function = "sched_migrate_task")]
 fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     if state.enabled & ENABLE_SCHED == 0 {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
     let to: u32 = ctx.arg(1);
-    let w = open(cpu, state, kind::MIGRATE, Task::current().tid())?;
+    let w = open(state, kind::MIGRATE, Task::current().tid())?;
     put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to));
     Some(())
 }

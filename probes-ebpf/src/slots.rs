@@ -80,7 +80,7 @@ fn take(tid: u32) -> Option<*mut TaskSlot> {
             }
         }
     }
-    if let Some((_, state)) = this_cpu() {
+    if let Some(state) = this_cpu() {
         state.slot_collisions += 1;
     }
     None
@@ -130,9 +130,9 @@ pub(crate) fn insert(task: *const u8) -> u32 {
 }
 
 /// The thread that began at `start_time` is no more. Its id may have a new owner already.
-#[inline(always)]
-pub(crate) fn free(tid: u32, start_time: u64) {
-    let Some(first) = neighbours(tid) else { return };
+#[inline(never)]
+pub(crate) fn free(tid: u32, start_time: u64) -> u32 {
+    let Some(first) = neighbours(tid) else { return 0 };
     for way in 0..WAYS {
         // SAFETY: see `neighbours`.
         let (slot, owner, began) = unsafe {
@@ -149,6 +149,7 @@ pub(crate) fn free(tid: u32, start_time: u64) {
             });
         }
     }
+    0
 }
 
 /// The thread has a new name. One that is being written at this moment keeps its old name here;

@@ -100,37 +100,23 @@ fn takes_strings(entry: u32, enabled: u32) -> bool {
     call_strings(entry) != 0 && enabled & (ENABLE_STRINGS | GIVEN_STRINGS) == ENABLE_STRINGS
 }
 
-/// Which parts a call's record has behind its two words.
-struct Parts {
-    args: bool,
-    strings: bool,
-}
-
 /// Writes a call's record, whose second word is `word`, and the thread's name in front where the page
-/// does not have it; publishing is left to the caller. Returns the writer, the record's offset, and
-/// whether a string could not be read.
+/// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, the record's
+/// offset, and whether a string could not be read.
 #[inline(always)]
-fn put<'a>(
-    cpu: u32,
+fn put<'a, const STRINGS: bool>(
     state: &'a mut CpuState,
     tid: u32,
     kind: u8,
     call: &Call,
     word: u64,
     values: impl Values,
-    parts: Parts,
+    args: bool,
 ) -> Option<(Writer<'a>, usize, bool)> {
     let i = Lane::Syscall as usize;
-    let first_alone = state.enabled & GIVEN_ARGUMENTS != 0;
-    let need = if parts.strings { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
-    let mut w = Writer::open::<ENTER_ROOM>(
-        &mut state.lanes[i],
-        &mut state.no_ring[i],
-        &RINGS_SYSCALL,
-        Lane::Syscall,
-        cpu,
-        need,
-    )?;
+    let need = if STRINGS { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
+    let lane = &mut state.lanes[i];
+    let mut w = Writer::open::<ENTER_ROOM>(lane, &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, need)?;
     if w.lane.tid != tid {
         w.thread(tid);
         w.lane.tid = tid;
@@ -138,11 +124,11 @@ fn put<'a>(
     let since = w.time();
     let start = w.at;
     let mut n = call.entry & 7;
-    if first_alone && n > 1 {
+    if state.enabled & GIVEN_ARGUMENTS != 0 && n > 1 {
         n = 1;
     }
     w.at = start + 16;
-    if parts.args && n > 0 {
+    if args && n > 0 {
         // SAFETY: `open` made room for it.
         w.at = unsafe { args::put(w.body(), start + 16, values, n) };
     }
@@ -155,7 +141,7 @@ fn put<'a>(
         head.add(1).write_volatile(word);
     }
     let mut cold = false;
-    if parts.strings {
+    if STRINGS {
         state.strings += u64::from(call_strings(call.entry));
         let end = strings::put_call(w.body(), w.at, &values.all(), call.entry);
         w.at = (end & (strings::COLD - 1)) as usize;
@@ -167,9 +153,10 @@ fn put<'a>(
     Some((w, start, cold))
 }
 
-/// An entry.
+/// An entry. What is rare is apart, so that the usual call pays nothing for it: strings, and what is none of the
+/// machine's own calls.
 #[inline(always)]
-fn enter(cpu: u32, state: &mut CpuState, id: u64, native: impl Values, compat: impl Values) -> Option<()> {
+fn enter(state: &mut CpuState, id: u64, native: impl Values, compat: impl Values) -> Option<()> {
     let lane = &mut state.lanes[Lane::Syscall as usize];
     if state.enabled & ENABLE_SYSCALL == 0 {
         lane.entered = entered::UNKNOWN;
@@ -181,31 +168,52 @@ fn enter(cpu: u32, state: &mut CpuState, id: u64, native: impl Values, compat: i
         lane.refused[Refusal::Own as usize] += 1;
         return None;
     }
-    let is_compat = task.is_compat();
-    if !is_compat && id < CALLS as u64 {
-        return put_enter(cpu, state, task.tid(), &Call::native(id), native);
+    if task.is_compat() || id >= CALLS as u64 {
+        enter_rare(state, task.tid(), id, native, compat);
+        return None;
     }
-    let (call, values) = rare(id, is_compat, native, compat);
-    put_enter(cpu, state, task.tid(), &call, values)
+    let call = Call::native(id);
+    if takes_strings(call.entry, state.enabled) {
+        enter_with_strings(state, task.tid(), id, native);
+        return None;
+    }
+    put_enter::<false>(state, task.tid(), &call, native)
+}
+
+#[inline(never)]
+fn enter_with_strings(state: &mut CpuState, tid: u32, id: u64, values: impl Values) -> u32 {
+    put_enter::<true>(state, tid, &Call::native(id), values);
+    0
+}
+
+#[inline(never)]
+fn enter_rare(state: &mut CpuState, tid: u32, id: u64, native: impl Values, compat: impl Values) -> u32 {
+    let (call, values) = rare(id, Task::current().is_compat(), native, compat);
+    if takes_strings(call.entry, state.enabled) {
+        put_enter::<true>(state, tid, &call, values);
+    } else {
+        put_enter::<false>(state, tid, &call, values);
+    }
+    0
 }
 
 #[inline(always)]
-fn put_enter(cpu: u32, state: &mut CpuState, tid: u32, call: &Call, values: impl Values) -> Option<()> {
-    state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
-    let strings = takes_strings(call.entry, state.enabled);
+fn put_enter<const STRINGS: bool>(state: &mut CpuState, tid: u32, call: &Call, values: impl Values) -> Option<()> {
+    let i = Lane::Syscall as usize;
+    state.lanes[i].entered = entered::UNKNOWN;
     if state.enabled & (LIMIT_SYSCALL | GIVEN_SYSCALLS) != 0 {
-        let bucket = &mut state.buckets[Lane::Syscall as usize];
-        let cost = bucket.cost + if strings { bucket.string_cost * call_strings(call.entry) } else { 0 };
+        let bucket = &mut state.buckets[i];
+        let cost = bucket.cost + if STRINGS { bucket.string_cost * call_strings(call.entry) } else { 0 };
         if state.enabled & GIVEN_SYSCALLS != 0 || !budget::draw(bucket, cost) {
-            state.lanes[Lane::Syscall as usize].entered = entered::REFUSED;
-            budget::refuse(state, Lane::Syscall, kind::ENTER);
+            state.lanes[i].entered = entered::REFUSED;
+            budget::refuse_call(state, kind::ENTER);
             return None;
         }
     }
     let untimed = state.enabled & GIVEN_EXIT_TIMES != 0;
-    let (w, start, cold) = put(cpu, state, tid, kind::ENTER, call, 0, values, Parts { args: true, strings })?;
+    let (w, start, cold) = put::<STRINGS>(state, tid, kind::ENTER, call, 0, values, true)?;
     w.lane.enter_off = start as u32;
-    w.lane.enter_time = if untimed { budget::jiffies() } else { w.now };
+    w.lane.enter_time = w.now;
     w.lane.entered = entered::FOLDABLE;
     if cold {
         w.lane.entered = entered::ALONE;
@@ -214,7 +222,10 @@ fn put_enter(cpu: u32, state: &mut CpuState, tid: u32, call: &Call, values: impl
             unsafe { slot.write_volatile(tid) };
         }
     }
-    w.publish(kind::ENTER);
+    let lane = w.publish(kind::ENTER);
+    if untimed {
+        lane.enter_time = budget::jiffies();
+    }
     Some(())
 }
 
@@ -243,7 +254,7 @@ fn fold_exit(state: &mut CpuState, ret: i64) -> bool {
 
 /// An exit; `ret` is what the call returned.
 #[inline(always)]
-fn exit(cpu: u32, state: &mut CpuState, ret: i64, regs: impl FnOnce(Task) -> Regs) -> Option<()> {
+fn exit(state: &mut CpuState, ret: i64, regs: impl FnOnce(Task) -> Regs) -> Option<()> {
     let lane = &mut state.lanes[Lane::Syscall as usize];
     let began = lane.entered;
     lane.entered = entered::UNKNOWN;
@@ -251,7 +262,7 @@ fn exit(cpu: u32, state: &mut CpuState, ret: i64, regs: impl FnOnce(Task) -> Reg
         return None;
     }
     if began == entered::REFUSED {
-        budget::refuse(state, Lane::Syscall, kind::EXIT);
+        budget::refuse_call(state, kind::EXIT);
         return None;
     }
     if state.enabled & ENABLE_SYSCALL == 0 {
@@ -264,38 +275,42 @@ fn exit(cpu: u32, state: &mut CpuState, ret: i64, regs: impl FnOnce(Task) -> Reg
     }
     if state.enabled & GIVEN_SYSCALLS != 0 && began == entered::UNKNOWN {
         // Those in which the thread slept as well: readers are told that calls are not recorded here.
-        budget::refuse(state, Lane::Syscall, kind::EXIT);
+        budget::refuse_call(state, kind::EXIT);
         return None;
     }
-    let is_compat = task.is_compat();
     let regs = regs(task);
     let id = regs.nr() as u64;
-    if !is_compat && id < CALLS as u64 {
-        return put_exit(cpu, state, task.tid(), began, &Call::native(id), Native(regs), ret);
+    if task.is_compat() || id >= CALLS as u64 {
+        exit_rare(state, task.tid(), began, regs, ret);
+        return None;
     }
-    let (call, values) = rare(id, is_compat, Native(regs), Compat(regs));
-    put_exit(cpu, state, task.tid(), began, &call, values, ret)
+    let call = Call::native(id);
+    if takes_strings(call.entry, state.enabled) {
+        exit_with_strings(state, task.tid(), began, regs, ret);
+        return None;
+    }
+    put_exit::<false>(state, task.tid(), began, &call, Native(regs), ret)
 }
 
-/// An exit that stands alone. Where the thread slept in the call it is recorded whatever the budget says: its entry
-/// may have been, and a reader must never find another call's exit in its place. Sleeping bounds how many there are.
+#[inline(never)]
+fn exit_with_strings(state: &mut CpuState, tid: u32, began: u32, regs: Regs, ret: i64) -> u32 {
+    put_exit_of_strings(state, tid, began, &Call::native(regs.nr() as u64), Native(regs), ret);
+    0
+}
+
+#[inline(never)]
+fn exit_rare(state: &mut CpuState, tid: u32, began: u32, regs: Regs, ret: i64) -> u32 {
+    let (call, values) = rare(regs.nr() as u64, Task::current().is_compat(), Native(regs), Compat(regs));
+    put_exit_of_strings(state, tid, began, &call, values, ret);
+    0
+}
+
+/// An exit that stands alone, of a call that may have strings: those that could not be read at its entry, or that no entry
+/// was recorded of, are read now.
 #[inline(always)]
-fn put_exit(
-    cpu: u32,
-    state: &mut CpuState,
-    tid: u32,
-    began: u32,
-    call: &Call,
-    values: impl Values,
-    ret: i64,
-) -> Option<()> {
-    if state.enabled & LIMIT_SYSCALL != 0 && began == entered::UNKNOWN {
-        let bucket = &mut state.buckets[Lane::Syscall as usize];
-        budget::owe(bucket, bucket.cost);
-    }
-    // A new program and a signal's return have replaced the registers.
-    let lost = call.nr == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0;
+fn put_exit_of_strings(state: &mut CpuState, tid: u32, began: u32, call: &Call, values: impl Values, ret: i64) {
     let mut cold = false;
+    let lost = loses_arguments(call, ret);
     if takes_strings(call.entry, state.enabled) {
         // Where the entry was not recorded, its strings were not either.
         cold = began == entered::UNKNOWN && ret < 0;
@@ -308,25 +323,52 @@ fn put_exit(
                 }
             }
         }
-        cold &= !lost;
     }
-    let parts = Parts { args: began == entered::UNKNOWN && !lost, strings: cold };
-    let (w, _, _) = put(cpu, state, tid, kind::EXIT, call, ret as u64, values, parts)?;
+    if cold && !lost {
+        put_exit::<true>(state, tid, began, call, values, ret);
+    } else {
+        put_exit::<false>(state, tid, began, call, values, ret);
+    }
+}
+
+/// A new program and a signal's return have replaced the registers.
+#[inline(always)]
+fn loses_arguments(call: &Call, ret: i64) -> bool {
+    call.nr == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0
+}
+
+/// An exit that stands alone. Where the thread slept in the call it is recorded whatever the budget says: its entry
+/// may have been, and a reader must never find another call's exit in its place. Sleeping bounds how many there are.
+#[inline(always)]
+fn put_exit<const STRINGS: bool>(
+    state: &mut CpuState,
+    tid: u32,
+    began: u32,
+    call: &Call,
+    values: impl Values,
+    ret: i64,
+) -> Option<()> {
+    if state.enabled & LIMIT_SYSCALL != 0 && began == entered::UNKNOWN {
+        let bucket = &mut state.buckets[Lane::Syscall as usize];
+        budget::owe(bucket, bucket.cost);
+    }
+    let args = began == entered::UNKNOWN && !loses_arguments(call, ret);
+    let (w, _, _) = put::<STRINGS>(state, tid, kind::EXIT, call, ret as u64, values, args)?;
     w.publish(kind::EXIT);
     Some(())
 }
 
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     let regs = Regs::from_arg(ctx.arg(0));
-    enter(cpu, state, ctx.arg(1), Native(regs), Compat(regs))
+    enter(state, ctx.arg(1), Native(regs), Compat(regs))
 }
 
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
-    exit(cpu, state, ctx.arg(1), |_| Regs::from_arg(ctx.arg(0)))
+    let state = this_cpu()?;
+    exit(state, ctx.arg(1), |_| Regs::from_arg(ctx.arg(0)))
 }
 
 /// `struct syscall_trace_enter` / `_exit` as the tracepoint's `format` publishes them.
@@ -352,17 +394,17 @@ impl Values for Fields<'_> {
 
 #[tracepoint]
 fn sys_enter_classic(ctx: TracePointContext) -> u32 {
-    if let Some((cpu, state)) = this_cpu() {
-        enter(cpu, state, field(&ctx, FIELD_ID), Fields(&ctx), Fields(&ctx));
+    if let Some(state) = this_cpu() {
+        enter(state, field(&ctx, FIELD_ID), Fields(&ctx), Fields(&ctx));
     }
     0
 }
 
 #[tracepoint]
 fn sys_exit_classic(ctx: TracePointContext) -> u32 {
-    if let Some((cpu, state)) = this_cpu() {
+    if let Some(state) = this_cpu() {
         let ret = field(&ctx, FIELD_ARGS) as i64; // `ret` stands where `args` begins
-        exit(cpu, state, ret, |task| {
+        exit(state, ret, |task| {
             // SAFETY: the running thread's own registers; it is in a system call, so it has them.
             Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8)
         });

@@ -21,9 +21,9 @@ const ROOM: usize = 8 + 16 + 8 + 48;
 const MAX_CPUS: u32 = 4096;
 
 #[inline(always)]
-fn open(cpu: u32, state: &mut CpuState, need: usize) -> Option<Writer<'_>> {
+fn open(state: &mut CpuState, need: usize) -> Option<Writer<'_>> {
     let i = Lane::Task as usize;
-    Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_TASK, Lane::Task, cpu, need)
+    Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_TASK, Lane::Task, need)
 }
 
 /// Writes a record of a header and a plain body.
@@ -44,7 +44,7 @@ fn cgroup() -> u64 {
 
 #[btf_tracepoint(function = "sched_process_fork")]
 fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     if state.enabled & ENABLE_TASK == 0 {
         return None;
     }
@@ -60,7 +60,7 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
         cgroup,
         comm: comm_bytes(child.comm()),
     };
-    let mut w = open(cpu, state, ROOM)?;
+    let mut w = open(state, ROOM)?;
     put(&mut w, kind::FORK, body);
     w.publish(kind::FORK);
     Some(())
@@ -68,7 +68,7 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
 
 #[btf_tracepoint(function = "sched_process_exec")]
 fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     if state.enabled & ENABLE_TASK == 0 {
         return None;
     }
@@ -88,7 +88,7 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
         cgroup,
         comm: comm_bytes(task.comm()),
     };
-    let mut w = open(cpu, state, ROOM + 2 * strings::ROOM)?;
+    let mut w = open(state, ROOM + 2 * strings::ROOM)?;
     put(&mut w, kind::EXEC, body);
     let file = bprm_filename(ctx.arg(2));
     w.at = bounded(strings::put(w.body(), w.at, 0, file as u64, Source::Kernel));
@@ -106,7 +106,7 @@ fn bounded(end: u64) -> usize {
 
 #[btf_tracepoint(function = "task_rename")]
 fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     if state.enabled & ENABLE_TASK == 0 {
         return None;
     }
@@ -116,7 +116,7 @@ fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
     unsafe { bpf_probe_read_kernel_str((&raw mut new).cast(), 16, ctx.arg::<*const c_void>(1)) };
     slots::rename(task.tid(), new);
     let body = Rename { tid: task.tid(), tgid: task.tgid(), old: comm_bytes(task.comm()), new: comm_bytes(new) };
-    let mut w = open(cpu, state, ROOM)?;
+    let mut w = open(state, ROOM)?;
     put(&mut w, kind::RENAME, body);
     w.publish(kind::RENAME);
     Some(())
@@ -124,7 +124,7 @@ fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
 
 #[btf_tracepoint(function = "sched_process_exit")]
 fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     let task = Task::from_arg(ctx.arg(0));
     let (tid, tgid) = (task.tid(), task.tgid());
     if tgid == state.own_tgid && tid == tgid {
@@ -141,7 +141,7 @@ fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
         start_time: task.start_time(),
         comm: comm_bytes(task.comm()),
     };
-    let mut w = open(cpu, state, ROOM)?;
+    let mut w = open(state, ROOM)?;
     put(&mut w, kind::TASK_EXIT, body);
     w.publish(kind::TASK_EXIT);
     Some(())
@@ -185,7 +185,7 @@ fn note(ctx: *mut c_void) -> i32 {
 
 #[inline(always)]
 fn try_note(ctx: &RawTracePointContext) -> Option<()> {
-    let (cpu, state) = this_cpu()?;
+    let state = this_cpu()?;
     let kind: u64 = ctx.arg(0);
     let aux: u64 = ctx.arg(1);
     let tid: u64 = ctx.arg(2);
@@ -194,7 +194,7 @@ fn try_note(ctx: &RawTracePointContext) -> Option<()> {
         return None;
     }
     let text = NOTE_TEXT.get_ptr(0)?;
-    let mut w = open(cpu, state, ROOM + strings::ROOM)?;
+    let mut w = open(state, ROOM + strings::ROOM)?;
     w.thread(tid as u32);
     let since = w.time();
     w.word(record::header(kind as u8, 1, aux as u16, since));

@@ -6,7 +6,7 @@
  * it counts in a second of CPU time of its own.
  *
  * `budget hammer SECONDS CPU...`: getppid in a tight loop on each of these CPUs. Prints the calls of all from the end of
- * the first second on, for each second.
+ * the first second on, for each second, and the same of every 20 ms.
  *
  * `budget burst CPU CALLS MS`: so many getppid, evenly over so many milliseconds.
  */
@@ -26,6 +26,7 @@
 #define TICK_CALLS 33
 #define TICK_TRIPS 4
 #define CPUS_MAX 1024
+#define WINDOW_US 20000
 
 static atomic_bool end;
 static int to_pong[2], to_ping[2];
@@ -130,11 +131,21 @@ static void *hammer(void *arg)
 	return NULL;
 }
 
+/* Calls of all so far. */
+static unsigned long made(int n)
+{
+	unsigned long all = 0;
+
+	for (int i = 0; i < n; i++)
+		all += atomic_load(&counts[i]);
+	return all;
+}
+
 static int hammers(double duration, int n, char **cpus)
 {
 	pthread_t threads[CPUS_MAX];
-	unsigned long first = 0, all = 0;
-	double began;
+	unsigned long first, all;
+	double began, before;
 
 	if (n < 1 || n > CPUS_MAX)
 		return 2;
@@ -142,17 +153,24 @@ static int hammers(double duration, int n, char **cpus)
 		if (pthread_create(&threads[i], NULL, hammer, (void *)(intptr_t)(i << 16 | atoi(cpus[i]))))
 			return 1;
 	sleep(1);
-	for (int i = 0; i < n; i++)
-		first += atomic_load(&counts[i]);
-	began = seconds(CLOCK_MONOTONIC);
-	usleep((useconds_t)(duration * 1e6));
-	for (int i = 0; i < n; i++)
-		all += atomic_load(&counts[i]);
-	duration = seconds(CLOCK_MONOTONIC) - began;
+	first = all = made(n);
+	before = began = seconds(CLOCK_MONOTONIC);
+	printf("windows=");
+	do {
+		unsigned long now_all;
+		double now;
+
+		usleep(WINDOW_US);
+		now_all = made(n);
+		now = seconds(CLOCK_MONOTONIC);
+		printf("%s%.0f", before == began ? "" : ",", (now_all - all) / (now - before));
+		all = now_all;
+		before = now;
+	} while (before - began < duration);
+	printf("\nrate=%.0f\n", (all - first) / (before - began));
 	atomic_store(&end, 1);
 	for (int i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
-	printf("rate=%.0f\n", (all - first) / duration);
 	return 0;
 }
 

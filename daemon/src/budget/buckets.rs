@@ -130,8 +130,13 @@ pub fn set_call_cost(state: &ArrayMap, cpu: usize, costs: &Costs, given: u32) {
     state.write(cpu, bucket(0) + offset_of!(Bucket, cost), &word.to_le_bytes());
 }
 
-/// Sets what events cost.
-pub fn set_costs(state: &ArrayMap, costs: &Costs) {
+/// What reading the clock took when costs were measured, ns; 0: not known.
+pub fn clock(state: &ArrayMap) -> f64 {
+    state.load(0, offset_of!(CpuState, clock)) as f64 / 1e3
+}
+
+/// Sets what events cost, and what reading the clock took when that was measured, ns.
+pub fn set_costs(state: &ArrayMap, costs: &Costs, clock: f64) {
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     let words = [
         (bucket(1) + offset_of!(Bucket, cost), pair(costs.sched, 0)),
@@ -139,6 +144,7 @@ pub fn set_costs(state: &ArrayMap, costs: &Costs) {
         (offset_of!(CpuState, floor), pair(costs.call_floor, costs.sched_floor)),
         (offset_of!(CpuState, savings), pair(costs.exit_time, costs.arguments)),
         (offset_of!(CpuState, measured), u64::from(costs.measured)),
+        (offset_of!(CpuState, clock), (clock * 1e3) as u64),
     ];
     for cpu in 0..state.entries() {
         let given = state.load(cpu, offset_of!(CpuState, enabled)) as u32;

@@ -12,8 +12,9 @@ use tracing::{debug, info, warn};
 
 use super::account::{Account, Counts, sum};
 use super::buckets::{self, Limit};
+use super::crowding::Crowding;
 use super::ladder::{Ladder, Limits, Rung, Sight};
-use crate::calibrate::Costs;
+use crate::calibrate::{self, Costs};
 use crate::clock;
 use crate::config::{Budget, Detach, Share, Step};
 use crate::drain::Monitor;
@@ -24,8 +25,8 @@ const NAME: &str = "flightd-budget";
 /// How often it looks, and how often while system calls are attached for a short time.
 const LOOK: Duration = Duration::from_millis(250);
 const LOOK_CLOSELY: Duration = Duration::from_millis(20);
-/// How often a call's cost is measured again, and when for the first time: a start, of a machine too, is a noisy
-/// moment; ns.
+/// How often a call's cost is measured again, and when for the first time, or where it was not believed: a start, of a machine
+/// too, is a noisy moment; ns.
 const AGAIN: u64 = 3600 * 1_000_000_000;
 const FIRST: u64 = 60 * 1_000_000_000;
 /// A bucket that pays for measuring is as full as this, at least.
@@ -136,6 +137,11 @@ struct Work {
     told: bool,
     /// Whether attaching has been begun, and not been done yet.
     attaching: bool,
+    /// What it costs where system calls come and go; and the CPU that made most calls when they were attached last.
+    crowding: Crowding,
+    busiest: Option<usize>,
+    /// Whether an own call has been timed since they came or went.
+    timed: bool,
 }
 
 /// What the model needs of the configuration.
@@ -194,6 +200,9 @@ impl Work {
             detached: 0,
             told: false,
             attaching: false,
+            crowding: Crowding::default(),
+            busiest: None,
+            timed: true,
             budget,
             settings,
             recording,
@@ -229,6 +238,13 @@ impl Work {
         let now = totals.now;
         let dt = now.saturating_sub(self.looked) as f64 / 1e9;
         self.looked = now;
+        self.time_call();
+        let costs = if self.detached_since.is_some() || self.ladder.in_slice() {
+            self.costs.times(self.crowding.factor())
+        } else {
+            self.costs
+        };
+        let mut most = 0;
         let (mut sights, mut spent) = (Vec::with_capacity(self.cpus.len()), Vec::with_capacity(self.cpus.len()));
         for seen in &mut self.cpus {
             let Some(cpu) = totals.cpus.get(seen.cpu) else { continue };
@@ -243,7 +259,11 @@ impl Work {
                 sched: more.sched.saturating_add(more.other_sched) as f64,
                 full: buckets::fullness(self.recording.state(), seen.cpu, now),
             });
-            spent.push(more.cost(&self.costs, seen.given));
+            spent.push(more.cost(&costs, seen.given));
+            let calls = more.call_events.saturating_add(more.other_call_events);
+            if calls > most {
+                (most, self.busiest) = (calls, Some(seen.cpu));
+            }
             (seen.counts, seen.enters) = (counts, enters);
         }
         let process = clock::process_cpu();
@@ -258,10 +278,25 @@ impl Work {
             self.take_turns();
         }
         if now >= self.measure_at {
-            self.measure_at = now.saturating_add(AGAIN);
+            self.measure_at = now.saturating_add(FIRST);
             self.measure(now);
         }
         self.tell(now);
+    }
+
+    /// Times an own call where the most are made, once after system calls were attached or detached.
+    fn time_call(&mut self) {
+        if std::mem::replace(&mut self.timed, true) || self.recording.records_own() {
+            return;
+        }
+        let Some(_pinned) = self.busiest.and_then(|cpu| calibrate::Pinned::to(cpu).ok()) else { return };
+        let ns = calibrate::time_call_usually();
+        if self.detached_since.is_some() {
+            self.crowding.is_detached(ns);
+        } else {
+            self.crowding.is_attached(ns, &self.costs);
+            debug!(factor = self.crowding.factor(), "being asked costs so much of what was measured");
+        }
     }
 
     /// Has the probes give up what they must, and says so.
@@ -304,7 +339,7 @@ impl Work {
             (true, Some(_)) => self.attach(),
             (false, None) => match self.recording.detach() {
                 Ok(true) => {
-                    self.detached_since = Some(clock::mono());
+                    (self.detached_since, self.timed) = (Some(clock::mono()), false);
                     let text = "system calls are detached on all CPUs: being asked alone would break the total";
                     self.recording.act(Act::Detached, text);
                     if !self.told {
@@ -339,7 +374,7 @@ impl Work {
             }
             return;
         }
-        self.attaching = false;
+        (self.attaching, self.timed) = (false, false);
         if let Some(since) = self.detached_since.take() {
             self.detached += clock::mono().saturating_sub(since);
         }
@@ -350,14 +385,15 @@ impl Work {
         let state = self.recording.state();
         let idle = |seen: &&Seen| seen.given == 0 && buckets::fullness(state, seen.cpu, now) >= FULL;
         let Some(seen) = self.cpus.iter().find(idle).filter(|_| self.detached_since.is_none()) else { return };
-        let Some((recorded, left_out)) = self.recording.time_own_calls(seen.cpu) else { return };
-        if let Some(costs) = self.costs.again(recorded, left_out) {
+        let Some(own) = self.recording.time_own_calls(seen.cpu) else { return };
+        if let Some(costs) = self.costs.again(&own, buckets::clock(state)) {
             // Every hour: `status` and `budget` show it, the journal need not.
             debug!("measured again what events cost: {costs}");
             self.costs = costs;
-            buckets::set_costs(state, &costs);
+            buckets::set_costs(state, &costs, own.clock);
+            self.measure_at = now.saturating_add(AGAIN);
         } else {
-            debug!(recorded, left_out, "what was measured again can't be; costs stay as they were");
+            debug!(?own, "what was measured again is not believed; costs stay as they were");
         }
     }
 

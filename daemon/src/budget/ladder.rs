@@ -26,9 +26,6 @@ const PROBES: f64 = 0.25;
 /// How long system calls are attached at a time, at least, and how long they are detached, s.
 const SLICE: f64 = 0.1;
 const APART: f64 = 0.5;
-/// How much more an event costs than was measured where all CPUs do nothing but make them, as they do when system calls are
-/// detached: siblings of a core share it. What `cargo xtask bench budget` lost by its account, on two CPUs of one core.
-const CROWDED: f64 = 2.2;
 /// A slice that has lasted so long, s, shows that calls can stay attached.
 const STAYS: f64 = 1.0;
 
@@ -141,7 +138,7 @@ impl Ladder {
     }
 
     /// Takes in what was seen in `dt` seconds (all that was spent, and the daemon's part of that, ns), and says what each
-    /// CPU is to do.
+    /// CPU is to do. What was spent is what it cost there and then: see [`super::crowding`].
     pub fn step(
         &mut self,
         limits: &Limits,
@@ -160,12 +157,13 @@ impl Ladder {
         let allowed = limits.total.map(|total| (total - self.daemon).max(total * PROBES));
         if let Some(total) = limits.total {
             let depth = total * limits.burst;
-            let crowded = if self.in_slice() { CROWDED } else { 1.0 };
-            let mut gained = total * dt - spent * crowded;
+            let mut gained = total * dt - daemon;
             if !self.is_attached() {
                 // However much the daemon itself takes, system calls come back in time.
                 gained = gained.max(total * PROBES * dt);
             }
+            // Also what was asked until detaching was done.
+            gained -= spent - daemon;
             self.left = (self.left + gained).clamp(-depth, depth);
         } else {
             (self.left, self.capped) = (0.0, None);
@@ -200,7 +198,7 @@ impl Ladder {
             return;
         };
         let breaks = floor > allowed * ROOM;
-        let need = |rate: f64| (rate * CROWDED * SLICE).min(limits.total.unwrap_or(0.0) * limits.burst * WELL);
+        let need = |rate: f64| (rate * SLICE).min(limits.total.unwrap_or(0.0) * limits.burst * WELL);
         self.duty = match self.duty {
             Duty::Whole if breaks && self.left <= 0.0 => Duty::Off { since: 0.0, need: need(spent / dt) },
             Duty::Off { since, need } if since + dt >= APART && self.left >= need => {

@@ -7,10 +7,11 @@
 //! - Where being asked alone breaks the total, it detaches the programs on system calls for part of the time
 //!   ([`crate::recording::Recording::detach`]).
 //!
-//! What events cost comes from [`crate::calibrate`].
+//! What events cost comes from [`crate::calibrate`]; how much more it is where system calls come and go, from [`crowding`].
 
 pub mod account;
 pub mod buckets;
+pub mod crowding;
 pub mod keeper;
 pub mod ladder;
 

@@ -4,33 +4,19 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use flightrec_format::abi::page::COPY_MAGIC;
-use flightrec_format::abi::page::HEADER_LEN;
-use flightrec_format::abi::page::LANE_KINDS;
-use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::page::PAGE_SIZE;
-use flightrec_format::abi::page::PageHeader;
-use flightrec_format::abi::page::RING_LANES;
-use flightrec_format::abi::page::Refusal;
-use flightrec_format::abi::page::VERSION;
-use flightrec_format::abi::state::BUCKETS;
-use flightrec_format::abi::state::CLOSED;
-use flightrec_format::abi::state::CpuState;
-use flightrec_format::abi::state::ENABLE_SCHED;
-use flightrec_format::abi::state::ENABLE_SYSCALL;
-use flightrec_format::abi::state::GIVEN_ARGUMENTS;
-use flightrec_format::abi::state::GIVEN_EXIT_TIMES;
-use flightrec_format::abi::state::GIVEN_SYSCALLS;
-use flightrec_format::abi::state::LaneState;
-use flightrec_format::abi::state::NO_THREAD;
-use flightrec_format::abi::state::entered;
+use flightrec_format::abi::page::{
+    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, RING_LANES, Refusal, VERSION,
+};
+use flightrec_format::abi::state::{
+    BUCKETS, CLOSED, CpuState, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SYSCALLS,
+    LaneState, NO_THREAD, entered,
+};
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::write_head;
 
 use super::plan::Plan;
-use crate::calibrate;
-use crate::clock;
+use crate::{calibrate, clock};
 
 pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
     let enabled = plan.enabled;
@@ -67,7 +53,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             floor: [0; BUCKETS],
             savings: [0; 2],
             total: 0,
-            reserved: 0,
+            clock: 0,
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
         let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
@@ -77,7 +63,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
 
 /// Times events with the probes attached: in full, and with things given up. What that had them count as refused is taken
 /// back, since nobody else's event was.
-pub(super) fn time_attached(state: &ArrayMap, enabled: u32) -> calibrate::With {
+pub(super) fn time_attached(state: &ArrayMap, enabled: u32, without: Option<&calibrate::Times>) -> calibrate::With {
     let switch = |enabled: u32| {
         for cpu in 0..state.entries() {
             state.write(cpu, 0, &u64::from(enabled).to_le_bytes());
@@ -87,10 +73,10 @@ pub(super) fn time_attached(state: &ArrayMap, enabled: u32) -> calibrate::With {
         switch(enabled | given);
         calibrate::Pinned::here().map_or(f64::NAN, |_pinned| calibrate::time_call())
     };
-    let full = calibrate::time();
+    let full = calibrate::time(without);
     let (untimed, first_argument) = (call(GIVEN_EXIT_TIMES), call(GIVEN_ARGUMENTS));
     switch(enabled & !ENABLE_SCHED | GIVEN_SYSCALLS);
-    let floor = calibrate::time();
+    let floor = calibrate::time(without);
     // No page may open while the totals in its header are to be taken back.
     switch(enabled & !ENABLE_SYSCALL);
     take_back(state);

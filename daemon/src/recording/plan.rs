@@ -1,41 +1,22 @@
 //! What a new recording is to be: from the configuration and what the machine is.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::Offsets;
-use flightrec_format::abi::state::ENABLE_SCHED;
-use flightrec_format::abi::state::ENABLE_STRINGS;
-use flightrec_format::abi::state::ENABLE_SYSCALL;
-use flightrec_format::abi::state::ENABLE_TASK;
-use flightrec_format::meta::Meta;
-use flightrec_format::meta::TaiOffset;
+use flightrec_format::abi::state::{ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK};
+use flightrec_format::meta::{Meta, TaiOffset};
 use nix::sys::utsname::uname;
-use tracing::info;
-use tracing::warn;
+use tracing::{info, warn};
 
-use super::Detachable;
-use super::RecordingError;
-use super::SYSCALL_EVENTS;
-use super::io;
-use crate::btf::Btf;
-use crate::btf::read_file_offsets;
-use crate::clock;
-use crate::config::Budget;
-use crate::config::Config;
-use crate::config::Record;
-use crate::config::Sizing;
-use crate::config::SyscallPrograms;
-use crate::config::ram_bytes;
-use crate::cpus;
-use crate::load;
-use crate::load::LoadError;
-use crate::load::ProgramForm;
-use crate::load::Wanted;
+use super::{Detachable, RecordingError, SYSCALL_EVENTS, io};
+use crate::btf::{Btf, read_file_offsets};
+use crate::config::{Budget, Config, Record, Sizing, SyscallPrograms, ram_bytes};
+use crate::load::{LoadError, ProgramForm, Wanted};
 use crate::syscalls::SyscallTables;
 use crate::tracepoints::Tracepoints;
+use crate::{clock, cpus, load};
 
 /// What this daemon, on this machine, with this configuration, would record.
 pub(super) struct Plan {

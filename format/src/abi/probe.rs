@@ -3,6 +3,10 @@
 /// Offset of a member that this kernel does not have.
 pub const ABSENT: u32 = u32::MAX;
 
+/// A load at this byte offset plus *i* in the programs' code stands for one at the offset that is member *i* of [`Offsets`]: the
+/// loader puts it into the instruction. Greater than the offset of any register or field that a program means as it says.
+pub const MARK: u16 = 0x7e00;
+
 /// Byte offsets of the kernel's members that the probes read, from the running kernel's BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]

@@ -146,8 +146,8 @@ pub struct CpuState {
     pub savings: [u32; 2],
     /// The budget's total, millionths of the machine's CPU time; 0: none.
     pub total: u64,
-    /// Reserved, 0.
-    pub reserved: u64,
+    /// What reading the clock took when these were measured, thousandths of a ns; 0: not known.
+    pub clock: u64,
 }
 
 const _: () = assert!(size_of::<LaneState>() == 128);

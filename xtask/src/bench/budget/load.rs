@@ -1,5 +1,6 @@
 //! What is run, and the recorder beside it.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -22,37 +23,61 @@ impl Load {
         Self { program: c_program("budget", &[]), cpu, cpus }
     }
 
-    fn run(&self, args: &[&str], what: &[&str]) -> Result<Vec<f64>> {
+    fn run(&self, args: &[&str]) -> Result<HashMap<String, String>> {
         let output = Command::new(&self.program).args(args).stdin(Stdio::null()).output().context("can't run it")?;
         ensure!(output.status.success(), "tests/programs/budget.c {args:?} failed ({})", output.status);
-        let values = key_values(&output.stdout);
-        let value =
-            |key: &&str| values.get(*key).with_context(|| format!("it printed no {key}"))?.parse().context("number");
-        what.iter().map(value).collect()
+        Ok(key_values(&output.stdout))
     }
 
     /// 25,000 calls, 5,000 switches and 5,000 wakeups a second beside a loop that counts: how far it came,
     /// and how far it comes in a second of CPU time of its own.
     pub(super) fn paced(&self, seconds: f64) -> Result<(f64, f64)> {
-        let args = ["paced", &self.cpu.to_string(), &seconds.to_string()];
-        match self.run(&args, &["count", "a_second"])?[..] {
-            [count, a_second] => Ok((count, a_second)),
-            _ => unreachable!("two were asked for"),
-        }
+        let printed = self.run(&["paced", &self.cpu.to_string(), &seconds.to_string()])?;
+        Ok((value(&printed, "count")?, value(&printed, "a_second")?))
     }
 
-    /// System calls without end on these CPUs: calls a second after the first second.
-    pub(super) fn hammer(&self, seconds: f64, cpus: &[usize]) -> Result<f64> {
+    /// System calls without end on these CPUs: how many a second after the first second.
+    pub(super) fn hammer(&self, seconds: f64, cpus: &[usize]) -> Result<Hammered> {
         let mut args = vec!["hammer".to_owned(), seconds.to_string()];
         args.extend(cpus.iter().map(usize::to_string));
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        self.run(&args, &["rate"])?.first().copied().context("no rate")
+        let printed = self.run(&args)?;
+        let windows = printed.get("windows").context("no windows")?.split(',').map(str::parse);
+        Ok(Hammered { rate: value(&printed, "rate")?, windows: windows.collect::<Result<_, _>>()? })
     }
 
     /// So many calls, evenly over so many milliseconds; its process id.
     pub(super) fn burst(&self, calls: u32, ms: u32) -> Result<u32> {
-        let args = ["burst", &self.cpu.to_string(), &calls.to_string(), &ms.to_string()];
-        self.run(&args, &["pid"])?.first().map(|pid| *pid as u32).context("no process id")
+        let printed = self.run(&["burst", &self.cpu.to_string(), &calls.to_string(), &ms.to_string()])?;
+        Ok(value(&printed, "pid")? as u32)
+    }
+}
+
+fn value(printed: &HashMap<String, String>, key: &str) -> Result<f64> {
+    printed.get(key).with_context(|| format!("it printed no {key}"))?.parse().context("number")
+}
+
+/// What a hammer did.
+pub(super) struct Hammered {
+    /// Calls a second.
+    pub(super) rate: f64,
+    /// The same, of each 20 ms.
+    windows: Vec<f64>,
+}
+
+impl Hammered {
+    /// What it lost in moments, percent: how far its windows are below what is usual around them, on average. A machine that
+    /// becomes slower or faster within seconds does not count.
+    pub(super) fn dips(&self) -> f64 {
+        /// A slice in which system calls are attached, and some more, are much less than half of so many windows.
+        const AROUND: usize = 75;
+        let below = |(i, rate): (usize, &f64)| {
+            let from = i.saturating_sub(AROUND);
+            let mut around = self.windows.get(from..self.windows.len().min(i + AROUND)).unwrap_or_default().to_vec();
+            around.sort_by(f64::total_cmp);
+            1.0 - rate / around.get(around.len() / 2).unwrap_or(rate)
+        };
+        self.windows.iter().enumerate().map(below).sum::<f64>() / self.windows.len() as f64 * 100.0
     }
 }
 

@@ -19,6 +19,12 @@ impl Measured {
         spread(self.of(condition, workload)).0 - spread(self.of(Condition::Off, workload)).0
     }
 
+    /// The same by the least disturbed round of each: other machines on this one's processor make medians of so short loops
+    /// differ by more than what is compared.
+    fn added_at_least(&self, condition: Condition, workload: Workload) -> f64 {
+        spread(self.of(condition, workload)).1 - spread(self.of(Condition::Off, workload)).1
+    }
+
     fn all_lanes(&self) -> (u64, u64) {
         self.density.iter().fold((0, 0), |(bytes, events), lane| (bytes + lane.bytes, events + lane.events))
     }
@@ -28,16 +34,17 @@ impl Measured {
 pub(super) fn text(measured: &Measured) -> String {
     let mut out = format!(
         "Median of {} interleaved rounds on CPU {} (least to greatest); of loops, the least disturbed repetition of each \
-         round.\n`adds` is over off, and compared with what the clock floor and ftrace add.\n",
+         round.\n`adds` is over off, and compared with what the clock floor and ftrace add; `least`: the same by the least of all \
+         rounds.\n",
         measured.rounds, measured.cpu
     );
     for workload in Workload::ALL {
         let _ = writeln!(out, "\n{} ({})", workload.name(), workload.what());
-        let heads = ["median", "(least to greatest)", "adds", "x off", "x clock floor", "x ftrace"];
+        let heads = ["median", "(least to greatest)", "adds", "x off", "x clock floor", "least", "x ftrace", "least"];
         let _ = writeln!(
             out,
-            "  {:<28}{:>9}  {:<20}{:>8}{:>8}{:>15}{:>10}",
-            "", heads[0], heads[1], heads[2], heads[3], heads[4], heads[5]
+            "  {:<28}{:>9}  {:<20}{:>8}{:>8}{:>15}{:>7}{:>10}{:>7}",
+            "", heads[0], heads[1], heads[2], heads[3], heads[4], heads[5], heads[6], heads[7]
         );
         for condition in Condition::ALL {
             if let Some((_, why)) = measured.missing.iter().find(|(missing, _)| *missing == condition) {
@@ -51,11 +58,15 @@ pub(super) fn text(measured: &Measured) -> String {
                 let added = measured.added(condition, workload);
                 let times = |of: Condition| ratio(added, measured.added(of, workload));
                 let off = median / spread(measured.of(Condition::Off, workload)).0;
+                let least = measured.added_at_least(condition, workload);
+                let at_least = |of: Condition| ratio(least, measured.added_at_least(of, workload));
                 let _ = write!(
                     out,
-                    "{added:>8.0}{off:>8.2}{:>15}{:>10}",
+                    "{added:>8.0}{off:>8.2}{:>15}{:>7}{:>10}{:>7}",
                     times(Condition::ClockFloor),
-                    times(Condition::Ftrace)
+                    at_least(Condition::ClockFloor),
+                    times(Condition::Ftrace),
+                    at_least(Condition::Ftrace)
                 );
             }
             out.push('\n');
@@ -93,7 +104,10 @@ pub(super) fn json(measured: &Measured) -> Value {
             }
             let (median, least, greatest) = spread(samples);
             let added = measured.added(condition, workload);
+            let at_least = measured.added_at_least(condition, workload);
             let figure = json!({
+                "least_of_clock_floor": at_least / measured.added_at_least(Condition::ClockFloor, workload),
+                "least_of_ftrace": at_least / measured.added_at_least(Condition::Ftrace, workload),
                 "median": median, "least": least, "greatest": greatest, "added": added, "samples": samples,
                 "of_clock_floor": added / measured.added(Condition::ClockFloor, workload),
                 "of_ftrace": added / measured.added(Condition::Ftrace, workload),
