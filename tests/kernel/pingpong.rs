@@ -1,6 +1,6 @@
 //! Wakeups: who wakes whom, where, and what follows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use flightrec_format::decode::{Body, Event};
 use flightrec_tests::{Snapshot, c_program, online_cpus};
@@ -34,11 +34,22 @@ struct Wakeup {
 
 /// The wakeups of a thread, each with what followed until the thread ran. A thread that is woken while
 /// it is still running (it has decided to sleep, and has not yet been switched away from) does not
-/// need a switch-in: those that go on with a system call instead come without `ran`.
+/// need a switch-in: those that go on with a system call instead come without `ran`. Where a thread without
+/// any event had been switched to on its CPU, that is one that this machine hides from BPF (see names.rs), and so is the
+/// switch away from it: the woken thread ran then.
 fn wakeups(events: &[Event], thread: u32) -> Vec<Wakeup> {
     let mut all: Vec<Wakeup> = Vec::new();
     let mut open = false;
+    let seen: HashSet<u32> = events.iter().map(|event| event.tid).collect();
+    let mut running: HashMap<u16, u32> = HashMap::new();
     for event in events {
+        let was = running.insert(event.cpu, if let Body::Switch { next, .. } = event.body { next } else { event.tid });
+        if open && event.tid == thread && was.is_some_and(|was| !seen.contains(&was)) {
+            if let Some(wakeup) = all.last_mut() {
+                wakeup.ran = Some((event.cpu, event.time));
+            }
+            open = false;
+        }
         match event.body {
             Body::Waking { wakee, cpu, .. } if wakee == thread => {
                 all.push(Wakeup { time: event.time, waker: event.tid, named: cpu, broken: false, ran: None });
@@ -71,10 +82,19 @@ fn game(snapshot: &Snapshot, ids: &Printed, pair: usize) -> [Vec<Wakeup>; 2] {
         let mut all = wakeups(&snapshot.events, wakee);
         all.retain(|wakeup| wakeup.time > from && wakeup.time < until);
         for wakeup in &all {
-            assert_eq!(wakeup.waker, waker, "pair {pair}: {wakee} was woken by another: {wakeup:?}");
+            let around = || around(snapshot, wakeup.time);
+            assert_eq!(wakeup.waker, waker, "pair {pair}: {wakee} was woken by another: {wakeup:?}\n{}", around());
         }
         all
     })
+}
+
+/// The events about `time`, one a line.
+fn around(snapshot: &Snapshot, time: u64) -> String {
+    const EVENTS: usize = 30;
+    let at = snapshot.events.partition_point(|event| event.time < time);
+    let shown = snapshot.events.get(at.saturating_sub(EVENTS)..).unwrap_or_default().iter().take(2 * EVENTS);
+    shown.map(|event| format!("{event:?}\n")).collect()
 }
 
 /// `rounds` of two threads on these CPUs.
@@ -93,7 +113,8 @@ fn pinned(rounds: usize, cpus: [usize; 2]) {
             assert_eq!((usize::from(wakeup.named), wakeup.broken), (cpu, false), "{wakeup:?}");
             assert!(wakeup.ran.is_none_or(|(ran, _)| usize::from(ran) == cpu), "{wakeup:?}");
             // On one CPU the sleeper has been switched away from, so it is switched to.
-            assert!(wakeup.ran.is_some() || cpus[0] != cpus[1], "{wakeup:?}");
+            let around = || around(&snapshot, wakeup.time);
+            assert!(wakeup.ran.is_some() || cpus[0] != cpus[1], "{wakeup:?}\n{}", around());
         }
         let (slept, maybe) = sleeps(&snapshot, &ids, tid);
         assert!(slept <= wakeups.len() + 1, "{tid} slept {slept} times, and was woken {} times", wakeups.len());
