@@ -7,10 +7,19 @@ use flightrec_tests::{Snapshot, c_program, online_cpus};
 
 use crate::support::{Printed, dump, run, snapshot, start};
 
-/// Time of a thread's first call of `write`: what came before set the game up.
-fn first_write(snapshot: &Snapshot, tid: u32) -> u64 {
-    let write = snapshot.calls_named(tid, "write").into_iter().next().expect("a write");
-    write.enter.expect("its entry").0
+/// When both players have made their first move, a write and a read: what came before set the game up, and may have been
+/// with the help of other pairs' players.
+fn beginning(snapshot: &Snapshot, [ping, pong]: [u32; 2]) -> u64 {
+    let first = |tid, name| {
+        let call = snapshot.calls_named(tid, name).into_iter().next().expect("a call");
+        call.enter.expect("its entry").0
+    };
+    first(ping, "write").max(first(pong, "read"))
+}
+
+/// The threads of a pair.
+fn players(ids: &Printed, pair: usize) -> [u32; 2] {
+    ["ping", "pong"].map(|name| ids.id(&format!("{name}{pair}")))
 }
 
 /// Time of a thread's last return from `read`.
@@ -76,8 +85,8 @@ fn wakeups(events: &[Event], thread: u32) -> Vec<Wakeup> {
 
 /// All wakeups of one player by the other between the first ball and the last.
 fn game(snapshot: &Snapshot, ids: &Printed, pair: usize) -> [Vec<Wakeup>; 2] {
-    let [ping, pong] = ["ping", "pong"].map(|name| ids.id(&format!("{name}{pair}")));
-    let (from, until) = (first_write(snapshot, ping), last_read(snapshot, ping));
+    let [ping, pong] = players(ids, pair);
+    let (from, until) = (beginning(snapshot, [ping, pong]), last_read(snapshot, ping));
     [(ping, pong), (pong, ping)].map(|(waker, wakee)| {
         let mut all = wakeups(&snapshot.events, wakee);
         all.retain(|wakeup| wakeup.time > from && wakeup.time < until);
@@ -94,7 +103,7 @@ fn around(snapshot: &Snapshot, time: u64) -> String {
     const EVENTS: usize = 30;
     let at = snapshot.events.partition_point(|event| event.time < time);
     let shown = snapshot.events.get(at.saturating_sub(EVENTS)..).unwrap_or_default().iter().take(2 * EVENTS);
-    shown.map(|event| format!("{event:?}\n")).collect()
+    shown.map(|event| format!("{event:?}")).collect::<Vec<_>>().join("\n")
 }
 
 /// `rounds` of two threads on these CPUs.
@@ -103,7 +112,8 @@ fn pinned(rounds: usize, cpus: [usize; 2]) {
     let [ping_cpu, pong_cpu] = cpus.map(|cpu| cpu.to_string());
     let ids = run(&c_program("pingpong", &[]), &[&rounds.to_string(), "1", &ping_cpu, &pong_cpu]);
     let snapshot = snapshot(&recorder);
-    snapshot.assert_complete(first_write(&snapshot, ids.id("ping0")), last_read(&snapshot, ids.id("ping0")));
+    let both = players(&ids, 0);
+    snapshot.assert_complete(beginning(&snapshot, both), last_read(&snapshot, both[0]));
     let [pong, ping] = game(&snapshot, &ids, 0);
     // Control passes at least twice a round; on one CPU not without the other's sleep.
     let all = ping.len() + pong.len();
@@ -125,7 +135,8 @@ fn pinned(rounds: usize, cpus: [usize; 2]) {
 
 /// How often a player went to sleep during the game, and how often it was preempted while about to.
 fn sleeps(snapshot: &Snapshot, ids: &Printed, tid: u32) -> (usize, usize) {
-    let (from, until) = (first_write(snapshot, ids.id("ping0")), last_read(snapshot, ids.id("ping0")));
+    let both = players(ids, 0);
+    let (from, until) = (beginning(snapshot, both), last_read(snapshot, both[0]));
     let of = |wanted: bool| {
         let slept = |event: &&Event| {
             matches!(event.body, Body::Switch { prev_state: 1.., preempted, .. } if preempted == wanted)
@@ -178,8 +189,7 @@ fn the_records_lead_to_the_cpu_where_the_wakee_runs() {
 fn the_text_names_the_cpu_where_the_wakee_runs() {
     let recorder = start("");
     let (ids, pairs) = unpinned();
-    let players: Vec<u32> =
-        (0..pairs).flat_map(|pair| ["ping", "pong"].map(|name| ids.id(&format!("{name}{pair}")))).collect();
+    let players: Vec<u32> = (0..pairs).flat_map(|pair| players(&ids, pair)).collect();
     let lines = dump(&recorder, &["--last", "30s", "--event", "switch,waking"]);
     let mut named: HashMap<u32, (u16, String)> = HashMap::new();
     let mut checked = 0;
