@@ -62,7 +62,7 @@ impl Backend for Server {
             wall_offset: clock::wall_offset(),
             daemon_since: self.since,
             daemon_cpu: clock::process_cpu(),
-            syscall_programs: meta.syscall_programs,
+            syscall_programs: meta.syscall_programs.clone(),
             memory: recording.memory(),
             ring_bytes: meta.ring_bytes,
             held: Lane::RINGS.map(|lane| live.held(lane)),
@@ -78,7 +78,7 @@ impl Backend for Server {
 
     fn meta(&self) -> String {
         // A unit that has just started is asked for by its name.
-        self.recording.follow_cgroups();
+        self.recording.follow();
         meta::to_json(&self.recording.meta()).unwrap_or_default()
     }
 
@@ -87,7 +87,7 @@ impl Backend for Server {
         self.descriptors.asked();
         let descriptors = self.descriptors.pages(from, until);
         let live = self.recording.live().clone();
-        let cpus = self.recording.meta().cpus;
+        let cpus = self.recording.meta().cpus.clone();
         let rings = Lane::RINGS.into_iter().flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
         let ring_live = live.clone();
         let pages = rings

@@ -66,14 +66,12 @@ impl Groups {
         meta.cgroups = names.map;
     }
 
-    /// The change that brings a recording's metadata up to date.
-    pub fn refresh(&self) -> impl FnOnce(&mut Meta) + use<> {
-        let walked = self.root.as_deref().map(walk);
-        move |meta| {
-            if let Some(walked) = walked {
-                Self::update(meta, walked);
-            }
-        }
+    /// The change that brings a recording's metadata up to date, which are these now; `None` where they are.
+    pub fn refresh(&self, meta: &Meta) -> Option<impl FnOnce(&mut Meta) + use<>> {
+        let walked = walk(self.root.as_deref()?);
+        let is_named = |(id, path)| meta.cgroups.get(id) == Some(path);
+        let is_known = walked.map.iter().all(is_named) && (meta.cgroups_cut || !walked.cut);
+        (!is_known).then_some(move |meta: &mut Meta| Self::update(meta, walked))
     }
 }
 
@@ -149,12 +147,15 @@ mod tests {
     fn the_gone_stay_named() {
         let root = tree(&["a"]);
         let mut meta = Meta { cgroups: BTreeMap::from([(u64::MAX, "/gone".into())]), ..Meta::default() };
-        Groups { root: Some(root.path().into()) }.refresh()(&mut meta);
+        let groups = Groups { root: Some(root.path().into()) };
+        groups.refresh(&meta).expect("new ones")(&mut meta);
         assert_eq!(meta.cgroups.len(), 3);
         assert!(meta.cgroups.values().any(|path| path == "/gone") && !meta.cgroups_cut);
-        let before = meta.clone();
-        Groups::default().refresh()(&mut meta);
-        assert_eq!(meta, before, "without the file system nothing changes");
+        assert!(groups.refresh(&meta).is_none(), "nothing is new");
+        assert!(Groups::default().refresh(&meta).is_none(), "without the file system nothing changes");
+        fs::create_dir(root.path().join("b")).unwrap();
+        groups.refresh(&meta).expect("a new one")(&mut meta);
+        assert!(meta.cgroups.values().any(|path| path == "/b") && meta.cgroups.len() == 4);
     }
 
     #[test]

@@ -91,7 +91,7 @@ struct Detachable {
 #[derive(Debug)]
 pub struct Recording {
     dir: PathBuf,
-    meta: Mutex<Meta>,
+    meta: Mutex<Arc<Meta>>,
     live: Arc<live::Recording>,
     notes: Notes,
     groups: Groups,
@@ -152,7 +152,7 @@ impl Recording {
             }
         }
         recording.groups = Groups::find(&config.kernel.cgroup2);
-        recording.follow_cgroups();
+        recording.follow();
         Ok((recording, ended))
     }
 
@@ -162,7 +162,7 @@ impl Recording {
         let notes = Notes::open(dir, document.cpus.clone()).map_err(io("the note program"))?;
         Ok(Self {
             dir: dir.into(),
-            meta: Mutex::new(document),
+            meta: Mutex::new(Arc::new(document)),
             live: Arc::new(live),
             notes,
             groups: Groups::default(),
@@ -176,7 +176,7 @@ impl Recording {
     /// Takes over a running recording, if it is the plan's.
     fn adopt(dir: &Path, plan: &Plan) -> Result<Option<Self>, RecordingError> {
         let mut recording = Self::open(dir)?;
-        let theirs = recording.meta().program;
+        let theirs = recording.meta().program.clone();
         if theirs != plan.identity {
             info!("the running recording is of another build or shape (theirs: {theirs}, ours: {})", plan.identity);
             return Ok(None);
@@ -449,7 +449,7 @@ impl Recording {
     }
 
     /// Its metadata.
-    pub fn meta(&self) -> Meta {
+    pub fn meta(&self) -> Arc<Meta> {
         self.meta.lock().map_or_else(|e| e.into_inner().clone(), |m| m.clone())
     }
 
@@ -493,13 +493,13 @@ impl Recording {
     /// Changes the metadata, in the half of the map that the present document does not use.
     pub fn update_meta(&self, change: impl FnOnce(&mut Meta)) -> Result<(), RecordingError> {
         let mut guard = self.meta.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut document = guard.clone();
+        let mut document = Meta::clone(&guard);
         change(&mut document);
-        if document == *guard {
+        if document == **guard {
             return Ok(());
         }
         self.live.publish_meta(&document)?;
-        *guard = document;
+        *guard = Arc::new(document);
         self.changes.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -509,17 +509,30 @@ impl Recording {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Brings the names of control groups up to date. That it could not is no reason to stop.
-    pub fn follow_cgroups(&self) {
-        if let Err(e) = self.update_meta(self.groups.refresh()) {
-            warn!("the recording's names of control groups could not be refreshed: {e}");
+    /// Brings the offset of the wall clock's scale and the names of control groups up to date. That it could not is no
+    /// reason to stop.
+    pub fn follow(&self) {
+        let (now, offset) = (clock::mono(), clock::tai_offset());
+        let meta = self.meta();
+        let groups = self.groups.refresh(&meta);
+        if groups.is_none() && meta.tai_offset(now) == offset {
+            return;
+        }
+        let updated = self.update_meta(|meta| {
+            meta.set_tai_offset(now, offset);
+            if let Some(groups) = groups {
+                groups(meta);
+            }
+        });
+        if let Err(e) = updated {
+            warn!("the recording's metadata could not be refreshed: {e}");
         }
     }
 
     /// CPUs that run now and have no ring: they came online after the recording began.
     pub fn unrecorded_cpus(&self) -> Vec<u16> {
-        let with_rings = self.meta().cpus;
-        cpus::online().unwrap_or_default().into_iter().filter(|cpu| !with_rings.contains(cpu)).collect()
+        let meta = self.meta();
+        cpus::online().unwrap_or_default().into_iter().filter(|cpu| !meta.cpus.contains(cpu)).collect()
     }
 }
 

@@ -240,10 +240,7 @@ fn reload(options: &Options, config: &mut Config, recording: &Recording, budget:
 
 /// Follows what may change: the offset of the wall clock's scale, control groups, and the CPUs.
 fn keep_house(recording: &Recording, named: &mut Vec<u16>) {
-    if let Err(e) = recording.update_meta(|meta| meta.set_tai_offset(clock::mono(), clock::tai_offset())) {
-        warn!("the recording's metadata could not be refreshed: {e}");
-    }
-    recording.follow_cgroups();
+    recording.follow();
     let unrecorded = recording.unrecorded_cpus();
     if !unrecorded.is_empty() && unrecorded != *named {
         warn!(

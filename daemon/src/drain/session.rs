@@ -30,7 +30,7 @@ impl Subject {
     /// Its metadata, as they are now.
     pub(super) fn meta(&self) -> Meta {
         match self {
-            Self::Live(recording) => recording.meta(),
+            Self::Live(recording) => Meta::clone(&recording.meta()),
             Self::Ended(ended) => ended.meta.clone(),
         }
     }

@@ -120,7 +120,7 @@ impl Plan {
             config: self.config.clone(),
             native: self.tables.native.clone(),
             compat: self.tables.compat.clone(),
-            ..Meta::default() // control groups: see `Recording::follow_cgroups`
+            ..Meta::default() // control groups: see `Recording::follow`
         }
     }
 }

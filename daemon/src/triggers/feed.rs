@@ -73,8 +73,9 @@ impl Feed {
             let mut ring = Vec::new();
             while let Some(bytes) = self.live.advance_since(&mut since) {
                 let Ok(page) = Page::copy_from(&bytes) else { continue };
-                news.broken |= place.follow(&page, &mut ring);
+                news.broken |= place.follow(page, &mut ring);
             }
+            place.stay(&ring);
             news.rings.push(ring);
         }
         news
@@ -83,17 +84,23 @@ impl Feed {
 
 impl Place {
     /// Goes on to a page; whether something is missing before it.
-    fn follow(&mut self, page: &Page, ring: &mut Vec<New>) -> bool {
+    fn follow(&mut self, page: Page, ring: &mut Vec<New>) -> bool {
         let header = page.header();
-        let events = usize::try_from(page.summary().counts.iter().sum::<u64>()).unwrap_or(usize::MAX);
         let seen = if header.seq == self.seq { self.events } else { 0 };
         let gap = self.seq != 0 && header.seq > self.seq.saturating_add(1);
         // The recorder's own are left out on purpose.
         let [busy, throttled, _] = header.refused;
         let refused = self.seq != 0 && (busy, throttled) != (self.refused[0], self.refused[1]);
-        *self = Self { seq: header.seq, used: header.used, events, refused: header.refused };
-        ring.push(New { page: page.clone(), seen });
+        *self = Self { seq: header.seq, used: header.used, events: seen, refused: header.refused };
+        ring.push(New { page, seen });
         gap || refused
+    }
+
+    /// Notes how much of the last page was seen: it alone may come again.
+    fn stay(&mut self, ring: &[New]) {
+        if let Some(New { page, .. }) = ring.last() {
+            self.events = usize::try_from(page.summary().counts.iter().sum::<u64>()).unwrap_or(usize::MAX);
+        }
     }
 }
 
@@ -117,15 +124,16 @@ mod tests {
     fn each_event_is_new_once_and_gaps_are_told() {
         let (short, long) = (ring(100), ring(2000));
         let (mut place, mut new) = (Place::default(), Vec::new());
-        assert!(!place.follow(short.last().unwrap(), &mut new));
+        assert!(!place.follow(short.last().unwrap().clone(), &mut new));
+        place.stay(&new);
         for page in &long {
-            assert!(!place.follow(page, &mut new));
+            assert!(!place.follow(page.clone(), &mut new));
         }
         let times: Vec<u64> =
             new.iter().flat_map(|new| new.page.events().skip(new.seen).map(|event| event.time)).collect();
         assert_eq!(times, (1..=2000).collect::<Vec<_>>());
         let (mut place, mut new) = (Place::default(), Vec::new());
-        assert!(!place.follow(&long[0], &mut new));
-        assert!(place.follow(&long[2], &mut new), "a page is missing");
+        assert!(!place.follow(long[0].clone(), &mut new));
+        assert!(place.follow(long[2].clone(), &mut new), "a page is missing");
     }
 }

@@ -37,8 +37,8 @@ pub struct RunQueue {
     nice: bool,
     /// Who waits.
     waiting: HashMap<u32, Wait>,
-    /// Which thread each CPU runs.
-    running: HashMap<u16, u32>,
+    /// Which thread each CPU runs, as far as it is known.
+    running: Vec<Option<u32>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ struct Wait {
 impl RunQueue {
     /// `longer_than`: ns. `nice`: whether positive nice values count.
     pub fn new(longer_than: u64, nice: bool) -> Self {
-        Self { longer_than, nice, waiting: HashMap::new(), running: HashMap::new() }
+        Self { longer_than, nice, waiting: HashMap::new(), running: Vec::new() }
     }
 
     /// Events are missing: whoever waited may have run.
@@ -63,7 +63,11 @@ impl RunQueue {
     /// The next event of any CPU, in the order of time.
     pub fn event(&mut self, event: &Event) -> Option<Delay> {
         let runs_now = if let Body::Switch { next, .. } = event.body { next } else { event.tid };
-        let ran = self.running.insert(event.cpu, runs_now);
+        let cpu = usize::from(event.cpu);
+        if cpu >= self.running.len() {
+            self.running.resize(cpu + 1, None);
+        }
+        let ran = self.running.get_mut(cpu).and_then(|running| running.replace(runs_now));
         if ran.is_some_and(|tid| tid != event.tid) {
             self.waiting.retain(|_, wait| wait.cpu != event.cpu);
         }
