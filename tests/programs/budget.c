@@ -5,8 +5,9 @@
  * threads, and beside them a loop that counts in what is left (SCHED_IDLE). Prints how far it counted, and how far
  * it counts in a second of CPU time of its own.
  *
- * `budget hammer SECONDS CPU...`: getppid in a tight loop on each of these CPUs. Prints the calls of all from the end of
- * the first second on, for each second, and the same of every 20 ms.
+ * `budget hammer SECONDS CPU...`: getppid in a tight loop on each of these CPUs. Prints the calls of all a second from the
+ * end of the first second on, and how many loops of a fixed length between them they made in a second of CPU time: how fast
+ * the machine was meanwhile.
  *
  * `budget burst CPU CALLS MS`: so many getppid, evenly over so many milliseconds.
  */
@@ -26,11 +27,10 @@
 #define TICK_CALLS 33
 #define TICK_TRIPS 4
 #define CPUS_MAX 1024
-#define WINDOW_US 20000
 
 static atomic_bool end;
 static int to_pong[2], to_ping[2];
-static atomic_ulong counts[CPUS_MAX];
+static atomic_ulong counts[CPUS_MAX], spins[CPUS_MAX], spin_ns[CPUS_MAX];
 static double cpu_seconds;
 
 static void pin(int cpu)
@@ -119,33 +119,41 @@ static int paced(int cpu, double duration)
 static void *hammer(void *arg)
 {
 	int i = (int)(intptr_t)arg >> 16, cpu = (int)(intptr_t)arg & 0xffff;
-	unsigned long n = 0;
+	unsigned long n = 0, loops = 0;
+	double spent = 0, before;
 
 	pin(cpu);
 	while (!atomic_load_explicit(&end, memory_order_relaxed)) {
-		for (int k = 0; k < 100; k++)
-			syscall(SYS_getppid);
-		n += 100;
-		atomic_store_explicit(&counts[i], n, memory_order_relaxed);
+		for (int j = 0; j < 200; j++) {
+			for (int k = 0; k < 100; k++)
+				syscall(SYS_getppid);
+			n += 100;
+			atomic_store_explicit(&counts[i], n, memory_order_relaxed);
+		}
+		before = seconds(CLOCK_THREAD_CPUTIME_ID);
+		for (int k = 0; k < 200000; k++)
+			__asm__ volatile("" : "+r"(k));
+		spent += seconds(CLOCK_THREAD_CPUTIME_ID) - before;
+		atomic_store_explicit(&spins[i], ++loops, memory_order_relaxed);
+		atomic_store_explicit(&spin_ns[i], (unsigned long)(spent * 1e9), memory_order_relaxed);
 	}
 	return NULL;
 }
 
-/* Calls of all so far. */
-static unsigned long made(int n)
+static unsigned long sum(atomic_ulong *of, int n)
 {
 	unsigned long all = 0;
 
 	for (int i = 0; i < n; i++)
-		all += atomic_load(&counts[i]);
+		all += atomic_load(&of[i]);
 	return all;
 }
 
 static int hammers(double duration, int n, char **cpus)
 {
 	pthread_t threads[CPUS_MAX];
-	unsigned long first, all;
-	double began, before;
+	unsigned long calls, loops, ns;
+	double began;
 
 	if (n < 1 || n > CPUS_MAX)
 		return 2;
@@ -153,21 +161,13 @@ static int hammers(double duration, int n, char **cpus)
 		if (pthread_create(&threads[i], NULL, hammer, (void *)(intptr_t)(i << 16 | atoi(cpus[i]))))
 			return 1;
 	sleep(1);
-	first = all = made(n);
-	before = began = seconds(CLOCK_MONOTONIC);
-	printf("windows=");
-	do {
-		unsigned long now_all;
-		double now;
-
-		usleep(WINDOW_US);
-		now_all = made(n);
-		now = seconds(CLOCK_MONOTONIC);
-		printf("%s%.0f", before == began ? "" : ",", (now_all - all) / (now - before));
-		all = now_all;
-		before = now;
-	} while (before - began < duration);
-	printf("\nrate=%.0f\n", (all - first) / (before - began));
+	calls = sum(counts, n);
+	loops = sum(spins, n);
+	ns = sum(spin_ns, n);
+	began = seconds(CLOCK_MONOTONIC);
+	usleep((useconds_t)(duration * 1e6));
+	printf("rate=%.0f\n", (sum(counts, n) - calls) / (seconds(CLOCK_MONOTONIC) - began));
+	printf("speed=%.3f\n", (sum(spins, n) - loops) * 1e9 / (sum(spin_ns, n) - ns));
 	atomic_store(&end, 1);
 	for (int i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);

@@ -29,11 +29,11 @@ impl Load {
         Ok(key_values(&output.stdout))
     }
 
-    /// 25,000 calls, 5,000 switches and 5,000 wakeups a second beside a loop that counts: how far it came,
-    /// and how far it comes in a second of CPU time of its own.
-    pub(super) fn paced(&self, seconds: f64) -> Result<(f64, f64)> {
+    /// 25,000 calls, 5,000 switches and 5,000 wakeups a second beside a loop that counts: how far it came, in seconds of CPU
+    /// time of its own. It is its own measure of how fast the machine is at the moment: that changes by more than what is measured.
+    pub(super) fn paced(&self, seconds: f64) -> Result<f64> {
         let printed = self.run(&["paced", &self.cpu.to_string(), &seconds.to_string()])?;
-        Ok((value(&printed, "count")?, value(&printed, "a_second")?))
+        Ok(value(&printed, "count")? / value(&printed, "a_second")?)
     }
 
     /// System calls without end on these CPUs: how many a second after the first second.
@@ -42,8 +42,7 @@ impl Load {
         args.extend(cpus.iter().map(usize::to_string));
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let printed = self.run(&args)?;
-        let windows = printed.get("windows").context("no windows")?.split(',').map(str::parse);
-        Ok(Hammered { rate: value(&printed, "rate")?, windows: windows.collect::<Result<_, _>>()? })
+        Ok(Hammered { rate: value(&printed, "rate")?, speed: value(&printed, "speed")? })
     }
 
     /// So many calls, evenly over so many milliseconds; its process id.
@@ -60,24 +59,16 @@ fn value(printed: &HashMap<String, String>, key: &str) -> Result<f64> {
 /// What a hammer did.
 pub(super) struct Hammered {
     /// Calls a second.
-    pub(super) rate: f64,
-    /// The same, of each 20 ms.
-    windows: Vec<f64>,
+    rate: f64,
+    /// Loops of a fixed length a second of CPU time, made between them.
+    speed: f64,
 }
 
 impl Hammered {
-    /// What it lost in moments, percent: how far its windows are below what is usual around them, on average. A machine that
-    /// becomes slower or faster within seconds does not count.
-    pub(super) fn dips(&self) -> f64 {
-        /// A slice in which system calls are attached, and some more, are much less than half of so many windows.
-        const AROUND: usize = 75;
-        let below = |(i, rate): (usize, &f64)| {
-            let from = i.saturating_sub(AROUND);
-            let mut around = self.windows.get(from..self.windows.len().min(i + AROUND)).unwrap_or_default().to_vec();
-            around.sort_by(f64::total_cmp);
-            1.0 - rate / around.get(around.len() / 2).unwrap_or(rate)
-        };
-        self.windows.iter().enumerate().map(below).sum::<f64>() / self.windows.len() as f64 * 100.0
+    /// Calls for each of the loops: a machine that others slow down takes longer for both. The recorder does not touch the loops,
+    /// and what CPU time its daemon takes is not theirs.
+    pub(super) fn throughput(&self) -> f64 {
+        self.rate / self.speed
     }
 }
 

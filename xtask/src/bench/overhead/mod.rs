@@ -28,9 +28,14 @@ pub(super) fn prepare() -> Result<()> {
 pub(super) struct Floor(Beside);
 
 impl Floor {
-    /// Attaches them.
-    pub(super) fn start() -> Result<Self> {
+    /// Attaches empty ones.
+    pub(super) fn empty() -> Result<Self> {
         condition::floor("empty").map(Self)
+    }
+
+    /// Attaches such as read the clock once.
+    pub(super) fn clock() -> Result<Self> {
+        condition::floor("clock").map(Self)
     }
 
     /// Detaches them.
