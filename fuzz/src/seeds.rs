@@ -124,6 +124,9 @@ pub(crate) fn files() -> Result<Vec<Vec<u8>>> {
     Ok(vec![closed, killed])
 }
 
+/// Calls as releases before version 2 of the columns wrote them: the first block of `v1-mix.flight`, decompressed.
+const COLUMNS_1: &[u8] = include_bytes!("../../store/tests/data/v1-mix.columns");
+
 /// Blocks' columns.
 pub(crate) fn columns() -> Result<Vec<Vec<u8>>> {
     let pages: Vec<Page> = rings()?.into_iter().filter_map(|page| Page::new(page).ok()).collect();
@@ -133,7 +136,7 @@ pub(crate) fn columns() -> Result<Vec<Vec<u8>>> {
         flightrec_store::columns::encode(&of_lane, &mut out);
         out
     };
-    Ok([Lane::Syscall, Lane::Sched].map(encoded).to_vec())
+    Ok(vec![encoded(Lane::Syscall), encoded(Lane::Sched), COLUMNS_1.to_vec()])
 }
 
 /// A small machine's memory.

@@ -14,15 +14,17 @@ pub const TAG: [u8; 8] = *b"FLTRECFH";
 pub const LEN: usize = 96;
 /// Most bytes that a reader takes for one.
 pub const LEN_MAX: usize = 4096;
+/// Incompatible feature: pages may be stored as columns of version 2.
+pub const COLUMNS_2: u64 = 1;
 /// Features that change the meaning of a file, and that this release knows.
-pub const INCOMPATIBLE_KNOWN: u64 = 0;
+pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS_2;
 
 /// A file's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHeader {
     /// Features that a reader may pass over.
     pub compatible: u64,
-    /// Features without which a reader must refuse the file.
+    /// Features without which a reader must refuse the file. A writer adds those of what it writes.
     pub incompatible: u64,
     /// `/proc/sys/kernel/random/boot_id`, as bytes.
     pub boot_id: [u8; 16],
@@ -80,7 +82,7 @@ impl FileHeader {
     }
 }
 
-/// The names of features: none has been given yet, so their bits.
+/// The bits of features that this release does not know: what it can't know is their names.
 pub(crate) fn unknown_features(incompatible: u64) -> Option<String> {
     let unknown = incompatible & !INCOMPATIBLE_KNOWN;
     let bits: Vec<String> = (0..64).filter(|bit| unknown >> bit & 1 != 0).map(|bit| bit.to_string()).collect();

@@ -59,6 +59,22 @@ pub fn decode(bytes: &[u8]) -> Option<(usize, [u64; 6])> {
     Some((n, out))
 }
 
+/// Bytes of a group, its head included, by its head; `None` for more arguments than there may be.
+#[inline(always)]
+pub const fn length(head: u16) -> Option<usize> {
+    let n = (head >> 12 & 7) as usize;
+    if n > 6 {
+        return None;
+    }
+    if head & RAW != 0 {
+        return Some(2 + 8 * n);
+    }
+    // Class 1 is a byte more than class 0, class 2 two more than that, class 3 two more again.
+    let classes = head as u32 & ((1 << (2 * n)) - 1);
+    let (low, high) = (classes & 0x555, classes >> 1 & 0x555);
+    Some(2 + n + (low.count_ones() + 3 * high.count_ones() + (low & high).count_ones()) as usize)
+}
+
 /// Encodes a group into `out`; returns its length. The counterpart of [`decode`], for tests and
 /// for writers in user space; the probes write the same bytes by plain stores.
 pub fn encode(args: &[u64], out: &mut [u8; MAX_BYTES]) -> usize {

@@ -122,6 +122,7 @@ pub mod fold {
     }
 
     /// Return value and duration in ns (rounded down to 16), if the exit was folded in.
+    #[inline(always)]
     pub const fn unpack(slot: u64) -> Option<(i64, u64)> {
         match slot >> 48 {
             0 => None,

@@ -187,6 +187,10 @@ mod tests {
             }
             prop_assert_eq!(arguments(&bytes), args::decode(&bytes));
             prop_assert_eq!(arguments_fit(&bytes), args::decode(&bytes).is_some());
+            if let Some(head) = bytes.first_chunk() {
+                let length = args::length(u16::from_le_bytes(*head));
+                prop_assert_eq!(length.is_some_and(|length| length <= bytes.len()), args::decode(&bytes).is_some());
+            }
         }
     }
 }

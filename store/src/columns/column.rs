@@ -3,14 +3,17 @@
 use super::ColumnsError;
 
 /// First byte of encoded pages.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The oldest version that is read.
+const OLDEST: u8 = 1;
 /// Number of columns.
 pub(super) const COLUMNS: usize = 52;
 /// A block of a zstd frame ends before and behind a column of at least this many bytes, so that each of the large ones gets an
 /// entropy table of its own. Less does not pay for the table.
 const OWN_BLOCK: usize = 4096;
 
-/// What is stored together. The numbers are the order in the encoded bytes.
+/// What is stored together. The numbers are the order in the encoded bytes. Version 1 had all of them; of a value's or a result's
+/// bytes version 2 has the first column alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Column {
@@ -18,7 +21,7 @@ pub(super) enum Column {
     Bits,
     /// Intervals between events.
     Gap,
-    /// Durations of calls.
+    /// How long calls took, and the times before them, by the number of their bits (version 1: how long alone).
     Ticks,
     /// What each item is.
     Op,
@@ -28,7 +31,8 @@ pub(super) enum Column {
     CallLow,
     CallHigh,
     Count,
-    /// Of calls: where arguments come from, and their bytes by significance.
+    /// Of calls: in which bytes a word of arguments differs, and these (version 1: where arguments come from, and their bytes by
+    /// significance).
     Source,
     Value0,
     Value1,
@@ -82,7 +86,7 @@ pub(super) enum Column {
     Raw,
 }
 
-/// Columns of a value's bytes, lowest first.
+/// Columns of a value's bytes in version 1, lowest first.
 pub(super) const VALUE: [Column; 8] = [
     Column::Value0,
     Column::Value1,
@@ -93,7 +97,7 @@ pub(super) const VALUE: [Column; 8] = [
     Column::Value6,
     Column::Value7,
 ];
-/// Columns of a result's bytes, lowest first.
+/// Columns of a result's bytes in version 1, lowest first.
 pub(super) const RESULT: [Column; 8] = [
     Column::Result0,
     Column::Result1,
@@ -141,10 +145,17 @@ pub(super) fn put(pages: usize, columns: &[Vec<u8>; COLUMNS], out: &mut Vec<u8>)
     }
 }
 
-/// The number of pages, and the columns.
-pub(super) fn take(mut bytes: &[u8]) -> Result<(u64, [&[u8]; COLUMNS]), ColumnsError> {
+/// Encoded pages, before anything of the columns is read.
+pub(super) struct Encoded<'a> {
+    pub(super) version: u8,
+    pub(super) pages: u64,
+    pub(super) columns: [&'a [u8]; COLUMNS],
+}
+
+/// Takes encoded pages of a known version apart.
+pub(super) fn take(mut bytes: &[u8]) -> Result<Encoded<'_>, ColumnsError> {
     let (version, rest) = bytes.split_first().ok_or(ColumnsError::Cut)?;
-    if *version != VERSION {
+    if !(OLDEST..=VERSION).contains(version) {
         return Err(ColumnsError::Version(*version));
     }
     bytes = rest;
@@ -165,12 +176,12 @@ pub(super) fn take(mut bytes: &[u8]) -> Result<(u64, [&[u8]; COLUMNS]), ColumnsE
     if !bytes.is_empty() {
         return Err(ColumnsError::Behind(bytes.len()));
     }
-    Ok((pages, columns))
+    Ok(Encoded { version: *version, pages, columns })
 }
 
 /// Where a large column begins, or what stands behind one: pieces that are worth an entropy table each.
 pub(super) fn pieces(encoded: &[u8]) -> Vec<&[u8]> {
-    let Ok((_, columns)) = take(encoded) else { return vec![encoded] };
+    let Ok(Encoded { columns, .. }) = take(encoded) else { return vec![encoded] };
     let all: usize = columns.iter().map(|column| column.len()).sum();
     let mut at = encoded.len() - all;
     let mut ends = Vec::new();

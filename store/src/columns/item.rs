@@ -3,11 +3,11 @@
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{StringStatus, header, kind};
 
-use super::call::Calls;
+use super::call::{Calls, OTHER};
 use super::column::Column;
 use super::header::Ring;
 use super::plain::{Plain, is_event};
-use super::record::{CALL_WORDS, Call, Sched, Text, form, record, strings, word};
+use super::record::{Call, Sched, Text, form, record, word};
 use super::sched::Scheduling;
 use super::stream::{Stream, Writing};
 use super::text::Texts;
@@ -16,27 +16,96 @@ use super::threads::Threads;
 /// Bits of [`Column::Op`]: a THREAD, a TIME stands before the record; then what the record is.
 const THREAD: u8 = 1;
 const TIME: u8 = 1 << 1;
+pub(super) const LEAD: u8 = THREAD | TIME;
 const CLASS: u8 = 3 << 2;
 /// A call in the syscall lane, a scheduling event in the sched lane.
-const EVENT: u8 = 0;
+pub(super) const EVENT: u8 = 0;
 /// Any other record.
-const PLAIN: u8 = 1 << 2;
+pub(super) const PLAIN: u8 = 1 << 2;
 /// A STRING.
-const TEXT: u8 = 2 << 2;
+pub(super) const TEXT: u8 = 2 << 2;
 /// The rest of the page, which is no records.
-const TAIL: u8 = 3 << 2;
+pub(super) const TAIL: u8 = 3 << 2;
 
 /// Words of the longest record.
-const LONGEST: usize = 255;
+pub(super) const LONGEST: usize = 255;
 
 /// A page's words.
 type Words = [[u8; 8]];
 
+/// What stands before a record; which parts of it count, `op` says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lead {
+    thread: u32,
+    time: u64,
+}
+
+impl Lead {
+    /// Takes a THREAD and a TIME, in this order, off the front; also returns `op`.
+    #[inline]
+    fn take<'a>(&mut self, mut words: &'a Words) -> (u8, &'a Words) {
+        let mut op = 0;
+        let head = word(words, 0);
+        if head as u32 == header(kind::THREAD, 1, 0, 0) as u32 {
+            op |= THREAD;
+            self.thread = (head >> 32) as u32;
+            words = words.get(1..).unwrap_or_default();
+        }
+        if word(words, 0) == header(kind::TIME, 2, 0, 0) && words.len() > 1 {
+            op |= TIME;
+            self.time = word(words, 1);
+            words = words.get(2..).unwrap_or_default();
+        }
+        (op, words)
+    }
+
+    /// Codes it.
+    pub(super) fn code<S: Stream, C: Default>(
+        &mut self,
+        s: &mut S,
+        op: u8,
+        at: &mut At,
+        ring: &mut Ring,
+        threads: &mut Threads<C>,
+    ) {
+        if op & THREAD != 0 {
+            let present = ring.current.tid;
+            let expected = threads.of(present).next;
+            self.thread = threads.code(s, self.thread, expected, present);
+            threads.of(present).next = self.thread;
+            ring.current.tid = self.thread;
+        }
+        if op & TIME != 0 {
+            self.time = s.near(Column::Time, self.time, ring.now);
+            at.base = self.time;
+            ring.now = ring.now.max(self.time);
+        }
+    }
+
+    /// Its words.
+    #[inline]
+    pub(super) fn put(&self, op: u8, out: &mut Out<'_>) {
+        if op & THREAD != 0 {
+            out.word(header(kind::THREAD, 1, 0, self.thread));
+        }
+        if op & TIME != 0 {
+            out.word(header(kind::TIME, 2, 0, 0));
+            out.word(self.time);
+        }
+    }
+
+    /// Whether an event behind it can count with every reader as it does here. `first`: of its page.
+    #[inline]
+    pub(super) fn is_counted(&self, op: u8, first: bool) -> bool {
+        // Without a THREAD in front a page's first events are of nobody; from such a time base on, times may wrap.
+        (!first || op & THREAD != 0) && (op & TIME == 0 || self.time < u64::MAX / 2)
+    }
+}
+
 /// An item; which parts of it count, `op` says.
 pub(super) struct Item {
     op: u8,
-    thread: u32,
-    time: u64,
+    lead: Lead,
     call: Call,
     sched: Sched,
     text: Text,
@@ -45,14 +114,15 @@ pub(super) struct Item {
 
 impl Item {
     pub(super) fn new() -> Self {
-        let (call, sched) = (Call::default(), Sched::default());
-        Self { op: 0, thread: 0, time: 0, call, sched, text: Text::EMPTY, plain: [[0; 8]; LONGEST] }
+        let (lead, call, sched) = (Lead::default(), Call::NONE, Sched::default());
+        Self { op: 0, lead, call, sched, text: Text::EMPTY, plain: [[0; 8]; LONGEST] }
     }
 
     /// Takes the item at the front of a page's words, but for a call's strings; returns the number of words that it
     /// takes. What is no record is the rest of the page.
     pub(super) fn take(&mut self, lane: u8, words: &Words) -> usize {
-        let behind = self.take_lead(words);
+        let (op, behind) = self.lead.take(words);
+        self.op = op;
         let lead = words.len() - behind.len();
         if let Some(record) = record(behind)
             && self.take_record(lane, record, behind, lead > 0)
@@ -69,34 +139,13 @@ impl Item {
         record.len()
     }
 
-    /// Takes a THREAD and a TIME, in this order, off the front.
-    #[inline]
-    fn take_lead<'a>(&mut self, mut words: &'a Words) -> &'a Words {
-        self.op = 0;
-        let head = word(words, 0);
-        if head as u32 == header(kind::THREAD, 1, 0, 0) as u32 {
-            self.op |= THREAD;
-            self.thread = (head >> 32) as u32;
-            words = words.get(1..).unwrap_or_default();
-        }
-        if word(words, 0) == header(kind::TIME, 2, 0, 0) && words.len() > 1 {
-            self.op |= TIME;
-            self.time = word(words, 1);
-            words = words.get(2..).unwrap_or_default();
-        }
-        words
-    }
-
     /// Takes the record at the front of `words`; `false` where it is another THREAD or TIME behind a first one.
     #[inline]
     fn take_record(&mut self, lane: u8, record: &Words, words: &Words, lead: bool) -> bool {
         const SYSCALL: u8 = Lane::Syscall as u8;
         const SCHED: u8 = Lane::Sched as u8;
         match lane {
-            SYSCALL if self.call.take(words, record.len()).is_some() => {
-                self.call.strings = strings(words.get(record.len()..).unwrap_or_default());
-                return true;
-            }
+            SYSCALL if self.call.take(words).is_some() => return true,
             SCHED => {
                 if let Some(sched) = Sched::take(record) {
                     self.sched = sched;
@@ -136,22 +185,16 @@ impl Item {
     /// Strings that follow the item and belong to it.
     #[inline]
     pub(super) fn strings(&self, lane: u8) -> u8 {
-        if self.op & CLASS == EVENT && lane == Lane::Syscall as u8 { self.call.strings } else { 0 }
+        if self.op & CLASS == EVENT && lane == Lane::Syscall as u8 { self.call.what.strings() } else { 0 }
     }
 
     /// Whether the item counts with every reader as it does here: a call or a scheduling event that is not damaged, of a known
     /// thread. `first`: of its page.
     #[inline]
     pub(super) fn is_counted(&self, lane: u8, first: bool) -> bool {
-        // Without a THREAD in front a page's first events are of nobody.
-        if first && self.op & THREAD == 0 {
-            return false;
-        }
         match self.op & CLASS {
-            // From such a time base on, times may wrap.
-            EVENT if self.op & TIME != 0 && self.time >= u64::MAX / 2 => false,
-            EVENT => lane != Lane::Syscall as u8 || counts(self.call.aux, self.call.ticks),
-            TEXT => self.op & (THREAD | TIME) == 0 && self.is_fine_string(),
+            EVENT => self.lead.is_counted(self.op, first) && (lane != Lane::Syscall as u8 || self.call.fine),
+            TEXT => !first && self.op & LEAD == 0 && self.is_fine_string(),
             _ => false,
         }
     }
@@ -169,46 +212,33 @@ impl Item {
     }
 
     /// Its words, but for a call's strings and for the rest of a page.
+    #[inline]
     pub(super) fn put(&self, lane: u8, out: &mut Out<'_>) {
-        if self.op & THREAD != 0 {
-            out.word(header(kind::THREAD, 1, 0, self.thread));
-        }
-        if self.op & TIME != 0 {
-            out.word(header(kind::TIME, 2, 0, 0));
-            out.word(self.time);
-        }
+        self.lead.put(self.op, out);
         match self.op & CLASS {
             EVENT if lane == Lane::Syscall as u8 => {
                 let (words, length) = self.call.put();
-                out.call(&words, length);
+                out.some(&words, length);
             }
             EVENT => out.words(&self.sched.put()),
             PLAIN => {
                 let length = usize::from(self.plain[0][1]);
                 out.words(self.plain.get(..length).unwrap_or(&self.plain));
             }
-            TEXT => self.put_string(out),
+            TEXT => out.text(&self.text),
             _ => {}
         }
     }
 
     /// The words of the string that was coded last.
     pub(super) fn put_string(&self, out: &mut Out<'_>) {
-        let (head, content) = self.text.put();
-        out.words(&[head]);
-        out.words(content);
+        out.text(&self.text);
     }
-}
-
-/// Whether a call has a table of numbers that there is, and a duration that fits.
-#[inline]
-fn counts(aux: u16, ticks: u32) -> bool {
-    aux >> 12 & 3 != 3 && ticks < 0xffff
 }
 
 /// Whether a string's status is one that there is.
 #[inline]
-fn is_fine(aux: u8) -> bool {
+pub(super) fn is_fine(aux: u8) -> bool {
     aux >> 4 <= StringStatus::Unreadable as u8
 }
 
@@ -223,7 +253,7 @@ pub(super) struct Out<'a> {
 impl Out<'_> {
     /// The first `length` of the words. Where there is room for all, all are stored: what follows is written over them.
     #[inline]
-    fn call(&mut self, words: &[[u8; 8]; CALL_WORDS], length: usize) {
+    pub(super) fn some<const N: usize>(&mut self, words: &[[u8; 8]; N], length: usize) {
         match self.left.first_chunk_mut() {
             Some(to) => {
                 *to = *words;
@@ -233,12 +263,20 @@ impl Out<'_> {
         }
     }
 
+    /// A string's record.
+    #[inline]
+    pub(super) fn text(&mut self, text: &Text) {
+        let (head, content) = text.put();
+        self.words(&[head]);
+        self.words(content);
+    }
+
     fn word(&mut self, word: u64) {
         self.words(&[word.to_le_bytes()]);
     }
 
     #[inline]
-    fn words(&mut self, words: &Words) {
+    pub(super) fn words(&mut self, words: &Words) {
         let left = std::mem::take(&mut self.left);
         match left.split_at_mut_checked(words.len()) {
             Some((to, rest)) => {
@@ -260,7 +298,8 @@ pub(super) struct At {
 
 /// What is known of the records so far in a block.
 pub(super) struct Models {
-    threads: Threads,
+    /// What a thread's last calls were, 16 bits each, the last one lowest.
+    threads: Threads<u64>,
     calls: Calls,
     scheduling: Scheduling,
     texts: Texts,
@@ -287,47 +326,55 @@ impl Models {
         self.plain.clear();
     }
 
-    /// Writes the call at the front of a page's words, where it is one that was to be expected, wholly as it was before; returns the
-    /// number of words that it takes without its strings, the number of these, and whether it counts with every reader as it does here.
+    /// Writes the call at the front of a page's words, where one stands there with nothing before it; returns the number of words
+    /// that it takes without its strings, the number of these, and whether it counts with every reader as it does here.
     #[inline]
-    pub(super) fn again(
+    pub(super) fn call(
         &mut self,
         s: &mut Writing,
         at: &At,
         ring: &mut Ring,
         words: &Words,
     ) -> Option<(usize, u8, bool)> {
-        let now = ring.now.wrapping_sub(at.base) as u32;
-        let thread = self.threads.of(ring.current.tid);
-        let (length, strings, aux, upper, ticks) = self.calls.again(s, thread, words, now)?;
-        ring.count(kind::EXIT);
-        ring.count(kind::ENTER);
-        ring.reach(at.base.wrapping_add(u64::from(upper)).wrapping_add(u64::from(ticks) << 4));
-        Some((length, strings, counts(aux, ticks)))
+        let mut call = Call::NONE;
+        let length = call.take(words)?;
+        let history = &mut self.threads.of(ring.current.tid).calls;
+        let miss = s.byte(Column::Miss, self.calls.misses(*history, &call));
+        self.calls.code(s, history, &mut call, miss);
+        times(s, at, ring, &mut call);
+        Some((length, call.what.strings(), call.fine))
     }
 
     /// Codes an item.
     #[inline]
     pub(super) fn code<S: Stream>(&mut self, s: &mut S, at: &mut At, ring: &mut Ring, item: &mut Item) {
-        item.op = s.byte(Column::Op, item.op);
-        if item.op & (THREAD | TIME) != 0 {
-            self.lead(s, at, ring, item);
+        let calls = at.lane == Lane::Syscall as u8;
+        // In their lane, calls with nothing before them have no byte of their own.
+        let mut miss = OTHER;
+        if calls {
+            miss = s.byte(Column::Miss, OTHER);
+        }
+        item.op = if miss & OTHER == 0 { EVENT } else { s.byte(Column::Op, item.op) };
+        if item.op & LEAD != 0 {
+            item.lead.code(s, item.op, at, ring, &mut self.threads);
         }
         // The time field that an event at once would have.
         let now = ring.now.wrapping_sub(at.base) as u32;
-        let (kind, upper, ticks) = match (item.op & !(THREAD | TIME), Lane::from_u8(at.lane)) {
+        let (kind, upper) = match (item.op & !LEAD, Lane::from_u8(at.lane)) {
             (EVENT, Some(Lane::Syscall)) => {
-                let thread = self.threads.of(ring.current.tid);
-                self.calls.code(s, thread, &mut item.call, now);
-                let call = &item.call;
-                if call.form == form::FOLDED {
-                    ring.count(kind::EXIT);
+                let history = &mut self.threads.of(ring.current.tid).calls;
+                if miss & OTHER != 0 {
+                    miss = s.byte(Column::Miss, if S::WRITES { self.calls.misses(*history, &item.call) } else { 0 });
                 }
-                (if call.form < form::EXITED { kind::ENTER } else { kind::EXIT }, call.upper, call.ticks)
+                if miss & OTHER != 0 {
+                    return s.fail();
+                }
+                self.calls.code(s, history, &mut item.call, miss);
+                return times(s, at, ring, &mut item.call);
             }
             (EVENT, Some(Lane::Sched)) => {
                 self.scheduling.code(s, &mut item.sched, &mut ring.current, &mut self.threads, (now, at.cpu));
-                (item.sched.kind, item.sched.upper, 0)
+                (item.sched.kind, item.sched.upper)
             }
             (PLAIN, _) => {
                 self.plain.code(s, &mut item.plain, at.lane, now);
@@ -335,30 +382,14 @@ impl Models {
                 if !is_event(head as u8, at.lane) {
                     return;
                 }
-                (head as u8, (head >> 32) as u32, 0)
+                (head as u8, (head >> 32) as u32)
             }
             (TEXT, _) => return self.string(s, ring, item),
             (TAIL, _) => return,
             _ => return s.fail(),
         };
         ring.count(kind);
-        ring.reach(at.base.wrapping_add(u64::from(upper)).wrapping_add(u64::from(ticks) << 4));
-    }
-
-    /// Codes what stands before a record.
-    fn lead<S: Stream>(&mut self, s: &mut S, at: &mut At, ring: &mut Ring, item: &mut Item) {
-        if item.op & THREAD != 0 {
-            let present = ring.current.tid;
-            let expected = self.threads.of(present).next;
-            item.thread = self.threads.code(s, item.thread, expected, present);
-            self.threads.of(present).next = item.thread;
-            ring.current.tid = item.thread;
-        }
-        if item.op & TIME != 0 {
-            item.time = s.near(Column::Time, item.time, ring.now);
-            at.base = item.time;
-            ring.now = ring.now.max(item.time);
-        }
+        ring.reach(at.base.wrapping_add(u64::from(upper)));
     }
 
     /// Writes the string at the front of a page's words, where it is one of those that were to be expected; returns the number of
@@ -375,4 +406,22 @@ impl Models {
     pub(super) fn string<S: Stream>(&mut self, s: &mut S, ring: &Ring, item: &mut Item) {
         self.texts.code(s, &mut item.text, &mut self.threads.of(ring.current.tid).strings);
     }
+}
+
+/// Codes when a call was and how long it took, and counts it.
+#[inline]
+fn times<S: Stream>(s: &mut S, at: &At, ring: &mut Ring, call: &mut Call) {
+    // The time field that it would have at once.
+    let now = ring.now.wrapping_sub(at.base) as u32;
+    let (gap, ticks) = s.spans(call.upper.wrapping_sub(now), call.ticks);
+    (call.upper, call.ticks) = (now.wrapping_add(gap), ticks);
+    let form = call.what.form();
+    if ticks > if form == form::FOLDED { 0xfffe } else { 0 } {
+        s.fail();
+    }
+    if form == form::FOLDED {
+        ring.count(kind::EXIT);
+    }
+    ring.count(if form < form::EXITED { kind::ENTER } else { kind::EXIT });
+    ring.reach(at.base.wrapping_add(u64::from(call.upper)).wrapping_add(u64::from(ticks) << 4));
 }

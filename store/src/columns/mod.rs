@@ -1,16 +1,15 @@
 //! Pages as columns of like values, which zstd then makes small.
 //!
 //! - At most [`PAGES_MAX`] pages; all state is of one call, so blocks are independent. Memory: what goes in and comes out, and about
-//!   700 KiB of tables.
+//!   300 KiB of tables (700 KiB for version 1).
 //! - Lossless for any page, also a damaged one: the header and the words in use come out as they went in, zeros behind.
 //! - Decoding takes any bytes, and ends by pages or an error.
 //! - What is layout is in FORMAT.md, section 13; a change here is a change there, and a new version.
 //!
-//! [`page`] walks over a page, [`item`] over what it consists of: a record that the probes would write is taken apart
-//! ([`record`]) and coded by its lane's model ([`call`], [`sched`]), any other as words ([`plain`]). A model knows what came
-//! before ([`threads`], [`text`], [`value`]) and codes what that does not tell, by a [`stream::Stream`]: the same walk writes
-//! the [`column`]s, or reads them. Most calls are wholly what they were before: the writer knows them by their words
-//! ([`record::Packed`]), without taking them apart, and writes the same.
+//! [`page`] walks over a page, [`item`] over what it consists of: a [`record`] that the probes would write is coded by its
+//! lane's model ([`call`], [`sched`]), any other as words ([`plain`]). A model knows what came before ([`threads`], [`text`]) and
+//! codes what that does not tell, by a [`stream::Stream`]: the same walk writes the [`column`]s, or reads them. [`v1`] reads what
+//! earlier releases wrote.
 
 mod call;
 mod column;
@@ -23,7 +22,7 @@ mod sched;
 mod stream;
 mod text;
 mod threads;
-mod value;
+mod v1;
 
 use flightrec_format::decode::{Page, PageError, Summary};
 use thiserror::Error;
@@ -112,15 +111,22 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Page>, ColumnsError> {
 
 /// As [`decode`], with what each page comes to ([`Page::summary`]).
 pub fn decode_summed(bytes: &[u8]) -> Result<Vec<(Page, Summary)>, ColumnsError> {
-    let (count, columns) = column::take(bytes)?;
-    if count > PAGES_MAX {
-        return Err(ColumnsError::Pages(count));
+    let encoded = column::take(bytes)?;
+    if encoded.pages > PAGES_MAX {
+        return Err(ColumnsError::Pages(encoded.pages));
     }
-    let mut columns = Reading::new(&columns);
-    let mut block = Block::new();
+    let mut columns = Reading::new(&encoded.columns);
     let mut pages = Vec::new();
-    for _ in 0..count {
-        pages.push(block.decode(&mut columns)?);
+    if encoded.version == 1 {
+        let mut block = v1::Block::new();
+        for _ in 0..encoded.pages {
+            pages.push(block.decode(&mut columns)?);
+        }
+    } else {
+        let mut block = Block::new();
+        for _ in 0..encoded.pages {
+            pages.push(block.decode(&mut columns)?);
+        }
     }
     match columns.left() {
         0 => Ok(pages),

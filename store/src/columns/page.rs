@@ -19,7 +19,7 @@ pub(super) struct Block {
 }
 
 /// Codes words as they are.
-fn raw<S: Stream>(s: &mut S, words: &mut [[u8; 8]]) {
+pub(super) fn raw<S: Stream>(s: &mut S, words: &mut [[u8; 8]]) {
     s.bytes(Column::Raw, words.as_flattened_mut());
 }
 
@@ -57,8 +57,8 @@ impl Counted {
     }
 
     #[inline]
-    fn item(&mut self, item: &Item, lane: u8) {
-        self.all &= item.is_counted(lane, !self.begun);
+    fn item(&mut self, as_here: bool) {
+        self.all &= as_here;
         self.begun = true;
     }
 
@@ -102,7 +102,7 @@ impl Block {
             // What a page begins with tells its thread first.
             if counted.begun
                 && header.lane == Lane::Syscall as u8
-                && let Some((length, strings, as_here)) = self.models.again(s, &at, ring, words)
+                && let Some((length, strings, as_here)) = self.models.call(s, &at, ring, words)
             {
                 counted.all &= as_here;
                 words = words.get(length..).unwrap_or_default();
@@ -113,8 +113,8 @@ impl Block {
             }
             let item = &mut self.item;
             let (taken, mut rest) = words.split_at(item.take(header.lane, words).min(words.len()));
-            counted.item(item, header.lane);
             self.models.code(s, &mut at, ring, item);
+            counted.item(item.is_counted(header.lane, !counted.begun));
             if item.is_tail() {
                 raw(s, &mut taken.to_vec());
             }
@@ -128,51 +128,65 @@ impl Block {
 
     /// Reads a page.
     pub(super) fn decode(&mut self, s: &mut Reading<'_>) -> Result<(Page, Summary), ColumnsError> {
-        let mut head = Head::NONE;
-        let ring = self.rings.code(s, &mut head);
-        if s.failed() {
-            return Err(ColumnsError::Content);
-        }
-        let header = head.header;
-        let bytes = write_header(&header);
-        // Where its records may stand.
-        read_header(&bytes)?;
-        let mut page = Box::new([0; PAGE_SIZE]);
-        if let Some(to) = page.first_chunk_mut() {
-            *to = bytes;
-        }
-        let (all, _) = page.as_chunks_mut::<8>();
-        let first = usize::from(header.header_len) / 8;
-        if head.before {
-            raw(s, all.get_mut(HEADER_LEN / 8..first).unwrap_or_default());
-        }
-        let mut at = At { lane: header.lane, cpu: header.cpu, base: header.base_mono };
-        let left = all.get_mut(first..header.used as usize).unwrap_or_default();
-        let mut out = Out { left, over: false };
-        let mut counted = Counted::new();
-        while !out.left.is_empty() {
-            let item = &mut self.item;
-            self.models.code(s, &mut at, ring, item);
+        let (models, item) = (&mut self.models, &mut self.item);
+        read_page(&mut self.rings, s, |s, at, ring, out, first| {
+            models.code(s, at, ring, item);
             if item.is_tail() {
                 raw(s, std::mem::take(&mut out.left));
             } else {
-                item.put(header.lane, &mut out);
+                item.put(at.lane, out);
             }
-            counted.item(item, header.lane);
-            for _ in 0..item.strings(header.lane) {
-                self.models.string(s, ring, item);
-                counted.string(item);
-                item.put_string(&mut out);
+            let mut counts = item.is_counted(at.lane, first);
+            for _ in 0..item.strings(at.lane) {
+                models.string(s, ring, item);
+                counts &= item.is_fine_string();
+                item.put_string(out);
             }
-            if s.failed() || out.over {
-                return Err(ColumnsError::Content);
-            }
-        }
-        if s.failed() {
+            counts
+        })
+    }
+}
+
+/// Reads a page: its header, then by `item` what it consists of, which says whether that counts with every reader as it does here.
+#[inline]
+pub(super) fn read_page<'a>(
+    rings: &mut Rings,
+    s: &mut Reading<'a>,
+    mut item: impl FnMut(&mut Reading<'a>, &mut At, &mut Ring, &mut Out<'_>, bool) -> bool,
+) -> Result<(Page, Summary), ColumnsError> {
+    let mut head = Head::NONE;
+    let ring = rings.code(s, &mut head);
+    if s.failed() {
+        return Err(ColumnsError::Content);
+    }
+    let header = head.header;
+    let bytes = write_header(&header);
+    // Where its records may stand.
+    read_header(&bytes)?;
+    let mut page = Box::new([0; PAGE_SIZE]);
+    if let Some(to) = page.first_chunk_mut() {
+        *to = bytes;
+    }
+    let (all, _) = page.as_chunks_mut::<8>();
+    let first = usize::from(header.header_len) / 8;
+    if head.before {
+        raw(s, all.get_mut(HEADER_LEN / 8..first).unwrap_or_default());
+    }
+    let mut at = At { lane: header.lane, cpu: header.cpu, base: header.base_mono };
+    let left = all.get_mut(first..header.used as usize).unwrap_or_default();
+    let mut out = Out { left, over: false };
+    let mut counted = Counted::new();
+    while !out.left.is_empty() {
+        let as_here = item(s, &mut at, ring, &mut out, !counted.begun);
+        counted.item(as_here);
+        if s.failed() || out.over {
             return Err(ColumnsError::Content);
         }
-        let page = Page::new(page)?;
-        let summary = counted.summary(ring, &page);
-        Ok((page, summary))
     }
+    if s.failed() {
+        return Err(ColumnsError::Content);
+    }
+    let page = Page::new(page)?;
+    let summary = counted.summary(ring, &page);
+    Ok((page, summary))
 }

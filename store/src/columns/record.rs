@@ -6,62 +6,32 @@
 use flightrec_format::abi::args;
 use flightrec_format::abi::record::{STRING_MAX, fold, header, kind};
 
-/// Index of the result in [`Call::values`]; the arguments stand before it.
-pub(super) const RESULT: usize = 6;
-/// Words of the longest call (header, word 1, and arguments), and one to store beyond.
-pub(super) const CALL_WORDS: usize = 2 + args::MAX_BYTES.div_ceil(8) + 1;
+/// Words of a call's arguments that the model takes; a call with more is a record like any other. More there are only where an
+/// argument does not fit in 6 bytes.
+pub(super) const WORDS: usize = 5;
+/// Words of the longest call.
+pub(super) const LONGEST: usize = 2 + WORDS;
+
+/// By a call's length: all bits of the words of arguments that it has. What comes next can't be foretold, so no branch asks.
+const OWN: [[u64; WORDS]; LONGEST + 1] = {
+    let mut own = [[0; WORDS]; LONGEST + 1];
+    let mut length = 2;
+    while length <= LONGEST {
+        let mut i = 0;
+        while i + 2 < length {
+            own[length][i] = u64::MAX;
+            i += 1;
+        }
+        length += 1;
+    }
+    own
+};
+
+/// In what [`Call::differs`] says, above the words' bits: the result.
+pub(super) const RESULT: u8 = 1 << WORDS;
 
 /// Most strings behind a call that count as its own.
 const STRINGS: u8 = 15;
-
-/// Words that hold the longest arguments, and the word that is read where the last of them begins.
-const PACKED: usize = (2 + 6 * 8usize).div_ceil(8) + 1;
-
-/// Words of the longest arguments.
-const ARGUMENTS: usize = PACKED - 1;
-
-/// A call's record as it stands in a page, but for its time, its duration and its result: to know it again without taking it
-/// apart.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Packed {
-    /// Kind, length, and what the call is: the record's first four bytes. 0: there is none.
-    head: u32,
-    /// Arguments; 0 behind them.
-    words: [u64; ARGUMENTS],
-}
-
-impl Packed {
-    /// Of the record of `length` words at the front of a page's words.
-    #[inline]
-    fn take(words: &[[u8; 8]], length: usize) -> Self {
-        // Near the end of a page it is not known again.
-        let Some(words) = words.first_chunk::<{ 2 + ARGUMENTS }>() else { return Self::default() };
-        let own = |i: usize| word(words, i + 2) & u64::from(i + 2 < length).wrapping_neg();
-        Self { head: word(words, 0) as u32, words: std::array::from_fn(own) }
-    }
-
-    /// Its length, where the record at the front of a page's words is the same call with its result folded in; the result, and the duration in units of 16 ns.
-    #[inline]
-    pub(super) fn again(&self, words: &[[u8; 8]]) -> Option<(usize, u64, u32)> {
-        // Near the end of a page it is taken apart.
-        let words: &[[u8; 8]; 3 + ARGUMENTS] = words.first_chunk()?;
-        let head = word(words, 0) as u32;
-        if head != self.head || head as u8 != kind::ENTER {
-            return None;
-        }
-        let length = usize::from((head >> 8) as u8);
-        if length > 2 + ARGUMENTS {
-            return None;
-        }
-        let (result, ns) = fold::unpack(word(words, 1))?;
-        let mut differ = 0;
-        for (i, own) in self.words.iter().enumerate() {
-            let there = u64::from(i + 2 < length).wrapping_neg();
-            differ |= (word(words, i + 2) ^ own) & there;
-        }
-        (differ == 0).then_some((length, result as u64, (ns >> 4) as u32))
-    }
-}
 
 /// What of a call a record tells.
 pub(super) mod form {
@@ -71,29 +41,73 @@ pub(super) mod form {
     pub(crate) const ENTERED: u8 = 1;
     /// Exit.
     pub(crate) const EXITED: u8 = 2;
-    /// Exit with arguments.
-    pub(crate) const EXITED_WHOLE: u8 = 3;
 }
 
-/// ENTER or EXIT.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Which call it is, as far as it is said before any of its values: the first four bytes of its record (kind, length, `aux`), the
+/// number of strings behind it, its [`form`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct What(u64);
+
+impl What {
+    /// No call.
+    pub(super) const NONE: Self = Self(0);
+
+    #[inline]
+    pub(super) fn new(form: u8, aux: u16, length: u8, strings: u8) -> Self {
+        let kind = if form == form::EXITED { kind::EXIT } else { kind::ENTER };
+        Self::of(header(kind, length, aux, 0), form, strings)
+    }
+
+    /// By the record's first word.
+    #[inline]
+    fn of(head: u64, form: u8, strings: u8) -> Self {
+        Self(head & 0xffff_ffff | u64::from(strings) << 32 | u64::from(form) << 40)
+    }
+
+    /// Whether there may be such a one.
+    pub(super) fn is_call(self) -> bool {
+        (2..=LONGEST).contains(&usize::from(self.length())) && self.strings() <= STRINGS && self.form() <= form::EXITED
+    }
+
+    #[inline]
+    pub(super) fn length(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    #[inline]
+    pub(super) fn aux(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    #[inline]
+    pub(super) fn strings(self) -> u8 {
+        (self.0 >> 32) as u8
+    }
+
+    #[inline]
+    pub(super) fn form(self) -> u8 {
+        (self.0 >> 40) as u8
+    }
+}
+
+/// ENTER or EXIT, in a cache line: what is known of one that was before is kept in the same form.
+#[repr(align(64))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
-    /// See [`form`].
-    pub(super) form: u8,
-    pub(super) aux: u16,
-    /// Number of arguments.
-    pub(super) count: u8,
-    /// Strings behind it.
-    pub(super) strings: u8,
-    /// Six arguments and the result; 0 where there is none.
-    pub(super) values: [u64; 7],
+    pub(super) what: What,
+    /// Of an entry alone: whatever it was before.
+    pub(super) result: u64,
+    /// Arguments, as they are packed; 0 behind them.
+    pub(super) words: [u64; WORDS],
     /// Time field.
     pub(super) upper: u32,
-    /// Duration of a folded call, in units of 16 ns.
-    pub(super) ticks: u32,
-    /// What it was taken from.
-    pub(super) packed: Packed,
+    /// Duration of a folded call, in units of 16 ns, below 0xffff.
+    pub(super) ticks: u16,
+    /// Whether readers take it for a call: its table is one that there is, and its arguments are there.
+    pub(super) fine: bool,
 }
+
+const _: () = assert!(size_of::<Call>() == 64);
 
 /// The record at the front of a page's words, by its length.
 pub(super) fn record(words: &[[u8; 8]]) -> Option<&[[u8; 8]]> {
@@ -122,123 +136,90 @@ pub(super) fn word(words: &[[u8; 8]], at: usize) -> u64 {
 }
 
 impl Call {
-    /// Takes over the record of `length` words at the front of a page's words, but for its strings, where it is as [`Self::put`]
-    /// makes it.
+    pub(super) const NONE: Self =
+        Self { what: What::NONE, result: 0, words: [0; WORDS], upper: 0, ticks: 0, fine: false };
+
+    /// Takes over the record at the front of a page's words, but for its strings, where it is one; returns its length.
     #[inline]
-    pub(super) fn take(&mut self, words: &[[u8; 8]], length: usize) -> Option<()> {
-        let call = self;
+    pub(super) fn take(&mut self, words: &[[u8; 8]]) -> Option<usize> {
         let head = word(words, 0);
-        let second = word(words, 1);
-        if length < 2 {
+        let length = usize::from((head >> 8) as u8);
+        if !matches!(head as u8, kind::ENTER | kind::EXIT) || !(2..=LONGEST).contains(&length) {
             return None;
         }
-        let packed = Packed::take(words, length);
-        *call = Self { aux: (head >> 16) as u16, upper: (head >> 32) as u32, packed, ..Self::default() };
-        match head as u8 {
-            kind::ENTER => match fold::unpack(second) {
-                Some((result, ns)) => {
-                    call.values[RESULT] = result as u64;
-                    call.ticks = (ns >> 4) as u32;
-                }
-                None if second == 0 => call.form = form::ENTERED,
-                None => return None,
-            },
-            kind::EXIT => {
-                call.values[RESULT] = second;
-                call.form = if length == 2 { form::EXITED } else { form::EXITED_WHOLE };
-            }
-            _ => return None,
-        }
-        match length {
-            2 => Some(()),
-            _ => call.take_arguments(words.get(2..)?, length - 2),
-        }
-    }
-
-    /// Unpacks arguments that are as [`args::encode`] makes them: one at least, each in its least width, zero padded
-    /// to the next word. They are the first `length` of the words.
-    #[inline]
-    fn take_arguments(&mut self, words: &[[u8; 8]], length: usize) -> Option<()> {
-        // Values are read as whole words, also beyond the record's end: only near the page's end that needs a copy.
-        let mut copy = [[0; 8]; PACKED];
-        let packed = if let Some(packed) = words.first_chunk::<PACKED>() {
-            packed
+        let behind = words.get(length..)?;
+        // Words are read beyond the record's end: only near the page's end that needs a copy.
+        let mut copy = [[0; 8]; LONGEST];
+        let all: &[[u8; 8]; LONGEST] = if let Some(all) = words.first_chunk() {
+            all
         } else {
             for (to, from) in copy.iter_mut().zip(words) {
                 *to = *from;
             }
             &copy
         };
-        let bytes = packed.as_flattened();
-        let read =
-            |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
-        let head = read(0) as u16;
-        let count = usize::from(head >> 12 & 7);
-        if count == 0 || count > RESULT {
+        let second = word(all, 1);
+        let form = if head as u8 == kind::EXIT {
+            (self.result, self.ticks) = (second, 0);
+            form::EXITED
+        } else if let Some((result, ns)) = fold::unpack(second) {
+            (self.result, self.ticks) = (result as u64, (ns >> 4) as u16);
+            form::FOLDED
+        } else if second == 0 {
+            self.ticks = 0;
+            form::ENTERED
+        } else {
             return None;
+        };
+        self.what = What::of(head, form, strings(behind));
+        self.upper = (head >> 32) as u32;
+        let own = &OWN[length % OWN.len()];
+        self.words = std::array::from_fn(|i| word(all, i + 2) & own[i]);
+        Some(length)
+    }
+
+    /// In what it differs from another one: a bit for each word, and [`RESULT`].
+    #[inline]
+    pub(super) fn differs(&self, from: &Self) -> u8 {
+        let mut differs = 0;
+        for (i, (word, other)) in self.words.iter().zip(&from.words).enumerate() {
+            differs |= u8::from(word != other) << i;
         }
-        let raw = head & args::RAW != 0;
-        let (mut classes, mut all, mut same, mut at) = (u32::from(head), 0, true, 2);
-        for value in self.values.iter_mut().take(count) {
-            let class = classes & 3;
-            classes >>= 2;
-            // Classes 0 to 3: 1, 2, 4, 6 bytes, as args::CLASS_BYTES.
-            let width = if raw { 8 } else { (1 << class) - usize::from(class == 3) * 2 };
-            *value = args::extend(read(at), width as u8);
-            same &= class == if raw { 0 } else { args::class(*value) };
-            all |= args::magnitude(*value);
-            at += width;
+        differs | u8::from(self.result != from.result && self.what.form() != form::ENTERED) << WORDS
+    }
+
+    /// Finds out whether readers take it for a call, and clears what its length leaves out.
+    pub(super) fn tidy(&mut self) {
+        let length = usize::from(self.what.length());
+        for (word, own) in self.words.iter_mut().zip(&OWN[length % OWN.len()]) {
+            *word &= own;
         }
-        self.count = count as u8;
-        // Nothing in the head's other classes, nothing in the padding.
-        same &= classes & ((1 << (12 - 2 * count)) - 1) == 0;
-        same &= raw == (all >> 47 != 0);
-        same &= at.div_ceil(8) == length;
-        let padding = at.next_multiple_of(8) - at;
-        (same && (padding == 0 || read(at) << (64 - 8 * padding) == 0)).then_some(())
+        self.fine = self.what.aux() >> 12 & 3 != 3
+            && (length == 2 || args::length(self.words[0] as u16).is_some_and(|bytes| 2 + bytes.div_ceil(8) <= length));
+    }
+
+    /// What a thread's history keeps of it.
+    #[inline]
+    pub(super) fn step(&self) -> u64 {
+        let form = self.what.form();
+        let failed = (self.result as i64) < 0 && form != form::ENTERED;
+        u64::from(self.what.aux() & 0xfff) | u64::from(form) << 12 | u64::from(failed) << 14 | 1 << 15
     }
 
     /// Its record, and the number of its words.
     #[inline]
-    pub(super) fn put(&self) -> ([[u8; 8]; CALL_WORDS], usize) {
-        let mut out = [[0; 8]; CALL_WORDS];
-        let words = if self.count == 0 { 2 } else { 2 + self.put_arguments(out.as_flattened_mut()).div_ceil(8) };
-        let kind = if self.form < form::EXITED { kind::ENTER } else { kind::EXIT };
-        let result = self.values[RESULT];
-        let second = match self.form {
-            form::FOLDED => result & 0xffff_ffff_ffff | (u64::from(self.ticks) + 1) << 48,
+    pub(super) fn put(&self) -> ([[u8; 8]; LONGEST], usize) {
+        let second = match self.what.form() {
+            form::FOLDED => self.result & 0xffff_ffff_ffff | (u64::from(self.ticks) + 1) << 48,
             form::ENTERED => 0,
-            _ => result,
+            _ => self.result,
         };
-        out[0] = header(kind, words as u8, self.aux, self.upper).to_le_bytes();
-        out[1] = second.to_le_bytes();
-        (out, words)
-    }
-
-    /// Packs arguments behind two words, as [`args::encode`]; returns their bytes.
-    #[inline]
-    fn put_arguments(&self, out: &mut [u8]) -> usize {
-        let values = self.values.get(..usize::from(self.count)).unwrap_or_default();
-        let raw = values.iter().fold(0, |all, value| all | args::magnitude(*value)) >> 47 != 0;
-        let mut head = u16::from(self.count) << 12 | if raw { args::RAW } else { 0 };
-        let mut at = 18;
-        for (i, value) in values.iter().enumerate() {
-            let class = if raw { 0 } else { args::class(*value) };
-            let width = if raw { 8 } else { (1 << class) - usize::from(class == 3) * 2 };
-            head |= (class as u16) << (2 * i);
-            // Whole words are stored, and then written over: there is room behind the last.
-            if let Some(to) = out.get_mut(at..at + 8) {
-                to.copy_from_slice(&value.to_le_bytes());
-            }
-            at += width;
+        let head = self.what.0 & 0xffff_ffff | u64::from(self.upper) << 32;
+        let mut out = [[0; 8]; LONGEST];
+        for (to, word) in out.iter_mut().zip([head, second].iter().chain(&self.words)) {
+            *to = word.to_le_bytes();
         }
-        if let Some(padding) = out.get_mut(at..at + 8) {
-            padding.fill(0);
-        }
-        if let Some(to) = out.get_mut(16..18) {
-            to.copy_from_slice(&head.to_le_bytes());
-        }
-        at - 16
+        (out, usize::from(self.what.length()))
     }
 }
 

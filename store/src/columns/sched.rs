@@ -31,12 +31,12 @@ impl Scheduling {
     }
 
     /// Codes an event; `now` is the time field that it would have at once.
-    pub(super) fn code<S: Stream>(
+    pub(super) fn code<S: Stream, C: Default>(
         &mut self,
         s: &mut S,
         event: &mut Sched,
         current: &mut Current,
-        threads: &mut Threads,
+        threads: &mut Threads<C>,
         (now, cpu): (u32, u16),
     ) {
         let low = s.byte(Column::Sched, event.kind & 3) & 3;
@@ -65,7 +65,13 @@ fn place<S: Stream>(s: &mut S, cpu: u16, expected: u16) -> u16 {
 }
 
 /// SWITCH.
-fn switched<S: Stream>(s: &mut S, event: &mut Sched, current: &mut Current, threads: &mut Threads, cpu: u16) {
+fn switched<S: Stream, C: Default>(
+    s: &mut S,
+    event: &mut Sched,
+    current: &mut Current,
+    threads: &mut Threads<C>,
+    cpu: u16,
+) {
     let (prev, next, state, preempted) = switch::unpack(event.word);
     let prev = s.near(Column::Prev, u64::from(prev), u64::from(current.tid)) as u32;
     let before = threads.of(prev).next;
@@ -84,7 +90,7 @@ fn switched<S: Stream>(s: &mut S, event: &mut Sched, current: &mut Current, thre
 }
 
 /// WAKING and WAKEUP_NEW.
-fn woken<S: Stream>(s: &mut S, event: &mut Sched, current: &mut Current, threads: &mut Threads) {
+fn woken<S: Stream, C: Default>(s: &mut S, event: &mut Sched, current: &mut Current, threads: &mut Threads<C>) {
     let (tid, state, cpu) = wake::unpack(event.word);
     let before = threads.of(current.tid).wakee;
     let tid = threads.code(s, tid, before, current.wakee);
@@ -99,7 +105,13 @@ fn woken<S: Stream>(s: &mut S, event: &mut Sched, current: &mut Current, threads
 }
 
 /// MIGRATE.
-fn migrated<S: Stream>(s: &mut S, event: &mut Sched, current: &mut Current, threads: &mut Threads, here: u16) {
+fn migrated<S: Stream, C: Default>(
+    s: &mut S,
+    event: &mut Sched,
+    current: &mut Current,
+    threads: &mut Threads<C>,
+    here: u16,
+) {
     let (tid, from, to) = migrate::unpack(event.word);
     let tid = threads.code(s, tid, current.wakee, current.tid);
     let thread = threads.of(tid);

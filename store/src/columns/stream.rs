@@ -14,8 +14,11 @@ pub(super) trait Stream {
     /// One byte of a column. Where the columns are at their end, 0, and [`Self::failed`] from then on.
     fn byte(&mut self, column: Column, value: u8) -> u8;
 
-    /// The low `count` (at most 28) bits of a value.
-    fn bits(&mut self, value: u32, count: u32) -> u32;
+    /// The low `count` (at most 48) bits of a value, which has no others.
+    fn bits(&mut self, value: u64, count: u32) -> u64;
+
+    /// The low `count` (1 to 8) bytes of a value, one behind the other; above them what comes out means nothing.
+    fn low(&mut self, column: Column, value: u64, count: u32) -> u64;
 
     /// Bytes of a column.
     fn bytes(&mut self, column: Column, value: &mut [u8]);
@@ -61,6 +64,31 @@ pub(super) trait Stream {
         out
     }
 
+    /// What one word is more than another: where in it, and how long, the part is in which they differ; and its bytes.
+    #[inline]
+    fn difference(&mut self, [source, bytes]: [Column; 2], value: u64) -> u64 {
+        let shift = value.trailing_zeros() & 0x38;
+        let part = value as i64 >> shift;
+        let longer = (64 - (part ^ part >> 63).leading_zeros()) / 8;
+        let symbol = u32::from(self.byte(source, ((shift >> 3) | (longer << 3)) as u8));
+        let (shift, width) = (symbol % 8 * 8, symbol / 8 % 8 + 1);
+        let unused = 64 - 8 * width;
+        let part = self.low(bytes, part as u64, width);
+        (((part << unused) as i64 >> unused) as u64) << shift
+    }
+
+    /// The time before a call and its duration: how many bits each has, in one byte, and those behind the first.
+    #[inline]
+    fn spans(&mut self, gap: u32, ticks: u16) -> (u32, u16) {
+        let class = |bits: u32| bits.min(15) as u8;
+        let symbol = class(26 - (gap | 63).leading_zeros()) << 4 | class(16 - ticks.leading_zeros());
+        let symbol = self.byte(Column::Ticks, symbol);
+        let (before, during) = (GAPS[usize::from(symbol >> 4)], TICKS[usize::from(symbol & 15)]);
+        let value = u64::from(gap) & before.mask() | (u64::from(ticks) & during.mask()) << before.bits;
+        let value = self.bits(value, before.bits + during.bits);
+        (before.base | (value & before.mask()) as u32, (during.base | (value >> before.bits) as u32) as u16)
+    }
+
     /// A time span: its step on a scale of eight steps an octave, less the usual one, and the bits below.
     /// `usual` is the running mean of steps, in 64ths; 0: none yet.
     #[inline(always)]
@@ -79,11 +107,11 @@ pub(super) trait Stream {
             return u32::from(step);
         }
         if Self::WRITES {
-            self.bits(value & ((1 << below) - 1), below);
+            self.bits(u64::from(value & ((1 << below) - 1)), below);
             return value;
         }
         let below = u32::from(step - 16) / 8 + 1;
-        let low = self.bits(value & ((1 << below) - 1), below);
+        let low = self.bits(0, below) as u32;
         (8 + u32::from(step - 16) % 8) << below | low
     }
 }
@@ -97,6 +125,36 @@ fn step(value: u32) -> (u8, u32) {
     let below = 28 - value.leading_zeros();
     ((16 + (below - 1) * 8 + (value >> below & 7)) as u8, below)
 }
+
+/// Spans of one class: how many bits are told of them, and what those are added to.
+#[derive(Clone, Copy)]
+struct Class {
+    bits: u32,
+    base: u32,
+}
+
+impl Class {
+    const fn mask(self) -> u64 {
+        (1 << self.bits) - 1
+    }
+}
+
+/// Classes by the number of a span's bits, those below the first `least` together, and the last for spans of any length.
+const fn classes(least: u32, any: u32) -> [Class; 16] {
+    let mut classes = [Class { bits: least, base: 0 }; 16];
+    let mut i = 1;
+    while i < 15 {
+        let bits = least + i as u32 - 1;
+        classes[i] = Class { bits, base: 1 << bits };
+        i += 1;
+    }
+    classes[15] = Class { bits: any, base: 0 };
+    classes
+}
+
+/// Of the time before a call, in ns, and of its duration, in units of 16 ns.
+const GAPS: [Class; 16] = classes(6, 32);
+const TICKS: [Class; 16] = classes(0, 16);
 
 /// Into columns.
 pub(super) struct Writing {
@@ -124,6 +182,14 @@ impl Writing {
     }
 }
 
+/// Appends the low `count` bytes of a value: all are stored, and the rest taken back.
+#[inline]
+fn append(column: &mut Vec<u8>, value: u64, count: usize) {
+    let length = column.len() + count;
+    column.extend_from_slice(&value.to_le_bytes());
+    column.truncate(length);
+}
+
 impl Stream for Writing {
     const WRITES: bool = true;
 
@@ -134,17 +200,20 @@ impl Stream for Writing {
     }
 
     #[inline]
-    fn bits(&mut self, value: u32, count: u32) -> u32 {
-        self.bits |= u64::from(value) << self.held;
+    fn bits(&mut self, value: u64, count: u32) -> u64 {
+        self.bits |= value << self.held;
         self.held += count;
         // Whole bytes go, whether there are any or not: that can't be foretold.
         let bytes = self.held / 8;
-        let column = &mut self.columns[Column::Bits as usize];
-        let length = column.len() + bytes as usize;
-        column.extend_from_slice(&self.bits.to_le_bytes());
-        column.truncate(length);
+        append(&mut self.columns[Column::Bits as usize], self.bits, bytes as usize);
         self.bits >>= 8 * bytes;
         self.held -= 8 * bytes;
+        value
+    }
+
+    #[inline]
+    fn low(&mut self, column: Column, value: u64, count: u32) -> u64 {
+        append(&mut self.columns[column as usize], value, count as usize);
         value
     }
 
@@ -162,20 +231,30 @@ impl Stream for Writing {
 /// Out of columns.
 pub(super) struct Reading<'a> {
     columns: [&'a [u8]; COLUMNS],
-    bits: u64,
-    held: u32,
+    /// Bits of the first byte of [`Column::Bits`] that were read.
+    read: u32,
     failed: bool,
 }
 
 impl<'a> Reading<'a> {
     pub(super) fn new(columns: &[&'a [u8]; COLUMNS]) -> Self {
-        Self { columns: *columns, bits: 0, held: 0, failed: false }
+        Self { columns: *columns, read: 0, failed: false }
     }
 
     /// Bytes that nobody has read.
     pub(super) fn left(&self) -> usize {
-        self.columns.iter().map(|column| column.len()).sum()
+        let columns: usize = self.columns.iter().map(|column| column.len()).sum();
+        columns - usize::from(self.read > 0)
     }
+}
+
+/// The first eight bytes of a column, zeros behind its end.
+#[inline]
+fn front(column: &[u8]) -> u64 {
+    if let Some(word) = column.first_chunk() {
+        return u64::from_le_bytes(*word);
+    }
+    column.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 impl Stream for Reading<'_> {
@@ -193,26 +272,30 @@ impl Stream for Reading<'_> {
     }
 
     #[inline]
-    fn bits(&mut self, _: u32, count: u32) -> u32 {
-        if self.held < count {
-            let column = &mut self.columns[Column::Bits as usize];
-            let word = if let Some((word, rest)) = column.split_first_chunk::<4>() {
-                *column = rest;
-                u32::from_le_bytes(*word)
-            } else {
-                // The last ones; zeros behind them are bits that the writer had left over.
-                self.failed |= (column.len() * 8) < (count - self.held) as usize;
-                let word = column.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-                *column = &[];
-                word
-            };
-            self.bits |= u64::from(word) << self.held;
-            self.held += 32;
+    fn bits(&mut self, _: u64, count: u32) -> u64 {
+        let column = &mut self.columns[Column::Bits as usize];
+        let end = self.read + count;
+        // Zeros behind the last ones are bits that the writer had left over.
+        if column.len() * 8 < end as usize {
+            self.failed = true;
+            return 0;
         }
-        let value = self.bits as u32 & ((1 << count) - 1);
-        self.bits >>= count;
-        self.held -= count;
+        let word = front(column);
+        *column = column.get(end as usize / 8..).unwrap_or_default();
+        let value = word >> self.read & ((1 << count) - 1);
+        self.read = end % 8;
         value
+    }
+
+    #[inline]
+    fn low(&mut self, column: Column, _: u64, count: u32) -> u64 {
+        let column = &mut self.columns[column as usize];
+        let word = front(column);
+        match column.get(count as usize..) {
+            Some(rest) => *column = rest,
+            None => self.failed = true,
+        }
+        word
     }
 
     fn bytes(&mut self, column: Column, value: &mut [u8]) {

@@ -14,20 +14,13 @@ const PRESENT: u8 = 1;
 const NEW: u8 = 2;
 const AGAIN: u8 = 3;
 
-/// A thread, as far as the pages before tell.
+/// A thread, as far as the pages before tell; `C` is what the model of calls knows of it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Thread {
+pub(super) struct Thread<C> {
     pub(super) tid: u32,
     /// The thread whose records followed its own the last time.
     pub(super) next: u32,
-    /// Its last calls, the last one lowest, 16 bits each.
-    pub(super) calls: u64,
-    /// Its last values by region of the address space (`value::region`).
-    pub(super) anchors: [u64; 4],
-    /// Arguments and result of its last call.
-    pub(super) last: [u64; 7],
-    /// Result of the one before.
-    pub(super) result_before: u64,
+    pub(super) calls: C,
     /// Its last two strings, by number; 0: none.
     pub(super) strings: [u16; 2],
     /// Scheduling: its priority; the CPU that it was seen on last; how it left it (state, and bit 0: preempted); whom it woke.
@@ -38,15 +31,15 @@ pub(super) struct Thread {
 }
 
 /// The threads of a block.
-pub(super) struct Threads {
+pub(super) struct Threads<C> {
     /// By the id's remainder: the place in `known`, plus one.
     slots: Box<[u16; SLOTS]>,
-    known: Vec<Thread>,
+    known: Vec<Thread<C>>,
     recent: [u32; RECENT],
     newest: u32,
 }
 
-impl Threads {
+impl<C: Default> Threads<C> {
     pub(super) fn new() -> Self {
         Self { slots: Box::new([0; SLOTS]), known: Vec::new(), recent: [0; RECENT], newest: 0 }
     }
@@ -61,7 +54,7 @@ impl Threads {
 
     /// The thread of this id; forgets another one of its remainder.
     #[inline]
-    pub(super) fn of(&mut self, tid: u32) -> &mut Thread {
+    pub(super) fn of(&mut self, tid: u32) -> &mut Thread<C> {
         let slot = &mut self.slots[tid as usize % SLOTS];
         let mut place = usize::from(*slot).wrapping_sub(1);
         if place >= self.known.len() {

@@ -3,7 +3,8 @@
 use std::fs::File;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_store::{Content, FileReader, FileWriter, Kind, StoreError, What, verify};
+use flightrec_store::header::COLUMNS_2;
+use flightrec_store::{Content, FileHeader, FileReader, FileWriter, Kind, StoreError, What, verify};
 
 use crate::support::{content, header, read, small, write};
 
@@ -13,8 +14,10 @@ fn what_was_written_comes_back() {
     let path = dir.path().join("a.flight");
     let content = content(2000);
     write(&path, &content);
+    // The writer says what it writes.
+    let header = FileHeader { incompatible: COLUMNS_2, ..header() };
     for reader in [FileReader::open(&path).unwrap(), FileReader::walk(&path).unwrap()] {
-        assert_eq!((reader.header(), reader.complete(), reader.damage()), (&header(), true, &[][..]));
+        assert_eq!((reader.header(), reader.complete(), reader.damage()), (&header, true, &[][..]));
         assert!(read(&reader) == content);
         let of_lane = |lane| reader.of(Kind::Pages).filter(move |block| block.header.lane == Some(lane));
         for lane in Lane::RINGS {
@@ -51,7 +54,7 @@ fn unknown_features_are_refused_by_name_only_where_they_matter() {
     let bytes = std::fs::read(&path).unwrap();
     let with = |at: usize| {
         let mut bytes = bytes.clone();
-        bytes[8 + at] = 5;
+        bytes[8 + at] = 6;
         let crc = crc32fast::hash(&bytes[8..8 + 92]);
         bytes[8 + 92..8 + 96].copy_from_slice(&crc.to_le_bytes());
         std::fs::write(&path, bytes).unwrap();
@@ -59,7 +62,7 @@ fn unknown_features_are_refused_by_name_only_where_they_matter() {
     };
     assert!(read(&with(16).unwrap()) == content);
     let error = with(24).unwrap_err();
-    assert!(error.to_string().contains("incompatible bits 0, 2"), "{error}");
+    assert!(error.to_string().contains("incompatible bits 1, 2"), "{error}");
 }
 
 #[test]
