@@ -111,6 +111,7 @@ impl<T: Copy> Roles<T> {
         Self { native: table(&meta.native, &of), compat: table(&meta.compat, &of) }
     }
 
+    #[inline]
     pub(super) fn get(&self, abi: Abi, nr: u16) -> Option<T> {
         let table = match abi {
             Abi::Native | Abi::X32 => &self.native,
