@@ -200,8 +200,7 @@ fn one(
     out: &mut Vec<u8>,
 ) -> bool {
     // Most arguments are numbers that read as what they are.
-    if let Some(short) = known.filter(|number| text && argument::reads_as(kind, *number)).and_then(Number::short)
-    {
+    if let Some(short) = known.filter(|number| text && argument::reads_as(kind, *number)).and_then(Number::short) {
         short.write(out);
         out.extend_from_slice(b",\"text\":\"");
         short.write(out);
