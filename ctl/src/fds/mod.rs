@@ -199,10 +199,8 @@ impl Fds {
         // Most events change nothing.
         match &event.body {
             Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => {}
-            Body::Enter(call) if self.pending.is_empty() && self.roles.get(call.abi, call.nr).is_none() => {
-                self.reopen()
-            }
-            Body::Exit { call, .. } if self.roles.get(call.abi, call.nr).is_none() => self.reopen(),
+            Body::Enter(call) if self.pending.is_empty() && !self.roles.has(call.abi, call.nr) => self.reopen(),
+            Body::Exit { call, .. } if !self.roles.has(call.abi, call.nr) => self.reopen(),
             _ => self.pass(event, threads),
         }
         if self.settled.is_due(event.time) {

@@ -90,8 +90,8 @@ impl Stamps {
             self.second = self.clock.start;
             put(&mut self.line, TIME, &self.clock.text);
         }
-        let [a, b, c, d, e, f, g, h] = eight(ns / 10);
-        put(&mut self.line, NANOS, &[a, b, c, d, e, f, g, h, b'0' + (ns % 10) as u8]);
+        put(&mut self.line, NANOS, &eight(ns / 10));
+        put(&mut self.line, NANOS + 8, &[b'0' + (ns % 10) as u8]);
         let (upper, lower) = (mono / EIGHT, mono % EIGHT);
         if upper != self.upper {
             self.turn(upper);

@@ -56,6 +56,11 @@ fn quarter(word: u64, at: u32) -> u16 {
     (word >> (16 * at)) as u16
 }
 
+/// A bit, if it is to be set.
+fn given(set: bool, bit: u8) -> u8 {
+    if set { bit } else { 0 }
+}
+
 /// A call's number, table and number of arguments.
 fn call_word(call: &Call) -> u64 {
     quarters(call.nr, call.abi as u16, u16::from(call.nargs), 0)
@@ -90,7 +95,7 @@ impl Packed {
         let head =
             |kind: u8, more: u8| u64::from(kind) | u64::from(more) << 8 | u64::from(cpu) << 16 | u64::from(tid) << 32;
         let unplaced = (found.queued_on, found.runs_on, found.woken_on) == (0, 0, None);
-        let flags = u8::from(found.woken_on.is_some()) * WOKEN;
+        let flags = given(found.woken_on.is_some(), WOKEN);
         let woken = found.woken_on.unwrap_or(0);
         match body {
             Body::Enter(call) if call.strings.is_empty() && unplaced && found.entered.is_none() => {
@@ -100,9 +105,7 @@ impl Packed {
             }
             Body::Exit { call, ret, entered } if call.strings.is_empty() && unplaced => {
                 let args = arguments(call);
-                let more = args.len() as u8
-                    | u8::from(entered.is_some()) * ENTERED
-                    | u8::from(found.entered.is_some()) * FOUND;
+                let more = args.len() as u8 + given(entered.is_some(), ENTERED) + given(found.entered.is_some(), FOUND);
                 let (began, known) = (entered.unwrap_or(0), found.entered.unwrap_or(0));
                 let word = call_word(call);
                 self.words.extend_from_slice(&[head(EXIT, more), time, before, word, *ret as u64, began, known]);
@@ -110,13 +113,13 @@ impl Packed {
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio } if found.entered.is_none() => {
                 let prios = u16::from(*prev_prio) | u16::from(*next_prio) << 8;
-                let more = u8::from(*preempted) * FLAG | flags;
+                let more = given(*preempted, FLAG) + flags;
                 let thread = u64::from(*next) | u64::from(*prev_state) << 32 | u64::from(prios) << 48;
                 let places = quarters(found.queued_on, found.runs_on, woken, 0);
                 self.words.extend_from_slice(&[head(SWITCH, more), time, before, thread, places]);
             }
             Body::Waking { wakee, prio, state, cpu, new } if found.entered.is_none() => {
-                let more = u8::from(*new) * FLAG | flags;
+                let more = given(*new, FLAG) + flags;
                 let thread = u64::from(*wakee) | u64::from(*state) << 32 | u64::from(*prio) << 48;
                 let places = quarters(found.queued_on, found.runs_on, woken, *cpu);
                 self.words.extend_from_slice(&[head(WAKING, more), time, before, thread, places]);

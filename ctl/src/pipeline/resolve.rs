@@ -110,7 +110,7 @@ impl<'a> Resolver<'a> {
         let mut kept = None;
         if wanted {
             self.shown += 1;
-            let whole = self.whole(event, entry);
+            let whole = entry.and_then(|call| self.whole(event, call));
             let merges = self.calls.merges();
             let shown = whole.as_ref().unwrap_or(event);
             let cx = self.context(shown, found, qlen, whole.is_some());
@@ -149,9 +149,9 @@ impl<'a> Resolver<'a> {
     }
 
     /// An exit that is shown alone, with its entry's arguments.
-    fn whole(&self, event: &Event, entry: Option<Call>) -> Option<Event> {
-        match (&event.body, entry) {
-            (Body::Exit { ret, entered, .. }, Some(call)) if self.filter.wants_whole_ends() => {
+    fn whole(&self, event: &Event, call: Call) -> Option<Event> {
+        match &event.body {
+            Body::Exit { ret, entered, .. } if self.filter.wants_whole_ends() => {
                 Some(Event { body: Body::Exit { call, ret: *ret, entered: *entered }, ..*event })
             }
             _ => None,
