@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::Event;
 
 use crate::fds::{FdNames, Naming};
@@ -16,8 +17,8 @@ pub struct Context<'a> {
     pub wall_ns: i64,
     /// Process of the event's thread; the thread's own id where it is not known.
     pub pid: u32,
-    /// Name of the event's thread; empty: unknown.
-    pub comm: &'a [u8],
+    /// Name of the event's thread, filled up with NUL; empty: unknown.
+    pub comm: Comm,
     /// Of an exit: how long the call took.
     pub duration_ns: Option<u64>,
     /// Of an exit: whether its entry was in the recording. Otherwise its arguments are shown here.
@@ -26,7 +27,7 @@ pub struct Context<'a> {
     /// entry is then not shown by itself.
     pub merged: Option<i64>,
     /// Name of the other thread: the next of a switch, the wakee, the thread that migrates.
-    pub next_comm: &'a [u8],
+    pub next_comm: Comm,
     /// Of a wakeup: where it was put and where it ran.
     pub wake: Option<Wake>,
     /// Of a call: what its descriptors stand for.

@@ -128,12 +128,24 @@ impl Fds {
     }
 
     /// The next event comes, and it is `time` before it: takes in what the snapshots tell of that.
+    #[inline]
     pub fn advance(&mut self, time: u64) {
         // The line of the call that closed it is through.
-        self.closed = None;
-        self.settle(time);
+        self.reopen();
+        if self.settled.is_due(time) {
+            self.settle(time);
+        }
     }
 
+    /// Nothing was closed by the call that ended last.
+    #[inline]
+    fn reopen(&mut self) {
+        if self.closed.is_some() {
+            self.closed = None;
+        }
+    }
+
+    #[cold]
     fn settle(&mut self, time: u64) {
         while let Some(news) = self.settled.next(time) {
             match news {
@@ -182,9 +194,18 @@ impl Fds {
     /// Goes past an event. `threads` are as before it.
     ///
     /// A call's own line is to be written before its entry is passed (which closes), and after its exit (which opens).
+    #[inline]
     pub fn apply(&mut self, event: &Event, threads: &Threads) {
-        self.pass(event, threads);
-        self.settle(event.time);
+        // Most events change nothing.
+        match &event.body {
+            Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => {}
+            Body::Enter(call) if self.pending.is_empty() && !self.roles.has(call.abi, call.nr) => self.reopen(),
+            Body::Exit { call, .. } if !self.roles.has(call.abi, call.nr) => self.reopen(),
+            _ => self.pass(event, threads),
+        }
+        if self.settled.is_due(event.time) {
+            self.settle(event.time);
+        }
     }
 
     fn pass(&mut self, event: &Event, threads: &Threads) {

@@ -112,11 +112,21 @@ impl<T: Copy> Roles<T> {
     }
 
     pub(super) fn get(&self, abi: Abi, nr: u16) -> Option<T> {
-        let table = match abi {
+        *self.table(abi).get(usize::from(nr))?
+    }
+
+    /// Whether the call is anything: to be asked of every event.
+    #[inline]
+    pub(super) fn has(&self, abi: Abi, nr: u16) -> bool {
+        self.table(abi).get(usize::from(nr)).is_some_and(Option::is_some)
+    }
+
+    #[inline]
+    fn table(&self, abi: Abi) -> &[Option<T>] {
+        match abi {
             Abi::Native | Abi::X32 => &self.native,
             Abi::Compat => &self.compat,
-        };
-        *table.get(usize::from(nr))?
+        }
     }
 }
 

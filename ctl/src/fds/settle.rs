@@ -61,6 +61,12 @@ impl Settled {
         settled
     }
 
+    /// Whether something holds at `time` already.
+    #[inline]
+    pub(super) fn is_due(&self, time: u64) -> bool {
+        self.0.last().is_some_and(|(at, _)| *at <= time)
+    }
+
     /// The next thing that holds at `time` already.
     pub(super) fn next(&mut self, time: u64) -> Option<News> {
         self.0.pop_if(|(at, _)| *at <= time).map(|(_, news)| news)

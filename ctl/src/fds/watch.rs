@@ -79,7 +79,7 @@ impl Changes {
         for stream in &recording.streams {
             match stream.lane() {
                 Lane::Syscall => {
-                    let wanted = |abi, nr, ret| ret == Some(-i64::from(libc::EBADF)) || roles.get(abi, nr).is_some();
+                    let wanted = |abi, nr, ret| ret == Some(-i64::from(libc::EBADF)) || roles.has(abi, nr);
                     let pages = stream.pages().iter().take_while(|page| page.header().base_mono <= end);
                     for record in pages.flat_map(|page| page.calls(wanted)) {
                         changes.call(&record, roles.get(record.call.abi, record.call.nr), &mut sharers);

@@ -19,35 +19,48 @@ pub(super) struct Calls {
     plans: Arc<Plans>,
     native: Arc<[Option<Head>]>,
     compat: Arc<[Option<Head>]>,
+    x32: Arc<[Option<Head>]>,
 }
 
 /// The beginnings of a call.
 #[derive(Debug)]
 struct Head {
-    /// `,"syscall":"openat","nr":257`
-    call: Box<[u8]>,
-    /// `{"name":"dfd","value":`
+    /// `sys_enter","syscall":"openat","nr":257,"abi":"native","args":[`
+    enter: Box<[u8]>,
+    /// `sys_exit","syscall":"openat","nr":257,"abi":"native"`
+    exit: Box<[u8]>,
+    /// `{"name":"dfd","value":`, with a comma before it where it is not the first.
     arguments: Box<[Box<[u8]>]>,
 }
 
+/// How each kind of event begins.
+const ENTER: &[u8] = b"sys_enter\"";
+const EXIT: &[u8] = b"sys_exit\"";
+/// What stands before the arguments.
+const ARGUMENTS: &[u8] = b",\"args\":[";
+
 impl Calls {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
-        let table = |abi| (0..NUMBERS as u16).map(|nr| plans.get(abi, nr).map(|plan| Head::new(nr, plan))).collect();
-        let (native, compat) = (table(Abi::Native), table(Abi::Compat));
-        Self { plans, native, compat }
+        let table =
+            |abi| (0..NUMBERS as u16).map(|nr| plans.get(abi, nr).map(|plan| Head::new(nr, abi, plan))).collect();
+        let [native, compat, x32] = [Abi::Native, Abi::Compat, Abi::X32].map(table);
+        Self { plans, native, compat, x32 }
     }
 
     pub(super) fn plans(&self) -> &Arc<Plans> {
         &self.plans
     }
 
-    /// `,"syscall":…,"nr":…,"abi":…,"args":[…]`
+    /// `sys_enter","syscall":…,"nr":…,"abi":…,"args":[…]`
     pub(super) fn enter(&self, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
-        self.head(call, out);
+        match self.table(call) {
+            Some(head) => out.extend_from_slice(&head.enter),
+            None => unknown(ENTER, call, ARGUMENTS, out),
+        }
         self.arguments(call, fds, out);
     }
 
-    /// The same, with what came of the call. Arguments only where the exit has them.
+    /// The same of its end, with what came of the call. Arguments only where the exit has them.
     pub(super) fn exit(
         &self,
         call: &Call,
@@ -56,8 +69,12 @@ impl Calls {
         fds: FdNames<'_>,
         out: &mut Vec<u8>,
     ) {
-        self.head(call, out);
+        match self.table(call) {
+            Some(head) => out.extend_from_slice(&head.exit),
+            None => unknown(EXIT, call, b"", out),
+        }
         if whole || (call.nargs > 0 || !call.strings.is_empty()) && call.nr != NR_INVALID {
+            out.extend_from_slice(ARGUMENTS);
             self.arguments(call, fds, out);
         }
         let result = Result::new(self.plans.get(call.abi, call.nr), ret);
@@ -82,34 +99,18 @@ impl Calls {
         }
     }
 
+    #[inline]
     fn table(&self, call: &Call) -> Option<&Head> {
-        let table = if call.abi == Abi::Compat { &self.compat } else { &self.native };
+        let table = match call.abi {
+            Abi::Native => &self.native,
+            Abi::Compat => &self.compat,
+            Abi::X32 => &self.x32,
+        };
         table.get(usize::from(call.nr))?.as_ref().filter(|_| call.nr != NR_INVALID)
     }
 
-    fn head(&self, call: &Call, out: &mut Vec<u8>) {
-        if let Some(head) = self.table(call) {
-            out.extend_from_slice(&head.call);
-        } else {
-            out.extend_from_slice(b",\"syscall\":");
-            value::printed(|out| bare_name(None, call, out), out);
-            out.extend_from_slice(b",\"nr\":");
-            match call.args.first() {
-                _ if call.nr != NR_INVALID => decimal(call.nr, out),
-                Some(number) if call.nargs > 0 => value::number(Number::Signed(*number as i64), out),
-                _ => out.extend_from_slice(b"null"),
-            }
-        }
-        out.extend_from_slice(match call.abi {
-            Abi::Native => b",\"abi\":\"native\"".as_slice(),
-            Abi::Compat => b",\"abi\":\"compat\"",
-            Abi::X32 => b",\"abi\":\"x32\"",
-        });
-    }
-
+    /// The arguments, and the bracket behind them.
     fn arguments(&self, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(b",\"args\":[");
-        let start = out.len();
         let recorded = usize::from(call.nargs).min(call.args.len());
         let plan = self.plans.get(call.abi, call.nr);
         if call.nr == NR_INVALID {
@@ -124,9 +125,6 @@ impl Calls {
                     break;
                 }
                 let end = out.len();
-                if end > start {
-                    out.push(b',');
-                }
                 out.extend_from_slice(head);
                 let known = (index < recorded).then(|| argument::number(*kind, label.signed, call, index));
                 if !one(*kind, call, index, known, known.is_some() || string, fds, out) {
@@ -151,19 +149,44 @@ impl Calls {
 }
 
 impl Head {
-    fn new(nr: u16, plan: &Plan) -> Self {
+    fn new(nr: u16, table: Abi, plan: &Plan) -> Self {
         let mut call = b",\"syscall\":".to_vec();
         value::printed(|out| out.extend_from_slice(&plan.name), &mut call);
         call.extend_from_slice(b",\"nr\":");
         decimal(nr, &mut call);
-        let arguments = plan.labels.iter().map(|label| {
-            let mut argument = b"{\"name\":".to_vec();
+        call.extend_from_slice(abi(table));
+        let arguments = plan.labels.iter().enumerate().map(|(index, label)| {
+            let mut argument = if index == 0 { b"{\"name\":".to_vec() } else { b",{\"name\":".to_vec() };
             value::printed(|out| out.extend_from_slice(&label.name), &mut argument);
             argument.extend_from_slice(b",\"value\":");
             argument.into()
         });
-        Self { call: call.into(), arguments: arguments.collect() }
+        let enter = [ENTER, &call, ARGUMENTS].concat().into();
+        Self { enter, exit: [EXIT, &call].concat().into(), arguments: arguments.collect() }
     }
+}
+
+fn abi(table: Abi) -> &'static [u8] {
+    match table {
+        Abi::Native => b",\"abi\":\"native\"",
+        Abi::Compat => b",\"abi\":\"compat\"",
+        Abi::X32 => b",\"abi\":\"x32\"",
+    }
+}
+
+/// What [`Head`] has, of a call that none is known of.
+fn unknown(kind: &[u8], call: &Call, end: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(kind);
+    out.extend_from_slice(b",\"syscall\":");
+    value::printed(|out| bare_name(None, call, out), out);
+    out.extend_from_slice(b",\"nr\":");
+    match call.args.first() {
+        _ if call.nr != NR_INVALID => decimal(call.nr, out),
+        Some(number) if call.nargs > 0 => value::number(Number::Signed(*number as i64), out),
+        _ => out.extend_from_slice(b"null"),
+    }
+    out.extend_from_slice(abi(call.abi));
+    out.extend_from_slice(end);
 }
 
 /// `1,"text":"O_WRONLY"}`; `false`: the call does not take this argument, nor what stands behind it.
@@ -176,6 +199,19 @@ fn one(
     fds: FdNames<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
+    // Most arguments are numbers that read as what they are.
+    if let Some(short) = known.filter(|number| text && argument::reads_as(kind, *number)).and_then(Number::short) {
+        short.write(out);
+        out.extend_from_slice(b",\"text\":\"");
+        short.write(out);
+        if matches!(kind, Kind::Descriptor | Kind::Directory) {
+            let start = out.len();
+            argument::name(kind, call, index, fds, out);
+            escape::ascii(start, out);
+        }
+        out.extend_from_slice(b"\"}");
+        return true;
+    }
     let start = out.len();
     match known {
         Some(number) => value::number(number, out),
@@ -194,7 +230,6 @@ fn one(
             out.extend_from_slice(b"...");
         }
     } else if text && known.is_some_and(|number| argument::reads_as(kind, number) && value::is_plain(number)) {
-        // Most arguments are numbers that read as what they are.
         out.extend_from_within(start..end);
         let start = out.len();
         argument::name(kind, call, index, fds, out);

@@ -22,7 +22,7 @@ use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
 
 use self::call::Calls;
-use self::clock::Clock;
+use self::clock::Stamps;
 use self::sched::Thread;
 use crate::fds::Naming;
 use crate::kind::Kind;
@@ -44,7 +44,7 @@ pub struct Aside {
 #[derive(Debug, Clone)]
 pub struct Renderer {
     calls: Calls,
-    clock: Clock,
+    stamps: Stamps,
     /// What tells the thread.
     recent: Recent,
     merge: bool,
@@ -62,7 +62,7 @@ impl Renderer {
         let (naming, asides_to_come) = (Naming::default(), VecDeque::new());
         let mut renderer = Self {
             calls,
-            clock: Clock::new(),
+            stamps: Stamps::new(),
             recent: Recent::new(),
             merge,
             naming,
@@ -120,13 +120,11 @@ impl Renderer {
         self.next_aside = u64::MAX;
     }
 
-    /// `{"time":…,"mono_ns":…,"cpu":…,"tid":…,"pid":…,"comm":…,"event":…`
+    /// `{"time":…,"mono_ns":…,"cpu":…,"tid":…,"pid":…,"comm":…,"event":"`
+    #[inline]
     fn common(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"time\":\"");
-        self.clock.write(cx.wall_ns, out);
-        out.extend_from_slice(b"\",\"mono_ns\":");
-        decimal(event.time, out);
-        self.recent.write((event.cpu, event.tid, cx.pid), cx.comm, out, |out| {
+        self.stamps.write(cx.wall_ns, event.time, out);
+        self.recent.write((event.cpu, event.tid, cx.pid), &cx.comm, out, |out| {
             out.extend_from_slice(b",\"cpu\":");
             decimal(event.cpu, out);
             out.extend_from_slice(b",\"tid\":");
@@ -134,17 +132,22 @@ impl Renderer {
             out.extend_from_slice(b",\"pid\":");
             decimal(cx.pid, out);
             out.extend_from_slice(b",\"comm\":");
-            value::thread(event.tid, event.cpu, cx.comm, out);
+            value::thread(event.tid, event.cpu, &cx.comm, out);
             out.extend_from_slice(b",\"event\":\"");
         });
-        match event.body {
-            Body::Act(act, _) => out.extend_from_slice(life::act_event(act)),
-            ref body => out.extend_from_slice(Kind::of(body).name().as_bytes()),
-        }
-        out.push(b'"');
     }
 
+    /// What kind of event it is, and what that kind has.
     fn particular(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+        match &event.body {
+            // The beginnings of these are kept with the rest.
+            Body::Enter(_) | Body::Exit { .. } => {}
+            Body::Act(act, _) => out.extend_from_slice(life::act_event(*act)),
+            body => {
+                out.extend_from_slice(Kind::of(body).name().as_bytes());
+                out.push(b'"');
+            }
+        }
         match &event.body {
             Body::Enter(call) => self.calls.enter(call, cx.fds, out),
             Body::Exit { call, ret, entered } => {
@@ -153,23 +156,23 @@ impl Renderer {
                 self.calls.exit(call, (*ret, took), cx.merged.is_some(), cx.fds, out);
                 if let Some(wall) = cx.merged {
                     out.extend_from_slice(b",\"entered\":\"");
-                    self.clock.write(wall, out);
+                    self.stamps.time(wall, out);
                     out.extend_from_slice(b"\",\"entered_mono_ns\":");
                     decimal(event.time.saturating_sub(took.unwrap_or(0)), out);
                 }
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
-                let prev = Thread { tid: event.tid, comm: cx.comm, prio: *prev_prio };
-                let next = Thread { tid: *next, comm: cx.next_comm, prio: *next_prio };
+                let prev = Thread { tid: event.tid, comm: &cx.comm, prio: *prev_prio };
+                let next = Thread { tid: *next, comm: &cx.next_comm, prio: *next_prio };
                 sched::switch(event.cpu, prev, *prev_state, *preempted, next, out);
             }
             Body::Waking { wakee, prio, state, cpu, new } => {
                 let wake = cx.wake.unwrap_or(Wake { queued_on: *cpu, runs_on: *cpu, qlen: None });
-                let wakee = Thread { tid: *wakee, comm: cx.next_comm, prio: *prio };
+                let wakee = Thread { tid: *wakee, comm: &cx.next_comm, prio: *prio };
                 sched::wakeup(&wake, wakee, (!new).then_some(*state), out);
             }
             Body::Migrate { thread, prio, from, to } => {
-                sched::migrate(Thread { tid: *thread, comm: cx.next_comm, prio: *prio }, *from, *to, out);
+                sched::migrate(Thread { tid: *thread, comm: &cx.next_comm, prio: *prio }, *from, *to, out);
             }
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),

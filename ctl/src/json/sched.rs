@@ -1,5 +1,7 @@
 //! Scheduling: switches, wakeups, migrations.
 
+use flightrec_format::abi::record::Comm;
+
 use super::value;
 use crate::names::TASK_STATE;
 use crate::render::Wake;
@@ -9,7 +11,7 @@ use crate::text::number::decimal;
 #[derive(Clone, Copy)]
 pub(super) struct Thread<'a> {
     pub(super) tid: u32,
-    pub(super) comm: &'a [u8],
+    pub(super) comm: &'a Comm,
     pub(super) prio: u8,
 }
 

@@ -52,15 +52,13 @@ pub(super) fn printed(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
 }
 
 /// A thread's name; thread 0 is the idle thread of its CPU, whose name nobody records.
-pub(super) fn thread(tid: u32, cpu: u16, comm: &[u8], out: &mut Vec<u8>) {
+pub(super) fn thread(tid: u32, cpu: u16, name: &Comm, out: &mut Vec<u8>) {
     if tid == 0 {
         out.extend_from_slice(b"\"swapper/");
         decimal(cpu, out);
         out.push(b'"');
-    } else if comm.is_empty() {
-        out.extend_from_slice(b"null");
     } else {
-        string(comm, out);
+        comm(name, out);
     }
 }
 

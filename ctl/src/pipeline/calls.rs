@@ -42,6 +42,7 @@ impl Calls {
     }
 
     /// Whether there is anything to do.
+    #[inline]
     pub fn merges(&self) -> bool {
         self.merge != Merge::Never
     }
@@ -208,7 +209,7 @@ mod tests {
             }
             let shown = calls.pop(20).unwrap();
             assert!(matches!(&shown.event.body, Body::Exit { call, .. } if call.args[0] == 42));
-            let name: &[u8] = if merge == Merge::AtEntry { b"old" } else { b"new" };
+            let name = comm(if merge == Merge::AtEntry { "old" } else { "new" });
             assert_eq!((shown.context().merged, shown.context().comm), (Some(110), name));
             assert!(calls.pop(20).is_none());
         }

@@ -24,7 +24,7 @@ pub struct Item {
 }
 
 /// What other events tell of an event.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
     /// Of an exit: when the call began, where its entry was seen.
     pub entered: Option<u64>,

@@ -18,6 +18,7 @@ pub mod entries;
 pub mod front;
 mod lines;
 pub mod merge;
+mod packed;
 pub mod pairing;
 pub mod placement;
 mod resolve;
@@ -38,7 +39,6 @@ use flightrec_format::decode::Event;
 use flightrec_format::ring::Events;
 
 use self::back::Back;
-use self::batch::Entry;
 use self::front::Front;
 use self::merge::Merge;
 pub(crate) use self::resolve::threads_before;
@@ -100,9 +100,7 @@ fn run_on<W: Write>(
             let ((to, batches), (back_to, again)) = (sync_channel(WAITING), channel());
             let ahead = scope.spawn(move || batch::fill(front, events, until, &to, &again));
             for mut batch in batches {
-                for Entry { event, found, before } in batch.entries() {
-                    back.take(event, found, *before, out)?;
-                }
+                batch.each(|event, found, before| back.take(event, found, before, out))?;
                 batch.clear();
                 // Whoever has read all needs no more batches.
                 let _ = back_to.send(batch);

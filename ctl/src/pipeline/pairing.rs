@@ -29,7 +29,8 @@ struct Pending {
 /// Entries that wait for their exits, by thread.
 #[derive(Debug, Clone, Default)]
 pub struct Pairing {
-    pending: FxHashMap<u32, Pending>,
+    /// A thread keeps its place until it ends: one look finds it, for its entries and its exits.
+    pending: FxHashMap<u32, Option<Pending>>,
     execve: FxHashSet<(Abi, u16)>,
 }
 
@@ -46,6 +47,7 @@ impl Pairing {
     }
 
     /// Takes the next event in, on its way to the end of the line.
+    #[inline]
     pub fn take(&mut self, item: &mut Item, line: &mut DelayLine) {
         let (tid, time) = (item.event.tid, item.event.time);
         match &mut item.event.body {
@@ -53,13 +55,13 @@ impl Pairing {
                 let incomplete = call.strings.iter().any(unreadable).then(|| line.next());
                 item.waiting = incomplete.is_some();
                 let pending = Pending { time, nr: call.nr, abi: call.abi, incomplete, executed: false };
-                if let Some(before) = self.pending.insert(tid, pending) {
+                if let Some(before) = self.pending.entry(tid).or_default().replace(pending) {
                     before.release(line);
                 }
             }
             Body::Exit { call, entered, .. } => {
                 item.found.entered = *entered;
-                let Some(pending) = self.pending.remove(&tid) else { return };
+                let Some(pending) = self.pending.get_mut(&tid).and_then(Option::take) else { return };
                 if let Some(number) = pending.incomplete {
                     line.settle(number, |entry| complete(&mut entry.event.body, &call.strings));
                 }
@@ -69,17 +71,18 @@ impl Pairing {
             }
             Body::Exec { exec, file, .. } => {
                 if exec.old_tid != exec.tid
-                    && let Some(pending) = self.pending.remove(&exec.old_tid)
-                    && let Some(leader) = self.pending.insert(exec.tid, pending)
+                    && let Some(pending) = self.pending.remove(&exec.old_tid).flatten()
+                    && let Some(leader) = self.pending.entry(exec.tid).or_default().replace(pending)
                 {
                     leader.release(line);
                 }
-                if let Some(pending) = self.pending.get_mut(&exec.tid) {
+                let mut pending = self.pending.get_mut(&exec.tid).and_then(Option::as_mut);
+                if let Some(pending) = &mut pending {
                     pending.executed = true;
                 }
                 // The file that is executed is execve's first argument. (Not execveat's: there it may be
                 // relative to a directory.)
-                if let (Some(pending), Some(file)) = (self.pending.get_mut(&exec.tid), file)
+                if let (Some(pending), Some(file)) = (pending, file)
                     && self.execve.contains(&(pending.abi, pending.nr))
                     && let Some(number) = pending.incomplete.take()
                 {
@@ -89,13 +92,13 @@ impl Pairing {
             }
             // `exit` and `exit_group` never return.
             Body::TaskExit(exit) => {
-                if let Some(pending) = self.pending.remove(&exit.tid) {
+                if let Some(pending) = self.pending.remove(&exit.tid).flatten() {
                     pending.release(line);
                 }
             }
             // Its thread may have made any number of calls meanwhile.
             Body::Act(act, _) if [Act::Attached, Act::Resumed].into_iter().any(|resumed| resumed as u16 == *act) => {
-                for (_, pending) in self.pending.drain() {
+                for pending in self.pending.drain().filter_map(|(_, pending)| pending) {
                     pending.release(line);
                 }
             }

@@ -16,7 +16,7 @@ use super::lines::Lines;
 use super::merge::Merge;
 use super::runq::RunQueues;
 use super::shown::{Known, Shown};
-use super::threads::{Threads, trim};
+use super::threads::Threads;
 use super::wall::WallClock;
 use crate::fds::{Fds, Naming};
 use crate::filter::{CallFacts, Filter};
@@ -110,7 +110,7 @@ impl<'a> Resolver<'a> {
         let mut kept = None;
         if wanted {
             self.shown += 1;
-            let whole = self.whole(event, entry);
+            let whole = entry.and_then(|call| self.whole(event, call));
             let merges = self.calls.merges();
             let shown = whole.as_ref().unwrap_or(event);
             let cx = self.context(shown, found, qlen, whole.is_some());
@@ -133,10 +133,12 @@ impl<'a> Resolver<'a> {
     }
 
     /// It is `now`: shows the events that wait no longer for the rest of their calls.
+    #[inline]
     pub(super) fn release<W: Write>(&mut self, now: u64, lines: &mut Lines, out: &mut W) -> io::Result<()> {
-        if !self.calls.merges() {
-            return Ok(());
-        }
+        if self.calls.merges() { self.release_held(now, lines, out) } else { Ok(()) }
+    }
+
+    fn release_held<W: Write>(&mut self, now: u64, lines: &mut Lines, out: &mut W) -> io::Result<()> {
         while let Some(shown) = self.calls.pop(now) {
             lines.event(&shown.event, &shown.context(), out)?;
             if self.spare.len() < SPARE {
@@ -147,9 +149,9 @@ impl<'a> Resolver<'a> {
     }
 
     /// An exit that is shown alone, with its entry's arguments.
-    fn whole(&self, event: &Event, entry: Option<Call>) -> Option<Event> {
-        match (&event.body, entry) {
-            (Body::Exit { ret, entered, .. }, Some(call)) if self.filter.wants_whole_ends() => {
+    fn whole(&self, event: &Event, call: Call) -> Option<Event> {
+        match &event.body {
+            Body::Exit { ret, entered, .. } if self.filter.wants_whole_ends() => {
                 Some(Event { body: Body::Exit { call, ret: *ret, entered: *entered }, ..*event })
             }
             _ => None,
@@ -169,7 +171,7 @@ impl<'a> Resolver<'a> {
             cx.merged = found.entered.filter(|_| whole && self.calls.at_exit()).map(|at| wall.wall(at));
         }
         let (pid, comm) = self.threads.who(tid, cpu, time);
-        (cx.pid, cx.comm) = (pid, trim(comm));
+        (cx.pid, cx.comm) = (pid, *comm);
         match body {
             Body::Enter(call) | Body::Exit { call, .. } => {
                 // Most calls have nothing to do with descriptors.
@@ -178,12 +180,12 @@ impl<'a> Resolver<'a> {
                     cx.fds = self.fds.names(tid, pid);
                 }
             }
-            Body::Switch { next, .. } => cx.next_comm = self.threads.comm(*next, cpu, time),
+            Body::Switch { next, .. } => cx.next_comm = *self.threads.who(*next, cpu, time).1,
             Body::Waking { wakee, .. } => {
-                cx.next_comm = self.threads.comm(*wakee, cpu, time);
+                cx.next_comm = *self.threads.who(*wakee, cpu, time).1;
                 cx.wake = Some(Wake { queued_on: found.queued_on, runs_on: found.runs_on, qlen });
             }
-            Body::Migrate { thread, .. } => cx.next_comm = self.threads.comm(*thread, cpu, time),
+            Body::Migrate { thread, .. } => cx.next_comm = *self.threads.who(*thread, cpu, time).1,
             _ => {}
         }
         cx

@@ -34,7 +34,13 @@ pub struct RunQueues {
 
 impl RunQueues {
     /// Goes past an event. For a wakeup, returns the length that the wakee found, itself not counted.
+    #[inline]
     pub fn take(&mut self, event: &Event, found: &Found) -> Option<u32> {
+        // Most events are calls.
+        if matches!(event.body, Body::Enter(_) | Body::Exit { .. }) { None } else { self.pass(event, found) }
+    }
+
+    fn pass(&mut self, event: &Event, found: &Found) -> Option<u32> {
         let cpu = event.cpu;
         match &event.body {
             Body::Switch { prev_state, preempted, next, .. } => {

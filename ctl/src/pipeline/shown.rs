@@ -3,7 +3,6 @@
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};
 
-use super::threads::trim;
 use crate::fds::Kept;
 use crate::render::{Context, Wake};
 
@@ -50,11 +49,11 @@ impl Known {
         Self {
             wall_ns: cx.wall_ns,
             pid: cx.pid,
-            comm: padded(cx.comm),
+            comm: cx.comm,
             duration_ns: cx.duration_ns,
             entry_seen: cx.entry_seen,
             merged: cx.merged,
-            next_comm: padded(cx.next_comm),
+            next_comm: cx.next_comm,
             wake: cx.wake,
             fds,
         }
@@ -68,21 +67,13 @@ impl Shown {
         Context {
             wall_ns: known.wall_ns,
             pid: known.pid,
-            comm: trim(&known.comm),
+            comm: known.comm,
             duration_ns: known.duration_ns,
             entry_seen: known.entry_seen,
             merged: known.merged,
-            next_comm: trim(&known.next_comm),
+            next_comm: known.next_comm,
             wake: known.wake,
             fds: known.fds.names(),
         }
     }
-}
-
-fn padded(name: &[u8]) -> Comm {
-    let mut kept = Comm::default();
-    for (to, from) in kept.iter_mut().zip(name) {
-        *to = *from;
-    }
-    kept
 }

@@ -101,7 +101,7 @@ fn recording(n: u64) -> Recording {
 }
 
 /// Rounds that make many more batches than can wait.
-const MANY: u64 = 8 * (WAITING * BATCH) as u64;
+const MANY: u64 = 2 * (WAITING * BATCH) as u64;
 /// Events in a batch.
 const ONE: u64 = BATCH as u64;
 

@@ -37,8 +37,13 @@ pub struct Threads {
 }
 
 /// The bytes of a name before its NUL.
+#[inline]
 pub fn trim(comm: &Comm) -> &[u8] {
-    comm.split(|b| *b == 0).next().unwrap_or_default()
+    // The highest bit of the first byte that is 0, perhaps of later ones too: names are looked at by the million.
+    const ONES: u128 = u128::from_le_bytes([1; 16]);
+    let word = u128::from_le_bytes(*comm);
+    let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+    comm.get(..zeros.trailing_zeros() as usize / 8).unwrap_or_default()
 }
 
 impl Threads {
@@ -106,7 +111,15 @@ impl Threads {
     }
 
     /// Goes past `event`.
+    #[inline]
     pub fn apply(&mut self, event: &Event) {
+        // Most events change nothing.
+        if matches!(event.body, Body::Fork(_) | Body::Rename(_) | Body::Exec { .. } | Body::TaskExit(_)) {
+            self.change(event);
+        }
+    }
+
+    fn change(&mut self, event: &Event) {
         match &event.body {
             Body::Fork(fork) => {
                 let Fork { tgid, comm, cgroup, .. } = *fork;
@@ -143,6 +156,7 @@ impl Threads {
     }
 
     /// A thread's process and its name, filled up with NUL: [`Self::tgid`] and [`Self::comm`] at once.
+    #[inline]
     pub fn who(&self, tid: u32, cpu: u16, time: u64) -> (u32, &Comm) {
         let thread = self.get(tid, time);
         let tgid = thread.map_or(tid, |thread| thread.tgid);
@@ -178,6 +192,7 @@ impl Threads {
         false
     }
 
+    #[inline]
     fn get(&self, tid: u32, time: u64) -> Option<&Thread> {
         self.table.get(&tid).filter(|thread| thread.from <= time)
     }

@@ -13,7 +13,10 @@ const STEP_NS: i64 = 1_000_000;
 pub struct WallClock {
     /// (`CLOCK_MONOTONIC`, what the wall clock is ahead of it from then on), in order, never empty.
     steps: Vec<(u64, i64)>,
-    at: usize,
+    /// The step that was asked for last: since when it holds, for how long, and what it is. At first none.
+    from: u64,
+    length: u64,
+    offset: i64,
 }
 
 impl WallClock {
@@ -41,7 +44,7 @@ impl WallClock {
         if steps.is_empty() {
             steps.push((0, present));
         }
-        Self { steps, at: 0 }
+        Self { steps, from: 0, length: 0, offset: 0 }
     }
 
     /// Takes what pages tell that were opened since.
@@ -55,19 +58,29 @@ impl WallClock {
                 self.steps.push((mono, offset));
             }
         }
+        self.length = 0;
     }
 
     /// UNIX time in ns of an event. Fast for times in order.
+    #[inline]
     pub fn wall(&mut self, mono: u64) -> i64 {
-        let after = |step: Option<&(u64, i64)>| step.is_none_or(|(from, _)| mono < *from);
-        if self.at > 0 && after(self.steps.get(self.at)) {
-            self.at = self.steps.partition_point(|(from, _)| *from <= mono).saturating_sub(1);
+        if mono.wrapping_sub(self.from) >= self.length {
+            self.turn(mono);
         }
-        while !after(self.steps.get(self.at + 1)) {
-            self.at += 1;
-        }
-        let offset = self.steps.get(self.at).map_or(0, |(_, offset)| *offset);
-        (mono as i64).saturating_add(offset)
+        (mono as i64).saturating_add(self.offset)
+    }
+
+    /// Another step's turn.
+    #[cold]
+    fn turn(&mut self, mono: u64) {
+        let behind = self.steps.partition_point(|(from, _)| *from <= mono);
+        // Before the first page the clock is taken to have run as it did there.
+        let (from, offset) = match behind.checked_sub(1).and_then(|at| self.steps.get(at)) {
+            Some(step) => *step,
+            None => (0, self.steps.first().map_or(0, |(_, offset)| *offset)),
+        };
+        let until = self.steps.get(behind).map_or(u64::MAX, |(from, _)| *from);
+        (self.from, self.length, self.offset) = (from, until - from, offset);
     }
 
     /// The first moment at which the wall clock showed `wall` or later.

@@ -6,7 +6,7 @@ use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Call, Text};
 
 use super::escape::{escape, quote};
-use super::number::{decimal, hex, hex_or_zero, mode};
+use super::number::{Short, decimal, hex, hex_or_zero, mode};
 use super::plain::plain;
 use crate::fds::{FdNames, is_socket};
 use crate::names::{
@@ -177,6 +177,17 @@ fn value(call: &Call, index: usize) -> u64 {
 pub(crate) enum Number {
     Signed(i64),
     Unsigned(u64),
+}
+
+impl Number {
+    /// A number that is not negative, and has at most eight digits.
+    #[inline]
+    pub(crate) fn short(self) -> Option<Short> {
+        match self {
+            Self::Signed(value) => u64::try_from(value).ok().and_then(Short::new),
+            Self::Unsigned(value) => Short::new(value),
+        }
+    }
 }
 
 /// Argument `index` as the number that its type makes of the register; `signed`: an `int`.

@@ -7,6 +7,8 @@ use super::number::{eight, two};
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
+/// `HH:MM:SS.uuuuuu`
+const LENGTH: usize = 15;
 
 /// Writes times of day of one time zone; the text of the present second is kept.
 #[derive(Debug, Clone)]
@@ -14,22 +16,25 @@ pub(super) struct Clock {
     zone: TimeZone,
     /// When the present second began, ns.
     start: Option<i64>,
-    text: [u8; 8],
+    /// The time that was written last.
+    text: [u8; LENGTH],
 }
 
 impl Clock {
     pub(super) fn new(zone: TimeZone) -> Self {
-        Self { zone, start: None, text: *b"00:00:00" }
+        Self { zone, start: None, text: *b"00:00:00.000000" }
     }
 
     /// Appends `HH:MM:SS.uuuuuu`.
+    #[inline]
     pub(super) fn write(&mut self, wall_ns: i64, out: &mut Vec<u8>) {
         let within = self.start.and_then(|start| wall_ns.checked_sub(start)).filter(|ns| (0..SECOND).contains(ns));
         let ns = within.unwrap_or_else(|| self.turn(wall_ns)) as u32;
-        out.extend_from_slice(&self.text);
-        out.push(b'.');
         let [_, _, micros @ ..] = eight(ns / 1000);
-        out.extend_from_slice(&micros);
+        if let Some(end) = self.text.last_chunk_mut() {
+            *end = micros;
+        }
+        out.extend_from_slice(&self.text);
     }
 
     /// Another second: returns how far in it is.
@@ -37,7 +42,10 @@ impl Clock {
     fn turn(&mut self, wall_ns: i64) -> i64 {
         let second = wall_ns.div_euclid(SECOND);
         self.start = second.checked_mul(SECOND);
-        self.text = self.hms(second);
+        let hms = self.hms(second);
+        if let Some(begin) = self.text.first_chunk_mut() {
+            *begin = hms;
+        }
         wall_ns.rem_euclid(SECOND)
     }
 

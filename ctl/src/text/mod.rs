@@ -23,6 +23,7 @@ pub(crate) mod tests;
 
 use std::sync::Arc;
 
+use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use jiff::tz::TimeZone;
@@ -35,6 +36,7 @@ use self::plan::Plans;
 use self::recent::Recent;
 use self::sched::Stop;
 use crate::fds::{FdNames, Naming};
+use crate::pipeline::threads::trim;
 use crate::render::Merge;
 pub use crate::render::{Context, Wake};
 
@@ -94,7 +96,7 @@ impl Renderer {
 
     /// Appends the event's line to `out`; of a switch two, one for each thread.
     pub fn line(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
-        self.columns(event.cpu, event.tid, cx.comm, cx.wall_ns, out);
+        self.columns(event.cpu, event.tid, &cx.comm, cx.wall_ns, out);
         match &event.body {
             Body::Enter(call) => call::enter(&self.plans, call, cx.fds, out),
             Body::Exit { call, ret, entered } => {
@@ -111,17 +113,17 @@ impl Renderer {
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
                 let stop = Stop { state: *prev_state, preempted: *preempted };
-                sched::out_of(event.cpu, event.tid, cx.comm, *prev_prio, &stop, out);
+                sched::out_of(event.cpu, event.tid, &cx.comm, *prev_prio, &stop, out);
                 out.push(b'\n');
-                self.columns(event.cpu, *next, cx.next_comm, cx.wall_ns, out);
-                sched::into(event.cpu, *next, cx.next_comm, *next_prio, out);
+                self.columns(event.cpu, *next, &cx.next_comm, cx.wall_ns, out);
+                sched::into(event.cpu, *next, &cx.next_comm, *next_prio, out);
             }
             Body::Waking { wakee, prio, cpu, new, .. } => {
                 let unknown = Wake { queued_on: *cpu, runs_on: *cpu, qlen: None };
-                sched::wakeup(&cx.wake.unwrap_or(unknown), *wakee, cx.next_comm, *prio, *new, out);
+                sched::wakeup(&cx.wake.unwrap_or(unknown), *wakee, &cx.next_comm, *prio, *new, out);
             }
             Body::Migrate { thread, prio, from, to } => {
-                sched::migrate(*thread, cx.next_comm, *prio, *from, *to, out);
+                sched::migrate(*thread, &cx.next_comm, *prio, *from, *to, out);
             }
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
@@ -154,7 +156,7 @@ impl Renderer {
 
     /// `HH:MM:SS.uuuuuu [CPU]     tid name             `
     #[inline]
-    fn columns(&mut self, cpu: u16, tid: u32, comm: &[u8], wall_ns: i64, out: &mut Vec<u8>) {
+    fn columns(&mut self, cpu: u16, tid: u32, comm: &Comm, wall_ns: i64, out: &mut Vec<u8>) {
         let paint = self.paint;
         paint.dim(out);
         self.clock.write(wall_ns, out);
@@ -174,13 +176,14 @@ impl Renderer {
 }
 
 /// Appends a thread's name; thread 0 is the idle thread of its CPU, whose name nobody records.
-fn thread(cpu: u16, tid: u32, comm: &[u8], out: &mut Vec<u8>) {
+fn thread(cpu: u16, tid: u32, comm: &Comm, out: &mut Vec<u8>) {
     if tid == 0 {
         out.extend_from_slice(b"swapper/");
         decimal(cpu, out);
-    } else if comm.is_empty() {
-        out.push(b'?');
     } else {
-        escape(comm, out);
+        match trim(comm) {
+            [] => out.push(b'?'),
+            name => escape(name, out),
+        }
     }
 }

@@ -34,19 +34,56 @@ pub(crate) fn decimal(value: impl Decimal, out: &mut Vec<u8>) {
     digits(value, out);
 }
 
+#[inline]
 fn digits(value: u64, out: &mut Vec<u8>) {
-    const EIGHT: u64 = 100_000_000;
-    if value < 10 {
-        out.push(b'0' + value as u8);
-    } else if value < EIGHT {
+    match Short::new(value) {
+        Some(short) => short.write(out),
+        None => long(value, out),
+    }
+}
+
+/// Numbers below this have at most eight digits.
+pub(crate) const EIGHT: u64 = 100_000_000;
+
+/// A number of more than eight digits.
+fn long(value: u64, out: &mut Vec<u8>) {
+    let (upper, lower) = (value / EIGHT, value % EIGHT);
+    match Short::new(upper) {
+        Some(short) => short.write(out),
+        None => long(upper, out),
+    }
+    out.extend_from_slice(&eight(lower as u32));
+}
+
+/// A number of at most eight digits, worked out to be written, perhaps more than once.
+#[derive(Clone, Copy)]
+pub(crate) struct Short {
+    digits: [u8; 8],
+    length: usize,
+}
+
+impl Short {
+    /// `None`: it has more digits.
+    #[inline]
+    pub(crate) fn new(value: u64) -> Option<Self> {
+        if value < 10 {
+            let mut digits = [0; 8];
+            digits[0] = b'0' + value as u8;
+            return Some(Self { digits, length: 1 });
+        }
+        (value < EIGHT).then(|| {
+            let word = u64::from_le_bytes(eight(value as u32));
+            let zeros = (word ^ ZEROS).trailing_zeros() / 8;
+            Self { digits: (word >> (8 * zeros)).to_le_bytes(), length: 8 - zeros as usize }
+        })
+    }
+
+    #[inline]
+    pub(crate) fn write(self, out: &mut Vec<u8>) {
         // The whole word is appended, which is one store, and what is too much taken away.
-        let word = u64::from_le_bytes(eight(value as u32));
-        let zeros = (word ^ ZEROS).trailing_zeros() / 8;
-        out.extend_from_slice(&(word >> (8 * zeros)).to_le_bytes());
-        out.truncate(out.len() - zeros as usize);
-    } else {
-        digits(value / EIGHT, out);
-        out.extend_from_slice(&eight((value % EIGHT) as u32));
+        let end = out.len() + self.length;
+        out.extend_from_slice(&self.digits);
+        out.truncate(end);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Scheduling: switches, wakeups, migrations.
 
+use flightrec_format::abi::record::Comm;
+
 use super::Wake;
 use super::number::decimal;
 use super::thread;
@@ -12,7 +14,7 @@ pub(super) struct Stop {
 }
 
 /// `mysqld[n:-5] <-- TASK_INTERRUPTIBLE`
-pub(super) fn out_of(cpu: u16, tid: u32, comm: &[u8], prio: u8, stop: &Stop, out: &mut Vec<u8>) {
+pub(super) fn out_of(cpu: u16, tid: u32, comm: &Comm, prio: u8, stop: &Stop, out: &mut Vec<u8>) {
     thread(cpu, tid, comm, out);
     priority(prio, out);
     out.extend_from_slice(b" <-- ");
@@ -23,14 +25,14 @@ pub(super) fn out_of(cpu: u16, tid: u32, comm: &[u8], prio: u8, stop: &Stop, out
 }
 
 /// `swapper/0[n:0] -->`
-pub(super) fn into(cpu: u16, tid: u32, comm: &[u8], prio: u8, out: &mut Vec<u8>) {
+pub(super) fn into(cpu: u16, tid: u32, comm: &Comm, prio: u8, out: &mut Vec<u8>) {
     thread(cpu, tid, comm, out);
     priority(prio, out);
     out.extend_from_slice(b" -->");
 }
 
 /// `(RUNQ) #7 8883 TP09[n:-5] qlen:0`
-pub(super) fn wakeup(wake: &Wake, wakee: u32, comm: &[u8], prio: u8, new: bool, out: &mut Vec<u8>) {
+pub(super) fn wakeup(wake: &Wake, wakee: u32, comm: &Comm, prio: u8, new: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if new { b"(RUNQ new) #".as_slice() } else { b"(RUNQ) #" });
     decimal(wake.queued_on, out);
     if wake.runs_on != wake.queued_on {
@@ -46,7 +48,7 @@ pub(super) fn wakeup(wake: &Wake, wakee: u32, comm: &[u8], prio: u8, new: bool, 
 }
 
 /// `(MIGRATE) 8883 TP09[n:0] #1>#3`
-pub(super) fn migrate(moved: u32, comm: &[u8], prio: u8, from: u16, to: u16, out: &mut Vec<u8>) {
+pub(super) fn migrate(moved: u32, comm: &Comm, prio: u8, from: u16, to: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(b"(MIGRATE)");
     named(from, moved, comm, prio, out);
     out.extend_from_slice(b" #");
@@ -56,7 +58,7 @@ pub(super) fn migrate(moved: u32, comm: &[u8], prio: u8, from: u16, to: u16, out
 }
 
 /// ` 8883 TP09[n:-5]`
-fn named(cpu: u16, tid: u32, comm: &[u8], prio: u8, out: &mut Vec<u8>) {
+fn named(cpu: u16, tid: u32, comm: &Comm, prio: u8, out: &mut Vec<u8>) {
     out.push(b' ');
     decimal(tid, out);
     out.push(b' ');

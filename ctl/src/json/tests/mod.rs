@@ -19,7 +19,7 @@ fn meta() -> Meta {
 }
 
 fn context() -> Context<'static> {
-    Context { wall_ns: WALL, pid: 8880, comm: b"mysqld", ..Context::default() }
+    Context { wall_ns: WALL, pid: 8880, comm: text::comm(b"mysqld"), ..Context::default() }
 }
 
 /// The line of an event of thread 8883 on CPU 1.

@@ -18,7 +18,7 @@ fn own(body: Body, cx: &Context<'_>) -> Value {
 
 #[test]
 fn scheduling() {
-    let cx = Context { next_comm: b"a\"\xff", ..context() };
+    let cx = Context { next_comm: text::comm(b"a\"\xff"), ..context() };
     let switch = Body::Switch { prev_prio: 120, prev_state: 2, preempted: false, next: 7, next_prio: 49 };
     let expected = json!({"event":"switch","prev_tid":8883,"prev_comm":"mysqld","prev_prio":120,
         "prev_state":"TASK_UNINTERRUPTIBLE","preempted":false,"next_tid":7,"next_comm":"a\"\\377","next_prio":49});

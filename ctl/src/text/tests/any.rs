@@ -88,7 +88,7 @@ proptest! {
         cpu: u16,
         tid: u32,
         wall_ns: i64,
-        names: (Vec<u8>, Vec<u8>),
+        names: ([u8; 16], [u8; 16]),
         entry_seen: bool,
         duration_ns: Option<u64>,
         wake: Option<(u16, u16, Option<u32>)>,
@@ -99,10 +99,10 @@ proptest! {
         let two = matches!(body, Body::Switch { .. });
         let cx = Context {
             wall_ns,
-            comm: &names.0,
+            comm: names.0,
             duration_ns,
             entry_seen,
-            next_comm: &names.1,
+            next_comm: names.1,
             wake: wake.map(|(queued_on, runs_on, qlen)| Wake { queued_on, runs_on, qlen }),
             ..Context::default()
         };

@@ -5,7 +5,7 @@ mod calls;
 mod fds;
 mod others;
 
-use flightrec_format::abi::record::{Abi, StringStatus};
+use flightrec_format::abi::record::{Abi, Comm, StringStatus};
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::meta::{Argument, Meta, Syscall};
 use jiff::tz::TimeZone;
@@ -47,7 +47,14 @@ fn renderer() -> Renderer {
 }
 
 fn context() -> Context<'static> {
-    Context { wall_ns: WALL, comm: b"mysqld", entry_seen: true, ..Context::default() }
+    Context { wall_ns: WALL, comm: comm(b"mysqld"), entry_seen: true, ..Context::default() }
+}
+
+/// A name as it is recorded, filled up with NUL.
+pub(crate) fn comm(name: &[u8]) -> Comm {
+    let mut comm = [0; 16];
+    comm[..name.len()].copy_from_slice(name);
+    comm
 }
 
 /// The lines of an event of thread 8883, without the columns where they are the usual ones.

@@ -1,13 +1,7 @@
-use flightrec_format::abi::record::{Comm, Exec, Fork, Rename, TaskExit};
+use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit};
 
 use super::super::Wake;
 use super::*;
-
-fn comm(name: &[u8]) -> Comm {
-    let mut comm = [0; 16];
-    comm[..name.len()].copy_from_slice(name);
-    comm
-}
 
 fn switch(prev_prio: u8, prev_state: u16, preempted: bool, next: u32, next_prio: u8) -> Body {
     Body::Switch { prev_prio, prev_state, preempted, next, next_prio }
@@ -17,7 +11,7 @@ fn switch(prev_prio: u8, prev_state: u16, preempted: bool, next: u32, next_prio:
 fn columns() {
     let mut out = Vec::new();
     let event = Event { time: 0, cpu: 127, tid: 4_194_303, body: switch(120, 1, false, 0, 120) };
-    let cx = Context { comm: b"a\x1bb", ..context() };
+    let cx = Context { comm: comm(b"a\x1bb"), ..context() };
     renderer().line(&event, &cx, &mut out);
     assert_eq!(
         String::from_utf8(out).unwrap(),
@@ -28,7 +22,7 @@ fn columns() {
 
 #[test]
 fn switches() {
-    let cx = Context { next_comm: b"TP09", ..context() };
+    let cx = Context { next_comm: comm(b"TP09"), ..context() };
     let first = |body| lines(body, &cx).remove(0);
     assert_eq!(first(switch(115, 1, false, 5, 120)), "mysqld[n:-5] <-- TASK_INTERRUPTIBLE");
     assert_eq!(first(switch(120, 0, true, 5, 120)), "mysqld[n:0] <-- TASK_RUNNING (preempted)");
@@ -45,7 +39,7 @@ fn switches() {
 fn wakeups_and_migrations() {
     let waking = |new| Body::Waking { wakee: 8884, prio: 115, state: 1, cpu: 7, new };
     let wake = |queued_on, runs_on, qlen| Context {
-        next_comm: b"TP09",
+        next_comm: comm(b"TP09"),
         wake: Some(Wake { queued_on, runs_on, qlen }),
         ..context()
     };
