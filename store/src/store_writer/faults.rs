@@ -79,11 +79,12 @@ impl StoreWriter {
         note(&mut self.stats, &fault);
         self.health.notice(fault.0, now.mono);
         self.current = None;
-        // Where the file before it is gone too, so are probably all.
-        let all = self.predecessor.as_ref().is_some_and(gone);
-        self.progress = if all { Progress::default() } else { before };
-        self.durable = self.progress.clone();
-        self.predecessor = None;
+        // Where the file before it is gone too, so are probably all; one that is there may go later.
+        self.predecessor.take_if(|path| gone(path));
+        self.progress = if self.predecessor.is_none() { Progress::default() } else { before };
+        self.durable = self.durable.common(&self.progress);
+        // What is just being brought to the disk is gone.
+        self.stale = self.syncing;
         self.files = None;
     }
 

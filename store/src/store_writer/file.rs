@@ -266,7 +266,7 @@ impl StoreWriter {
         if what.is_empty() {
             return None;
         }
-        self.syncing = true;
+        (self.syncing, self.stale) = (true, false);
         Some(SyncJob { what, progress: self.progress.clone() })
     }
 }

@@ -110,6 +110,8 @@ pub struct StoreWriter {
     /// Closed or given up, and not on the disk yet.
     unsynced: Vec<Box<dyn Syncer>>,
     syncing: bool,
+    /// Files that the running job is about were deleted meanwhile: its success tells nothing.
+    stale: bool,
     meta_changed: bool,
     /// The last file that was closed, as long as it should be there.
     predecessor: Option<PathBuf>,
@@ -143,6 +145,7 @@ impl StoreWriter {
             durable: Progress::default(),
             unsynced: Vec::new(),
             syncing: false,
+            stale: false,
             meta_changed: false,
             predecessor: None,
             clock: Clock::default(),
@@ -238,6 +241,7 @@ impl StoreWriter {
     pub fn synced(&mut self, synced: Synced, now: Now) {
         self.syncing = false;
         match synced.result {
+            Ok(()) if self.stale => {}
             Ok(()) => self.durable = synced.progress,
             Err(e) => {
                 // The kernel may have dropped what it could not write, so all since the last success is written again.
