@@ -1,6 +1,7 @@
 //! Faults of the disk: nothing already written is touched, the fault is told, and writing goes on by itself.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use flightrec_store::dir::parse_name;
 use flightrec_store::{Limits, State, Store, StoreWriter, Verifier, verify};
@@ -169,7 +170,7 @@ fn what_the_disk_may_have_lost_is_written_again() {
 fn what_was_deleted_is_not_on_the_disk() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::default();
-    let limits = Limits { file_size: 1, ..limits() };
+    let limits = Limits { file_age: Some(Duration::from_millis(1)), ..limits() };
     let mut store = StoreWriter::with_disk(options(dir.path(), limits), Box::new(disk.clone()));
     let mut machine = Machine::new();
     let round = |machine: &mut Machine, store: &mut StoreWriter| {
@@ -212,7 +213,7 @@ fn files_deleted_one_after_the_other_are_written_again() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         let disk = FaultyDisk::default();
-        let limits = Limits { file_size: 1, ..limits() };
+        let limits = Limits { file_age: Some(Duration::from_millis(1)), ..limits() };
         let mut store = StoreWriter::with_disk(options(&state, limits), Box::new(disk.clone()));
         let mut machine = Machine::new();
         for key in [RINGS[2], RINGS[0]] {
