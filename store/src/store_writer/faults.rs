@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::progress::Progress;
 use super::state::Stats;
+use super::sync::Syncing;
 use super::{Current, Now, StoreWriter};
 use crate::error::StoreError;
 
@@ -83,8 +84,9 @@ impl StoreWriter {
         self.predecessor.take_if(|path| gone(path));
         self.progress = if self.predecessor.is_none() { Progress::default() } else { before };
         self.durable = self.durable.common(&self.progress);
-        // What is just being brought to the disk is gone.
-        self.stale = self.syncing;
+        if self.syncing == Syncing::Running {
+            self.syncing = Syncing::Stale;
+        }
         self.files = None;
     }
 
