@@ -1,4 +1,4 @@
-//! One writer a directory: it holds a lock, which goes with the process.
+//! One writer a directory: it holds a lock, which goes with it, or with the process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -35,5 +35,32 @@ impl Lock {
         let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
         let there = std::fs::metadata(state_dir.join(NAME)).map(id);
         matches!((there, self.file.metadata().map(id)), (Ok(there), Ok(held)) if there == held)
+    }
+}
+
+impl Drop for Lock {
+    /// To close the file is not enough: a process that another thread is just starting has a copy of the descriptor until it
+    /// runs its program, and with it the lock, which the next writer would find taken.
+    fn drop(&mut self) {
+        // What can't be unlocked goes when the last copy is closed.
+        let _ = self.file.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lock;
+
+    #[test]
+    fn it_goes_with_its_owner_though_a_starting_process_has_a_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = Lock::take(dir.path()).unwrap();
+        let copy = lock.file.try_clone().unwrap();
+        assert!(Lock::take(dir.path()).is_err());
+        drop(lock);
+        let next = Lock::take(dir.path()).unwrap();
+        // The end of the copy takes nothing from the next owner.
+        drop(copy);
+        assert!(next.holds(dir.path()) && Lock::take(dir.path()).is_err());
     }
 }

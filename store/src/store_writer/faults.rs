@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::progress::Progress;
 use super::state::Stats;
+use super::sync::Syncing;
 use super::{Current, Now, StoreWriter};
 use crate::error::StoreError;
 
@@ -79,11 +80,13 @@ impl StoreWriter {
         note(&mut self.stats, &fault);
         self.health.notice(fault.0, now.mono);
         self.current = None;
-        // Where the file before it is gone too, so are probably all.
-        let all = self.predecessor.as_ref().is_some_and(gone);
-        self.progress = if all { Progress::default() } else { before };
-        self.durable = self.progress.clone();
-        self.predecessor = None;
+        // Where the file before it is gone too, so are probably all; one that is there may go later.
+        self.predecessor.take_if(|path| gone(path));
+        self.progress = if self.predecessor.is_none() { Progress::default() } else { before };
+        self.durable = self.durable.common(&self.progress);
+        if self.syncing == Syncing::Running {
+            self.syncing = Syncing::Stale;
+        }
         self.files = None;
     }
 

@@ -8,7 +8,7 @@ use flightrec_format::meta::Meta;
 use super::faults::Fault;
 use super::progress::InFile;
 use super::resume::{ends, resume};
-use super::sync::SyncJob;
+use super::sync::{SyncJob, Syncing};
 use super::{CHECKPOINT_BYTES, Current, DESCRIPTORS_INTERVAL, META_INTERVAL, Now, Opening, StoreWriter};
 use crate::coder::{Block, Coder};
 use crate::dir::{self, FileInfo, Store};
@@ -266,7 +266,7 @@ impl StoreWriter {
         if what.is_empty() {
             return None;
         }
-        self.syncing = true;
+        self.syncing = Syncing::Running;
         Some(SyncJob { what, progress: self.progress.clone() })
     }
 }

@@ -37,6 +37,7 @@ use faults::Fault;
 use progress::{InFile, Progress};
 use state::Health;
 pub use state::{Now, State, Stats};
+use sync::Syncing;
 pub use sync::{SyncJob, Synced};
 
 /// Bytes of data after which a checkpoint is written.
@@ -109,7 +110,7 @@ pub struct StoreWriter {
     durable: Progress,
     /// Closed or given up, and not on the disk yet.
     unsynced: Vec<Box<dyn Syncer>>,
-    syncing: bool,
+    syncing: Syncing,
     meta_changed: bool,
     /// The last file that was closed, as long as it should be there.
     predecessor: Option<PathBuf>,
@@ -142,7 +143,7 @@ impl StoreWriter {
             progress: Progress::default(),
             durable: Progress::default(),
             unsynced: Vec::new(),
-            syncing: false,
+            syncing: Syncing::Idle,
             meta_changed: false,
             predecessor: None,
             clock: Clock::default(),
@@ -222,7 +223,7 @@ impl StoreWriter {
     /// Writes a checkpoint; the job brings it, and everything before it, to the disk. `None` where there is nothing to do,
     /// or an earlier job is not done yet.
     pub fn sync(&mut self, now: Now) -> Option<SyncJob> {
-        if self.syncing || self.health.state != State::Ready {
+        if self.syncing != Syncing::Idle || self.health.state != State::Ready {
             return None;
         }
         if self.current.is_some()
@@ -236,8 +237,9 @@ impl StoreWriter {
 
     /// What came of the job.
     pub fn synced(&mut self, synced: Synced, now: Now) {
-        self.syncing = false;
+        let job = std::mem::replace(&mut self.syncing, Syncing::Idle);
         match synced.result {
+            Ok(()) if job == Syncing::Stale => {}
             Ok(()) => self.durable = synced.progress,
             Err(e) => {
                 // The kernel may have dropped what it could not write, so all since the last success is written again.
@@ -257,7 +259,7 @@ impl StoreWriter {
                 self.failed(e, now);
             }
         }
-        self.syncing = false;
+        self.syncing = Syncing::Idle;
         self.job(now)
     }
 

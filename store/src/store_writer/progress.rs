@@ -64,6 +64,19 @@ impl Progress {
         }
     }
 
+    /// What both hold: of each ring, up to the earlier place.
+    pub(super) fn common(&self, other: &Self) -> Self {
+        let common = |(key, a): (&(Lane, u16), &RingMark)| {
+            let b = other.rings.get(key)?;
+            let mut mark = if (a.seq, a.used) <= (b.seq, b.used) { *a } else { *b };
+            for (least, (a, b)) in mark.refused.iter_mut().zip(a.refused.iter().zip(b.refused)) {
+                *least = b.min(*a);
+            }
+            Some((*key, mark))
+        };
+        Self { time: self.time.min(other.time), rings: self.rings.iter().filter_map(common).collect() }
+    }
+
     /// All that the rings held when these counters were read has been given to the writer since.
     pub(super) fn vouch(&mut self, totals: &Totals) {
         self.time = self.time.max(totals.now.saturating_sub(PROVISIONAL_NS));

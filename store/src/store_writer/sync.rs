@@ -5,6 +5,17 @@ use std::io;
 use super::progress::Progress;
 use crate::disk::Syncer;
 
+/// Whether a job runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syncing {
+    /// None does.
+    Idle,
+    /// One does, or has not been told of yet.
+    Running,
+    /// One does, and files that it is about were deleted meanwhile: its success tells nothing.
+    Stale,
+}
+
 /// Everything written so far, to be brought to the disk: by any thread, one at a time.
 #[derive(Debug)]
 pub struct SyncJob {

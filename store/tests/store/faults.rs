@@ -1,6 +1,7 @@
 //! Faults of the disk: nothing already written is touched, the fault is told, and writing goes on by itself.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use flightrec_store::dir::parse_name;
 use flightrec_store::{Limits, State, Store, StoreWriter, Verifier, verify};
@@ -163,6 +164,73 @@ fn what_the_disk_may_have_lost_is_written_again() {
     let reports: Vec<_> = files.iter().map(|(path, _)| verify(path).unwrap()).collect();
     assert_eq!(reports.iter().map(|r| r.events[0]).collect::<Vec<_>>(), [120, 120]);
     all_there(&machine, dir.path());
+}
+
+#[test]
+fn what_was_deleted_is_not_on_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::default();
+    let limits = Limits { file_age: Some(Duration::from_millis(1)), ..limits() };
+    let mut store = StoreWriter::with_disk(options(dir.path(), limits), Box::new(disk.clone()));
+    let mut machine = Machine::new();
+    let round = |machine: &mut Machine, store: &mut StoreWriter| {
+        machine.work(RINGS[0], 40);
+        machine.pass(20_000_000);
+        assert!(machine.drain(store));
+        std::fs::remove_file(store.stats().file.unwrap()).unwrap();
+        assert!(machine.drain(store));
+    };
+    // It fails, and nothing was brought to the disk before: all is to be read again.
+    let lost = |machine: &mut Machine, store: &mut StoreWriter| {
+        disk.faults().sync = Some(EIO);
+        let synced = store.sync(machine.now).unwrap().run();
+        store.synced(synced, machine.now);
+        disk.faults().sync = None;
+        assert_eq!(store.position(RINGS[0].0, RINGS[0].1).seq, 0);
+        machine.pass(2 * SECOND);
+    };
+    // With another file before it, which was closed.
+    round(&mut machine, &mut store);
+    round(&mut machine, &mut store);
+    lost(&mut machine, &mut store);
+    // While it was brought to the disk.
+    machine.work(RINGS[0], 40);
+    machine.pass(20_000_000);
+    assert!(machine.drain(&mut store));
+    let job = store.sync(machine.now).unwrap();
+    std::fs::remove_dir_all(dir.path()).unwrap();
+    assert!(machine.drain(&mut store));
+    store.synced(job.run(), machine.now);
+    lost(&mut machine, &mut store);
+    assert!(machine.drain(&mut store));
+    all_there(&machine, dir.path());
+}
+
+#[test]
+fn files_deleted_one_after_the_other_are_written_again() {
+    // Directly after another, and with an attempt between that left no file.
+    for after in [None, Some(1000)] {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let disk = FaultyDisk::default();
+        let limits = Limits { file_age: Some(Duration::from_millis(1)), ..limits() };
+        let mut store = StoreWriter::with_disk(options(&state, limits), Box::new(disk.clone()));
+        let mut machine = Machine::new();
+        for key in [RINGS[2], RINGS[0]] {
+            machine.work(key, 40);
+            machine.pass(20_000_000);
+            assert!(machine.drain(&mut store));
+        }
+        std::fs::remove_file(store.stats().file.unwrap()).unwrap();
+        disk.faults().write = after.map(|after| (after, ENOSPC));
+        assert_eq!(machine.drain(&mut store), after.is_none());
+        disk.faults().write = None;
+        // Then all that is left.
+        std::fs::remove_dir_all(&state).unwrap();
+        machine.pass(2 * SECOND);
+        assert!(machine.drain(&mut store));
+        all_there(&machine, &state);
+    }
 }
 
 #[test]

@@ -13,6 +13,9 @@ use proptest::prelude::*;
 use crate::faulty::{FaultyDisk, bytes_below};
 use crate::machine::{Begin, Machine, RINGS, options, streams};
 
+/// A limit that no test reaches.
+const ROOMY: u64 = 1 << 30;
+
 #[derive(Debug, Clone)]
 enum Step {
     Work {
@@ -193,6 +196,9 @@ impl Model {
     fn verify(&mut self) {
         self.run(&Step::Heal);
         self.run(&Step::Drain { late: true });
+        // Nothing is in its way any more.
+        let now = self.machine.now;
+        assert!(self.store().ready(now), "{:?}", self.store().state());
         self.run(&Step::Close);
         let streams = streams(&self.dir);
         if !self.dir.exists() {
@@ -210,10 +216,11 @@ impl Model {
             for event in &found {
                 assert!(rest.any(|e| e == event), "{key:?}: {event:?}");
             }
-            // Whatever was drained into files that are still there.
+            // Whatever was drained into files that are still there: all of it where no limit was reached.
+            let sure = |at: usize| at > oldest || self.limits.max_total == ROOMY;
             let times: std::collections::HashSet<_> = found.iter().map(|e| format!("{e:?}")).collect();
             for (event, at) in happened.iter().zip(&self.drained[&key]) {
-                if at.is_some_and(|at| at > oldest) {
+                if at.is_some_and(sure) {
                     assert!(times.contains(&format!("{event:?}")), "{key:?}: {event:?} was drained, and is not there");
                 }
             }
@@ -236,24 +243,47 @@ fn number(path: &Path) -> u32 {
     parse_name(path.file_name().unwrap().to_str().unwrap()).unwrap().1
 }
 
+/// The store and the model, from nothing through these steps.
+fn hold(steps: &[Step], max_total: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let file_age = Some(std::time::Duration::from_secs(30));
+    let limits = Limits { max_total, keep_free: 0, max_age: None, file_size: 4000, file_age };
+    let mut model = Model::new(&dir.path().join("state"), limits);
+    for step in steps {
+        model.run(step);
+    }
+    model.verify();
+}
+
+/// A file is deleted, then, before the next one was closed, all: the events of the first were taken to be in files still.
+#[test]
+fn all_is_deleted_after_a_file_was() {
+    use Step::{Close, DeleteAll, DeleteFile, Drain, Full, Work};
+    let two_files = [
+        Work { ring: 0, events: 1 },
+        Drain { late: true },
+        Close,
+        Work { ring: 2, events: 1 },
+        Drain { late: true },
+        DeleteFile,
+    ];
+    let another = [Drain { late: true }, Work { ring: 1, events: 40 }, DeleteAll, Drain { late: true }];
+    hold(&[&two_files[..], &another].concat(), ROOMY);
+    let no_other = [Full { after: 1000 }, Drain { late: true }, DeleteAll, Work { ring: 1, events: 1 }];
+    hold(&[&two_files[..], &no_other].concat(), ROOMY);
+}
+
+/// 128 cases, or as many as `PROPTEST_CASES` says, which [`ProptestConfig::with_cases`] would not look at.
+fn config() -> ProptestConfig {
+    let told = std::env::var_os("PROPTEST_CASES").is_some();
+    if told { ProptestConfig::default() } else { ProptestConfig::with_cases(128) }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(config())]
 
     #[test]
     fn whatever_comes(steps in prop::collection::vec(steps(), 1..80), small: bool) {
-        let dir = tempfile::tempdir().unwrap();
-        let max_total = if small { 100_000 } else { 1 << 30 };
-        let limits = Limits {
-            max_total,
-            keep_free: 0,
-            max_age: None,
-            file_size: 4000,
-            file_age: Some(std::time::Duration::from_secs(30)),
-        };
-        let mut model = Model::new(&dir.path().join("state"), limits);
-        for step in &steps {
-            model.run(step);
-        }
-        model.verify();
+        hold(&steps, if small { 100_000 } else { ROOMY });
     }
 }
