@@ -18,6 +18,7 @@ use flightrec_format::live::write_head;
 use super::plan::Plan;
 use crate::{calibrate, clock};
 
+/// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.
 pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
     let enabled = plan.enabled;
     for cpu in 0..state.entries() {
