@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::abi::layout::Layout;
 use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, VERSION, meta_field};
 use crate::decode::page::read_header;
 use crate::encode::write_header;
@@ -61,7 +62,7 @@ pub fn pack(
             seq: generation.wrapping_mul(half as u64).wrapping_add(i as u64 + 1),
             base_mono: 0,
             base_tai: 0,
-            used: ((HEADER_LEN + content.len()).div_ceil(8)) as u32,
+            used: ((HEADER_LEN + content.len()).div_ceil(Layout::of(VERSION).unit())) as u32,
             reserved: 0,
             events: fields,
             refused: [0; REFUSALS],
@@ -113,7 +114,7 @@ impl Chunks {
         }
         let [generation, chunk, chunks, length, crc, _] = header.events;
         let start = usize::from(header.header_len);
-        let Some(content) = page.get(start..header.used as usize * 8) else { return };
+        let Some(content) = page.get(start..header.used_bytes()) else { return };
         if chunk >= chunks || chunks > CHUNKS_MAX {
             return;
         }

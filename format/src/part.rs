@@ -5,11 +5,13 @@
 //! and TIME that hold there. They always fit in place of what is left out, for such records stood there. So a
 //! reader that knows nothing of parts reads one like any other page; one that does puts them together again.
 //!
-//! Positions are words of the page, the header's included, as in [`PageHeader::used`].
+//! Positions are units of the page's layout, the header's included, as in [`PageHeader::used`].
 
+use crate::abi::layout::Layout;
 use crate::abi::page::{HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, part_flag};
 use crate::abi::record::{header, kind, switch};
 use crate::decode::Page;
+use crate::decode::records::{Record, Records};
 use crate::encode::write_header;
 
 /// How long the last record of an open page is provisional, ns: an exit may fold into it. The probes fold up to
@@ -19,7 +21,8 @@ pub const PROVISIONAL_NS: u64 = 10_000_000;
 
 /// Where a page's own records begin: behind the header, and behind what a part repeats.
 pub fn start(header: &PageHeader) -> u32 {
-    u32::from(header.header_len) / 8 + u32::from(header.flags & part_flag::CONTEXT)
+    let bytes = usize::from(header.header_len) + 8 * usize::from(header.flags & part_flag::CONTEXT);
+    (bytes / header.layout().unit()) as u32
 }
 
 /// Whether it is the rest of a page, not its beginning.
@@ -34,10 +37,11 @@ pub fn begins(page: &Page) -> u64 {
 }
 
 /// The page up to a position; all of it where it ends before.
-pub fn head(page: &Page, words: u32) -> Page {
+pub fn head(page: &Page, to: u32) -> Page {
     let mut bytes = Box::new(*page.bytes());
-    let used = words.min(page.header().used);
-    bytes.get_mut(used as usize * 8..).unwrap_or_default().fill(0);
+    let used = to.min(page.header().used);
+    let layout = page.header().layout();
+    bytes.get_mut(layout.bytes(used as usize)..).unwrap_or_default().fill(0);
     assemble(&PageHeader { used, ..*page.header() }, bytes).unwrap_or_else(|| page.clone())
 }
 
@@ -62,19 +66,18 @@ pub fn tail_after(page: &Page, from: u32, totals: Option<[u64; LANE_KINDS]>) -> 
         Some(events) => events,
         None => totals_at(page, from)?,
     };
-    let words = context.words();
-    let begin = (from as usize).checked_sub(words.len())?;
+    let context = context.bytes(whole.layout());
+    let from = whole.layout().bytes(from as usize);
+    let begin = from.checked_sub(context.len())?;
     let mut bytes = Box::new(*page.bytes());
-    bytes.get_mut(usize::from(whole.header_len)..begin * 8)?.fill(0);
-    for (to, word) in bytes.get_mut(begin * 8..)?.chunks_exact_mut(8).zip(&words) {
-        to.copy_from_slice(&word.to_le_bytes());
-    }
-    bytes.get_mut(whole.used as usize * 8..)?.fill(0);
-    let flags = whole.flags & !part_flag::CONTEXT | part_flag::PART | words.len() as u8;
-    assemble(&PageHeader { header_len: (begin * 8) as u16, flags, events, ..*whole }, bytes)
+    bytes.get_mut(usize::from(whole.header_len)..begin)?.fill(0);
+    bytes.get_mut(begin..from)?.copy_from_slice(&context);
+    bytes.get_mut(whole.used_bytes()..)?.fill(0);
+    let flags = whole.flags & !part_flag::CONTEXT | part_flag::PART | (context.len() / 8) as u8;
+    assemble(&PageHeader { header_len: begin as u16, flags, events, ..*whole }, bytes)
 }
 
-/// How many words of a page are final, when it was copied at `now` (ns of `CLOCK_MONOTONIC`, read before the copy):
+/// How much of a page is final, when it was copied at `now` (ns of `CLOCK_MONOTONIC`, read before the copy):
 /// all, but for the last entry of an open page, into which its exit may yet fold, with its THREAD, TIME and STRINGs.
 pub fn settled(page: &Page, open: bool, now: u64) -> u32 {
     let used = page.header().used;
@@ -84,20 +87,24 @@ pub fn settled(page: &Page, open: bool, now: u64) -> u32 {
     let mut base = page.header().base_mono;
     // Where the group of the last event begins, and its time, if its exit may fold.
     let (mut group, mut last) = (None, None);
-    for record in Records::new(page) {
-        let at = *group.get_or_insert(record.at);
+    let layout = page.header().layout();
+    let mut records = records(page);
+    while let Some((at, record)) = next(&mut records) {
+        let at = *group.get_or_insert(at);
         match record.kind {
             kind::THREAD => {}
-            kind::TIME => base = record.word(1).unwrap_or(base),
+            kind::TIME => base = record.word().unwrap_or(base),
             kind::STRING => group = None,
-            kind::ENTER if record.word(1) == Some(0) => {
+            kind::ENTER if record.result(layout.slot()).is_some_and(|(slot, _)| slot == 0) => {
                 (group, last) = (None, Some((at, base.saturating_add(u64::from(record.upper)))));
             }
             _ => (group, last) = (None, None),
         }
     }
     match last {
-        Some((at, time)) if now < time.saturating_add(PROVISIONAL_NS) => at,
+        Some((at, time)) if now < time.saturating_add(PROVISIONAL_NS) => {
+            ((usize::from(page.header().header_len) + at) / layout.unit()) as u32
+        }
         _ => used,
     }
 }
@@ -106,27 +113,27 @@ pub fn settled(page: &Page, open: bool, now: u64) -> u32 {
 /// `None` where they don't fit.
 pub fn join(first: &Page, second: &Page) -> Option<Page> {
     let (a, b) = (first.header(), second.header());
-    let at = start(b);
-    if !is_part(b) || at < start(a) || at > a.used || b.used < a.used {
+    let (at, layout) = (start(b), a.layout());
+    if !is_part(b) || layout != b.layout() || at < start(a) || at > a.used || b.used < a.used {
         return None;
     }
     let mut bytes = Box::new(*first.bytes());
-    let range = at as usize * 8..b.used as usize * 8;
+    let range = layout.bytes(at as usize)..b.used_bytes();
     bytes.get_mut(range.clone())?.copy_from_slice(second.bytes().get(range)?);
-    bytes.get_mut(b.used as usize * 8..)?.fill(0);
+    bytes.get_mut(b.used_bytes()..)?.fill(0);
     let whole = assemble(&PageHeader { used: b.used, ..*a }, bytes)?;
     // Cut there again, it must be the second: same totals, same thread, same time base.
     let again = if at == b.used { None } else { Some(tail(&whole, at)?) };
     let fits = again.is_none_or(|again| {
-        let begin = usize::from(b.header_len);
-        again.header() == b && again.bytes().get(begin..at as usize * 8) == second.bytes().get(begin..at as usize * 8)
+        let context = usize::from(b.header_len)..layout.bytes(at as usize);
+        again.header() == b && again.bytes().get(context.clone()) == second.bytes().get(context)
     });
     fits.then_some(whole)
 }
 
 /// Events before a position, by kind; `None` where the page is damaged before.
-fn totals_at(page: &Page, words: u32) -> Option<[u64; LANE_KINDS]> {
-    let before = head(page, words).summary();
+fn totals_at(page: &Page, to: u32) -> Option<[u64; LANE_KINDS]> {
+    let before = head(page, to).summary();
     let mut events = page.header().events;
     for (total, count) in events.iter_mut().zip(before.counts) {
         *total = total.saturating_add(count);
@@ -140,45 +147,17 @@ fn assemble(header: &PageHeader, mut bytes: Box<[u8; PAGE_SIZE]>) -> Option<Page
     Page::new(bytes).ok()
 }
 
-/// A record, with its words.
-struct Record<'a> {
-    at: u32,
-    kind: u8,
-    upper: u32,
-    words: &'a [[u8; 8]],
+/// The records of a page.
+fn records(page: &Page) -> Records<'_> {
+    let header = page.header();
+    let used = page.bytes().get(usize::from(header.header_len)..header.used_bytes());
+    Records::new(used.unwrap_or_default(), header.layout())
 }
 
-impl Record<'_> {
-    fn word(&self, i: usize) -> Option<u64> {
-        self.words.get(i).map(|word| u64::from_le_bytes(*word))
-    }
-}
-
-/// The records of a page one after the other, up to its end or the first whose length is damaged.
-struct Records<'a> {
-    words: &'a [[u8; 8]],
-    at: usize,
-}
-
-impl<'a> Records<'a> {
-    fn new(page: &'a Page) -> Self {
-        let (words, _) = page.bytes().as_chunks::<8>();
-        let words = words.get(..page.header().used as usize).unwrap_or_default();
-        Self { words, at: usize::from(page.header().header_len) / 8 }
-    }
-}
-
-impl<'a> Iterator for Records<'a> {
-    type Item = Record<'a>;
-
-    fn next(&mut self) -> Option<Record<'a>> {
-        let at = self.at;
-        let head = u64::from_le_bytes(*self.words.get(at)?);
-        let length = usize::from((head >> 8) as u8);
-        let words = self.words.get(at..at + length).filter(|words| !words.is_empty())?;
-        self.at = at + length;
-        Some(Record { at: at as u32, kind: head as u8, upper: (head >> 32) as u32, words })
-    }
+/// The next record, and at which byte behind the header it begins; `None` also where its length is damaged.
+fn next<'a>(records: &mut Records<'a>) -> Option<(usize, Record<'a>)> {
+    let at = records.at();
+    Some((at, records.take().ok()??))
 }
 
 /// What records from a position on build on.
@@ -189,28 +168,28 @@ struct Context {
 }
 
 impl Context {
-    fn words(self) -> Vec<u64> {
-        let thread = self.thread.map(|tid| header(kind::THREAD, 1, 0, tid));
-        let base = self.base.map(|base| [header(kind::TIME, 2, 0, 0), base]);
-        thread.into_iter().chain(base.into_iter().flatten()).collect()
+    fn bytes(self, layout: Layout) -> Vec<u8> {
+        let length = |words: usize| (8 * words / layout.unit()) as u8;
+        let thread = self.thread.map(|tid| header(kind::THREAD, length(1), 0, tid));
+        let base = self.base.map(|base| [header(kind::TIME, length(2), 0, 0), base]);
+        thread.into_iter().chain(base.into_iter().flatten()).flat_map(u64::to_le_bytes).collect()
     }
 }
 
 /// The context at a position before which a record, with all that belongs to it, ends.
 fn context(page: &Page, to: u32) -> Option<Context> {
     let mut context = Context { thread: None, base: None };
-    let mut end = u32::from(page.header().header_len) / 8;
-    let mut records = Records::new(page);
-    for record in records.by_ref().take_while(|record| record.at < to) {
-        end = record.at + record.words.len() as u32;
+    let to = page.header().layout().bytes(to as usize).checked_sub(usize::from(page.header().header_len))?;
+    let mut records = records(page);
+    while records.at() < to {
+        let Some((_, record)) = next(&mut records) else { break };
         match (page.lane(), record.kind) {
             (_, kind::THREAD) => context.thread = Some(record.upper),
-            (_, kind::TIME) => context.base = Some(record.word(1)?),
-            (Lane::Sched, kind::SWITCH) => context.thread = Some(switch::unpack(record.word(1)?).1),
+            (_, kind::TIME) => context.base = Some(record.word()?),
+            (Lane::Sched, kind::SWITCH) => context.thread = Some(switch::unpack(record.word()?).1),
             (Lane::Task, kind::MARK | kind::ACT) => context.thread = None,
             _ => {}
         }
     }
-    let string = page.bytes().get(to as usize * 8) == Some(&kind::STRING);
-    (end == to && !string).then_some(context)
+    (records.at() == to && records.peek() != Some(kind::STRING)).then_some(context)
 }

@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod file;
+pub mod layout;
 pub mod page;
 pub mod probe;
 pub mod record;

@@ -1,5 +1,7 @@
 //! The page: 4096 bytes that explain themselves.
 
+use super::layout::Layout;
+
 /// Bytes in a page.
 pub const PAGE_SIZE: usize = 4096;
 /// First eight bytes of every page in the kernel's memory.
@@ -7,8 +9,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"FLTRECPG");
 /// First eight bytes of a copy, instead. Who looks through a dump of a machine's memory finds the rings alone so, and not
 /// what a process, a socket or freed memory still has of them, which may be old, or half of something else by now.
 pub const COPY_MAGIC: u64 = u64::from_le_bytes(*b"FLTRECCP");
-/// Version of the page and record layout; a reader refuses a page of a greater one.
-pub const VERSION: u16 = 1;
+/// Version of the page and record layout; a reader refuses a page of a greater one. See [`Layout`].
+pub const VERSION: u16 = 2;
 /// Bytes of [`PageHeader`]; records start here.
 pub const HEADER_LEN: usize = 128;
 /// Kinds of event that a lane counts apart in its header.
@@ -110,7 +112,7 @@ pub struct PageHeader {
     pub base_mono: u64,
     /// `CLOCK_TAI` in ns at the same moment: wall time plus the metadata's `tai_offsets`.
     pub base_tai: u64,
-    /// 8-byte words of the page in use, this header included.
+    /// [`Layout::unit`]s of the page in use, this header included.
     pub used: u32,
     /// Reserved, 0.
     pub reserved: u32,
@@ -118,6 +120,20 @@ pub struct PageHeader {
     pub events: [u64; LANE_KINDS],
     /// Events the lane had refused on this CPU before this page, by [`Refusal`].
     pub refused: [u64; REFUSALS],
+}
+
+impl PageHeader {
+    /// How its records are laid out.
+    #[inline(always)]
+    pub const fn layout(&self) -> Layout {
+        Layout::of(self.version)
+    }
+
+    /// Bytes of the page in use, this header included.
+    #[inline(always)]
+    pub const fn used_bytes(&self) -> usize {
+        self.layout().bytes(self.used as usize)
+    }
 }
 
 const _: () = assert!(size_of::<PageHeader>() == HEADER_LEN);
@@ -128,14 +144,14 @@ const _: () = assert!(core::mem::offset_of!(PageHeader, refused) == 104);
 
 /// [`PageHeader::flags`].
 pub mod part_flag {
-    /// Words of THREAD and TIME at the beginning of a part, which are repeated from before it.
+    /// Words of 8 bytes of THREAD and TIME at the beginning of a part, which are repeated from before it.
     pub const CONTEXT: u8 = 3;
     /// The rest of a page whose beginning is stored elsewhere (`crate::part`).
     pub const PART: u8 = 4;
 }
 
 /// Where a page of `meta` or `descriptors` keeps its chunk bookkeeping inside [`PageHeader::events`].
-/// The chunk's bytes follow the header; `used` counts them rounded up to words.
+/// The chunk's bytes follow the header; `used` counts them rounded up.
 pub mod meta_field {
     /// Generation of the metadata; the greatest complete one counts.
     pub const GENERATION: usize = 0;

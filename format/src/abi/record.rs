@@ -1,35 +1,35 @@
 //! Records: what stands behind a page's header.
 //!
-//! A record is one or more 8-byte words. The first is its header:
-//! bits 0-7 [`kind`], 8-15 length in words (header included), 16-31 `aux`, 32-63 time: ns since
+//! A record is a header word of 8 bytes and a body, together a multiple of [`super::layout::Layout::unit`]. The header:
+//! bits 0-7 [`kind`], 8-15 length in units (header included), 16-31 `aux`, 32-63 time: ns since
 //! the page's base (or since the last [`kind::TIME`] record of the page). Kinds that are no events
 //! ([`kind::THREAD`], [`kind::STRING`]) use the upper half for something else, as said there.
 //! A record and the [`kind::STRING`]s that belong to it are published together.
 
 /// Record kinds. The low nibble of an event kind is its index in a lane's counters.
 pub mod kind {
-    /// The thread that the lane's following records belong to. Upper half: its id. One word.
+    /// The thread that the lane's following records belong to. Upper half: its id. No body.
     pub const THREAD: u8 = 1;
-    /// A new time base. Word 1: `CLOCK_MONOTONIC` in ns. Upper half: 0.
+    /// A new time base. Body: `CLOCK_MONOTONIC` in ns. Upper half: 0.
     pub const TIME: u8 = 2;
     /// A string of the event before it: aux bits 0-3 which (argument index, or see the event),
-    /// bits 4-7 [`super::StringStatus`]; upper half: its bytes; the bytes follow, zero padded.
+    /// bits 4-7 [`super::StringStatus`]; upper half: its bytes; the bytes follow, zero padded to a unit.
     pub const STRING: u8 = 3;
 
-    /// System call entry. aux: see [`super::call_aux`]. Word 1: fold slot ([`super::fold`]); then
+    /// System call entry. aux: see [`super::call_aux`]. Body: fold slot ([`super::fold`]); then
     /// the arguments, if it takes any ([`crate::abi::args`]).
     pub const ENTER: u8 = 0x10;
-    /// System call exit that did not fold. aux as ENTER; word 1: return value; then the
+    /// System call exit that did not fold. aux as ENTER. Body: return value, 8 bytes; then the
     /// arguments, where the thread slept within the call or its entry was not recorded.
     pub const EXIT: u8 = 0x11;
 
-    /// Context switch. aux: prev's priority, next's priority << 8. Word 1: [`super::switch`].
+    /// Context switch. aux: prev's priority, next's priority << 8. Body: [`super::switch`].
     pub const SWITCH: u8 = 0x20;
-    /// A thread is being woken. aux: its priority. Word 1: [`super::wake`].
+    /// A thread is being woken. aux: its priority. Body: [`super::wake`].
     pub const WAKING: u8 = 0x21;
     /// A new thread becomes runnable. As WAKING, with state 0.
     pub const WAKEUP_NEW: u8 = 0x22;
-    /// A thread moves to another CPU. aux: its priority. Word 1: [`super::migrate`].
+    /// A thread moves to another CPU. aux: its priority. Body: [`super::migrate`].
     pub const MIGRATE: u8 = 0x23;
 
     /// A thread was created: [`super::Fork`].
@@ -52,10 +52,10 @@ pub const fn counter(kind: u8) -> usize {
     (kind & 0xf) as usize
 }
 
-/// A record's first word.
+/// A record's first word; `length` in units.
 #[inline(always)]
-pub const fn header(kind: u8, words: u8, aux: u16, upper: u32) -> u64 {
-    kind as u64 | (words as u64) << 8 | (aux as u64) << 16 | (upper as u64) << 32
+pub const fn header(kind: u8, length: u8, aux: u16, upper: u32) -> u64 {
+    kind as u64 | (length as u64) << 8 | (aux as u64) << 16 | (upper as u64) << 32
 }
 
 /// How a string came out.
@@ -72,8 +72,8 @@ pub enum StringStatus {
 
 /// Most bytes that a recorded string takes, its end included.
 pub const STRING_MAX: usize = 256;
-/// Words of a STRING record of the greatest size.
-pub const STRING_WORDS: usize = 1 + STRING_MAX / 8;
+/// Bytes of a STRING record of the greatest size.
+pub const STRING_ROOM: usize = 8 + STRING_MAX;
 
 /// Which table a system call number belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,28 +97,56 @@ pub const fn call_aux(nr: u16, abi: u8) -> u16 {
 }
 
 /// The fold slot of an ENTER record: 0, or exit time and return value in one aligned store.
-/// Bits 0-47 the return value (signed), bits 48-63 one plus the duration in units of 16 ns; a duration of 0 is one that
+/// Bits 0-15 the return value plus 4096, bits 16-31 one plus the duration in units of 16 ns; a duration of 0 is one that
 /// was not taken ([`fold::untimed`]): no real one is that short.
 pub mod fold {
     /// Longest duration that folds, in ns (exclusive): about 1 ms.
     pub const LIMIT_NS: u64 = 0xfffe << 4;
+    /// Least return value that folds: beyond the errors' (`MAX_ERRNO` is 4095, include/linux/err.h).
+    pub const LEAST: i64 = -4096;
+    /// Greatest return value that folds.
+    pub const GREATEST: i64 = LEAST + 0xffff;
 
+    /// Whether a return value is in [`LEAST`] to [`GREATEST`].
+    #[inline(always)]
+    pub const fn fits(ret: i64) -> bool {
+        (ret.wrapping_sub(LEAST) as u64) >> 16 == 0
+    }
+
+    /// The slot's value; `ns` < [`LIMIT_NS`], `ret` [`fits`].
+    #[inline(always)]
+    pub const fn pack(ret: i64, ns: u64) -> u32 {
+        ret.wrapping_sub(LEAST) as u32 & 0xffff | ((ns >> 4) as u32 + 1) << 16
+    }
+
+    /// The slot's value for an exit whose time was not taken; `ret` [`fits`].
+    #[inline(always)]
+    pub const fn untimed(ret: i64) -> u32 {
+        pack(ret, 0)
+    }
+
+    /// Return value and duration in ns (rounded down to 16), if the exit was folded in.
+    #[inline(always)]
+    pub const fn unpack(slot: u32) -> Option<(i64, u64)> {
+        match slot >> 16 {
+            0 => None,
+            d => Some(((slot & 0xffff) as i64 + LEAST, (d as u64 - 1) << 4)),
+        }
+    }
+}
+
+/// The fold slot of pages of version 1: bits 0-47 the return value (signed), bits 48-63 as bits 16-31 of [`fold`].
+pub mod fold_v1 {
     /// Whether a return value fits in 48 bits, signed.
     #[inline(always)]
     pub const fn fits(ret: i64) -> bool {
         ((ret ^ (ret >> 63)) as u64) >> 47 == 0
     }
 
-    /// The slot's value; `ns` < [`LIMIT_NS`], `ret` [`fits`].
+    /// The slot's value; `ns` < [`super::fold::LIMIT_NS`], `ret` [`fits`].
     #[inline(always)]
     pub const fn pack(ret: i64, ns: u64) -> u64 {
         ret as u64 & 0xffff_ffff_ffff | ((ns >> 4) + 1) << 48
-    }
-
-    /// The slot's value for an exit whose time was not taken; `ret` [`fits`].
-    #[inline(always)]
-    pub const fn untimed(ret: i64) -> u64 {
-        pack(ret, 0)
     }
 
     /// Return value and duration in ns (rounded down to 16), if the exit was folded in.
@@ -134,7 +162,7 @@ pub mod fold {
 /// Thread ids are below 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).
 pub const TID_MASK: u64 = (1 << 22) - 1;
 
-/// Word 1 of SWITCH: bits 0-21 prev, 22-43 next, 44-59 prev's state, 60 preempted.
+/// The body of SWITCH: bits 0-21 prev, 22-43 next, 44-59 prev's state, 60 preempted.
 pub mod switch {
     use super::TID_MASK;
 
@@ -153,7 +181,7 @@ pub mod switch {
     }
 }
 
-/// Word 1 of WAKING and WAKEUP_NEW: bits 0-21 wakee, 22-37 the state it slept in, 38-53 its CPU
+/// The body of WAKING and WAKEUP_NEW: bits 0-21 wakee, 22-37 the state it slept in, 38-53 its CPU
 /// (the one it last ran on; a MIGRATE behind it tells the new one).
 pub mod wake {
     use super::TID_MASK;
@@ -170,7 +198,7 @@ pub mod wake {
     }
 }
 
-/// Word 1 of MIGRATE: bits 0-21 thread, 22-37 CPU it leaves, 38-53 CPU it goes to.
+/// The body of MIGRATE: bits 0-21 thread, 22-37 CPU it leaves, 38-53 CPU it goes to.
 pub mod migrate {
     use super::TID_MASK;
 

@@ -1,36 +1,37 @@
 //! What each kind of event record holds.
 
-use super::decoder::{Fault, Record};
+use super::decoder::Fault;
 use super::event::{Body, Call, Text};
+use super::records::Record;
 use crate::abi::args;
 use crate::abi::record::{Abi, Comm, Exec, Fork, Rename, TaskExit, kind, migrate, switch, wake};
 
-/// ENTER and EXIT: word 1, and the call, with `strings` to hold its strings.
+/// ENTER and EXIT: the fold slot of `slot` bytes or the return value, and the call, with `strings` to hold its strings.
 #[inline]
-pub(super) fn call(record: Record<'_>, strings: Vec<Text>) -> Result<(u64, Call), Fault> {
-    let (word, abi, packed) = parts(record)?;
+pub(super) fn call(record: Record<'_>, slot: usize, strings: Vec<Text>) -> Result<(u64, Call), Fault> {
+    let (word, abi, packed) = parts(record, slot)?;
     let (nargs, args) = if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
     Ok((word, Call { nr: record.aux & 0xfff, abi, nargs: nargs as u8, args, strings }))
 }
 
-/// As [`call`], for who only counts: word 1, or the same fault.
+/// As [`call`], for who only counts: slot or value, or the same fault.
 #[inline]
-pub(super) fn call_word(record: Record<'_>) -> Result<u64, Fault> {
-    let (word, _, packed) = parts(record)?;
+pub(super) fn call_word(record: Record<'_>, slot: usize) -> Result<u64, Fault> {
+    let (word, _, packed) = parts(record, slot)?;
     if packed.is_empty() || arguments_fit(packed) { Ok(word) } else { Err(Fault::Arguments) }
 }
 
-/// Word 1, whose number it is, and the packed arguments.
+/// Slot or value, whose number it is, and the packed arguments.
 #[inline]
-fn parts(record: Record<'_>) -> Result<(u64, Abi, &[u8]), Fault> {
-    let word = record.word(0).ok_or(Fault::Short(record.kind))?;
+fn parts(record: Record<'_>, slot: usize) -> Result<(u64, Abi, &[u8]), Fault> {
+    let (word, packed) = record.result(slot).ok_or(Fault::Short(record.kind))?;
     let abi = match record.aux >> 12 & 3 {
         0 => Abi::Native,
         1 => Abi::Compat,
         2 => Abi::X32,
         _ => return Err(Fault::Abi),
     };
-    Ok((word, abi, record.body.get(1..).unwrap_or_default().as_flattened()))
+    Ok((word, abi, packed))
 }
 
 /// Whether [`arguments`] finds what the head promises.
@@ -84,20 +85,20 @@ fn tail(bytes: &[u8]) -> u64 {
 
 /// SWITCH: prev, next, and the rest.
 pub(super) fn switch(record: Record<'_>) -> Option<(u32, u32, Body)> {
-    let (prev, next, prev_state, preempted) = switch::unpack(record.word(0)?);
+    let (prev, next, prev_state, preempted) = switch::unpack(record.word()?);
     let (prev_prio, next_prio) = (record.aux as u8, (record.aux >> 8) as u8);
     Some((prev, next, Body::Switch { prev_prio, prev_state, preempted, next, next_prio }))
 }
 
 /// WAKING and WAKEUP_NEW.
 pub(super) fn waking(record: Record<'_>) -> Option<Body> {
-    let (wakee, state, cpu) = wake::unpack(record.word(0)?);
+    let (wakee, state, cpu) = wake::unpack(record.word()?);
     Some(Body::Waking { wakee, prio: record.aux as u8, state, cpu, new: record.kind == kind::WAKEUP_NEW })
 }
 
 /// MIGRATE.
 pub(super) fn migrate(record: Record<'_>) -> Option<Body> {
-    let (thread, from, to) = migrate::unpack(record.word(0)?);
+    let (thread, from, to) = migrate::unpack(record.word()?);
     Some(Body::Migrate { thread, prio: record.aux as u8, from, to })
 }
 
@@ -125,7 +126,7 @@ impl Fields<'_> {
 }
 
 fn fields(record: Record<'_>) -> Fields<'_> {
-    Fields(record.body.as_flattened())
+    Fields(record.body)
 }
 
 /// FORK.

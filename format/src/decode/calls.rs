@@ -1,11 +1,11 @@
 //! System calls of a page, picked by number before anything else is decoded: for a reader that needs few of many.
 
 use super::body;
-use super::decoder::Record;
 use super::event::Call;
 use super::page::Page;
+use super::records::{Record, Records};
 use crate::abi::page::Lane;
-use crate::abi::record::{Abi, fold, kind};
+use crate::abi::record::{Abi, kind};
 
 /// One record of a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct CallRecord {
 /// The records of a page's system calls that are wanted, in order. Where the page is damaged it ends; the page's
 /// own events ([`Page::events`]) tell what is wrong.
 pub struct Calls<'a, F> {
-    words: &'a [[u8; 8]],
+    records: Records<'a>,
     base: u64,
     tid: Option<u32>,
     wanted: F,
@@ -32,8 +32,8 @@ pub struct Calls<'a, F> {
 impl Page {
     /// The records of calls for which `wanted` says so, by table, number and return value, if the record has one.
     pub fn calls<F: Fn(Abi, u16, Option<i64>) -> bool>(&self, wanted: F) -> Calls<'_, F> {
-        let words = if self.lane() == Lane::Syscall { self.records().0 } else { &[] };
-        Calls { words, base: self.header().base_mono, tid: None, wanted }
+        let bytes = if self.lane() == Lane::Syscall { self.records() } else { &[] };
+        Calls { records: Records::new(bytes, self.header().layout()), base: self.header().base_mono, tid: None, wanted }
     }
 }
 
@@ -45,14 +45,16 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
             2 => Abi::X32,
             _ => return None,
         };
-        let word = record.word(0)?;
-        let folded = if record.kind == kind::ENTER { fold::unpack(word) } else { None };
+        let layout = self.records.layout();
+        let slot = if record.kind == kind::ENTER { layout.slot() } else { 8 };
+        let (word, _) = record.result(slot)?;
+        let folded = if record.kind == kind::ENTER { layout.folded(word) } else { None };
         let ret = if record.kind == kind::EXIT { Some(word as i64) } else { folded.map(|(ret, _)| ret) };
         if !(self.wanted)(abi, record.aux & 0xfff, ret) {
             return None;
         }
         let time = self.base.saturating_add(u64::from(record.upper));
-        let (_, call) = body::call(record, Vec::new()).ok()?;
+        let (_, call) = body::call(record, slot, Vec::new()).ok()?;
         let tid = self.tid?;
         Some(match record.kind {
             kind::ENTER => {
@@ -69,15 +71,10 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Iterator for Calls<'_, F> {
 
     fn next(&mut self) -> Option<CallRecord> {
         loop {
-            let (first, rest) = self.words.split_first()?;
-            let head = u64::from_le_bytes(*first);
-            let length = usize::from((head >> 8) as u8);
-            let (body, rest) = rest.split_at_checked(length.checked_sub(1)?)?;
-            self.words = rest;
-            let record = Record { kind: head as u8, aux: (head >> 16) as u16, upper: (head >> 32) as u32, body };
+            let record = self.records.take().ok()??;
             match record.kind {
                 kind::THREAD => self.tid = Some(record.upper),
-                kind::TIME => self.base = record.word(0)?,
+                kind::TIME => self.base = record.word()?,
                 kind::ENTER | kind::EXIT => {
                     if let Some(record) = self.record(record) {
                         return Some(record);

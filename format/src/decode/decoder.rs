@@ -7,14 +7,15 @@
 use super::body;
 use super::event::{Body, Call, Event, Text};
 use super::page::Page;
+use super::records::{Broken, Record, Records};
 use crate::abi::page::LANE_KINDS;
-use crate::abi::record::{Abi, StringStatus, counter, fold, kind};
+use crate::abi::record::{Abi, StringStatus, counter, kind};
 
 /// What is wrong with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Its length is 0: the page ends here.
-    #[error("a record of length 0")]
+    /// Its length is less than a header's: the page ends here.
+    #[error("a record shorter than its header")]
     Empty,
     /// It reaches beyond what the page holds: the page ends here.
     #[error("a record that reaches beyond the page's end")]
@@ -44,8 +45,8 @@ pub enum Fault {
 pub struct Damage {
     /// What is wrong.
     pub fault: Fault,
-    /// Where: index of the record's first 8-byte word in the page.
-    pub word: usize,
+    /// Where: the byte of the page at which the record begins.
+    pub at: usize,
     /// Time of the last event before it, or the page's base.
     pub after: u64,
 }
@@ -59,23 +60,6 @@ pub struct Summary {
     pub last: u64,
     /// The first fault.
     pub damage: Option<Damage>,
-}
-
-/// A record with its header word taken apart.
-#[derive(Clone, Copy)]
-pub(super) struct Record<'a> {
-    pub(super) kind: u8,
-    pub(super) aux: u16,
-    pub(super) upper: u32,
-    /// The words behind the first.
-    pub(super) body: &'a [[u8; 8]],
-}
-
-impl Record<'_> {
-    /// A word of the body.
-    pub(super) fn word(&self, i: usize) -> Option<u64> {
-        self.body.get(i).map(|b| u64::from_le_bytes(*b))
-    }
 }
 
 /// An exit that stands inside its entry's record: given out behind the entry.
@@ -92,10 +76,9 @@ struct Folded {
 /// The events of one page, lazily.
 #[derive(Clone)]
 pub struct Decoder<'a> {
-    words: &'a [[u8; 8]],
-    /// Words of the page before `words`.
+    records: Records<'a>,
+    /// Bytes of the page before its records.
     first: usize,
-    at: usize,
     lane: u8,
     cpu: u16,
     base: u64,
@@ -106,12 +89,10 @@ pub struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     pub(super) fn new(page: &'a Page) -> Self {
-        let (words, first) = page.records();
         let header = page.header();
         Self {
-            words,
-            first,
-            at: 0,
+            records: Records::new(page.records(), header.layout()),
+            first: usize::from(header.header_len),
             lane: header.lane,
             cpu: header.cpu,
             base: header.base_mono,
@@ -137,16 +118,23 @@ impl<'a> Decoder<'a> {
 
     /// Counts a call's record as [`Self::event`] does, and the exit in it, which would come next.
     fn skim_call(&mut self, record: Record<'a>, at: usize) {
-        let word = match body::call_word(record).and_then(|word| self.thread().map(|_| word)) {
+        let slot = self.slot(record.kind);
+        let word = match body::call_word(record, slot).and_then(|word| self.thread().map(|_| word)) {
             Ok(word) => word,
             Err(fault) => return self.fault(fault, at),
         };
         while self.string_record().is_some() {}
         let time = self.base.saturating_add(u64::from(record.upper));
         self.count(record.kind, time);
-        if let (kind::ENTER, Some((_, ns))) = (record.kind, fold::unpack(word)) {
+        if let (kind::ENTER, Some((_, ns))) = (record.kind, self.records.layout().folded(word)) {
             self.count(kind::EXIT, time.saturating_add(ns));
         }
+    }
+
+    /// Bytes of what a call's record begins with: the fold slot, or the return value.
+    #[inline]
+    fn slot(&self, kind: u8) -> usize {
+        if kind == kind::ENTER { self.records.layout().slot() } else { 8 }
     }
 
     /// Events given out so far, by kind; those of unknown kinds of the lane are counted as they are passed.
@@ -162,35 +150,25 @@ impl<'a> Decoder<'a> {
     /// Keeps the first fault.
     fn fault(&mut self, fault: Fault, at: usize) {
         if self.summary.damage.is_none() {
-            self.summary.damage = Some(Damage { fault, word: self.first + at, after: self.summary.last });
+            self.summary.damage = Some(Damage { fault, at: self.first + at, after: self.summary.last });
         }
     }
 
     /// Ends the page.
     fn stop<T>(&mut self, fault: Fault, at: usize) -> Option<T> {
         self.fault(fault, at);
-        self.at = self.words.len();
+        self.records.end();
         None
     }
 
     /// The next record, by its length.
     #[inline]
     fn record(&mut self) -> Option<Record<'a>> {
-        let head = u64::from_le_bytes(*self.words.get(self.at)?);
-        let length = usize::from((head >> 8) as u8);
-        if length == 0 {
-            return self.stop(Fault::Empty, self.at);
+        match self.records.take() {
+            Ok(record) => record,
+            Err(Broken::Empty) => self.stop(Fault::Empty, self.records.at()),
+            Err(Broken::Overrun) => self.stop(Fault::Overrun, self.records.at()),
         }
-        let Some(body) = self.words.get(self.at + 1..self.at + length) else {
-            return self.stop(Fault::Overrun, self.at);
-        };
-        self.at += length;
-        Some(Record { kind: head as u8, aux: (head >> 16) as u16, upper: (head >> 32) as u32, body })
-    }
-
-    /// Whether a STRING stands here.
-    fn at_string(&self) -> bool {
-        self.words.get(self.at).is_some_and(|w| w[0] == kind::STRING)
     }
 
     /// The next string of the event just read.
@@ -201,8 +179,8 @@ impl<'a> Decoder<'a> {
 
     /// The same, as it stands in the page.
     fn string_record(&mut self) -> Option<(u8, StringStatus, &'a [u8])> {
-        while self.at_string() {
-            let at = self.at;
+        while self.records.peek() == Some(kind::STRING) {
+            let at = self.records.at();
             let record = self.record()?;
             let status = match record.aux >> 4 & 0xf {
                 0 => StringStatus::Whole,
@@ -213,7 +191,7 @@ impl<'a> Decoder<'a> {
                     continue;
                 }
             };
-            let Some(bytes) = record.body.as_flattened().get(..record.upper as usize) else {
+            let Some(bytes) = record.body.get(..record.upper as usize) else {
                 self.fault(Fault::Text, at);
                 continue;
             };
@@ -247,15 +225,15 @@ impl<'a> Decoder<'a> {
         self.summary.last = self.summary.last.max(time);
     }
 
-    /// The next record of an event of this lane, and the word where it starts.
+    /// The next record of an event of this lane, and where it starts.
     #[inline]
     fn next_event(&mut self) -> Option<(Record<'a>, usize)> {
         loop {
-            let at = self.at;
+            let at = self.records.at();
             let record = self.record()?;
             match record.kind {
                 kind::THREAD => self.tid = Some(record.upper),
-                kind::TIME => match record.word(0) {
+                kind::TIME => match record.word() {
                     Some(time) => self.base = time,
                     None => return self.stop(Fault::Time, at),
                 },
@@ -266,7 +244,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// An event record, which started at word `at`. Whether there is an event.
+    /// An event record, which started at `at`. Whether there is an event.
     #[inline]
     fn event(&mut self, record: Record<'a>, at: usize, into: &mut Event) -> bool {
         match self.body(record, &mut into.body) {
@@ -317,9 +295,9 @@ impl<'a> Decoder<'a> {
         let short = Fault::Short(record.kind);
         let (tid, body) = match record.kind {
             kind::ENTER => {
-                let (slot, mut call) = body::call(record, into.take_strings())?;
+                let (slot, mut call) = body::call(record, self.slot(kind::ENTER), into.take_strings())?;
                 let tid = self.thread()?;
-                if let Some((ret, ns)) = fold::unpack(slot) {
+                if let Some((ret, ns)) = self.records.layout().folded(slot) {
                     let entered = self.base.saturating_add(u64::from(record.upper));
                     let time = entered.saturating_add(ns);
                     self.folded = Some(Folded { entered, time, ret, tid, nr: call.nr, abi: call.abi });
@@ -329,7 +307,7 @@ impl<'a> Decoder<'a> {
                 return Ok(Some(tid));
             }
             kind::EXIT => {
-                let (ret, mut call) = body::call(record, into.take_strings())?;
+                let (ret, mut call) = body::call(record, 8, into.take_strings())?;
                 let tid = self.thread()?;
                 self.strings(&mut call.strings);
                 *into = Body::Exit { call, ret: ret as i64, entered: None };

@@ -5,6 +5,7 @@ mod calls;
 mod decoder;
 mod event;
 pub mod page;
+pub(crate) mod records;
 
 pub use calls::{CallRecord, Calls};
 pub use decoder::{Damage, Decoder, Fault, Summary};

@@ -15,14 +15,14 @@ pub enum PageError {
     #[error("no flightrec page: the magic is missing")]
     Magic,
     /// Written by another release.
-    #[error("page format version {0} is not {VERSION}: use a flightctl of the release that recorded it")]
+    #[error("page format version {0} is none of 1 to {VERSION}: use a flightctl of the release that recorded it")]
     Version(u16),
     /// The header's own length is impossible.
     #[error("damaged page: a header of {0} bytes")]
     HeaderLen(u16),
-    /// More words in use than a page has.
-    #[error("damaged page: {0} words in use")]
-    Used(u32),
+    /// More in use than a page has.
+    #[error("damaged page: {0} units of {1} bytes in use")]
+    Used(u32, usize),
     /// A lane that this release does not know.
     #[error("unknown lane {0}: use a flightctl of the release that recorded it")]
     Lane(u8),
@@ -41,15 +41,15 @@ pub fn read_header(bytes: &[u8]) -> Result<PageHeader, PageError> {
     if header.magic != MAGIC && header.magic != COPY_MAGIC {
         return Err(PageError::Magic);
     }
-    if header.version != VERSION {
+    if !(1..=VERSION).contains(&header.version) {
         return Err(PageError::Version(header.version));
     }
-    let length = usize::from(header.header_len);
-    if !(HEADER_LEN..=PAGE_SIZE).contains(&length) || !length.is_multiple_of(8) {
+    let (length, unit) = (usize::from(header.header_len), header.layout().unit());
+    if !(HEADER_LEN..=PAGE_SIZE).contains(&length) || !length.is_multiple_of(unit) {
         return Err(PageError::HeaderLen(header.header_len));
     }
-    if header.used as usize > PAGE_SIZE / 8 {
-        return Err(PageError::Used(header.used));
+    if header.used as usize > PAGE_SIZE / unit {
+        return Err(PageError::Used(header.used, unit));
     }
     if Lane::from_u8(header.lane).is_none() {
         return Err(PageError::Lane(header.lane));
@@ -122,11 +122,9 @@ impl Page {
         &self.bytes
     }
 
-    /// The words in use behind the header, and how many stand before them.
-    pub(super) fn records(&self) -> (&[[u8; 8]], usize) {
-        let (words, _) = self.bytes.as_chunks::<8>();
-        let first = usize::from(self.header.header_len) / 8;
-        (words.get(first..self.header.used as usize).unwrap_or_default(), first)
+    /// The bytes in use behind the header.
+    pub(super) fn records(&self) -> &[u8] {
+        self.bytes.get(usize::from(self.header.header_len)..self.header.used_bytes()).unwrap_or_default()
     }
 
     /// Its events, in the order in which they happened.

@@ -1,79 +1,147 @@
-//! An event as the words of its record, header word first, and of its strings.
+//! An event as its record, header word first, and its strings.
 
 use crate::abi::args;
+use crate::abi::layout::Layout;
 use crate::abi::record::{STRING_MAX, StringStatus, call_aux, header, kind, migrate, switch, wake};
 use crate::decode::{Body, Call, Text};
 
-/// Appends the words of `body`'s record and strings. `upper` is the time field.
-pub(super) fn words(body: &Body, tid: u32, upper: u32, out: &mut Vec<u64>) {
-    let start = out.len();
-    out.push(0);
-    let (kind, aux) = match body {
-        Body::Enter(call) => {
-            out.push(0);
-            arguments(call, out);
-            (kind::ENTER, aux_of(call))
-        }
-        Body::Exit { call, ret, .. } => {
-            out.push(*ret as u64);
-            arguments(call, out);
-            (kind::EXIT, aux_of(call))
-        }
-        Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
-            out.push(switch::pack(tid, *next, u32::from(*prev_state), *preempted));
-            (kind::SWITCH, u16::from(*prev_prio) | u16::from(*next_prio) << 8)
-        }
-        Body::Waking { wakee, prio, state, cpu, new } => {
-            out.push(wake::pack(*wakee, u32::from(*state), u32::from(*cpu)));
-            (if *new { kind::WAKEUP_NEW } else { kind::WAKING }, u16::from(*prio))
-        }
-        Body::Migrate { thread, prio, from, to } => {
-            out.push(migrate::pack(*thread, u32::from(*from), u32::from(*to)));
-            (kind::MIGRATE, u16::from(*prio))
-        }
-        Body::Fork(f) => {
-            out.extend([pair(f.parent_tid, f.parent_tgid), pair(f.tid, f.tgid), f.start_time, f.cgroup]);
-            bytes(&f.comm, out);
-            (kind::FORK, 0)
-        }
-        Body::Exec { exec, .. } => {
-            out.extend([pair(exec.tid, exec.old_tid), pair(exec.tgid, exec.args_len), exec.cgroup]);
-            bytes(&exec.comm, out);
-            (kind::EXEC, 0)
-        }
-        Body::Rename(r) => {
-            out.push(pair(r.tid, r.tgid));
-            bytes(&r.old, out);
-            bytes(&r.new, out);
-            (kind::RENAME, 0)
-        }
-        Body::TaskExit(e) => {
-            out.extend([pair(e.tid, e.tgid), pair(e.code, e.reserved), e.start_time]);
-            bytes(&e.comm, out);
-            (kind::TASK_EXIT, 0)
-        }
-        Body::Mark(_) => (kind::MARK, 0),
-        Body::Act(act, _) => (kind::ACT, *act),
-    };
-    let length = (out.len() - start) as u8;
-    if let Some(head) = out.get_mut(start) {
-        *head = header(kind, length, aux, upper);
+/// Where records are put one behind the other.
+pub(super) struct Records<'a> {
+    pub(super) layout: Layout,
+    pub(super) out: &'a mut Vec<u8>,
+}
+
+impl Records<'_> {
+    /// A header word whose record has `body` bytes behind it.
+    pub(super) fn header(&mut self, kind: u8, body: usize, aux: u16, upper: u32) {
+        let length = (8 + body).div_ceil(self.layout.unit()) as u8;
+        self.word(header(kind, length, aux, upper));
     }
-    match body {
-        Body::Enter(call) | Body::Exit { call, .. } => {
-            for text in &call.strings {
-                string(text, text.index, out);
-            }
+
+    /// A word.
+    pub(super) fn word(&mut self, word: u64) {
+        self.bytes(&word.to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Zeros up to where a record may end.
+    fn pad(&mut self) {
+        self.out.resize(self.out.len().next_multiple_of(self.layout.unit()), 0);
+    }
+
+    /// A record's head of what stands behind it.
+    fn close(&mut self, start: usize, kind: u8, aux: u16, upper: u32) {
+        self.pad();
+        let length = ((self.out.len() - start) / self.layout.unit()) as u8;
+        if let Some(head) = self.out.get_mut(start..start + 8) {
+            head.copy_from_slice(&header(kind, length, aux, upper).to_le_bytes());
         }
-        Body::Exec { file, args, .. } => {
-            for (text, index) in [(file, 0), (args, 1)] {
-                if let Some(text) = text {
-                    string(text, index, out);
+    }
+
+    /// The record of `body`, and its strings. `upper` is the time field.
+    pub(super) fn event(&mut self, body: &Body, tid: u32, upper: u32) {
+        let start = self.out.len();
+        self.word(0);
+        let (kind, aux) = self.content(body, tid);
+        self.close(start, kind, aux, upper);
+        match body {
+            Body::Enter(call) | Body::Exit { call, .. } => {
+                for text in &call.strings {
+                    self.string(text, text.index);
                 }
             }
+            Body::Exec { file, args, .. } => {
+                for (text, index) in [(file, 0), (args, 1)] {
+                    if let Some(text) = text {
+                        self.string(text, index);
+                    }
+                }
+            }
+            Body::Mark(text) | Body::Act(_, text) => self.string(text, 0),
+            _ => {}
         }
-        Body::Mark(text) | Body::Act(_, text) => string(text, 0, out),
-        _ => {}
+    }
+
+    /// What stands behind the header word; returns kind and aux.
+    fn content(&mut self, body: &Body, tid: u32) -> (u8, u16) {
+        match body {
+            Body::Enter(call) => {
+                self.out.resize(self.out.len() + self.layout.slot(), 0);
+                self.arguments(call);
+                (kind::ENTER, aux_of(call))
+            }
+            Body::Exit { call, ret, .. } => {
+                self.word(*ret as u64);
+                self.arguments(call);
+                (kind::EXIT, aux_of(call))
+            }
+            Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
+                self.word(switch::pack(tid, *next, u32::from(*prev_state), *preempted));
+                (kind::SWITCH, u16::from(*prev_prio) | u16::from(*next_prio) << 8)
+            }
+            Body::Waking { wakee, prio, state, cpu, new } => {
+                self.word(wake::pack(*wakee, u32::from(*state), u32::from(*cpu)));
+                (if *new { kind::WAKEUP_NEW } else { kind::WAKING }, u16::from(*prio))
+            }
+            Body::Migrate { thread, prio, from, to } => {
+                self.word(migrate::pack(*thread, u32::from(*from), u32::from(*to)));
+                (kind::MIGRATE, u16::from(*prio))
+            }
+            Body::Fork(f) => {
+                self.words([pair(f.parent_tid, f.parent_tgid), pair(f.tid, f.tgid), f.start_time, f.cgroup]);
+                self.bytes(&f.comm);
+                (kind::FORK, 0)
+            }
+            Body::Exec { exec, .. } => {
+                self.words([pair(exec.tid, exec.old_tid), pair(exec.tgid, exec.args_len), exec.cgroup]);
+                self.bytes(&exec.comm);
+                (kind::EXEC, 0)
+            }
+            Body::Rename(r) => {
+                self.word(pair(r.tid, r.tgid));
+                self.bytes(&r.old);
+                self.bytes(&r.new);
+                (kind::RENAME, 0)
+            }
+            Body::TaskExit(e) => {
+                self.words([pair(e.tid, e.tgid), pair(e.code, e.reserved), e.start_time]);
+                self.bytes(&e.comm);
+                (kind::TASK_EXIT, 0)
+            }
+            Body::Mark(_) => (kind::MARK, 0),
+            Body::Act(act, _) => (kind::ACT, *act),
+        }
+    }
+
+    fn words<const N: usize>(&mut self, words: [u64; N]) {
+        for word in words {
+            self.word(word);
+        }
+    }
+
+    fn arguments(&mut self, call: &Call) {
+        let used = call.args.get(..usize::from(call.nargs)).unwrap_or(&call.args);
+        if used.is_empty() {
+            return;
+        }
+        let mut group = [0; args::MAX_BYTES];
+        let length = args::encode(used, &mut group);
+        self.bytes(group.get(..length).unwrap_or(&group));
+    }
+
+    /// A STRING record; what is longer than [`STRING_MAX`] is cut there, as the probes do.
+    fn string(&mut self, text: &Text, index: u8) {
+        let (content, status) = match text.bytes.get(..STRING_MAX) {
+            Some(cut) if text.bytes.len() > STRING_MAX => (cut, StringStatus::Cut),
+            _ => (&*text.bytes, text.status),
+        };
+        let aux = u16::from(index & 0xf) | (status as u16) << 4;
+        self.header(kind::STRING, content.len(), aux, content.len() as u32);
+        self.bytes(content);
+        self.pad();
     }
 }
 
@@ -83,33 +151,4 @@ fn aux_of(call: &Call) -> u16 {
 
 fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
-}
-
-/// Bytes as words, zero padded.
-fn bytes(bytes: &[u8], out: &mut Vec<u64>) {
-    for chunk in bytes.chunks(8) {
-        out.push(chunk.iter().rev().fold(0, |word, b| word << 8 | u64::from(*b)));
-    }
-}
-
-fn arguments(call: &Call, out: &mut Vec<u64>) {
-    let used = call.args.get(..usize::from(call.nargs)).unwrap_or(&call.args);
-    if used.is_empty() {
-        return;
-    }
-    let mut group = [0; args::MAX_BYTES];
-    let length = args::encode(used, &mut group);
-    bytes(group.get(..length).unwrap_or(&group), out);
-}
-
-/// A STRING record; what is longer than [`STRING_MAX`] is cut there, as the probes do.
-fn string(text: &Text, index: u8, out: &mut Vec<u64>) {
-    let (content, status) = match text.bytes.get(..STRING_MAX) {
-        Some(cut) if text.bytes.len() > STRING_MAX => (cut, StringStatus::Cut),
-        _ => (&*text.bytes, text.status),
-    };
-    let words = 1 + content.len().div_ceil(8);
-    let aux = u16::from(index & 0xf) | (status as u16) << 4;
-    out.push(header(kind::STRING, words as u8, aux, content.len() as u32));
-    bytes(content, out);
 }

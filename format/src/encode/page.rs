@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
-use super::body;
+use super::body::Records;
 use crate::abi::page::{HEADER_LEN, LANE_KINDS, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, VERSION};
-use crate::abi::record::{Abi, counter, fold, header, kind};
-use crate::decode::{Body, Event};
+use crate::abi::record::{Abi, counter, fold, kind};
+use crate::decode::{self, Body, Event};
 
 /// An event that a page writer can't take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -14,7 +14,7 @@ pub enum EncodeError {
     #[error("an event of another lane than {}", .0.name())]
     Lane(Lane),
     /// Its strings do not fit in one page.
-    #[error("an event of {0} words does not fit in a page")]
+    #[error("an event of {0} bytes does not fit in a page")]
     TooLong(usize),
 }
 
@@ -49,7 +49,7 @@ pub fn write_header(header: &PageHeader) -> [u8; HEADER_LEN] {
 /// The last record, while an exit may still fold into it.
 #[derive(Debug, Clone, Copy)]
 struct Entered {
-    /// Word of the fold slot in the page.
+    /// Byte of the page at which the fold slot stands.
     slot: usize,
     time: u64,
     tid: u32,
@@ -66,7 +66,7 @@ pub struct PageWriter {
     lane: Lane,
     /// `CLOCK_TAI` minus `CLOCK_MONOTONIC`, ns.
     tai: u64,
-    page: Vec<u64>,
+    page: Vec<u8>,
     /// Time base of the next record.
     base: u64,
     tid: Option<u32>,
@@ -74,20 +74,21 @@ pub struct PageWriter {
     events: [u64; LANE_KINDS],
     refused: [u64; REFUSALS],
     closed: Vec<Box<[u8; PAGE_SIZE]>>,
-    group: Vec<u64>,
+    group: Vec<u8>,
 }
-
-/// Words of a page, and of its header.
-const WORDS: usize = PAGE_SIZE / 8;
-const HEADER_WORDS: usize = HEADER_LEN / 8;
 
 impl PageWriter {
     /// A ring that holds nothing yet. `tai` is `CLOCK_TAI` minus `CLOCK_MONOTONIC` in ns.
     pub fn new(session: u64, lane: Lane, cpu: u16, tai: u64) -> Self {
+        Self::of_version(VERSION, session, lane, cpu, tai)
+    }
+
+    /// As [`Self::new`], of pages as an earlier release wrote them.
+    pub fn of_version(version: u16, session: u64, lane: Lane, cpu: u16, tai: u64) -> Self {
         let header = PageHeader {
             magic: MAGIC,
             session,
-            version: VERSION,
+            version,
             lane: lane as u8,
             flags: 0,
             cpu,
@@ -104,7 +105,7 @@ impl PageWriter {
             header,
             lane,
             tai,
-            page: Vec::with_capacity(WORDS),
+            page: Vec::with_capacity(PAGE_SIZE),
             base: 0,
             tid: None,
             entered: None,
@@ -130,10 +131,10 @@ impl PageWriter {
             return Ok(());
         }
         self.group(event);
-        if self.header.seq == 0 || self.group.len() > WORDS - self.page.len() {
+        if self.header.seq == 0 || self.group.len() > PAGE_SIZE - self.page.len() {
             // A new page may take one word more: it begins with its thread.
-            let length = self.group.len() + 1;
-            if length > WORDS - HEADER_WORDS {
+            let length = self.group.len() + 8;
+            if length > PAGE_SIZE - HEADER_LEN {
                 return Err(EncodeError::TooLong(length));
             }
             self.open(event.time);
@@ -158,7 +159,7 @@ impl PageWriter {
 
     /// The header of the page being written.
     pub fn header(&self) -> PageHeader {
-        PageHeader { used: self.page.len() as u32, ..self.header }
+        PageHeader { used: (self.page.len() / self.header.layout().unit()) as u32, ..self.header }
     }
 
     /// The page being written, as a reader would copy it now.
@@ -167,9 +168,8 @@ impl PageWriter {
             return None;
         }
         let mut out = Box::new([0; PAGE_SIZE]);
-        let (words, _) = out.as_chunks_mut::<8>();
-        for (bytes, word) in words.iter_mut().zip(&self.page) {
-            *bytes = word.to_le_bytes();
+        if let Some(used) = out.get_mut(..self.page.len()) {
+            used.copy_from_slice(&self.page);
         }
         if let Some(head) = out.first_chunk_mut() {
             *head = write_header(&self.header());
@@ -199,7 +199,7 @@ impl PageWriter {
         self.header.events = self.events;
         self.header.refused = self.refused;
         self.page.clear();
-        self.page.resize(HEADER_WORDS, 0);
+        self.page.resize(HEADER_LEN, 0);
         self.base = time;
         self.tid = None;
         self.entered = None;
@@ -215,34 +215,38 @@ impl PageWriter {
             (_, Body::Switch { .. }) => (event.tid, self.tid.is_none()),
             _ => (event.tid, self.tid != Some(event.tid)),
         };
+        let mut records = Records { layout: self.header.layout(), out: &mut self.group };
         if needed {
-            self.group.push(header(kind::THREAD, 1, 0, thread));
+            records.header(kind::THREAD, 0, 0, thread);
         }
         let upper = event.time.checked_sub(self.base).and_then(|ns| u32::try_from(ns).ok());
         let upper = upper.unwrap_or_else(|| {
-            self.group.extend([header(kind::TIME, 2, 0, 0), event.time]);
+            records.header(kind::TIME, 8, 0, 0);
+            records.word(event.time);
             0
         });
-        body::words(&event.body, event.tid, upper, &mut self.group);
+        records.event(&event.body, event.tid, upper);
     }
 
-    /// Brings the writer's state up to what the group at word `at` says.
-    fn published(&mut self, event: &Event, mut at: usize) {
+    /// Brings the writer's state up to what the group from byte `at` on says.
+    fn published(&mut self, event: &Event, at: usize) {
         self.entered = None;
-        while let Some(word) = self.page.get(at) {
-            match *word as u8 {
-                kind::THREAD => self.tid = Some((*word >> 32) as u32),
+        let mut records = decode::records::Records::new(self.page.get(at..).unwrap_or_default(), self.header.layout());
+        let mut begin = at;
+        while let Ok(Some(record)) = records.take() {
+            match record.kind {
+                kind::THREAD => self.tid = Some(record.upper),
                 kind::TIME => self.base = event.time,
                 kind::SWITCH => self.tid = if let Body::Switch { next, .. } = event.body { Some(next) } else { None },
                 kind::ENTER => {
                     if let Body::Enter(call) = &event.body {
                         let (time, tid) = (event.time, event.tid);
-                        self.entered = Some(Entered { slot: at + 1, time, tid, nr: call.nr, abi: call.abi });
+                        self.entered = Some(Entered { slot: begin + 8, time, tid, nr: call.nr, abi: call.abi });
                     }
                 }
                 _ => {}
             }
-            at += usize::from((*word >> 8) as u8).max(1);
+            begin = at + records.at();
         }
     }
 
@@ -253,9 +257,11 @@ impl PageWriter {
         let same = (e.time, e.tid, e.nr, e.abi) == (*entered, event.tid, call.nr, call.abi);
         let bare = call.nargs == 0 && call.strings.is_empty();
         match event.time.checked_sub(e.time) {
-            Some(ns) if same && bare && ns < fold::LIMIT_NS && fold::fits(*ret) => {
-                if let Some(slot) = self.page.get_mut(e.slot) {
-                    *slot = fold::pack(*ret, ns);
+            Some(ns) if same && bare && ns < fold::LIMIT_NS => {
+                let layout = self.header.layout();
+                let Some(value) = layout.fold(*ret, ns) else { return false };
+                if let Some(slot) = self.page.get_mut(e.slot..).and_then(|slot| slot.get_mut(..layout.slot())) {
+                    slot.copy_from_slice(value.to_le_bytes().get(..slot.len()).unwrap_or_default());
                 }
                 true
             }

@@ -10,6 +10,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::map::ArrayMap;
 use super::recording::Recording;
+use crate::abi::layout::Layout;
 use crate::abi::page::{COPY_MAGIC, Lane, MAGIC, PAGE_SIZE, PageHeader};
 use crate::control::Position;
 
@@ -25,12 +26,14 @@ pub(super) struct PageRef {
 }
 
 const BODY: usize = offset_of!(PageHeader, session);
+/// The word of version, lane, flags and CPU.
+const IDENTITY: usize = offset_of!(PageHeader, version);
 const SEQ: usize = offset_of!(PageHeader, seq);
 const USED: usize = offset_of!(PageHeader, used);
 const BASE: usize = offset_of!(PageHeader, base_mono);
 const SESSION: usize = offset_of!(PageHeader, session);
 
-/// Copies the first bytes of a page with as many words as are in use, if the page stays
+/// Copies the first bytes of a page with as much as is in use, if the page stays
 /// `seq` (or whatever it is, if 0) meanwhile. What is not in use comes out zero.
 fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAGE_SIZE]) -> Option<u64> {
     let word = map.u64(index, SEQ)?;
@@ -42,7 +45,8 @@ fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAG
     if used == 0 {
         return None;
     }
-    let bytes = (used as usize).saturating_mul(8).min(limit);
+    let version = (map.load(index, IDENTITY) & 0xffff) as u16;
+    let bytes = Layout::of(version).bytes(used as usize).min(limit);
     if !copy_words(map, index, bytes, out) {
         return None;
     }
