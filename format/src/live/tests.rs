@@ -113,8 +113,8 @@ fn only_what_is_new() {
         pages.map(|page| Page::copy_from(&page).unwrap().header().seq).collect::<Vec<_>>()
     };
     assert_eq!(new(0, 0, 100), [5, 6, 7, 8, 9, 10, 11, 12]);
-    assert_eq!(new(10, 512, 100), [11, 12]);
-    assert_eq!(new(10, 16, 100), [10, 11, 12]);
+    assert_eq!(new(10, 1024, 100), [11, 12]);
+    assert_eq!(new(10, 32, 100), [10, 11, 12]);
     assert_eq!(new(12, last - 1, 100), [12]);
     assert_eq!(new(12, last, 100), [0; 0]);
     assert_eq!(new(2, 9, 3), [10, 11, 12]);
@@ -128,8 +128,8 @@ fn only_what_is_new() {
         pages.map(|page| Page::copy_from(&page).unwrap().header().seq).collect::<Vec<_>>()
     };
     assert_eq!(behind(0, 0, 11), [5, 6, 7, 8, 9, 10, 11]);
-    assert_eq!(behind(10, 512, 11), [11]);
-    assert_eq!(behind(11, 512, 11), [0; 0]);
+    assert_eq!(behind(10, 1024, 11), [11]);
+    assert_eq!(behind(11, 1024, 11), [0; 0]);
     assert_eq!(behind(0, 0, u64::MAX), [0; 0], "pages that are not there");
     for (lane, cpu) in [(Lane::Sched, 0), (Lane::Sched, 99), (Lane::Meta, 1)] {
         assert_eq!((recording.newest(lane, cpu), recording.ring_pages(lane, cpu)), (0, 0));
@@ -194,7 +194,7 @@ fn a_flooded_ring_is_copied_whole_or_not_at_all() {
 fn pages_of_another_session_and_empty_ones_are_passed_over() {
     let recording = Recording::new(maps()).unwrap();
     let ring = &recording.maps().rings[1];
-    let header = PageHeader { seq: 1, used: 16, session: 99, ..PageWriter::new(1, Lane::Sched, 1, 0).header() };
+    let header = PageHeader { seq: 1, used: 32, session: 99, ..PageWriter::new(1, Lane::Sched, 1, 0).header() };
     let mut page = [0; PAGE_SIZE];
     page[..HEADER_LEN].copy_from_slice(&write_header(&header));
     store(ring, &page);
@@ -251,7 +251,7 @@ fn any_page_of_the_metadata_may_be_lost() {
 fn slots_are_copied_whole_or_left_out() {
     let maps = maps();
     let header =
-        PageHeader { seq: 1, used: 512, lane: Lane::Slots as u8, ..PageWriter::new(1, Lane::Sched, 0, 0).header() };
+        PageHeader { seq: 1, used: 1024, lane: Lane::Slots as u8, ..PageWriter::new(1, Lane::Sched, 0, 0).header() };
     assert_eq!(header.magic, MAGIC);
     for i in 0..2 {
         assert!(maps.slots.write(i, 0, &write_header(&header)));
@@ -279,7 +279,7 @@ fn a_copy_is_never_taken_for_the_page_itself() {
     for page in &pages {
         store(&recording.maps().rings[1], page);
     }
-    let header = PageHeader { seq: 1, used: 512, lane: Lane::Slots as u8, ..writer_header() };
+    let header = PageHeader { seq: 1, used: 1024, lane: Lane::Slots as u8, ..writer_header() };
     assert!(super::write_head(&recording.maps().slots, 0, &write_header(&header)));
     let slot = TaskSlot { tid: 11, seq: 2, ..slots::parse(&[0; size_of::<TaskSlot>()]) };
     assert!(recording.maps().slots.write(0, HEADER_LEN, &write_slot(&slot)));

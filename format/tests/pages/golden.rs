@@ -8,25 +8,30 @@ use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 
 const COMM: Comm = *b"abcdefgh\0\0\0\0\0\0\0\0";
-/// "abcdefgh" as a little-endian word.
-const LETTERS: u64 = 0x6867_6665_6463_6261;
+/// "abcd" and "efgh" as little-endian units.
+const ABCD: u32 = 0x6463_6261;
+const EFGH: u32 = 0x6867_6665;
 
 fn event(time: u64, tid: u32, body: Body) -> Event {
     Event { time, cpu: CPU, tid, body }
 }
 
-/// Writes events, opened at time 0x1000, and compares the words behind the header; then reads them back.
+/// Writes events, opened at time 0x1000, and compares the units behind the header; then reads them back.
 #[track_caller]
-fn golden(lane: Lane, events: &[Event], words: &[u64]) {
+fn golden(lane: Lane, events: &[Event], units: &[u32]) {
     let mut writer = PageWriter::new(0x1122_3344_5566_7788, lane, CPU, 37_000);
     for event in events {
         writer.push(event).unwrap();
     }
     let page = Page::new(writer.finish().remove(0)).unwrap();
-    let (all, _) = page.bytes().as_chunks::<8>();
-    let written: Vec<u64> = all[16..page.header().used as usize].iter().map(|w| u64::from_le_bytes(*w)).collect();
-    assert_eq!(written, words, "\nwritten  {written:#018x?}\nexpected {words:#018x?}");
+    let (all, _) = page.bytes().as_chunks::<4>();
+    let written: Vec<u32> = all[32..page.header().used as usize].iter().map(|w| u32::from_le_bytes(*w)).collect();
+    assert_eq!(written, units, "\nwritten  {written:#010x?}\nexpected {units:#010x?}");
     assert_eq!(page.events().collect::<Vec<_>>(), events);
+}
+
+fn unit(bytes: &[u8; 4]) -> u32 {
+    u32::from_le_bytes(*bytes)
 }
 
 #[test]
@@ -37,14 +42,14 @@ fn page_header() {
     let mut expected = Vec::new();
     expected.extend(b"FLTRECPG"); // magic
     expected.extend(0x1122_3344_5566_7788u64.to_le_bytes()); // session
-    expected.extend([1, 0]); // version
+    expected.extend([2, 0]); // version
     expected.extend([1, 0]); // lane, flags
     expected.extend([2, 1]); // CPU
     expected.extend([128, 0]); // header length
     expected.extend(1u64.to_le_bytes()); // seq
     expected.extend(0x1000u64.to_le_bytes()); // base, CLOCK_MONOTONIC
     expected.extend((0x1000u64 + 37_000).to_le_bytes()); // base, CLOCK_TAI
-    expected.extend([19, 0, 0, 0]); // used: header, THREAD, MIGRATE
+    expected.extend([38, 0, 0, 0]); // used: header, THREAD, MIGRATE
     expected.extend([0; 4]); // reserved
     expected.extend([0; 9 * 8]); // totals
     assert_eq!(page[..128], expected);
@@ -55,64 +60,113 @@ fn enter_with_a_string() {
     let strings =
         vec![text(1, b"/etc/host"), Text { index: 3, status: StringStatus::Unreadable, bytes: Box::default() }];
     let entry = Call { strings, ..call(257, &[-100i64 as u64, 0x7fff_1234_5678, 0x8_0000]) };
-    // The argument group byte by byte: head 0x302c (n 3, classes 0, 3, 2), then the arguments.
-    let group: [u8; 16] = [0x2c, 0x30, 0x9c, 0x78, 0x56, 0x34, 0x12, 0xff, 0x7f, 0, 0, 8, 0, 0, 0, 0];
-    let (group, _) = group.as_chunks::<8>();
-    let words = [
-        0x0000_0022_0000_0101, // THREAD 34
-        0x0000_0000_0101_0410, // ENTER, 4 words, number 257 native, time 0
-        0,                     // not folded
-        u64::from_le_bytes(group[0]),
-        u64::from_le_bytes(group[1]),
-        0x0000_0009_0001_0303, // STRING of argument 1, 9 bytes, whole
-        u64::from_le_bytes(*b"/etc/hos"),
-        u64::from(b't'),
-        0x0000_0000_0023_0103, // STRING of argument 3, unreadable
+    let units = [
+        0x0201,
+        34, // THREAD 34
+        0x0101_0710,
+        0, // ENTER, 7 units, number 257 native, time 0
+        0, // not folded
+        // The argument group: head 0x302c (n 3, classes 0, 3, 2), then the arguments, unaligned.
+        0x789c_302c,
+        0xff12_3456,
+        0x0800_007f,
+        0,
+        0x0001_0503,
+        9, // STRING of argument 1, 9 bytes, whole
+        unit(b"/etc"),
+        unit(b"/hos"),
+        u32::from(b't'),
+        0x0023_0203,
+        0, // STRING of argument 3, unreadable
     ];
-    golden(Lane::Syscall, &[event(0x1000, 34, Body::Enter(entry))], &words);
+    golden(Lane::Syscall, &[event(0x1000, 34, Body::Enter(entry))], &units);
 }
 
 #[test]
 fn enter_with_its_exit() {
     let entry = Call { abi: Abi::Compat, ..call(20, &[]) };
-    let exit = Body::Exit { call: entry.clone(), ret: -2, entered: Some(0x1000) };
-    let words = [
-        0x0000_0022_0000_0101,
-        0x0000_0000_1014_0210, // ENTER, 2 words, number 20 of the 32-bit table
-        0x0003_ffff_ffff_fffe, // folded: 2 * 16 ns, -2
+    let exit = |ret, entered| Body::Exit { call: entry.clone(), ret, entered: Some(entered) };
+    let enter = |time| event(time, 34, Body::Enter(entry.clone()));
+    let units = [
+        0x0201,
+        34, // THREAD 34
+        0x1014_0310,
+        0,           // ENTER, 3 units, number 20 of the 32-bit table
+        0x0003_0ffe, // folded: 2 * 16 ns, -2
+        0x1014_0310,
+        0x30,
+        0x0001_0000, // no time of its own, -4096
+        0x1014_0310,
+        0x40,
+        0xfffe_ffff, // the greatest of both: 65533 * 16 ns, 61439
     ];
-    golden(Lane::Syscall, &[event(0x1000, 34, Body::Enter(entry)), event(0x1020, 34, exit)], &words);
+    let events = [
+        enter(0x1000),
+        event(0x1020, 34, exit(-2, 0x1000)),
+        enter(0x1030),
+        event(0x1030, 34, exit(-4096, 0x1030)),
+        enter(0x1040),
+        event(0x1040 + 65_533 * 16, 34, exit(61_439, 0x1040)),
+    ];
+    golden(Lane::Syscall, &events, &units);
+}
+
+#[test]
+fn an_exit_that_does_not_fit_stands_alone() {
+    for (ret, late) in [(-4097, 16), (61_440, 16), (0, 65_534 * 16)] {
+        let exit = Body::Exit { call: call(20, &[]), ret, entered: Some(0x1000) };
+        let mut writer = PageWriter::new(1, Lane::Syscall, CPU, 0);
+        writer.push(&event(0x1000, 34, Body::Enter(call(20, &[])))).unwrap();
+        writer.push(&event(0x1000 + late, 34, exit)).unwrap();
+        let page = Page::new(writer.finish().remove(0)).unwrap();
+        assert_eq!(page.header().used, 32 + 2 + 3 + 4);
+        let alone = Body::Exit { call: call(20, &[]), ret, entered: None };
+        assert_eq!(page.events().nth(1), Some(event(0x1000 + late, 34, alone)));
+    }
 }
 
 #[test]
 fn exit_and_time() {
     let bare = Body::Exit { call: call(0, &[]), ret: 5, entered: None };
     let full = Body::Exit { call: Call { abi: Abi::X32, ..call(1, &[u64::MAX, 1 << 63]) }, ret: -1, entered: None };
-    let words = [
-        0x0000_0022_0000_0101,
-        0x0000_0000_0000_0211, // EXIT of 0
+    let units = [
+        0x0201,
+        34, // THREAD 34
+        0x0000_0411,
+        0, // EXIT of 0
         5,
-        0x0000_0023_0000_0101, // another thread
-        0x0000_0000_0000_0202, // TIME: more than 2^32 ns later
-        0x2_0000_1000,
-        0x0000_0000_2001_0511, // EXIT of x32's 1 with arguments
-        u64::MAX,
-        0xffff_ffff_ffff_a000, // raw form: two words of 8 bytes, unaligned behind the head
-        0x0000_0000_0000_ffff,
-        0x0000_0000_0000_8000,
+        0,
+        0x0201,
+        35, // another thread
+        0x0402,
+        0, // TIME: more than 2^32 ns later
+        0x1000,
+        2,
+        0x2001_0911,
+        0, // EXIT of x32's 1 with arguments
+        u32::MAX,
+        u32::MAX,
+        0xffff_a000, // raw form: two words of 8 bytes, unaligned behind the head
+        0xffff_ffff,
+        0x0000_ffff,
+        0,
+        0x0000_8000,
     ];
-    golden(Lane::Syscall, &[event(0x1000, 34, bare), event(0x2_0000_1000, 35, full)], &words);
+    golden(Lane::Syscall, &[event(0x1000, 34, bare), event(0x2_0000_1000, 35, full)], &units);
 }
 
 #[test]
 fn switch() {
     let body = Body::Switch { prev_prio: 120, prev_state: 2, preempted: true, next: 9, next_prio: 99 };
-    let words = [
-        0x0000_0007_0000_0101, // the page begins with the thread that runs
-        0x0000_0000_6378_0220, // priorities 120, 99
-        0x1000_2000_0240_0007, // 7 -> 9, state 2, preempted
+    let units = [
+        0x0201,
+        7, // the page begins with the thread that runs
+        0x6378_0420,
+        0, // priorities 120, 99
+        0x0240_0007,
+        0x1000_2000, // 7 -> 9, state 2, preempted
     ];
-    golden(Lane::Sched, &[event(0x1000, 7, body)], &words);
+    golden(Lane::Sched, &[event(0x1000, 7, body)], &units);
 }
 
 #[test]
@@ -120,23 +174,30 @@ fn wakeups_and_migration() {
     let waking = |new, state| Body::Waking { wakee: 9, prio: 115, state, cpu: 2, new };
     let migrate = Body::Migrate { thread: 9, prio: 115, from: 2, to: 3 };
     let events = [event(0x1000, 7, waking(false, 1)), event(0x1001, 7, waking(true, 0)), event(0x1002, 7, migrate)];
-    let words = [
-        0x0000_0007_0000_0101,
-        0x0000_0000_0073_0221, // WAKING
-        0x0000_0080_0040_0009, // 9, state 1, CPU 2
-        0x0000_0001_0073_0222, // WAKEUP_NEW
-        0x0000_0080_0000_0009,
-        0x0000_0002_0073_0223, // MIGRATE
-        0x0000_00c0_0080_0009, // 9, CPU 2 to 3
+    let units = [
+        0x0201,
+        7,
+        0x0073_0421,
+        0, // WAKING
+        0x0040_0009,
+        0x80, // 9, state 1, CPU 2
+        0x0073_0422,
+        1, // WAKEUP_NEW
+        0x0000_0009,
+        0x80,
+        0x0073_0423,
+        2, // MIGRATE
+        0x0080_0009,
+        0xc0, // 9, CPU 2 to 3
     ];
-    golden(Lane::Sched, &events, &words);
+    golden(Lane::Sched, &events, &units);
 }
 
 #[test]
 fn task_life() {
     let fork = Fork { parent_tid: 1, parent_tgid: 2, tid: 3, tgid: 4, start_time: 5, cgroup: 6, comm: COMM };
     let exec = Exec { tid: 3, old_tid: 4, tgid: 3, args_len: 5, cgroup: 6, comm: COMM };
-    let exec = Body::Exec { exec, file: Some(text(0, b"/bin/ls")), args: Some(text(1, b"ls\0-l\0")) };
+    let exec = Body::Exec { exec, file: Some(text(0, b"/bin/ls")), args: Some(text(1, b"ls\0")) };
     let rename = Rename { tid: 3, tgid: 4, old: COMM, new: *b"x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" };
     let exit = TaskExit { tid: 3, tgid: 4, code: 0x100, reserved: 0, start_time: 5, comm: COMM };
     let events = [
@@ -145,38 +206,66 @@ fn task_life() {
         event(0x1002, 3, Body::Rename(rename)),
         event(0x1003, 3, Body::TaskExit(exit)),
     ];
-    let words = [
-        0x0000_0000_0000_0730, // FORK
-        0x0000_0002_0000_0001, // parent's thread, process
-        0x0000_0004_0000_0003, // child's
+    let units = [
+        0x0e30,
+        0, // FORK
+        1,
+        2,
+        3,
+        4, // parent's thread, process; child's
         5,
+        0,
         6,
-        LETTERS,
         0,
-        0x0000_0001_0000_0631, // EXEC
-        0x0000_0004_0000_0003, // thread, its id before
-        0x0000_0005_0000_0003, // process, length of the arguments
+        ABCD,
+        EFGH,
+        0,
+        0,
+        0x0c31,
+        1, // EXEC
+        3,
+        4,
+        3,
+        5, // thread, its id before; process, length of the arguments
         6,
-        LETTERS,
         0,
-        0x0000_0007_0000_0203, // STRING 0: the file
-        u64::from_le_bytes(*b"/bin/ls\0"),
-        0x0000_0006_0001_0203, // STRING 1: the arguments, each with its end
-        u64::from_le_bytes(*b"ls\0-l\0\0\0"),
-        0x0000_0002_0000_0632, // RENAME
-        0x0000_0004_0000_0003,
-        LETTERS,
+        ABCD,
+        EFGH,
         0,
-        u64::from(b'x'),
         0,
-        0x0000_0003_0000_0633, // TASK_EXIT
-        0x0000_0004_0000_0003,
-        0x0000_0000_0000_0100, // status 1
+        0x0403,
+        7, // STRING 0: the file
+        unit(b"/bin"),
+        unit(b"/ls\0"),
+        0x0001_0303,
+        3, // STRING 1: the arguments, each with its end
+        unit(b"ls\0\0"),
+        0x0c32,
+        2, // RENAME
+        3,
+        4,
+        ABCD,
+        EFGH,
+        0,
+        0,
+        u32::from(b'x'),
+        0,
+        0,
+        0,
+        0x0c33,
+        3, // TASK_EXIT
+        3,
+        4,
+        0x100,
+        0, // status 1
         5,
-        LETTERS,
+        0,
+        ABCD,
+        EFGH,
+        0,
         0,
     ];
-    golden(Lane::Task, &events, &words);
+    golden(Lane::Task, &events, &units);
 }
 
 #[test]
@@ -185,14 +274,20 @@ fn marks_and_acts() {
         event(0x1000, 34, Body::Mark(text(0, b"hello"))),
         event(0x1001, 0, Body::Act(Act::Adopt as u16, Text { status: StringStatus::Cut, ..text(0, b"x") })),
     ];
-    let words = [
-        0x0000_0022_0000_0101, // THREAD, for the next event alone in this lane
-        0x0000_0000_0000_0134, // MARK
-        0x0000_0005_0000_0203,
-        u64::from_le_bytes(*b"hello\0\0\0"),
-        0x0000_0001_0002_0135, // ACT 2
-        0x0000_0001_0010_0203, // a string cut at the limit
-        u64::from(b'x'),
+    let units = [
+        0x0201,
+        34, // THREAD, for the next event alone in this lane
+        0x0234,
+        0, // MARK
+        0x0403,
+        5,
+        unit(b"hell"),
+        unit(b"o\0\0\0"),
+        0x0002_0235,
+        1, // ACT 2
+        0x0010_0303,
+        1, // a string cut at the limit
+        u32::from(b'x'),
     ];
-    golden(Lane::Task, &events, &words);
+    golden(Lane::Task, &events, &units);
 }

@@ -160,7 +160,7 @@ fn a_missing_page_is_a_gap_of_known_size() {
 #[test]
 fn a_damaged_page_costs_a_known_number() {
     let (writer, pages) = flood(1000);
-    let middle = pages[1].header().used as usize / 2 * 8;
+    let middle = pages[1].header().used_bytes() / 2;
     let mut bytes = *pages[1].bytes();
     bytes[middle..].fill(0);
     let damaged = Page::copy_from(&bytes).unwrap();

@@ -1,6 +1,7 @@
 //! The page format, one file for each kind of truth.
 
 mod golden;
+mod golden_v1;
 mod hostile;
 mod loss;
 mod metadata;

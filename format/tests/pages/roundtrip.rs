@@ -1,7 +1,7 @@
 //! What goes into pages comes out of them.
 
-use crate::support::{CPU, call, events, lanes, text};
-use flightrec_format::abi::page::{Lane, PAGE_SIZE, Refusal};
+use crate::support::{CPU, call, events, lanes, text, versions};
+use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE, Refusal, VERSION};
 use flightrec_format::abi::record::STRING_MAX;
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Body, Call, Event, Page};
@@ -9,8 +9,8 @@ use flightrec_format::encode::{EncodeError, PageWriter};
 use flightrec_format::ring::Rings;
 use proptest::prelude::*;
 
-fn write(lane: Lane, events: &[Event]) -> Vec<Page> {
-    let mut writer = PageWriter::new(7, lane, CPU, 37);
+fn write(version: u16, lane: Lane, events: &[Event]) -> Vec<Page> {
+    let mut writer = PageWriter::of_version(version, 7, lane, CPU, 37);
     for event in events {
         writer.push(event).unwrap();
     }
@@ -19,8 +19,11 @@ fn write(lane: Lane, events: &[Event]) -> Vec<Page> {
 
 proptest! {
     #[test]
-    fn every_event_comes_back((lane, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 120)))) {
-        let pages = write(lane, &events);
+    fn every_event_comes_back(
+        (lane, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 120))),
+        version in versions(),
+    ) {
+        let pages = write(version, lane, &events);
         let mut rings = Rings::new(7);
         for page in &pages {
             prop_assert_eq!(page.summary().damage, None);
@@ -36,8 +39,8 @@ proptest! {
     }
 
     #[test]
-    fn calls_alone_are_those_among_the_events(events in events(Lane::Syscall, 120)) {
-        for page in write(Lane::Syscall, &events) {
+    fn calls_alone_are_those_among_the_events(events in events(Lane::Syscall, 120), version in versions()) {
+        for page in write(version, Lane::Syscall, &events) {
             let bare = |call: &Call| Call { strings: Vec::new(), ..call.clone() };
             let mut expected = Vec::new();
             for event in page.events() {
@@ -65,8 +68,8 @@ proptest! {
     }
 
     #[test]
-    fn decoding_is_in_the_order_of_time(events in events(Lane::Syscall, 120)) {
-        for page in write(Lane::Syscall, &events) {
+    fn decoding_is_in_the_order_of_time(events in events(Lane::Syscall, 120), version in versions()) {
+        for page in write(version, Lane::Syscall, &events) {
             let times: Vec<u64> = page.events().map(|e| e.time).collect();
             prop_assert!(times.is_sorted());
         }
@@ -81,22 +84,23 @@ fn exit(time: u64, ret: i64, entered: Option<u64>) -> Event {
     Event { time, cpu: CPU, tid: 5, body: Body::Exit { call: call(0, &[]), ret, entered } }
 }
 
-/// Words in use behind the header after these events.
-fn words(events: &[Event]) -> u32 {
-    write(Lane::Syscall, events)[0].header().used - 16
+/// Bytes in use behind the header after these events.
+fn bytes(events: &[Event]) -> usize {
+    write(VERSION, Lane::Syscall, events)[0].header().used_bytes() - HEADER_LEN
 }
 
 #[test]
 fn an_exit_folds_only_where_it_may() {
-    let alone = words(&[enter(100)]);
-    assert_eq!(words(&[enter(100), exit(132, 3, Some(100))]), alone);
-    // Not asked for; too late; a value too great; another call between.
-    assert_eq!(words(&[enter(100), exit(132, 3, None)]), alone + 2);
-    assert_eq!(words(&[enter(100), exit(2_000_000, 3, Some(100))]), alone + 2);
-    assert_eq!(words(&[enter(100), exit(132, 1 << 47, Some(100))]), alone + 2);
-    assert_eq!(words(&[enter(100), enter(110), exit(132, 3, Some(100))]), 1 + 2 * (alone - 1) + 2);
+    let alone = bytes(&[enter(100)]);
+    assert_eq!(bytes(&[enter(100), exit(132, 3, Some(100))]), alone);
+    // Not asked for; too late; a value too great, too small; another call between.
+    assert_eq!(bytes(&[enter(100), exit(132, 3, None)]), alone + 16);
+    assert_eq!(bytes(&[enter(100), exit(2_000_000, 3, Some(100))]), alone + 16);
+    assert_eq!(bytes(&[enter(100), exit(132, 61_440, Some(100))]), alone + 16);
+    assert_eq!(bytes(&[enter(100), exit(132, -4097, Some(100))]), alone + 16);
+    assert_eq!(bytes(&[enter(100), enter(110), exit(132, 3, Some(100))]), 8 + 2 * (alone - 8) + 16);
     // One exit an entry.
-    assert_eq!(words(&[enter(100), exit(132, 3, Some(100)), exit(132, 3, Some(100))]), alone + 2);
+    assert_eq!(bytes(&[enter(100), exit(132, 3, Some(100)), exit(132, 3, Some(100))]), alone + 16);
 }
 
 #[test]
@@ -117,7 +121,7 @@ fn a_group_never_spans_pages() {
 #[test]
 fn a_string_is_cut_at_the_limit() {
     let long = Event { time: 1, cpu: CPU, tid: 0, body: Body::Mark(text(0, &[b'y'; STRING_MAX + 9])) };
-    let pages = write(Lane::Task, &[long]);
+    let pages = write(VERSION, Lane::Task, &[long]);
     let Some(Event { body: Body::Mark(line), .. }) = pages[0].events().next() else { panic!("no mark") };
     assert_eq!((line.status, line.bytes.len()), (StringStatus::Cut, STRING_MAX));
 }
@@ -145,7 +149,7 @@ fn a_page_tells_the_totals_before_it() {
         writer.push(&event(2)).unwrap();
     }
     let page = Page::new(writer.current().unwrap()).unwrap();
-    // 496 words: a thread, then records of two words.
+    // 3968 bytes: a thread, then records of 16.
     assert_eq!(page.header().events, [0, 0, 0, 247, 0, 0]);
     assert_eq!(page.header().refused, [0, 1, 1]);
     assert_eq!(page.header().seq, 2);

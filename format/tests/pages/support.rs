@@ -1,6 +1,6 @@
 //! Events to test with: sequences that a ring could really hold.
 
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, VERSION};
 use flightrec_format::abi::record::{Abi, Exec, Fork, Rename, StringStatus, TaskExit, fold};
 use flightrec_format::decode::{Body, Call, Event, Text};
 use proptest::prelude::*;
@@ -89,7 +89,7 @@ fn steps(lane: Lane) -> BoxedStrategy<Step> {
             (tids(), calls()).prop_map(|(tid, call)| Step::Event(tid, Body::Enter(call))),
             (tids(), calls(), any::<i64>())
                 .prop_map(|(tid, call, ret)| Step::Event(tid, Body::Exit { call, ret, entered: None })),
-            (tids(), calls(), -(1i64 << 47)..1i64 << 47, 0..fold::LIMIT_NS / 16)
+            (tids(), calls(), fold::LEAST..=fold::GREATEST, 0..fold::LIMIT_NS / 16)
                 .prop_map(|(tid, call, ret, ticks)| Step::Call { tid, call, ret, ticks }),
         ]
         .boxed(),
@@ -151,4 +151,9 @@ pub(crate) fn events(lane: Lane, count: usize) -> impl Strategy<Value = Vec<Even
 /// Any ring lane.
 pub(crate) fn lanes() -> impl Strategy<Value = Lane> {
     prop::sample::select(Lane::RINGS.to_vec())
+}
+
+/// Any version of a page.
+pub(crate) fn versions() -> impl Strategy<Value = u16> {
+    1..=VERSION
 }
