@@ -121,7 +121,7 @@ fn main() -> Result<()> {
             })?;
             let again = timed(&mut decoding, || Ok(columns::decode(&encoded)?))?;
             let same = |(a, b): (&Page, &Page)| {
-                let used = a.header().used as usize * 8;
+                let used = a.header().used_bytes();
                 a.bytes().get(..used) == b.bytes().get(..used)
             };
             if again.len() != pages.len() || !pages.iter().zip(&again).all(same) {

@@ -15,8 +15,10 @@ const LENGTH: u8 = 1 << 2;
 const SEQUENCE: u8 = 1 << 3;
 const TOTALS: u8 = 1 << 4;
 const RESERVED: u8 = 1 << 5;
-/// Words before the records that are not 0.
+/// What stands before the records is not 0.
 const BEFORE: u8 = 1 << 6;
+/// The page's version. It is never told in columns that earlier releases wrote: they know version 1 alone.
+const OTHER_VERSION: u8 = 1 << 7;
 
 /// How far a ring has got.
 #[derive(Debug, Clone)]
@@ -38,6 +40,8 @@ pub(super) struct Rings {
     /// Of the last page.
     at: usize,
     session: u64,
+    /// Version of the last page.
+    version: u16,
 }
 
 const NONE: PageHeader = PageHeader {
@@ -57,7 +61,7 @@ const NONE: PageHeader = PageHeader {
     refused: [0; REFUSALS],
 };
 
-/// A header, and whether words behind it that are no records are not 0.
+/// A header, and whether what stands between it and the records is not 0.
 pub(super) struct Head {
     pub(super) header: PageHeader,
     pub(super) before: bool,
@@ -69,7 +73,7 @@ impl Head {
 
 impl Rings {
     pub(super) fn new() -> Self {
-        Self { known: Vec::new(), at: 0, session: 0 }
+        Self { known: Vec::new(), at: 0, session: 0, version: 1 }
     }
 
     /// The ring of this lane and CPU.
@@ -91,7 +95,7 @@ impl Rings {
         let h = &mut head.header;
         let mut miss = 0;
         if S::WRITES {
-            let known = self.session;
+            let (known, version) = (self.session, self.version);
             let ring = (h.lane, h.cpu) != (last.lane, last.cpu);
             let next = self.of(h.lane, h.cpu);
             miss |= if h.session == known { 0 } else { SESSION };
@@ -101,6 +105,7 @@ impl Rings {
             miss |= if (h.events, h.refused) == next.totals() { 0 } else { TOTALS };
             miss |= if h.reserved == 0 && h.flags == 0 { 0 } else { RESERVED };
             miss |= if head.before { BEFORE } else { 0 };
+            miss |= if h.version == version { 0 } else { OTHER_VERSION };
         }
         let miss = s.byte(Column::Header, miss);
         let column = Column::HeaderField;
@@ -108,6 +113,10 @@ impl Rings {
             self.session = s.planes(&[column; 8], h.session, 8);
         }
         h.session = self.session;
+        if miss & OTHER_VERSION != 0 {
+            self.version = s.varint(column, u64::from(h.version)) as u16;
+        }
+        h.version = self.version;
         (h.lane, h.cpu) = if miss & RING == 0 {
             (last.lane, last.cpu)
         } else {
