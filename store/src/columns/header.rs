@@ -1,10 +1,11 @@
 //! Page headers: each is told by how it differs from what the pages before it let expect.
 
 use flightrec_format::abi::page::{COPY_MAGIC, HEADER_LEN, LANE_KINDS, PageHeader, REFUSALS, VERSION};
-use flightrec_format::abi::record::counter;
+use flightrec_format::abi::record::{counter, kind};
 use flightrec_format::decode::Summary;
 
 use super::column::Column;
+use super::record::form;
 use super::sched::Current;
 use super::stream::Stream;
 
@@ -163,6 +164,14 @@ impl Ring {
         if let Some(count) = self.counts.get_mut(counter(kind)) {
             *count += 1;
         }
+    }
+
+    /// Counts what a call's record tells.
+    #[inline]
+    pub(super) fn count_call(&mut self, form: u8) {
+        // Sums and no branches: what comes next can't be foretold.
+        self.counts[counter(kind::ENTER)] += u64::from(form != form::EXITED);
+        self.counts[counter(kind::EXIT)] += u64::from(form != form::ENTERED);
     }
 
     /// Goes on to the time of an event.

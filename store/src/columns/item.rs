@@ -438,9 +438,6 @@ fn times<S: Stream>(s: &mut S, at: &At, ring: &mut Ring, call: &mut Call) {
     if ticks > if form == form::FOLDED { 0xfffe } else { 0 } {
         s.fail();
     }
-    if form == form::FOLDED {
-        ring.count(kind::EXIT);
-    }
-    ring.count(if form < form::EXITED { kind::ENTER } else { kind::EXIT });
+    ring.count_call(form);
     ring.reach(at.base.wrapping_add(u64::from(call.upper)).wrapping_add(u64::from(ticks) << 4));
 }

@@ -178,7 +178,7 @@ impl Call {
         Self { what: What::NONE, result: 0, words: [0; WORDS], upper: 0, ticks: 0, fine: false };
 
     /// Takes over the record at the front of a page's bytes, but for its strings, where it is one; returns its length.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, bytes: &[u8], layout: Layout) -> Option<usize> {
         let head = word(bytes, 0);
         let exit = match head as u8 {
@@ -200,21 +200,19 @@ impl Call {
             &copy
         };
         let second = word(all, HEAD);
-        let form = if exit {
-            (self.result, self.ticks) = (second, 0);
-            form::EXITED
-        } else if let Some((result, ns)) = layout.folded(second) {
-            (self.result, self.ticks) = (result as u64, (ns >> 4) as u16);
-            form::FOLDED
-        } else if second << (64 - 8 * layout.slot()) == 0 {
-            self.ticks = 0;
-            form::ENTERED
-        } else {
+        // Which of the forms comes can't be foretold: values are chosen, and no way is.
+        let folded = layout.folded(second);
+        let (result, ns) = folded.unwrap_or_default();
+        let form = if exit { form::EXITED } else { u8::from(folded.is_none()) };
+        if form == form::ENTERED && second << (64 - 8 * layout.slot()) != 0 {
             return None;
-        };
+        }
+        self.result = if exit { second } else { result as u64 };
+        self.ticks = if exit { 0 } else { (ns >> 4) as u16 };
         self.what = What::of(head, form, strings);
         self.upper = (head >> 32) as u32;
-        let words = all.split_at(behind(exit, layout)).1;
+        let words =
+            if behind(exit, layout) == BEHIND_SLOT { &all[BEHIND_SLOT..][..ARGUMENTS] } else { &all[BEHIND_WORD..] };
         self.words = std::array::from_fn(|i| word(words, 8 * i) & own[i]);
         Some(length)
     }
@@ -264,8 +262,11 @@ impl Call {
         for (to, word) in words.iter_mut().zip([head, second]) {
             *to = word.to_le_bytes();
         }
-        let (words, _) = out.split_at_mut(behind(form == form::EXITED, layout)).1.as_chunks_mut::<8>();
-        for (to, word) in words.iter_mut().zip(&self.words) {
+        let words = match behind(form == form::EXITED, layout) {
+            BEHIND_SLOT => &mut out[BEHIND_SLOT..][..ARGUMENTS],
+            _ => &mut out[BEHIND_WORD..],
+        };
+        for (to, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(&self.words) {
             *to = word.to_le_bytes();
         }
         (out, layout.bytes(usize::from(self.what.length())))

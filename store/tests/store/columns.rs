@@ -390,9 +390,10 @@ fn records_of_every_length_come_out() {
             (Lane::Task, kind::TIME),
             (Lane::Task, 0x3f),
         ] {
-            let lengths = (0..80).chain([200, 1008, 1012, 2028, 2032]).map(|body| body * 4).filter(|body| body % unit == 0);
+            let lengths =
+                (0..80).chain([200, 1008, 1012, 2028, 2032]).map(|body| body * 4).filter(|body| body % unit == 0);
             let pages: Vec<Page> = lengths
-                .flat_map(|length| {
+                .filter_map(|length| {
                     let body: Vec<u8> = (0..length).map(|i| (i % 7 * 36) as u8).collect();
                     let one = record(version, kind, 0, 8 * length as u32 / 9, &body);
                     let cut = &one[..one.len() - unit];
