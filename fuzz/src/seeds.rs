@@ -1,7 +1,7 @@
 //! Inputs that are whole: what the recorder itself writes.
 
 use anyhow::{Context, Result};
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, VERSION};
 use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::chunks;
 use flightrec_format::control::{self, Request, Response};
@@ -18,15 +18,15 @@ const SESSION: u64 = 7;
 
 /// Pages of all lanes.
 pub(crate) fn pages() -> Result<Vec<Vec<u8>>> {
-    let mut pages = rings()?;
+    let mut pages = [rings(VERSION)?, rings(1)?].concat();
     pages.extend(description()?);
     Ok(pages.into_iter().map(|page| page.to_vec()).collect())
 }
 
-/// Some of each ring's events: calls with strings, folded and not, switches, wakeups.
-fn rings() -> Result<Vec<Bytes>> {
-    let mut calls = PageWriter::new(SESSION, Lane::Syscall, 0, 1 << 60);
-    let mut sched = PageWriter::new(SESSION, Lane::Sched, 1, 1 << 60);
+/// Some of each ring's events, in pages of a version: calls with strings, folded and not, switches, wakeups.
+fn rings(version: u16) -> Result<Vec<Bytes>> {
+    let mut calls = PageWriter::of_version(version, SESSION, Lane::Syscall, 0, 1 << 60);
+    let mut sched = PageWriter::of_version(version, SESSION, Lane::Sched, 1, 1 << 60);
     for i in 0..120u64 {
         let time = 1000 + i * 5000;
         let text = Text { index: 1, status: StringStatus::Whole, bytes: b"/etc/hosts".to_vec().into() };
@@ -115,8 +115,12 @@ pub(crate) fn files() -> Result<Vec<Vec<u8>>> {
     let marks = vec![RingMark::new(Lane::Syscall, 0), RingMark::new(Lane::Sched, 1)];
     file.checkpoint(&Checkpoint { time: 5, rings: marks })?;
     for lane in [Lane::Syscall, Lane::Sched] {
-        let of_lane: Vec<Page> =
-            rings()?.into_iter().filter_map(|page| Page::new(page).ok()).filter(|page| page.lane() == lane).collect();
+        let of_lane: Vec<Page> = [rings(VERSION)?, rings(1)?]
+            .concat()
+            .into_iter()
+            .filter_map(|page| Page::new(page).ok())
+            .filter(|page| page.lane() == lane)
+            .collect();
         file.pages(&of_lane)?;
     }
     let closed = file.finish()?;
@@ -129,7 +133,7 @@ const COLUMNS_1: &[u8] = include_bytes!("../../store/tests/data/v1-mix.columns")
 
 /// Blocks' columns.
 pub(crate) fn columns() -> Result<Vec<Vec<u8>>> {
-    let pages: Vec<Page> = rings()?.into_iter().filter_map(|page| Page::new(page).ok()).collect();
+    let pages: Vec<Page> = rings(VERSION)?.into_iter().filter_map(|page| Page::new(page).ok()).collect();
     let encoded = |lane| {
         let of_lane: Vec<Page> = pages.iter().filter(|page| page.lane() == lane).cloned().collect();
         let mut out = Vec::new();
@@ -148,7 +152,7 @@ fn image() -> Result<Image> {
         .iter()
         .map(in_kernel)
         .collect();
-    for (number, page) in (0u64..).zip([description()?, rings()?, snapshot].concat()) {
+    for (number, page) in (0u64..).zip([description()?, rings(VERSION)?, snapshot].concat()) {
         image.insert(3 + number * 5 % 64, page);
         image.insert(70 + number, Box::new([number as u8; PAGE_SIZE]));
     }

@@ -44,11 +44,12 @@ fn page(bytes: &[u8]) -> Result<()> {
     let page = Page::copy_from(bytes)?;
     let summary = page.summary();
     let events = page.events().count();
-    assert!(events <= PAGE_SIZE / 8, "{events} events in a page");
-    assert!(summary.counts.iter().sum::<u64>() <= PAGE_SIZE as u64 / 8, "more counted than a page holds");
-    for words in [16, page.header().used / 2] {
-        let head = part::head(&page, words.max(16));
-        if let Some(tail) = part::tail(&page, words) {
+    assert!(events <= PAGE_SIZE / 6, "{events} events in a page");
+    assert!(summary.counts.iter().sum::<u64>() <= PAGE_SIZE as u64 / 6, "more counted than a page holds");
+    let first = part::start(page.header());
+    for at in [first, first.midpoint(page.header().used)] {
+        let head = part::head(&page, at);
+        if let Some(tail) = part::tail(&page, at) {
             let _ = part::join(&head, &tail);
         }
     }

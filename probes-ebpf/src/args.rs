@@ -4,20 +4,13 @@ use core::arch::asm;
 
 use flightrec_format::abi::args::{CLASS_BYTES, RAW, magnitude};
 
+use crate::lane::{UNIT, store};
 use crate::values::Values;
 
 /// Most bytes that [`put`] touches: a raw group, and what a short one stores beyond its end.
-pub(crate) const ROOM: usize = 56;
+pub(crate) const ROOM: usize = 52;
 
 const _: () = assert!(matches!(CLASS_BYTES, [1, 2, 4, 6]));
-
-/// Stores 8 bytes at any address. The BPF machine has no alignment of its own here: the kernel
-/// takes such stores to map values where the machine does (`check_ptr_alignment`, Linux 6.1).
-#[inline(always)]
-unsafe fn store(p: *mut u8, v: u64) {
-    // SAFETY: one store of 8 bytes at `p`, which the verifier checks.
-    unsafe { asm!("*(u64 *)({p} + 0) = {v}", p = in(reg) p, v = in(reg) v, options(nostack)) };
-}
 
 /// 1 if `m`, less than 2^63, exceeds `limit`. Without a branch: six arguments would otherwise be 4096
 /// paths to the verifier, and mispredictions to the processor.
@@ -39,7 +32,7 @@ fn distance(to: *const u8, from: *const u8) -> usize {
     r as usize
 }
 
-/// Writes `n` (1 to 6) arguments at `body + at`; returns the offset behind them, rounded up to 8, which the verifier knows
+/// Writes `n` (1 to 6) arguments at `body + at`; returns the offset behind them, rounded up to a unit, which the verifier knows
 /// nothing of.
 ///
 /// # Safety
@@ -75,13 +68,13 @@ pub(crate) unsafe fn put(body: *mut u8, at: usize, args: impl Values, n: u32) ->
     one!(3);
     one!(4);
     one!(5);
-    // SAFETY: `first` is a multiple of 8, inside the page.
+    // SAFETY: `first` is a multiple of a unit, inside the page.
     unsafe { first.cast::<u16>().write_volatile(head as u16) };
     if wide >> 47 != 0 {
         // SAFETY: by the contract.
         return unsafe { put_raw(first, at, args, n) };
     }
-    (at + 7 + distance(to, first)) & !7
+    (at + UNIT - 1 + distance(to, first)) & !(UNIT - 1)
 }
 
 /// The same, each argument as a whole word.
@@ -97,5 +90,5 @@ unsafe fn put_raw(first: *mut u8, at: usize, args: impl Values, n: u32) -> usize
         store(first.add(34), args.get(4));
         store(first.add(42), args.get(5));
     }
-    (at + 2 + 8 * n as usize + 7) & !7
+    (at + 2 + 8 * n as usize + UNIT - 1) & !(UNIT - 1)
 }

@@ -15,6 +15,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ktime_get_tai_ns};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
+use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, Refusal, VERSION};
 use flightrec_format::abi::record::{self, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD};
@@ -26,6 +27,26 @@ const MMAPABLE: u32 = 1 << 10;
 
 /// Bytes behind a page's header.
 pub(crate) const BODY: usize = PAGE_SIZE - HEADER_LEN;
+
+/// What lengths are counted in, bytes. So that is what a record is aligned to, and nothing in it to more.
+pub(crate) const UNIT: usize = Layout::of(VERSION).unit();
+
+/// Stores 8 bytes at any address, by one store. The BPF machine has no alignment of its own here: the kernel
+/// takes such stores to map values where the machine does (`check_ptr_alignment`, kernel/bpf/verifier.c, Linux 6.1).
+///
+/// # Safety
+/// The bytes are inside a page; the verifier checks it.
+#[inline(always)]
+pub(crate) unsafe fn store(p: *mut u8, v: u64) {
+    // SAFETY: one store of 8 bytes at `p`.
+    unsafe { asm!("*(u64 *)({p} + 0) = {v}", p = in(reg) p, v = in(reg) v, options(nostack)) };
+}
+
+/// The length of a record with a body of so many bytes, a multiple of [`UNIT`].
+#[inline(always)]
+pub(crate) const fn length(body: usize) -> u8 {
+    ((8 + body) / UNIT) as u8
+}
 
 /// A page of a ring or table.
 #[repr(C, align(8))]
@@ -160,14 +181,14 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     pub(crate) fn word(&mut self, v: u64) {
         // SAFETY: `open` made room; the verifier checks it again.
-        unsafe { self.body().add(self.at).cast::<u64>().write_volatile(v) };
+        unsafe { store(self.body().add(self.at), v) };
         self.at += 8;
     }
 
     /// Names the thread of the records that follow.
     #[inline(always)]
     pub(crate) fn thread(&mut self, tid: u32) {
-        self.word(record::header(kind::THREAD, 1, 0, tid));
+        self.word(record::header(kind::THREAD, length(0), 0, tid));
     }
 
     /// The upper half of a record's header: its time. Puts a new time base first where the last
@@ -176,7 +197,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn time(&mut self) -> u32 {
         let mut since = self.now.wrapping_sub(self.lane.base);
         if since >> 32 != 0 {
-            self.word(record::header(kind::TIME, 2, 0, 0));
+            self.word(record::header(kind::TIME, length(8), 0, 0));
             self.word(self.now);
             self.lane.base = self.now;
             since = 0;
@@ -191,7 +212,7 @@ impl<'a> Writer<'a> {
         let header = Page::header(self.page);
         // SAFETY: a field of the page. Volatile and last: the publishing store. Stores are not
         // reordered on x86_64, the one machine supported.
-        unsafe { (&raw mut (*header).used).write_volatile(((HEADER_LEN + self.at) / 8) as u32) };
+        unsafe { (&raw mut (*header).used).write_volatile(((HEADER_LEN + self.at) / UNIT) as u32) };
         self.lane.off = self.at as u32;
         self.lane.events[counter(kind)] += 1;
         compiler_fence(Ordering::Release);

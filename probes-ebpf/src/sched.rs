@@ -9,7 +9,7 @@ use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SC
 
 use crate::budget;
 use crate::kernel::Task;
-use crate::lane::{RINGS_SCHED, Writer, now, this_cpu};
+use crate::lane::{RINGS_SCHED, Writer, length, now, this_cpu};
 use crate::slots;
 
 /// THREAD, TIME, and a record of two words.
@@ -37,11 +37,11 @@ fn open(state: &mut CpuState, kind: u8, current: u32) -> Option<Writer<'_>> {
     Some(w)
 }
 
-/// Writes a record of two words.
+/// Writes a record with a body of one word.
 #[inline(always)]
 fn put(mut w: Writer<'_>, kind: u8, aux: u16, word: u64) {
     let since = w.time();
-    w.word(record::header(kind, 2, aux, since));
+    w.word(record::header(kind, length(8), aux, since));
     w.word(word);
     w.publish(kind);
 }

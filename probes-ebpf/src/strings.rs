@@ -2,12 +2,12 @@
 
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_probe_read_user_str};
 use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING, call_strings};
-use flightrec_format::abi::record::{self, STRING_MAX, STRING_WORDS, StringStatus, kind};
+use flightrec_format::abi::record::{self, STRING_MAX, STRING_ROOM, StringStatus, kind};
 
-use crate::lane::{BODY, bounded};
+use crate::lane::{BODY, UNIT, bounded, length, store};
 
 /// Bytes that one STRING record may take.
-pub(crate) const ROOM: usize = STRING_WORDS * 8;
+pub(crate) const ROOM: usize = STRING_ROOM;
 
 /// Room for the strings of a call, as its table entry lists them.
 #[inline(always)]
@@ -71,19 +71,21 @@ pub(crate) fn put_bytes(body: *mut u8, at: usize, index: u16, from: u64, len: u6
 
 #[inline(always)]
 fn header(body: *mut u8, at: usize, index: u16, len: u64, status: StringStatus) -> u64 {
-    let words = 1 + ((len + 7) >> 3);
     let aux = index | (status as u16) << 4;
-    // SAFETY: inside the page by the caller's check, and so is the string's last word.
+    let padded = (len + UNIT as u64 - 1) & !(UNIT as u64 - 1);
+    // SAFETY: inside the page by the caller's check, and so is the string's last unit.
     unsafe {
-        if len & 7 != 0 {
+        if len & 3 != 0 {
             // The helpers leave old bytes behind the end.
-            let last = body.add(at + 8 + (len & 0xf8) as usize).cast::<u64>();
-            last.write_volatile(last.read_volatile() & ((1 << (8 * (len & 7))) - 1));
+            let last = body.add(at + 8 + (len & 0xfc) as usize).cast::<u32>();
+            last.write_volatile(last.read_volatile() & ((1 << (8 * (len & 3))) - 1));
         }
-        body.add(at).cast::<u64>().write_volatile(record::header(kind::STRING, words as u8, aux, len as u32));
+        store(body.add(at), record::header(kind::STRING, length(padded as usize), aux, len as u32));
     }
-    at as u64 + words * 8
+    at as u64 + 8 + padded
 }
+
+const _: () = assert!(UNIT == 4);
 
 /// Writes the strings that a call's arguments point to, as its table entry lists them
 /// (`format::abi::probe::CallTable`). Returns the offset behind them, and [`COLD`] where one could

@@ -21,7 +21,7 @@ use flightrec_format::abi::state::{
 };
 
 use crate::kernel::{Regs, Task};
-use crate::lane::{BODY, Page, RINGS_SYSCALL, Writer, now, this_cpu};
+use crate::lane::{BODY, Page, RINGS_SYSCALL, UNIT, Writer, now, store, this_cpu};
 use crate::strings;
 use crate::values::{Compat, Native, Values};
 use crate::{args, budget};
@@ -42,8 +42,10 @@ const COLD_SLOTS: u32 = 1024;
 /// A call that takes no string that is recorded.
 const NO_STRINGS: u32 = NO_STRING << 8;
 
-/// THREAD, TIME, ENTER with fold slot, arguments.
+/// THREAD, TIME, EXIT with its value, arguments: an ENTER's slot is shorter.
 const ENTER_ROOM: usize = 8 + 16 + 16 + args::ROOM;
+/// Bytes of an ENTER's fold slot.
+const SLOT: usize = size_of::<u32>();
 /// `__X32_SYSCALL_BIT`, arch/x86/include/uapi/asm/unistd.h.
 pub(crate) const X32_BIT: u64 = 0x4000_0000;
 
@@ -100,7 +102,7 @@ fn takes_strings(entry: u32, enabled: u32) -> bool {
     call_strings(entry) != 0 && enabled & (ENABLE_STRINGS | GIVEN_STRINGS) == ENABLE_STRINGS
 }
 
-/// Writes a call's record, whose second word is `word`, and the thread's name in front where the page
+/// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in front where the page
 /// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, the record's
 /// offset, and whether a string could not be read.
 #[inline(always)]
@@ -109,7 +111,7 @@ fn put<'a, const STRINGS: bool>(
     tid: u32,
     kind: u8,
     call: &Call,
-    word: u64,
+    value: u64,
     values: impl Values,
     args: bool,
 ) -> Option<(Writer<'a>, usize, bool)> {
@@ -127,18 +129,23 @@ fn put<'a, const STRINGS: bool>(
     if state.enabled & GIVEN_ARGUMENTS != 0 && n > 1 {
         n = 1;
     }
-    w.at = start + 16;
+    let packed = start + 8 + if kind == kind::EXIT { size_of::<u64>() } else { SLOT };
+    w.at = packed;
     if args && n > 0 {
         // SAFETY: `open` made room for it.
-        w.at = unsafe { args::put(w.body(), start + 16, values, n) };
+        w.at = unsafe { args::put(w.body(), packed, values, n) };
     }
-    let words = (w.at - start) / 8;
+    let length = (w.at - start) / UNIT;
     let aux = call_aux(call.nr, call.abi as u8);
     // SAFETY: room made by `open`.
     unsafe {
-        let head = w.body().add(start).cast::<u64>();
-        head.write_volatile(record::header(kind, words as u8, aux, since));
-        head.add(1).write_volatile(word);
+        let head = w.body().add(start);
+        store(head, record::header(kind, length as u8, aux, since));
+        if kind == kind::EXIT {
+            store(head.add(8), value);
+        } else {
+            head.add(8).cast::<u32>().write_volatile(0);
+        }
     }
     let mut cold = false;
     if STRINGS {
@@ -242,12 +249,12 @@ fn fold_exit(state: &mut CpuState, ret: i64) -> bool {
     }
     // SAFETY: a field of our own, loaded once.
     let at = unsafe { (&raw const lane.enter_off).read_volatile() } as usize;
-    if took >= fold::LIMIT_NS || !fold::fits(ret) || at > BODY - 16 {
+    if took >= fold::LIMIT_NS || !fold::fits(ret) || at > BODY - 8 - SLOT {
         return false;
     }
     let Some(page) = RINGS_SYSCALL.get_ptr_mut(lane.ring_base + lane.page) else { return false };
-    // SAFETY: the fold slot is the second word of the ENTER record at `at`.
-    unsafe { Page::body(page).add(at + 8).cast::<u64>().write_volatile(fold::pack(ret, took)) };
+    // SAFETY: the fold slot is the first of the body of the ENTER record at `at`.
+    unsafe { Page::body(page).add(at + 8).cast::<u32>().write_volatile(fold::pack(ret, took)) };
     lane.events[counter(kind::EXIT)] += 1;
     true
 }

@@ -10,7 +10,7 @@ use flightrec_format::abi::record::{self, Exec, Fork, Rename, STRING_MAX, String
 use flightrec_format::abi::state::{CpuState, ENABLE_TASK};
 
 use crate::kernel::{Task, bprm_filename, comm_bytes};
-use crate::lane::{BODY, RINGS_TASK, Writer, state_of, this_cpu};
+use crate::lane::{BODY, RINGS_TASK, UNIT, Writer, length, state_of, store, this_cpu};
 use crate::slots;
 use crate::strings::{self, Source};
 
@@ -30,10 +30,13 @@ fn open(state: &mut CpuState, need: usize) -> Option<Writer<'_>> {
 #[inline(always)]
 fn put<T: Copy>(w: &mut Writer<'_>, kind: u8, body: T) {
     let since = w.time();
-    w.word(record::header(kind, (1 + size_of::<T>() / 8) as u8, 0, since));
-    // SAFETY: `open` made room; the bodies are multiples of 8 bytes.
-    unsafe { w.body().add(w.at).cast::<T>().write(body) };
-    w.at += size_of::<T>();
+    w.word(record::header(kind, length(size_of::<T>()), 0, since));
+    // By words, since a record need not be aligned to more than a unit.
+    // SAFETY: the bodies are words without padding between or behind.
+    let words = unsafe { core::slice::from_raw_parts((&raw const body).cast::<u64>(), size_of::<T>() / 8) };
+    for word in words {
+        w.word(*word);
+    }
 }
 
 #[inline(always)]
@@ -197,21 +200,21 @@ fn try_note(ctx: &RawTracePointContext) -> Option<()> {
     let mut w = open(state, ROOM + strings::ROOM)?;
     w.thread(tid as u32);
     let since = w.time();
-    w.word(record::header(kind as u8, 1, aux as u16, since));
-    let words = (len + 7) >> 3;
+    w.word(record::header(kind as u8, length(0), aux as u16, since));
+    let padded = (len as usize + UNIT - 1) & !(UNIT - 1);
     let string = StringStatus::Whole as u16;
-    w.word(record::header(kind::STRING, 1 + words as u8, string << 4, len as u32));
+    w.word(record::header(kind::STRING, length(padded), string << 4, len as u32));
     if w.at > BODY - STRING_MAX {
         return None; // never: room was made; the verifier wants to see it
     }
-    // SAFETY: both are STRING_MAX bytes long; all are copied, `words` of them count.
+    // SAFETY: both are STRING_MAX bytes long; all are copied, `padded` of them count.
     unsafe {
-        let to = w.body().add(w.at).cast::<u64>();
+        let to = w.body().add(w.at);
         for i in 0..STRING_MAX / 8 {
-            to.add(i).write_volatile((*text)[i]);
+            store(to.add(8 * i), (*text)[i]);
         }
     }
-    w.at += (words * 8) as usize;
+    w.at += padded;
     if kind == kind::MARK as u64 {
         w.publish(kind::MARK);
     } else {

@@ -259,7 +259,8 @@ fn slot_pages(slots: &[TaskSlot], session: u64) -> Vec<[u8; PAGE_SIZE]> {
     let fit = (PAGE_SIZE - HEADER_LEN) / size_of::<TaskSlot>();
     let page = |(seq, slots): (u64, &[TaskSlot])| {
         let header = PageWriter::new(session, Lane::Slots, 0, 0).header();
-        let header = PageHeader { magic: COPY_MAGIC, seq, used: (PAGE_SIZE / 8) as u32, ..header };
+        let used = (PAGE_SIZE / header.layout().unit()) as u32;
+        let header = PageHeader { magic: COPY_MAGIC, seq, used, ..header };
         let mut out = [0; PAGE_SIZE];
         let (head, body) = out.split_at_mut(HEADER_LEN);
         head.copy_from_slice(&write_header(&header));

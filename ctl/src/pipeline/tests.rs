@@ -25,13 +25,13 @@ fn page() -> impl Strategy<Value = Vec<u8>> {
         |(lane, cpu, seq, [base_mono, base_tai], records)| {
             let mut body = Vec::new();
             for (kind, words, aux, upper, rest) in records {
-                let head = u64::from(kind) | u64::from(words) << 8 | u64::from(aux) << 16 | u64::from(upper) << 32;
+                let head = u64::from(kind) | u64::from(2 * words) << 8 | u64::from(aux) << 16 | u64::from(upper) << 32;
                 body.push(head);
                 body.extend(rest.into_iter().take(usize::from(words) - 1));
             }
             let mut header = PageWriter::new(1, lane, cpu, 0).header();
             (header.seq, header.base_mono, header.base_tai) = (seq, base_mono, base_tai);
-            header.used = 16 + body.len() as u32;
+            header.used = 32 + 2 * body.len() as u32;
             let mut bytes = write_header(&header).to_vec();
             bytes.extend(body.iter().flat_map(|word| word.to_le_bytes()));
             bytes.resize(PAGE_SIZE, 0);

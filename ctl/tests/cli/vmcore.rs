@@ -59,7 +59,7 @@ fn slot(tid: u32, name: &[u8], flags: u32) -> TaskSlot {
 
 fn slots_page(slots: &[TaskSlot]) -> Bytes {
     let mut header = PageWriter::new(SESSION, Lane::Slots, 0, 0).header();
-    (header.seq, header.used) = (1, 512);
+    (header.seq, header.used) = (1, 1024);
     let mut page = Box::new([0; PAGE_SIZE]);
     page[..HEADER_LEN].copy_from_slice(&write_header(&header));
     for (i, slot) in slots.iter().enumerate() {

@@ -4,6 +4,7 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::{
     COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, RING_LANES, Refusal, VERSION,
 };
@@ -129,7 +130,7 @@ pub(super) fn prepare_slots(slots: &ArrayMap, session: u64) {
             seq: index as u64 + 1,
             base_mono: now,
             base_tai: (now as i64 + clock::wall_offset() + clock::tai_offset() * 1_000_000_000) as u64,
-            used: (PAGE_SIZE / 8) as u32,
+            used: (PAGE_SIZE / Layout::of(VERSION).unit()) as u32,
             reserved: 0,
             events: [0; 6],
             refused: [0; 3],

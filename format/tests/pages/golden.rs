@@ -30,8 +30,8 @@ fn golden(lane: Lane, events: &[Event], units: &[u32]) {
     assert_eq!(page.events().collect::<Vec<_>>(), events);
 }
 
-fn unit(bytes: &[u8; 4]) -> u32 {
-    u32::from_le_bytes(*bytes)
+fn unit(bytes: [u8; 4]) -> u32 {
+    u32::from_le_bytes(bytes)
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn enter_with_a_string() {
         0,
         0x0001_0503,
         9, // STRING of argument 1, 9 bytes, whole
-        unit(b"/etc"),
-        unit(b"/hos"),
+        unit(*b"/etc"),
+        unit(*b"/hos"),
         u32::from(b't'),
         0x0023_0203,
         0, // STRING of argument 3, unreadable
@@ -235,11 +235,11 @@ fn task_life() {
         0,
         0x0403,
         7, // STRING 0: the file
-        unit(b"/bin"),
-        unit(b"/ls\0"),
+        unit(*b"/bin"),
+        unit(*b"/ls\0"),
         0x0001_0303,
         3, // STRING 1: the arguments, each with its end
-        unit(b"ls\0\0"),
+        unit(*b"ls\0\0"),
         0x0c32,
         2, // RENAME
         3,
@@ -281,8 +281,8 @@ fn marks_and_acts() {
         0, // MARK
         0x0403,
         5,
-        unit(b"hell"),
-        unit(b"o\0\0\0"),
+        unit(*b"hell"),
+        unit(*b"o\0\0\0"),
         0x0002_0235,
         1, // ACT 2
         0x0010_0303,
