@@ -3,7 +3,7 @@
 use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, VERSION};
 use flightrec_format::abi::record::{Abi, StringStatus, header, kind};
-use flightrec_format::decode::{Body, Call, Event, Page, Text};
+use flightrec_format::decode::{Body, Call, Event, Page, PageError, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::part;
 use flightrec_store::columns::{ColumnsError, Encoder, decode, decode_summed, encode};
@@ -188,6 +188,16 @@ fn nothing_comes_out_of_nothing() {
     comes_out(&[]);
     assert_eq!(decode(&[]), Err(ColumnsError::Cut));
     assert!(matches!(decode(&[9]), Err(ColumnsError::Version(9))));
+}
+
+#[test]
+fn pages_of_a_version_that_is_not_known_are_refused() {
+    let mut bytes = encoded(&write(VERSION, Lane::Sched, &[crate::support::event(Lane::Sched, 9, 3, 0)]));
+    // Behind the session, 7.
+    let session = bytes.windows(8).position(|bytes| bytes == 7u64.to_le_bytes()).unwrap();
+    assert_eq!(u16::from(bytes[session + 8]), VERSION);
+    bytes[session + 8] += 1;
+    assert_eq!(decode(&bytes), Err(ColumnsError::Page(PageError::Version(VERSION + 1))));
 }
 
 #[test]

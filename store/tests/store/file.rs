@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_store::header::COLUMNS_2;
+use flightrec_store::header::{COLUMNS_2, COLUMNS_3};
 use flightrec_store::{Content, FileHeader, FileReader, FileWriter, Kind, StoreError, What, verify};
 
 use crate::support::{content, header, read, small, write};
@@ -15,7 +15,7 @@ fn what_was_written_comes_back() {
     let content = content(2000);
     write(&path, &content);
     // The writer says what it writes.
-    let header = FileHeader { incompatible: COLUMNS_2, ..header() };
+    let header = FileHeader { incompatible: COLUMNS_2 | COLUMNS_3, ..header() };
     for reader in [FileReader::open(&path).unwrap(), FileReader::walk(&path).unwrap()] {
         assert_eq!((reader.header(), reader.complete(), reader.damage()), (&header, true, &[][..]));
         assert!(read(&reader) == content);
@@ -54,7 +54,7 @@ fn unknown_features_are_refused_by_name_only_where_they_matter() {
     let bytes = std::fs::read(&path).unwrap();
     let with = |at: usize| {
         let mut bytes = bytes.clone();
-        bytes[8 + at] = 6;
+        bytes[8 + at] = 12;
         let crc = crc32fast::hash(&bytes[8..8 + 92]);
         bytes[8 + 92..8 + 96].copy_from_slice(&crc.to_le_bytes());
         std::fs::write(&path, bytes).unwrap();
@@ -62,7 +62,7 @@ fn unknown_features_are_refused_by_name_only_where_they_matter() {
     };
     assert!(read(&with(16).unwrap()) == content);
     let error = with(24).unwrap_err();
-    assert!(error.to_string().contains("incompatible bits 1, 2"), "{error}");
+    assert!(error.to_string().contains("incompatible bits 2, 3"), "{error}");
 }
 
 #[test]

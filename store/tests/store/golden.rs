@@ -1,22 +1,24 @@
-//! Files of earlier releases stay readable for ever: those in `tests/data`, each with what it holds as text beside it.
+//! Files of earlier releases stay readable for ever: those in `tests/data`, named by the version of their columns, each with what it
+//! holds as text beside it; those of a compile mix all hold the same events.
 //!
 //! `FLIGHTREC_BLESS=1 cargo test -p flightrec-store golden` makes those that are missing. One that is there is never made anew:
 //! a change of the format adds files of its own, under another name.
 
 use std::fmt::Write;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, VERSION};
 use flightrec_format::abi::record::{Abi, Act, Exec, Fork, StringStatus, TaskExit};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::ring::Rings;
 use flightrec_store::block::BlockRef;
 use flightrec_store::columns::{decode, decode_summed};
-use flightrec_store::header::COLUMNS_2;
-use flightrec_store::{Checkpoint, Content, FileHeader, FileReader, Kind, RingMark, verify};
+use flightrec_store::header::{COLUMNS_2, COLUMNS_3};
+use flightrec_store::{Checkpoint, Content, FileHeader, FileReader, FileWriter, Kind, RingMark, verify};
 
-use crate::support::{SESSION, event, header, meta, pages, ring, slot, tidy, write};
+use crate::support::{SESSION, event, header, meta, pages, slot, tidy, write};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -106,7 +108,8 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
     }
 }
 
-fn rich() -> Vec<Content> {
+/// In pages of this version.
+fn rich(version: u16) -> Vec<Content> {
     let marks = Lane::RINGS.iter().map(|lane| RingMark { events: [1, 2, 3, 4, 5, 6], ..RingMark::new(*lane, 1) });
     let mut content = vec![
         Content::Meta(Box::new(meta())),
@@ -115,7 +118,7 @@ fn rich() -> Vec<Content> {
         Content::Checkpoint(Checkpoint { time: 60, rings: Vec::new() }),
     ];
     for lane in Lane::RINGS {
-        let mut ring: PageWriter = ring(lane, 1);
+        let mut ring = PageWriter::of_version(version, SESSION, lane, 1, 37_000_000_000);
         let all = happened(lane);
         // Not between an entry and the exit that folds into it: a part never ends there.
         let folds = |(_, _, body): &(u64, u32, Body)| matches!(body, Body::Exit { entered: Some(_), .. });
@@ -223,11 +226,14 @@ fn described(path: &Path) -> String {
     out
 }
 
-/// Makes a file that is missing, where that is asked for.
+/// The path of a file that is missing, where making it is asked for.
+fn missing(name: &str) -> Option<PathBuf> {
+    Some(data(name)).filter(|path| !path.exists() && std::env::var_os("FLIGHTREC_BLESS").is_some())
+}
+
+/// Makes a file that is missing, where that is asked for, and its text.
 fn bless(name: &str, make: impl FnOnce(&Path)) {
-    let path = data(name);
-    if !path.exists() && std::env::var_os("FLIGHTREC_BLESS").is_some() {
-        std::fs::create_dir_all(data("")).unwrap();
+    if let Some(path) = missing(name) {
         make(&path);
         std::fs::write(path.with_extension("txt"), described(&path)).unwrap();
     }
@@ -253,7 +259,7 @@ fn check_closed(name: &str) {
 
 /// As a kill leaves a file.
 fn killed(path: &Path) {
-    write(path, &rich());
+    write(path, &rich(VERSION));
     let blocks = FileReader::open(path).unwrap().blocks().to_vec();
     let end = blocks[blocks.len() - 2].data() + 100;
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(end).unwrap();
@@ -279,7 +285,6 @@ fn version_1_of_a_compile_mix() {
 /// Columns of version 2: a feature that earlier readers refuse.
 #[test]
 fn version_2_closed() {
-    bless("v2-closed.flight", |path| write(path, &rich()));
     check_closed("v2-closed.flight");
     let expected = FileHeader { incompatible: COLUMNS_2, ..header() };
     assert_eq!(FileReader::open(data("v2-closed.flight")).unwrap().header(), &expected);
@@ -287,8 +292,72 @@ fn version_2_closed() {
 
 #[test]
 fn version_2_killed_while_writing() {
-    bless("v2-killed.flight", killed);
     check("v2-killed.flight");
+}
+
+/// The same pages as in the file of version 1.
+#[test]
+fn version_2_of_a_compile_mix() {
+    assert_eq!(of_pages("v2-mix.flight"), of_pages("v1-mix.flight"));
+    assert_eq!(described(&data("v2-mix.flight")), std::fs::read_to_string(data("v1-mix.txt")).unwrap());
+}
+
+/// Columns of version 3, and pages of version 2.
+#[test]
+fn version_3_closed() {
+    bless("v3-closed.flight", |path| write(path, &rich(2)));
+    check_closed("v3-closed.flight");
+    let expected = FileHeader { incompatible: COLUMNS_2 | COLUMNS_3, ..header() };
+    assert_eq!(FileReader::open(data("v3-closed.flight")).unwrap().header(), &expected);
+    assert!(of_pages("v3-closed.flight").iter().all(|page| page.header().version == 2));
+}
+
+#[test]
+fn version_3_killed_while_writing() {
+    bless("v3-killed.flight", killed);
+    check("v3-killed.flight");
+}
+
+/// As a release that writes columns of version 3 stores what the one before it left in the rings.
+#[test]
+fn version_3_of_pages_of_version_1() {
+    bless("v3-pages-1.flight", |path| write(path, &rich(1)));
+    check_closed("v3-pages-1.flight");
+    assert_eq!(of_pages("v3-pages-1.flight"), of_pages("v2-closed.flight"));
+}
+
+/// The same events as in the file of version 1.
+#[test]
+fn version_3_of_a_compile_mix() {
+    if let Some(path) = missing("v3-mix.flight") {
+        let mut file = FileWriter::new(File::create(path).unwrap(), &header(), 9).unwrap();
+        let pages = of_pages("v1-mix.flight");
+        for ring in pages.chunk_by(|a, b| (a.lane(), a.header().cpu) == (b.lane(), b.header().cpu)) {
+            let mut writer = PageWriter::of_version(2, SESSION, ring[0].lane(), ring[0].header().cpu, 0);
+            ring.iter().flat_map(Page::events).for_each(|event| writer.push(&event).unwrap());
+            file.pages(&writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect::<Vec<_>>()).unwrap();
+        }
+        file.finish().unwrap();
+    }
+    let pages = of_pages("v3-mix.flight");
+    assert!(pages.iter().all(|page| page.header().version == 2));
+    let events = |pages: &[Page]| pages.iter().flat_map(Page::events).collect::<Vec<_>>();
+    let (now, before) = (events(&pages), events(&of_pages("v1-mix.flight")));
+    assert_eq!(now.len(), before.len());
+    // An exit that has no room in the smaller slot is an event of its own, and does not know its entry.
+    for (now, mut before) in now.into_iter().zip(before) {
+        if let (Body::Exit { entered: None, .. }, Body::Exit { entered, .. }) = (&now.body, &mut before.body) {
+            *entered = None;
+        }
+        assert_eq!(now, before);
+    }
+}
+
+/// All pages of a file.
+fn of_pages(name: &str) -> Vec<Page> {
+    let reader = FileReader::open(data(name)).unwrap();
+    let pages = |block| if let Ok(Content::Pages(pages)) = reader.read(block) { pages } else { Vec::new() };
+    reader.blocks().iter().flat_map(pages).collect()
 }
 
 /// The columns of a file's pages, decompressed.
@@ -303,11 +372,10 @@ fn columns(name: &str) -> Vec<Vec<u8>> {
     pages.map(raw).collect()
 }
 
-/// What goes wrong in columns of version 1 ends in pages or an error, as in those that are written now.
-#[test]
-fn damaged_columns_of_version_1_do_no_harm() {
-    for bytes in ["v1-closed.flight", "v1-mix.flight"].into_iter().flat_map(columns) {
-        assert_eq!(bytes[0], 1);
+/// What goes wrong in columns of any version ends in pages or an error: those that a cut or another byte leaves.
+fn check_damaged(version: u8, names: &[&str]) {
+    for bytes in names.iter().copied().flat_map(columns) {
+        assert_eq!(bytes[0], version);
         let step = 1 + bytes.len() / 700;
         for at in (0..bytes.len()).step_by(step) {
             assert!(decode(&bytes[..at]).is_err());
@@ -320,4 +388,19 @@ fn damaged_columns_of_version_1_do_no_harm() {
             }
         }
     }
+}
+
+#[test]
+fn damaged_columns_of_version_1_do_no_harm() {
+    check_damaged(1, &["v1-closed.flight", "v1-mix.flight"]);
+}
+
+#[test]
+fn damaged_columns_of_version_2_do_no_harm() {
+    check_damaged(2, &["v2-closed.flight", "v2-mix.flight"]);
+}
+
+#[test]
+fn damaged_columns_of_version_3_do_no_harm() {
+    check_damaged(3, &["v3-closed.flight", "v3-pages-1.flight", "v3-mix.flight"]);
 }

@@ -127,9 +127,9 @@ pub(crate) fn about() -> About {
     About { cause: "request".into(), reason: "slow \u{7f}".into(), time: 5000, threads: vec![5], ..About::default() }
 }
 
-/// Without what stands behind the words in use.
+/// Without what stands behind what is in use.
 pub(crate) fn tidy(pages: &[Page]) -> Vec<Page> {
-    pages.iter().map(|page| flightrec_store::part::head(page, 512)).collect()
+    pages.iter().map(|page| flightrec_store::part::head(page, page.header().used)).collect()
 }
 
 /// Writes a file of this content.
