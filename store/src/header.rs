@@ -16,8 +16,10 @@ pub const LEN: usize = 96;
 pub const LEN_MAX: usize = 4096;
 /// Incompatible feature: pages may be stored as columns of version 2.
 pub const COLUMNS_2: u64 = 1;
+/// Incompatible feature: pages may be stored as columns of version 3.
+pub const COLUMNS_3: u64 = 1 << 1;
 /// Features that change the meaning of a file, and that this release knows.
-pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS_2;
+pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS_2 | COLUMNS_3;
 
 /// A file's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,10 @@
 //! that once followed the same three calls. Where it is not, the words of its record tell which of them differ, and by how much.
 //! Arguments are not taken apart: the difference of two words has few bytes that are not 0, wherever in the word they stand.
 
+use flightrec_format::abi::layout::Layout;
+
 use super::column::Column;
-use super::record::{Call, LONGEST, RESULT, WORDS, What, form};
+use super::record::{Call, RESULT, What, form};
 use super::stream::Stream;
 
 /// Bits of a slot's number in the table by the calls before.
@@ -26,8 +28,9 @@ const _: () = assert!(CALL << 1 == OTHER);
 /// In [`Column::Shape`], above the form: the length and the number of strings follow.
 const LENGTH: u8 = 1 << 2;
 
-/// Calls seen so far in a block.
+/// Calls seen so far in a block, in pages of one layout.
 pub(super) struct Calls {
+    layout: Layout,
     /// By the thread's last calls.
     next: Table<HISTORY>,
     /// By the call itself, as it was when it was last not wholly as predicted.
@@ -59,7 +62,15 @@ fn place(what: What) -> usize {
 
 impl Calls {
     pub(super) fn new() -> Self {
-        Self { next: Table::new(), same: Table::new() }
+        Self { layout: Layout::V2, next: Table::new(), same: Table::new() }
+    }
+
+    /// What follows is of pages of this layout. Where it is another one than before, all is forgotten: what a call is depends on it.
+    pub(super) fn begin(&mut self, layout: Layout) {
+        if self.layout != layout {
+            self.layout = layout;
+            self.clear();
+        }
     }
 
     /// Forgets all, but keeps the memory.
@@ -76,7 +87,7 @@ impl Calls {
             return call.differs(next);
         }
         // Of one that is longer, what is behind this one's end does not matter.
-        let own = ((1u8 << WORDS) >> (LONGEST - usize::from(call.what.length()))) - 1;
+        let own = (1u8 << call.what.arguments(self.layout).div_ceil(2)) - 1;
         CALL | call.differs(&self.same.0[place(call.what)]) & (own | RESULT)
     }
 
@@ -129,7 +140,7 @@ impl Calls {
         }
         // Whether the arguments are as long as they say, the head in the first of their words tells.
         if miss & CALL != 0 || (call.words[0] ^ guide.words[0]) as u16 != 0 {
-            call.tidy();
+            call.tidy(self.layout);
         }
         self.next.0[slot] = *call;
         self.same.0[place] = *call;
@@ -149,7 +160,7 @@ impl Calls {
             (s.byte(Column::Count, what.length()), s.byte(Column::Count, what.strings()))
         };
         let what = What::new(shape & 3, aux, length, strings);
-        if !what.is_call() {
+        if !what.is_call(self.layout) {
             s.fail();
         }
         what

@@ -3,7 +3,7 @@
 use super::ColumnsError;
 
 /// First byte of encoded pages.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// The oldest version that is read.
 const OLDEST: u8 = 1;
 /// Number of columns.
@@ -13,7 +13,7 @@ pub(super) const COLUMNS: usize = 52;
 const OWN_BLOCK: usize = 4096;
 
 /// What is stored together. The numbers are the order in the encoded bytes. Version 1 had all of them; of a value's or a result's
-/// bytes version 2 has the first column alone.
+/// bytes later versions have the first column alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Column {
@@ -82,7 +82,7 @@ pub(super) enum Column {
     HeaderField,
     Base,
     Used,
-    /// Words of pages that can't be read as records.
+    /// What of pages can't be read as records.
     Raw,
 }
 

@@ -1,10 +1,11 @@
 //! Page headers: each is told by how it differs from what the pages before it let expect.
 
 use flightrec_format::abi::page::{COPY_MAGIC, HEADER_LEN, LANE_KINDS, PageHeader, REFUSALS, VERSION};
-use flightrec_format::abi::record::counter;
+use flightrec_format::abi::record::{counter, kind};
 use flightrec_format::decode::Summary;
 
 use super::column::Column;
+use super::record::form;
 use super::sched::Current;
 use super::stream::Stream;
 
@@ -15,8 +16,10 @@ const LENGTH: u8 = 1 << 2;
 const SEQUENCE: u8 = 1 << 3;
 const TOTALS: u8 = 1 << 4;
 const RESERVED: u8 = 1 << 5;
-/// Words before the records that are not 0.
+/// What stands before the records is not 0.
 const BEFORE: u8 = 1 << 6;
+/// The page's version. It is never told in columns that earlier releases wrote: they know version 1 alone.
+const OTHER_VERSION: u8 = 1 << 7;
 
 /// How far a ring has got.
 #[derive(Debug, Clone)]
@@ -38,6 +41,8 @@ pub(super) struct Rings {
     /// Of the last page.
     at: usize,
     session: u64,
+    /// Version of the last page.
+    version: u16,
 }
 
 const NONE: PageHeader = PageHeader {
@@ -57,7 +62,7 @@ const NONE: PageHeader = PageHeader {
     refused: [0; REFUSALS],
 };
 
-/// A header, and whether words behind it that are no records are not 0.
+/// A header, and whether what stands between it and the records is not 0.
 pub(super) struct Head {
     pub(super) header: PageHeader,
     pub(super) before: bool,
@@ -69,7 +74,7 @@ impl Head {
 
 impl Rings {
     pub(super) fn new() -> Self {
-        Self { known: Vec::new(), at: 0, session: 0 }
+        Self { known: Vec::new(), at: 0, session: 0, version: 1 }
     }
 
     /// The ring of this lane and CPU.
@@ -91,7 +96,7 @@ impl Rings {
         let h = &mut head.header;
         let mut miss = 0;
         if S::WRITES {
-            let known = self.session;
+            let (known, version) = (self.session, self.version);
             let ring = (h.lane, h.cpu) != (last.lane, last.cpu);
             let next = self.of(h.lane, h.cpu);
             miss |= if h.session == known { 0 } else { SESSION };
@@ -101,6 +106,7 @@ impl Rings {
             miss |= if (h.events, h.refused) == next.totals() { 0 } else { TOTALS };
             miss |= if h.reserved == 0 && h.flags == 0 { 0 } else { RESERVED };
             miss |= if head.before { BEFORE } else { 0 };
+            miss |= if h.version == version { 0 } else { OTHER_VERSION };
         }
         let miss = s.byte(Column::Header, miss);
         let column = Column::HeaderField;
@@ -108,6 +114,10 @@ impl Rings {
             self.session = s.planes(&[column; 8], h.session, 8);
         }
         h.session = self.session;
+        if miss & OTHER_VERSION != 0 {
+            self.version = s.varint(column, u64::from(h.version)) as u16;
+        }
+        h.version = self.version;
         (h.lane, h.cpu) = if miss & RING == 0 {
             (last.lane, last.cpu)
         } else {
@@ -154,6 +164,14 @@ impl Ring {
         if let Some(count) = self.counts.get_mut(counter(kind)) {
             *count += 1;
         }
+    }
+
+    /// Counts what a call's record tells.
+    #[inline]
+    pub(super) fn count_call(&mut self, form: u8) {
+        // Sums and no branches: what comes next can't be foretold.
+        self.counts[counter(kind::ENTER)] += u64::from(form != form::EXITED);
+        self.counts[counter(kind::EXIT)] += u64::from(form != form::ENTERED);
     }
 
     /// Goes on to the time of an event.

@@ -1,13 +1,14 @@
 //! Items: what a page consists of behind its header. A record with the THREAD and TIME before it.
 
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::layout::Layout;
+use flightrec_format::abi::page::{Lane, PageHeader};
 use flightrec_format::abi::record::{StringStatus, header, kind};
 
 use super::call::{Calls, OTHER};
 use super::column::Column;
 use super::header::Ring;
-use super::plain::{Plain, is_event};
-use super::record::{Call, Sched, Text, form, record, word};
+use super::plain::{LONGEST, Plain, is_event};
+use super::record::{Call, Sched, Text, form, record, units, word};
 use super::sched::Scheduling;
 use super::stream::{Stream, Writing};
 use super::text::Texts;
@@ -27,12 +28,6 @@ pub(super) const TEXT: u8 = 2 << 2;
 /// The rest of the page, which is no records.
 pub(super) const TAIL: u8 = 3 << 2;
 
-/// Words of the longest record.
-pub(super) const LONGEST: usize = 255;
-
-/// A page's words.
-type Words = [[u8; 8]];
-
 /// What stands before a record; which parts of it count, `op` says.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Lead {
@@ -43,20 +38,22 @@ pub(super) struct Lead {
 impl Lead {
     /// Takes a THREAD and a TIME, in this order, off the front; also returns `op`.
     #[inline]
-    fn take<'a>(&mut self, mut words: &'a Words) -> (u8, &'a Words) {
+    fn take<'a>(&mut self, mut bytes: &'a [u8], layout: Layout) -> (u8, &'a [u8]) {
         let mut op = 0;
-        let head = word(words, 0);
-        if head as u32 == header(kind::THREAD, 1, 0, 0) as u32 {
+        let head = word(bytes, 0);
+        if head as u32 == header(kind::THREAD, units(8, layout), 0, 0) as u32 {
             op |= THREAD;
             self.thread = (head >> 32) as u32;
-            words = words.get(1..).unwrap_or_default();
+            bytes = bytes.get(8..).unwrap_or_default();
         }
-        if word(words, 0) == header(kind::TIME, 2, 0, 0) && words.len() > 1 {
+        if word(bytes, 0) == header(kind::TIME, units(16, layout), 0, 0)
+            && let Some(behind) = bytes.get(16..)
+        {
             op |= TIME;
-            self.time = word(words, 1);
-            words = words.get(2..).unwrap_or_default();
+            self.time = word(bytes, 8);
+            bytes = behind;
         }
-        (op, words)
+        (op, bytes)
     }
 
     /// Codes it.
@@ -82,14 +79,14 @@ impl Lead {
         }
     }
 
-    /// Its words.
+    /// Its records.
     #[inline]
     pub(super) fn put(&self, op: u8, out: &mut Out<'_>) {
         if op & THREAD != 0 {
-            out.word(header(kind::THREAD, 1, 0, self.thread));
+            out.word(header(kind::THREAD, units(8, out.layout), 0, self.thread));
         }
         if op & TIME != 0 {
-            out.word(header(kind::TIME, 2, 0, 0));
+            out.word(header(kind::TIME, units(16, out.layout), 0, 0));
             out.word(self.time);
         }
     }
@@ -118,34 +115,34 @@ impl Item {
         Self { op: 0, lead, call, sched, text: Text::EMPTY, plain: [[0; 8]; LONGEST] }
     }
 
-    /// Takes the item at the front of a page's words, but for a call's strings; returns the number of words that it
+    /// Takes the item at the front of what is left of a page, but for a call's strings; returns the number of bytes that it
     /// takes. What is no record is the rest of the page.
-    pub(super) fn take(&mut self, lane: u8, words: &Words) -> usize {
-        let (op, behind) = self.lead.take(words);
+    pub(super) fn take(&mut self, at: &At, bytes: &[u8]) -> usize {
+        let (op, behind) = self.lead.take(bytes, at.layout);
         self.op = op;
-        let lead = words.len() - behind.len();
-        if let Some(record) = record(behind)
-            && self.take_record(lane, record, behind, lead > 0)
+        let lead = bytes.len() - behind.len();
+        if let Some(record) = record(behind, at.layout)
+            && self.take_record(at, record, behind, lead > 0)
         {
             return lead + record.len();
         }
         // THREAD or TIME not as the probes write them: each is a record like any other.
-        let Some(record) = record(words) else {
+        let Some(record) = record(bytes, at.layout) else {
             self.op = TAIL;
-            return words.len();
+            return bytes.len();
         };
         self.op = PLAIN;
         self.take_plain(record);
         record.len()
     }
 
-    /// Takes the record at the front of `words`; `false` where it is another THREAD or TIME behind a first one.
+    /// Takes the record at the front of `bytes`; `false` where it is another THREAD or TIME behind a first one.
     #[inline]
-    fn take_record(&mut self, lane: u8, record: &Words, words: &Words, lead: bool) -> bool {
+    fn take_record(&mut self, at: &At, record: &[u8], bytes: &[u8], lead: bool) -> bool {
         const SYSCALL: u8 = Lane::Syscall as u8;
         const SCHED: u8 = Lane::Sched as u8;
-        match lane {
-            SYSCALL if self.call.take(words).is_some() => return true,
+        match at.lane {
+            SYSCALL if self.call.take(bytes, at.layout).is_some() => return true,
             SCHED => {
                 if let Some(sched) = Sched::take(record) {
                     self.sched = sched;
@@ -156,7 +153,7 @@ impl Item {
         }
         match word(record, 0) as u8 {
             kind::THREAD | kind::TIME if lead => return false,
-            kind::STRING if Text::is(record) => {
+            kind::STRING if Text::is(record, at.layout) => {
                 self.op |= TEXT;
                 self.text.take(record);
             }
@@ -168,15 +165,17 @@ impl Item {
         true
     }
 
-    fn take_plain(&mut self, record: &Words) {
-        for (to, from) in self.plain.iter_mut().zip(record) {
-            *to = *from;
-        }
+    fn take_plain(&mut self, record: &[u8]) {
+        let length = record.len();
+        let Some(to) = self.plain.as_flattened_mut().get_mut(..length.next_multiple_of(8)) else { return };
+        let (own, behind) = to.split_at_mut(length);
+        own.copy_from_slice(record);
+        behind.fill(0);
     }
 
-    /// Takes a string of the call; returns the number of its words.
-    pub(super) fn take_string(&mut self, words: &Words) -> usize {
-        record(words).map_or(0, |record| {
+    /// Takes a string of the call; returns the number of its bytes.
+    pub(super) fn take_string(&mut self, bytes: &[u8], layout: Layout) -> usize {
+        record(bytes, layout).map_or(0, |record| {
             self.text.take(record);
             record.len()
         })
@@ -211,26 +210,23 @@ impl Item {
         self.op & CLASS == TAIL
     }
 
-    /// Its words, but for a call's strings and for the rest of a page.
+    /// Its records, but for a call's strings and for the rest of a page.
     #[inline]
     pub(super) fn put(&self, lane: u8, out: &mut Out<'_>) {
         self.lead.put(self.op, out);
         match self.op & CLASS {
             EVENT if lane == Lane::Syscall as u8 => {
-                let (words, length) = self.call.put();
-                out.some(&words, length);
+                let (record, length) = self.call.put(out.layout);
+                out.some(&record, length);
             }
-            EVENT => out.words(&self.sched.put()),
-            PLAIN => {
-                let length = usize::from(self.plain[0][1]);
-                out.words(self.plain.get(..length).unwrap_or(&self.plain));
-            }
+            EVENT => out.bytes(self.sched.put(out.layout).as_flattened()),
+            PLAIN => out.record(&self.plain),
             TEXT => out.text(&self.text),
             _ => {}
         }
     }
 
-    /// The words of the string that was coded last.
+    /// The record of the string that was coded last.
     pub(super) fn put_string(&self, out: &mut Out<'_>) {
         out.text(&self.text);
     }
@@ -242,45 +238,52 @@ pub(super) fn is_fine(aux: u8) -> bool {
     aux >> 4 <= StringStatus::Unreadable as u8
 }
 
-/// Words of a page that is put together.
+/// A page that is put together.
 pub(super) struct Out<'a> {
-    /// Those that are left to fill.
-    pub(super) left: &'a mut Words,
-    /// There were more words than the page has.
+    pub(super) layout: Layout,
+    /// What is left to fill.
+    pub(super) left: &'a mut [u8],
+    /// There was more than the page has.
     pub(super) over: bool,
 }
 
 impl Out<'_> {
-    /// The first `length` of the words. Where there is room for all, all are stored: what follows is written over them.
+    /// The first `length` of the bytes. Where there is room for all, all are stored: what follows is written over them.
     #[inline]
-    pub(super) fn some<const N: usize>(&mut self, words: &[[u8; 8]; N], length: usize) {
+    pub(super) fn some<const N: usize>(&mut self, bytes: &[u8; N], length: usize) {
         match self.left.first_chunk_mut() {
             Some(to) => {
-                *to = *words;
+                *to = *bytes;
                 self.left = std::mem::take(&mut self.left).get_mut(length..).unwrap_or_default();
             }
-            None => self.words(words.get(..length).unwrap_or(words)),
+            None => self.bytes(bytes.get(..length).unwrap_or(bytes)),
         }
     }
 
     /// A string's record.
     #[inline]
     pub(super) fn text(&mut self, text: &Text) {
-        let (head, content) = text.put();
-        self.words(&[head]);
-        self.words(content);
+        let (head, content) = text.put(self.layout);
+        self.bytes(&head);
+        self.bytes(content);
+    }
+
+    /// A record whose length is in its first word.
+    pub(super) fn record(&mut self, words: &[[u8; 8]; LONGEST]) {
+        let length = self.layout.bytes(usize::from(words[0][1]));
+        self.bytes(words.as_flattened().get(..length).unwrap_or_default());
     }
 
     fn word(&mut self, word: u64) {
-        self.words(&[word.to_le_bytes()]);
+        self.bytes(&word.to_le_bytes());
     }
 
     #[inline]
-    pub(super) fn words(&mut self, words: &Words) {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
         let left = std::mem::take(&mut self.left);
-        match left.split_at_mut_checked(words.len()) {
+        match left.split_at_mut_checked(bytes.len()) {
             Some((to, rest)) => {
-                to.copy_from_slice(words);
+                to.copy_from_slice(bytes);
                 self.left = rest;
             }
             None => self.over = true,
@@ -290,10 +293,18 @@ impl Out<'_> {
 
 /// Where the walk is in a page.
 pub(super) struct At {
+    pub(super) layout: Layout,
     pub(super) lane: u8,
     pub(super) cpu: u16,
     /// Time base of the records.
     pub(super) base: u64,
+}
+
+impl At {
+    /// Behind a header.
+    pub(super) fn begin(header: &PageHeader) -> Self {
+        Self { layout: header.layout(), lane: header.lane, cpu: header.cpu, base: header.base_mono }
+    }
 }
 
 /// What is known of the records so far in a block.
@@ -326,18 +337,19 @@ impl Models {
         self.plain.clear();
     }
 
-    /// Writes the call at the front of a page's words, where one stands there with nothing before it; returns the number of words
-    /// that it takes without its strings, the number of these, and whether it counts with every reader as it does here.
+    /// Writes the call at the front of what is left of a page, where one stands there with nothing before it, and [`Self::code`] has
+    /// begun the page; returns the number of bytes that it takes without its strings, the number of these, and whether it counts
+    /// with every reader as it does here.
     #[inline]
     pub(super) fn call(
         &mut self,
         s: &mut Writing,
         at: &At,
         ring: &mut Ring,
-        words: &Words,
+        bytes: &[u8],
     ) -> Option<(usize, u8, bool)> {
         let mut call = Call::NONE;
-        let length = call.take(words)?;
+        let length = call.take(bytes, at.layout)?;
         let history = &mut self.threads.of(ring.current.tid).calls;
         let miss = s.byte(Column::Miss, self.calls.misses(*history, &call));
         self.calls.code(s, history, &mut call, miss);
@@ -352,6 +364,7 @@ impl Models {
         // In their lane, calls with nothing before them have no byte of their own.
         let mut miss = OTHER;
         if calls {
+            self.calls.begin(at.layout);
             miss = s.byte(Column::Miss, OTHER);
         }
         item.op = if miss & OTHER == 0 { EVENT } else { s.byte(Column::Op, item.op) };
@@ -377,8 +390,8 @@ impl Models {
                 (item.sched.kind, item.sched.upper)
             }
             (PLAIN, _) => {
-                self.plain.code(s, &mut item.plain, at.lane, now);
-                let head = word(&item.plain, 0);
+                self.plain.code(s, &mut item.plain, at.layout, at.lane, now);
+                let head = u64::from_le_bytes(item.plain[0]);
                 if !is_event(head as u8, at.lane) {
                     return;
                 }
@@ -392,11 +405,17 @@ impl Models {
         ring.reach(at.base.wrapping_add(u64::from(upper)));
     }
 
-    /// Writes the string at the front of a page's words, where it is one of those that were to be expected; returns the number of
-    /// words that it takes, and whether it counts with every reader as it does here.
+    /// Writes the string at the front of what is left of a page, where it is one of those that were to be expected; returns the
+    /// number of bytes that it takes, and whether it counts with every reader as it does here.
     #[inline]
-    pub(super) fn string_again(&mut self, s: &mut Writing, ring: &Ring, words: &Words) -> Option<(usize, bool)> {
-        let record = record(words)?;
+    pub(super) fn string_again(
+        &mut self,
+        s: &mut Writing,
+        at: &At,
+        ring: &Ring,
+        bytes: &[u8],
+    ) -> Option<(usize, bool)> {
+        let record = record(bytes, at.layout)?;
         let (aux, content) = Text::of(record)?;
         let before = &mut self.threads.of(ring.current.tid).strings;
         self.texts.again(s, aux, content, before).then_some((record.len(), is_fine(aux)))
@@ -419,9 +438,6 @@ fn times<S: Stream>(s: &mut S, at: &At, ring: &mut Ring, call: &mut Call) {
     if ticks > if form == form::FOLDED { 0xfffe } else { 0 } {
         s.fail();
     }
-    if form == form::FOLDED {
-        ring.count(kind::EXIT);
-    }
-    ring.count(if form < form::EXITED { kind::ENTER } else { kind::EXIT });
+    ring.count_call(form);
     ring.reach(at.base.wrapping_add(u64::from(call.upper)).wrapping_add(u64::from(ticks) << 4));
 }

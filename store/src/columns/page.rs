@@ -18,31 +18,31 @@ pub(super) struct Block {
     item: Item,
 }
 
-/// Codes words as they are.
-pub(super) fn raw<S: Stream>(s: &mut S, words: &mut [[u8; 8]]) {
-    s.bytes(Column::Raw, words.as_flattened_mut());
+/// Codes bytes as they are.
+pub(super) fn raw<S: Stream>(s: &mut S, bytes: &mut [u8]) {
+    s.bytes(Column::Raw, bytes);
 }
 
-/// Writes the string at the front of a page's words; returns what is behind it.
+/// Writes the string at the front of what is left of a page; returns what is behind it.
 #[inline]
 fn string<'a>(
-    models: &mut Models,
-    item: &mut Item,
+    (models, item): (&mut Models, &mut Item),
     s: &mut Writing,
+    at: &At,
     ring: &Ring,
-    words: &'a [[u8; 8]],
+    bytes: &'a [u8],
     counted: &mut Counted,
-) -> &'a [[u8; 8]] {
-    let length = if let Some((length, as_here)) = models.string_again(s, ring, words) {
+) -> &'a [u8] {
+    let length = if let Some((length, as_here)) = models.string_again(s, at, ring, bytes) {
         counted.all &= as_here;
         length
     } else {
-        let length = item.take_string(words);
+        let length = item.take_string(bytes, at.layout);
         counted.string(item);
         models.string(s, ring, item);
         length
     };
-    words.get(length..).unwrap_or_default()
+    bytes.get(length..).unwrap_or_default()
 }
 
 /// Whether all of a page so far counts with every reader as it does here.
@@ -86,42 +86,41 @@ impl Block {
 
     /// Writes a page.
     pub(super) fn encode(&mut self, s: &mut Writing, page: &Page) -> Summary {
-        let (all, _) = page.bytes().as_chunks::<8>();
         let header = *page.header();
-        let first = usize::from(header.header_len) / 8;
-        let before = all.get(HEADER_LEN / 8..first).unwrap_or_default();
-        let mut head = Head { header, before: before.iter().any(|word| *word != [0; 8]) };
+        let first = usize::from(header.header_len);
+        let before = page.bytes().get(HEADER_LEN..first).unwrap_or_default();
+        let mut head = Head { header, before: before.iter().any(|byte| *byte != 0) };
         let ring = self.rings.code(s, &mut head);
         if head.before {
             raw(s, &mut before.to_vec());
         }
-        let mut at = At { lane: header.lane, cpu: header.cpu, base: header.base_mono };
-        let mut words = all.get(first..header.used as usize).unwrap_or_default();
+        let mut at = At::begin(&header);
+        let mut left = page.bytes().get(first..header.used_bytes()).unwrap_or_default();
         let mut counted = Counted::new();
-        while !words.is_empty() {
+        while !left.is_empty() {
             // What a page begins with tells its thread first.
             if counted.begun
                 && header.lane == Lane::Syscall as u8
-                && let Some((length, strings, as_here)) = self.models.call(s, &at, ring, words)
+                && let Some((length, strings, as_here)) = self.models.call(s, &at, ring, left)
             {
                 counted.all &= as_here;
-                words = words.get(length..).unwrap_or_default();
+                left = left.get(length..).unwrap_or_default();
                 for _ in 0..strings {
-                    words = string(&mut self.models, &mut self.item, s, ring, words, &mut counted);
+                    left = string((&mut self.models, &mut self.item), s, &at, ring, left, &mut counted);
                 }
                 continue;
             }
             let item = &mut self.item;
-            let (taken, mut rest) = words.split_at(item.take(header.lane, words).min(words.len()));
+            let (taken, mut rest) = left.split_at(item.take(&at, left).min(left.len()));
             self.models.code(s, &mut at, ring, item);
             counted.item(item.is_counted(header.lane, !counted.begun));
             if item.is_tail() {
                 raw(s, &mut taken.to_vec());
             }
             for _ in 0..item.strings(header.lane) {
-                rest = string(&mut self.models, item, s, ring, rest, &mut counted);
+                rest = string((&mut self.models, item), s, &at, ring, rest, &mut counted);
             }
-            words = rest;
+            left = rest;
         }
         counted.summary(ring, page)
     }
@@ -167,14 +166,13 @@ pub(super) fn read_page<'a>(
     if let Some(to) = page.first_chunk_mut() {
         *to = bytes;
     }
-    let (all, _) = page.as_chunks_mut::<8>();
-    let first = usize::from(header.header_len) / 8;
+    let first = usize::from(header.header_len);
     if head.before {
-        raw(s, all.get_mut(HEADER_LEN / 8..first).unwrap_or_default());
+        raw(s, page.get_mut(HEADER_LEN..first).unwrap_or_default());
     }
-    let mut at = At { lane: header.lane, cpu: header.cpu, base: header.base_mono };
-    let left = all.get_mut(first..header.used as usize).unwrap_or_default();
-    let mut out = Out { left, over: false };
+    let mut at = At::begin(&header);
+    let left = page.get_mut(first..header.used_bytes()).unwrap_or_default();
+    let mut out = Out { layout: at.layout, left, over: false };
     let mut counted = Counted::new();
     while !out.left.is_empty() {
         let as_here = item(s, &mut at, ring, &mut out, !counted.begun);

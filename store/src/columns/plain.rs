@@ -1,18 +1,20 @@
 //! Records without a model of their own, known or not: each word as its difference to the same word of the last record of
 //! the kind.
 
+use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::record::header;
 
 use super::column::Column;
-use super::record::word;
 use super::stream::Stream;
 
+/// Words of the longest record.
+pub(super) const LONGEST: usize = 255;
 /// Words of the last record that are kept.
 const KEPT: usize = 16;
 
 /// Records seen so far in a block.
 pub(super) struct Plain {
-    /// By kind: the length of the last record, and its words.
+    /// By kind: the length of the last record in units, and its words.
     last: Vec<(u8, [u64; KEPT])>,
     /// Usual steps of the time before them.
     gaps: [u16; 16],
@@ -29,14 +31,22 @@ impl Plain {
         self.gaps = [0; 16];
     }
 
-    /// Codes a record of at least one word; `record` has room for the longest. `now` is the time field that
-    /// an event of this lane would have at once.
-    pub(super) fn code<S: Stream>(&mut self, s: &mut S, record: &mut [[u8; 8]; 255], lane: u8, now: u32) {
-        let head = word(record, 0);
+    /// Codes a record of at least one word, the last one filled up with zeros; `record` has room for the longest. `now` is the
+    /// time field that an event of this lane would have at once.
+    pub(super) fn code<S: Stream>(
+        &mut self,
+        s: &mut S,
+        record: &mut [[u8; 8]; LONGEST],
+        layout: Layout,
+        lane: u8,
+        now: u32,
+    ) {
+        let head = u64::from_le_bytes(record[0]);
         let kind = s.byte(Column::Plain, head as u8);
         let Some((length, last)) = self.last.get_mut(usize::from(kind)) else { return };
         *length = s.byte(Column::PlainLength, ((head >> 8) as u8).wrapping_sub(*length)).wrapping_add(*length);
-        if *length == 0 {
+        let bytes = layout.bytes(usize::from(*length));
+        if bytes < 8 {
             return s.fail();
         }
         let aux = s.near(Column::PlainHead, head >> 16 & 0xffff, last[0] >> 16 & 0xffff) as u16;
@@ -50,7 +60,7 @@ impl Plain {
         let head = header(kind, *length, aux, upper);
         last[0] = head;
         record[0] = head.to_le_bytes();
-        for (i, bytes) in record.iter_mut().enumerate().take(usize::from(*length)).skip(1) {
+        for (i, bytes) in record.iter_mut().enumerate().take(bytes.div_ceil(8)).skip(1) {
             let mut none = 0;
             let last = last.get_mut(i).unwrap_or(&mut none);
             let difference = u64::from_le_bytes(*bytes).wrapping_sub(*last);

@@ -2,24 +2,36 @@
 //!
 //! A record counts as one only where putting it together gives its words again; whatever else stands in a page is
 //! stored word by word.
+//!
+//! What the versions of a page differ in, its [`Layout`] says; here alone that matters.
 
 use flightrec_format::abi::args;
-use flightrec_format::abi::record::{STRING_MAX, fold, header, kind};
+use flightrec_format::abi::layout::Layout;
+use flightrec_format::abi::record::{STRING_MAX, fold, fold_v1, header, kind};
 
+/// Bytes of a record's first word.
+const HEAD: usize = 8;
 /// Words of a call's arguments that the model takes; a call with more is a record like any other. More there are only where an
 /// argument does not fit in 6 bytes.
 pub(super) const WORDS: usize = 5;
-/// Words of the longest call.
-pub(super) const LONGEST: usize = 2 + WORDS;
+/// Bytes of these.
+const ARGUMENTS: usize = 8 * WORDS;
+/// Where arguments begin in an ENTER with a fold slot of 4 bytes.
+const BEHIND_SLOT: usize = HEAD + 4;
+/// Where they begin in any other call.
+const BEHIND_WORD: usize = HEAD + 8;
+/// Bytes of the longest call.
+const LONGEST: usize = BEHIND_WORD + ARGUMENTS;
 
-/// By a call's length: all bits of the words of arguments that it has. What comes next can't be foretold, so no branch asks.
-const OWN: [[u64; WORDS]; LONGEST + 1] = {
-    let mut own = [[0; WORDS]; LONGEST + 1];
-    let mut length = 2;
-    while length <= LONGEST {
+/// By how many times 4 bytes a call's arguments take: all bits of the words that are theirs. What comes next can't be foretold, so
+/// no branch asks.
+const OWN: [[u64; WORDS]; 2 * WORDS + 1] = {
+    let mut own = [[0; WORDS]; 2 * WORDS + 1];
+    let mut length = 0;
+    while length < own.len() {
         let mut i = 0;
-        while i + 2 < length {
-            own[length][i] = u64::MAX;
+        while i < length {
+            own[length][i / 2] |= 0xffff_ffff << (i % 2 * 32);
             i += 1;
         }
         length += 1;
@@ -65,10 +77,17 @@ impl What {
     }
 
     /// Whether there may be such a one.
-    pub(super) fn is_call(self) -> bool {
-        (2..=LONGEST).contains(&usize::from(self.length())) && self.strings() <= STRINGS && self.form() <= form::EXITED
+    pub(super) fn is_call(self, layout: Layout) -> bool {
+        self.arguments(layout) < OWN.len() && self.strings() <= STRINGS && self.form() <= form::EXITED
     }
 
+    /// How many times 4 bytes its arguments take; too many for a call that the model takes where the record is too short for one.
+    #[inline]
+    pub(super) fn arguments(self, layout: Layout) -> usize {
+        arguments(layout.bytes(usize::from(self.length())), self.form() == form::EXITED, layout)
+    }
+
+    /// Of the record, in units.
     #[inline]
     pub(super) fn length(self) -> u8 {
         (self.0 >> 8) as u8
@@ -109,72 +128,92 @@ pub(super) struct Call {
 
 const _: () = assert!(size_of::<Call>() == 64);
 
-/// The record at the front of a page's words, by its length.
-pub(super) fn record(words: &[[u8; 8]]) -> Option<&[[u8; 8]]> {
-    match usize::from((word(words, 0) >> 8) as u8) {
-        0 => None,
-        length => words.get(..length),
+/// Where the arguments of a call begin in its record.
+#[inline]
+fn behind(exit: bool, layout: Layout) -> usize {
+    if exit || layout.slot() == 8 { BEHIND_WORD } else { BEHIND_SLOT }
+}
+
+/// As [`What::arguments`], of a record of `length` bytes.
+#[inline]
+fn arguments(length: usize, exit: bool, layout: Layout) -> usize {
+    length.wrapping_sub(behind(exit, layout)) / 4
+}
+
+/// A length in bytes, in the units that records are counted in.
+#[inline]
+pub(super) fn units(bytes: usize, layout: Layout) -> u8 {
+    bytes.div_ceil(layout.unit()) as u8
+}
+
+/// The record at the front of a page's bytes, by its length.
+#[inline]
+pub(super) fn record(bytes: &[u8], layout: Layout) -> Option<&[u8]> {
+    match layout.bytes(usize::from((word(bytes, 0) >> 8) as u8)) {
+        0..HEAD => None,
+        length => bytes.get(..length),
     }
 }
 
-/// How many records at the front of a page's words are STRINGs as they should be, of those at most [`STRINGS`].
+/// How many records at the front of a page's bytes are STRINGs as they should be, of those at most [`STRINGS`].
 #[inline]
-pub(super) fn strings(mut words: &[[u8; 8]]) -> u8 {
+fn strings(mut bytes: &[u8], layout: Layout) -> u8 {
     let mut count = 0;
-    while count < STRINGS && word(words, 0) as u8 == kind::STRING {
-        let Some(record) = record(words).filter(|record| Text::is(record)) else { break };
-        words = words.get(record.len()..).unwrap_or_default();
+    while count < STRINGS && bytes.first() == Some(&kind::STRING) {
+        let Some(record) = record(bytes, layout).filter(|record| Text::is(record, layout)) else { break };
+        bytes = bytes.get(record.len()..).unwrap_or_default();
         count += 1;
     }
     count
 }
 
-/// A word of a page; 0 behind its end.
+/// The word at a byte of a page; 0 where not all of it is there.
 #[inline]
-pub(super) fn word(words: &[[u8; 8]], at: usize) -> u64 {
-    words.get(at).map_or(0, |word| u64::from_le_bytes(*word))
+pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 impl Call {
     pub(super) const NONE: Self =
         Self { what: What::NONE, result: 0, words: [0; WORDS], upper: 0, ticks: 0, fine: false };
 
-    /// Takes over the record at the front of a page's words, but for its strings, where it is one; returns its length.
-    #[inline]
-    pub(super) fn take(&mut self, words: &[[u8; 8]]) -> Option<usize> {
-        let head = word(words, 0);
-        let length = usize::from((head >> 8) as u8);
-        if !matches!(head as u8, kind::ENTER | kind::EXIT) || !(2..=LONGEST).contains(&length) {
-            return None;
-        }
-        let behind = words.get(length..)?;
+    /// Takes over the record at the front of a page's bytes, but for its strings, where it is one; returns its length.
+    #[inline(always)]
+    pub(super) fn take(&mut self, bytes: &[u8], layout: Layout) -> Option<usize> {
+        let head = word(bytes, 0);
+        let exit = match head as u8 {
+            kind::ENTER => false,
+            kind::EXIT => true,
+            _ => return None,
+        };
+        let length = layout.bytes(usize::from((head >> 8) as u8));
+        let own = OWN.get(arguments(length, exit, layout))?;
+        let strings = strings(bytes.get(length..)?, layout);
         // Words are read beyond the record's end: only near the page's end that needs a copy.
-        let mut copy = [[0; 8]; LONGEST];
-        let all: &[[u8; 8]; LONGEST] = if let Some(all) = words.first_chunk() {
+        let mut copy = [0; LONGEST];
+        let all: &[u8; LONGEST] = if let Some(all) = bytes.first_chunk() {
             all
         } else {
-            for (to, from) in copy.iter_mut().zip(words) {
+            for (to, from) in copy.iter_mut().zip(bytes) {
                 *to = *from;
             }
             &copy
         };
-        let second = word(all, 1);
-        let form = if head as u8 == kind::EXIT {
-            (self.result, self.ticks) = (second, 0);
-            form::EXITED
-        } else if let Some((result, ns)) = fold::unpack(second) {
-            (self.result, self.ticks) = (result as u64, (ns >> 4) as u16);
-            form::FOLDED
-        } else if second == 0 {
-            self.ticks = 0;
-            form::ENTERED
-        } else {
+        let second = word(all, HEAD);
+        // Which of the forms comes can't be foretold: values are chosen, and no way is.
+        let folded = layout.folded(second);
+        let (result, ns) = folded.unwrap_or_default();
+        let form = if exit { form::EXITED } else { u8::from(folded.is_none()) };
+        if form == form::ENTERED && second << (64 - 8 * layout.slot()) != 0 {
             return None;
-        };
-        self.what = What::of(head, form, strings(behind));
+        }
+        self.result = if exit { second } else { result as u64 };
+        self.ticks = if exit { 0 } else { (ns >> 4) as u16 };
+        self.what = What::of(head, form, strings);
         self.upper = (head >> 32) as u32;
-        let own = &OWN[length % OWN.len()];
-        self.words = std::array::from_fn(|i| word(all, i + 2) & own[i]);
+        let words =
+            if behind(exit, layout) == BEHIND_SLOT { &all[BEHIND_SLOT..][..ARGUMENTS] } else { &all[BEHIND_WORD..] };
+        self.words = std::array::from_fn(|i| word(words, 8 * i) & own[i]);
         Some(length)
     }
 
@@ -189,13 +228,13 @@ impl Call {
     }
 
     /// Finds out whether readers take it for a call, and clears what its length leaves out.
-    pub(super) fn tidy(&mut self) {
-        let length = usize::from(self.what.length());
-        for (word, own) in self.words.iter_mut().zip(&OWN[length % OWN.len()]) {
+    pub(super) fn tidy(&mut self, layout: Layout) {
+        let arguments = self.what.arguments(layout);
+        for (word, own) in self.words.iter_mut().zip(&OWN[arguments % OWN.len()]) {
             *word &= own;
         }
         self.fine = self.what.aux() >> 12 & 3 != 3
-            && (length == 2 || args::length(self.words[0] as u16).is_some_and(|bytes| 2 + bytes.div_ceil(8) <= length));
+            && (arguments == 0 || args::length(self.words[0] as u16).is_some_and(|bytes| bytes <= 4 * arguments));
     }
 
     /// What a thread's history keeps of it.
@@ -206,20 +245,31 @@ impl Call {
         u64::from(self.what.aux() & 0xfff) | u64::from(form) << 12 | u64::from(failed) << 14 | 1 << 15
     }
 
-    /// Its record, and the number of its words.
+    /// Its record, and the number of its bytes.
     #[inline]
-    pub(super) fn put(&self) -> ([[u8; 8]; LONGEST], usize) {
-        let second = match self.what.form() {
-            form::FOLDED => self.result & 0xffff_ffff_ffff | (u64::from(self.ticks) + 1) << 48,
+    pub(super) fn put(&self, layout: Layout) -> ([u8; LONGEST], usize) {
+        let form = self.what.form();
+        let (result, ns) = (self.result as i64, u64::from(self.ticks) << 4);
+        let second = match form {
+            form::FOLDED if layout.slot() == 8 => fold_v1::pack(result, ns),
+            form::FOLDED => u64::from(fold::pack(result, ns)),
             form::ENTERED => 0,
             _ => self.result,
         };
         let head = self.what.0 & 0xffff_ffff | u64::from(self.upper) << 32;
-        let mut out = [[0; 8]; LONGEST];
-        for (to, word) in out.iter_mut().zip([head, second].iter().chain(&self.words)) {
+        let mut out = [0; LONGEST];
+        let (words, _) = out.as_chunks_mut::<8>();
+        for (to, word) in words.iter_mut().zip([head, second]) {
             *to = word.to_le_bytes();
         }
-        (out, usize::from(self.what.length()))
+        let words = match behind(form == form::EXITED, layout) {
+            BEHIND_SLOT => &mut out[BEHIND_SLOT..][..ARGUMENTS],
+            _ => &mut out[BEHIND_WORD..],
+        };
+        for (to, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(&self.words) {
+            *to = word.to_le_bytes();
+        }
+        (out, layout.bytes(usize::from(self.what.length())))
     }
 }
 
@@ -234,10 +284,10 @@ pub(super) struct Sched {
 }
 
 impl Sched {
-    /// The record of `words`.
+    /// The record.
     #[inline]
-    pub(super) fn take(words: &[[u8; 8]]) -> Option<Self> {
-        let [head, word] = words else { return None };
+    pub(super) fn take(record: &[u8]) -> Option<Self> {
+        let ([head, word], []) = record.as_chunks::<8>() else { return None };
         let (head, word) = (u64::from_le_bytes(*head), u64::from_le_bytes(*word));
         let kind = head as u8;
         let used = match kind {
@@ -251,8 +301,8 @@ impl Sched {
     }
 
     /// Its record.
-    pub(super) fn put(&self) -> [[u8; 8]; 2] {
-        [header(self.kind, 2, self.aux, self.upper).to_le_bytes(), self.word.to_le_bytes()]
+    pub(super) fn put(&self, layout: Layout) -> [[u8; 8]; 2] {
+        [header(self.kind, units(16, layout), self.aux, self.upper).to_le_bytes(), self.word.to_le_bytes()]
     }
 }
 
@@ -262,28 +312,28 @@ pub(super) struct Text {
     /// Which string, and its status: the low byte of the record's `aux`.
     pub(super) aux: u8,
     pub(super) length: usize,
-    /// Zero behind `length` up to the next word.
+    /// Zero behind `length` up to the next multiple of 8.
     pub(super) bytes: [u8; STRING_MAX],
 }
 
 impl Text {
     pub(super) const EMPTY: Self = Self { aux: 0, length: 0, bytes: [0; STRING_MAX] };
 
-    /// Whether `words` are a record as [`Self::put`] makes it.
-    pub(super) fn is(words: &[[u8; 8]]) -> bool {
-        let Some((head, content)) = words.split_first() else { return false };
+    /// Whether it is a record as [`Self::put`] makes it.
+    pub(super) fn is(record: &[u8], layout: Layout) -> bool {
+        let Some((head, content)) = record.split_first_chunk() else { return false };
         let head = u64::from_le_bytes(*head);
         let length = (head >> 32) as usize;
-        let padding = content.as_flattened().get(length..);
+        let padding = content.get(length..);
         head as u8 == kind::STRING
             && (head >> 24) as u8 == 0
             && length <= STRING_MAX
-            && padding.is_some_and(|padding| padding.len() < 8 && padding.iter().all(|byte| *byte == 0))
+            && padding.is_some_and(|padding| padding.len() < layout.unit() && padding.iter().all(|byte| *byte == 0))
     }
 
     /// Takes over a record that [`Self::is`] one.
-    pub(super) fn take(&mut self, words: &[[u8; 8]]) {
-        if let Some((aux, content)) = Self::of(words) {
+    pub(super) fn take(&mut self, record: &[u8]) {
+        if let Some((aux, content)) = Self::of(record) {
             self.aux = aux;
             self.set(content, content.len());
         }
@@ -308,10 +358,10 @@ impl Text {
 
     /// Which string the record is that [`Self::is`] one, and its content.
     #[inline]
-    pub(super) fn of(words: &[[u8; 8]]) -> Option<(u8, &[u8])> {
-        let (head, content) = words.split_first()?;
+    pub(super) fn of(record: &[u8]) -> Option<(u8, &[u8])> {
+        let (head, content) = record.split_first_chunk()?;
         let head = u64::from_le_bytes(*head);
-        Some(((head >> 16) as u8, content.as_flattened().get(..(head >> 32) as usize)?))
+        Some(((head >> 16) as u8, content.get(..(head >> 32) as usize)?))
     }
 
     /// Its content.
@@ -319,11 +369,10 @@ impl Text {
         self.bytes.get(..self.length).unwrap_or(&self.bytes)
     }
 
-    /// Its record's first word, and the words behind.
-    pub(super) fn put(&self) -> ([u8; 8], &[[u8; 8]]) {
-        let length = self.length.div_ceil(8);
-        let (words, _) = self.bytes.as_chunks::<8>();
-        let head = header(kind::STRING, 1 + length as u8, u16::from(self.aux), self.length as u32);
-        (head.to_le_bytes(), words.get(..length).unwrap_or(words))
+    /// Its record's first word, and what is behind.
+    pub(super) fn put(&self, layout: Layout) -> ([u8; HEAD], &[u8]) {
+        let length = self.length.next_multiple_of(layout.unit());
+        let head = header(kind::STRING, units(HEAD + length, layout), u16::from(self.aux), self.length as u32);
+        (head.to_le_bytes(), self.bytes.get(..length).unwrap_or(&self.bytes))
     }
 }

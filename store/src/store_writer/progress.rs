@@ -42,9 +42,9 @@ impl Progress {
     }
 
     /// Events before a place in a ring, if it is the one reached.
-    pub(super) fn events_at(&self, page: &Page, words: u32) -> Option<[u64; LANE_KINDS]> {
+    pub(super) fn events_at(&self, page: &Page, units: u32) -> Option<[u64; LANE_KINDS]> {
         let mark = self.rings.get(&(page.lane(), page.header().cpu))?;
-        (mark.seq == page.header().seq && mark.used == words).then_some(mark.events)
+        (mark.seq == page.header().seq && mark.used == units).then_some(mark.events)
     }
 
     /// A page, or part of one, is in the files. Places only go forward.
@@ -91,7 +91,7 @@ impl Progress {
     }
 }
 
-/// How far the pages of each ring are in one file: what follows is cut to parts.
+/// How far the pages of each ring are in one file, in units ([`part`]): what follows is cut to parts.
 #[derive(Debug, Default)]
 pub(super) struct InFile(BTreeMap<(Lane, u16), (u64, u32)>);
 
@@ -101,8 +101,8 @@ impl InFile {
         let header = *page.header();
         let settled = part::settled(&page, open, now);
         let key = (page.lane(), header.cpu);
-        let (seq, words) = self.0.get(&key).copied().unwrap_or_default();
-        let whole = u32::from(header.header_len) / 8;
+        let (seq, units) = self.0.get(&key).copied().unwrap_or_default();
+        let whole = part::start(&header);
         // What is in earlier files already, and no more, need not be repeated until more comes.
         let place = progress.position(key.0, key.1);
         if settled <= whole || (header.seq, settled) <= (place.seq, place.used) || header.seq < seq {
@@ -112,10 +112,10 @@ impl InFile {
         if seq != header.seq {
             return Some(page);
         }
-        match part::tail_after(&page, words, progress.events_at(&page, words)) {
+        match part::tail_after(&page, units, progress.events_at(&page, units)) {
             Some(rest) => Some(rest),
             // Damaged before: stored whole, again.
-            None => (settled > words).then_some(page),
+            None => (settled > units).then_some(page),
         }
     }
 

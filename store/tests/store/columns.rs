@@ -1,6 +1,7 @@
 //! Whatever pages go into columns come out again, and whatever bytes are taken for columns do no harm.
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::layout::Layout;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, VERSION};
 use flightrec_format::abi::record::{Abi, StringStatus, header, kind};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
@@ -8,14 +9,29 @@ use flightrec_format::part;
 use flightrec_store::columns::{ColumnsError, Encoder, decode, decode_summed, encode};
 use proptest::prelude::*;
 
-use crate::events::{CPU, events, lanes};
+use crate::events::{CPU, events, lanes, versions};
 
-fn write(lane: Lane, events: &[Event]) -> Vec<Page> {
-    let mut writer = PageWriter::new(7, lane, CPU, 37_000_000_000);
+/// A ring with pages of this version.
+fn ring(version: u16, lane: Lane, cpu: u16) -> PageWriter {
+    PageWriter::of_version(version, 7, lane, cpu, 37_000_000_000)
+}
+
+fn finish(writer: PageWriter) -> Vec<Page> {
+    writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect()
+}
+
+fn write(version: u16, lane: Lane, events: &[Event]) -> Vec<Page> {
+    let mut writer = ring(version, lane, CPU);
     for event in events {
         writer.push(event).unwrap();
     }
-    writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect()
+    finish(writer)
+}
+
+/// Pages of any version, of a ring of any lane, that hold up to `count` events.
+fn written(count: usize) -> impl Strategy<Value = Vec<Page>> {
+    let of_lane = move |lane| (versions(), Just(lane), events(lane, count));
+    lanes().prop_flat_map(of_lane).prop_map(|(version, lane, events)| write(version, lane, &events))
 }
 
 fn encoded(pages: &[Page]) -> Vec<u8> {
@@ -24,10 +40,10 @@ fn encoded(pages: &[Page]) -> Vec<u8> {
     out
 }
 
-/// A page as it must come out: what stands behind the words in use is zero.
+/// A page as it must come out: what stands behind what is in use is zero.
 fn used(page: &Page) -> Page {
     let header = page.header();
-    let end = header.used.max(u32::from(header.header_len) / 8) as usize * 8;
+    let end = header.used_bytes().max(header.header_len.into());
     let mut bytes = *page.bytes();
     bytes[end..].fill(0);
     Page::copy_from(&bytes).unwrap()
@@ -52,28 +68,35 @@ fn comes_out(pages: &[Page]) {
 /// Pages of any lane that hold any words, most of them records of some kind.
 fn garbage() -> impl Strategy<Value = Page> {
     let heads = prop_oneof![
-        4 => (prop::sample::select(vec![1u8, 2, 3, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x30, 0x33, 0x3f]), 0..4u8, any::<u16>(), any::<u32>())
+        4 => (prop::sample::select(vec![1u8, 2, 3, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x30, 0x33, 0x3f]), 0..7u8, any::<u16>(), any::<u32>())
             .prop_map(|(kind, length, aux, upper)| header(kind, length, aux & 0x107, upper)),
-        4 => (prop::sample::select(vec![1u8, 2, 0x10, 0x20]), 1..3u8, 0..1000u32)
+        4 => (prop::sample::select(vec![1u8, 2, 0x10, 0x20]), 1..5u8, 0..1000u32)
             .prop_map(|(kind, length, upper)| header(kind, length, 0, upper)),
         2 => any::<u64>(),
         2 => Just(0u64),
     ];
-    let fields = (prop::sample::select(vec![0u8, 1, 2, 3, 8, 9]), any::<u8>(), any::<u16>(), 16..=512u16, 0..=512u32);
-    (fields, prop::collection::vec(heads, 496), prop::array::uniform13(any::<u64>())).prop_map(
-        |((lane, flags, cpu, first, used), words, header)| {
+    let fields = (prop::sample::select(vec![0u8, 1, 2, 3, 8, 9]), any::<u8>(), any::<u16>());
+    let place = (versions(), 0..=496u16, 0..=512u32, any::<[bool; 2]>());
+    (fields, place, prop::collection::vec(heads, 496), prop::array::uniform13(any::<u64>())).prop_map(
+        |((lane, flags, cpu), (version, first, used, odd), words, header)| {
             let mut bytes = [0; PAGE_SIZE];
+            // In units: of half a word, there are odd numbers as well.
+            let (scale, odd) = if version == 1 { (1, [0, 0]) } else { (2, odd.map(u32::from)) };
+            let first = (128 + 8 * first + 4 * odd[0] as u16).min(PAGE_SIZE as u16);
+            let used = (scale * used + odd[1]).min(scale * 512);
             for (to, from) in bytes.as_chunks_mut::<8>().0[3..16].iter_mut().zip(header) {
                 *to = from.to_le_bytes();
             }
-            for (to, from) in bytes.as_chunks_mut::<8>().0[16..].iter_mut().zip(words) {
+            // So that the first of them begins where records do.
+            let begin = 128 + usize::from(first) % 8;
+            for (to, from) in bytes[begin..].as_chunks_mut::<8>().0.iter_mut().zip(words) {
                 *to = from.to_le_bytes();
             }
             bytes[..8].copy_from_slice(b"FLTRECPG");
             bytes[8..16].copy_from_slice(&7u64.to_le_bytes());
-            bytes[16..20].copy_from_slice(&[1, 0, lane, flags]);
+            bytes[16..20].copy_from_slice(&[version as u8, 0, lane, flags]);
             bytes[20..22].copy_from_slice(&cpu.to_le_bytes());
-            bytes[22..24].copy_from_slice(&(first * 8).to_le_bytes());
+            bytes[22..24].copy_from_slice(&first.to_le_bytes());
             bytes[24] |= 1;
             bytes[48..52].copy_from_slice(&used.to_le_bytes());
             Page::copy_from(&bytes).unwrap()
@@ -85,19 +108,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_the_probes_write_comes_out((_, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 200)))
-        .prop_map(|(lane, events)| (lane, write(lane, &events)))) {
-        comes_out(&events);
+    fn what_the_probes_write_comes_out(pages in written(200)) {
+        comes_out(&pages);
     }
 
     #[test]
-    fn parts_come_out((lane, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 120))), cut in 16..512u32) {
-        let parts: Vec<Page> = write(lane, &events)
-            .iter()
-            .flat_map(|page| [Some(part::head(page, cut)), part::tail(page, cut.min(page.header().used))])
-            .flatten()
-            .collect();
+    fn parts_come_out(pages in written(120), at in any::<prop::sample::Index>()) {
+        let mut parts = Vec::new();
+        for page in &pages {
+            // Wherever a record begins, a part may; elsewhere there is none.
+            let all: Vec<u32> = (part::start(page.header())..=page.header().used)
+                .filter(|cut| part::tail(page, *cut).is_some())
+                .collect();
+            let cut = all[at.index(all.len())];
+            parts.extend([part::head(page, cut), part::tail(page, cut).unwrap()]);
+            prop_assert!(part::tail(page, page.header().used).is_none());
+        }
         comes_out(&parts);
+    }
+
+    #[test]
+    fn versions_in_one_block_come_out(first in written(60), second in written(60), third in written(60)) {
+        comes_out(&[first, second, third].concat());
     }
 
     #[test]
@@ -107,11 +139,11 @@ proptest! {
 
     #[test]
     fn damaged_pages_come_out(
-        (lane, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 200))),
+        whole in written(200),
         flips in prop::collection::vec((0..PAGE_SIZE, 0..8u8), 1..9),
     ) {
         let mut pages = Vec::new();
-        for page in write(lane, &events) {
+        for page in whole {
             let mut bytes = *page.bytes();
             for (at, bit) in &flips {
                 bytes[*at] ^= 1 << bit;
@@ -123,11 +155,11 @@ proptest! {
 
     #[test]
     fn damaged_columns_do_no_harm(
-        (lane, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 100))),
+        pages in written(100),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
     ) {
-        let mut bytes = encoded(&write(lane, &events));
+        let mut bytes = encoded(&pages);
         prop_assert!(decode(&bytes[..cut.index(bytes.len())]).is_err());
         for (at, value) in flips {
             let at = at.index(bytes.len());
@@ -139,9 +171,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_do_no_harm(lengths in prop::collection::vec(0..40u8, 52), bytes in prop::collection::vec(any::<u8>(), 2100)) {
+    fn any_bytes_do_no_harm(version in 1..=3u8, lengths in prop::collection::vec(0..40u8, 52), bytes in prop::collection::vec(any::<u8>(), 2100)) {
         let all: usize = lengths.iter().map(|length| usize::from(*length)).sum();
-        let mut whole = vec![2, 9, 52];
+        let mut whole = vec![version, 9, 52];
         whole.extend(lengths);
         whole.extend(&bytes[..all]);
         if let Ok(pages) = decode(&whole) {
@@ -172,14 +204,18 @@ fn more_pages_than_a_block_holds_are_refused() {
 #[test]
 fn pages_of_several_rings_and_sessions_come_out() {
     let mut pages = Vec::new();
-    for (session, lane, cpu) in
-        [(1, Lane::Syscall, 0), (1, Lane::Syscall, 1), (9, Lane::Sched, 0), (1, Lane::Syscall, 0)]
-    {
-        let mut writer = PageWriter::new(session, lane, cpu, 5);
+    for (version, session, lane, cpu) in [
+        (VERSION, 1, Lane::Syscall, 0),
+        (1, 1, Lane::Syscall, 1),
+        (VERSION, 9, Lane::Sched, 0),
+        (VERSION, 1, Lane::Syscall, 0),
+        (1, 1, Lane::Sched, 0),
+    ] {
+        let mut writer = PageWriter::of_version(version, session, lane, cpu, 5);
         for n in 0..600 {
             writer.push(&crate::support::event(lane, n * 1000, 5, n)).unwrap();
         }
-        pages.extend(writer.finish().into_iter().map(|page| Page::new(page).unwrap()));
+        pages.extend(finish(writer));
     }
     assert!(pages.len() > 8);
     comes_out(&pages);
@@ -205,16 +241,18 @@ fn cycles(writer: &mut PageWriter, tid: u32, base: u64, start: u64) {
 
 #[test]
 fn what_repeats_takes_a_bit_more_than_its_times() {
-    let mut writer = PageWriter::new(7, Lane::Syscall, 0, 0);
-    cycles(&mut writer, 100, 0x7f12_3456_7000, 0);
-    cycles(&mut writer, 200, 0x7f98_7654_3000, 3_000_000);
-    let pages: Vec<Page> = writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect();
-    let size = |bytes: &[u8]| zstd::bulk::compress(bytes, 1).unwrap().len();
-    let raw: Vec<u8> = pages.iter().flat_map(Page::bytes).copied().collect();
-    let columns = size(&encoded(&pages));
-    // 6000 events. Their intervals are all alike, so what is left is headers and the first of each.
-    assert!(columns < 500, "{columns} bytes");
-    assert!(columns * 4 < size(&raw), "{columns} bytes of columns, {} of pages", size(&raw));
+    for version in 1..=VERSION {
+        let mut writer = ring(version, Lane::Syscall, 0);
+        cycles(&mut writer, 100, 0x7f12_3456_7000, 0);
+        cycles(&mut writer, 200, 0x7f98_7654_3000, 3_000_000);
+        let pages = finish(writer);
+        let size = |bytes: &[u8]| zstd::bulk::compress(bytes, 1).unwrap().len();
+        let raw: Vec<u8> = pages.iter().flat_map(Page::bytes).copied().collect();
+        let columns = size(&encoded(&pages));
+        // 6000 events. Their intervals are all alike, so what is left is headers and the first of each.
+        assert!(columns < 500, "{columns} bytes");
+        assert!(columns * 4 < size(&raw), "{columns} bytes of columns, {} of pages", size(&raw));
+    }
 }
 
 /// A call of somebody who does the same again and again: which one, what is different this time, whether its exit folds in and
@@ -229,8 +267,8 @@ fn habits() -> impl Strategy<Value = Vec<Habit>> {
 }
 
 /// What they write into a ring.
-fn kept(habits: &[Habit]) -> Vec<Page> {
-    let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 37_000_000_000);
+fn kept(version: u16, habits: &[Habit]) -> Vec<Page> {
+    let mut writer = ring(version, Lane::Syscall, CPU);
     let (mut time, mut moved) = (1_000, 0);
     for (thread, which, different, folds, string) in habits {
         time += 500 + u64::from(*which) * 700;
@@ -266,13 +304,13 @@ fn kept(habits: &[Habit]) -> Vec<Page> {
         let bare = Call { nargs: 0, args: [0; 6], strings: Vec::new(), ..call };
         writer.push(&Event { time, cpu: CPU, tid, body: Body::Exit { call: bare, ret, entered } }).unwrap();
     }
-    writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect()
+    finish(writer)
 }
 
 proptest! {
     #[test]
-    fn habits_come_out(habits in habits(), damage in prop::option::of((any::<prop::sample::Index>(), 128..PAGE_SIZE))) {
-        let mut pages = kept(&habits);
+    fn habits_come_out(version in versions(), habits in habits(), damage in prop::option::of((any::<prop::sample::Index>(), 128..PAGE_SIZE))) {
+        let mut pages = kept(version, &habits);
         // Also where one of them is not quite what it was before.
         if let Some((which, at)) = damage {
             let page = which.get_mut(&mut pages);
@@ -286,38 +324,100 @@ proptest! {
 
 #[test]
 fn a_string_of_every_length_comes_out() {
-    let mut writer = PageWriter::new(7, Lane::Task, 0, 0);
-    for length in 0..=256 {
-        let text = crate::events::text(0, &vec![b'x'; length]);
-        writer.push(&Event { time: length as u64, cpu: 0, tid: 0, body: Body::Mark(text) }).unwrap();
+    for version in 1..=VERSION {
+        let mut writer = ring(version, Lane::Task, 0);
+        for length in 0..=256 {
+            let text = crate::events::text(0, &vec![b'x'; length]);
+            writer.push(&Event { time: length as u64, cpu: 0, tid: 0, body: Body::Mark(text) }).unwrap();
+        }
+        let pages = finish(writer);
+        assert_eq!(pages.iter().flat_map(Page::events).count(), 257);
+        comes_out(&pages);
     }
-    let pages: Vec<Page> = writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect();
-    assert_eq!(pages.iter().flat_map(Page::events).count(), 257);
-    comes_out(&pages);
+}
+
+/// A page with one event, and then these bytes, of which the last unit may be half a word.
+fn with_records(version: u16, lane: Lane, records: &[u8]) -> Page {
+    let mut writer = ring(version, lane, 0);
+    writer.push(&crate::support::event(lane, 9, 3, 0)).unwrap();
+    let mut bytes = *writer.current().unwrap();
+    let end = writer.header().used_bytes() + records.len();
+    bytes[end - records.len()..end].copy_from_slice(records);
+    bytes[48..50].copy_from_slice(&((end / Layout::of(version).unit()) as u16).to_le_bytes());
+    Page::copy_from(&bytes).unwrap()
+}
+
+/// The record's bytes; its length is told as it is.
+fn record(version: u16, kind: u8, aux: u16, upper: u32, body: &[u8]) -> Vec<u8> {
+    let length = (8 + body.len()).div_ceil(Layout::of(version).unit());
+    let mut record = [&header(kind, length as u8, aux, upper).to_le_bytes(), body].concat();
+    record.resize(Layout::of(version).bytes(length), 0);
+    record
 }
 
 #[test]
 fn leads_in_any_order_come_out() {
     // THREAD and TIME as no probe writes them: twice, in the other order, at the end.
-    let thread = |tid| header(kind::THREAD, 1, 0, tid);
-    let time = [header(kind::TIME, 2, 0, 0), 5_000];
-    let enter = [header(kind::ENTER, 2, 39, 7), 0];
-    let orders: [Vec<u64>; 6] = [
-        [&[thread(5), thread(6)][..], &enter].concat(),
-        [&time[..], &[thread(5)], &enter].concat(),
-        [&[thread(5)][..], &time, &time, &enter].concat(),
-        vec![thread(5)],
-        [&[thread(5)][..], &time].concat(),
-        [&[thread(5)][..], &time[..1]].concat(),
-    ];
-    for words in orders {
-        let mut writer = PageWriter::new(7, Lane::Syscall, 0, 0);
-        writer.push(&crate::support::event(Lane::Syscall, 9, 3, 0)).unwrap();
-        let mut bytes = *writer.current().unwrap();
-        for (to, from) in bytes.as_chunks_mut::<8>().0[16..].iter_mut().zip(&words) {
-            *to = from.to_le_bytes();
+    for version in 1..=VERSION {
+        let thread = |tid| record(version, kind::THREAD, 0, tid, &[]);
+        let time = record(version, kind::TIME, 0, 0, &5_000u64.to_le_bytes());
+        let enter = record(version, kind::ENTER, 39, 7, &[0; 8][..Layout::of(version).slot()]);
+        let orders = [
+            [thread(5), thread(6), enter.clone()].concat(),
+            [time.clone(), thread(5), enter.clone()].concat(),
+            [thread(5), time.clone(), time.clone(), enter].concat(),
+            thread(5),
+            [thread(5), time.clone()].concat(),
+            [thread(5), time[..8].to_vec()].concat(),
+        ];
+        for records in orders {
+            comes_out(&[with_records(version, Lane::Syscall, &records)]);
         }
-        bytes[48] = 16 + words.len() as u8;
-        comes_out(&[Page::copy_from(&bytes).unwrap()]);
+    }
+}
+
+/// Records of every length that a page has room for, also of kinds whose length is always the same: what is half a word, too short
+/// or too long for its kind, and what is left where no record fits.
+#[test]
+fn records_of_every_length_come_out() {
+    for version in 1..=VERSION {
+        let unit = Layout::of(version).unit();
+        for (lane, kind) in [
+            (Lane::Syscall, kind::ENTER),
+            (Lane::Syscall, kind::EXIT),
+            (Lane::Sched, kind::WAKING),
+            (Lane::Task, kind::STRING),
+            (Lane::Task, kind::TIME),
+            (Lane::Task, 0x3f),
+        ] {
+            let lengths =
+                (0..80).chain([200, 1008, 1012, 2028, 2032]).map(|body| body * 4).filter(|body| body % unit == 0);
+            let pages: Vec<Page> = lengths
+                .filter_map(|length| {
+                    let body: Vec<u8> = (0..length).map(|i| (i % 7 * 36) as u8).collect();
+                    let one = record(version, kind, 0, 8 * length as u32 / 9, &body);
+                    let cut = &one[..one.len() - unit];
+                    // Twice, so that there is one before; and once more, less its end.
+                    let all = [&one[..], &one[..], cut].concat();
+                    (all.len() < 3800).then(|| with_records(version, lane, &all))
+                })
+                .collect();
+            assert!(pages.len() > 40);
+            comes_out(&pages);
+        }
+    }
+}
+
+/// An entry's slot holds any return value that its version has room for, and what has none is told as it stands.
+#[test]
+fn every_slot_comes_out() {
+    for version in 1..=VERSION {
+        let slots = [1u64, 0xffff, 0x1_0000, 0x1_ffff, 0xfffe_1000, 0xffff_ffff, 1 << 48, u64::MAX, 0x8000_0000_0000];
+        let mut records = Vec::new();
+        for slot in slots.into_iter().chain((0..64).map(|bit| 1 << bit)) {
+            let body = &slot.to_le_bytes()[..Layout::of(version).slot()];
+            records.extend(record(version, kind::ENTER, 39, 700, body));
+        }
+        comes_out(&[with_records(version, Lane::Syscall, &records)]);
     }
 }

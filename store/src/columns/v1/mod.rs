@@ -7,6 +7,7 @@ mod call;
 mod record;
 mod value;
 
+use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::kind;
 use flightrec_format::decode::{Page, Summary};
@@ -14,10 +15,10 @@ use flightrec_format::decode::{Page, Summary};
 use super::ColumnsError;
 use super::column::Column;
 use super::header::{Ring, Rings};
-use super::item::{At, EVENT, LEAD, LONGEST, Lead, Out, PLAIN, TAIL, TEXT, is_fine};
+use super::item::{At, EVENT, LEAD, Lead, Out, PLAIN, TAIL, TEXT, is_fine};
 use super::page::{raw, read_page};
-use super::plain::{Plain, is_event};
-use super::record::{Sched, Text, word};
+use super::plain::{LONGEST, Plain, is_event};
+use super::record::{Sched, Text};
 use super::sched::Scheduling;
 use super::stream::{Reading, Stream};
 use super::text::Texts;
@@ -63,8 +64,12 @@ impl Models {
         }
     }
 
-    /// Reads an item, and puts its words into the page; whether it counts with every reader as it does here. `first`: of its page.
+    /// Reads an item, and puts it into the page; whether it counts with every reader as it does here. `first`: of its page.
     fn read(&mut self, s: &mut Reading<'_>, at: &mut At, ring: &mut Ring, out: &mut Out<'_>, first: bool) -> bool {
+        if at.layout != Layout::V1 {
+            s.fail();
+            return false;
+        }
         let op = s.byte(Column::Op, 0);
         let mut lead = Lead::default();
         lead.code(s, op, at, ring, &mut self.threads);
@@ -77,16 +82,16 @@ impl Models {
             (EVENT, Some(Lane::Sched)) => {
                 let mut event = Sched::default();
                 self.scheduling.code(s, &mut event, &mut ring.current, &mut self.threads, (now, at.cpu));
-                out.words(&event.put());
+                out.bytes(event.put(at.layout).as_flattened());
                 ring.count(event.kind);
                 ring.reach(at.base.wrapping_add(u64::from(event.upper)));
                 known
             }
             (PLAIN, _) => {
                 let mut record = [[0; 8]; LONGEST];
-                self.plain.code(s, &mut record, at.lane, now);
-                let head = word(&record, 0);
-                out.words(record.get(..usize::from(record[0][1])).unwrap_or(&record));
+                self.plain.code(s, &mut record, at.layout, at.lane, now);
+                let head = u64::from_le_bytes(record[0]);
+                out.record(&record);
                 if is_event(head as u8, at.lane) {
                     ring.count(head as u8);
                     ring.reach(at.base.wrapping_add(head >> 32));
@@ -109,8 +114,8 @@ impl Models {
     fn call(&mut self, s: &mut Reading<'_>, at: &At, ring: &mut Ring, out: &mut Out<'_>, now: u32) -> bool {
         let mut call = Call::default();
         self.calls.read(s, &mut self.threads.of(ring.current.tid).calls, &mut call, now);
-        let (words, length) = call.put();
-        out.some(&words, length);
+        let (record, length) = call.put();
+        out.some(&record, length);
         if call.form == form::FOLDED {
             ring.count(kind::EXIT);
         }

@@ -5,8 +5,8 @@ use flightrec_format::abi::record::{header, kind};
 
 /// Index of the result in [`Call::values`]; the arguments stand before it.
 pub(super) const RESULT: usize = 6;
-/// Words of the longest call (header, word 1, and arguments), and one to store beyond.
-pub(super) const CALL_WORDS: usize = 2 + args::MAX_BYTES.div_ceil(8) + 1;
+/// Bytes of the longest call (header, word 1, and arguments), and a word to store beyond.
+const LONGEST: usize = 16 + args::MAX_BYTES.next_multiple_of(8) + 8;
 
 /// What of a call a record tells.
 pub(super) mod form {
@@ -37,11 +37,11 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Its record, and the number of its words.
+    /// Its record, and the number of its bytes.
     #[inline]
-    pub(super) fn put(&self) -> ([[u8; 8]; CALL_WORDS], usize) {
-        let mut out = [[0; 8]; CALL_WORDS];
-        let words = if self.count == 0 { 2 } else { 2 + self.put_arguments(out.as_flattened_mut()).div_ceil(8) };
+    pub(super) fn put(&self) -> ([u8; LONGEST], usize) {
+        let mut out = [0; LONGEST];
+        let words = if self.count == 0 { 2 } else { 2 + self.put_arguments(&mut out).div_ceil(8) };
         let kind = if self.form < form::EXITED { kind::ENTER } else { kind::EXIT };
         let result = self.values[RESULT];
         let second = match self.form {
@@ -49,9 +49,9 @@ impl Call {
             form::ENTERED => 0,
             _ => result,
         };
-        out[0] = header(kind, words as u8, self.aux, self.upper).to_le_bytes();
-        out[1] = second.to_le_bytes();
-        (out, words)
+        out[..8].copy_from_slice(&header(kind, words as u8, self.aux, self.upper).to_le_bytes());
+        out[8..16].copy_from_slice(&second.to_le_bytes());
+        (out, 8 * words)
     }
 
     /// Packs arguments behind two words, as [`args::encode`]; returns their bytes.
