@@ -1,5 +1,5 @@
 //! Attaches programs that record nothing to the tracepoints of the probes, until standard input is
-//! closed: `floor empty`, or `floor clock`, which reads the clock once an event. Prints `ready` once
+//! closed: `floor empty`; `floor clock`, which reads the clock once an event; or `floor store`, which also stores it and a word. Prints `ready` once
 //! all are attached. For `cargo xtask bench overhead`.
 
 use std::io::{self, Read, Write};
@@ -29,7 +29,8 @@ fn main() -> Result<()> {
     let (name, classic_name) = match std::env::args().nth(1).as_deref() {
         Some("empty") => ("empty", "empty_classic"),
         Some("clock") => ("clock", "clock_classic"),
-        _ => bail!("usage: floor empty|clock"),
+        Some("store") => ("store", "store_classic"),
+        _ => bail!("usage: floor empty|clock|store"),
     };
     let mut ebpf = Ebpf::load(FLOOR).context("can't load (as root?)")?;
     let release = uname()?.release().to_string_lossy().into_owned();

@@ -30,6 +30,7 @@ pub(super) enum Condition {
     Off,
     Floor,
     ClockFloor,
+    StoreFloor,
     Flightrec,
     WithoutStrings,
     Ftrace,
@@ -37,14 +38,23 @@ pub(super) enum Condition {
 }
 
 impl Condition {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Off, Self::Floor, Self::ClockFloor, Self::Flightrec, Self::WithoutStrings, Self::Ftrace, Self::Perf];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Off,
+        Self::Floor,
+        Self::ClockFloor,
+        Self::StoreFloor,
+        Self::Flightrec,
+        Self::WithoutStrings,
+        Self::Ftrace,
+        Self::Perf,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
             Self::Floor => "floor: empty programs",
             Self::ClockFloor => "clock floor: one read each",
+            Self::StoreFloor => "clock, 16 bytes stored",
             Self::Flightrec => "flightrec",
             Self::WithoutStrings => "flightrec, strings = false",
             Self::Ftrace => "ftrace, same events",
@@ -58,6 +68,7 @@ impl Condition {
             Self::Off => "off",
             Self::Floor => "floor",
             Self::ClockFloor => "clock_floor",
+            Self::StoreFloor => "store_floor",
             Self::Flightrec => "flightrec",
             Self::WithoutStrings => "flightrec_without_strings",
             Self::Ftrace => "ftrace",
@@ -77,6 +88,7 @@ impl Condition {
             Self::Off => Ok(Beside::Nothing),
             Self::Floor => floor("empty"),
             Self::ClockFloor => floor("clock"),
+            Self::StoreFloor => floor("store"),
             Self::Flightrec => recorder(""),
             Self::WithoutStrings => recorder("[record]\nstrings = false\n"),
             Self::Ftrace => Ok(Beside::Ftrace(Ftrace::start()?)),
