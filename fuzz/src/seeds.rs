@@ -133,7 +133,8 @@ const COLUMNS_1: &[u8] = include_bytes!("../../store/tests/data/v1-mix.columns")
 
 /// Blocks' columns.
 pub(crate) fn columns() -> Result<Vec<Vec<u8>>> {
-    let pages: Vec<Page> = rings(VERSION)?.into_iter().filter_map(|page| Page::new(page).ok()).collect();
+    let pages = [rings(VERSION)?, rings(1)?].concat();
+    let pages: Vec<Page> = pages.into_iter().filter_map(|page| Page::new(page).ok()).collect();
     let encoded = |lane| {
         let of_lane: Vec<Page> = pages.iter().filter(|page| page.lane() == lane).cloned().collect();
         let mut out = Vec::new();
