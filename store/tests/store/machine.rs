@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, VERSION};
 use flightrec_format::abi::record::Abi;
 use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::{Body, Call, Event, Page};
@@ -12,7 +12,7 @@ use flightrec_format::meta::Meta;
 use flightrec_format::ring::{LaneStream, Rings};
 use flightrec_store::{Content, FileReader, Kind, Limits, Now, Opening, Options, Store, StoreWriter};
 
-use crate::support::{BOOT, SESSION, event, meta, ring, slots};
+use crate::support::{BOOT, SESSION, event, meta, slots};
 
 /// Pages of a ring.
 const RING: usize = 3;
@@ -33,6 +33,12 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Self {
+        Self::of_version(VERSION)
+    }
+
+    /// Whose probes write pages of this version.
+    pub(crate) fn of_version(version: u16) -> Self {
+        let ring = |lane, cpu| PageWriter::of_version(version, SESSION, lane, cpu, 37_000_000_000);
         let new = |(lane, cpu)| Ring { writer: ring(lane, cpu), closed: VecDeque::new(), events: Vec::new() };
         Self {
             now: Now { mono: 1_000_000_000, wall: 1_795_262_703_000_000_000 },
