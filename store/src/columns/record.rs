@@ -3,7 +3,7 @@
 //! A record counts as one only where putting it together gives its words again; whatever else stands in a page is
 //! stored word by word.
 //!
-//! What the versions of a page differ in, its [`Layout`] says; here alone that matters.
+//! What the versions of a page differ in, its [`Layout`] says.
 
 use flightrec_format::abi::args;
 use flightrec_format::abi::layout::Layout;
