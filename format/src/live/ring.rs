@@ -47,9 +47,11 @@ fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAG
     }
     let version = (map.load(index, IDENTITY) & 0xffff) as u16;
     let bytes = Layout::of(version).bytes(used as usize).min(limit);
-    if !copy_words(map, index, bytes, out) {
+    // By words, of which the last may be half in use.
+    if !copy_words(map, index, bytes.next_multiple_of(8), out) {
         return None;
     }
+    out.get_mut(bytes..bytes.next_multiple_of(8))?.fill(0);
     // Pairs with the page opening: if any word above came from the next use of this page, so
     // does the sequence number below.
     fence(Ordering::Acquire);

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use super::map::ArrayMap;
 use super::{Maps, Recording, publish_meta, read_meta};
 use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
+use crate::abi::record::Abi;
 use crate::abi::slot::TaskSlot;
 use crate::abi::state::{CpuState, LaneState};
 use crate::chunks;
 use crate::control::{CpuTotals, Position, Totals};
-use crate::decode::{Body, Event, Page};
+use crate::decode::{Body, Call, Event, Page};
 use crate::descriptors;
 use crate::encode::{PageWriter, write_header, write_slot};
 use crate::meta::{Meta, PAGES};
@@ -89,6 +90,24 @@ fn windows_get_their_pages_and_one_behind() {
     assert_eq!(recording.pages(Lane::Sched, 77, 0, u64::MAX).count(), 0);
     assert_eq!(recording.pages(Lane::Slots, 1, 0, u64::MAX).count(), 0);
     assert_eq!(recording.cpus(), [1]);
+}
+
+#[test]
+fn a_page_that_ends_within_a_word_is_copied_up_to_there() {
+    let recording = Recording::new(maps()).unwrap();
+    let mut writer = PageWriter::new(SESSION, Lane::Syscall, 1, 0);
+    let call = Call { nr: 39, abi: Abi::Native, nargs: 0, args: [0; 6], strings: Vec::new() };
+    for time in 1000..1010 {
+        writer.push(&Event { time, cpu: 1, tid: 5, body: Body::Enter(call.clone()) }).unwrap();
+        let (mut page, used) = (writer.current().unwrap(), writer.header().used_bytes());
+        page[used..used + 16].fill(0xaa);
+        store(&recording.maps().rings[0], &page);
+        let copy = recording.pages(Lane::Syscall, 1, 0, u64::MAX).next().map(|page| Page::copy_from(&page).unwrap());
+        let copy = copy.unwrap();
+        assert_eq!(copy.events().count(), writer.totals().0.iter().sum::<u64>() as usize);
+        assert_eq!(copy.bytes()[8..used], page[8..used]);
+        assert!(copy.bytes()[used..].iter().all(|byte| *byte == 0), "{used}");
+    }
 }
 
 #[test]
