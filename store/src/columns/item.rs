@@ -7,6 +7,7 @@ use flightrec_format::abi::record::{StringStatus, header, kind};
 use super::call::{Calls, OTHER};
 use super::column::Column;
 use super::header::Ring;
+use super::out::Out;
 use super::plain::{LONGEST, Plain, is_event};
 use super::record::{Call, Sched, Text, form, record, units, word};
 use super::sched::Scheduling;
@@ -236,59 +237,6 @@ impl Item {
 #[inline]
 pub(super) fn is_fine(aux: u8) -> bool {
     aux >> 4 <= StringStatus::Unreadable as u8
-}
-
-/// A page that is put together.
-pub(super) struct Out<'a> {
-    pub(super) layout: Layout,
-    /// What is left to fill.
-    pub(super) left: &'a mut [u8],
-    /// There was more than the page has.
-    pub(super) over: bool,
-}
-
-impl Out<'_> {
-    /// The first `length` of the bytes. Where there is room for all, all are stored: what follows is written over them.
-    #[inline]
-    pub(super) fn some<const N: usize>(&mut self, bytes: &[u8; N], length: usize) {
-        match self.left.first_chunk_mut() {
-            Some(to) => {
-                *to = *bytes;
-                self.left = std::mem::take(&mut self.left).get_mut(length..).unwrap_or_default();
-            }
-            None => self.bytes(bytes.get(..length).unwrap_or(bytes)),
-        }
-    }
-
-    /// A string's record.
-    #[inline]
-    pub(super) fn text(&mut self, text: &Text) {
-        let (head, content) = text.put(self.layout);
-        self.bytes(&head);
-        self.bytes(content);
-    }
-
-    /// A record whose length is in its first word.
-    pub(super) fn record(&mut self, words: &[[u8; 8]; LONGEST]) {
-        let length = self.layout.bytes(usize::from(words[0][1]));
-        self.bytes(words.as_flattened().get(..length).unwrap_or_default());
-    }
-
-    fn word(&mut self, word: u64) {
-        self.bytes(&word.to_le_bytes());
-    }
-
-    #[inline]
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        let left = std::mem::take(&mut self.left);
-        match left.split_at_mut_checked(bytes.len()) {
-            Some((to, rest)) => {
-                to.copy_from_slice(bytes);
-                self.left = rest;
-            }
-            None => self.over = true,
-        }
-    }
 }
 
 /// Where the walk is in a page.

@@ -2,19 +2,20 @@
 //!
 //! - At most [`PAGES_MAX`] pages; all state is of one call, so blocks are independent. Memory: what goes in and comes out, and about
 //!   300 KiB of tables (700 KiB for version 1).
-//! - Lossless for any page, also a damaged one: the header and the words in use come out as they went in, zeros behind.
+//! - Lossless for any page, also a damaged one: the header and what is in use come out as they went in, zeros behind.
 //! - Decoding takes any bytes, and ends by pages or an error.
 //! - What is layout is in FORMAT.md, section 13; a change here is a change there, and a new version.
 //!
 //! [`page`] walks over a page, [`item`] over what it consists of: a [`record`] that the probes would write is coded by its
-//! lane's model ([`call`], [`sched`]), any other as words ([`plain`]). A model knows what came before ([`threads`], [`text`]) and
-//! codes what that does not tell, by a [`stream::Stream`]: the same walk writes the [`column`]s, or reads them. [`v1`] reads what
-//! earlier releases wrote.
+//! lane's model ([`call`], [`sched`]), any other as words ([`plain`]); [`out`] is the page that decoding puts together. A model
+//! knows what came before ([`threads`], [`text`]) and codes what that does not tell, by a [`stream::Stream`]: the same walk writes
+//! the [`column`]s, or reads them. [`v1`] reads what the first releases wrote.
 
 mod call;
 mod column;
 mod header;
 mod item;
+mod out;
 mod page;
 mod plain;
 mod record;
@@ -104,7 +105,7 @@ pub fn encode(pages: &[Page], out: &mut Vec<u8>) {
     Encoder::new().encode(pages, out);
 }
 
-/// The pages again: headers and words in use as they were, zero behind.
+/// The pages again: headers and what is in use as they were, zero behind.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Page>, ColumnsError> {
     Ok(decode_summed(bytes)?.into_iter().map(|(page, _)| page).collect())
 }

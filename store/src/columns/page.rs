@@ -8,7 +8,8 @@ use flightrec_format::encode::write_header;
 use super::ColumnsError;
 use super::column::Column;
 use super::header::{Head, Ring, Rings};
-use super::item::{At, Item, Models, Out};
+use super::item::{At, Item, Models};
+use super::out::Out;
 use super::stream::{Reading, Stream, Writing};
 
 /// All that is known at some point of a block.
