@@ -55,7 +55,7 @@ fn filters_combine() {
     let recorder = start("");
     numbered_call(0);
     let pid = std::process::id().to_string();
-    let all = dump(&recorder, &["--pid", &pid]);
+    let all = dump(&recorder, &["--pid", &pid, "--all"]);
     let own = std::fs::read_to_string("/proc/thread-self/comm").expect("a name");
     assert!(all.iter().any(|line| line.text == "getpgid(5000000) -->" && own.trim().starts_with(&*line.comm)));
     for cpu in ["0", "1"] {
@@ -63,7 +63,7 @@ fn filters_combine() {
             assert_eq!(line.cpu.to_string(), cpu);
         }
     }
-    let calls = dump(&recorder, &["--pid", &pid, "--syscall", "getpgid,121", "--event", "sys_exit"]);
+    let calls = dump(&recorder, &["--pid", &pid, "--all", "--syscall", "getpgid,121", "--event", "sys_exit"]);
     let [exit] = &calls[..] else { panic!("{calls:?}") };
     assert!(exit.text.starts_with("getpgid(5000000) <-- -3 ESRCH ("), "an exit alone has the arguments: {exit:?}");
     let output = recorder.flightctl(&["dump", "--comm", "nobody-has-this", "--all"]);
