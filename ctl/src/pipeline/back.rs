@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use flightrec_format::decode::Event;
 
 use super::delay::Found;
+use super::handover::{BackSide, Job};
 use super::lines::Lines;
+use super::packed::Packed;
 use super::resolve::Resolver;
 use super::wall::WallClock;
 use crate::filter::Filter;
@@ -17,6 +19,16 @@ use crate::window::Window;
 pub(super) struct Back<'a> {
     pub(super) resolver: Resolver<'a>,
     pub(super) lines: Lines,
+}
+
+/// Which batches the first thread is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    /// One when it has nothing to do.
+    WhenIdle,
+    /// As many as can be.
+    #[cfg(test)]
+    Always,
 }
 
 impl<'a> Back<'a> {
@@ -42,14 +54,61 @@ impl<'a> Back<'a> {
     ) -> io::Result<()> {
         let time = event.time;
         self.release(before, out)?;
-        self.resolver.take(event, found, &mut self.lines, out)?;
+        self.resolver.take(event, found, &mut self.lines.to(out))?;
         self.release(time, out)
     }
 
     /// It is `now`: shows the events that wait no longer for the rest of their calls.
     #[inline]
     pub(super) fn release<W: Write>(&mut self, now: u64, out: &mut W) -> io::Result<()> {
-        self.resolver.release(now, &mut self.lines, out)
+        self.resolver.release(now, &mut self.lines.to(out))
+    }
+
+    /// Takes all batches. Where the other thread waits for this one, it is given a batch to make lines of.
+    pub(super) fn all<W: Write>(&mut self, mut from: BackSide<'_>, share: Share, out: &mut W) -> io::Result<()> {
+        let can_share = self.resolver.tells_at_once();
+        let mut spare = Some(Box::<Job>::default());
+        while let Some((mut batch, is_idle)) = from.next() {
+            if spare.is_none() {
+                let made =
+                    if self.lines.is_full() { Some(from.settle(&mut self.lines.renderer)?) } else { from.made() };
+                spare = made.map(|job| self.put(job, &mut from, out)).transpose()?;
+            }
+            let wanted =
+                can_share && (is_idle || share != Share::WhenIdle) && self.lines.renderer.is_alone(batch.last());
+            if let Some(mut job) = spare.take_if(|_| wanted) {
+                self.lines.hold(out)?;
+                self.note(batch, &mut job)?;
+                from.give(job);
+                continue;
+            }
+            batch.each(|event, found, before| self.take(event, found, before, out))?;
+            from.give_back(batch);
+        }
+        if spare.is_none() {
+            let job = from.settle(&mut self.lines.renderer)?;
+            self.put(job, &mut from, out)?;
+        }
+        Ok(())
+    }
+
+    /// Finds out what lines of this batch are made of.
+    fn note(&mut self, mut batch: Box<Packed>, job: &mut Job) -> io::Result<()> {
+        job.notes.clear();
+        batch.each(|event, found, _| {
+            self.resolver.take(event, found, &mut job.notes)?;
+            job.notes.pass();
+            io::Result::Ok(())
+        })?;
+        job.batch = batch;
+        Ok(())
+    }
+
+    /// Writes the lines of a job; what is left of it can be used again.
+    fn put<W: Write>(&mut self, mut job: Box<Job>, from: &mut BackSide<'_>, out: &mut W) -> io::Result<Box<Job>> {
+        self.lines.go_on(&job.lines, out)?;
+        from.give_back(std::mem::take(&mut job.batch));
+        Ok(job)
     }
 
     /// No more events come. Everything is written.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use flightrec_format::decode::Event;
 
+use super::resolve::Sink;
 use crate::render::{Context, Renderer};
 
 /// Bytes that are written at once.
@@ -13,22 +14,41 @@ const LINE: usize = 8 << 10;
 
 /// Makes lines, and writes many at once.
 pub(super) struct Lines {
-    renderer: Renderer,
+    pub(super) renderer: Renderer,
     buffer: Vec<u8>,
+    /// Lines that come before are still being made: nothing is written.
+    held: bool,
 }
 
 impl Lines {
     pub(super) fn new(renderer: Renderer) -> Self {
-        Self { renderer, buffer: Vec::with_capacity(BUFFER + LINE) }
+        Self { renderer, buffer: Vec::with_capacity(BUFFER + LINE), held: false }
     }
 
-    /// Takes the next event that is shown.
-    #[inline]
-    pub(super) fn event<W: Write>(&mut self, event: &Event, cx: &Context<'_>, out: &mut W) -> io::Result<()> {
-        self.renderer.event(event, cx, &mut self.buffer);
-        if self.buffer.len() < BUFFER {
-            return Ok(());
-        }
+    /// Where the next events' lines go: by way of here to `out`.
+    pub(super) fn to<'l, W: Write>(&'l mut self, out: &'l mut W) -> To<'l, W> {
+        To { lines: self, out }
+    }
+
+    /// Writes all lines; those of the next events wait until [`Self::go_on`].
+    pub(super) fn hold<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.held = true;
+        self.write(out)
+    }
+
+    /// Whether so many lines wait that there should not be many more.
+    pub(super) fn is_full(&self) -> bool {
+        self.buffer.len() >= 2 * BUFFER
+    }
+
+    /// Writes the lines that those which wait have waited for.
+    pub(super) fn go_on<W: Write>(&mut self, before: &[u8], out: &mut W) -> io::Result<()> {
+        self.held = false;
+        out.write_all(before)?;
+        if self.buffer.len() < BUFFER { Ok(()) } else { self.write(out) }
+    }
+
+    fn write<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
         out.write_all(&self.buffer)?;
         self.buffer.clear();
         Ok(())
@@ -36,8 +56,7 @@ impl Lines {
 
     /// Writes what is complete.
     pub(super) fn flush<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(&self.buffer)?;
-        self.buffer.clear();
+        self.write(out)?;
         out.flush()
     }
 
@@ -45,5 +64,20 @@ impl Lines {
     pub(super) fn end<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.renderer.end(&mut self.buffer);
         self.flush(out)
+    }
+}
+
+/// [`Lines`] with what they are written to.
+pub(super) struct To<'l, W> {
+    lines: &'l mut Lines,
+    out: &'l mut W,
+}
+
+impl<W: Write> Sink for To<'_, W> {
+    #[inline]
+    fn event(&mut self, event: &Event, cx: &Context<'_>) -> io::Result<()> {
+        let Self { lines, out } = self;
+        lines.renderer.event(event, cx, &mut lines.buffer);
+        if lines.buffer.len() < BUFFER || lines.held { Ok(()) } else { lines.write(out) }
     }
 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::batch::BATCH;
+use super::handover::WAITING;
 use super::lines::BUFFER;
 use super::*;
 use crate::filter::FilterPlan;
@@ -40,6 +41,9 @@ fn page() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// The ways in which two threads share the work.
+const SHARES: [Option<Share>; 2] = [Some(Share::WhenIdle), Some(Share::Always)];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -54,13 +58,16 @@ proptest! {
         let decoded: usize = recording.streams.iter().map(|stream| stream.events().count()).sum();
         let filter = FilterPlan::all().resolve(&meta).unwrap();
         let renderer = || text::Renderer::new(&meta, Options::default());
-        let mut out = Vec::new();
-        let wall = recording.wall_clock(0);
-        let printed = run_on(2, &recording, Window::ALL, &filter, wall, renderer().into(), &mut out).unwrap();
+        let alone = one_thread(&recording, renderer().into());
         let beyond = recording.streams.iter().flat_map(LaneStream::events).filter(|e| e.time == u64::MAX).count();
-        prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
-        prop_assert!(one_thread(&recording, renderer().into()) == out, "one thread writes the same");
-        prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));
+        for share in SHARES {
+            let mut out = Vec::new();
+            let wall = recording.wall_clock(0);
+            let printed = run_on(share, &recording, Window::ALL, &filter, wall, renderer().into(), &mut out).unwrap();
+            prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
+            prop_assert!(alone == out, "one thread writes the same");
+            prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));
+        }
     }
 }
 
@@ -119,13 +126,15 @@ fn two_threads_write_what_one_writes() {
             let renderers: [Renderer; 2] =
                 [text::Renderer::new(meta, options).into(), json::Renderer::new(meta, merge, asides()).into()];
             for renderer in renderers {
-                let mut out = Vec::new();
-                let wall = recording.wall_clock(0);
-                let printed = run_on(2, &recording, Window::ALL, &filter, wall, renderer.clone(), &mut out).unwrap();
-                assert_eq!(printed, recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>());
-                let expected = one_thread(&recording, renderer);
-                // Not assert_eq: nobody wants to read megabytes.
-                assert!(out == expected, "{n} rounds, merge {merge}: {} and {} bytes", out.len(), expected.len());
+                let expected = one_thread(&recording, renderer.clone());
+                for share in SHARES {
+                    let (wall, mut out) = (recording.wall_clock(0), Vec::new());
+                    let renderer = renderer.clone();
+                    let printed = run_on(share, &recording, Window::ALL, &filter, wall, renderer, &mut out).unwrap();
+                    assert_eq!(printed, recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>());
+                    // Not assert_eq: nobody wants to read megabytes.
+                    assert!(out == expected, "{n} rounds, merge {merge}, {share:?}: {} bytes", out.len());
+                }
             }
         }
     }
@@ -142,15 +151,18 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
         let window = Window { from, until: end - end / 4 };
         for merge in [false, true] {
             let renderer: Renderer = text::Renderer::new(meta, Options { merge, ..Options::default() }).into();
-            let written = |threads| {
+            let written = |share| {
                 let (wall, mut out) = (recording.wall_clock(0), Vec::new());
-                let printed = run_on(threads, &recording, window, &filter, wall, renderer.clone(), &mut out).unwrap();
+                let printed = run_on(share, &recording, window, &filter, wall, renderer.clone(), &mut out).unwrap();
                 (printed, out)
             };
-            let (alone, shared) = (written(1), written(2));
+            let alone = written(None);
             let all = recording.streams.iter().flat_map(LaneStream::events);
             assert_eq!(alone.0, all.filter(|event| window.contains(event.time)).count() as u64);
-            assert!(alone == shared, "from {from}, merge {merge}: {} and {} events", alone.0, shared.0);
+            for share in SHARES {
+                let shared = written(share);
+                assert!(alone == shared, "from {from}, merge {merge}: {} and {} events", alone.0, shared.0);
+            }
         }
     }
 }
@@ -181,9 +193,11 @@ fn an_output_that_fails_ends_all_threads_and_is_told() {
     for kind in [io::ErrorKind::BrokenPipe, io::ErrorKind::StorageFull] {
         for room in [0, 1, BUFFER, 3 * BUFFER + 5] {
             let renderer = text::Renderer::new(&recording.meta, Options::default());
-            let wall = recording.wall_clock(0);
-            let written = run_on(2, &recording, Window::ALL, &filter, wall, renderer.into(), &mut Full(room, kind));
-            assert_eq!(written.map_err(|e| e.kind()), Err(kind), "room for {room} bytes");
+            for share in SHARES {
+                let (wall, renderer) = (recording.wall_clock(0), renderer.clone().into());
+                let written = run_on(share, &recording, Window::ALL, &filter, wall, renderer, &mut Full(room, kind));
+                assert_eq!(written.map_err(|e| e.kind()), Err(kind), "room for {room} bytes, {share:?}");
+            }
         }
     }
 }

@@ -1,0 +1,223 @@
+//! What the two threads give each other: batches of events, from the one that puts them in order to the one that makes
+//! lines of them; and back, where the first has nothing to do since the second is behind, a batch to make lines of.
+//!
+//! There is one such job at a time, and its lines come before all that the second thread makes meanwhile: the order of
+//! the output is that of the batches, whoever made the lines.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::notes::Notes;
+use super::packed::Packed;
+use crate::render::Renderer;
+
+/// Batches that may wait for their lines.
+pub(super) const WAITING: usize = 4;
+
+/// A batch, and what is known of its events: all that lines are made of.
+#[derive(Debug, Default)]
+pub(super) struct Job {
+    pub(super) batch: Box<Packed>,
+    pub(super) notes: Notes,
+    /// The lines.
+    pub(super) lines: Vec<u8>,
+}
+
+impl Job {
+    /// Makes the lines.
+    pub(super) fn make(&mut self, renderer: &mut Renderer) {
+        let Self { batch, notes, lines } = self;
+        lines.clear();
+        let mut notes = notes.read();
+        let Ok(()) = batch.each(|event, found, _| {
+            if let Some(cx) = notes.next(event, found) {
+                renderer.event(event, &cx, lines);
+            }
+            Ok::<(), Infallible>(())
+        });
+    }
+}
+
+/// The place where the threads meet.
+#[derive(Debug, Default)]
+pub(super) struct Handover {
+    state: Mutex<State>,
+    /// Something changed for the first thread: room for a batch, a job, or nobody takes any more.
+    to_front: Condvar,
+    /// Something changed for the second: a batch, a job that is done, or no more come.
+    to_back: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Batches that wait for their lines, the earliest first.
+    waiting: VecDeque<Box<Packed>>,
+    /// Batches to be filled again.
+    spare: Vec<Box<Packed>>,
+    /// A job that nobody has begun.
+    job: Option<Box<Job>>,
+    /// A job that is done.
+    made: Option<Box<Job>>,
+    /// The first thread waits.
+    idle: bool,
+    /// No more batches come.
+    complete: bool,
+    /// The first thread has ended: no job is done any more.
+    front_gone: bool,
+    /// The second has.
+    back_gone: bool,
+}
+
+impl Handover {
+    /// What the first thread does here.
+    pub(super) fn front(&self, renderer: Renderer) -> FrontSide<'_> {
+        FrontSide { handover: self, renderer }
+    }
+
+    /// What the second does.
+    pub(super) fn back(&self) -> BackSide<'_> {
+        BackSide { handover: self }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that panics elsewhere ends the other one by its side's `drop`.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first thread's side.
+pub(super) struct FrontSide<'h> {
+    handover: &'h Handover,
+    /// Makes the lines of jobs.
+    renderer: Renderer,
+}
+
+impl FrontSide<'_> {
+    /// Sends a batch, as soon as there is room for it, and returns one to be filled; `None`: nobody takes any more.
+    pub(super) fn send(&mut self, batch: Box<Packed>) -> Option<Box<Packed>> {
+        let mut state = self.handover.lock();
+        while !state.back_gone {
+            if state.waiting.len() < WAITING {
+                state.waiting.push_back(batch);
+                self.handover.to_back.notify_one();
+                return Some(state.spare.pop().unwrap_or_default());
+            }
+            state = self.help(state);
+        }
+        None
+    }
+
+    /// No more batches come. Does jobs until all lines are made.
+    pub(super) fn end(mut self) {
+        let mut state = self.handover.lock();
+        state.complete = true;
+        self.handover.to_back.notify_one();
+        while !state.back_gone {
+            state = self.help(state);
+        }
+    }
+
+    /// Does a job, if there is one; else waits until something has changed.
+    fn help<'s>(&mut self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State>
+    where
+        Self: 's,
+    {
+        let handover = self.handover;
+        if let Some(mut job) = state.job.take() {
+            drop(state);
+            job.make(&mut self.renderer);
+            let mut state = handover.lock();
+            state.made = Some(job);
+            handover.to_back.notify_one();
+            return state;
+        }
+        state.idle = true;
+        let mut state = handover.to_front.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.idle = false;
+        state
+    }
+}
+
+impl Drop for FrontSide<'_> {
+    fn drop(&mut self) {
+        let mut state = self.handover.lock();
+        (state.complete, state.front_gone) = (true, true);
+        self.handover.to_back.notify_one();
+    }
+}
+
+/// The second thread's side.
+pub(super) struct BackSide<'h> {
+    handover: &'h Handover,
+}
+
+impl BackSide<'_> {
+    /// The next batch, and whether the first thread has nothing to do. `None`: no more come.
+    pub(super) fn next(&mut self) -> Option<(Box<Packed>, bool)> {
+        let mut state = self.handover.lock();
+        loop {
+            if let Some(batch) = state.waiting.pop_front() {
+                self.handover.to_front.notify_one();
+                return Some((batch, state.idle));
+            }
+            if state.complete {
+                return None;
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// Gives back a batch that is done with.
+    pub(super) fn give_back(&mut self, mut batch: Box<Packed>) {
+        batch.clear();
+        self.handover.lock().spare.push(batch);
+    }
+
+    /// Has lines made. One job at a time: [`Self::made`] or [`Self::settle`] comes before the next.
+    pub(super) fn give(&mut self, job: Box<Job>) {
+        self.handover.lock().job = Some(job);
+        self.handover.to_front.notify_one();
+    }
+
+    /// The job that was given, if it is done.
+    pub(super) fn made(&mut self) -> Option<Box<Job>> {
+        self.handover.lock().made.take()
+    }
+
+    /// The job that was given, done: by `renderer` if nobody has begun it.
+    pub(super) fn settle(&mut self, renderer: &mut Renderer) -> io::Result<Box<Job>> {
+        let mut state = self.handover.lock();
+        loop {
+            if let Some(job) = state.made.take() {
+                return Ok(job);
+            }
+            if let Some(mut job) = state.job.take() {
+                drop(state);
+                job.make(renderer);
+                return Ok(job);
+            }
+            if state.front_gone {
+                return Err(failed());
+            }
+            state = self.wait(state);
+        }
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.handover.to_back.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for BackSide<'_> {
+    fn drop(&mut self) {
+        self.handover.lock().back_gone = true;
+        self.handover.to_front.notify_one();
+    }
+}
+
+/// The other thread has panicked.
+pub(super) fn failed() -> io::Error {
+    io::Error::other("a thread of flightctl failed; please report it")
+}
