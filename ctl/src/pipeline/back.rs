@@ -24,8 +24,8 @@ pub(super) struct Back<'a> {
 /// Which batches the first thread is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Share {
-    /// One when it has nothing to do.
-    WhenIdle,
+    /// Some when it is ahead.
+    WhenAhead,
     /// As many as can be.
     #[cfg(test)]
     Always,
@@ -64,20 +64,26 @@ impl<'a> Back<'a> {
         self.resolver.release(now, &mut self.lines.to(out))
     }
 
-    /// Takes all batches. Where the other thread waits for this one, it is given a batch to make lines of.
+    /// Takes all batches. Where the other thread is ahead, it is given some to make lines of.
     pub(super) fn all<W: Write>(&mut self, mut from: BackSide<'_>, share: Share, out: &mut W) -> io::Result<()> {
         let can_share = self.resolver.tells_at_once();
-        let mut spare = Some(Box::<Job>::default());
-        while let Some((mut batch, is_idle)) = from.next() {
-            if spare.is_none() {
-                let made =
-                    if self.lines.is_full() { Some(from.settle(&mut self.lines.renderer)?) } else { from.made() };
-                spare = made.map(|job| self.put(job, &mut from, out)).transpose()?;
+        let mut spare: Vec<Box<Job>> = Vec::new();
+        let mut number = 0;
+        while let Some((mut batch, is_ahead)) = from.next() {
+            while let Some(job) = from.made() {
+                spare.push(self.put(job, &mut from, out)?);
             }
-            let wanted =
-                can_share && (is_idle || share != Share::WhenIdle) && self.lines.renderer.is_alone(batch.last());
-            if let Some(mut job) = spare.take_if(|_| wanted) {
-                self.lines.hold(out)?;
+            while self.lines.is_full()
+                && let Some(job) = from.settle(&mut self.lines.renderer)?
+            {
+                spare.push(self.put(job, &mut from, out)?);
+            }
+            let wanted = can_share && (is_ahead || share != Share::WhenAhead) && from.has_room();
+            if wanted && self.lines.renderer.is_alone(batch.last()) {
+                number += 1;
+                self.lines.expect(number, out)?;
+                let mut job = spare.pop().unwrap_or_default();
+                (job.number, job.lines) = (number, self.lines.buffer());
                 self.note(batch, &mut job)?;
                 from.give(job);
                 continue;
@@ -85,8 +91,7 @@ impl<'a> Back<'a> {
             batch.each(|event, found, before| self.take(event, found, before, out))?;
             from.give_back(batch);
         }
-        if spare.is_none() {
-            let job = from.settle(&mut self.lines.renderer)?;
+        while let Some(job) = from.settle(&mut self.lines.renderer)? {
             self.put(job, &mut from, out)?;
         }
         Ok(())
@@ -104,9 +109,9 @@ impl<'a> Back<'a> {
         Ok(())
     }
 
-    /// Writes the lines of a job; what is left of it can be used again.
+    /// Takes the lines of a job; what is left of it can be used again.
     fn put<W: Write>(&mut self, mut job: Box<Job>, from: &mut BackSide<'_>, out: &mut W) -> io::Result<Box<Job>> {
-        self.lines.go_on(&job.lines, out)?;
+        self.lines.made(job.number, std::mem::take(&mut job.lines), out)?;
         from.give_back(std::mem::take(&mut job.batch));
         Ok(job)
     }

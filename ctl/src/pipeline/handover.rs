@@ -1,8 +1,8 @@
 //! What the two threads give each other: batches of events, from the one that puts them in order to the one that makes
 //! lines of them; and back, where the first has nothing to do since the second is behind, a batch to make lines of.
 //!
-//! There is one such job at a time, and its lines come before all that the second thread makes meanwhile: the order of
-//! the output is that of the batches, whoever made the lines.
+//! Few such jobs wait at a time, and each has a number: the order of the output is that of the batches, whoever made the
+//! lines ([`super::lines`]).
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,10 +15,16 @@ use crate::render::Renderer;
 
 /// Batches that may wait for their lines.
 pub(super) const WAITING: usize = 4;
+/// From so many on that wait, the first thread is far enough ahead to make lines.
+const AHEAD: usize = 2;
+/// Jobs that are given and not taken back.
+const JOBS: usize = 3;
 
 /// A batch, and what is known of its events: all that lines are made of.
 #[derive(Debug, Default)]
 pub(super) struct Job {
+    /// One more than the job before it has.
+    pub(super) number: u64,
     pub(super) batch: Box<Packed>,
     pub(super) notes: Notes,
     /// The lines.
@@ -28,7 +34,7 @@ pub(super) struct Job {
 impl Job {
     /// Makes the lines.
     pub(super) fn make(&mut self, renderer: &mut Renderer) {
-        let Self { batch, notes, lines } = self;
+        let Self { batch, notes, lines, .. } = self;
         lines.clear();
         let mut notes = notes.read();
         let Ok(()) = batch.each(|event, found, _| {
@@ -56,12 +62,12 @@ struct State {
     waiting: VecDeque<Box<Packed>>,
     /// Batches to be filled again.
     spare: Vec<Box<Packed>>,
-    /// A job that nobody has begun.
-    job: Option<Box<Job>>,
-    /// A job that is done.
-    made: Option<Box<Job>>,
-    /// The first thread waits.
-    idle: bool,
+    /// Jobs that nobody has begun, the earliest first.
+    jobs: VecDeque<Box<Job>>,
+    /// Jobs that are done.
+    made: VecDeque<Box<Job>>,
+    /// Jobs that were given and not taken back.
+    given: usize,
     /// No more batches come.
     complete: bool,
     /// The first thread has ended: no job is done any more.
@@ -125,18 +131,15 @@ impl FrontSide<'_> {
         Self: 's,
     {
         let handover = self.handover;
-        if let Some(mut job) = state.job.take() {
+        if let Some(mut job) = state.jobs.pop_front() {
             drop(state);
             job.make(&mut self.renderer);
             let mut state = handover.lock();
-            state.made = Some(job);
+            state.made.push_back(job);
             handover.to_back.notify_one();
             return state;
         }
-        state.idle = true;
-        let mut state = handover.to_front.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.idle = false;
-        state
+        handover.to_front.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -154,13 +157,13 @@ pub(super) struct BackSide<'h> {
 }
 
 impl BackSide<'_> {
-    /// The next batch, and whether the first thread has nothing to do. `None`: no more come.
+    /// The next batch, and whether the first thread is far ahead. `None`: no more come.
     pub(super) fn next(&mut self) -> Option<(Box<Packed>, bool)> {
         let mut state = self.handover.lock();
         loop {
             if let Some(batch) = state.waiting.pop_front() {
                 self.handover.to_front.notify_one();
-                return Some((batch, state.idle));
+                return Some((batch, state.waiting.len() >= AHEAD));
             }
             if state.complete {
                 return None;
@@ -175,34 +178,47 @@ impl BackSide<'_> {
         self.handover.lock().spare.push(batch);
     }
 
-    /// Has lines made. One job at a time: [`Self::made`] or [`Self::settle`] comes before the next.
+    /// Whether there may be another job.
+    pub(super) fn has_room(&self) -> bool {
+        self.handover.lock().given < JOBS
+    }
+
+    /// Has lines made. Each job is taken back by [`Self::made`] or [`Self::settle`].
     pub(super) fn give(&mut self, job: Box<Job>) {
-        self.handover.lock().job = Some(job);
+        let mut state = self.handover.lock();
+        state.given += 1;
+        state.jobs.push_back(job);
         self.handover.to_front.notify_one();
     }
 
-    /// The job that was given, if it is done.
+    /// A job that is done.
     pub(super) fn made(&mut self) -> Option<Box<Job>> {
-        self.handover.lock().made.take()
+        let mut state = self.handover.lock();
+        let job = state.made.pop_front()?;
+        state.given -= 1;
+        Some(job)
     }
 
-    /// The job that was given, done: by `renderer` if nobody has begun it.
-    pub(super) fn settle(&mut self, renderer: &mut Renderer) -> io::Result<Box<Job>> {
+    /// A job, done: by `renderer` if nobody has begun it. `None`: none is given.
+    pub(super) fn settle(&mut self, renderer: &mut Renderer) -> io::Result<Option<Box<Job>>> {
         let mut state = self.handover.lock();
-        loop {
-            if let Some(job) = state.made.take() {
-                return Ok(job);
+        while state.given > 0 {
+            if let Some(job) = state.made.pop_front() {
+                state.given -= 1;
+                return Ok(Some(job));
             }
-            if let Some(mut job) = state.job.take() {
+            if let Some(mut job) = state.jobs.pop_front() {
+                state.given -= 1;
                 drop(state);
                 job.make(renderer);
-                return Ok(job);
+                return Ok(Some(job));
             }
             if state.front_gone {
                 return Err(failed());
             }
             state = self.wait(state);
         }
+        Ok(None)
     }
 
     fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {

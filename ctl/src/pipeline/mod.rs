@@ -77,7 +77,7 @@ pub fn run<W: Write>(
 ) -> io::Result<u64> {
     let pages: usize = recording.streams.iter().map(|stream| stream.pages().len()).sum();
     let alone = pages < PAGES_FOR_TWO || thread::available_parallelism().map_or(1, NonZero::get) < 2;
-    let share = (!alone).then_some(Share::WhenIdle);
+    let share = (!alone).then_some(Share::WhenAhead);
     run_on(share, recording, window, filter, wall, renderer.into(), out)
 }
 

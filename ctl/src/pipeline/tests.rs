@@ -42,7 +42,7 @@ fn page() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// The ways in which two threads share the work.
-const SHARES: [Option<Share>; 2] = [Some(Share::WhenIdle), Some(Share::Always)];
+const SHARES: [Option<Share>; 2] = [Some(Share::WhenAhead), Some(Share::Always)];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
