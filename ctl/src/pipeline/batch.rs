@@ -10,9 +10,9 @@ use super::handover::FrontSide;
 use super::merge::{Merge, Stream};
 use super::packed::Packed;
 
-/// Events in a batch: some 90 KB, so that all that go round stay in a CPU's cache. Whoever waits for the other thread is
+/// Events in a batch: some 45 KB, so that all that go round stay in a CPU's cache. Whoever waits for the other thread is
 /// woken at each, which takes as long as some dozens of lines.
-pub(super) const BATCH: usize = 2048;
+pub(super) const BATCH: usize = 1024;
 
 /// Sends all events before `until` that come out of `front`, until nobody takes them; then helps to make lines.
 pub(super) fn fill<S: Stream>(mut front: Front, events: Merge<S>, until: u64, mut to: FrontSide<'_>) {
