@@ -237,3 +237,91 @@ impl Drop for BackSide<'_> {
 pub(super) fn failed() -> io::Error {
     io::Error::other("a thread of flightctl failed; please report it")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::pipeline::delay::Item;
+    use crate::pipeline::resolve::Sink;
+    use crate::pipeline::testing::enter;
+    use crate::render::Context;
+    use crate::text;
+    use flightrec_format::meta::Meta;
+
+    fn renderer() -> Renderer {
+        text::Renderer::new(&Meta::default(), text::Options::default()).into()
+    }
+
+    /// A job of some entries, of which every other one is shown, and its lines.
+    fn job(number: u64) -> (Box<Job>, Vec<u8>) {
+        let (mut job, mut lines) = (Job { number, ..Job::default() }, Vec::new());
+        for time in 0..10 {
+            let event = enter(time, 0, 7, 1);
+            let cx = Context { comm: *b"somebody\0\0\0\0\0\0\0\0", wall_ns: time as i64 * 1000, ..Context::default() };
+            if time % 2 == 0 {
+                job.notes.event(&event, &cx).unwrap();
+                renderer().event(&event, &cx, &mut lines);
+            }
+            job.notes.pass();
+            job.batch.push(&mut Item::new(event.into()), time);
+        }
+        (job.into(), lines)
+    }
+
+    #[test]
+    fn the_first_thread_does_jobs_when_it_has_sent_all() {
+        let handover = Handover::default();
+        let (front, mut back) = (handover.front(renderer()), handover.back());
+        thread::scope(|scope| {
+            scope.spawn(|| front.end());
+            for number in 1..=JOBS as u64 {
+                back.give(job(number).0);
+            }
+            assert!(!back.has_room());
+            let mut numbers = Vec::new();
+            while let Some(done) = back.settle(&mut renderer()).unwrap() {
+                assert_eq!(done.lines, job(0).1);
+                numbers.push(done.number);
+            }
+            numbers.sort_unstable();
+            assert_eq!(numbers, [1, 2, 3]);
+            assert!(back.has_room() && back.next().is_none());
+            drop(back);
+        });
+    }
+
+    #[test]
+    fn a_job_that_nobody_has_begun_is_done_by_whoever_needs_it() {
+        let handover = Handover::default();
+        let (front, mut back) = (handover.front(renderer()), handover.back());
+        back.give(job(1).0);
+        assert!(back.made().is_none());
+        let done = back.settle(&mut renderer()).unwrap().unwrap();
+        assert_eq!((done.number, done.lines), (1, job(1).1));
+        assert!(back.settle(&mut renderer()).unwrap().is_none());
+        drop(front);
+    }
+
+    #[test]
+    fn a_thread_that_ends_ends_the_other() {
+        let handover = Handover::default();
+        let (front, mut back) = (handover.front(renderer()), handover.back());
+        back.give(job(1).0);
+        // Begun, and never done.
+        assert!(handover.lock().jobs.pop_front().is_some());
+        drop(front);
+        assert!(back.next().is_none());
+        assert!(back.settle(&mut renderer()).is_err());
+
+        let handover = Handover::default();
+        let (mut front, back) = (handover.front(renderer()), handover.back());
+        for _ in 0..WAITING {
+            assert!(front.send(Box::default()).is_some());
+        }
+        drop(back);
+        assert!(front.send(Box::default()).is_none(), "nobody waits for room that never comes");
+        front.end();
+    }
+}

@@ -13,6 +13,8 @@ use crate::render::{Context, Renderer};
 pub(super) const BUFFER: usize = 256 << 10;
 /// Room for one more event's lines beyond [`BUFFER`], so that the buffer hardly ever grows.
 const LINE: usize = 8 << 10;
+/// Buffers that are kept to be used again.
+const SPARE: usize = 4;
 
 /// Makes lines, and writes many at once, in order: those that are made elsewhere, too.
 pub(super) struct Lines {
@@ -47,7 +49,7 @@ impl Lines {
 
     /// A buffer for lines that are made elsewhere.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER + LINE))
     }
 
     /// Job `number` makes the lines that come next.
@@ -66,7 +68,7 @@ impl Lines {
 
     /// Whether so many lines wait that there should not be more.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting + self.buffer.len() >= 4 * BUFFER
+        self.waiting + self.buffer.len() >= 2 * BUFFER
     }
 
     /// The lines of job `number` are made. Writes what has waited for no others.
@@ -82,7 +84,10 @@ impl Lines {
             out.write_all(&lines)?;
             self.waiting -= lines.len();
             lines.clear();
-            self.spare.push(lines);
+            // Those of unusually long lines are not all kept.
+            if self.spare.len() < SPARE && lines.capacity() <= 2 * BUFFER {
+                self.spare.push(lines);
+            }
         }
         if self.before.is_empty() && self.buffer.len() >= BUFFER { self.write(out) } else { Ok(()) }
     }
@@ -118,5 +123,51 @@ impl<W: Write> Sink for To<'_, W> {
         let Self { lines, out } = self;
         lines.renderer.event(event, cx, &mut lines.buffer);
         if lines.buffer.len() < BUFFER || !lines.before.is_empty() { Ok(()) } else { lines.write(out) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text;
+    use flightrec_format::meta::Meta;
+
+    fn lines() -> Lines {
+        Lines::new(text::Renderer::new(&Meta::default(), text::Options::default()).into())
+    }
+
+    #[test]
+    fn lines_come_in_the_order_of_their_events() {
+        for order in [[1, 2, 3], [3, 2, 1], [2, 3, 1], [2, 1, 3]] {
+            let (mut lines, mut out) = (lines(), Vec::new());
+            lines.buffer.extend_from_slice(b"a ");
+            for number in 1..=3 {
+                lines.expect(number, &mut out).unwrap();
+                // None between the second and the third.
+                lines.buffer.extend_from_slice(if number == 2 { b"" } else { b"own " });
+            }
+            assert_eq!(out, b"a ", "what comes before all that are made elsewhere does not wait");
+            for number in order {
+                assert!(!lines.before.is_empty());
+                lines.made(number, format!("{number} ").into_bytes(), &mut out).unwrap();
+            }
+            lines.end(&mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), "a 1 own 2 3 own ", "made in the order {order:?}");
+            assert_eq!((lines.waiting, lines.before.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn lines_that_wait_are_counted() {
+        let (mut lines, mut out) = (lines(), Vec::new());
+        lines.expect(1, &mut out).unwrap();
+        lines.buffer.resize(BUFFER, b'b');
+        lines.expect(2, &mut out).unwrap();
+        assert!(!lines.is_full());
+        lines.made(2, vec![b'2'; BUFFER], &mut out).unwrap();
+        assert!(lines.is_full() && out.is_empty());
+        lines.made(1, vec![b'1'; 5], &mut out).unwrap();
+        assert!(!lines.is_full());
+        assert_eq!(out, [&[b'1'; 5][..], &[b'b'; BUFFER], &[b'2'; BUFFER]].concat());
     }
 }
