@@ -70,6 +70,9 @@ struct State {
     given: usize,
     /// No more batches come.
     complete: bool,
+    /// Which of the threads waits.
+    front_waits: bool,
+    back_waits: bool,
     /// The first thread has ended: no job is done any more.
     front_gone: bool,
     /// The second has.
@@ -91,6 +94,20 @@ impl Handover {
         // A thread that panics elsewhere ends the other one by its side's `drop`.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Something changed for the first thread. Nobody is called who does not wait: that takes a system call.
+    fn call_front(&self, state: &State) {
+        if state.front_waits {
+            self.to_front.notify_one();
+        }
+    }
+
+    /// The same for the second.
+    fn call_back(&self, state: &State) {
+        if state.back_waits {
+            self.to_back.notify_one();
+        }
+    }
 }
 
 /// The first thread's side.
@@ -107,7 +124,7 @@ impl FrontSide<'_> {
         while !state.back_gone {
             if state.waiting.len() < WAITING {
                 state.waiting.push_back(batch);
-                self.handover.to_back.notify_one();
+                self.handover.call_back(&state);
                 return Some(state.spare.pop().unwrap_or_default());
             }
             state = self.help(state);
@@ -119,7 +136,7 @@ impl FrontSide<'_> {
     pub(super) fn end(mut self) {
         let mut state = self.handover.lock();
         state.complete = true;
-        self.handover.to_back.notify_one();
+        self.handover.call_back(&state);
         while !state.back_gone {
             state = self.help(state);
         }
@@ -136,10 +153,13 @@ impl FrontSide<'_> {
             job.make(&mut self.renderer);
             let mut state = handover.lock();
             state.made.push_back(job);
-            handover.to_back.notify_one();
+            handover.call_back(&state);
             return state;
         }
-        handover.to_front.wait(state).unwrap_or_else(PoisonError::into_inner)
+        state.front_waits = true;
+        let mut state = handover.to_front.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.front_waits = false;
+        state
     }
 }
 
@@ -147,7 +167,7 @@ impl Drop for FrontSide<'_> {
     fn drop(&mut self) {
         let mut state = self.handover.lock();
         (state.complete, state.front_gone) = (true, true);
-        self.handover.to_back.notify_one();
+        self.handover.call_back(&state);
     }
 }
 
@@ -162,7 +182,10 @@ impl BackSide<'_> {
         let mut state = self.handover.lock();
         loop {
             if let Some(batch) = state.waiting.pop_front() {
-                self.handover.to_front.notify_one();
+                // It comes for several at a time.
+                if state.waiting.len() <= AHEAD {
+                    self.handover.call_front(&state);
+                }
                 return Some((batch, state.waiting.len() >= AHEAD));
             }
             if state.complete {
@@ -188,7 +211,7 @@ impl BackSide<'_> {
         let mut state = self.handover.lock();
         state.given += 1;
         state.jobs.push_back(job);
-        self.handover.to_front.notify_one();
+        self.handover.call_front(&state);
     }
 
     /// A job that is done.
@@ -221,15 +244,19 @@ impl BackSide<'_> {
         Ok(None)
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        self.handover.to_back.wait(state).unwrap_or_else(PoisonError::into_inner)
+    fn wait<'s>(&self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        state.back_waits = true;
+        let mut state = self.handover.to_back.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.back_waits = false;
+        state
     }
 }
 
 impl Drop for BackSide<'_> {
     fn drop(&mut self) {
-        self.handover.lock().back_gone = true;
-        self.handover.to_front.notify_one();
+        let mut state = self.handover.lock();
+        state.back_gone = true;
+        self.handover.call_front(&state);
     }
 }
 
