@@ -61,6 +61,7 @@ struct State {
     /// Batches that wait for their lines, the earliest first.
     waiting: VecDeque<Box<Packed>>,
     /// Batches to be filled again.
+    #[expect(clippy::vec_box, reason = "it is the boxes that go round")]
     spare: Vec<Box<Packed>>,
     /// Jobs that nobody has begun, the earliest first.
     jobs: VecDeque<Box<Job>>,
@@ -70,13 +71,19 @@ struct State {
     given: usize,
     /// No more batches come.
     complete: bool,
-    /// Which of the threads waits.
-    front_waits: bool,
-    back_waits: bool,
-    /// The first thread has ended: no job is done any more.
-    front_gone: bool,
-    /// The second has.
-    back_gone: bool,
+    front: Thread,
+    back: Thread,
+}
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Thread {
+    #[default]
+    Works,
+    /// It is to be called when something has changed for it.
+    Waits,
+    /// It sends and takes nothing any more, and does no job.
+    Gone,
 }
 
 impl Handover {
@@ -97,14 +104,14 @@ impl Handover {
 
     /// Something changed for the first thread. Nobody is called who does not wait: that takes a system call.
     fn call_front(&self, state: &State) {
-        if state.front_waits {
+        if state.front == Thread::Waits {
             self.to_front.notify_one();
         }
     }
 
     /// The same for the second.
     fn call_back(&self, state: &State) {
-        if state.back_waits {
+        if state.back == Thread::Waits {
             self.to_back.notify_one();
         }
     }
@@ -121,7 +128,7 @@ impl FrontSide<'_> {
     /// Sends a batch, as soon as there is room for it, and returns one to be filled; `None`: nobody takes any more.
     pub(super) fn send(&mut self, batch: Box<Packed>) -> Option<Box<Packed>> {
         let mut state = self.handover.lock();
-        while !state.back_gone {
+        while state.back != Thread::Gone {
             if state.waiting.len() < WAITING {
                 state.waiting.push_back(batch);
                 self.handover.call_back(&state);
@@ -137,7 +144,7 @@ impl FrontSide<'_> {
         let mut state = self.handover.lock();
         state.complete = true;
         self.handover.call_back(&state);
-        while !state.back_gone {
+        while state.back != Thread::Gone {
             state = self.help(state);
         }
     }
@@ -156,9 +163,9 @@ impl FrontSide<'_> {
             handover.call_back(&state);
             return state;
         }
-        state.front_waits = true;
+        state.front = Thread::Waits;
         let mut state = handover.to_front.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.front_waits = false;
+        state.front = Thread::Works;
         state
     }
 }
@@ -166,7 +173,7 @@ impl FrontSide<'_> {
 impl Drop for FrontSide<'_> {
     fn drop(&mut self) {
         let mut state = self.handover.lock();
-        (state.complete, state.front_gone) = (true, true);
+        (state.complete, state.front) = (true, Thread::Gone);
         self.handover.call_back(&state);
     }
 }
@@ -236,7 +243,7 @@ impl BackSide<'_> {
                 job.make(renderer);
                 return Ok(Some(job));
             }
-            if state.front_gone {
+            if state.front == Thread::Gone {
                 return Err(failed());
             }
             state = self.wait(state);
@@ -245,9 +252,9 @@ impl BackSide<'_> {
     }
 
     fn wait<'s>(&self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        state.back_waits = true;
+        state.back = Thread::Waits;
         let mut state = self.handover.to_back.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.back_waits = false;
+        state.back = Thread::Works;
         state
     }
 }
@@ -255,7 +262,7 @@ impl BackSide<'_> {
 impl Drop for BackSide<'_> {
     fn drop(&mut self) {
         let mut state = self.handover.lock();
-        state.back_gone = true;
+        state.back = Thread::Gone;
         self.handover.call_front(&state);
     }
 }

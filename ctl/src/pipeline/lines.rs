@@ -168,6 +168,6 @@ mod tests {
         assert!(lines.is_full() && out.is_empty());
         lines.made(1, vec![b'1'; 5], &mut out).unwrap();
         assert!(!lines.is_full());
-        assert_eq!(out, [&[b'1'; 5][..], &[b'b'; BUFFER], &[b'2'; BUFFER]].concat());
+        assert_eq!(out, [vec![b'1'; 5], vec![b'b'; BUFFER], vec![b'2'; BUFFER]].concat());
     }
 }

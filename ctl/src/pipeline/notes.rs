@@ -13,7 +13,7 @@ use crate::render::{Context, Wake};
 /// What is to be known of the events of a batch that are shown, beyond what the batch has; in order.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    notes: Vec<Note>,
+    shown: Vec<Note>,
     /// Names of the other threads of scheduling events, one each.
     others: Vec<Comm>,
     /// What descriptors stand for, [`Note::names`] of each event.
@@ -39,7 +39,7 @@ struct Note {
 impl Notes {
     /// Makes room for those of another batch.
     pub(super) fn clear(&mut self) {
-        self.notes.clear();
+        self.shown.clear();
         self.others.clear();
         self.names.clear();
         self.passed = 0;
@@ -52,7 +52,7 @@ impl Notes {
 
     /// What was noted, for the events one after the other.
     pub(super) fn read(&self) -> Reader<'_> {
-        Reader { notes: self.notes.iter(), others: self.others.iter(), names: &self.names, next: 0 }
+        Reader { notes: self.shown.iter(), others: self.others.iter(), names: &self.names, next: 0 }
     }
 }
 
@@ -66,7 +66,7 @@ impl Sink for Notes {
             Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => self.others.push(cx.next_comm),
             _ => {}
         }
-        self.notes.push(Note {
+        self.shown.push(Note {
             at: self.passed,
             pid: cx.pid,
             wall_ns: cx.wall_ns,

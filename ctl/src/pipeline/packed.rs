@@ -108,18 +108,14 @@ impl Packed {
         match body {
             Body::Enter(call) if call.strings.is_empty() && unplaced && found.entered.is_none() => {
                 let count = arguments(call);
-                let [a, b, c, d, e, f] = call.args;
-                let words = [head(ENTER, count as u8), time, before, call_word(call), a, b, c, d, e, f];
-                self.extend(&words, 4 + count);
+                self.extend(&[head(ENTER, count as u8), time, before, call_word(call)], &call.args, count);
             }
             Body::Exit { call, ret, entered } if call.strings.is_empty() && unplaced => {
                 let count = arguments(call);
                 let more = count as u8 + given(entered.is_some(), ENTERED) + given(found.entered.is_some(), FOUND);
                 let (began, known) = (entered.unwrap_or(0), found.entered.unwrap_or(0));
-                let ([a, b, c, d, e, f], ret) = (call.args, *ret as u64);
-                let head = head(EXIT, more);
-                let words = [head, time, before, call_word(call), ret, began, known, a, b, c, d, e, f];
-                self.extend(&words, 7 + count);
+                let words = [head(EXIT, more), time, before, call_word(call), *ret as u64, began, known];
+                self.extend(&words, &call.args, count);
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio } if found.entered.is_none() => {
                 let prios = u16::from(*prev_prio) | u16::from(*next_prio) << 8;
@@ -152,12 +148,13 @@ impl Packed {
         }
     }
 
-    /// Appends the first `count` of some words.
+    /// Appends a call's words, and the first `count` of its arguments.
     #[inline]
-    fn extend<const N: usize>(&mut self, words: &[u64; N], count: usize) {
+    fn extend<const N: usize>(&mut self, words: &[u64; N], args: &[u64; 6], count: usize) {
         // A known number takes no call; what is too much is taken away.
-        let end = self.words.len() + count;
+        let end = self.words.len() + N + count;
         self.words.extend_from_slice(words);
+        self.words.extend_from_slice(args);
         self.words.truncate(end);
     }
 
