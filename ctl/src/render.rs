@@ -82,6 +82,22 @@ impl Renderer {
         }
     }
 
+    /// A copy that makes the same lines of events, and says nothing between them or behind them.
+    pub(crate) fn helper(&self) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(text.clone()),
+            Self::Json(json) => Self::Json(json.helper()),
+        }
+    }
+
+    /// Whether it says nothing before an event of this time.
+    pub(crate) fn is_alone(&self, time: u64) -> bool {
+        match self {
+            Self::Text(_) => true,
+            Self::Json(json) => json.is_alone(time),
+        }
+    }
+
     /// How each call reads.
     pub(crate) fn plans(&self) -> &Arc<Plans> {
         match self {

@@ -11,6 +11,7 @@ use crate::names::errno;
 use crate::text::argument::{self, Kind, Number};
 use crate::text::call::{Result, bare_name};
 use crate::text::number::decimal;
+use crate::text::piece::Piece;
 use crate::text::plan::{NUMBERS, Plan, Plans};
 
 /// What is always the same of each call, written once per recording.
@@ -26,12 +27,16 @@ pub(super) struct Calls {
 #[derive(Debug)]
 struct Head {
     /// `sys_enter","syscall":"openat","nr":257,"abi":"native","args":[`
-    enter: Box<[u8]>,
+    enter: Piece<BEGINNING>,
     /// `sys_exit","syscall":"openat","nr":257,"abi":"native"`
-    exit: Box<[u8]>,
+    exit: Piece<BEGINNING>,
     /// `{"name":"dfd","value":`, with a comma before it where it is not the first.
-    arguments: Box<[Box<[u8]>]>,
+    arguments: Box<[Piece<NAME>]>,
 }
+
+/// Room for what most calls' beginnings are, and for that of an argument.
+const BEGINNING: usize = 80;
+const NAME: usize = 32;
 
 /// How each kind of event begins.
 const ENTER: &[u8] = b"sys_enter\"";
@@ -54,7 +59,7 @@ impl Calls {
     /// `sys_enter","syscall":…,"nr":…,"abi":…,"args":[…]`
     pub(super) fn enter(&self, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
         match self.table(call) {
-            Some(head) => out.extend_from_slice(&head.enter),
+            Some(head) => head.enter.write(out),
             None => unknown(ENTER, call, ARGUMENTS, out),
         }
         self.arguments(call, fds, out);
@@ -70,7 +75,7 @@ impl Calls {
         out: &mut Vec<u8>,
     ) {
         match self.table(call) {
-            Some(head) => out.extend_from_slice(&head.exit),
+            Some(head) => head.exit.write(out),
             None => unknown(EXIT, call, b"", out),
         }
         if whole || (call.nargs > 0 || !call.strings.is_empty()) && call.nr != NR_INVALID {
@@ -125,7 +130,7 @@ impl Calls {
                     break;
                 }
                 let end = out.len();
-                out.extend_from_slice(head);
+                head.write(out);
                 let known = (index < recorded).then(|| argument::number(*kind, label.signed, call, index));
                 if !one(*kind, call, index, known, known.is_some() || string, fds, out) {
                     out.truncate(end);
@@ -159,10 +164,10 @@ impl Head {
             let mut argument = if index == 0 { b"{\"name\":".to_vec() } else { b",{\"name\":".to_vec() };
             value::printed(|out| out.extend_from_slice(&label.name), &mut argument);
             argument.extend_from_slice(b",\"value\":");
-            argument.into()
+            Piece::new(&argument)
         });
-        let enter = [ENTER, &call, ARGUMENTS].concat().into();
-        Self { enter, exit: [EXIT, &call].concat().into(), arguments: arguments.collect() }
+        let [enter, exit] = [[ENTER, &call, ARGUMENTS].concat(), [EXIT, &call].concat()].map(|text| Piece::new(&text));
+        Self { enter, exit, arguments: arguments.collect() }
     }
 }
 

@@ -79,6 +79,16 @@ impl Renderer {
         self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
     }
 
+    /// A copy without lines to put between events.
+    pub(crate) fn helper(&self) -> Self {
+        Self { asides: VecDeque::new(), next_aside: u64::MAX, ..self.clone() }
+    }
+
+    /// Whether no line belongs before an event of this time, or an earlier one.
+    pub(crate) fn is_alone(&self, time: u64) -> bool {
+        self.asides.is_empty() || time < self.next_aside
+    }
+
     pub(crate) fn plans(&self) -> &Arc<Plans> {
         self.calls.plans()
     }

@@ -17,17 +17,17 @@ pub(super) struct Thread<'a> {
 
 /// `,"prev_tid":…,"prev_comm":…,"prev_prio":…,"prev_state":…,"next_tid":…,"next_comm":…,"next_prio":…`
 pub(super) fn switch(cpu: u16, prev: Thread<'_>, state: u16, preempted: bool, next: Thread<'_>, out: &mut Vec<u8>) {
-    thread("prev", cpu, prev, out);
+    thread((b",\"prev_tid\":", b",\"prev_comm\":", b",\"prev_prio\":"), cpu, prev, out);
     out.extend_from_slice(b",\"prev_state\":");
     task_state(state, out);
     out.extend_from_slice(if preempted { b",\"preempted\":true".as_slice() } else { b",\"preempted\":false" });
-    thread("next", cpu, next, out);
+    thread((b",\"next_tid\":", b",\"next_comm\":", b",\"next_prio\":"), cpu, next, out);
 }
 
 /// `,"wakee_tid":…,"wakee_comm":…,"wakee_prio":…,"wakee_cpu":…,"queued_on":…,"slept_in":…,"qlen":…`;
 /// `slept_in` `None`: its first wakeup.
 pub(super) fn wakeup(wake: &Wake, wakee: Thread<'_>, slept_in: Option<u16>, out: &mut Vec<u8>) {
-    thread("wakee", wake.runs_on, wakee, out);
+    thread((b",\"wakee_tid\":", b",\"wakee_comm\":", b",\"wakee_prio\":"), wake.runs_on, wakee, out);
     out.extend_from_slice(b",\"wakee_cpu\":");
     decimal(wake.runs_on, out);
     out.extend_from_slice(b",\"queued_on\":");
@@ -45,24 +45,26 @@ pub(super) fn wakeup(wake: &Wake, wakee: Thread<'_>, slept_in: Option<u16>, out:
 
 /// `,"moved_tid":…,"moved_comm":…,"moved_prio":…,"from_cpu":…,"to_cpu":…`
 pub(super) fn migrate(moved: Thread<'_>, from: u16, to: u16, out: &mut Vec<u8>) {
-    thread("moved", from, moved, out);
+    thread((b",\"moved_tid\":", b",\"moved_comm\":", b",\"moved_prio\":"), from, moved, out);
     out.extend_from_slice(b",\"from_cpu\":");
     decimal(from, out);
     out.extend_from_slice(b",\"to_cpu\":");
     decimal(to, out);
 }
 
-fn thread(role: &str, cpu: u16, thread: Thread<'_>, out: &mut Vec<u8>) {
-    let key = |field: &[u8], out: &mut Vec<u8>| {
-        out.extend_from_slice(b",\"");
-        out.extend_from_slice(role.as_bytes());
-        out.extend_from_slice(field);
-    };
-    key(b"_tid\":", out);
+/// A thread, under these keys, whose lengths are known where they are written.
+#[inline]
+fn thread<const T: usize, const C: usize>(
+    (tid, comm, prio): (&[u8; T], &[u8; C], &[u8; C]),
+    cpu: u16,
+    thread: Thread<'_>,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(tid);
     decimal(thread.tid, out);
-    key(b"_comm\":", out);
+    out.extend_from_slice(comm);
     value::thread(thread.tid, cpu, thread.comm, out);
-    key(b"_prio\":", out);
+    out.extend_from_slice(prio);
     decimal(thread.prio, out);
 }
 

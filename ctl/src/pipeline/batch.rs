@@ -4,33 +4,29 @@
 //! allocated it.
 
 use std::mem;
-use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::front::Front;
+use super::handover::FrontSide;
 use super::merge::{Merge, Stream};
 use super::packed::Packed;
 
-/// Events in a batch: some 90 KB, so that all that go round stay in a CPU's cache. Whoever waits for the other thread is
+/// Events in a batch: some 45 KB, so that all that go round stay in a CPU's cache. Whoever waits for the other thread is
 /// woken at each, which takes as long as some dozens of lines.
-pub(super) const BATCH: usize = 2048;
+pub(super) const BATCH: usize = 1024;
 
-/// Sends all events before `until` that come out of `front`, until nobody takes them. Batches that come back by `again` are
-/// used again.
-pub(super) fn fill<S: Stream>(
-    mut front: Front,
-    events: Merge<S>,
-    until: u64,
-    to: &SyncSender<Box<Packed>>,
-    again: &Receiver<Box<Packed>>,
-) {
+/// Sends all events before `until` that come out of `front`, until nobody takes them; then helps to make lines.
+pub(super) fn fill<S: Stream>(mut front: Front, events: Merge<S>, until: u64, mut to: FrontSide<'_>) {
     let mut batch = Box::<Packed>::default();
-    let sent = front.all(events, until, &mut |item, before| {
+    let sent: Result<(), ()> = front.all(events, until, &mut |item, before| {
         batch.push(item, before);
         if batch.len() < BATCH {
             return Ok(());
         }
-        to.send(mem::replace(&mut batch, again.try_recv().unwrap_or_default()))
+        batch = to.send(mem::take(&mut batch)).ok_or(())?;
+        Ok(())
     });
     // Whoever takes no more has said why.
-    let _ = sent.and_then(|()| to.send(batch));
+    if sent.is_ok() && to.send(batch).is_some() {
+        to.end();
+    }
 }

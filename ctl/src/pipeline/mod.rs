@@ -5,7 +5,7 @@
 //!                       front                                     │               back
 //! ```
 //! [`run`] has two threads, where there are two CPUs: one for each half. Complete events go from the first to the second
-//! in batches, which go round ([`batch`]).
+//! in batches, which go round ([`batch`]). Where the second is behind, the first makes lines as well ([`handover`]).
 //!
 //! The pass starts before the window, so that names, pairs and queues are right where it starts,
 //! and goes on behind it, until it is known where the last woken threads ran.
@@ -16,8 +16,10 @@ pub mod calls;
 pub mod delay;
 pub mod entries;
 pub mod front;
+mod handover;
 mod lines;
 pub mod merge;
+mod notes;
 mod packed;
 pub mod pairing;
 pub mod placement;
@@ -31,18 +33,19 @@ pub mod wall;
 
 use std::io::{self, Write};
 use std::num::NonZero;
-use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Event;
 use flightrec_format::ring::Events;
 
-use self::back::Back;
+use self::back::{Back, Share};
 use self::front::Front;
+use self::handover::{Handover, failed};
 use self::merge::Merge;
 pub(crate) use self::resolve::threads_before;
 use self::wall::WallClock;
+use crate::fds::Naming;
 use crate::filter::Filter;
 use crate::render::Renderer;
 use crate::source::Recording;
@@ -55,8 +58,6 @@ pub const LEAD_IN_NS: u64 = 2_000_000_000;
 pub const LEAD_OUT_NS: u64 = delay::LONGEST_NS;
 /// From so many pages on two threads are worth their while: what one renders in some ms.
 const PAGES_FOR_TWO: usize = 64;
-/// Batches that may wait for their lines.
-const WAITING: usize = 4;
 /// Boxes that are kept to be used again.
 const SPARE: usize = 1024;
 
@@ -76,12 +77,13 @@ pub fn run<W: Write>(
 ) -> io::Result<u64> {
     let pages: usize = recording.streams.iter().map(|stream| stream.pages().len()).sum();
     let alone = pages < PAGES_FOR_TWO || thread::available_parallelism().map_or(1, NonZero::get) < 2;
-    run_on(if alone { 1 } else { 2 }, recording, window, filter, wall, renderer.into(), out)
+    let share = (!alone).then_some(Share::WhenAhead);
+    run_on(share, recording, window, filter, wall, renderer.into(), out)
 }
 
-/// The same, on one thread or two.
+/// The same, on two threads if they share the work, else on this one.
 fn run_on<W: Write>(
-    threads: usize,
+    share: Option<Share>,
     recording: &Recording,
     window: Window,
     filter: &Filter,
@@ -89,27 +91,28 @@ fn run_on<W: Write>(
     renderer: Renderer,
     out: &mut W,
 ) -> io::Result<u64> {
-    let mut front = Front::new(&recording.meta);
-    let mut back = Back::new(recording, window, filter, wall, renderer);
     let until = with_leads(window).until;
-    let events = events(recording, window, back.resolver.needs_all());
-    if threads < 2 {
+    // Descriptors may have been opened at any time before.
+    let all = filter.has_paths() || renderer.naming() == Naming::All;
+    let mut front = Front::new(&recording.meta);
+    let Some(share) = share else {
+        let mut back = Back::new(recording, window, filter, wall, renderer);
+        let events = events(recording, window, all);
         front.all(events, until, &mut |item, before| back.take(&mut item.event, &item.found, before, out))?;
-    } else {
-        thread::scope(|scope| {
-            let ((to, batches), (back_to, again)) = (sync_channel(WAITING), channel());
-            let ahead = scope.spawn(move || batch::fill(front, events, until, &to, &again));
-            for mut batch in batches {
-                batch.each(|event, found, before| back.take(event, found, before, out))?;
-                batch.clear();
-                // Whoever has read all needs no more batches.
-                let _ = back_to.send(batch);
-            }
-            ahead.join().map_err(|_| io::Error::other("a thread of flightctl failed; please report it"))
-        })?;
-    }
-    back.end(out)?;
-    Ok(back.resolver.shown)
+        back.end(out)?;
+        return Ok(back.resolver.shown);
+    };
+    let handover = Handover::default();
+    thread::scope(|scope| {
+        let (to, from) = (handover.front(renderer.helper()), handover.back());
+        let ahead = scope.spawn(move || batch::fill(front, events(recording, window, all), until, to));
+        // It takes a while to find out what is known at the beginning.
+        let mut back = Back::new(recording, window, filter, wall, renderer);
+        back.all(from, share, out)?;
+        ahead.join().map_err(|_| failed())?;
+        back.end(out)?;
+        Ok(back.resolver.shown)
+    })
 }
 
 /// The events that the window needs, in order; `all`: from the recording's beginning on.

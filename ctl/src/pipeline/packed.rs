@@ -19,6 +19,8 @@ pub(super) struct Packed {
     wholes: Vec<Whole>,
     used: usize,
     length: usize,
+    /// The greatest time of an event.
+    last: u64,
 }
 
 /// An event as it is.
@@ -66,11 +68,11 @@ fn call_word(call: &Call) -> u64 {
     quarters(call.nr, call.abi as u16, u16::from(call.nargs), 0)
 }
 
-/// The arguments up to the last that is not 0.
+/// How many arguments there are up to the last that is not 0.
 #[inline]
-fn arguments(call: &Call) -> &[u64] {
-    let count = call.args.iter().rposition(|arg| *arg != 0).map_or(0, |last| last + 1);
-    call.args.get(..count).unwrap_or_default()
+fn arguments(call: &Call) -> usize {
+    // Calls of any number of arguments follow one another: no jump tells which.
+    call.args.iter().zip(1..).map(|(arg, count)| if *arg == 0 { 0 } else { count }).max().unwrap_or(0)
 }
 
 impl Packed {
@@ -79,10 +81,15 @@ impl Packed {
         self.length
     }
 
+    /// The greatest time of an event.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
     /// Makes room for others.
     pub(super) fn clear(&mut self) {
         self.words.clear();
-        (self.used, self.length) = (0, 0);
+        (self.used, self.length, self.last) = (0, 0, 0);
     }
 
     /// Takes the next event, which is complete; moment `before` had come before it was. Leaves one that is done with in
@@ -90,6 +97,7 @@ impl Packed {
     #[inline]
     pub(super) fn push(&mut self, item: &mut Item, before: u64) {
         self.length += 1;
+        self.last = self.last.max(item.event.time);
         let found = item.found;
         let Event { time, cpu, tid, ref body } = *item.event;
         let head =
@@ -99,17 +107,15 @@ impl Packed {
         let woken = found.woken_on.unwrap_or(0);
         match body {
             Body::Enter(call) if call.strings.is_empty() && unplaced && found.entered.is_none() => {
-                let args = arguments(call);
-                self.words.extend_from_slice(&[head(ENTER, args.len() as u8), time, before, call_word(call)]);
-                self.words.extend_from_slice(args);
+                let count = arguments(call);
+                self.extend(&[head(ENTER, count as u8), time, before, call_word(call)], &call.args, count);
             }
             Body::Exit { call, ret, entered } if call.strings.is_empty() && unplaced => {
-                let args = arguments(call);
-                let more = args.len() as u8 + given(entered.is_some(), ENTERED) + given(found.entered.is_some(), FOUND);
+                let count = arguments(call);
+                let more = count as u8 + given(entered.is_some(), ENTERED) + given(found.entered.is_some(), FOUND);
                 let (began, known) = (entered.unwrap_or(0), found.entered.unwrap_or(0));
-                let word = call_word(call);
-                self.words.extend_from_slice(&[head(EXIT, more), time, before, word, *ret as u64, began, known]);
-                self.words.extend_from_slice(args);
+                let words = [head(EXIT, more), time, before, call_word(call), *ret as u64, began, known];
+                self.extend(&words, &call.args, count);
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio } if found.entered.is_none() => {
                 let prios = u16::from(*prev_prio) | u16::from(*next_prio) << 8;
@@ -142,12 +148,23 @@ impl Packed {
         }
     }
 
+    /// Appends a call's words, and the first `count` of its arguments.
+    #[inline]
+    fn extend<const N: usize>(&mut self, words: &[u64; N], args: &[u64; 6], count: usize) {
+        // A known number takes no call; what is too much is taken away.
+        let end = self.words.len() + N + count;
+        self.words.extend_from_slice(words);
+        self.words.extend_from_slice(args);
+        self.words.truncate(end);
+    }
+
     /// Gives all events, in order, each with what was found out about it, and the moment that had come before. What is
     /// left of them is done with.
     #[inline]
     pub(super) fn each<E>(&mut self, mut take: impl FnMut(&mut Event, &Found, u64) -> Result<(), E>) -> Result<(), E> {
         let mut wholes = self.wholes.iter_mut().take(self.used);
         let mut words = self.words.as_slice();
+        let [mut enter, mut exit, mut other] = [Event::default(), Event::default(), Event::default()];
         while let Some((head, rest)) = words.split_first() {
             let (kind, more) = (*head as u8, (*head >> 8) as u8);
             if kind == WHOLE {
@@ -159,59 +176,103 @@ impl Packed {
             }
             let Some(([time, before], rest)) = rest.split_first_chunk() else { break };
             let mut found = Found::default();
-            let Some((body, rest)) = body(kind, more, rest, &mut found) else { break };
+            // Each kind has an event of its own, most of which then stays as it was.
+            let (rest, event) = match kind {
+                ENTER => (put_enter(more, rest, &mut enter.body), &mut enter),
+                EXIT => (put_exit(more, rest, &mut exit.body, &mut found), &mut exit),
+                _ => (put_sched(kind, more, rest, &mut other.body, &mut found), &mut other),
+            };
+            let Some(rest) = rest else { break };
             words = rest;
-            let mut event = Event { time: *time, cpu: (*head >> 16) as u16, tid: (*head >> 32) as u32, body };
-            take(&mut event, &found, *before)?;
+            (event.time, event.cpu, event.tid) = (*time, (*head >> 16) as u16, (*head >> 32) as u32);
+            take(event, &found, *before)?;
         }
         Ok(())
     }
 }
 
-/// What an event of this kind has in `words`, and the words behind it.
+/// Makes `body` an entry; returns the words behind it.
 #[inline]
-fn body<'w>(kind: u8, more: u8, words: &'w [u64], found: &mut Found) -> Option<(Body, &'w [u64])> {
-    if kind == ENTER {
-        let ([word], rest) = words.split_first_chunk()?;
-        let (call, rest) = call(*word, more, rest)?;
-        return Some((Body::Enter(call), rest));
+fn put_enter<'w>(more: u8, words: &'w [u64], body: &mut Body) -> Option<&'w [u64]> {
+    let ([word], rest) = words.split_first_chunk()?;
+    match body {
+        Body::Enter(call) => put_call(*word, more, rest, call),
+        other => {
+            let mut call = no_call();
+            let rest = put_call(*word, more, rest, &mut call);
+            *other = Body::Enter(call);
+            rest
+        }
     }
-    if kind == EXIT {
-        let ([word, ret, entered, known], rest) = words.split_first_chunk()?;
-        let (call, rest) = call(*word, more, rest)?;
-        found.entered = (more & FOUND != 0).then_some(*known);
-        return Some((Body::Exit { call, ret: *ret as i64, entered: (more & ENTERED != 0).then_some(*entered) }, rest));
+}
+
+/// Makes `body` an exit; returns the words behind it.
+#[inline]
+fn put_exit<'w>(more: u8, words: &'w [u64], body: &mut Body, found: &mut Found) -> Option<&'w [u64]> {
+    let ([word, result, began, known], rest) = words.split_first_chunk()?;
+    let began = (more & ENTERED != 0).then_some(*began);
+    found.entered = (more & FOUND != 0).then_some(*known);
+    match body {
+        Body::Exit { call, ret, entered } => {
+            (*ret, *entered) = (*result as i64, began);
+            put_call(*word, more, rest, call)
+        }
+        other => {
+            let mut call = no_call();
+            let rest = put_call(*word, more, rest, &mut call);
+            *other = Body::Exit { call, ret: *result as i64, entered: began };
+            rest
+        }
     }
+}
+
+/// Makes `body` an event of scheduling; returns the words behind it.
+#[inline]
+fn put_sched<'w>(kind: u8, more: u8, words: &'w [u64], body: &mut Body, found: &mut Found) -> Option<&'w [u64]> {
     let ([thread, places], rest) = words.split_first_chunk()?;
     let (tid, upper, prio, other) = (*thread as u32, quarter(*thread, 2), (*thread >> 48) as u8, (*thread >> 56) as u8);
     if kind == MIGRATE {
-        return Some((Body::Migrate { thread: tid, prio, from: quarter(*places, 0), to: quarter(*places, 1) }, rest));
+        *body = Body::Migrate { thread: tid, prio, from: quarter(*places, 0), to: quarter(*places, 1) };
+        return Some(rest);
     }
     (found.queued_on, found.runs_on) = (quarter(*places, 0), quarter(*places, 1));
     found.woken_on = (more & WOKEN != 0).then_some(quarter(*places, 2));
     let flag = more & FLAG != 0;
-    let body = if kind == WAKING {
+    *body = if kind == WAKING {
         Body::Waking { wakee: tid, prio, state: upper, cpu: quarter(*places, 3), new: flag }
     } else {
         Body::Switch { prev_prio: prio, prev_state: upper, preempted: flag, next: tid, next_prio: other }
     };
-    Some((body, rest))
+    Some(rest)
 }
 
-/// A call, and the words behind its arguments.
+/// A call to be written over.
+fn no_call() -> Call {
+    Call { nr: 0, abi: Abi::Native, nargs: 0, args: [0; 6], strings: Vec::new() }
+}
+
+/// Makes `call` the call of these words; returns those behind its arguments.
 #[inline]
-fn call(word: u64, more: u8, words: &[u64]) -> Option<(Call, &[u64])> {
-    let (given, rest) = words.split_at_checked(usize::from(more & COUNT))?;
-    let mut args = [0; 6];
-    for (arg, given) in args.iter_mut().zip(given) {
-        *arg = *given;
-    }
-    let abi = match quarter(word, 1) {
+fn put_call<'w>(word: u64, more: u8, words: &'w [u64], call: &mut Call) -> Option<&'w [u64]> {
+    let count = usize::from(more & COUNT);
+    call.nr = quarter(word, 0);
+    call.abi = match quarter(word, 1) {
         1 => Abi::Compat,
         2 => Abi::X32,
         _ => Abi::Native,
     };
-    Some((Call { nr: quarter(word, 0), abi, nargs: quarter(word, 2) as u8, args, strings: Vec::new() }, rest))
+    call.nargs = quarter(word, 2) as u8;
+    call.strings.clear();
+    // Nearly always as many words follow as there can be arguments: they are taken, and those of what follows made 0.
+    if let Some(six) = words.first_chunk::<6>() {
+        for ((arg, word), index) in call.args.iter_mut().zip(six).zip(0..) {
+            *arg = if index < count { *word } else { 0 };
+        }
+    } else {
+        call.args = [0; 6];
+        call.args.iter_mut().zip(words).take(count).for_each(|(arg, word)| *arg = *word);
+    }
+    words.get(count..)
 }
 
 #[cfg(test)]

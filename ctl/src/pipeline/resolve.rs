@@ -1,6 +1,6 @@
 //! The pass's second part: what is known of each event when its turn comes, and whether it is wanted.
 
-use std::io::{self, Write};
+use std::io;
 use std::mem;
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use super::SPARE;
 use super::calls::Calls;
 use super::delay::Found;
 use super::entries::Entries;
-use super::lines::Lines;
 use super::merge::Merge;
 use super::runq::RunQueues;
 use super::shown::{Known, Shown};
@@ -24,6 +23,12 @@ use crate::render::{Context, Renderer, Wake};
 use crate::source::Recording;
 use crate::text::plan::Plans;
 use crate::window::Window;
+
+/// What takes the events that are shown.
+pub(super) trait Sink {
+    /// Takes the next one, with what is known of it.
+    fn event(&mut self, event: &Event, cx: &Context<'_>) -> io::Result<()>;
+}
 
 /// Takes events that are complete, in order, and shows those that are wanted.
 pub(super) struct Resolver<'a> {
@@ -80,19 +85,14 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Whether events from the recording's beginning on count: those that opened descriptors.
-    pub(super) fn needs_all(&self) -> bool {
-        self.filter.has_paths() || self.naming == Naming::All
+    /// Whether each event is shown when it is taken, as it is: none waits for the rest of its call, or gets another's
+    /// arguments.
+    pub(super) fn tells_at_once(&self) -> bool {
+        !self.calls.merges() && self.entries.is_none()
     }
 
     /// Takes the next event, and shows it or keeps it. What it leaves in its place is done with.
-    pub(super) fn take<W: Write>(
-        &mut self,
-        event: &mut Event,
-        found: &Found,
-        lines: &mut Lines,
-        out: &mut W,
-    ) -> io::Result<()> {
+    pub(super) fn take(&mut self, event: &mut Event, found: &Found, to: &mut impl Sink) -> io::Result<()> {
         let qlen = self.queues.take(event, found);
         self.fds.advance(event.time.saturating_sub(1));
         self.passed += 1;
@@ -117,7 +117,7 @@ impl<'a> Resolver<'a> {
             if merges {
                 kept = Some((Known::new(shown, &cx), whole));
             } else {
-                lines.event(shown, &cx, out)?;
+                to.event(shown, &cx)?;
             }
         }
         if self.follows_fds && !is_exit {
@@ -134,13 +134,13 @@ impl<'a> Resolver<'a> {
 
     /// It is `now`: shows the events that wait no longer for the rest of their calls.
     #[inline]
-    pub(super) fn release<W: Write>(&mut self, now: u64, lines: &mut Lines, out: &mut W) -> io::Result<()> {
-        if self.calls.merges() { self.release_held(now, lines, out) } else { Ok(()) }
+    pub(super) fn release(&mut self, now: u64, to: &mut impl Sink) -> io::Result<()> {
+        if self.calls.merges() { self.release_held(now, to) } else { Ok(()) }
     }
 
-    fn release_held<W: Write>(&mut self, now: u64, lines: &mut Lines, out: &mut W) -> io::Result<()> {
+    fn release_held(&mut self, now: u64, to: &mut impl Sink) -> io::Result<()> {
         while let Some(shown) = self.calls.pop(now) {
-            lines.event(&shown.event, &shown.context(), out)?;
+            to.event(&shown.event, &shown.context())?;
             if self.spare.len() < SPARE {
                 self.spare.push(shown.event);
             }

@@ -3,17 +3,20 @@
 use proptest::prelude::*;
 
 use super::batch::BATCH;
+use super::handover::WAITING;
 use super::lines::BUFFER;
 use super::*;
 use crate::filter::FilterPlan;
 use crate::json::{self, Aside};
-use crate::pipeline::testing::{enter, exit, switch, waking};
+use crate::pipeline::testing::{call, event, switch, text as text_of, waking};
 use crate::source::Collector;
 use crate::text::{self, Options};
 use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::abi::record::StringStatus;
 use flightrec_format::control::Totals;
+use flightrec_format::decode::{Body, Call};
 use flightrec_format::encode::{PageWriter, write_header};
-use flightrec_format::meta::Meta;
+use flightrec_format::meta::{Argument, Meta, Syscall};
 use flightrec_format::ring::LaneStream;
 
 /// A page with a plausible header and any records.
@@ -40,6 +43,9 @@ fn page() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// The ways in which two threads share the work.
+const SHARES: [Option<Share>; 2] = [Some(Share::WhenAhead), Some(Share::Always)];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -54,13 +60,16 @@ proptest! {
         let decoded: usize = recording.streams.iter().map(|stream| stream.events().count()).sum();
         let filter = FilterPlan::all().resolve(&meta).unwrap();
         let renderer = || text::Renderer::new(&meta, Options::default());
-        let mut out = Vec::new();
-        let wall = recording.wall_clock(0);
-        let printed = run_on(2, &recording, Window::ALL, &filter, wall, renderer().into(), &mut out).unwrap();
+        let alone = one_thread(&recording, renderer().into());
         let beyond = recording.streams.iter().flat_map(LaneStream::events).filter(|e| e.time == u64::MAX).count();
-        prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
-        prop_assert!(one_thread(&recording, renderer().into()) == out, "one thread writes the same");
-        prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));
+        for share in SHARES {
+            let mut out = Vec::new();
+            let wall = recording.wall_clock(0);
+            let printed = run_on(share, &recording, Window::ALL, &filter, wall, renderer().into(), &mut out).unwrap();
+            prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
+            prop_assert!(alone == out, "one thread writes the same");
+            prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));
+        }
     }
 }
 
@@ -77,21 +86,37 @@ fn one_thread(recording: &Recording, renderer: Renderer) -> Vec<u8> {
     out
 }
 
-/// Calls of two threads on two CPUs, some of which wake the other: `n` rounds.
+/// Calls of two threads on two CPUs, some of which wake the other: `n` rounds. They open files, read them and close them.
 fn recording(n: u64) -> Recording {
-    let mut collector = Collector::new(Meta { session: 1, cpus: vec![0, 1], ..Meta::default() });
+    let call_of = |nr, name: &str, first: &str| Syscall {
+        nr,
+        name: name.into(),
+        args: Some(vec![Argument { name: first.into(), ctype: "unsigned int".into() }]),
+    };
+    let mut open = call_of(OPENAT, "openat", "dfd");
+    open.args.as_mut().unwrap().push(Argument { name: "filename".into(), ctype: "const char *".into() });
+    let native = vec![call_of(READ, "read", "fd"), call_of(CLOSE, "close", "fd"), open];
+    let mut collector = Collector::new(Meta { session: 1, cpus: vec![0, 1], native, ..Meta::default() });
     for cpu in 0..2u16 {
         let (me, other) = (10 + u32::from(cpu), 11 - u32::from(cpu));
         let mut calls = PageWriter::new(1, Lane::Syscall, cpu, 0);
         let mut sched = PageWriter::new(1, Lane::Sched, cpu, 0);
         for i in 0..n {
             let time = 1000 + i * 1000 + u64::from(cpu) * 7;
-            calls.push(&enter(time, cpu, me, 1)).unwrap();
+            let mut begun = call([OPENAT, READ, CLOSE][(i % 3) as usize]);
+            (begun.nargs, begun.args[0]) = (1, 5);
+            if begun.nr == OPENAT {
+                (begun.nargs, begun.args[0]) = (2, libc::AT_FDCWD as u64);
+                begun.strings.push(text_of(1, StringStatus::Whole, &format!("/file/{}", i % 100)));
+            }
+            let ended = Call { nargs: 0, args: [0; 6], strings: Vec::new(), ..begun.clone() };
+            let ret = if begun.nr == OPENAT { 5 } else { 0 };
+            calls.push(&event(time, cpu, me, Body::Enter(begun))).unwrap();
             if i % 3 == 0 {
                 sched.push(&waking(time + 10, cpu, me, other, 1 - cpu)).unwrap();
                 sched.push(&switch(time + 400, cpu, me, 1, me)).unwrap();
             }
-            calls.push(&exit(time + 500, cpu, me, 1)).unwrap();
+            calls.push(&event(time + 500, cpu, me, Body::Exit { call: ended, ret, entered: None })).unwrap();
         }
         for page in calls.finish().iter().chain(&sched.finish()) {
             collector.add(page.as_slice()).unwrap();
@@ -99,6 +124,11 @@ fn recording(n: u64) -> Recording {
     }
     collector.finish(Totals::default())
 }
+
+/// Numbers of calls.
+const READ: u16 = 0;
+const CLOSE: u16 = 3;
+const OPENAT: u16 = 257;
 
 /// Rounds that make many more batches than can wait.
 const MANY: u64 = 2 * (WAITING * BATCH) as u64;
@@ -119,13 +149,17 @@ fn two_threads_write_what_one_writes() {
             let renderers: [Renderer; 2] =
                 [text::Renderer::new(meta, options).into(), json::Renderer::new(meta, merge, asides()).into()];
             for renderer in renderers {
-                let mut out = Vec::new();
-                let wall = recording.wall_clock(0);
-                let printed = run_on(2, &recording, Window::ALL, &filter, wall, renderer.clone(), &mut out).unwrap();
-                assert_eq!(printed, recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>());
-                let expected = one_thread(&recording, renderer);
-                // Not assert_eq: nobody wants to read megabytes.
-                assert!(out == expected, "{n} rounds, merge {merge}: {} and {} bytes", out.len(), expected.len());
+                let expected = one_thread(&recording, renderer.clone());
+                let names = expected.windows(11).filter(|part| part == b"5</file/99>").count();
+                assert!(n < MANY || names > 100, "{names} times a descriptor is named");
+                for share in SHARES {
+                    let (wall, mut out) = (recording.wall_clock(0), Vec::new());
+                    let renderer = renderer.clone();
+                    let printed = run_on(share, &recording, Window::ALL, &filter, wall, renderer, &mut out).unwrap();
+                    assert_eq!(printed, recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>());
+                    // Not assert_eq: nobody wants to read megabytes.
+                    assert!(out == expected, "{n} rounds, merge {merge}, {share:?}: {} bytes", out.len());
+                }
             }
         }
     }
@@ -142,15 +176,18 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
         let window = Window { from, until: end - end / 4 };
         for merge in [false, true] {
             let renderer: Renderer = text::Renderer::new(meta, Options { merge, ..Options::default() }).into();
-            let written = |threads| {
+            let written = |share| {
                 let (wall, mut out) = (recording.wall_clock(0), Vec::new());
-                let printed = run_on(threads, &recording, window, &filter, wall, renderer.clone(), &mut out).unwrap();
+                let printed = run_on(share, &recording, window, &filter, wall, renderer.clone(), &mut out).unwrap();
                 (printed, out)
             };
-            let (alone, shared) = (written(1), written(2));
+            let alone = written(None);
             let all = recording.streams.iter().flat_map(LaneStream::events);
             assert_eq!(alone.0, all.filter(|event| window.contains(event.time)).count() as u64);
-            assert!(alone == shared, "from {from}, merge {merge}: {} and {} events", alone.0, shared.0);
+            for share in SHARES {
+                let shared = written(share);
+                assert!(alone == shared, "from {from}, merge {merge}: {} and {} events", alone.0, shared.0);
+            }
         }
     }
 }
@@ -181,9 +218,11 @@ fn an_output_that_fails_ends_all_threads_and_is_told() {
     for kind in [io::ErrorKind::BrokenPipe, io::ErrorKind::StorageFull] {
         for room in [0, 1, BUFFER, 3 * BUFFER + 5] {
             let renderer = text::Renderer::new(&recording.meta, Options::default());
-            let wall = recording.wall_clock(0);
-            let written = run_on(2, &recording, Window::ALL, &filter, wall, renderer.into(), &mut Full(room, kind));
-            assert_eq!(written.map_err(|e| e.kind()), Err(kind), "room for {room} bytes");
+            for share in SHARES {
+                let (wall, renderer) = (recording.wall_clock(0), renderer.clone().into());
+                let written = run_on(share, &recording, Window::ALL, &filter, wall, renderer, &mut Full(room, kind));
+                assert_eq!(written.map_err(|e| e.kind()), Err(kind), "room for {room} bytes, {share:?}");
+            }
         }
     }
 }

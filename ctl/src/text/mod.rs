@@ -14,6 +14,7 @@ pub(crate) mod escape;
 pub(crate) mod life;
 pub(crate) mod number;
 mod paint;
+pub(crate) mod piece;
 pub(crate) mod plain;
 pub(crate) mod plan;
 pub(crate) mod recent;
