@@ -1,18 +1,19 @@
 //! What the control socket serves, from a recording.
 
+use std::collections::VecDeque;
 use std::iter;
 use std::sync::Arc;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{Account, PAGES_MAX, Position, Status, Totals};
-use flightrec_format::live::{LiveError, Since};
+use flightrec_format::live::{Cursor, LiveError, Since};
 use flightrec_format::{meta, slots};
 use tracing::{info, warn};
 
 use crate::budget::Settings;
 use crate::clock;
 use crate::config::Share;
-use crate::control::Backend;
+use crate::control::{Backend, Batches};
 use crate::descriptors::Descriptors;
 use crate::drain::Monitor;
 use crate::recording::Recording;
@@ -82,44 +83,50 @@ impl Backend for Server {
         meta::to_json(&self.recording.meta()).unwrap_or_default()
     }
 
-    fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+    fn pages(&self, from: u64, until: u64) -> Batches {
         // Before the rings are copied: what happens between the two is then in the rings.
         self.descriptors.asked();
         let descriptors = self.descriptors.pages(from, until);
         let live = self.recording.live().clone();
         let cpus = self.recording.meta().cpus.clone();
-        let rings = Lane::RINGS.into_iter().flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
-        let ring_live = live.clone();
-        let pages = rings
-            .flat_map(move |(lane, cpu)| {
-                // The task lane is small, and names what the other lanes hold: all of it.
-                let from = if lane == Lane::Task { 0 } else { from };
-                let live = ring_live.clone();
-                let mut cursor = live.cursor(lane, cpu, from, until);
-                iter::from_fn(move || live.advance(&mut cursor))
-            })
-            .chain(iter::once_with(move || live.slots().collect::<Vec<_>>()).flatten())
-            .chain(descriptors);
-        Box::new(Batches(Box::new(pages)))
+        let mut rings =
+            Lane::RINGS.into_iter().flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
+        let tables = live.clone();
+        let mut rest = iter::once_with(move || tables.slots().collect::<Vec<_>>()).flatten().chain(descriptors);
+        let mut cursor: Option<Cursor> = None;
+        Box::new(move |out| {
+            while out.len() < BATCH {
+                if let Some(ring) = &mut cursor {
+                    if !live.append(ring, out) {
+                        cursor = None;
+                    }
+                } else if let Some((lane, cpu)) = rings.next() {
+                    // The task lane is small, and names what the other lanes hold: all of it.
+                    let from = if lane == Lane::Task { 0 } else { from };
+                    cursor = Some(live.cursor(lane, cpu, from, until));
+                } else if let Some(page) = rest.next() {
+                    out.extend_from_slice(&page);
+                } else {
+                    return;
+                }
+            }
+        })
     }
 
-    fn since(
-        &self,
-        session: u64,
-        after: Vec<Position>,
-        newest: u32,
-    ) -> Option<Box<dyn Iterator<Item = Vec<u8>> + Send>> {
+    fn since(&self, session: u64, after: Vec<Position>, newest: u32) -> Option<Batches> {
         let live = self.recording.live().clone();
         if session != live.session() {
             return None;
         }
         // What is new is settled for all rings now: a busy ring goes on while those before it are copied.
-        let new: Vec<Since> = after.iter().map(|position| live.since(position, newest)).collect();
-        let pages = new.into_iter().flat_map(move |mut since| {
-            let live = live.clone();
-            iter::from_fn(move || live.advance_since(&mut since))
-        });
-        Some(Box::new(Batches(Box::new(pages))))
+        let mut new: VecDeque<Since> = after.iter().map(|position| live.since(position, newest)).collect();
+        Some(Box::new(move |out| {
+            while let Some(since) = new.front_mut().filter(|_| out.len() < BATCH) {
+                if !live.append_since(since, out) {
+                    new.pop_front();
+                }
+            }
+        }))
     }
 
     fn totals(&self) -> Totals {
@@ -160,19 +167,6 @@ impl Backend for Server {
     }
 }
 
-/// Pages, joined into messages.
-struct Batches(Box<dyn Iterator<Item = [u8; PAGE_SIZE]> + Send>);
-
-impl Iterator for Batches {
-    type Item = Vec<u8>;
-
-    fn next(&mut self) -> Option<Vec<u8>> {
-        let mut pages = self.0.by_ref().take(PAGES_MAX).peekable();
-        pages.peek()?;
-        let mut batch = Vec::with_capacity(PAGES_MAX * PAGE_SIZE);
-        for page in pages {
-            batch.extend_from_slice(&page);
-        }
-        Some(batch)
-    }
-}
+/// Bytes of pages that are sent at once: they are still in the processor's cache when they are written to the socket.
+const BATCH: usize = 128 * PAGE_SIZE;
+const _: () = assert!(BATCH <= PAGES_MAX * PAGE_SIZE);

@@ -7,11 +7,11 @@ use flightrec_format::control::{self, FrameError, MARK_MAX, REQUEST_MAX, RESPONS
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 use tracing::{debug, error, info};
 
-use super::{Backend, Limits, Peer};
+use super::{Backend, Batches, Limits, Peer};
 
 /// Why a connection ends before its client closes it.
 #[derive(Debug, Error)]
@@ -29,9 +29,6 @@ enum End {
     #[error(transparent)]
     Frame(#[from] FrameError),
 }
-
-/// Pages, a message's worth at a time.
-type Batches = Box<dyn Iterator<Item = Vec<u8>> + Send>;
 
 /// A client that may ask.
 pub(super) struct Connection {
@@ -151,36 +148,34 @@ impl Connection {
         self.send(&meta).await
     }
 
-    /// Pages, or metadata where there are none to be had; then totals. The next batch is taken when the one before it
-    /// has been read.
+    /// Pages, or metadata where there are none to be had; then totals. While a batch is written the next is taken, and no
+    /// further one.
     async fn pages(&mut self, open: impl FnOnce(&dyn Backend) -> Option<Batches> + Send + 'static) -> io::Result<()> {
         let backend = self.backend.clone();
-        let mut pages: Batches = match spawn_blocking(move || open(backend.as_ref())).await {
+        let pages: Batches = match spawn_blocking(move || open(backend.as_ref())).await {
             Ok(Some(pages)) => pages,
             Ok(None) => {
                 self.meta().await?;
-                Box::new(std::iter::empty())
+                Box::new(|_| ())
             }
             Err(e) => return self.send(&fault(&e)).await,
         };
+        let mut taken = take(pages, Vec::new());
+        let mut spare = Vec::new();
         loop {
-            let batch = spawn_blocking(move || {
-                let next = pages.next();
-                (pages, next)
-            });
-            match batch.await {
-                Ok((rest, Some(batch))) => {
-                    pages = rest;
-                    match control::pages_head(batch.len()) {
-                        Ok(head) => {
-                            self.write(&head).await?;
-                            self.write(&batch).await?;
-                        }
-                        Err(_) => self.send(&Response::Pages(batch)).await?,
-                    }
-                }
-                Ok((_, None)) => break,
+            let (pages, batch) = match taken.await {
+                Ok((_, batch)) if batch.is_empty() => break,
+                Ok(taken) => taken,
                 Err(e) => return self.send(&fault(&e)).await,
+            };
+            taken = take(pages, spare);
+            if let Ok(head) = control::pages_head(batch.len()) {
+                self.write(&head).await?;
+                self.write(&batch).await?;
+                spare = batch;
+            } else {
+                self.send(&Response::Pages(batch)).await?;
+                spare = Vec::new();
             }
         }
         let end = self.ask(|b| Response::End(b.totals())).await;
@@ -201,6 +196,15 @@ impl Connection {
         let written = timeout(self.limits.write, self.stream.write_all(bytes)).await;
         written.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read its answer")))
     }
+}
+
+/// Takes a batch into a buffer that is used again, on a thread that may block.
+fn take(mut pages: Batches, mut buffer: Vec<u8>) -> JoinHandle<(Batches, Vec<u8>)> {
+    spawn_blocking(move || {
+        buffer.clear();
+        pages(&mut buffer);
+        (pages, buffer)
+    })
 }
 
 /// Reads until `buf` is full, or the other side has no more; how much.

@@ -25,6 +25,10 @@ pub use lock::{DirLock, LockError, lock, lock_all};
 pub use server::{serve, serve_with};
 pub use socket::{BindError, Listener};
 
+/// Pages, a batch at a time: appended to an empty buffer, whole pages, at most [`flightrec_format::control::PAGES_MAX`].
+/// It stays empty once there are no more.
+pub type Batches = Box<dyn FnMut(&mut Vec<u8>) + Send>;
+
 /// The recording, as the control socket sees it. The calls may block for a short time.
 pub trait Backend: Send + Sync {
     /// The state of the recording.
@@ -32,17 +36,11 @@ pub trait Backend: Send + Sync {
     /// The metadata document (JSON).
     fn meta(&self) -> String;
     /// The pages that may hold events from `from` until `until` (ns of `CLOCK_MONOTONIC`,
-    /// exclusive), and those of the thread table, in batches of whole pages, at most
-    /// [`flightrec_format::control::PAGES_MAX`] each. Each batch is taken when it is asked for.
-    fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send>;
-    /// The pages that are new behind these positions, at most the `newest` of each ring, in batches as above; `None`
-    /// where the recording is another one than `session`.
-    fn since(
-        &self,
-        session: u64,
-        after: Vec<Position>,
-        newest: u32,
-    ) -> Option<Box<dyn Iterator<Item = Vec<u8>> + Send>>;
+    /// exclusive), and those of the thread table. Each batch is taken when it is asked for.
+    fn pages(&self, from: u64, until: u64) -> Batches;
+    /// The pages that are new behind these positions, at most the `newest` of each ring; `None` where the recording is
+    /// another one than `session`.
+    fn since(&self, session: u64, after: Vec<Position>, newest: u32) -> Option<Batches>;
     /// The counters of the whole recording.
     fn totals(&self) -> Totals;
     /// Writes a line into the recording, in the name of thread `tid`; the error is for the user.

@@ -166,6 +166,11 @@ impl Recording {
         cursor.advance(&self.place(cursor.lane, cursor.cpu)?)
     }
 
+    /// Appends it to pages one behind the other; `false`: there is none.
+    pub fn append(&self, cursor: &mut Cursor, out: &mut Vec<u8>) -> bool {
+        self.place(cursor.lane, cursor.cpu).is_some_and(|place| cursor.append(&place, out))
+    }
+
     /// What is new in a ring behind a position, at most the `newest` pages, for [`Self::advance_since`]. Looks at
     /// no page but those.
     pub fn since(&self, after: &Position, newest: u32) -> Since {
@@ -196,6 +201,12 @@ impl Recording {
     /// The next page of [`Self::since`] or [`Self::behind`].
     pub fn advance_since(&self, since: &mut Since) -> Option<[u8; PAGE_SIZE]> {
         self.page_since(since).map(|page| *page)
+    }
+
+    /// Appends it to pages one behind the other; `false`: there is none.
+    pub fn append_since(&self, since: &mut Since, out: &mut Vec<u8>) -> bool {
+        let place = since.lane.and_then(|lane| self.place(lane, since.cpu));
+        place.is_some_and(|place| since.append(&place, out))
     }
 
     /// As [`Self::advance_since`], for a caller that keeps the page: it is copied once.

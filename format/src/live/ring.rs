@@ -81,6 +81,18 @@ fn copy_page(map: &ArrayMap, page: &PageRef) -> Option<Box<[u8; PAGE_SIZE]>> {
     copy(map, page.index, page.seq, PAGE_SIZE, &mut out).map(|_| out)
 }
 
+/// The same, behind what `out` holds; `out` is as it was where the page is no longer there.
+fn append_page(map: &ArrayMap, page: &PageRef, out: &mut Vec<u8>) -> Option<()> {
+    let start = out.len();
+    out.resize(start + PAGE_SIZE, 0);
+    let to = out.get_mut(start..).and_then(|rest| rest.first_chunk_mut());
+    let copied = to.and_then(|to| copy(map, page.index, page.seq, PAGE_SIZE, to)).map(|_| ());
+    if copied.is_none() {
+        out.truncate(start);
+    }
+    copied
+}
+
 /// A ring's place in its map.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
@@ -157,11 +169,20 @@ impl Cursor {
 
     /// Copies the next page.
     pub(super) fn advance(&mut self, place: &Place<'_>) -> Option<[u8; PAGE_SIZE]> {
+        self.next(place, copy_page).map(|page| *page)
+    }
+
+    /// Appends the next page; `false`: there is none.
+    pub(super) fn append(&mut self, place: &Place<'_>, out: &mut Vec<u8>) -> bool {
+        self.next(place, |map, page| append_page(map, page, out)).is_some()
+    }
+
+    fn next<T>(&mut self, place: &Place<'_>, mut copy: impl FnMut(&ArrayMap, &PageRef) -> Option<T>) -> Option<T> {
         loop {
             for page in self.selected.by_ref() {
-                if let Some(copy) = copy_page(place.map, &page) {
+                if let Some(copy) = copy(place.map, &page) {
                     self.last = page.seq;
-                    return Some(*copy);
+                    return Some(copy);
                 }
                 self.lapped = true;
             }
@@ -200,6 +221,15 @@ impl Since {
 
     /// Copies the next page that is there and is new.
     pub(super) fn advance(&mut self, place: &Place<'_>) -> Option<Box<[u8; PAGE_SIZE]>> {
+        self.next(place, copy_page)
+    }
+
+    /// Appends it; `false`: there is none.
+    pub(super) fn append(&mut self, place: &Place<'_>, out: &mut Vec<u8>) -> bool {
+        self.next(place, |map, page| append_page(map, page, out)).is_some()
+    }
+
+    fn next<T>(&mut self, place: &Place<'_>, mut copy: impl FnMut(&ArrayMap, &PageRef) -> Option<T>) -> Option<T> {
         let pages = place.pages as u64;
         // Older ones were overwritten.
         self.next = self.next.max(self.last.saturating_sub(pages).saturating_add(1));
@@ -212,7 +242,7 @@ impl Since {
             if seq == self.after.seq && used <= self.after.used {
                 continue;
             }
-            if let Some(copy) = copy_page(place.map, &PageRef { seq, base: 0, index }) {
+            if let Some(copy) = copy(place.map, &PageRef { seq, base: 0, index }) {
                 return Some(copy);
             }
         }

@@ -72,23 +72,18 @@ impl Backend for Fake {
         "{}".into()
     }
 
-    fn pages(&self, from: u64, until: u64) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+    fn pages(&self, from: u64, until: u64) -> Batches {
         self.windows.lock().unwrap().push((from, until));
         let taken = self.taken.clone();
-        Box::new((0..BATCHES).map(move |i| {
+        batches((0..BATCHES).map(move |i| {
             taken.fetch_add(1, Ordering::SeqCst);
             vec![i as u8; BATCH]
         }))
     }
 
-    fn since(
-        &self,
-        session: u64,
-        after: Vec<Position>,
-        newest: u32,
-    ) -> Option<Box<dyn Iterator<Item = Vec<u8>> + Send>> {
+    fn since(&self, session: u64, after: Vec<Position>, newest: u32) -> Option<Batches> {
         let batch = after.into_iter().map(move |position| vec![position.used as u8; newest as usize * 4096]);
-        (session == 7).then(|| -> Box<dyn Iterator<Item = Vec<u8>> + Send> { Box::new(batch) })
+        (session == 7).then(|| batches(batch))
     }
 
     fn totals(&self) -> Totals {
@@ -106,6 +101,10 @@ impl Backend for Fake {
     fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {
         if reason == "no" { Err("refused".into()) } else { Ok(format!("{last} {reason} {uid}")) }
     }
+}
+
+fn batches(mut pages: impl Iterator<Item = Vec<u8>> + Send + 'static) -> Batches {
+    Box::new(move |out| out.extend(pages.next().unwrap_or_default()))
 }
 
 /// A server on a socket of its own.
@@ -319,7 +318,7 @@ async fn who_does_not_read_holds_one_batch_and_not_for_long() {
         server.serves().await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(server.backend.taken.load(Ordering::SeqCst), 1, "batches taken ahead");
+    assert_eq!(server.backend.taken.load(Ordering::SeqCst), 2, "batches taken: one that is written, one ahead");
     assert!(begun.elapsed() >= short().write);
 }
 
