@@ -127,10 +127,12 @@ fn programs() -> PathBuf {
     std::env::var_os("FLIGHTREC_BIN_DIR").map_or_else(|| repository().join("target/release"), PathBuf::from)
 }
 
-/// The `flightctl` without shared libraries, where `cargo xtask static` has built one.
+/// The `flightctl` without shared libraries, where `cargo xtask static` has built one since the other was built: an older
+/// one may not know what is recorded now.
 fn static_program() -> Option<PathBuf> {
+    let built = |program: &Path| program.metadata().and_then(|metadata| metadata.modified()).ok();
     let program = crate::static_program::path();
-    program.exists().then_some(program)
+    (built(&program)? >= built(&repository().join("target/release/flightctl"))?).then_some(program)
 }
 
 /// One kernel's run and checks; what was found, for people.
