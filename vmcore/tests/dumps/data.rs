@@ -9,12 +9,13 @@ use flightrec_format::meta::Meta;
 use flightrec_vmcore::synthetic::Image;
 use flightrec_vmcore::{Dump, Form};
 
-use crate::support::{Bytes, description, forms, meta_of, ring, scan};
+use crate::support::{Bytes, description, forms, meta_of, ring_of_version, scan};
 
 const SESSION: u64 = 0xf11e;
 
+/// In pages of version 1, as the dumps that are kept have them.
 fn rings() -> Vec<Bytes> {
-    [ring(SESSION, 0, 1000, 150), ring(SESSION, 1, 1500, 100)].concat()
+    [ring_of_version(1, SESSION, 0, 1000, 150), ring_of_version(1, SESSION, 1, 1500, 100)].concat()
 }
 
 /// Eight pages of memory, out of order, one of zeros, one of something else.

@@ -1,5 +1,6 @@
 //! Recordings told apart.
 
+use flightrec_format::abi::page::VERSION;
 use flightrec_format::decode::Page;
 use flightrec_vmcore::{Dump, synthetic};
 
@@ -72,7 +73,7 @@ fn a_window_takes_the_pages_that_may_hold_it() {
 #[test]
 fn pages_of_other_releases_are_counted() {
     let mut pages = ring(7, 0, 1000, 1600);
-    pages[0][16] = 2;
+    pages[0][16] = VERSION as u8 + 1;
     pages[1][18] = 77;
     pages[2][22] = 3;
     let total = pages.len() as u64;

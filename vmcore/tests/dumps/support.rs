@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::num::NonZero;
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, VERSION};
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::encode::{PageWriter, in_kernel};
 use flightrec_format::meta::{self, Meta};
@@ -15,7 +15,12 @@ pub(crate) type Bytes = Box<[u8; PAGE_SIZE]>;
 
 /// A ring's pages: switches, one every microsecond from `start` on.
 pub(crate) fn ring(session: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes> {
-    let mut writer = PageWriter::new(session, Lane::Sched, cpu, 1 << 60);
+    ring_of_version(VERSION, session, cpu, start, events)
+}
+
+/// The same, as an earlier release wrote them.
+pub(crate) fn ring_of_version(version: u16, session: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes> {
+    let mut writer = PageWriter::of_version(version, session, Lane::Sched, cpu, 1 << 60);
     for i in 0..events {
         let body = Body::Switch { prev_state: 0, next: i + 1, preempted: false, prev_prio: 120, next_prio: 120 };
         writer.push(&Event { time: start + u64::from(i) * 1000, cpu, tid: i, body }).unwrap();
