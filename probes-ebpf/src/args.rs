@@ -32,19 +32,17 @@ fn distance(to: *const u8, from: *const u8) -> usize {
     r as usize
 }
 
-/// Writes `n` (1 to 6) arguments at `body + at`; returns the offset behind them, rounded up to a unit, which the verifier knows
-/// nothing of.
+/// Writes `n` (1 to 6) arguments `AT` bytes behind `record`; returns the record's length with them, rounded up to a unit, which
+/// the verifier knows nothing of.
 ///
 /// # Safety
-/// `body + at` up to [`ROOM`] bytes is inside a page.
+/// `record + AT` up to [`ROOM`] bytes is inside a page.
 #[inline(always)]
-pub(crate) unsafe fn put(body: *mut u8, at: usize, args: impl Values, n: u32) -> usize {
+pub(crate) unsafe fn put<const AT: usize>(record: *mut u8, args: impl Values, n: u32) -> usize {
     let mut head = u64::from(n) << 12;
     let mut wide = 0u64;
-    // SAFETY: by the contract.
-    let first = unsafe { body.add(at) };
-    // SAFETY: as above. A place and not an offset, which would be added to `body` again for each argument.
-    let mut to = unsafe { first.add(2) };
+    // SAFETY: by the contract. A place and not an offset, which would be added to `record` again for each argument.
+    let mut to = unsafe { record.add(AT + 2) };
     macro_rules! one {
         ($i:literal) => {
             if n > $i {
@@ -54,7 +52,7 @@ pub(crate) unsafe fn put(body: *mut u8, at: usize, args: impl Values, n: u32) ->
                 let class = exceeds(m, 0x7f) + more;
                 // SAFETY: `to` grew by at most 6 a step: 2 + 5 * 6 + 8 < ROOM.
                 unsafe {
-                    store(to, v);
+                    store::<0>(to, v);
                     to = to.add((1 + class + more) as usize);
                 }
                 head |= class << (2 * $i);
@@ -68,27 +66,27 @@ pub(crate) unsafe fn put(body: *mut u8, at: usize, args: impl Values, n: u32) ->
     one!(3);
     one!(4);
     one!(5);
-    // SAFETY: `first` is a multiple of a unit, inside the page.
-    unsafe { first.cast::<u16>().write_volatile(head as u16) };
+    // SAFETY: aligned to a unit, inside the page.
+    unsafe { record.add(AT).cast::<u16>().write_volatile(head as u16) };
     if wide >> 47 != 0 {
         // SAFETY: by the contract.
-        return unsafe { put_raw(first, at, args, n) };
+        return unsafe { put_raw(record.add(AT), AT, args, n) };
     }
-    (at + UNIT - 1 + distance(to, first)) & !(UNIT - 1)
+    (distance(to, record) + UNIT - 1) & !(UNIT - 1)
 }
 
-/// The same, each argument as a whole word.
+/// The same at `first`, `at` bytes behind the record, each argument as a whole word.
 #[inline(always)]
 unsafe fn put_raw(first: *mut u8, at: usize, args: impl Values, n: u32) -> usize {
     // SAFETY: 2 + 6 * 8 <= ROOM.
     unsafe {
         first.cast::<u16>().write_volatile(RAW | (n as u16) << 12);
-        store(first.add(2), args.get(0));
-        store(first.add(10), args.get(1));
-        store(first.add(18), args.get(2));
-        store(first.add(26), args.get(3));
-        store(first.add(34), args.get(4));
-        store(first.add(42), args.get(5));
+        store::<2>(first, args.get(0));
+        store::<10>(first, args.get(1));
+        store::<18>(first, args.get(2));
+        store::<26>(first, args.get(3));
+        store::<34>(first, args.get(4));
+        store::<42>(first, args.get(5));
     }
     (at + 2 + 8 * n as usize + UNIT - 1) & !(UNIT - 1)
 }

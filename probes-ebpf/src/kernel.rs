@@ -6,6 +6,7 @@
 //! kernel/bpf/verifier.c, Linux 6.1). A member that is [`ABSENT`] is a dead branch to it.
 
 use core::arch::asm;
+use core::ffi::c_void;
 use core::mem::offset_of;
 
 use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
@@ -83,6 +84,19 @@ macro_rules! member {
         }
         value as $width
     }};
+}
+
+/// Argument `N` of a tracepoint, loaded here and each time anew: a program has four registers that outlive a call of the
+/// kernel, and what the context holds needs none of them.
+#[inline(always)]
+pub(crate) fn arg<const N: usize>(ctx: *mut c_void) -> u64 {
+    let value;
+    // SAFETY: a load of the program's context, which the verifier checks.
+    unsafe {
+        asm!("{value} = *(u64 *)({ctx} + {at})", value = out(reg) value, ctx = in(reg) ctx,
+            at = const N * size_of::<u64>(), options(nostack));
+    }
+    value
 }
 
 impl Task {

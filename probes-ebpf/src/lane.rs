@@ -31,15 +31,29 @@ pub(crate) const BODY: usize = PAGE_SIZE - HEADER_LEN;
 /// What lengths are counted in, bytes. So that is what a record is aligned to, and nothing in it to more.
 pub(crate) const UNIT: usize = Layout::of(VERSION).unit();
 
-/// Stores 8 bytes at any address, by one store. The BPF machine has no alignment of its own here: the kernel
-/// takes such stores to map values where the machine does (`check_ptr_alignment`, kernel/bpf/verifier.c, Linux 6.1).
+/// Stores 8 bytes `AT` bytes behind any address, by one store. The BPF machine has no alignment of its own here: the
+/// kernel takes such stores to map values where the machine does (`check_ptr_alignment`, kernel/bpf/verifier.c, Linux 6.1).
 ///
 /// # Safety
 /// The bytes are inside a page; the verifier checks it.
 #[inline(always)]
-pub(crate) unsafe fn store(p: *mut u8, v: u64) {
-    // SAFETY: one store of 8 bytes at `p`.
-    unsafe { asm!("*(u64 *)({p} + 0) = {v}", p = in(reg) p, v = in(reg) v, options(nostack)) };
+pub(crate) unsafe fn store<const AT: usize>(p: *mut u8, v: u64) {
+    // SAFETY: one store of 8 bytes.
+    unsafe { asm!("*(u64 *)({p} + {at}) = {v}", p = in(reg) p, v = in(reg) v, at = const AT, options(nostack)) };
+}
+
+/// Loads what [`store`] stores.
+///
+/// # Safety
+/// The bytes are inside a page or a map's value; the verifier checks it.
+#[inline(always)]
+pub(crate) unsafe fn load<const AT: usize>(p: *const u8) -> u64 {
+    let v;
+    // SAFETY: one load of 8 bytes.
+    unsafe {
+        asm!("{v} = *(u64 *)({p} + {at})", p = in(reg) p, v = out(reg) v, at = const AT, options(nostack, readonly))
+    };
+    v
 }
 
 /// The length of a record with a body of so many bytes, a multiple of [`UNIT`].
@@ -151,10 +165,10 @@ impl<'a> Writer<'a> {
         if !claim(lane, name) {
             return None;
         }
+        let now = now();
         // SAFETY: a field of our own; volatile so that it is loaded once, and the bound that the
         // verifier sees is the bound used.
         let off = unsafe { (&raw const lane.off).read_volatile() as usize };
-        let now = now();
         if off <= BODY - need {
             let Some(page) = rings.get_ptr_mut(lane.ring_base + lane.page) else {
                 lane.busy = 0;
@@ -181,8 +195,27 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     pub(crate) fn word(&mut self, v: u64) {
         // SAFETY: `open` made room; the verifier checks it again.
-        unsafe { store(self.body().add(self.at), v) };
+        unsafe { store::<HEADER_LEN>(self.place(), v) };
         self.at += 8;
+    }
+
+    /// Stores two words at the next place.
+    #[inline(always)]
+    pub(crate) fn words(&mut self, first: u64, second: u64) {
+        let place = self.place();
+        // SAFETY: as above.
+        unsafe {
+            store::<HEADER_LEN>(place, first);
+            store::<{ HEADER_LEN + 8 }>(place, second);
+        }
+        self.at += 16;
+    }
+
+    /// The next place, less the header's length, which then is the store's own offset.
+    #[inline(always)]
+    fn place(&self) -> *mut u8 {
+        // SAFETY: inside the page by `open`.
+        unsafe { self.page.cast::<u8>().add(self.at) }
     }
 
     /// Names the thread of the records that follow.
@@ -197,8 +230,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn time(&mut self) -> u32 {
         let mut since = self.now.wrapping_sub(self.lane.base);
         if since >> 32 != 0 {
-            self.word(record::header(kind::TIME, length(8), 0, 0));
-            self.word(self.now);
+            self.words(record::header(kind::TIME, length(8), 0, 0), self.now);
             self.lane.base = self.now;
             since = 0;
         }

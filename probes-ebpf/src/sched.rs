@@ -1,15 +1,20 @@
 //! Scheduling: switches, wakeups, migrations. Interrupts are off in all of them but a self-wakeup
 //! (see `lane`).
 
+use core::ffi::c_void;
+use core::mem::replace;
+use core::ptr::null;
+
+use aya_ebpf::EbpfContext;
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
-use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, entered};
+use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, LaneState, entered};
 
 use crate::budget;
-use crate::kernel::Task;
-use crate::lane::{RINGS_SCHED, Writer, length, now, this_cpu};
+use crate::kernel::{Task, arg};
+use crate::lane::{BODY, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
 use crate::slots;
 
 /// THREAD, TIME, and a record of two words.
@@ -41,46 +46,95 @@ fn open(state: &mut CpuState, kind: u8, current: u32) -> Option<Writer<'_>> {
 #[inline(always)]
 fn put(mut w: Writer<'_>, kind: u8, aux: u16, word: u64) {
     let since = w.time();
-    w.word(record::header(kind, length(8), aux, since));
-    w.word(word);
+    w.words(record::header(kind, length(8), aux, since), word);
     w.publish(kind);
 }
 
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
+    let ctx = ctx.as_ptr();
     let state = this_cpu()?;
-    let preempted = ctx.arg::<u64>(0) & 0xff != 0;
-    let (prev, next) = (Task::from_arg(ctx.arg(1)), Task::from_arg(ctx.arg(2)));
-    let prev_state: u32 = ctx.arg(3);
-    let (prev_tid, next_tid) = (prev.tid(), next.tid());
-    let enabled = state.enabled;
     // Another thread's calls follow on this CPU: what was entered here is not what exits next.
-    state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
+    let began = replace(&mut state.lanes[Lane::Syscall as usize].entered, entered::UNKNOWN);
+    let enabled = state.enabled;
     if enabled & (ENABLE_SCHED | ENABLE_TASK) == 0 {
         return None;
     }
     let mut time = 0;
     if enabled & ENABLE_SCHED != 0 {
-        if let Some(w) = open(state, kind::SWITCH, prev_tid) {
+        if let Some(w) = open(state, kind::SWITCH, prev(ctx).tid()) {
             time = w.now;
+            let (prev, next) = (prev(ctx), next(ctx));
+            let (prev_tid, next_tid) = (prev.tid(), next.tid());
             w.lane.tid = next_tid;
             let aux = prev.prio() as u16 | (next.prio() as u16) << 8;
-            put(w, kind::SWITCH, aux, switch::pack(prev_tid, next_tid, prev_state, preempted));
+            put(w, kind::SWITCH, aux, switch::pack(prev_tid, next_tid, prev_state(ctx), preempted(ctx)));
         } else if enabled & LIMIT_SCHED != 0 {
             time = state.buckets[Lane::Sched as usize].time;
         }
     }
-    if prev_tid != 0 && prev_state != 0 && !preempted {
+    let (prev, prev_state) = (prev(ctx), prev_state(ctx));
+    if prev_state != 0 && !preempted(ctx) && prev.tid() != 0 {
         if prev_state & TASK_DEAD != 0 {
-            slots::free(prev_tid, prev.start_time());
+            slots::free(prev.tid(), prev.start_time());
         } else {
-            slots::block(prev, prev_state, if time == 0 { now() } else { time });
+            let lane = &state.lanes[Lane::Syscall as usize];
+            let entry = if began == entered::FOLDABLE { entry(lane) } else { null() };
+            slots::block(prev, prev_state, if time == 0 { now() } else { time }, entry);
         }
     }
-    if next_tid != 0 {
-        slots::run(next_tid);
+    let tid = next(ctx).tid();
+    if tid == 0 {
+        return None;
     }
+    let aux = slots::run(tid, time)?;
+    if state.enabled & ENABLE_TASK == 0 {
+        // A call in which a thread takes its leader's id would return as another one's: `sched_process_exec` sees to it.
+        return None;
+    }
+    let lane = &mut state.lanes[Lane::Syscall as usize];
+    lane.entered = entered::SLEPT;
+    lane.enter_off = u32::from(aux);
+    lane.enter_time = u64::from(tid);
     Some(())
+}
+
+/// `sched_switch`'s arguments (`TP_PROTO`, include/trace/events/sched.h, Linux 6.1): whether the thread could have gone on.
+#[inline(always)]
+fn preempted(ctx: *mut c_void) -> bool {
+    arg::<0>(ctx) & 0xff != 0
+}
+
+/// The thread that stops.
+#[inline(always)]
+fn prev(ctx: *mut c_void) -> Task {
+    Task::from_arg(arg::<1>(ctx) as *const u8)
+}
+
+/// The thread that runs next.
+#[inline(always)]
+fn next(ctx: *mut c_void) -> Task {
+    Task::from_arg(arg::<2>(ctx) as *const u8)
+}
+
+/// The state that the thread stops in.
+#[inline(always)]
+fn prev_state(ctx: *mut c_void) -> u32 {
+    arg::<3>(ctx) as u32
+}
+
+/// The ENTER record of the call that was entered last on this CPU, which is the last of its page; null where it is too near the
+/// page's end.
+#[inline(always)]
+fn entry(lane: &LaneState) -> *const u8 {
+    // SAFETY: a field of our own, loaded once.
+    let at = unsafe { (&raw const lane.enter_off).read_volatile() } as usize;
+    if at > BODY - slots::ENTRY {
+        return null();
+    }
+    let Some(page) = RINGS_SYSCALL.get_ptr_mut(lane.ring_base + lane.page) else { return null() };
+    // SAFETY: inside the page by the check above.
+    unsafe { Page::body(page).add(at) }
 }
 
 #[btf_tracepoint(function = "sched_waking")]

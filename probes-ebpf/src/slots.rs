@@ -10,12 +10,16 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use aya_ebpf::helpers::generated::bpf_task_pt_regs;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
+use flightrec_format::abi::layout::Layout;
+use flightrec_format::abi::page::VERSION;
 use flightrec_format::abi::record::Abi;
-use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, SLOTS_PER_PAGE, TaskSlot, WAYS, place};
+use flightrec_format::abi::slot::{
+    ARGS_BYTES, BLOCKED, IN_SYSCALL, KTHREAD, PACKED, SLOTS_PER_PAGE, TaskSlot, WAYS, place,
+};
 
 use crate::atomic;
 use crate::kernel::{Regs, Task, comm_bytes};
-use crate::lane::{Page, this_cpu};
+use crate::lane::{Page, load, store, this_cpu};
 use crate::syscalls::X32_BIT;
 use crate::values::{Compat, Native, Values};
 
@@ -168,47 +172,78 @@ pub(crate) fn rename(tid: u32, comm: [u64; 2]) {
     }
 }
 
-/// What a blocked thread waits in, `since` when (0: since before the recording).
+/// Bytes of an ENTER record from its beginning that [`waiting`] reads.
+pub(crate) const ENTRY: usize = ARGS + ARGS_BYTES;
+/// Where an ENTER's arguments begin.
+const ARGS: usize = 8 + Layout::of(VERSION).slot();
+
+/// What a blocked thread waits in, `since` when (0: since before the recording). `entry`: the ENTER record of the call that
+/// it is in, of which [`ENTRY`] bytes are inside the page; null: not known.
 #[inline(always)]
-fn waiting(slot: *mut TaskSlot, task: Task, state: u32, since: u64) {
-    let mut flags = BLOCKED;
-    // SAFETY: see `write`; a thread that makes calls has saved registers.
+fn waiting(slot: *mut TaskSlot, task: Task, state: u32, since: u64, entry: *const u8) {
+    // SAFETY: see `write`.
     unsafe {
         (*slot).since = since;
         (*slot).state = state;
         (*slot).prio = task.prio() as i32;
-        if task.is_kthread() {
-            flags |= KTHREAD;
-        } else if task.makes_calls() {
-            let regs = Regs::from_arg(bpf_task_pt_regs(task.as_ptr() as *mut _) as *const u8);
-            let nr = regs.nr();
-            // Interrupts and exceptions leave a negative number there (entry_64.S).
-            if nr >= 0 {
-                flags |= IN_SYSCALL;
-                let compat = task.is_compat();
-                let x32 = !compat && nr as u64 & X32_BIT != 0;
-                (*slot).nr = if x32 { nr ^ X32_BIT as i64 } else { nr } as i32;
-                let abi = if compat {
-                    Abi::Compat
-                } else if x32 {
-                    Abi::X32
-                } else {
-                    Abi::Native
-                };
-                (*slot).abi = abi as u32;
-                (*slot).args = if compat { Compat(regs).all() } else { Native(regs).all() };
-            }
-        }
-        (*slot).flags = flags;
+        (*slot).flags = if entry.is_null() {
+            in_call(slot, task.as_ptr())
+        } else {
+            (*slot).nr = load::<0>(entry) as i32;
+            let args = (&raw mut (*slot).args).cast::<u8>();
+            store::<0>(args, load::<ARGS>(entry));
+            store::<8>(args, load::<{ ARGS + 8 }>(entry));
+            store::<16>(args, load::<{ ARGS + 16 }>(entry));
+            store::<24>(args, load::<{ ARGS + 24 }>(entry));
+            store::<32>(args, load::<{ ARGS + 32 }>(entry));
+            store::<40>(args, load::<{ ARGS + 40 }>(entry));
+            (*slot).abi = entry.add(ARGS + 48).cast::<u32>().read_volatile();
+            BLOCKED | IN_SYSCALL | PACKED
+        };
     }
 }
 
-/// The thread stops running and waits.
+/// The call that a thread is in goes into its slot from its saved registers. Returns the slot's flags. Apart, since mostly the
+/// call's entry is at hand, and this is long.
+#[inline(never)]
+fn in_call(slot: *mut TaskSlot, task: *const u8) -> u32 {
+    let task = Task::from_arg(task);
+    if task.is_kthread() {
+        return BLOCKED | KTHREAD;
+    }
+    if !task.makes_calls() {
+        return BLOCKED;
+    }
+    // SAFETY: see `write`; a thread that makes calls has saved registers.
+    unsafe {
+        let regs = Regs::from_arg(bpf_task_pt_regs(task.as_ptr() as *mut _) as *const u8);
+        let nr = regs.nr();
+        // Interrupts and exceptions leave a negative number there (entry_64.S).
+        if nr < 0 {
+            return BLOCKED;
+        }
+        let compat = task.is_compat();
+        let x32 = !compat && nr as u64 & X32_BIT != 0;
+        (*slot).nr = if x32 { nr ^ X32_BIT as i64 } else { nr } as i32;
+        let abi = if compat {
+            Abi::Compat
+        } else if x32 {
+            Abi::X32
+        } else {
+            Abi::Native
+        };
+        (*slot).abi = abi as u32;
+        (*slot).args = if compat { Compat(regs).all() } else { Native(regs).all() };
+    }
+    BLOCKED | IN_SYSCALL
+}
+
+/// The thread stops running and waits; `entry` as for [`waiting`].
 #[inline(always)]
-pub(crate) fn block(task: Task, state: u32, time: u64) {
+pub(crate) fn block(task: Task, state: u32, time: u64, entry: *const u8) {
     let tid = task.tid();
     if let Some(slot) = find(tid) {
-        write(slot, |slot| waiting(slot, task, state, time));
+        write(slot, |slot| waiting(slot, task, state, time, entry));
     } else {
         adopt(task.as_ptr(), state, time);
     }
@@ -227,7 +262,7 @@ pub(crate) fn adopt(task: *const u8, state: u32, since: u64) -> u32 {
             (*slot).flags = if task.is_kthread() { KTHREAD } else { 0 };
         }
         if state != 0 {
-            waiting(slot, task, state, since);
+            waiting(slot, task, state, since, core::ptr::null());
         }
     });
     0
@@ -247,21 +282,30 @@ pub(crate) fn walk(task: Task) {
     if task.is_exiting() {
         free(tid, task.start_time());
     } else if state != 0 && task.state() == 0 {
-        run(tid);
+        run(tid, 0);
     }
 }
 
-/// The thread runs.
+/// A call that is not longer ago than this, ns, has its entry in the rings still, or in the files.
+const RECENT: u64 = 1 << 24;
+
+/// The thread runs, from `time` on. The `aux` of the ENTER record of the call that it slept in, where that was recorded a
+/// moment before.
 #[inline(always)]
-pub(crate) fn run(tid: u32) {
-    if let Some(slot) = find(tid) {
-        // SAFETY: inside a page of the table.
-        let flags = unsafe { (&raw const (*slot).flags).read_volatile() };
-        if flags & BLOCKED != 0 {
-            write(slot, |slot| {
-                // SAFETY: see `write`.
-                unsafe { (*slot).flags = flags & !(BLOCKED | IN_SYSCALL) };
-            });
-        }
+pub(crate) fn run(tid: u32, time: u64) -> Option<u16> {
+    let slot = find(tid)?;
+    // SAFETY: inside a page of the table.
+    let (flags, since) = unsafe { ((&raw const (*slot).flags).read_volatile(), (*slot).since) };
+    if flags & BLOCKED == 0 {
+        return None;
     }
+    write(slot, |slot| {
+        // SAFETY: see `write`.
+        unsafe { (*slot).flags = flags & !(BLOCKED | IN_SYSCALL | PACKED) };
+    });
+    if flags & PACKED == 0 || time.wrapping_sub(since) >= RECENT {
+        return None;
+    }
+    // SAFETY: as above.
+    Some(unsafe { ((*slot).nr as u32 >> 16) as u16 })
 }

@@ -80,7 +80,7 @@ fn header(body: *mut u8, at: usize, index: u16, len: u64, status: StringStatus) 
             let last = body.add(at + 8 + (len & 0xfc) as usize).cast::<u32>();
             last.write_volatile(last.read_volatile() & ((1 << (8 * (len & 3))) - 1));
         }
-        store(body.add(at), record::header(kind::STRING, length(padded as usize), aux, len as u32));
+        store::<0>(body.add(at), record::header(kind::STRING, length(padded as usize), aux, len as u32));
     }
     at as u64 + 8 + padded
 }

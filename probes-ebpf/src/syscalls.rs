@@ -6,6 +6,8 @@
 //! off. The loader decides (`daemon/src/load.rs`).
 
 use core::arch::asm;
+use core::mem::replace;
+use core::ptr::null;
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_task_pt_regs;
@@ -20,10 +22,10 @@ use flightrec_format::abi::state::{
     LIMIT_SYSCALL, entered,
 };
 
-use crate::kernel::{Regs, Task};
-use crate::lane::{BODY, Page, RINGS_SYSCALL, UNIT, Writer, now, store, this_cpu};
+use crate::kernel::{Regs, Task, arg};
+use crate::lane::{BODY, Page, RINGS_SYSCALL, UNIT, Writer, length, now, store, this_cpu};
 use crate::strings;
-use crate::values::{Compat, Native, Values};
+use crate::values::{Compat, First, Native, Values};
 use crate::{args, budget};
 
 /// What each native call takes. Filled by the loader.
@@ -44,24 +46,26 @@ const NO_STRINGS: u32 = NO_STRING << 8;
 
 /// THREAD, TIME, EXIT with its value, arguments: an ENTER's slot is shorter.
 const ENTER_ROOM: usize = 8 + 16 + 16 + args::ROOM;
+/// THREAD, TIME, EXIT with its value alone.
+const EXIT_ROOM: usize = 8 + 16 + 16;
 /// Bytes of an ENTER's fold slot.
 const SLOT: usize = size_of::<u32>();
 /// `__X32_SYSCALL_BIT`, arch/x86/include/uapi/asm/unistd.h.
 pub(crate) const X32_BIT: u64 = 0x4000_0000;
 
-/// A call's identity, from the number that the kernel gave.
-struct Call {
-    nr: u16,
+/// A call's identity, from the number that the kernel gave. `nr` is asked for where it is written: what is at hand in the
+/// kernel's own memory needs no register until then.
+#[derive(Clone, Copy)]
+struct Call<N: Fn() -> u16 + Copy> {
+    nr: N,
     abi: Abi,
     entry: u32,
 }
 
-impl Call {
-    /// One of the machine's own calls; nearly all are. Of numbers from [`CALLS`] on, see [`rare`].
-    #[inline(always)]
-    fn native(id: u64) -> Self {
-        Self { nr: id as u16, abi: Abi::Native, entry: entry(&raw const NATIVE_CALLS, id) }
-    }
+/// One of the machine's own calls; nearly all are. Of numbers from [`CALLS`] on, see [`rare`].
+#[inline(always)]
+fn native(id: impl Fn() -> u64 + Copy) -> Call<impl Fn() -> u16 + Copy> {
+    Call { nr: move || id() as u16, abi: Abi::Native, entry: entry(&raw const NATIVE_CALLS, id()) }
 }
 
 /// A call's entry in its table; `id` is below [`CALLS`]. The mask is for the verifier of Linux 6.1, which also follows a
@@ -82,18 +86,23 @@ const _: () = assert!(CALLS.is_power_of_two());
 /// 32-bit calls, x32 calls, and numbers that are no call, with their arguments. Apart, so that the usual call
 /// pays nothing for them.
 #[inline(always)]
-fn rare(id: u64, is_compat: bool, native: impl Values, compat: impl Values) -> (Call, [u64; 6]) {
+fn rare(
+    id: u64,
+    is_compat: bool,
+    native: impl Values,
+    compat: impl Values,
+) -> (Call<impl Fn() -> u16 + Copy>, [u64; 6]) {
     let mut values = if is_compat { compat.all() } else { native.all() };
-    let call = if is_compat && id < CALLS as u64 {
-        Call { nr: id as u16, abi: Abi::Compat, entry: entry(&raw const COMPAT_CALLS, id) }
+    let (nr, abi, entry) = if is_compat && id < CALLS as u64 {
+        (id as u16, Abi::Compat, entry(&raw const COMPAT_CALLS, id))
     } else if id ^ X32_BIT < u64::from(NR_INVALID) && !is_compat {
-        Call { nr: (id ^ X32_BIT) as u16, abi: Abi::X32, entry: 6 | NO_STRINGS }
+        ((id ^ X32_BIT) as u16, Abi::X32, 6 | NO_STRINGS)
     } else {
         values[0] = id;
         let abi = if is_compat { Abi::Compat } else { Abi::Native };
-        Call { nr: NR_INVALID, abi, entry: 1 | NO_STRINGS }
+        (NR_INVALID, abi, 1 | NO_STRINGS)
     };
-    (call, values)
+    (Call { nr: move || nr, abi, entry }, values)
 }
 
 /// Whether strings of this call are recorded.
@@ -103,53 +112,61 @@ fn takes_strings(entry: u32, enabled: u32) -> bool {
 }
 
 /// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in front where the page
-/// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, the record's
-/// offset, and whether a string could not be read.
+/// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, and whether a string could not be read.
 #[inline(always)]
 fn put<'a, const STRINGS: bool>(
     state: &'a mut CpuState,
-    tid: u32,
+    task: Task,
     kind: u8,
-    call: &Call,
+    call: Call<impl Fn() -> u16 + Copy>,
     value: u64,
     values: impl Values,
     args: bool,
-) -> Option<(Writer<'a>, usize, bool)> {
+) -> Option<(Writer<'a>, bool)> {
     let i = Lane::Syscall as usize;
+    let enabled = state.enabled;
     let need = if STRINGS { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
     let lane = &mut state.lanes[i];
     let mut w = Writer::open::<ENTER_ROOM>(lane, &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, need)?;
+    let tid = task.tid();
     if w.lane.tid != tid {
         w.thread(tid);
         w.lane.tid = tid;
     }
     let since = w.time();
     let start = w.at;
+    w.lane.enter_off = start as u32;
+    // SAFETY: room made by `open`.
+    let record = unsafe { w.body().add(start) };
+    // Its length is not known yet.
+    let header = record::header(kind, 0, call_aux((call.nr)(), call.abi as u8), since);
     let mut n = call.entry & 7;
-    if state.enabled & GIVEN_ARGUMENTS != 0 && n > 1 {
+    if enabled & GIVEN_ARGUMENTS != 0 && n > 1 {
         n = 1;
     }
-    let packed = start + 8 + if kind == kind::EXIT { size_of::<u64>() } else { SLOT };
-    w.at = packed;
-    if args && n > 0 {
-        // SAFETY: `open` made room for it.
-        w.at = unsafe { args::put(w.body(), packed, values, n) };
-    }
-    let length = (w.at - start) / UNIT;
-    let aux = call_aux(call.nr, call.abi as u8);
-    // SAFETY: room made by `open`.
-    unsafe {
-        let head = w.body().add(start);
-        store(head, record::header(kind, length as u8, aux, since));
+    let n = if args { n } else { 0 };
+    // SAFETY: as above.
+    let length = unsafe {
+        store::<0>(record, header);
         if kind == kind::EXIT {
-            store(head.add(8), value);
+            store::<8>(record, value);
+            if n > 0 { args::put::<16>(record, values, n) } else { 16 }
         } else {
-            head.add(8).cast::<u32>().write_volatile(0);
+            record.add(8).cast::<u32>().write_volatile(0);
+            if n > 0 { args::put::<{ 8 + SLOT }>(record, values, n) } else { 8 + SLOT }
         }
+    };
+    // SAFETY: the header's second byte. What was stored of `start` is loaded again: nothing else needs a register for it.
+    unsafe {
+        record.add(1).write_volatile((length / UNIT) as u8);
+        w.at = (&raw const w.lane.enter_off).read_volatile() as usize + length;
     }
     let mut cold = false;
     if STRINGS {
         state.strings += u64::from(call_strings(call.entry));
+        if w.at > BODY - ENTER_ROOM {
+            w.at = BODY - ENTER_ROOM; // never: `open` made room for the strings as well; the verifier wants to see it
+        }
         let end = strings::put_call(w.body(), w.at, &values.all(), call.entry);
         w.at = (end & (strings::COLD - 1)) as usize;
         cold = end & strings::COLD != 0;
@@ -157,57 +174,66 @@ fn put<'a, const STRINGS: bool>(
             w.at = BODY; // never; the verifier wants to see it
         }
     }
-    Some((w, start, cold))
+    Some((w, cold))
 }
 
 /// An entry. What is rare is apart, so that the usual call pays nothing for it: strings, and what is none of the
 /// machine's own calls.
 #[inline(always)]
-fn enter(state: &mut CpuState, id: u64, native: impl Values, compat: impl Values) -> Option<()> {
+fn enter<V: Values>(
+    state: &mut CpuState,
+    id: impl Fn() -> u64 + Copy,
+    values: impl Values,
+    compat: impl FnOnce() -> V,
+) -> Option<()> {
     let lane = &mut state.lanes[Lane::Syscall as usize];
+    lane.entered = entered::UNKNOWN;
     if state.enabled & ENABLE_SYSCALL == 0 {
-        lane.entered = entered::UNKNOWN;
         return None;
     }
     let task = Task::current();
     if task.tgid() == state.own_tgid {
-        lane.entered = entered::UNKNOWN;
         lane.refused[Refusal::Own as usize] += 1;
         return None;
     }
-    if task.is_compat() || id >= CALLS as u64 {
-        enter_rare(state, task.tid(), id, native, compat);
+    if task.is_compat() || id() >= CALLS as u64 {
+        enter_rare(state, task.as_ptr(), id(), values, compat());
         return None;
     }
-    let call = Call::native(id);
+    let call = native(id);
     if takes_strings(call.entry, state.enabled) {
-        enter_with_strings(state, task.tid(), id, native);
+        enter_with_strings(state, task.as_ptr(), id(), values);
         return None;
     }
-    put_enter::<false>(state, task.tid(), &call, native)
+    put_enter::<false>(state, task, call, values)
 }
 
 #[inline(never)]
-fn enter_with_strings(state: &mut CpuState, tid: u32, id: u64, values: impl Values) -> u32 {
-    put_enter::<true>(state, tid, &Call::native(id), values);
+fn enter_with_strings(state: &mut CpuState, task: *const u8, id: u64, values: impl Values) -> u32 {
+    put_enter::<true>(state, Task::from_arg(task), native(|| id), values);
     0
 }
 
 #[inline(never)]
-fn enter_rare(state: &mut CpuState, tid: u32, id: u64, native: impl Values, compat: impl Values) -> u32 {
-    let (call, values) = rare(id, Task::current().is_compat(), native, compat);
+fn enter_rare(state: &mut CpuState, task: *const u8, id: u64, values: impl Values, compat: impl Values) -> u32 {
+    let task = Task::from_arg(task);
+    let (call, values) = rare(id, task.is_compat(), values, compat);
     if takes_strings(call.entry, state.enabled) {
-        put_enter::<true>(state, tid, &call, values);
+        put_enter::<true>(state, task, call, values);
     } else {
-        put_enter::<false>(state, tid, &call, values);
+        put_enter::<false>(state, task, call, values);
     }
     0
 }
 
 #[inline(always)]
-fn put_enter<const STRINGS: bool>(state: &mut CpuState, tid: u32, call: &Call, values: impl Values) -> Option<()> {
+fn put_enter<const STRINGS: bool>(
+    state: &mut CpuState,
+    task: Task,
+    call: Call<impl Fn() -> u16 + Copy>,
+    values: impl Values,
+) -> Option<()> {
     let i = Lane::Syscall as usize;
-    state.lanes[i].entered = entered::UNKNOWN;
     if state.enabled & (LIMIT_SYSCALL | GIVEN_SYSCALLS) != 0 {
         let bucket = &mut state.buckets[i];
         let cost = bucket.cost + if STRINGS { bucket.string_cost * call_strings(call.entry) } else { 0 };
@@ -217,21 +243,20 @@ fn put_enter<const STRINGS: bool>(state: &mut CpuState, tid: u32, call: &Call, v
             return None;
         }
     }
-    let untimed = state.enabled & GIVEN_EXIT_TIMES != 0;
-    let (w, start, cold) = put::<STRINGS>(state, tid, kind::ENTER, call, 0, values, true)?;
-    w.lane.enter_off = start as u32;
+    let (w, cold) = put::<STRINGS>(state, task, kind::ENTER, call, 0, values, true)?;
     w.lane.enter_time = w.now;
     w.lane.entered = entered::FOLDABLE;
     if cold {
         w.lane.entered = entered::ALONE;
+        let tid = task.tid();
         if let Some(slot) = COLD.get_ptr_mut(tid % COLD_SLOTS) {
             // SAFETY: an element of the map.
             unsafe { slot.write_volatile(tid) };
         }
     }
-    let lane = w.publish(kind::ENTER);
-    if untimed {
-        lane.enter_time = budget::jiffies();
+    w.publish(kind::ENTER);
+    if state.enabled & GIVEN_EXIT_TIMES != 0 {
+        state.lanes[i].enter_time = budget::jiffies();
     }
     Some(())
 }
@@ -259,64 +284,133 @@ fn fold_exit(state: &mut CpuState, ret: i64) -> bool {
     true
 }
 
-/// An exit; `ret` is what the call returned.
+/// An exit of a call whose entry was recorded a moment before the thread slept in it: all but its value is known. Another
+/// call's number is a signal's return.
 #[inline(always)]
-fn exit(state: &mut CpuState, ret: i64, regs: impl FnOnce(Task) -> Regs) -> Option<()> {
-    let lane = &mut state.lanes[Lane::Syscall as usize];
-    let began = lane.entered;
-    lane.entered = entered::UNKNOWN;
-    if began == entered::FOLDABLE && fold_exit(state, ret) {
-        return None;
+fn exit_slept(state: &mut CpuState, nr: u64, ret: i64) -> bool {
+    let i = Lane::Syscall as usize;
+    let enabled = state.enabled;
+    if enabled & (ENABLE_SYSCALL | GIVEN_SYSCALLS) != ENABLE_SYSCALL
+        || nr as u32 & 0xfff != state.lanes[i].enter_off & 0xfff
+    {
+        return false;
     }
+    if enabled & LIMIT_SYSCALL != 0 {
+        owe_call(state);
+    }
+    let lane = &mut state.lanes[i];
+    if let Some(mut w) =
+        Writer::open::<EXIT_ROOM>(lane, &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, EXIT_ROOM)
+    {
+        let tid = w.lane.enter_time as u32;
+        if w.lane.tid != tid {
+            w.thread(tid);
+            w.lane.tid = tid;
+        }
+        let since = w.time();
+        w.words(record::header(kind::EXIT, length(8), w.lane.enter_off as u16, since), ret as u64);
+        w.publish(kind::EXIT);
+    }
+    true
+}
+
+/// The price of an exit that is recorded whatever the budget says.
+#[inline(always)]
+fn owe_call(state: &mut CpuState) {
+    let bucket = &mut state.buckets[Lane::Syscall as usize];
+    budget::owe(bucket, bucket.cost);
+}
+
+/// An exit; `ret` is what the call returned, `nr` its number, `regs` the caller's registers, null where the tracepoint does not
+/// give them.
+#[inline(always)]
+fn exit<const CLASSIC: bool>(
+    state: &mut CpuState,
+    ret: i64,
+    nr: impl FnOnce() -> u64,
+    regs: impl FnOnce() -> *const u8,
+) {
+    let began = replace(&mut state.lanes[Lane::Syscall as usize].entered, entered::UNKNOWN);
+    if began == entered::FOLDABLE && fold_exit(state, ret) || began == entered::SLEPT && exit_slept(state, nr(), ret) {
+        return;
+    }
+    let regs = regs();
+    exit_alone::<CLASSIC>(state, ret, regs, began);
+}
+
+/// An exit that did not fold. Apart, so that those that do pay nothing for it.
+#[inline(never)]
+fn exit_alone<const CLASSIC: bool>(state: &mut CpuState, ret: i64, regs: *const u8, began: u32) -> u32 {
     if began == entered::REFUSED {
         budget::refuse_call(state, kind::EXIT);
-        return None;
+        return 0;
     }
     if state.enabled & ENABLE_SYSCALL == 0 {
-        return None;
+        return 0;
     }
     let task = Task::current();
     if task.tgid() == state.own_tgid {
         state.lanes[Lane::Syscall as usize].refused[Refusal::Own as usize] += 1;
-        return None;
+        return 0;
     }
-    if state.enabled & GIVEN_SYSCALLS != 0 && began == entered::UNKNOWN {
+    if state.enabled & GIVEN_SYSCALLS != 0 && went_on(began) {
         // Those in which the thread slept as well: readers are told that calls are not recorded here.
         budget::refuse_call(state, kind::EXIT);
-        return None;
+        return 0;
     }
-    let regs = regs(task);
+    let regs = if CLASSIC {
+        // SAFETY: the running thread's own registers; it is in a system call, so it has them.
+        Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8)
+    } else {
+        Regs::from_arg(regs)
+    };
     let id = regs.nr() as u64;
     if task.is_compat() || id >= CALLS as u64 {
-        exit_rare(state, task.tid(), began, regs, ret);
-        return None;
+        exit_rare(state, task.as_ptr(), began, regs, ret);
+        return 0;
     }
-    let call = Call::native(id);
+    let call = native(|| id);
     if takes_strings(call.entry, state.enabled) {
-        exit_with_strings(state, task.tid(), began, regs, ret);
-        return None;
+        exit_with_strings(state, task.as_ptr(), began, regs, ret);
+        return 0;
     }
-    put_exit::<false>(state, task.tid(), began, &call, Native(regs), ret)
+    put_exit::<false>(state, task, began, call, Native(regs), ret);
+    0
+}
+
+/// Whether something else happened on this CPU since the call's entry.
+#[inline(always)]
+fn went_on(began: u32) -> bool {
+    began == entered::UNKNOWN || began == entered::SLEPT
 }
 
 #[inline(never)]
-fn exit_with_strings(state: &mut CpuState, tid: u32, began: u32, regs: Regs, ret: i64) -> u32 {
-    put_exit_of_strings(state, tid, began, &Call::native(regs.nr() as u64), Native(regs), ret);
+fn exit_with_strings(state: &mut CpuState, task: *const u8, began: u32, regs: Regs, ret: i64) -> u32 {
+    put_exit_of_strings(state, Task::from_arg(task), began, native(|| regs.nr() as u64), Native(regs), ret);
     0
 }
 
 #[inline(never)]
-fn exit_rare(state: &mut CpuState, tid: u32, began: u32, regs: Regs, ret: i64) -> u32 {
-    let (call, values) = rare(regs.nr() as u64, Task::current().is_compat(), Native(regs), Compat(regs));
-    put_exit_of_strings(state, tid, began, &call, values, ret);
+fn exit_rare(state: &mut CpuState, task: *const u8, began: u32, regs: Regs, ret: i64) -> u32 {
+    let task = Task::from_arg(task);
+    let (call, values) = rare(regs.nr() as u64, task.is_compat(), Native(regs), Compat(regs));
+    put_exit_of_strings(state, task, began, call, values, ret);
     0
 }
 
 /// An exit that stands alone, of a call that may have strings: those that could not be read at its entry, or that no entry
 /// was recorded of, are read now.
 #[inline(always)]
-fn put_exit_of_strings(state: &mut CpuState, tid: u32, began: u32, call: &Call, values: impl Values, ret: i64) {
+fn put_exit_of_strings(
+    state: &mut CpuState,
+    task: Task,
+    began: u32,
+    call: Call<impl Fn() -> u16 + Copy>,
+    values: impl Values,
+    ret: i64,
+) {
     let mut cold = false;
+    let tid = task.tid();
     let lost = loses_arguments(call, ret);
     if takes_strings(call.entry, state.enabled) {
         // Where the entry was not recorded, its strings were not either.
@@ -332,16 +426,16 @@ fn put_exit_of_strings(state: &mut CpuState, tid: u32, began: u32, call: &Call, 
         }
     }
     if cold && !lost {
-        put_exit::<true>(state, tid, began, call, values, ret);
+        put_exit::<true>(state, task, began, call, values, ret);
     } else {
-        put_exit::<false>(state, tid, began, call, values, ret);
+        put_exit::<false>(state, task, began, call, values, ret);
     }
 }
 
 /// A new program and a signal's return have replaced the registers.
 #[inline(always)]
-fn loses_arguments(call: &Call, ret: i64) -> bool {
-    call.nr == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0
+fn loses_arguments(call: Call<impl Fn() -> u16 + Copy>, ret: i64) -> bool {
+    (call.nr)() == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0
 }
 
 /// An exit that stands alone. Where the thread slept in the call it is recorded whatever the budget says: its entry
@@ -349,33 +443,33 @@ fn loses_arguments(call: &Call, ret: i64) -> bool {
 #[inline(always)]
 fn put_exit<const STRINGS: bool>(
     state: &mut CpuState,
-    tid: u32,
+    task: Task,
     began: u32,
-    call: &Call,
+    call: Call<impl Fn() -> u16 + Copy>,
     values: impl Values,
     ret: i64,
 ) -> Option<()> {
-    if state.enabled & LIMIT_SYSCALL != 0 && began == entered::UNKNOWN {
-        let bucket = &mut state.buckets[Lane::Syscall as usize];
-        budget::owe(bucket, bucket.cost);
+    if state.enabled & LIMIT_SYSCALL != 0 && went_on(began) {
+        owe_call(state);
     }
     let args = began == entered::UNKNOWN && !loses_arguments(call, ret);
-    let (w, _, _) = put::<STRINGS>(state, tid, kind::EXIT, call, ret as u64, values, args)?;
+    let (w, _) = put::<STRINGS>(state, task, kind::EXIT, call, ret as u64, values, args)?;
     w.publish(kind::EXIT);
     Some(())
 }
 
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
-    let regs = Regs::from_arg(ctx.arg(0));
-    enter(state, ctx.arg(1), Native(regs), Compat(regs))
+    let ctx = ctx.as_ptr();
+    enter(this_cpu()?, || arg::<1>(ctx), First(ctx), || Compat(Regs::from_arg(arg::<0>(ctx) as *const u8)))
 }
 
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
-    exit(state, ctx.arg(1), |_| Regs::from_arg(ctx.arg(0)))
+    let ctx = ctx.as_ptr();
+    let regs = || arg::<0>(ctx) as *const u8;
+    exit::<false>(this_cpu()?, arg::<1>(ctx) as i64, || Regs::from_arg(regs()).nr() as u64, regs);
+    Some(())
 }
 
 /// `struct syscall_trace_enter` / `_exit` as the tracepoint's `format` publishes them.
@@ -402,7 +496,7 @@ impl Values for Fields<'_> {
 #[tracepoint]
 fn sys_enter_classic(ctx: TracePointContext) -> u32 {
     if let Some(state) = this_cpu() {
-        enter(state, field(&ctx, FIELD_ID), Fields(&ctx), Fields(&ctx));
+        enter(state, || field(&ctx, FIELD_ID), Fields(&ctx), || Fields(&ctx));
     }
     0
 }
@@ -410,11 +504,8 @@ fn sys_enter_classic(ctx: TracePointContext) -> u32 {
 #[tracepoint]
 fn sys_exit_classic(ctx: TracePointContext) -> u32 {
     if let Some(state) = this_cpu() {
-        let ret = field(&ctx, FIELD_ARGS) as i64; // `ret` stands where `args` begins
-        exit(state, ret, |task| {
-            // SAFETY: the running thread's own registers; it is in a system call, so it has them.
-            Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8)
-        });
+        // `ret` stands where `args` begins.
+        exit::<true>(state, field(&ctx, FIELD_ARGS) as i64, || field(&ctx, FIELD_ID), null);
     }
     0
 }

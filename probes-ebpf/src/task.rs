@@ -7,7 +7,7 @@ use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use core::ffi::c_void;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, Exec, Fork, Rename, STRING_MAX, StringStatus, TaskExit, kind};
-use flightrec_format::abi::state::{CpuState, ENABLE_TASK};
+use flightrec_format::abi::state::{CpuState, ENABLE_TASK, entered};
 
 use crate::kernel::{Task, bprm_filename, comm_bytes};
 use crate::lane::{BODY, RINGS_TASK, UNIT, Writer, length, state_of, store, this_cpu};
@@ -26,13 +26,18 @@ fn open(state: &mut CpuState, need: usize) -> Option<Writer<'_>> {
     Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_TASK, Lane::Task, need)
 }
 
+/// A body that can be read by words.
+#[repr(C, align(8))]
+struct Words<T>(T);
+
 /// Writes a record of a header and a plain body.
 #[inline(always)]
 fn put<T: Copy>(w: &mut Writer<'_>, kind: u8, body: T) {
     let since = w.time();
     w.word(record::header(kind, length(size_of::<T>()), 0, since));
     // By words, since a record need not be aligned to more than a unit.
-    // SAFETY: the bodies are words without padding between or behind.
+    let body = Words(body);
+    // SAFETY: the bodies have no padding between or behind, and `body` is aligned to a word.
     let words = unsafe { core::slice::from_raw_parts((&raw const body).cast::<u64>(), size_of::<T>() / 8) };
     for word in words {
         w.word(*word);
@@ -77,6 +82,8 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let old_tid: u32 = ctx.arg(1);
+    // Its call may return as another thread than slept in it.
+    state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
     let cgroup = cgroup();
     if old_tid != task.tid() {
         slots::free(old_tid, task.start_time());
@@ -211,7 +218,7 @@ fn try_note(ctx: &RawTracePointContext) -> Option<()> {
     unsafe {
         let to = w.body().add(w.at);
         for i in 0..STRING_MAX / 8 {
-            store(to.add(8 * i), (*text)[i]);
+            store::<0>(to.add(8 * i), (*text)[i]);
         }
     }
     w.at += padded;

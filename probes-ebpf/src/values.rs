@@ -1,9 +1,11 @@
 //! Where a call's arguments come from. They are read one by one, and only those that are recorded: all six at
 //! once would go over the stack, since a program has ten registers.
 
+use core::ffi::c_void;
+
 use flightrec_format::abi::probe::regs;
 
-use crate::kernel::Regs;
+use crate::kernel::{Regs, arg};
 
 /// A call's arguments.
 pub(crate) trait Values: Copy {
@@ -25,6 +27,17 @@ impl Values for Native {
     #[inline(always)]
     fn get(self, i: usize) -> u64 {
         self.0.register([regs::DI, regs::SI, regs::DX, regs::R10, regs::R8, regs::R9][i])
+    }
+}
+
+/// The registers that are the first argument of a tracepoint: of a 64-bit call.
+#[derive(Clone, Copy)]
+pub(crate) struct First(pub(crate) *mut c_void);
+
+impl Values for First {
+    #[inline(always)]
+    fn get(self, i: usize) -> u64 {
+        Native(Regs::from_arg(arg::<0>(self.0) as *const u8)).get(i)
     }
 }
 

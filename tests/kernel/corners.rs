@@ -104,6 +104,24 @@ fn a_call_that_slept_tells_its_arguments_again() {
 }
 
 #[test]
+fn a_call_that_slept_a_moment_leaves_its_arguments_to_its_entry() {
+    in_both_forms(|recorder| {
+        let (printed, snapshot) = calls(recorder);
+        let calls = snapshot.calls_named(printed.id("pid"), "nanosleep");
+        assert_eq!(calls.len(), 20);
+        let mut short = 0;
+        for nap in &calls {
+            let ((entered, enter), (left, exit)) = (nap.enter.expect("entry"), nap.exit.expect("exit"));
+            assert!(left - entered >= 500_000 && nap.ret == Some(0) && enter.nargs == 2, "{nap:?}");
+            short += usize::from(exit.nargs == 0);
+            // Where it was preempted as well.
+            assert!(exit.nargs == 0 || (exit.nargs, exit.args) == (2, enter.args), "{nap:?}");
+        }
+        assert!(short > 0, "{calls:?}");
+    });
+}
+
+#[test]
 fn calls_that_do_not_return_where_they_began() {
     in_both_forms(|recorder| {
         let (printed, snapshot) = calls(recorder);

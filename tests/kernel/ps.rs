@@ -1,12 +1,13 @@
 //! `flightctl ps`: who is blocked, since when, in which call.
 
-use std::io::Write;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use flightrec_tests::{Recorder, wait_until};
+use flightrec_tests::{Recorder, c_program, wait_until};
 
-use crate::support::start;
+use crate::support::{in_both_forms, start};
 
 /// What ps prints, line by line, and its exit code.
 fn ps(recorder: &Recorder, args: &[&str]) -> (Vec<String>, Option<i32>) {
@@ -61,6 +62,43 @@ fn a_blocked_thread_its_call_and_its_time() {
     );
     release(cat);
     assert_eq!(ps(&recorder, &["--tid", &tid]), (vec![], Some(1)), "it is no more");
+}
+
+#[test]
+fn what_blocked_threads_were_given_few_many_and_wide() {
+    in_both_forms(|recorder| {
+        let mut program = Command::new(c_program("waits", &[]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let lines = BufReader::new(program.stdout.take().expect("piped")).lines();
+        let said: HashMap<String, u64> = lines
+            .map(|line| {
+                let line = line.expect("read");
+                let (name, value) = line.split_once('=').expect("NAME=VALUE");
+                (name.to_owned(), value.parse().expect("a number"))
+            })
+            .take(4)
+            .collect();
+        let args = |name: &str| -> Option<(String, Vec<String>)> {
+            let output = recorder.flightctl(&["ps", "--json", "--tid", &said[name].to_string()]);
+            let json: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+            let call = &json["threads"][0]["call"];
+            let args = call["args"].as_array()?.iter().map(|arg| arg.as_str().expect("hexadecimal").to_owned()).collect();
+            Some((call["text"].as_str()?.to_owned(), args))
+        };
+        assert!(wait_until(Duration::from_secs(5), || ["pause", "read", "futex"].into_iter().all(|n| args(n).is_some())));
+        let ((pause, none), (read, three), (futex, six)) =
+            (args("pause").expect("it"), args("read").expect("it"), args("futex").expect("it"));
+        assert!(pause.starts_with("pause(") && none.is_empty(), "{pause} {none:?}");
+        assert!(read.starts_with("read(") && three.len() == 3 && three[2] == "0xfa0", "{read} {three:?}");
+        let word = format!("{:#x}", said["word"]);
+        let expected = [&*word, "0x80", "0x0", "0x0", "0xfedcba9876543210", "0x8123456789abcdef"];
+        assert!(futex.starts_with("futex(") && six == expected, "{futex} {six:?}");
+        drop(program.stdin.take());
+        assert!(program.wait().expect("wait").success());
+    });
 }
 
 #[test]

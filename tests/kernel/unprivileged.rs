@@ -41,7 +41,10 @@ impl Place {
         let sandbox = Sandbox::new().expect("sandbox");
         let user = User::from_name(USER).expect("users").expect("nobody");
         fs::set_permissions(sandbox.root(), Permissions::from_mode(0o755)).expect("mode");
-        fs::copy(bin_dir().join("flightd"), sandbox.root().join("flightd")).expect("copy of flightd");
+        // By another process: a child that some other test starts just then would hold the copy open for writing, and
+        // nothing executes a file that is.
+        let copied = Command::new("cp").arg(bin_dir().join("flightd")).arg(sandbox.root()).status().expect("cp");
+        assert!(copied.success(), "no copy of flightd");
         fs::write(sandbox.root().join("flightd.toml"), without_limit(config)).expect("configuration");
         chown(sandbox.state_dir(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("chown");
         Self { sandbox, user }

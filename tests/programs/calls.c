@@ -23,7 +23,7 @@ static void on_signal(int signal)
 
 int main(int argc, char **argv)
 {
-	struct timespec sleep = { 0, 30000000 };
+	struct timespec sleep = { 0, 30000000 }, nap = { 0, 500000 };
 	char from[200], to[200], path[301];
 
 	if (argc < 2)
@@ -49,6 +49,8 @@ int main(int argc, char **argv)
 	long renamed = syscall(SYS_rename, from, to);
 	syscall(SYS_mkdir, "/nonexistent/a\n\x1b[2J\xff\"", 0700L);
 	syscall(SYS_clock_nanosleep, (long)CLOCK_MONOTONIC, 0L, &sleep, NULL);
+	for (int i = 0; i < 20; i++)
+		syscall(SYS_nanosleep, &nap, NULL);
 	raise(SIGUSR1);
 	printf("pid=%d\nppid=%d\nmmap=%ld\nrename=%ld\n", getpid(), getppid(), address, renamed);
 	fflush(stdout);

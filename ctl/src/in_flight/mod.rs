@@ -120,7 +120,7 @@ fn nameless(tid: u32) -> TaskSlot {
         ppid: 0,
         prio: 0,
         abi: 0,
-        reserved: 0,
+        known: 0,
     }
 }
 

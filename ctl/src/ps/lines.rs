@@ -166,7 +166,7 @@ mod tests {
             ppid: 1,
             prio: 120,
             abi: 0,
-            reserved: 0,
+            known: 0,
         };
         Blocked::new(slot, &meta(), 22 * S + 300_000_000)
     }

@@ -102,7 +102,8 @@ fn call(slot: &TaskSlot, meta: &Meta) -> Option<Call> {
     let nr = u16::try_from(slot.nr).ok()?;
     let table = if abi == Abi::Compat { &meta.compat } else { &meta.native };
     let args = table.iter().find(|call| call.nr == nr).and_then(|call| call.args.as_ref());
-    let nargs = args.map_or(6, |args| args.len().min(6)) as u8;
+    let takes = args.map_or(6, |args| args.len().min(6));
+    let nargs = if slot.known == 0 { takes } else { takes.min(slot.known as usize) } as u8;
     Some(Call { nr, abi, nargs, args: slot.args, strings: Vec::new() })
 }
 
@@ -132,7 +133,7 @@ mod tests {
             ppid: 1,
             prio: 120,
             abi: 0,
-            reserved: 0,
+            known: 0,
         }
     }
 
@@ -189,6 +190,9 @@ mod tests {
         let thread = blocked(in_call);
         assert!(thread.is_since_before() && thread.time == 90 * S);
         assert_eq!(thread.call.map(|call| (call.nr, call.nargs)), Some((0, 3)));
+        // The budget had all but the first given up, or it is a call of which more are recorded than it takes.
+        assert_eq!(blocked(TaskSlot { known: 1, ..in_call }).call.map(|call| call.nargs), Some(1));
+        assert_eq!(blocked(TaskSlot { known: 6, ..in_call }).call.map(|call| call.nargs), Some(3));
         assert_eq!(blocked(TaskSlot { nr: 77, ..in_call }).call.map(|call| call.nargs), Some(6));
         for damaged in [TaskSlot { nr: -1, ..in_call }, TaskSlot { abi: 9, ..in_call }, slot(1, 1, 5)] {
             assert_eq!(blocked(damaged).call, None);

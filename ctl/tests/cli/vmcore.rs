@@ -53,7 +53,7 @@ fn slot(tid: u32, name: &[u8], flags: u32) -> TaskSlot {
         ppid: 1,
         prio: 120,
         abi: 0,
-        reserved: 0,
+        known: 0,
     }
 }
 

@@ -195,7 +195,7 @@ mod tests {
             ppid: 1,
             prio: 120,
             abi: 0,
-            reserved: 0,
+            known: 0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What differs between the versions of a page.
 
-use super::record::{fold, fold_v1};
+use super::record::{fold, fold_v1, kind};
 
 /// How the records of a page's version are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,12 @@ impl Layout {
     #[inline(always)]
     pub const fn slot(self) -> usize {
         1 << self.shift
+    }
+
+    /// Bytes of what the body of a call's record begins with: an ENTER's fold slot, an EXIT's return value.
+    #[inline(always)]
+    pub const fn result(self, kind: u8) -> usize {
+        if kind == kind::ENTER { self.slot() } else { 8 }
     }
 
     /// The exit in an ENTER's fold slot, whose bytes are the lower of `slot`: return value, and duration in ns (rounded down

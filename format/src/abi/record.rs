@@ -98,7 +98,7 @@ pub const fn call_aux(nr: u16, abi: u8) -> u16 {
 
 /// The fold slot of an ENTER record: 0, or exit time and return value in one aligned store.
 /// Bits 0-15 the return value plus 4096, bits 16-31 one plus the duration in units of 16 ns; a duration of 0 is one that
-/// was not taken ([`fold::untimed`]): no real one is that short.
+/// was not taken: no real one is that short.
 pub mod fold {
     /// Longest duration that folds, in ns (exclusive): about 1 ms.
     pub const LIMIT_NS: u64 = 0xfffe << 4;
@@ -117,12 +117,6 @@ pub mod fold {
     #[inline(always)]
     pub const fn pack(ret: i64, ns: u64) -> u32 {
         ret.wrapping_sub(LEAST) as u32 & 0xffff | ((ns >> 4) as u32 + 1) << 16
-    }
-
-    /// The slot's value for an exit whose time was not taken; `ret` [`fits`].
-    #[inline(always)]
-    pub const fn untimed(ret: i64) -> u32 {
-        pack(ret, 0)
     }
 
     /// Return value and duration in ns (rounded down to 16), if the exit was folded in.

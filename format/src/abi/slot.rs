@@ -14,6 +14,12 @@ pub const BLOCKED: u32 = 1;
 pub const IN_SYSCALL: u32 = 2;
 /// A kernel thread.
 pub const KTHREAD: u32 = 4;
+/// The call stands here as its ENTER record has it: [`TaskSlot::nr`] is the record's first half word; the bytes of
+/// [`TaskSlot::args`] and behind them those of [`TaskSlot::abi`] are what follows its fold slot (of a shorter record,
+/// those behind its end mean nothing). [`crate::slots::parse`] unfolds it.
+pub const PACKED: u32 = 8;
+/// Bytes of a record's arguments in a slot: the longest group, and what makes it a multiple of a unit.
+pub const ARGS_BYTES: usize = super::args::MAX_BYTES + 2;
 
 /// One live thread. All zero: free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +31,7 @@ pub struct TaskSlot {
     pub tid: u32,
     /// Process id.
     pub tgid: u32,
-    /// [`BLOCKED`], [`IN_SYSCALL`], [`KTHREAD`].
+    /// [`BLOCKED`], [`IN_SYSCALL`], [`KTHREAD`], [`PACKED`].
     pub flags: u32,
     /// `task_struct.start_time`, ns of `CLOCK_MONOTONIC`.
     pub start_time: u64,
@@ -47,8 +53,8 @@ pub struct TaskSlot {
     pub prio: i32,
     /// [`crate::abi::record::Abi`] of the call.
     pub abi: u32,
-    /// Reserved, 0.
-    pub reserved: u32,
+    /// How many of the call's arguments are known; 0: all that it takes.
+    pub known: u32,
 }
 
 const _: () = assert!(size_of::<TaskSlot>() == 128);

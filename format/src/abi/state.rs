@@ -62,9 +62,10 @@ pub struct LaneState {
     pub tid: u32,
     /// Syscall lane: how the call that this CPU entered last began ([`entered`]).
     pub entered: u32,
-    /// Syscall lane: body offset of that call's ENTER record.
+    /// Syscall lane: body offset of that call's ENTER record; of one in which its thread slept, the record's `aux`.
     pub enter_off: u32,
-    /// Syscall lane: its time, ns; in jiffies where its exit is not to be timed.
+    /// Syscall lane: its time, ns; in jiffies where its exit is not to be timed. Of one in which its thread slept, that
+    /// thread's id.
     pub enter_time: u64,
     /// Events recorded, by kind.
     pub events: [u64; LANE_KINDS],
@@ -82,6 +83,8 @@ pub mod entered {
     pub const ALONE: u32 = 2;
     /// Refused by the budget, and so is its exit.
     pub const REFUSED: u32 = 3;
+    /// Recorded, on any CPU, a moment before its thread slept in it; the thread runs again, and its exit stands alone.
+    pub const SLEPT: u32 = 4;
 }
 
 /// Lanes that have a [`Bucket`]: `syscall` and `sched`.

@@ -46,7 +46,7 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
             _ => return None,
         };
         let layout = self.records.layout();
-        let slot = if record.kind == kind::ENTER { layout.slot() } else { 8 };
+        let slot = layout.result(record.kind);
         let (word, _) = record.result(slot)?;
         let folded = if record.kind == kind::ENTER { layout.folded(word) } else { None };
         let ret = if record.kind == kind::EXIT { Some(word as i64) } else { folded.map(|(ret, _)| ret) };

@@ -118,7 +118,7 @@ impl<'a> Decoder<'a> {
 
     /// Counts a call's record as [`Self::event`] does, and the exit in it, which would come next.
     fn skim_call(&mut self, record: Record<'a>, at: usize) {
-        let slot = self.slot(record.kind);
+        let slot = self.records.layout().result(record.kind);
         let word = match body::call_word(record, slot).and_then(|word| self.thread().map(|_| word)) {
             Ok(word) => word,
             Err(fault) => return self.fault(fault, at),
@@ -129,12 +129,6 @@ impl<'a> Decoder<'a> {
         if let (kind::ENTER, Some((_, ns))) = (record.kind, self.records.layout().folded(word)) {
             self.count(kind::EXIT, time.saturating_add(ns));
         }
-    }
-
-    /// Bytes of what a call's record begins with: the fold slot, or the return value.
-    #[inline]
-    fn slot(&self, kind: u8) -> usize {
-        if kind == kind::ENTER { self.records.layout().slot() } else { 8 }
     }
 
     /// Events given out so far, by kind; those of unknown kinds of the lane are counted as they are passed.
@@ -295,7 +289,8 @@ impl<'a> Decoder<'a> {
         let short = Fault::Short(record.kind);
         let (tid, body) = match record.kind {
             kind::ENTER => {
-                let (slot, mut call) = body::call(record, self.slot(kind::ENTER), into.take_strings())?;
+                let (slot, mut call) =
+                    body::call(record, self.records.layout().result(kind::ENTER), into.take_strings())?;
                 let tid = self.thread()?;
                 if let Some((ret, ns)) = self.records.layout().folded(slot) {
                     let entered = self.base.saturating_add(u64::from(record.upper));

@@ -24,7 +24,7 @@ pub fn write_slot(slot: &TaskSlot) -> [u8; size_of::<TaskSlot>()] {
         a4,
         a5,
         pair(slot.ppid, slot.prio as u32),
-        pair(slot.abi, slot.reserved),
+        pair(slot.abi, slot.known),
     ];
     let mut out = [0; size_of::<TaskSlot>()];
     for (bytes, word) in out.chunks_exact_mut(8).zip(words) {

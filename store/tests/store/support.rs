@@ -73,7 +73,7 @@ pub(crate) fn slot(tid: u32) -> TaskSlot {
         ppid: 1,
         prio: 120,
         abi: 0,
-        reserved: 0,
+        known: 0,
     }
 }
 

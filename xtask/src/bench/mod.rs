@@ -17,8 +17,8 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
-    /// What recording costs a system call, an open, a pipe round trip and a build, beside empty programs, ftrace and
-    /// perf; and how many bytes an event takes.
+    /// What recording costs a system call, an open, a pipe round trip and a build, beside programs that do nothing, that
+    /// read the clock, and that also store 16 bytes, beside ftrace and perf; and how many bytes an event takes.
     Overhead {
         /// How often each takes its turn.
         #[arg(long, default_value_t = overhead::ROUNDS)]
