@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use aya::programs::links::FdLink;
@@ -11,11 +11,13 @@ use aya::programs::{BtfTracePoint, Iter, Program, ProgramError, RawTracePoint, T
 use aya::{Ebpf, EbpfLoader};
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{CallTable, Offsets};
+use flightrec_format::abi::state::CpuState;
+use flightrec_format::live::sys;
 use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
 use crate::btf::{Btf, BtfError, check_registers, read_offsets};
-use crate::members;
+use crate::members::{self, Known};
 use crate::tracepoint;
 use crate::tracepoints::Tracepoints;
 
@@ -81,6 +83,14 @@ pub enum LoadError {
         name: &'static str,
         /// The reason; holds the verifier's log.
         source: Box<ProgramError>,
+    },
+    /// The map of the CPUs' states can't be made.
+    #[error("no memory in the kernel for the states of {cpus} CPUs: {source}")]
+    State {
+        /// Possible CPUs.
+        cpus: u32,
+        /// Why.
+        source: io::Error,
     },
     /// The object lacks a part: a broken build.
     #[error("the probes lack `{0}`: this build of flightd is broken")]
@@ -196,10 +206,25 @@ unsafe impl aya::Pod for Plain<Offsets> {}
 // SAFETY: so is `FileOffsets`.
 unsafe impl aya::Pod for Plain<FileOffsets> {}
 
+/// The programs and maps, before anything is attached.
+pub struct Loaded {
+    /// All but what follows.
+    pub ebpf: Ebpf,
+    /// The map `state`, whose address the programs get when they are loaded: it is to be open until then.
+    pub state: OwnedFd,
+}
+
 /// Creates the maps. Nothing is attached yet.
-pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Ebpf, LoadError> {
+pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
     let offsets = Plain(frozen.offsets);
-    let (programs, begin) = members::put_in(PROBES, &frozen.offsets).map_err(LoadError::Members)?;
+    let bytes = size_of::<CpuState>() as u32 * frozen.cpus.max(1);
+    let state = sys::map_of_one(STATE, bytes).map_err(|e| match e.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSYS) => LoadError::Refused(e),
+        _ => LoadError::State { cpus: frozen.cpus, source: e },
+    })?;
+    let last_cpu = frozen.cpus.saturating_sub(1);
+    let known = Known { offsets: frozen.offsets, state: state.as_raw_fd(), last_cpu };
+    let (programs, begin) = members::put_in(PROBES, &known).map_err(LoadError::Members)?;
     let files = frozen.files.map(Plain);
     let mut loader = EbpfLoader::new();
     if let Some(files) = &files {
@@ -212,7 +237,6 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Ebpf, LoadError> {
         .override_global("NATIVE_CALLS", frozen.native, true)
         .override_global("COMPAT_CALLS", frozen.compat, true)
         .override_global("SLOT_PAGES", &frozen.slot_pages, true)
-        .map_max_entries("state", frozen.cpus)
         .map_max_entries("rings_syscall", frozen.ring_pages[0])
         .map_max_entries("rings_sched", frozen.ring_pages[1])
         .map_max_entries("rings_task", frozen.ring_pages[2])
@@ -220,6 +244,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Ebpf, LoadError> {
         .map_max_entries("meta", frozen.meta_pages)
         .map_max_entries("descriptors", frozen.descriptor_pages)
         .load(programs.get(begin..).unwrap_or_default())
+        .map(|ebpf| Loaded { ebpf, state })
         .map_err(refused_or_broken)
 }
 
@@ -235,8 +260,10 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 
 /// Maps that outlive the daemon, by name.
 pub const PINNED_MAPS: [&str; 9] =
-    ["state", "rings_syscall", "rings_sched", "rings_task", "meta", "slots", "descriptors", "note_text", KERNEL_LOG];
+    [STATE, "rings_syscall", "rings_sched", "rings_task", "meta", "slots", "descriptors", "note_text", KERNEL_LOG];
 
+/// The CPUs' states.
+const STATE: &str = "state";
 /// The ring buffer of lines that the kernel logs.
 pub const KERNEL_LOG: &str = "kernel_log";
 /// The program that fills it, and its tracepoint. Not every kernel has that.
@@ -247,10 +274,14 @@ const CONSOLE: &str = "console";
 pub const FILE_WALK: &str = "links/walk_files";
 
 /// Pins the maps under `dir`.
-pub fn pin_maps(ebpf: &Ebpf, dir: &Path) -> Result<(), LoadError> {
+pub fn pin_maps(loaded: &Loaded, dir: &Path) -> Result<(), LoadError> {
     for name in PINNED_MAPS {
         let path = dir.join(name);
-        let map = ebpf.map(name).ok_or(LoadError::Missing(name))?;
+        if name == STATE {
+            sys::obj_pin(loaded.state.as_fd(), &path).map_err(|source| LoadError::Pin { path, source })?;
+            continue;
+        }
+        let map = loaded.ebpf.map(name).ok_or(LoadError::Missing(name))?;
         map.pin(&path).map_err(|e| LoadError::Pin { path, source: io::Error::other(e) })?;
     }
     Ok(())

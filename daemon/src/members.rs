@@ -1,8 +1,9 @@
-//! Offsets of the kernel's members into the instructions that load them ([`MARK`]), as a loader of C programs does by CO-RE.
+//! Offsets of the kernel's members into the instructions that load them ([`MARK`]), as a loader of C programs does by CO-RE; and
+//! where the CPUs' states are ([`STATE`], [`LAST_CPU`]).
 
 use std::ops::Range;
 
-use flightrec_format::abi::probe::{MARK, Offsets};
+use flightrec_format::abi::probe::{LAST_CPU, MARK, Offsets, STATE};
 use object::{Object, ObjectSection, SectionKind};
 
 /// Bytes of an instruction, and where its offset stands in it (`struct bpf_insn`, include/uapi/linux/bpf.h).
@@ -12,12 +13,30 @@ const OFFSET: Range<usize> = 2..4;
 const CLASS: u8 = 7;
 const LDX: u8 = 1;
 const LD_IMM64: u8 = 0x18;
+/// A jump where a register is at most the constant (`BPF_JMP | BPF_JLE | BPF_K`).
+const JUMP_AT_MOST: u8 = 0xb5;
+/// In such an instruction's second byte: its constant is the descriptor of a map, for whose first value's address it stands
+/// (`BPF_PSEUDO_MAP_VALUE`).
+const MAP_VALUE: u8 = 2 << 4;
+/// Where an instruction's constant stands, and where the rest of one of 64 bits.
+const CONSTANT: Range<usize> = 4..8;
 /// Members.
 const MEMBERS: usize = size_of::<Offsets>() / size_of::<u32>();
 
-/// The programs with every marked load at the member's offset; in the memory of a vector, from an address that is a
+/// What is put in.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Of this kernel's members.
+    pub offsets: Offsets,
+    /// Descriptor of the map `state`, which is to stay open until the programs are loaded.
+    pub state: i32,
+    /// The greatest number that a CPU can have.
+    pub last_cpu: u32,
+}
+
+/// The programs with every marked load at the member's offset, and all else that is marked; in the memory of a vector, from an address that is a
 /// multiple of 8 on, at which the second value says it begins. `Err`: what can't be.
-pub fn put_in(programs: &[u8], offsets: &Offsets) -> Result<(Vec<u8>, usize), String> {
+pub fn put_in(programs: &[u8], known: &Known) -> Result<(Vec<u8>, usize), String> {
     let file = object::File::parse(programs).map_err(|e| e.to_string())?;
     let mut bytes = vec![0; programs.len() + INSN];
     let begin = bytes.as_ptr().align_offset(INSN).min(INSN);
@@ -31,13 +50,40 @@ pub fn put_in(programs: &[u8], offsets: &Offsets) -> Result<(Vec<u8>, usize), St
         while let Some(insn) = insns.next() {
             let opcode = insn.first().copied().unwrap_or(0);
             if opcode == LD_IMM64 {
-                insns.next();
+                let rest = insns.next().ok_or("half an instruction at a section's end")?;
+                address(insn, rest, known.state);
+            } else if opcode == JUMP_AT_MOST && constant(insn) == Some(&mut LAST_CPU.to_le_bytes()) {
+                set(insn, known.last_cpu as i32);
             } else if opcode & CLASS == LDX {
-                place(insn, offsets)?;
+                place(insn, &known.offsets)?;
             }
         }
     }
     Ok((bytes, begin))
+}
+
+/// An instruction's constant.
+fn constant(insn: &mut [u8]) -> Option<&mut [u8; 4]> {
+    insn.get_mut(CONSTANT)?.try_into().ok()
+}
+
+fn set(insn: &mut [u8], value: i32) {
+    if let Some(constant) = constant(insn) {
+        *constant = value.to_le_bytes();
+    }
+}
+
+/// One constant of 64 bits: the state's address, where it is [`STATE`] and nothing else yet.
+fn address(insn: &mut [u8], rest: &mut [u8], state: i32) {
+    let word = |insn: &mut [u8]| constant(insn).map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let value = u64::from(word(insn)) | u64::from(word(rest)) << 32;
+    if value == STATE
+        && let Some(registers @ 0..16) = insn.get_mut(1)
+    {
+        *registers |= MAP_VALUE;
+        set(insn, state);
+        set(rest, 0);
+    }
 }
 
 /// One load.
@@ -70,6 +116,10 @@ mod tests {
         unsafe { std::mem::transmute(words) }
     }
 
+    const fn known(offsets: Offsets) -> Known {
+        Known { offsets, state: 77, last_cpu: 5 }
+    }
+
     fn load(mark: i16) -> [u8; INSN] {
         let [low, high] = mark.to_le_bytes();
         [0x61, 0x12, low, high, 0, 0, 0, 0]
@@ -92,20 +142,44 @@ mod tests {
         assert!(place(&mut load(MARK as i16 + MEMBERS as i16), &offsets()).unwrap_err().contains("no member"));
         let far = Offsets { pid: 40_000, ..offsets() };
         assert!(place(&mut load(MARK as i16 + 3), &far).unwrap_err().contains("beyond"));
-        assert!(put_in(b"no programs", &offsets()).is_err());
+        assert!(put_in(b"no programs", &known(offsets())).is_err());
+    }
+
+    #[test]
+    fn the_state_is_at_its_maps_value() {
+        let [a, b, c, d, e, f, g, h] = STATE.to_le_bytes();
+        let (mut insn, mut rest) = ([0x18, 3, 0, 0, a, b, c, d], [0, 0, 0, 0, e, f, g, h]);
+        address(&mut insn, &mut rest, 77);
+        assert_eq!((insn, rest), ([0x18, 0x23, 0, 0, 77, 0, 0, 0], [0; 8]));
+        // A map's descriptor, and another constant.
+        for other in [[0x18, 0x13, 0, 0, a, b, c, d], [0x18, 3, 0, 0, a + 1, b, c, d]] {
+            let (mut insn, mut rest) = (other, [0, 0, 0, 0, e, f, g, h]);
+            address(&mut insn, &mut rest, 77);
+            assert_eq!((insn, rest), (other, [0, 0, 0, 0, e, f, g, h]));
+        }
     }
 
     #[test]
     fn no_mark_is_left_in_the_programs() {
-        let (bytes, begin) = put_in(PROBES, &offsets()).unwrap();
+        let (bytes, begin) = put_in(PROBES, &known(offsets())).unwrap();
         let copy = &bytes[begin..begin + PROBES.len()];
         assert_eq!(copy.as_ptr().align_offset(INSN), 0);
-        let changed = copy.chunks(2).zip(PROBES.chunks(2)).filter(|(new, old)| new != old);
-        let mut members: Vec<u16> = changed.map(|(new, _)| u16::from_le_bytes([new[0], new[1]])).collect();
+        let mut members = Vec::new();
+        let (mut states, mut bounds) = (0, 0);
+        for (new, old) in copy.chunks(INSN).zip(PROBES.chunks(INSN)).filter(|(new, old)| new != old) {
+            match (old[0], new[0]) {
+                (LD_IMM64, LD_IMM64) => states += usize::from(new[1] == old[1] | MAP_VALUE && new[4..] == [77, 0, 0, 0]),
+                (0, 0) => assert_eq!(new, [0; INSN], "the rest of a state's address"),
+                (JUMP_AT_MOST, JUMP_AT_MOST) => bounds += usize::from(new[..4] == old[..4] && new[4..] == [5, 0, 0, 0]),
+                _ => members.push(u16::from_le_bytes([new[2], new[3]])),
+            }
+        }
         members.sort_unstable();
         members.dedup();
         // Every event reads these: status, state, prio, pid, tgid, flags, start_time, cpu.
         assert_eq!(members, [1000, 1001, 1002, 1003, 1004, 1006, 1007, 1011]);
-        assert_eq!(put_in(copy, &offsets()).unwrap().0.len(), bytes.len());
+        // Each program of an event, and no other compares with a number like that.
+        assert!(states >= 12 && states == bounds, "{states} {bounds}");
+        assert_eq!(put_in(copy, &known(offsets())).unwrap().0.len(), bytes.len());
     }
 }

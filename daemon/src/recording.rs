@@ -258,27 +258,28 @@ impl Recording {
         };
         let kernel_btf = aya::Btf::parse_file(&plan.btf, aya::Endianness::default())
             .map_err(|e| io(plan.btf.display().to_string())(io::Error::other(e)))?;
-        let mut ebpf = load::load(&frozen, &kernel_btf)?;
-        load::pin_maps(&ebpf, &new.join("maps"))?;
+        let mut loaded = load::load(&frozen, &kernel_btf)?;
+        load::pin_maps(&loaded, &new.join("maps"))?;
         let map = |name: &str| {
             let path = new.join("maps").join(name);
             ArrayMap::open(&path, true).map_err(io(path.display().to_string()))
         };
-        prepare_state(&map("state")?, plan);
+        let state = map("state")?.in_values(size_of::<CpuState>());
+        prepare_state(&state, plan);
         prepare_slots(&map("slots")?, session);
         // The costs are those of the programs without a limit: what the limit is charged with.
         let without = calibrate::time(None);
-        load::attach(&mut ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
-        let state = map("state")?;
+        let ebpf = &mut loaded.ebpf;
+        load::attach(ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
         let (costs, clock) = calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
         buckets::set_costs(&state, &costs, clock);
         if plan.files.is_some()
-            && let Err(e) = load::pin_file_walk(&mut ebpf, &plan.tracepoints, &kernel_btf, new)
+            && let Err(e) = load::pin_file_walk(ebpf, &plan.tracepoints, &kernel_btf, new)
         {
             let error = anyhow::Error::new(e);
             warn!("{}: {error:#}", crate::descriptors::WITHOUT);
         }
-        if let Err(e) = load::follow_console(&mut ebpf, &plan.tracepoints, &kernel_btf, new) {
+        if let Err(e) = load::follow_console(ebpf, &plan.tracepoints, &kernel_btf, new) {
             let error = anyhow::Error::new(e);
             warn!("what the kernel logs can't be followed: {error:#}");
         }

@@ -17,6 +17,7 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, Refusal, VERSION};
+use flightrec_format::abi::probe::{LAST_CPU, STATE};
 use flightrec_format::abi::record::{self, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD};
 
@@ -79,8 +80,6 @@ impl Page {
     }
 }
 
-#[map(name = "state")]
-static STATE: Array<CpuState> = Array::with_max_entries(1, MMAPABLE);
 #[map(name = "rings_syscall")]
 pub(crate) static RINGS_SYSCALL: Array<Page> = Array::with_max_entries(1, MMAPABLE);
 #[map(name = "rings_sched")]
@@ -110,16 +109,25 @@ fn cpu() -> u32 {
 
 /// This CPU's state.
 #[inline(always)]
-pub(crate) fn this_cpu() -> Option<&'static mut CpuState> {
+pub(crate) fn this_cpu() -> &'static mut CpuState {
     // SAFETY: only programs on this CPU write this CPU's state, and `busy` keeps a nested one out
     // of what the outer one is using; the daemon writes `enabled` and `own_tgid` alone.
-    STATE.get_ptr_mut(cpu()).map(|p| unsafe { &mut *p })
+    unsafe { &mut *state_of(cpu()) }
 }
 
-/// The state of any CPU.
+/// The state of any CPU; of a number that none has, the first one's.
 #[inline(always)]
-pub(crate) fn state_of(cpu: u32) -> Option<*mut CpuState> {
-    STATE.get_ptr_mut(cpu)
+pub(crate) fn state_of(cpu: u32) -> *mut CpuState {
+    let mut at = u64::from(cpu);
+    let state;
+    // SAFETY: arithmetic on two registers; the loader puts in the address and the last CPU's number.
+    unsafe {
+        asm!("if {at} <= {last} goto +1", "{at} = 0", "{at} *= {size}", "{state} = {first} ll", "{state} += {at}",
+            at = inout(reg) at, state = out(reg) state, last = const LAST_CPU, size = const size_of::<CpuState>(),
+            first = const STATE, options(nomem, nostack));
+    }
+    let _ = at;
+    state
 }
 
 /// `value`, which is at most `max`, so that the verifier knows it wherever the compiler keeps it. Up to

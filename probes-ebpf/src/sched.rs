@@ -53,7 +53,7 @@ fn put(mut w: Writer<'_>, kind: u8, aux: u16, word: u64) {
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     let ctx = ctx.as_ptr();
-    let state = this_cpu()?;
+    let state = this_cpu();
     // Another thread's calls follow on this CPU: what was entered here is not what exits next.
     let began = replace(&mut state.lanes[Lane::Syscall as usize].entered, entered::UNKNOWN);
     let enabled = state.enabled;
@@ -139,7 +139,7 @@ fn entry(lane: &LaneState) -> *const u8 {
 
 #[btf_tracepoint(function = "sched_waking")]
 fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
+    let state = this_cpu();
     if state.enabled & ENABLE_SCHED == 0 {
         return None;
     }
@@ -151,7 +151,7 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
 
 #[btf_tracepoint(function = "sched_wakeup_new")]
 fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
+    let state = this_cpu();
     if state.enabled & ENABLE_SCHED == 0 {
         return None;
     }
@@ -163,7 +163,7 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
 
 #[btf_tracepoint(function = "sched_migrate_task")]
 fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
+    let state = this_cpu();
     if state.enabled & ENABLE_SCHED == 0 {
         return None;
     }

@@ -84,9 +84,7 @@ fn take(tid: u32) -> Option<*mut TaskSlot> {
             }
         }
     }
-    if let Some(state) = this_cpu() {
-        state.slot_collisions += 1;
-    }
+    this_cpu().slot_collisions += 1;
     None
 }
 

@@ -461,14 +461,14 @@ fn put_exit<const STRINGS: bool>(
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> Option<()> {
     let ctx = ctx.as_ptr();
-    enter(this_cpu()?, || arg::<1>(ctx), First(ctx), || Compat(Regs::from_arg(arg::<0>(ctx) as *const u8)))
+    enter(this_cpu(), || arg::<1>(ctx), First(ctx), || Compat(Regs::from_arg(arg::<0>(ctx) as *const u8)))
 }
 
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> Option<()> {
     let ctx = ctx.as_ptr();
     let regs = || arg::<0>(ctx) as *const u8;
-    exit::<false>(this_cpu()?, arg::<1>(ctx) as i64, || Regs::from_arg(regs()).nr() as u64, regs);
+    exit::<false>(this_cpu(), arg::<1>(ctx) as i64, || Regs::from_arg(regs()).nr() as u64, regs);
     Some(())
 }
 
@@ -495,17 +495,13 @@ impl Values for Fields<'_> {
 
 #[tracepoint]
 fn sys_enter_classic(ctx: TracePointContext) -> u32 {
-    if let Some(state) = this_cpu() {
-        enter(state, || field(&ctx, FIELD_ID), Fields(&ctx), || Fields(&ctx));
-    }
+    enter(this_cpu(), || field(&ctx, FIELD_ID), Fields(&ctx), || Fields(&ctx));
     0
 }
 
 #[tracepoint]
 fn sys_exit_classic(ctx: TracePointContext) -> u32 {
-    if let Some(state) = this_cpu() {
-        // `ret` stands where `args` begins.
-        exit::<true>(state, field(&ctx, FIELD_ARGS) as i64, || field(&ctx, FIELD_ID), null);
-    }
+    // `ret` stands where `args` begins.
+    exit::<true>(this_cpu(), field(&ctx, FIELD_ARGS) as i64, || field(&ctx, FIELD_ID), null);
     0
 }

@@ -52,7 +52,7 @@ fn cgroup() -> u64 {
 
 #[btf_tracepoint(function = "sched_process_fork")]
 fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
+    let state = this_cpu();
     if state.enabled & ENABLE_TASK == 0 {
         return None;
     }
@@ -76,7 +76,7 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
 
 #[btf_tracepoint(function = "sched_process_exec")]
 fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
+    let state = this_cpu();
     if state.enabled & ENABLE_TASK == 0 {
         return None;
     }
@@ -116,7 +116,7 @@ fn bounded(end: u64) -> usize {
 
 #[btf_tracepoint(function = "task_rename")]
 fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
+    let state = this_cpu();
     if state.enabled & ENABLE_TASK == 0 {
         return None;
     }
@@ -134,7 +134,7 @@ fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
 
 #[btf_tracepoint(function = "sched_process_exit")]
 fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
+    let state = this_cpu();
     let task = Task::from_arg(ctx.arg(0));
     let (tid, tgid) = (task.tid(), task.tgid());
     if tgid == state.own_tgid && tid == tgid {
@@ -161,11 +161,8 @@ fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
 #[inline(never)]
 fn disown() -> u32 {
     for cpu in 0..MAX_CPUS {
-        match state_of(cpu) {
-            // SAFETY: a whole aligned field of the CPU's state.
-            Some(state) => unsafe { (&raw mut (*state).own_tgid).write_volatile(0) },
-            None => break,
-        }
+        // SAFETY: a whole aligned field of the CPU's state.
+        unsafe { (&raw mut (*state_of(cpu)).own_tgid).write_volatile(0) };
     }
     0
 }
@@ -195,7 +192,7 @@ fn note(ctx: *mut c_void) -> i32 {
 
 #[inline(always)]
 fn try_note(ctx: &RawTracePointContext) -> Option<()> {
-    let state = this_cpu()?;
+    let state = this_cpu();
     let kind: u64 = ctx.arg(0);
     let aux: u64 = ctx.arg(1);
     let tid: u64 = ctx.arg(2);

@@ -7,6 +7,13 @@ pub const ABSENT: u32 = u32::MAX;
 /// loader puts it into the instruction. Greater than the offset of any register or field that a program means as it says.
 pub const MARK: u16 = 0x7e00;
 
+/// A constant of 64 bits in the programs' code that stands for the address of the first [`super::state::CpuState`]. The map
+/// `state` has all of them in one value, whose address the kernel itself puts into a program (`BPF_PSEUDO_MAP_VALUE`): a lookup
+/// would be a third of what a cheap event costs.
+pub const STATE: u64 = 0x5174_7ec0_5174_7ec0;
+/// A number that a program compares with, and that stands for the last possible CPU's.
+pub const LAST_CPU: i32 = 0x5174_7ec1;
+
 /// Byte offsets of the kernel's members that the probes read, from the running kernel's BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]

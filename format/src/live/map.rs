@@ -37,6 +37,15 @@ impl ArrayMap {
         Self::map(fd, stride, info.max_entries as usize, writable)
     }
 
+    /// The same bytes as values of `size` bytes each, where its values are so many of these; as it is, where they are not.
+    pub fn in_values(mut self, size: usize) -> Self {
+        if size != 0 && self.stride.is_multiple_of(size) {
+            self.entries *= self.stride / size;
+            self.stride = size;
+        }
+        self
+    }
+
     /// Memory of this process alone that looks like a map, for tests without the kernel's.
     #[cfg(test)]
     pub(crate) fn anonymous(stride: usize, entries: usize) -> io::Result<Self> {

@@ -43,7 +43,7 @@ impl Maps {
         let [syscall, sched, task] = Self::RINGS;
         Ok(Self {
             rings: [open(syscall)?, open(sched)?, open(task)?],
-            state: open("state")?,
+            state: open("state")?.in_values(size_of::<CpuState>()),
             meta: open("meta")?,
             slots: open("slots")?,
             descriptors: match open("descriptors") {

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
@@ -46,6 +47,22 @@ fn bpf(command: libc::c_int, attr: &mut Attr) -> io::Result<libc::c_long> {
     // point to buffers that the callers below keep alive across the call.
     let r = unsafe { libc::syscall(libc::SYS_bpf, command, attr.0.as_mut_ptr(), size_of::<Attr>()) };
     if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
+}
+
+/// `BPF_MAP_TYPE_ARRAY`.
+const ARRAY: u32 = 2;
+/// `BPF_F_MMAPABLE`.
+const MMAPABLE: u32 = 1 << 10;
+
+/// Makes an array map of one value of `bytes` bytes, all zero, that can be mapped. Its name has at most 15 bytes.
+pub fn map_of_one(name: &str, bytes: u32) -> io::Result<OwnedFd> {
+    let mut attr = Attr::new().u32(0, ARRAY).u32(4, 4).u32(8, bytes).u32(12, 1).u32(16, MMAPABLE);
+    for (i, byte) in name.bytes().take(15).enumerate() {
+        attr.0[(28 + i) / 8] |= u64::from(byte) << ((28 + i) % 8 * 8);
+    }
+    let fd = bpf(BPF_MAP_CREATE, &mut attr)?;
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 /// Opens a pinned object. Errors as `BPF_OBJ_GET` gives them: `ENOENT`, `EPERM`, …
