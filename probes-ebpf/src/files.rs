@@ -178,7 +178,7 @@ fn walk_files(ctx: *mut c_void) -> i32 {
             record.flags |= UNNAMED;
         }
     }
-    let length = bounded(length, TEXT_MAX);
+    let length = bounded::<0, TEXT_MAX>(length);
     record.text = length as u32;
     // SAFETY: record and text are one piece, of which so much is filled.
     unsafe { bpf_seq_write(seq.cast(), scratch.cast(), (size_of::<FileRecord>() + length) as u32) };
@@ -235,7 +235,7 @@ fn describe_socket(socket: u64, record: &mut FileRecord, text: *mut u8) -> usize
             }
             let address: u64 = peek(sock, at.unix_addr);
             let length: u32 = if address == 0 { 0 } else { peek(address, at.unix_len) };
-            let length = bounded((length as usize).wrapping_sub(SUN_PATH), SUN_PATH_MAX);
+            let length = bounded::<0, SUN_PATH_MAX>((length as usize).wrapping_sub(SUN_PATH));
             let name = address.wrapping_add((at.unix_name as usize + SUN_PATH) as u64);
             // SAFETY: the text has more room than that.
             unsafe { bpf_probe_read_kernel(text.cast(), length as u32, name as *const c_void) };

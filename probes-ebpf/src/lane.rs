@@ -130,17 +130,17 @@ pub(crate) fn state_of(cpu: u32) -> *mut CpuState {
     state
 }
 
-/// `value`, which is at most `max`, so that the verifier knows it wherever the compiler keeps it. Up to
+/// `value`, which is at most `OF` less `ROOM`, so that the verifier knows it wherever the compiler keeps it. Up to
 /// Linux 6.8 a number that was put on the stack before it was compared is another one to the
 /// verifier than the one compared (seen on 6.1: `check_stack_write_fixed_off`,
 /// kernel/bpf/verifier.c), so comparison and result must be one piece. And what is added to a pointer before it is
 /// compared is not bounded by the comparison (seen on 6.1, where the compiler had put it so): here it can't be.
 #[inline(always)]
-pub(crate) fn bounded(value: usize, max: usize) -> usize {
+pub(crate) fn bounded<const ROOM: usize, const OF: usize>(value: usize) -> usize {
     let mut r = value;
     // SAFETY: arithmetic on one register.
     unsafe {
-        asm!("if {r} <= {max} goto +1", "{r} = 0", r = inout(reg) r, max = in(reg) max, options(nomem, nostack));
+        asm!("if {r} <= {max} goto +1", "{r} = 0", r = inout(reg) r, max = const OF - ROOM, options(nomem, nostack));
     }
     r
 }
@@ -182,7 +182,7 @@ impl<'a> Writer<'a> {
                 lane.busy = 0;
                 return None;
             };
-            Some(Self { lane, page, at: bounded(off, BODY - LEAST), fresh: false, now })
+            Some(Self { lane, page, at: bounded::<LEAST, BODY>(off), fresh: false, now })
         } else {
             let page = next_page(lane, rings, name, now);
             if page.is_null() {
@@ -256,8 +256,10 @@ impl<'a> Writer<'a> {
         self.lane.off = self.at as u32;
         self.lane.events[counter(kind)] += 1;
         compiler_fence(Ordering::Release);
-        // SAFETY: a field of our own; volatile so that it stays last.
-        unsafe { (&raw mut self.lane.busy).write_volatile(0) };
+        if kind >> 4 != kind::ENTER >> 4 {
+            // SAFETY: a field of our own; volatile so that it stays last.
+            unsafe { (&raw mut self.lane.busy).write_volatile(0) };
+        }
         self.lane
     }
 }
@@ -277,6 +279,10 @@ fn claim(lane: &mut LaneState, name: Lane) -> bool {
             atomic::increment(refused);
         }
         return false;
+    }
+    if name as u8 == Lane::Syscall as u8 {
+        // Its two tracepoints never meet on a CPU: preemption is off in either, and no interrupt makes system calls.
+        return true;
     }
     // SAFETY: fields of our own; volatile so that it is set before anything that follows.
     unsafe {

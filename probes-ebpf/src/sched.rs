@@ -79,7 +79,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
             slots::free(prev.tid(), prev.start_time());
         } else {
             let lane = &state.lanes[Lane::Syscall as usize];
-            let entry = if began == entered::FOLDABLE { entry(lane) } else { null() };
+            let entry = if matches!(began, entered::FOLDABLE | entered::UNTIMED) { entry(lane) } else { null() };
             slots::block(prev, prev_state, if time == 0 { now() } else { time }, entry);
         }
     }

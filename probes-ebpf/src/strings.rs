@@ -32,7 +32,7 @@ pub(crate) fn put(body: *mut u8, at: usize, index: u16, from: u64, source: Sourc
     if at > BODY - ROOM {
         return at as u64; // never: the caller made room; the verifier wants to see it
     }
-    let at = bounded(at, BODY - ROOM);
+    let at = bounded::<ROOM, BODY>(at);
     // SAFETY: STRING_MAX bytes behind the header word are inside the page by the check above.
     let got = unsafe {
         let to = body.add(at + 8).cast();
@@ -58,7 +58,7 @@ pub(crate) fn put_bytes(body: *mut u8, at: usize, index: u16, from: u64, len: u6
     if at > BODY - ROOM {
         return at as u64;
     }
-    let at = bounded(at, BODY - ROOM);
+    let at = bounded::<ROOM, BODY>(at);
     let (len, status) =
         if len > STRING_MAX as u64 { (STRING_MAX as u64, StringStatus::Cut) } else { (len, StringStatus::Whole) };
     // SAFETY: at most STRING_MAX bytes, inside the page by the check above.

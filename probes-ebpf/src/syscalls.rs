@@ -140,11 +140,10 @@ fn put<'a, const STRINGS: bool>(
     let record = unsafe { w.body().add(start) };
     // Its length is not known yet.
     let header = record::header(kind, 0, call_aux((call.nr)(), call.abi as u8), since);
-    let mut n = call.entry & 7;
-    if enabled & GIVEN_ARGUMENTS != 0 && n > 1 {
-        n = 1;
+    let mut n = if args { call.entry & 7 } else { 0 };
+    if enabled & GIVEN_ARGUMENTS != 0 {
+        n = first_alone(n);
     }
-    let n = if args { n } else { 0 };
     // SAFETY: as above.
     let length = unsafe {
         store::<0>(record, header);
@@ -175,6 +174,12 @@ fn put<'a, const STRINGS: bool>(
         }
     }
     Some((w, cold))
+}
+
+/// How many of `n` arguments are recorded where the others were given up. Apart, as that is rare.
+#[inline(never)]
+fn first_alone(n: u32) -> u32 {
+    n.min(1)
 }
 
 /// An entry. What is rare is apart, so that the usual call pays nothing for it: strings, and what is none of the
@@ -256,17 +261,19 @@ fn put_enter<const STRINGS: bool>(
     }
     w.publish(kind::ENTER);
     if state.enabled & GIVEN_EXIT_TIMES != 0 {
-        state.lanes[i].enter_time = budget::jiffies();
+        let lane = &mut state.lanes[i];
+        lane.enter_time = budget::jiffies();
+        if !cold {
+            lane.entered = entered::UNTIMED;
+        }
     }
     Some(())
 }
 
 /// The short way of an exit: into the entry's record, where that is the last thing that happened
-/// on this CPU. One aligned store. Where it is not to be timed, it folds within a jiffy, at most 10 ms: a
-/// step to or from that in the middle of a call shows as a time that can't be, and the exit stands alone.
+/// on this CPU. One aligned store. Where it is not to be timed, it folds within a jiffy, at most 10 ms.
 #[inline(always)]
-fn fold_exit(state: &mut CpuState, ret: i64) -> bool {
-    let untimed = state.enabled & GIVEN_EXIT_TIMES != 0;
+fn fold_exit(state: &mut CpuState, ret: i64, untimed: bool) -> bool {
     let lane = &mut state.lanes[Lane::Syscall as usize];
     let mut took = (if untimed { budget::jiffies() } else { now() }).wrapping_sub(lane.enter_time);
     if untimed && took != 0 {
@@ -282,6 +289,12 @@ fn fold_exit(state: &mut CpuState, ret: i64) -> bool {
     unsafe { Page::body(page).add(at + 8).cast::<u32>().write_volatile(fold::pack(ret, took)) };
     lane.events[counter(kind::EXIT)] += 1;
     true
+}
+
+/// [`fold_exit`] where the time was given up; apart, since that is rare.
+#[inline(never)]
+fn fold_untimed(state: &mut CpuState, ret: i64) -> u32 {
+    u32::from(fold_exit(state, ret, true))
 }
 
 /// An exit of a call whose entry was recorded a moment before the thread slept in it: all but its value is known. Another
@@ -331,7 +344,9 @@ fn exit<const CLASSIC: bool>(
     regs: impl FnOnce() -> *const u8,
 ) {
     let began = replace(&mut state.lanes[Lane::Syscall as usize].entered, entered::UNKNOWN);
-    if began == entered::FOLDABLE && fold_exit(state, ret) || began == entered::SLEPT && exit_slept(state, nr(), ret) {
+    if began == entered::FOLDABLE && fold_exit(state, ret, false)
+        || began == entered::UNTIMED && fold_untimed(state, ret) != 0
+        || began == entered::SLEPT && exit_slept(state, nr(), ret) {
         return;
     }
     let regs = regs();

@@ -81,6 +81,8 @@ pub mod entered {
     pub const FOLDABLE: u32 = 1;
     /// Recorded, its exit stands alone (a string is still to be read).
     pub const ALONE: u32 = 2;
+    /// As [`FOLDABLE`]; its exit is not to be timed.
+    pub const UNTIMED: u32 = 5;
     /// Refused by the budget, and so is its exit.
     pub const REFUSED: u32 = 3;
     /// Recorded, on any CPU, a moment before its thread slept in it; the thread runs again, and its exit stands alone.
