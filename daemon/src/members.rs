@@ -147,15 +147,21 @@ mod tests {
 
     #[test]
     fn the_state_is_at_its_maps_value() {
-        let [a, b, c, d, e, f, g, h] = STATE.to_le_bytes();
-        let (mut insn, mut rest) = ([0x18, 3, 0, 0, a, b, c, d], [0, 0, 0, 0, e, f, g, h]);
-        address(&mut insn, &mut rest, 77);
-        assert_eq!((insn, rest), ([0x18, 0x23, 0, 0, 77, 0, 0, 0], [0; 8]));
+        let insn = |registers: u8, constant: i32| {
+            let mut insn = [0x18, registers, 0, 0, 0, 0, 0, 0];
+            set(&mut insn, constant);
+            insn
+        };
+        let (low, high) = (STATE as i32, (STATE >> 32) as i32);
+        let half = [0, 0, 0, 0, high as u8, (high >> 8) as u8, (high >> 16) as u8, (high >> 24) as u8];
+        let (mut first, mut rest) = (insn(3, low), half);
+        address(&mut first, &mut rest, 77);
+        assert_eq!((first, rest), (insn(0x23, 77), [0; 8]));
         // A map's descriptor, and another constant.
-        for other in [[0x18, 0x13, 0, 0, a, b, c, d], [0x18, 3, 0, 0, a + 1, b, c, d]] {
-            let (mut insn, mut rest) = (other, [0, 0, 0, 0, e, f, g, h]);
-            address(&mut insn, &mut rest, 77);
-            assert_eq!((insn, rest), (other, [0, 0, 0, 0, e, f, g, h]));
+        for other in [insn(0x13, low), insn(3, low + 1)] {
+            let (mut first, mut rest) = (other, half);
+            address(&mut first, &mut rest, 77);
+            assert_eq!((first, rest), (other, half));
         }
     }
 
@@ -168,7 +174,9 @@ mod tests {
         let (mut states, mut bounds) = (0, 0);
         for (new, old) in copy.chunks(INSN).zip(PROBES.chunks(INSN)).filter(|(new, old)| new != old) {
             match (old[0], new[0]) {
-                (LD_IMM64, LD_IMM64) => states += usize::from(new[1] == old[1] | MAP_VALUE && new[4..] == [77, 0, 0, 0]),
+                (LD_IMM64, LD_IMM64) => {
+                    states += usize::from(new[1] == old[1] | MAP_VALUE && new[4..] == [77, 0, 0, 0]);
+                }
                 (0, 0) => assert_eq!(new, [0; INSN], "the rest of a state's address"),
                 (JUMP_AT_MOST, JUMP_AT_MOST) => bounds += usize::from(new[..4] == old[..4] && new[4..] == [5, 0, 0, 0]),
                 _ => members.push(u16::from_le_bytes([new[2], new[3]])),

@@ -112,7 +112,8 @@ fn takes_strings(entry: u32, enabled: u32) -> bool {
 }
 
 /// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in front where the page
-/// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, and whether a string could not be read.
+/// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, and whether a
+/// string could not be read.
 #[inline(always)]
 fn put<'a, const STRINGS: bool>(
     state: &'a mut CpuState,
@@ -346,7 +347,8 @@ fn exit<const CLASSIC: bool>(
     let began = replace(&mut state.lanes[Lane::Syscall as usize].entered, entered::UNKNOWN);
     if began == entered::FOLDABLE && fold_exit(state, ret, false)
         || began == entered::UNTIMED && fold_untimed(state, ret) != 0
-        || began == entered::SLEPT && exit_slept(state, nr(), ret) {
+        || began == entered::SLEPT && exit_slept(state, nr(), ret)
+    {
         return;
     }
     let regs = regs();

@@ -85,10 +85,13 @@ fn what_blocked_threads_were_given_few_many_and_wide() {
             let output = recorder.flightctl(&["ps", "--json", "--tid", &said[name].to_string()]);
             let json: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
             let call = &json["threads"][0]["call"];
-            let args = call["args"].as_array()?.iter().map(|arg| arg.as_str().expect("hexadecimal").to_owned()).collect();
+            let args =
+                call["args"].as_array()?.iter().map(|arg| arg.as_str().expect("hexadecimal").to_owned()).collect();
             Some((call["text"].as_str()?.to_owned(), args))
         };
-        assert!(wait_until(Duration::from_secs(5), || ["pause", "read", "futex"].into_iter().all(|n| args(n).is_some())));
+        assert!(wait_until(Duration::from_secs(5), || ["pause", "read", "futex"]
+            .into_iter()
+            .all(|n| args(n).is_some())));
         let ((pause, none), (read, three), (futex, six)) =
             (args("pause").expect("it"), args("read").expect("it"), args("futex").expect("it"));
         assert!(pause.starts_with("pause(") && none.is_empty(), "{pause} {none:?}");

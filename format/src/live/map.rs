@@ -38,6 +38,7 @@ impl ArrayMap {
     }
 
     /// The same bytes as values of `size` bytes each, where its values are so many of these; as it is, where they are not.
+    #[must_use]
     pub fn in_values(mut self, size: usize) -> Self {
         if size != 0 && self.stride.is_multiple_of(size) {
             self.entries *= self.stride / size;

@@ -328,3 +328,17 @@ fn a_copy_is_never_taken_for_the_page_itself() {
 fn writer_header() -> PageHeader {
     PageWriter::new(SESSION, Lane::Sched, 1, 0).header()
 }
+
+#[test]
+fn one_value_of_many_is_read_as_many() {
+    let size = size_of::<CpuState>();
+    let map = ArrayMap::anonymous(3 * size, 1).unwrap().in_values(size);
+    assert_eq!((map.stride(), map.entries()), (size, 3));
+    assert!(map.write(2, 8, &7u64.to_le_bytes()) && !map.write(3, 8, &7u64.to_le_bytes()));
+    assert_eq!(map.load(2, 8), 7);
+    // As earlier builds have it, and of another layout.
+    let map = ArrayMap::anonymous(size, 4).unwrap().in_values(size);
+    assert_eq!((map.stride(), map.entries()), (size, 4));
+    let other = ArrayMap::anonymous(size + 8, 2).unwrap().in_values(size);
+    assert_eq!((other.stride(), other.entries()), (size + 8, 2));
+}
