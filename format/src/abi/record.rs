@@ -19,8 +19,8 @@ pub mod kind {
     /// System call entry. aux: see [`super::call_aux`]. Body: fold slot ([`super::fold`]); then
     /// the arguments, if it takes any ([`crate::abi::args`]).
     pub const ENTER: u8 = 0x10;
-    /// System call exit that did not fold. aux as ENTER. Body: return value, 8 bytes; then the
-    /// arguments, where the thread slept within the call or its entry was not recorded.
+    /// System call exit that did not fold. aux as ENTER. Body: return value, 8 bytes; then the arguments, where the
+    /// entry was not recorded, or may be too long ago to be found (FORMAT.md, section 3).
     pub const EXIT: u8 = 0x11;
 
     /// Context switch. aux: prev's priority, next's priority << 8. Body: [`super::switch`].

@@ -55,7 +55,7 @@ pub struct LaneState {
     pub seq: u64,
     /// Time base of the next record, ns of `CLOCK_MONOTONIC`.
     pub base: u64,
-    /// Non-zero while a program writes this lane.
+    /// Non-zero while a program writes this lane. Syscall lane: not used, as its programs can't meet.
     pub busy: u32,
     /// Syscall lane: thread that the page's last THREAD record names; sched lane: thread that runs
     /// on this CPU. [`NO_THREAD`]: not known.
