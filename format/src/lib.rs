@@ -20,7 +20,11 @@ pub mod descriptors;
 #[cfg(feature = "std")]
 pub mod encode;
 #[cfg(feature = "std")]
+pub mod excerpt;
+#[cfg(feature = "std")]
 pub mod live;
+#[cfg(feature = "std")]
+pub mod merge;
 #[cfg(feature = "std")]
 pub mod meta;
 #[cfg(feature = "std")]

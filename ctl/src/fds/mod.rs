@@ -22,6 +22,7 @@ use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::record::{Act, StringStatus};
 use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::LaneStream;
 
@@ -32,7 +33,6 @@ use self::settle::{News, Settled};
 use self::table::File;
 pub use self::table::{FdNames, FdTable, Kept, Named};
 use crate::names::set_for;
-use crate::pipeline::merge::Merge;
 use crate::pipeline::threads::Threads;
 use crate::pipeline::threads_before;
 use crate::source::Recording;

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
+use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
 
@@ -21,7 +22,6 @@ use crate::fds::Naming;
 use crate::json;
 use crate::output::{Output, is_broken_pipe, note};
 use crate::pipeline::Pass;
-use crate::pipeline::merge::Merge;
 use crate::plan::FollowPlan;
 use crate::render::Renderer;
 use crate::source::{News, SourceError};

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use flightrec_format::abi::page::{LANE_KINDS, Lane, REFUSALS, Refusal};
 use flightrec_format::control::{Position, Totals};
-use flightrec_format::decode::{Decoder, Event, Page};
+use flightrec_format::decode::Page;
+use flightrec_format::excerpt::{Events, Excerpt};
 use flightrec_format::ring::{Gap, Reason};
 
 /// Positions in all rings of a recording.
@@ -100,7 +101,7 @@ impl Tail {
         for ((lane, cpu), pages) in sorted {
             // Pages of rings that nobody asked for are no part of it.
             let Some(ring) = self.rings.get_mut(&(lane, cpu)) else { continue };
-            let mut parts = Vec::new();
+            let mut excerpts = Vec::new();
             for (i, page) in pages.iter().enumerate() {
                 let next = pages.get(i + 1).map(|next| next.header().base_mono);
                 // Out of order, or twice: not what the probes write.
@@ -108,13 +109,13 @@ impl Tail {
                     continue;
                 }
                 round.gaps.extend(ring.enter(page));
-                let (part, all) = ring.part(page, until, next);
-                parts.push(part);
+                let (excerpt, all) = ring.excerpt(page, until, next);
+                excerpts.push(excerpt);
                 if !all {
                     break;
                 }
             }
-            round.events.push(Events { parts: parts.into_iter(), page: None });
+            round.events.push(Events::new(excerpts));
         }
         round
     }
@@ -158,7 +159,7 @@ impl Ring {
 
     /// What is new in the page that it is in, up to `until`; and whether that is all of the page. `next` is when the
     /// next page was opened, if it is there.
-    fn part<'p>(&mut self, page: &'p Page, until: u64, next: Option<u64>) -> (Part<'p>, bool) {
+    fn excerpt<'p>(&mut self, page: &'p Page, until: u64, next: Option<u64>) -> (Excerpt<'p>, bool) {
         let header = page.header();
         // A page's time ends where the next one begins, whatever a damaged record says.
         let whole = next.is_some_and(|next| next <= until);
@@ -184,7 +185,7 @@ impl Ring {
         self.taken = given.max(skip);
         // A page that is not through comes again.
         self.used = if all { header.used } else { 0 };
-        (Part { page, skip, take: given.saturating_sub(skip) }, all)
+        (Excerpt { page, skip, take: given.saturating_sub(skip) }, all)
     }
 }
 
@@ -194,40 +195,6 @@ fn difference<const N: usize>(later: &[u64; N], earlier: &[u64; N]) -> Option<[u
         *out = later.checked_sub(*earlier)?;
     }
     Some(out)
-}
-
-/// Some of a page's events.
-struct Part<'p> {
-    page: &'p Page,
-    skip: u64,
-    take: u64,
-}
-
-/// What is new in one ring, decoded page by page.
-pub struct Events<'p> {
-    parts: std::vec::IntoIter<Part<'p>>,
-    page: Option<(Decoder<'p>, u64)>,
-}
-
-impl Iterator for Events<'_> {
-    type Item = Event;
-
-    fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some((decoder, left)) = self.page.as_mut().filter(|(_, left)| *left > 0)
-                && let Some(event) = decoder.next()
-            {
-                *left -= 1;
-                return Some(event);
-            }
-            let part = self.parts.next()?;
-            let mut decoder = part.page.events();
-            for _ in 0..part.skip {
-                decoder.next();
-            }
-            self.page = Some((decoder, part.take));
-        }
-    }
 }
 
 #[cfg(test)]

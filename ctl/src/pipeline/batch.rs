@@ -5,9 +5,10 @@
 
 use std::mem;
 
+use flightrec_format::merge::{Merge, Stream};
+
 use super::front::Front;
 use super::handover::FrontSide;
-use super::merge::{Merge, Stream};
 use super::packed::Packed;
 
 /// Events in a batch: some 45 KB, so that all that go round stay in a CPU's cache. Whoever waits for the other thread is

@@ -1,11 +1,11 @@
 //! The pass's first half: from merged events to complete ones, in order.
 
 use flightrec_format::decode::Event;
+use flightrec_format::merge::{Merge, Stream};
 use flightrec_format::meta::Meta;
 
 use super::SPARE;
 use super::delay::{DelayLine, Item};
-use super::merge::{Merge, Stream};
 use super::pairing::Pairing;
 use super::placement::Placement;
 

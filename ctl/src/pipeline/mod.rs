@@ -18,7 +18,6 @@ pub mod entries;
 pub mod front;
 mod handover;
 mod lines;
-pub mod merge;
 mod notes;
 mod packed;
 pub mod pairing;
@@ -37,12 +36,12 @@ use std::thread;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Event;
+use flightrec_format::merge::Merge;
 use flightrec_format::ring::Events;
 
 use self::back::{Back, Share};
 use self::front::Front;
 use self::handover::{Handover, failed};
-use self::merge::Merge;
 pub(crate) use self::resolve::threads_before;
 use self::wall::WallClock;
 use crate::fds::Naming;

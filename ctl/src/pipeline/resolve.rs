@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::merge::Merge;
 use flightrec_format::ring::LaneStream;
 
 use super::SPARE;
 use super::calls::Calls;
 use super::delay::Found;
 use super::entries::Entries;
-use super::merge::Merge;
 use super::runq::RunQueues;
 use super::shown::{Known, Shown};
 use super::threads::Threads;

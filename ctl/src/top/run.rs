@@ -8,6 +8,8 @@ use jiff::tz::TimeZone;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event as Input};
 
+use flightrec_format::merge::Merge;
+
 use super::keys;
 use super::model::{Model, Table};
 use super::screen::{Screen, Wish};
@@ -16,7 +18,6 @@ use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
 use crate::output::Output;
-use crate::pipeline::merge::Merge;
 use crate::pipeline::threads_before;
 use crate::plan::TopPlan;
 use crate::progress::Progress;

@@ -13,7 +13,6 @@ pub mod from_files;
 pub mod from_rings;
 pub mod gate;
 pub mod hook;
-pub mod merge;
 pub mod names;
 pub mod room;
 mod saver;

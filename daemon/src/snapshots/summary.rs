@@ -11,13 +11,13 @@ use std::path::Path;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::slot::TaskSlot;
+use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{LaneStream, Rings};
 use flightrec_store::block::PAGES_MAX;
 use flightrec_store::snapshot::{About, Summary};
 use flightrec_store::{BlockRef, Content, FileReader, Kind, StoreError};
 
-use super::merge::Merge;
 use pass::Pass;
 
 /// Most pages that are in memory for it: 32 MiB.

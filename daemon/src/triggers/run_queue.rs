@@ -7,9 +7,8 @@
 //! not seen. It shows where a CPU's next event is of another thread than the one that was last seen to be switched in: whoever
 //! waited for that CPU may have run meanwhile, and is no longer said to wait.
 
-use std::collections::HashMap;
-
 use flightrec_format::decode::{Body, Event};
+use rustc_hash::FxHashMap;
 
 /// Most threads that are followed.
 const THREADS_MOST: usize = 1 << 16;
@@ -36,7 +35,7 @@ pub struct RunQueue {
     longer_than: u64,
     nice: bool,
     /// Who waits.
-    waiting: HashMap<u32, Wait>,
+    waiting: FxHashMap<u32, Wait>,
     /// Which thread each CPU runs, as far as it is known.
     running: Vec<Option<u32>>,
 }
@@ -51,7 +50,7 @@ struct Wait {
 impl RunQueue {
     /// `longer_than`: ns. `nice`: whether positive nice values count.
     pub fn new(longer_than: u64, nice: bool) -> Self {
-        Self { longer_than, nice, waiting: HashMap::new(), running: Vec::new() }
+        Self { longer_than, nice, waiting: FxHashMap::default(), running: Vec::new() }
     }
 
     /// Events are missing: whoever waited may have run.

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Body;
+use flightrec_format::excerpt::{Events, Excerpt};
+use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
 use tracing::info;
 
@@ -21,7 +23,6 @@ use super::slow_call::SlowCalls;
 use super::threads::{Threads, group};
 use crate::config;
 use crate::recording::Recording;
-use crate::snapshots::merge::Merge;
 use crate::snapshots::{Alarm, Snapshots, names};
 use crate::{clock, load};
 
@@ -141,8 +142,12 @@ impl Watch {
         if news.broken {
             queue.forget();
         }
-        for event in Merge::new(news.rings.iter().map(|ring| events(ring))) {
-            let Some(delay) = queue.event(&event) else { continue };
+        let mut events = Merge::new(news.rings.iter().map(|ring| events(ring)));
+        let mut next = Box::default();
+        while let Some(event) = events.read(next) {
+            let delay = queue.event(&event);
+            next = event;
+            let Some(delay) = delay else { continue };
             let (who, cpu) = (self.threads.text(delay.tid), delay.cpu);
             let reason = format!("{who} waited {} for CPU {cpu}", span(delay.ns));
             alarms.push(alarm("run_queue", self.threads.process(delay.tid), reason, delay.time, &[delay.tid]));
@@ -162,11 +167,12 @@ impl Watch {
             let (errors, slow_calls) = (self.errors.as_ref(), self.slow_calls.as_ref());
             let counts = |ret: Option<i64>| errors.zip(ret).and_then(|(errors, ret)| errors.counts(ret));
             let wanted = |abi, nr, ret| counts(ret).is_some() || slow_calls.is_some_and(|slow| slow.wants(abi, nr));
-            let begins = new.page.events().nth(new.seen).map_or(u64::MAX, |event| event.time);
+            let begins = || new.page.events().nth(new.seen).map_or(u64::MAX, |event| event.time);
+            let begins = if new.seen == 0 { 0 } else { begins() };
             let records: Vec<_> = new.page.calls(wanted).collect();
             for record in records {
                 let time = record.exited.map_or(record.entered.unwrap_or(0), |(time, _)| time);
-                if new.seen != 0 && time < begins {
+                if time < begins {
                     continue;
                 }
                 if let Some(errors) = &mut self.errors
@@ -247,8 +253,8 @@ impl Watch {
 }
 
 /// The new events of a ring.
-fn events(ring: &[New]) -> impl Iterator<Item = flightrec_format::decode::Event> + '_ {
-    ring.iter().flat_map(|new| new.page.events().skip(new.seen))
+fn events(ring: &[New]) -> Events<'_> {
+    Events::new(ring.iter().map(|new| Excerpt { page: &new.page, skip: new.seen as u64, take: u64::MAX }).collect())
 }
 
 fn alarm(cause: &'static str, subject: String, reason: String, time: u64, threads: &[u32]) -> Alarm {

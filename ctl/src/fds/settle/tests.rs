@@ -6,10 +6,10 @@ use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::descriptors::{Descriptor, Ends, Object, Snapshot, Socket, Table};
 use flightrec_format::encode::PageWriter;
+use flightrec_format::merge::Merge;
 use flightrec_format::meta::{Meta, Syscall};
 
 use crate::fds::Fds;
-use crate::pipeline::merge::Merge;
 use crate::pipeline::testing::{call, comm, event, fork, text};
 use crate::pipeline::threads_before;
 use crate::source::{Collector, Recording};

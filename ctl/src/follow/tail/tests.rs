@@ -2,7 +2,7 @@
 
 use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::control::CpuTotals;
-use flightrec_format::decode::Body;
+use flightrec_format::decode::{Body, Event};
 use flightrec_format::encode::PageWriter;
 use proptest::prelude::*;
 

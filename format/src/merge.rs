@@ -5,10 +5,8 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::mem;
 
-use flightrec_format::decode::Event;
-use flightrec_format::ring;
-
-use crate::follow::tail;
+use crate::decode::Event;
+use crate::ring;
 
 /// Where a stream stands: time and CPU of its first event, and its number.
 type Place = (u64, u16, usize);
@@ -23,17 +21,6 @@ impl Stream for ring::Events<'_> {
     #[inline]
     fn read(&mut self, into: &mut Event) -> bool {
         ring::Events::read(self, into)
-    }
-}
-
-impl Stream for tail::Events<'_> {
-    fn read(&mut self, into: &mut Event) -> bool {
-        let next = self.next();
-        let any = next.is_some();
-        if let Some(event) = next {
-            *into = event;
-        }
-        any
     }
 }
 
@@ -125,7 +112,11 @@ impl<S: Stream> Iterator for Merge<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::testing::enter;
+    use crate::decode::Body;
+
+    fn event(time: u64, cpu: u16, tid: u32) -> Event {
+        Event { time, cpu, tid, body: Body::Migrate { thread: tid, prio: 120, from: 0, to: 1 } }
+    }
 
     impl Stream for std::vec::IntoIter<Event> {
         fn read(&mut self, into: &mut Event) -> bool {
@@ -138,9 +129,9 @@ mod tests {
 
     #[test]
     fn by_time_then_cpu_then_stream() {
-        let a = vec![enter(1, 1, 10, 0), enter(5, 1, 11, 0)];
-        let b = vec![enter(1, 0, 12, 0), enter(3, 0, 13, 0), enter(5, 0, 14, 0)];
-        let c = vec![enter(5, 1, 15, 0)];
+        let a = vec![event(1, 1, 10), event(5, 1, 11)];
+        let b = vec![event(1, 0, 12), event(3, 0, 13), event(5, 0, 14)];
+        let c = vec![event(5, 1, 15)];
         let tids: Vec<u32> = Merge::new([a, b, c].map(Vec::into_iter)).map(|e| e.tid).collect();
         assert_eq!(tids, [12, 10, 13, 14, 11, 15]);
     }
