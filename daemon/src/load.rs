@@ -12,7 +12,7 @@ use aya::{Ebpf, EbpfLoader};
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{CallTable, Offsets};
 use flightrec_format::abi::state::CpuState;
-use flightrec_format::live::sys;
+use flightrec_format::live::sys::{self, Cast};
 use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
@@ -163,6 +163,8 @@ pub struct Frozen<'a> {
     pub session: u64,
     /// From the running kernel's BTF.
     pub offsets: Offsets,
+    /// From the same; `None`: this kernel does not take it.
+    pub cast: Option<Cast>,
     /// The same for the walk over open files; `None`: there is none.
     pub files: Option<FileOffsets>,
     /// 64-bit calls.
@@ -196,6 +198,12 @@ pub fn examine(btf: &Btf, release: &str) -> Result<Offsets, LoadError> {
     Ok(read_offsets(btf)?)
 }
 
+/// How the programs make a pointer of the address of a `task_struct`, if this kernel lets them.
+pub fn cast(btf: &Btf) -> Option<Cast> {
+    let cast = Cast { function: btf.function("bpf_rdonly_cast")?, structure: btf.structure("task_struct")? };
+    cast.is_taken().then_some(cast)
+}
+
 /// A value whose bytes go into the programs' read-only data.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -223,7 +231,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         _ => LoadError::State { cpus: frozen.cpus, source: e },
     })?;
     let last_cpu = frozen.cpus.saturating_sub(1);
-    let known = Known { offsets: frozen.offsets, state: state.as_raw_fd(), last_cpu };
+    let known = Known { offsets: frozen.offsets, state: state.as_raw_fd(), last_cpu, cast: frozen.cast };
     let (programs, begin) = members::put_in(PROBES, &known).map_err(LoadError::Members)?;
     let files = frozen.files.map(Plain);
     let mut loader = EbpfLoader::new();

@@ -1,9 +1,10 @@
-//! Offsets of the kernel's members into the instructions that load them ([`MARK`]), as a loader of C programs does by CO-RE; and
-//! where the CPUs' states are ([`STATE`], [`LAST_CPU`]).
+//! Offsets of the kernel's members into the instructions that load them ([`MARK`]), as a loader of C programs does by CO-RE;
+//! where the CPUs' states are ([`STATE`], [`LAST_CPU`]); and how an address becomes a pointer ([`CAST`]).
 
 use std::ops::Range;
 
-use flightrec_format::abi::probe::{LAST_CPU, MARK, Offsets, STATE};
+use flightrec_format::abi::probe::{CAST, LAST_CPU, MARK, Offsets, STATE};
+use flightrec_format::live::sys::Cast;
 use object::{Object, ObjectSection, SectionKind};
 
 /// Bytes of an instruction, and where its offset stands in it (`struct bpf_insn`, include/uapi/linux/bpf.h).
@@ -15,7 +16,13 @@ const LDX: u8 = 1;
 const LD_IMM64: u8 = 0x18;
 /// A jump where a register is at most the constant (`BPF_JMP | BPF_JLE | BPF_K`).
 const JUMP_AT_MOST: u8 = 0xb5;
-/// In such an instruction's second byte: its constant is the descriptor of a map, for whose first value's address it stands
+/// A constant into a register (`BPF_ALU64 | BPF_MOV | BPF_K`).
+const MOVE: u8 = 0xb7;
+/// A call of `bpf_get_current_task_btf`, and what its second byte is where it is one of a kernel's function instead
+/// (`BPF_PSEUDO_KFUNC_CALL`).
+const CURRENT: [u8; INSN] = [0x85, 0, 0, 0, 158, 0, 0, 0];
+const KERNEL_FUNCTION: u8 = 2 << 4;
+/// In the second byte of one that loads 64 bits: its constant is the descriptor of a map, for whose first value's address it stands
 /// (`BPF_PSEUDO_MAP_VALUE`).
 const MAP_VALUE: u8 = 2 << 4;
 /// Where an instruction's constant stands, and where the rest of one of 64 bits.
@@ -32,6 +39,8 @@ pub struct Known {
     pub state: i32,
     /// The greatest number that a CPU can have.
     pub last_cpu: u32,
+    /// How an address becomes a pointer, where the kernel can do that.
+    pub cast: Option<Cast>,
 }
 
 /// The programs with every marked load at the member's offset, and all else that is marked; in the memory of a vector, from an address that is a
@@ -54,6 +63,9 @@ pub fn put_in(programs: &[u8], known: &Known) -> Result<(Vec<u8>, usize), String
                 address(insn, rest, known.state);
             } else if opcode == JUMP_AT_MOST && constant(insn) == Some(&mut LAST_CPU.to_le_bytes()) {
                 set(insn, known.last_cpu as i32);
+            } else if opcode == MOVE && constant(insn) == Some(&mut CAST.to_le_bytes()) {
+                let call = insns.next().ok_or("a cast at a section's end")?;
+                cast(insn, call, known.cast)?;
             } else if opcode & CLASS == LDX {
                 place(insn, &known.offsets)?;
             }
@@ -84,6 +96,23 @@ fn address(insn: &mut [u8], rest: &mut [u8], state: i32) {
         set(insn, state);
         set(rest, 0);
     }
+}
+
+/// One cast: the type's number, and the call.
+fn cast(insn: &mut [u8], call: &mut [u8], cast: Option<Cast>) -> Result<(), String> {
+    if call != CURRENT {
+        return Err("a cast without a call".into());
+    }
+    let Some(Cast { function, structure }) = cast else {
+        set(insn, 0);
+        return Ok(());
+    };
+    set(insn, structure as i32);
+    set(call, function as i32);
+    if let Some(registers) = call.get_mut(1) {
+        *registers = KERNEL_FUNCTION;
+    }
+    Ok(())
 }
 
 /// One load.
@@ -117,7 +146,7 @@ mod tests {
     }
 
     const fn known(offsets: Offsets) -> Known {
-        Known { offsets, state: 77, last_cpu: 5 }
+        Known { offsets, state: 77, last_cpu: 5, cast: Some(Cast { function: 1234, structure: 56 }) }
     }
 
     fn load(mark: i16) -> [u8; INSN] {
@@ -166,12 +195,21 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_without_casts_is_asked_for_the_running_thread() {
+        let mark = [MOVE, 2, 0, 0, 0xc2, 0x7e, 0x74, 0x51];
+        let (mut insn, mut call) = (mark, CURRENT);
+        cast(&mut insn, &mut call, None).unwrap();
+        assert_eq!((insn, call), ([MOVE, 2, 0, 0, 0, 0, 0, 0], CURRENT));
+        assert!(cast(&mut insn, &mut mark.clone(), None).unwrap_err().contains("without a call"));
+    }
+
+    #[test]
     fn no_mark_is_left_in_the_programs() {
         let (bytes, begin) = put_in(PROBES, &known(offsets())).unwrap();
         let copy = &bytes[begin..begin + PROBES.len()];
         assert_eq!(copy.as_ptr().align_offset(INSN), 0);
         let mut members = Vec::new();
-        let (mut states, mut bounds) = (0, 0);
+        let (mut states, mut bounds, mut casts, mut calls) = (0, 0, 0, 0);
         for (new, old) in copy.chunks(INSN).zip(PROBES.chunks(INSN)).filter(|(new, old)| new != old) {
             match (old[0], new[0]) {
                 (LD_IMM64, LD_IMM64) => {
@@ -179,13 +217,17 @@ mod tests {
                 }
                 (0, 0) => assert_eq!(new, [0; INSN], "the rest of a state's address"),
                 (JUMP_AT_MOST, JUMP_AT_MOST) => bounds += usize::from(new[..4] == old[..4] && new[4..] == [5, 0, 0, 0]),
+                (MOVE, MOVE) => casts += usize::from(new[..4] == old[..4] && new[4..] == [56, 0, 0, 0]),
+                (0x85, 0x85) => calls += usize::from(new == [0x85, KERNEL_FUNCTION, 0, 0, 210, 4, 0, 0]),
                 _ => members.push(u16::from_le_bytes([new[2], new[3]])),
             }
         }
         members.sort_unstable();
         members.dedup();
-        // Every event reads these: status, state, prio, pid, tgid, flags, start_time, cpu.
-        assert_eq!(members, [1000, 1001, 1002, 1003, 1004, 1006, 1007, 1011]);
+        // Every event reads these: status, state, prio, pid, tgid, flags, start_time, cpu, stack.
+        assert_eq!(members, [1000, 1001, 1002, 1003, 1004, 1006, 1007, 1011, 1019]);
+        // At an entry, in either form.
+        assert_eq!((casts, calls), (2, 2));
         // Each program of an event, and no other compares with a number like that.
         assert!(states >= 12 && states == bounds, "{states} {bounds}");
         assert_eq!(put_in(copy, &known(offsets())).unwrap().0.len(), bytes.len());

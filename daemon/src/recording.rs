@@ -247,6 +247,7 @@ impl Recording {
         let frozen = Frozen {
             session,
             offsets: plan.offsets,
+            cast: plan.cast,
             files: plan.files,
             native: &native,
             compat: &compat,

@@ -10,7 +10,7 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
-use flightrec_format::abi::probe::{MARK, Offsets, regs};
+use flightrec_format::abi::probe::{CAST, MARK, Offsets, regs};
 use flightrec_format::abi::record::Comm;
 
 /// Filled by the loader (`daemon/src/load.rs`).
@@ -35,6 +35,7 @@ static OFFSETS: Offsets = Offsets {
     arg_start: 0,
     arg_end: 0,
     bprm_filename: 0,
+    stack: 0,
 };
 
 /// The member of [`OFFSETS`], read so that the compiler does not assume its initial value. For use
@@ -107,6 +108,18 @@ impl Task {
         Self(unsafe { bpf_get_current_task_btf() }.cast())
     }
 
+    /// The running thread, whose `task_struct` is at `address`.
+    #[inline(always)]
+    pub(crate) fn cast(address: u64) -> Self {
+        let task: *const u8;
+        // SAFETY: a call of `bpf_get_current_task_btf`, which has no preconditions, or what the loader makes of it ([`CAST`]).
+        unsafe {
+            asm!("r2 = {cast}", "call 158", cast = const CAST, inlateout("r1") address => _, lateout("r0") task,
+                lateout("r2") _, lateout("r3") _, lateout("r4") _, lateout("r5") _, options(nostack));
+        }
+        Self(task)
+    }
+
     /// A tracepoint's task argument.
     #[inline(always)]
     pub(crate) fn from_arg(p: *const u8) -> Self {
@@ -167,6 +180,12 @@ impl Task {
     #[inline(always)]
     pub(crate) fn is_compat(self) -> bool {
         member!(self.0, thread_status, u32) & TS_COMPAT != 0
+    }
+
+    /// Where its kernel stack begins.
+    #[inline(always)]
+    pub(crate) fn stack(self) -> u64 {
+        member!(self.0, stack, u64)
     }
 
     #[inline(always)]

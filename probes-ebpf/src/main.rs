@@ -17,6 +17,7 @@ mod console;
 mod files;
 mod kernel;
 mod lane;
+mod running;
 mod sched;
 mod slots;
 mod strings;

@@ -12,10 +12,9 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
 use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, LaneState, entered};
 
-use crate::budget;
 use crate::kernel::{Task, arg};
 use crate::lane::{BODY, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
-use crate::slots;
+use crate::{budget, running, slots};
 
 /// THREAD, TIME, and a record of two words.
 const ROOM: usize = 8 + 16 + 16;
@@ -56,6 +55,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     let state = this_cpu();
     // Another thread's calls follow on this CPU: what was entered here is not what exits next.
     let began = replace(&mut state.lanes[Lane::Syscall as usize].entered, entered::UNKNOWN);
+    running::note(state, next(ctx));
     let enabled = state.enabled;
     if enabled & (ENABLE_SCHED | ENABLE_TASK) == 0 {
         return None;
@@ -144,7 +144,7 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(state, kind::WAKING, Task::current().tid())?;
+    let w = open(state, kind::WAKING, running::tid(state))?;
     put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
     Some(())
 }
@@ -156,7 +156,7 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(state, kind::WAKEUP_NEW, Task::current().tid())?;
+    let w = open(state, kind::WAKEUP_NEW, running::tid(state))?;
     put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
     Some(())
 }
@@ -169,7 +169,7 @@ fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let to: u32 = ctx.arg(1);
-    let w = open(state, kind::MIGRATE, Task::current().tid())?;
+    let w = open(state, kind::MIGRATE, running::tid(state))?;
     put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to));
     Some(())
 }

@@ -297,10 +297,9 @@ pub(crate) fn run(tid: u32, time: u64) -> Option<u16> {
     if flags & BLOCKED == 0 {
         return None;
     }
-    write(slot, |slot| {
-        // SAFETY: see `write`.
-        unsafe { (*slot).flags = flags & !(BLOCKED | IN_SYSCALL | PACKED) };
-    });
+    // One store: whoever reads the slot meanwhile has it as it was, or as it is.
+    // SAFETY: as above.
+    unsafe { (&raw mut (*slot).flags).write_volatile(flags & !(BLOCKED | IN_SYSCALL | PACKED)) };
     if flags & PACKED == 0 || time.wrapping_sub(since) >= RECENT {
         return None;
     }

@@ -26,7 +26,7 @@ use crate::kernel::{Regs, Task, arg};
 use crate::lane::{BODY, Page, RINGS_SYSCALL, UNIT, Writer, length, now, store, this_cpu};
 use crate::strings;
 use crate::values::{Compat, First, Native, Values};
-use crate::{args, budget};
+use crate::{args, budget, running};
 
 /// What each native call takes. Filled by the loader.
 #[unsafe(no_mangle)]
@@ -117,7 +117,6 @@ fn takes_strings(entry: u32, enabled: u32) -> bool {
 #[inline(always)]
 fn put<'a, const STRINGS: bool>(
     state: &'a mut CpuState,
-    task: Task,
     kind: u8,
     call: Call<impl Fn() -> u16 + Copy>,
     value: u64,
@@ -125,11 +124,10 @@ fn put<'a, const STRINGS: bool>(
     args: bool,
 ) -> Option<(Writer<'a>, bool)> {
     let i = Lane::Syscall as usize;
-    let enabled = state.enabled;
+    let (enabled, tid) = (state.enabled, state.running.tid);
     let need = if STRINGS { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
     let lane = &mut state.lanes[i];
     let mut w = Writer::open::<ENTER_ROOM>(lane, &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, need)?;
-    let tid = task.tid();
     if w.lane.tid != tid {
         w.thread(tid);
         w.lane.tid = tid;
@@ -192,42 +190,41 @@ fn enter<V: Values>(
     values: impl Values,
     compat: impl FnOnce() -> V,
 ) -> Option<()> {
-    let lane = &mut state.lanes[Lane::Syscall as usize];
-    lane.entered = entered::UNKNOWN;
+    state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
     if state.enabled & ENABLE_SYSCALL == 0 {
         return None;
     }
-    let task = Task::current();
-    if task.tgid() == state.own_tgid {
-        lane.refused[Refusal::Own as usize] += 1;
+    running::see(state);
+    if state.running.tgid == state.own_tgid {
+        state.lanes[Lane::Syscall as usize].refused[Refusal::Own as usize] += 1;
         return None;
     }
-    if task.is_compat() || id() >= CALLS as u64 {
-        enter_rare(state, task.as_ptr(), id(), values, compat());
+    let is_compat = Task::cast(state.running.task).is_compat();
+    if is_compat || id() >= CALLS as u64 {
+        enter_rare(state, is_compat, id(), values, compat());
         return None;
     }
     let call = native(id);
     if takes_strings(call.entry, state.enabled) {
-        enter_with_strings(state, task.as_ptr(), id(), values);
+        enter_with_strings(state, id(), values);
         return None;
     }
-    put_enter::<false>(state, task, call, values)
+    put_enter::<false>(state, call, values)
 }
 
 #[inline(never)]
-fn enter_with_strings(state: &mut CpuState, task: *const u8, id: u64, values: impl Values) -> u32 {
-    put_enter::<true>(state, Task::from_arg(task), native(|| id), values);
+fn enter_with_strings(state: &mut CpuState, id: u64, values: impl Values) -> u32 {
+    put_enter::<true>(state, native(|| id), values);
     0
 }
 
 #[inline(never)]
-fn enter_rare(state: &mut CpuState, task: *const u8, id: u64, values: impl Values, compat: impl Values) -> u32 {
-    let task = Task::from_arg(task);
-    let (call, values) = rare(id, task.is_compat(), values, compat);
+fn enter_rare(state: &mut CpuState, is_compat: bool, id: u64, values: impl Values, compat: impl Values) -> u32 {
+    let (call, values) = rare(id, is_compat, values, compat);
     if takes_strings(call.entry, state.enabled) {
-        put_enter::<true>(state, task, call, values);
+        put_enter::<true>(state, call, values);
     } else {
-        put_enter::<false>(state, task, call, values);
+        put_enter::<false>(state, call, values);
     }
     0
 }
@@ -235,7 +232,6 @@ fn enter_rare(state: &mut CpuState, task: *const u8, id: u64, values: impl Value
 #[inline(always)]
 fn put_enter<const STRINGS: bool>(
     state: &mut CpuState,
-    task: Task,
     call: Call<impl Fn() -> u16 + Copy>,
     values: impl Values,
 ) -> Option<()> {
@@ -249,12 +245,12 @@ fn put_enter<const STRINGS: bool>(
             return None;
         }
     }
-    let (w, cold) = put::<STRINGS>(state, task, kind::ENTER, call, 0, values, true)?;
+    let tid = state.running.tid;
+    let (w, cold) = put::<STRINGS>(state, kind::ENTER, call, 0, values, true)?;
     w.lane.enter_time = w.now;
     w.lane.entered = entered::FOLDABLE;
     if cold {
         w.lane.entered = entered::ALONE;
-        let tid = task.tid();
         if let Some(slot) = COLD.get_ptr_mut(tid % COLD_SLOTS) {
             // SAFETY: an element of the map.
             unsafe { slot.write_volatile(tid) };
@@ -366,7 +362,8 @@ fn exit_alone<const CLASSIC: bool>(state: &mut CpuState, ret: i64, regs: *const 
         return 0;
     }
     let task = Task::current();
-    if task.tgid() == state.own_tgid {
+    running::note(state, task);
+    if state.running.tgid == state.own_tgid {
         state.lanes[Lane::Syscall as usize].refused[Refusal::Own as usize] += 1;
         return 0;
     }
@@ -388,10 +385,10 @@ fn exit_alone<const CLASSIC: bool>(state: &mut CpuState, ret: i64, regs: *const 
     }
     let call = native(|| id);
     if takes_strings(call.entry, state.enabled) {
-        exit_with_strings(state, task.as_ptr(), began, regs, ret);
+        exit_with_strings(state, began, regs, ret);
         return 0;
     }
-    put_exit::<false>(state, task, began, call, Native(regs), ret);
+    put_exit::<false>(state, began, call, Native(regs), ret);
     0
 }
 
@@ -402,8 +399,8 @@ fn went_on(began: u32) -> bool {
 }
 
 #[inline(never)]
-fn exit_with_strings(state: &mut CpuState, task: *const u8, began: u32, regs: Regs, ret: i64) -> u32 {
-    put_exit_of_strings(state, Task::from_arg(task), began, native(|| regs.nr() as u64), Native(regs), ret);
+fn exit_with_strings(state: &mut CpuState, began: u32, regs: Regs, ret: i64) -> u32 {
+    put_exit_of_strings(state, began, native(|| regs.nr() as u64), Native(regs), ret);
     0
 }
 
@@ -411,7 +408,7 @@ fn exit_with_strings(state: &mut CpuState, task: *const u8, began: u32, regs: Re
 fn exit_rare(state: &mut CpuState, task: *const u8, began: u32, regs: Regs, ret: i64) -> u32 {
     let task = Task::from_arg(task);
     let (call, values) = rare(regs.nr() as u64, task.is_compat(), Native(regs), Compat(regs));
-    put_exit_of_strings(state, task, began, call, values, ret);
+    put_exit_of_strings(state, began, call, values, ret);
     0
 }
 
@@ -420,14 +417,13 @@ fn exit_rare(state: &mut CpuState, task: *const u8, began: u32, regs: Regs, ret:
 #[inline(always)]
 fn put_exit_of_strings(
     state: &mut CpuState,
-    task: Task,
     began: u32,
     call: Call<impl Fn() -> u16 + Copy>,
     values: impl Values,
     ret: i64,
 ) {
     let mut cold = false;
-    let tid = task.tid();
+    let tid = state.running.tid;
     let lost = loses_arguments(call, ret);
     if takes_strings(call.entry, state.enabled) {
         // Where the entry was not recorded, its strings were not either.
@@ -443,9 +439,9 @@ fn put_exit_of_strings(
         }
     }
     if cold && !lost {
-        put_exit::<true>(state, task, began, call, values, ret);
+        put_exit::<true>(state, began, call, values, ret);
     } else {
-        put_exit::<false>(state, task, began, call, values, ret);
+        put_exit::<false>(state, began, call, values, ret);
     }
 }
 
@@ -460,7 +456,6 @@ fn loses_arguments(call: Call<impl Fn() -> u16 + Copy>, ret: i64) -> bool {
 #[inline(always)]
 fn put_exit<const STRINGS: bool>(
     state: &mut CpuState,
-    task: Task,
     began: u32,
     call: Call<impl Fn() -> u16 + Copy>,
     values: impl Values,
@@ -470,7 +465,7 @@ fn put_exit<const STRINGS: bool>(
         owe_call(state);
     }
     let args = began == entered::UNKNOWN && !loses_arguments(call, ret);
-    let (w, _) = put::<STRINGS>(state, task, kind::EXIT, call, ret as u64, values, args)?;
+    let (w, _) = put::<STRINGS>(state, kind::EXIT, call, ret as u64, values, args)?;
     w.publish(kind::EXIT);
     Some(())
 }

@@ -82,8 +82,9 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let old_tid: u32 = ctx.arg(1);
-    // Its call may return as another thread than slept in it.
+    // It may have another id than the one that slept in its call, and than before.
     state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
+    state.running.stack = 0;
     let cgroup = cgroup();
     if old_tid != task.tid() {
         slots::free(old_tid, task.start_time());

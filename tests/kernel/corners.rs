@@ -1,10 +1,10 @@
 //! The corners of system calls: entries without exit, exits without entry, odd numbers and values.
 
 use flightrec_format::abi::record::{Abi, NR_INVALID, StringStatus};
-use flightrec_format::decode::Body;
+use flightrec_format::decode::{Body, Event};
 use flightrec_tests::{Recorder, Snapshot, c_program};
 
-use crate::support::{Printed, dump, in_both_forms, run, run_to, snapshot};
+use crate::support::{Printed, dump, in_both_forms, run, run_to, snapshot, start};
 
 const ENOSYS: i64 = -38;
 
@@ -242,4 +242,24 @@ fn a_path_in_a_page_that_was_never_touched() {
         let lines = dump(recorder, &["--last", "1m", "--tid", &pid.to_string(), "--syscall", "openat"]);
         assert!(lines.iter().any(|line| line.text.contains("\"/etc/hostname\"")), "{lines:?}");
     });
+}
+
+/// Who runs is mostly known without asking the kernel (`probes-ebpf/src/running.rs`).
+#[test]
+fn each_call_is_its_own_threads() {
+    let each = |recorder: &Recorder| {
+        let printed = run(&c_program("churn", &[]), &[]);
+        let snapshot = snapshot(recorder);
+        let said = |event: &Event| match &event.body {
+            Body::Enter(call) if call.nargs == 2 && call.args[0] == 0x7717 => Some((event.tid, call.args[1])),
+            _ => None,
+        };
+        let said: Vec<_> = snapshot.events.iter().filter_map(said).collect();
+        assert_eq!(said.len(), printed.number::<usize>("calls"));
+        let wrong: Vec<_> = said.iter().filter(|(tid, told)| u64::from(*tid) != *told).collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+    };
+    in_both_forms(each);
+    // Nobody then tells who takes another's id.
+    each(&start("[record]\ntasks = false"));
 }

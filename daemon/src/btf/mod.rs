@@ -41,6 +41,7 @@ mod kind {
     pub(super) const VOLATILE: u32 = 9;
     pub(super) const CONST: u32 = 10;
     pub(super) const RESTRICT: u32 = 11;
+    pub(super) const FUNC: u32 = 12;
     pub(super) const FUNC_PROTO: u32 = 13;
     pub(super) const TYPE_TAG: u32 = 18;
 }
@@ -175,9 +176,19 @@ impl Btf {
         Ok(Self { data, types, strings })
     }
 
+    /// Number of the function of this name.
+    pub fn function(&self, name: &str) -> Option<u32> {
+        self.named(kind::FUNC, name).next()
+    }
+
+    /// Number of the struct of this name.
+    pub fn structure(&self, name: &str) -> Option<u32> {
+        self.named(kind::STRUCT, name).next()
+    }
+
     /// Whether there is a struct of this name.
     pub fn has_struct(&self, name: &str) -> bool {
-        self.named(kind::STRUCT, name).next().is_some()
+        self.structure(name).is_some()
     }
 
     /// Offset in bytes of a member, also within unnamed structs and unions; a dot goes into a named

@@ -30,6 +30,7 @@ pub fn read_offsets(btf: &Btf) -> Result<Offsets, BtfError> {
         arg_start: btf.member_offset("mm_struct", "arg_start")?,
         arg_end: btf.member_offset("mm_struct", "arg_end")?,
         bprm_filename: btf.member_offset("linux_binprm", "filename")?,
+        stack: task("stack")?,
     })
 }
 

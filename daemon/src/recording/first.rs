@@ -10,7 +10,7 @@ use flightrec_format::abi::page::{
 };
 use flightrec_format::abi::state::{
     BUCKETS, CLOSED, CpuState, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SYSCALLS,
-    LaneState, NO_THREAD, entered,
+    LaneState, NO_THREAD, Running, entered,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
@@ -42,20 +42,22 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
         let cpu_state = CpuState {
             enabled,
             own_tgid: 0, // set once the programs can say what it is
+            running: Running::default(),
             no_ring: [0; RING_LANES],
-            slot_collisions: 0,
-            limits: [0; BUCKETS],
-            measured: 0,
             strings: 0,
             lanes: std::array::from_fn(lane),
             buckets: Default::default(),
             throttled: Default::default(),
+            slot_collisions: 0,
+            limits: [0; BUCKETS],
+            measured: 0,
             detached: 0,
             full: [0; BUCKETS],
             floor: [0; BUCKETS],
             savings: [0; 2],
             total: 0,
             clock: 0,
+            reserved: [0; 5],
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
         let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };

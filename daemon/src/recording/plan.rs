@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::state::{ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK};
+use flightrec_format::live::sys::Cast;
 use flightrec_format::meta::{Meta, TaiOffset};
 use nix::sys::utsname::uname;
 use tracing::{info, warn};
@@ -24,6 +25,7 @@ pub(super) struct Plan {
     pub(super) online: Vec<u16>,
     pub(super) possible: u32,
     pub(super) offsets: Offsets,
+    pub(super) cast: Option<Cast>,
     pub(super) tracepoints: Tracepoints,
     pub(super) files: Option<FileOffsets>,
     pub(super) tables: SyscallTables,
@@ -56,6 +58,7 @@ impl Plan {
         let release = names.release().to_string_lossy().into_owned();
         let btf = Btf::read(&config.kernel.btf)?;
         let offsets = load::examine(&btf, &release)?;
+        let cast = load::cast(&btf);
         let files = read_file_offsets(&btf).inspect_err(|e| warn!("{}: {e}", crate::descriptors::WITHOUT)).ok();
         let tracepoints = Tracepoints::find(&config.kernel.tracefs, runtime_dir)?;
         let tables = tracepoints.tables();
@@ -77,6 +80,7 @@ impl Plan {
             online,
             possible,
             offsets,
+            cast,
             tracepoints,
             files,
             tables,

@@ -14,6 +14,11 @@ pub const STATE: u64 = 0x5174_7ec0_5174_7ec0;
 /// A number that a program compares with, and that stands for the last possible CPU's.
 pub const LAST_CPU: i32 = 0x5174_7ec1;
 
+/// A constant that stands for a type's number, in front of a call of `bpf_get_current_task_btf`: where the kernel has
+/// `bpf_rdonly_cast` (since Linux 6.2; costs nothing), the loader puts that in the call's place, and `task_struct`'s number
+/// here. Either makes a pointer that the verifier knows of the address of the running thread's `task_struct`.
+pub const CAST: i32 = 0x5174_7ec2;
+
 /// Byte offsets of the kernel's members that the probes read, from the running kernel's BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -56,9 +61,11 @@ pub struct Offsets {
     pub arg_end: u32,
     /// `linux_binprm.filename`
     pub bprm_filename: u32,
+    /// `task_struct.stack`
+    pub stack: u32,
 }
 
-const _: () = assert!(size_of::<Offsets>() == 19 * 4);
+const _: () = assert!(size_of::<Offsets>() == 20 * 4);
 
 /// Byte offsets in x86_64's `pt_regs`, which no kernel moves: debuggers and core dumps know them as
 /// `user_regs_struct` (arch/x86/include/uapi/asm/ptrace.h). Constants cost the probes nothing; the

@@ -116,6 +116,20 @@ pub struct Bucket {
     pub resume: u64,
 }
 
+/// The thread that runs on a CPU, as far as its programs know: right where they find themselves on its stack.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Running {
+    /// Address of its kernel stack; 0: the kernel is to be asked each time.
+    pub stack: u64,
+    /// Address of its `task_struct`.
+    pub task: u64,
+    /// Thread id.
+    pub tid: u32,
+    /// Process id.
+    pub tgid: u32,
+}
+
 /// What belongs to one CPU.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -124,14 +138,10 @@ pub struct CpuState {
     pub enabled: u32,
     /// The daemon's process id, whose system calls are left out; 0: none.
     pub own_tgid: u32,
+    /// The thread that runs.
+    pub running: Running,
     /// Events that were not recorded because this CPU has no ring, by lane.
     pub no_ring: [u64; RING_LANES],
-    /// Thread-table insertions that found no free slot.
-    pub slot_collisions: u64,
-    /// The budget's limits by lane, millionths of a CPU; 0: none. For status; what the probes keep is in the buckets.
-    pub limits: [u32; BUCKETS],
-    /// 1: the buckets' costs were measured on this machine; 0: they are assumed.
-    pub measured: u64,
     /// Strings of system calls recorded.
     pub strings: u64,
     /// The rings, by [`crate::abi::page::Lane`].
@@ -140,6 +150,12 @@ pub struct CpuState {
     pub buckets: [Bucket; BUCKETS],
     /// Events that the budget refused, by lane and kind. The lane's `refused` has their sum, for the pages.
     pub throttled: [[u64; LANE_KINDS]; BUCKETS],
+    /// Thread-table insertions that found no free slot.
+    pub slot_collisions: u64,
+    /// The budget's limits by lane, millionths of a CPU; 0: none. For status; what the probes keep is in the buckets.
+    pub limits: [u32; BUCKETS],
+    /// 1: the buckets' costs were measured on this machine; 0: they are assumed.
+    pub measured: u64,
     /// 1: the daemon has detached the system call programs for a time. The same on every CPU.
     pub detached: u64,
     /// What an event costs when nothing is given up, by lane, ns. For status and the next daemon, as are the fields
@@ -153,8 +169,10 @@ pub struct CpuState {
     pub total: u64,
     /// What reading the clock took when these were measured, thousandths of a ns; 0: not known.
     pub clock: u64,
+    /// 0.
+    pub reserved: [u64; 5],
 }
 
 const _: () = assert!(size_of::<LaneState>() == 128);
 const _: () = assert!(size_of::<Bucket>() == 56);
-const _: () = assert!(size_of::<CpuState>() == 704);
+const _: () = assert!(size_of::<CpuState>() == 768);

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 const BPF_MAP_CREATE: libc::c_int = 0;
+const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
@@ -63,6 +64,36 @@ pub fn map_of_one(name: &str, bytes: u32) -> io::Result<OwnedFd> {
     let fd = bpf(BPF_MAP_CREATE, &mut attr)?;
     // SAFETY: the kernel has just returned this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// How a program makes a pointer that the verifier knows of an address: numbers in the kernel's BTF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cast {
+    /// Of the function `bpf_rdonly_cast` (since Linux 6.2).
+    pub function: u32,
+    /// Of the structure that is at the address.
+    pub structure: u32,
+}
+
+impl Cast {
+    /// Whether the kernel takes a program that does this.
+    pub fn is_taken(self) -> bool {
+        const RAW_TRACEPOINT: u32 = 17;
+        let constant = |registers: u64, constant: u32| 0xb7 | registers << 8 | u64::from(constant) << 32;
+        // r1 = 0; r2 = structure; call function (BPF_PSEUDO_KFUNC_CALL); r0 = 0; exit
+        let call = 0x85 | 2 << 12 | u64::from(self.function) << 32;
+        let insns = [constant(1, 0), constant(2, self.structure), call, constant(0, 0), 0x95];
+        let mut attr = Attr::new().u32(0, RAW_TRACEPOINT).u32(4, insns.len() as u32);
+        attr = attr.u64(8, insns.as_ptr() as u64).u64(16, c"GPL".as_ptr() as u64);
+        match bpf(BPF_PROG_LOAD, &mut attr) {
+            Ok(fd) => {
+                // SAFETY: the kernel has just returned this descriptor to us alone.
+                drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+                true
+            }
+            Err(_) => false,
+        }
+    }
 }
 
 /// Opens a pinned object. Errors as `BPF_OBJ_GET` gives them: `ENOENT`, `EPERM`, …
