@@ -110,9 +110,13 @@ fn blocked_since_before_the_recording() {
     let tid = cat.id().to_string();
     std::thread::sleep(Duration::from_millis(200));
     let recorder = start("");
-    let (lines, _) = ps(&recorder, &["--tid", &tid]);
-    let line = lines.last().expect("in the table");
-    assert!(line.trim_start().starts_with("> ") && line.contains(" read(0<pipe:["), "{line}");
+    // What its descriptor stands for is found out behind the start.
+    let mut line = String::new();
+    let named = wait_until(Duration::from_secs(5), || {
+        line = ps(&recorder, &["--tid", &tid]).0.pop().expect("in the table");
+        line.contains(" read(0<pipe:[")
+    });
+    assert!(named && line.trim_start().starts_with("> "), "{line}");
     release(cat);
     assert!(wait_until(Duration::from_secs(5), || ps(&recorder, &["--tid", &tid]).1 == Some(1)));
 }
