@@ -202,13 +202,15 @@ fn difference(without: &Times, with: &With) -> Option<(Costs, f64)> {
         return None;
     }
     // On a CPU that others want as well, threads that wake one another are never undisturbed for as long as a call is, and
-    // paths are longer: what is out of proportion is taken in proportion to the call.
-    let usual = |cost: f64, assumed: u32| {
+    // paths are longer: what is out of proportion is taken in proportion to the call. So is what is too little, where that
+    // befell the run without the probes, but for strings, which may cost nothing.
+    let in_proportion = |cost: f64, assumed: u32, least: f64| {
         let usual = call * f64::from(assumed) / f64::from(Costs::ASSUMED.call);
-        if cost <= usual * MOST_CHANGE { cost } else { usual }
+        if (usual * least..=usual * MOST_CHANGE).contains(&cost) { cost } else { usual }
     };
-    let (string, sched) = (usual(string, Costs::ASSUMED.string), usual(sched, Costs::ASSUMED.sched));
-    let sched_floor = usual(sched_floor, Costs::ASSUMED.sched_floor).min(sched);
+    let string = in_proportion(string, Costs::ASSUMED.string, 0.0);
+    let sched = in_proportion(sched, Costs::ASSUMED.sched, 1.0 / MOST_CHANGE);
+    let sched_floor = in_proportion(sched_floor, Costs::ASSUMED.sched_floor, 1.0 / MOST_CHANGE).min(sched);
     // What is saved is the difference of two that differ little.
     let saved = |less: f64| (full.call - less).clamp(0.0, call / 2.0).round() as u32;
     let costs = Costs {
@@ -288,6 +290,10 @@ mod tests {
         let (costs, _) = costs(Some(WITHOUT), &with(noisy, FLOOR));
         assert_eq!((costs.call, costs.call_floor), (quiet.call, quiet.call_floor));
         assert_eq!((costs.string, costs.sched), (119, 180), "as those that are assumed, of a call of 252 ns");
+        // Something else ran beside the threads while nothing was attached: 31 ns more are left of the trip.
+        let noisy = Times { round_trip: 6164.0, ..FULL };
+        let (costs, _) = super::costs(Some(WITHOUT), &with(noisy, FLOOR));
+        assert_eq!((costs.string, costs.sched, costs.sched_floor), (quiet.string, 180, 100));
     }
 
     #[test]
