@@ -1,5 +1,5 @@
-//! Which thread runs on this CPU, mostly without asking the kernel: its helper would be most of what a cheap event costs where
-//! calls and returns are slow (retpolines, safe returns).
+//! Which thread runs on this CPU, mostly without asking the kernel: its helper would be most of what a cheap event costs beside
+//! the clock, where calls and returns are slow (retpolines, safe returns).
 //!
 //! `sched_switch` notes who runs next, and where that thread's kernel stack is. Whoever then finds the program's own frame on
 //! that stack is that thread: two live threads never share one. Where a switch was not seen, and in interrupts, which have
