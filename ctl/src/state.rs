@@ -144,8 +144,8 @@ pub enum Level {
     FewerArguments,
     /// System calls are in stretches.
     Sampled,
-    /// System calls are not.
-    SchedulingOnly,
+    /// Of processes that make many, system calls are refused.
+    QuietOnly,
     /// The programs on system calls are detached, on all CPUs, for part of the time.
     Detached,
 }
@@ -156,7 +156,7 @@ const STEPS: [(u32, &str, Level); 5] = [
     (GIVEN_EXIT_TIMES, "exit_times", Level::UntimedExits),
     (GIVEN_ARGUMENTS, "arguments", Level::FewerArguments),
     (GIVEN_CONTINUITY, "continuity", Level::Sampled),
-    (GIVEN_SYSCALLS, "syscalls", Level::SchedulingOnly),
+    (GIVEN_SYSCALLS, "syscalls", Level::QuietOnly),
 ];
 
 /// What is given up, by name.
@@ -183,7 +183,7 @@ impl Level {
             Self::UntimedExits => "untimed_exits",
             Self::FewerArguments => "fewer_arguments",
             Self::Sampled => "sampled",
-            Self::SchedulingOnly => "scheduling_only",
+            Self::QuietOnly => "quiet_only",
             Self::Detached => "detached",
         }
     }

@@ -161,6 +161,8 @@ pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
 pub struct Frozen<'a> {
     /// Session id.
     pub session: u64,
+    /// Random and odd: seeds the probes' hash of process ids.
+    pub seed: u32,
     /// From the running kernel's BTF.
     pub offsets: Offsets,
     /// From the same; `None`: this kernel does not take it.
@@ -245,6 +247,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .override_global("NATIVE_CALLS", frozen.native, true)
         .override_global("COMPAT_CALLS", frozen.compat, true)
         .override_global("SLOT_PAGES", &frozen.slot_pages, true)
+        .override_global("SHARE_SEED", &frozen.seed, true)
         .map_max_entries("rings_syscall", frozen.ring_pages[0])
         .map_max_entries("rings_sched", frozen.ring_pages[1])
         .map_max_entries("rings_task", frozen.ring_pages[2])

@@ -246,6 +246,7 @@ impl Recording {
         let cpus = plan.online.len() as u32;
         let frozen = Frozen {
             session,
+            seed: random_session().map_err(io("/dev/urandom"))? as u32 | 1,
             offsets: plan.offsets,
             cast: plan.cast,
             files: plan.files,

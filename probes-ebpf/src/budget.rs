@@ -6,12 +6,20 @@
 use aya_ebpf::helpers::generated::bpf_jiffies64;
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::counter;
-use flightrec_format::abi::state::{Bucket, CpuState};
+use flightrec_format::abi::state::{Bucket, CpuState, REFUSE_SYSCALL};
 
+use crate::kernel::Task;
+use crate::share::{self, Process};
 use crate::{atomic, lane};
 
 /// Jiffies that count at most: 17 minutes and more, so that the product with any rate stays within 64 bits.
 const LONGEST: u64 = 1 << 20;
+/// What events of task life that one process can make without end draw from their bucket, bytes of the ring: the birth
+/// and the end of a thread that is not its process's first; and a rename, which costs whoever makes it next to
+/// nothing, eight times what it takes.
+pub(crate) const BIRTH: u32 = 64;
+pub(crate) const END: u32 = 56;
+pub(crate) const RENAME: u32 = 8 * 56;
 
 /// `jiffies_64`: a clock that costs a load.
 #[inline(always)]
@@ -20,55 +28,189 @@ pub(crate) fn jiffies() -> u64 {
     unsafe { bpf_jiffies64() }
 }
 
-/// Takes the cost of an event out of the bucket, if it is there.
+/// Takes the cost of an event out of the bucket, where it holds plenty.
 #[inline(always)]
-pub(crate) fn draw(bucket: &mut Bucket, cost: u32) -> bool {
+fn draw(bucket: &mut Bucket, cost: u32) -> bool {
     let tokens = bucket.tokens - i64::from(cost);
-    if tokens < 0 {
-        return refill(bucket, cost) != 0;
+    if tokens < bucket.fair as i64 {
+        return false;
     }
     bucket.tokens = tokens;
     true
 }
 
-/// Fills the bucket by the kernel's tick: what is refused reads no clock, but for one event a jiffy. Takes the cost out of
-/// it, if it is there then, and returns 1.
-#[inline(never)]
-fn refill(bucket: &mut Bucket, cost: u32) -> u32 {
-    let cost = i64::from(cost);
+/// Fills the bucket by the kernel's tick: no clock is read, but once a jiffy. Returns the jiffy.
+#[inline(always)]
+fn refill(bucket: &mut Bucket) -> u64 {
     let now = jiffies();
     let mut passed = now.wrapping_sub(bucket.filled);
     if passed == 0 {
-        return 0;
+        return now;
     }
     if passed > LONGEST {
         passed = LONGEST;
     }
     let mut tokens = bucket.tokens + (passed * bucket.rate) as i64;
-    // Nothing is stored: the tokens that would be there must not be drawn before they are enough.
-    if tokens < bucket.resume as i64 {
-        return 0;
-    }
-    bucket.filled = now;
-    bucket.time = lane::now();
     if tokens > bucket.depth as i64 {
         tokens = bucket.depth as i64;
     }
     bucket.tokens = tokens;
-    if tokens < cost {
+    bucket.filled = now;
+    bucket.time = lane::now();
+    now
+}
+
+/// Takes the cost of a system call of the running thread, which is noted.
+#[inline(always)]
+pub(crate) fn draw_call(state: &mut CpuState, cost: u32) -> bool {
+    draw(&mut state.buckets[Lane::Syscall as usize], cost) || draw_call_fairly(state, cost) != 0
+}
+
+/// The same where there is not plenty: by who it is.
+#[inline(never)]
+fn draw_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
+    if state.enabled & REFUSE_SYSCALL != 0 {
         return 0;
     }
-    bucket.tokens = tokens - cost;
+    // What was refused stays so until the bucket may hold more.
+    if state.drawer.tgid == state.running.tgid && state.drawer.refused == jiffies() {
+        return 0;
+    }
+    let now = know_drawer(state);
+    let i = Lane::Syscall as usize;
+    let share = share::of(&mut state.shares[i], state.drawer.at);
+    if share::draw(share, &mut state.buckets[i], cost) {
+        return 1;
+    }
+    state.drawer.refused = now;
+    0
+}
+
+/// Fills the bucket of system calls, and finds the share of the process that runs. Returns the jiffy.
+#[inline(always)]
+fn know_drawer(state: &mut CpuState) -> u64 {
+    let i = Lane::Syscall as usize;
+    let now = refill(&mut state.buckets[i]);
+    let tgid = state.running.tgid;
+    if state.drawer.tgid != tgid
+        || !share::is_still(share::of(&mut state.shares[i], state.drawer.at), &state.buckets[i], tgid)
+    {
+        let process = Process { tgid, began: Task::cast(state.running.task).start_time() };
+        state.drawer.at = share::find(&mut state.shares[i], &state.buckets[i], process);
+        state.drawer.tgid = tgid;
+        state.drawer.refused = 0;
+    }
+    now
+}
+
+/// Sees whether the process that runs makes so few calls that nothing of them is given up.
+#[inline(never)]
+pub(crate) fn see_drawer(state: &mut CpuState) -> u32 {
+    let i = Lane::Syscall as usize;
+    know_drawer(state);
+    let share = share::of(&mut state.shares[i], state.drawer.at);
+    let quiet = share::is_quiet(share, &state.buckets[i]);
+    state.drawer.quiet = u64::from(quiet);
+    u32::from(quiet)
+}
+
+/// Takes the cost of a call that is recorded in any case, at the expense of those that follow; no debt is longer
+/// than what the bucket holds.
+#[inline(always)]
+pub(crate) fn owe_call(state: &mut CpuState) {
+    let cost = state.buckets[Lane::Syscall as usize].cost;
+    if !draw(&mut state.buckets[Lane::Syscall as usize], cost) {
+        owe_call_fairly(state, cost);
+    }
+}
+
+#[inline(never)]
+fn owe_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
+    let i = Lane::Syscall as usize;
+    know_drawer(state);
+    let share = share::of(&mut state.shares[i], state.drawer.at);
+    share.spent += u64::from(cost);
+    let bucket = &mut state.buckets[i];
+    if bucket.tokens > -(bucket.depth as i64) {
+        bucket.tokens -= i64::from(cost);
+    }
+    0
+}
+
+/// Takes the cost of a scheduling event of these two threads, of whom one may be the CPU's idle one.
+#[inline(always)]
+pub(crate) fn draw_sched(state: &mut CpuState, one: Task, other: Task) -> bool {
+    let bucket = &mut state.buckets[Lane::Sched as usize];
+    let cost = bucket.cost;
+    draw(bucket, cost) || draw_sched_fairly(state, one.as_ptr(), other.as_ptr()) != 0
+}
+
+/// Takes the cost of an event in which the running thread does something to `task`.
+#[inline(always)]
+pub(crate) fn draw_wakeup(state: &mut CpuState, task: Task) -> bool {
+    let bucket = &mut state.buckets[Lane::Sched as usize];
+    let cost = bucket.cost;
+    draw(bucket, cost) || draw_sched_fairly(state, Task::current().as_ptr(), task.as_ptr()) != 0
+}
+
+/// The same where there is not plenty: the event is recorded if either of the two is quiet enough, and the louder one
+/// pays.
+#[inline(never)]
+fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> u32 {
+    let i = Lane::Sched as usize;
+    let (one, other) = (Task::from_arg(one), Task::from_arg(other));
+    refill(&mut state.buckets[i]);
+    let bucket = &mut state.buckets[i];
+    let shares = &mut state.shares[i];
+    let cost = bucket.cost;
+    let (a, b) = (one.tgid(), other.tgid());
+    // The idle thread is nobody.
+    let first =
+        Process { tgid: if a == 0 { b } else { a }, began: if a == 0 { other.start_time() } else { one.start_time() } };
+    let at = share::find(shares, bucket, first);
+    if a == 0 || b == 0 || a == b {
+        return u32::from(share::draw(share::of(shares, at), bucket, cost));
+    }
+    let second = share::find(shares, bucket, Process { tgid: b, began: other.start_time() });
+    let (spent, also) = (share::spent(share::of(shares, at)), share::spent(share::of(shares, second)));
+    let (quiet, loud) = if spent <= also { (at, second) } else { (second, at) };
+    if !share::draw(share::of(shares, quiet), bucket, cost) {
+        return 0;
+    }
+    share::of(shares, quiet).spent -= u64::from(cost);
+    share::of(shares, loud).spent += u64::from(cost);
     1
 }
 
-/// Takes the cost of an event that is recorded in any case, at the expense of those that follow; no debt is longer
-/// than what the bucket holds.
+/// Takes so many bytes out of what the ring of task life has for what `task`'s process makes without end; counts an event
+/// of `kind` that is refused.
 #[inline(always)]
-pub(crate) fn owe(bucket: &mut Bucket, cost: u32) {
-    if !draw(bucket, cost) && bucket.tokens > -(bucket.depth as i64) {
-        bucket.tokens -= i64::from(cost);
+pub(crate) fn draw_task(state: &mut CpuState, task: Task, kind: u8, cost: u32) -> bool {
+    let gives =
+        draw(&mut state.buckets[Lane::Task as usize], cost) || draw_task_fairly(state, task.as_ptr(), cost) != 0;
+    if !gives {
+        refuse::<{ Lane::Task as usize }>(state, kind);
     }
+    gives
+}
+
+#[inline(never)]
+fn draw_task_fairly(state: &mut CpuState, task: *const u8, cost: u32) -> u32 {
+    let i = Lane::Task as usize;
+    let task = Task::from_arg(task);
+    refill(&mut state.buckets[i]);
+    let (bucket, shares) = (&mut state.buckets[i], &mut state.shares[i]);
+    let at = share::find(shares, bucket, Process { tgid: task.tgid(), began: task.start_time() });
+    u32::from(share::draw(share::of(shares, at), bucket, cost))
+}
+
+/// The process has ended: its places are free.
+#[inline(never)]
+pub(crate) fn forget(state: &mut CpuState, tgid: u32) -> u32 {
+    for shares in &mut state.shares {
+        share::forget(shares, tgid);
+    }
+    0
 }
 
 /// Counts a system call's event that was refused. No other program of the lane can come between.
@@ -82,10 +224,15 @@ pub(crate) fn refuse_call(state: &mut CpuState, kind: u8) {
 /// Counts a scheduling event that was refused.
 #[inline(always)]
 pub(crate) fn refuse_sched(state: &mut CpuState, kind: u8) {
-    let i = Lane::Sched as usize;
+    refuse::<{ Lane::Sched as usize }>(state, kind);
+}
+
+/// Counts an event that was refused, of a lane whose programs may interrupt one another.
+#[inline(always)]
+fn refuse<const LANE: usize>(state: &mut CpuState, kind: u8) {
     // SAFETY: aligned words of this CPU's state.
     unsafe {
-        atomic::increment(&raw mut state.lanes[i].refused[Refusal::Throttled as usize]);
-        atomic::increment(&raw mut state.throttled[i][counter(kind)]);
+        atomic::increment(&raw mut state.lanes[LANE].refused[Refusal::Throttled as usize]);
+        atomic::increment(&raw mut state.throttled[LANE][counter(kind)]);
     }
 }

@@ -22,16 +22,14 @@ const ROOM: usize = 8 + 16 + 16;
 const TASK_DEAD: u32 = 0x80;
 
 /// Opens the lane for an event of thread `current`, if the budget allows it, and names the thread where the lane's last
-/// switch did not: in a fresh page, and where a switch was refused, or the kernel ran no program for it.
+/// switch did not: in a fresh page, and where a switch was refused, or the kernel ran no program for it. `draw` takes
+/// the event's cost.
 #[inline(always)]
-fn open(state: &mut CpuState, kind: u8, current: u32) -> Option<Writer<'_>> {
+fn open(state: &mut CpuState, kind: u8, current: u32, draw: impl FnOnce(&mut CpuState) -> bool) -> Option<Writer<'_>> {
     let i = Lane::Sched as usize;
-    if state.enabled & LIMIT_SCHED != 0 {
-        let bucket = &mut state.buckets[i];
-        if !budget::draw(bucket, bucket.cost) {
-            budget::refuse_sched(state, kind);
-            return None;
-        }
+    if state.enabled & LIMIT_SCHED != 0 && !draw(state) {
+        budget::refuse_sched(state, kind);
+        return None;
     }
     let mut w = Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, ROOM)?;
     if w.fresh || w.lane.tid != current {
@@ -62,7 +60,8 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     }
     let mut time = 0;
     if enabled & ENABLE_SCHED != 0 {
-        if let Some(w) = open(state, kind::SWITCH, prev(ctx).tid()) {
+        let draw = |state: &mut CpuState| budget::draw_sched(state, prev(ctx), next(ctx));
+        if let Some(w) = open(state, kind::SWITCH, prev(ctx).tid(), draw) {
             time = w.now;
             let (prev, next) = (prev(ctx), next(ctx));
             let (prev_tid, next_tid) = (prev.tid(), next.tid());
@@ -80,7 +79,8 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
         } else {
             let lane = &state.lanes[Lane::Syscall as usize];
             let entry = if matches!(began, entered::FOLDABLE | entered::UNTIMED) { entry(lane) } else { null() };
-            slots::block(prev, prev_state, if time == 0 { now() } else { time }, entry);
+            let refused = began == entered::REFUSED;
+            slots::block(prev, prev_state, if time == 0 { now() } else { time }, entry, refused);
         }
     }
     let tid = next(ctx).tid();
@@ -93,6 +93,10 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let lane = &mut state.lanes[Lane::Syscall as usize];
+    if aux == slots::WAS_REFUSED {
+        lane.entered = entered::REFUSED;
+        return None;
+    }
     lane.entered = entered::SLEPT;
     lane.enter_off = u32::from(aux);
     lane.enter_time = u64::from(tid);
@@ -144,7 +148,7 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(state, kind::WAKING, running::tid(state))?;
+    let w = open(state, kind::WAKING, running::tid(state), |state| budget::draw_wakeup(state, task))?;
     put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
     Some(())
 }
@@ -156,7 +160,7 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(state, kind::WAKEUP_NEW, running::tid(state))?;
+    let w = open(state, kind::WAKEUP_NEW, running::tid(state), |state| budget::draw_wakeup(state, task))?;
     put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
     Some(())
 }
@@ -169,7 +173,7 @@ fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let to: u32 = ctx.arg(1);
-    let w = open(state, kind::MIGRATE, running::tid(state))?;
+    let w = open(state, kind::MIGRATE, running::tid(state), |state| budget::draw_wakeup(state, task))?;
     put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to));
     Some(())
 }

@@ -14,7 +14,7 @@ use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::VERSION;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::{
-    ARGS_BYTES, BLOCKED, IN_SYSCALL, KTHREAD, PACKED, SLOTS_PER_PAGE, TaskSlot, WAYS, place,
+    ARGS_BYTES, BLOCKED, IN_SYSCALL, KTHREAD, PACKED, REFUSED, SLOTS_PER_PAGE, TaskSlot, WAYS, place,
 };
 
 use crate::atomic;
@@ -176,16 +176,16 @@ pub(crate) const ENTRY: usize = ARGS + ARGS_BYTES;
 const ARGS: usize = 8 + Layout::of(VERSION).slot();
 
 /// What a blocked thread waits in, `since` when (0: since before the recording). `entry`: the ENTER record of the call that
-/// it is in, of which [`ENTRY`] bytes are inside the page; null: not known.
+/// it is in, of which [`ENTRY`] bytes are inside the page; null: not known, or `refused`.
 #[inline(always)]
-fn waiting(slot: *mut TaskSlot, task: Task, state: u32, since: u64, entry: *const u8) {
+fn waiting(slot: *mut TaskSlot, task: Task, state: u32, since: u64, entry: *const u8, refused: bool) {
     // SAFETY: see `write`.
     unsafe {
         (*slot).since = since;
         (*slot).state = state;
         (*slot).prio = task.prio() as i32;
         (*slot).flags = if entry.is_null() {
-            in_call(slot, task.as_ptr())
+            in_call(slot, task.as_ptr()) | if refused { REFUSED } else { 0 }
         } else {
             (*slot).nr = load::<0>(entry) as i32;
             let args = (&raw mut (*slot).args).cast::<u8>();
@@ -238,10 +238,10 @@ fn in_call(slot: *mut TaskSlot, task: *const u8) -> u32 {
 
 /// The thread stops running and waits; `entry` as for [`waiting`].
 #[inline(always)]
-pub(crate) fn block(task: Task, state: u32, time: u64, entry: *const u8) {
+pub(crate) fn block(task: Task, state: u32, time: u64, entry: *const u8, refused: bool) {
     let tid = task.tid();
     if let Some(slot) = find(tid) {
-        write(slot, |slot| waiting(slot, task, state, time, entry));
+        write(slot, |slot| waiting(slot, task, state, time, entry, refused));
     } else {
         adopt(task.as_ptr(), state, time);
     }
@@ -260,7 +260,7 @@ pub(crate) fn adopt(task: *const u8, state: u32, since: u64) -> u32 {
             (*slot).flags = if task.is_kthread() { KTHREAD } else { 0 };
         }
         if state != 0 {
-            waiting(slot, task, state, since, core::ptr::null());
+            waiting(slot, task, state, since, core::ptr::null(), false);
         }
     });
     0
@@ -287,8 +287,11 @@ pub(crate) fn walk(task: Task) {
 /// A call that is not longer ago than this, ns, has its entry in the rings still, or in the files.
 const RECENT: u64 = 1 << 24;
 
+/// What [`run`] returns of a call whose entry the budget refused a moment before. No call has such an `aux`.
+pub(crate) const WAS_REFUSED: u16 = u16::MAX;
+
 /// The thread runs, from `time` on. The `aux` of the ENTER record of the call that it slept in, where that was recorded a
-/// moment before.
+/// moment before, or [`WAS_REFUSED`].
 #[inline(always)]
 pub(crate) fn run(tid: u32, time: u64) -> Option<u16> {
     let slot = find(tid)?;
@@ -299,9 +302,12 @@ pub(crate) fn run(tid: u32, time: u64) -> Option<u16> {
     }
     // One store: whoever reads the slot meanwhile has it as it was, or as it is.
     // SAFETY: as above.
-    unsafe { (&raw mut (*slot).flags).write_volatile(flags & !(BLOCKED | IN_SYSCALL | PACKED)) };
-    if flags & PACKED == 0 || time.wrapping_sub(since) >= RECENT {
+    unsafe { (&raw mut (*slot).flags).write_volatile(flags & !(BLOCKED | IN_SYSCALL | PACKED | REFUSED)) };
+    if flags & (PACKED | REFUSED) == 0 || time.wrapping_sub(since) >= RECENT {
         return None;
+    }
+    if flags & REFUSED != 0 {
+        return Some(WAS_REFUSED);
     }
     // SAFETY: as above.
     Some(unsafe { ((*slot).nr as u32 >> 16) as u16 })

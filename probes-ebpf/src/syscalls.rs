@@ -18,8 +18,8 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::probe::{ARGS_LOST, CALLS, CallTable, NO_STRING, call_strings};
 use flightrec_format::abi::record::{self, Abi, NR_INVALID, call_aux, counter, fold, kind};
 use flightrec_format::abi::state::{
-    CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
-    LIMIT_SYSCALL, entered,
+    CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_STRINGS, LIMIT_SYSCALL,
+    REFUSE_SYSCALL, entered,
 };
 
 use crate::kernel::{Regs, Task, arg};
@@ -107,8 +107,17 @@ fn rare(
 
 /// Whether strings of this call are recorded.
 #[inline(always)]
-fn takes_strings(entry: u32, enabled: u32) -> bool {
-    call_strings(entry) != 0 && enabled & (ENABLE_STRINGS | GIVEN_STRINGS) == ENABLE_STRINGS
+fn takes_strings(state: &mut CpuState, entry: u32) -> bool {
+    let enabled = state.enabled;
+    call_strings(entry) != 0
+        && (enabled & (ENABLE_STRINGS | GIVEN_STRINGS) == ENABLE_STRINGS
+            || enabled & ENABLE_STRINGS != 0 && !gives_up(state))
+}
+
+/// Whether what the CPU gives up is given up of the running process's calls: not where it makes few.
+#[inline(always)]
+fn gives_up(state: &mut CpuState) -> bool {
+    state.enabled & LIMIT_SYSCALL == 0 || budget::see_drawer(state) == 0
 }
 
 /// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in front where the page
@@ -124,7 +133,8 @@ fn put<'a, const STRINGS: bool>(
     args: bool,
 ) -> Option<(Writer<'a>, bool)> {
     let i = Lane::Syscall as usize;
-    let (enabled, tid) = (state.enabled, state.running.tid);
+    let tid = state.running.tid;
+    let first_alone = state.enabled & GIVEN_ARGUMENTS != 0 && gives_up(state);
     let need = if STRINGS { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
     let lane = &mut state.lanes[i];
     let mut w = Writer::open::<ENTER_ROOM>(lane, &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, need)?;
@@ -140,8 +150,8 @@ fn put<'a, const STRINGS: bool>(
     // Its length is not known yet.
     let header = record::header(kind, 0, call_aux((call.nr)(), call.abi as u8), since);
     let mut n = if args { call.entry & 7 } else { 0 };
-    if enabled & GIVEN_ARGUMENTS != 0 {
-        n = first_alone(n);
+    if first_alone {
+        n = only_first(n);
     }
     // SAFETY: as above.
     let length = unsafe {
@@ -177,7 +187,7 @@ fn put<'a, const STRINGS: bool>(
 
 /// How many of `n` arguments are recorded where the others were given up. Apart, as that is rare.
 #[inline(never)]
-fn first_alone(n: u32) -> u32 {
+fn only_first(n: u32) -> u32 {
     n.min(1)
 }
 
@@ -205,7 +215,7 @@ fn enter<V: Values>(
         return None;
     }
     let call = native(id);
-    if takes_strings(call.entry, state.enabled) {
+    if takes_strings(state, call.entry) {
         enter_with_strings(state, id(), values);
         return None;
     }
@@ -221,7 +231,7 @@ fn enter_with_strings(state: &mut CpuState, id: u64, values: impl Values) -> u32
 #[inline(never)]
 fn enter_rare(state: &mut CpuState, is_compat: bool, id: u64, values: impl Values, compat: impl Values) -> u32 {
     let (call, values) = rare(id, is_compat, values, compat);
-    if takes_strings(call.entry, state.enabled) {
+    if takes_strings(state, call.entry) {
         put_enter::<true>(state, call, values);
     } else {
         put_enter::<false>(state, call, values);
@@ -236,10 +246,10 @@ fn put_enter<const STRINGS: bool>(
     values: impl Values,
 ) -> Option<()> {
     let i = Lane::Syscall as usize;
-    if state.enabled & (LIMIT_SYSCALL | GIVEN_SYSCALLS) != 0 {
+    if state.enabled & (LIMIT_SYSCALL | REFUSE_SYSCALL) != 0 {
         let bucket = &mut state.buckets[i];
         let cost = bucket.cost + if STRINGS { bucket.string_cost * call_strings(call.entry) } else { 0 };
-        if state.enabled & GIVEN_SYSCALLS != 0 || !budget::draw(bucket, cost) {
+        if !budget::draw_call(state, cost) {
             state.lanes[i].entered = entered::REFUSED;
             budget::refuse_call(state, kind::ENTER);
             return None;
@@ -257,7 +267,7 @@ fn put_enter<const STRINGS: bool>(
         }
     }
     w.publish(kind::ENTER);
-    if state.enabled & GIVEN_EXIT_TIMES != 0 {
+    if state.enabled & GIVEN_EXIT_TIMES != 0 && gives_up(state) {
         let lane = &mut state.lanes[i];
         lane.enter_time = budget::jiffies();
         if !cold {
@@ -300,13 +310,11 @@ fn fold_untimed(state: &mut CpuState, ret: i64) -> u32 {
 fn exit_slept(state: &mut CpuState, nr: u64, ret: i64) -> bool {
     let i = Lane::Syscall as usize;
     let enabled = state.enabled;
-    if enabled & (ENABLE_SYSCALL | GIVEN_SYSCALLS) != ENABLE_SYSCALL
-        || nr as u32 & 0xfff != state.lanes[i].enter_off & 0xfff
-    {
+    if enabled & ENABLE_SYSCALL == 0 || nr as u32 & 0xfff != state.lanes[i].enter_off & 0xfff {
         return false;
     }
     if enabled & LIMIT_SYSCALL != 0 {
-        owe_call(state);
+        budget::owe_call(state);
     }
     let lane = &mut state.lanes[i];
     if let Some(mut w) =
@@ -322,13 +330,6 @@ fn exit_slept(state: &mut CpuState, nr: u64, ret: i64) -> bool {
         w.publish(kind::EXIT);
     }
     true
-}
-
-/// The price of an exit that is recorded whatever the budget says.
-#[inline(always)]
-fn owe_call(state: &mut CpuState) {
-    let bucket = &mut state.buckets[Lane::Syscall as usize];
-    budget::owe(bucket, bucket.cost);
 }
 
 /// An exit; `ret` is what the call returned, `nr` its number, `regs` the caller's registers, null where the tracepoint does not
@@ -367,11 +368,6 @@ fn exit_alone<const CLASSIC: bool>(state: &mut CpuState, ret: i64, regs: *const 
         state.lanes[Lane::Syscall as usize].refused[Refusal::Own as usize] += 1;
         return 0;
     }
-    if state.enabled & GIVEN_SYSCALLS != 0 && went_on(began) {
-        // Those in which the thread slept as well: readers are told that calls are not recorded here.
-        budget::refuse_call(state, kind::EXIT);
-        return 0;
-    }
     let regs = if CLASSIC {
         // SAFETY: the running thread's own registers; it is in a system call, so it has them.
         Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8)
@@ -384,7 +380,7 @@ fn exit_alone<const CLASSIC: bool>(state: &mut CpuState, ret: i64, regs: *const 
         return 0;
     }
     let call = native(|| id);
-    if takes_strings(call.entry, state.enabled) {
+    if takes_strings(state, call.entry) {
         exit_with_strings(state, began, regs, ret);
         return 0;
     }
@@ -425,7 +421,7 @@ fn put_exit_of_strings(
     let mut cold = false;
     let tid = state.running.tid;
     let lost = loses_arguments(call, ret);
-    if takes_strings(call.entry, state.enabled) {
+    if takes_strings(state, call.entry) {
         // Where the entry was not recorded, its strings were not either.
         cold = began == entered::UNKNOWN && ret < 0;
         if let Some(slot) = COLD.get_ptr_mut(tid % COLD_SLOTS) {
@@ -451,6 +447,13 @@ fn loses_arguments(call: Call<impl Fn() -> u16 + Copy>, ret: i64) -> bool {
     (call.nr)() == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0
 }
 
+/// Whether a call that returned 0 may be one that made the thread that runs: clone, fork, vfork, clone3
+/// (arch/x86/entry/syscalls/syscall_64.tbl, Linux 6.1), as a child sees it.
+#[inline(always)]
+fn is_birth(abi: Abi, nr: u16) -> bool {
+    matches!(abi, Abi::Native) && (nr == 56 || nr == 57 || nr == 58 || nr == 435)
+}
+
 /// An exit that stands alone. Where the thread slept in the call it is recorded whatever the budget says: its entry
 /// may have been, and a reader must never find another call's exit in its place. Sleeping bounds how many there are.
 #[inline(always)]
@@ -462,7 +465,15 @@ fn put_exit<const STRINGS: bool>(
     ret: i64,
 ) -> Option<()> {
     if state.enabled & LIMIT_SYSCALL != 0 && went_on(began) {
-        owe_call(state);
+        if ret == 0 && is_birth(call.abi, (call.nr)()) {
+            // A new thread's first return: no entry of its own that a reader could take a later exit for.
+            if !budget::draw_call(state, state.buckets[Lane::Syscall as usize].cost) {
+                budget::refuse_call(state, kind::EXIT);
+                return None;
+            }
+        } else {
+            budget::owe_call(state);
+        }
     }
     let args = began == entered::UNKNOWN && !loses_arguments(call, ret);
     let (w, _) = put::<STRINGS>(state, kind::EXIT, call, ret as u64, values, args)?;

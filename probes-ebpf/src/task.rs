@@ -11,8 +11,8 @@ use flightrec_format::abi::state::{CpuState, ENABLE_TASK, entered};
 
 use crate::kernel::{Task, bprm_filename, comm_bytes};
 use crate::lane::{BODY, RINGS_TASK, UNIT, Writer, length, state_of, store, this_cpu};
-use crate::slots;
 use crate::strings::{self, Source};
+use crate::{budget, slots};
 
 /// THREAD, TIME, header, and the longest body.
 const ROOM: usize = 8 + 16 + 8 + 48;
@@ -59,6 +59,9 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
     let (parent, child) = (Task::from_arg(ctx.arg(0)), Task::from_arg(ctx.arg(1)));
     let cgroup = cgroup();
     slots::insert(child.as_ptr());
+    if child.tid() != child.tgid() && !budget::draw_task(state, parent, kind::FORK, budget::BIRTH) {
+        return None;
+    }
     let body = Fork {
         parent_tid: parent.tid(),
         parent_tgid: parent.tgid(),
@@ -83,7 +86,10 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
     let task = Task::from_arg(ctx.arg(0));
     let old_tid: u32 = ctx.arg(1);
     // It may have another id than the one that slept in its call, and than before.
-    state.lanes[Lane::Syscall as usize].entered = entered::UNKNOWN;
+    let lane = &mut state.lanes[Lane::Syscall as usize];
+    if lane.entered != entered::REFUSED || old_tid != task.tid() {
+        lane.entered = entered::UNKNOWN;
+    }
     state.running.stack = 0;
     let cgroup = cgroup();
     if old_tid != task.tid() {
@@ -126,6 +132,10 @@ fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
     // SAFETY: 16 bytes of our own; the kernel's string is any pointer to the helper.
     unsafe { bpf_probe_read_kernel_str((&raw mut new).cast(), 16, ctx.arg::<*const c_void>(1)) };
     slots::rename(task.tid(), new);
+    // Anyone can make renames without end: what else this ring holds must not go for them.
+    if !budget::draw_task(state, task, kind::RENAME, budget::RENAME) {
+        return None;
+    }
     let body = Rename { tid: task.tid(), tgid: task.tgid(), old: comm_bytes(task.comm()), new: comm_bytes(new) };
     let mut w = open(state, ROOM)?;
     put(&mut w, kind::RENAME, body);
@@ -141,7 +151,13 @@ fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
     if tgid == state.own_tgid && tid == tgid {
         disown();
     }
+    if tid == tgid {
+        budget::forget(state, tgid);
+    }
     if state.enabled & ENABLE_TASK == 0 {
+        return None;
+    }
+    if tid != tgid && !budget::draw_task(state, task, kind::TASK_EXIT, budget::END) {
         return None;
     }
     let body = TaskExit {

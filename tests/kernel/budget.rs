@@ -7,7 +7,7 @@ use std::time::Duration;
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::state::{
     Bucket, CpuState, GIVEN_ALL, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
-    LIMIT_SYSCALL,
+    LIMIT_SYSCALL, REFUSE_SYSCALL,
 };
 use flightrec_format::decode::Body;
 use flightrec_format::live::{Generation, Recording};
@@ -257,7 +257,8 @@ fn tells(said: &str, cpu: usize, what: &str) -> bool {
 #[test]
 fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
     let order = [GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_SYSCALLS];
-    let mut recorder = start(LIMITED);
+    let all = "give_up = [\"strings\", \"exit_times\", \"arguments\", \"continuity\", \"syscalls\"]\n";
+    let mut recorder = start(&format!("{LIMITED}{all}"));
     let cpu = *online_cpus().last().expect("a CPU");
     let hog = Hog::start(cpu);
     let given = |recorder: &Recorder| switches(recorder, cpu) & GIVEN_ALL;
@@ -267,7 +268,7 @@ fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
     assert!(tells(&said, cpu, "level 5: strings, exit_times, arguments, continuity, syscalls given up"), "{said}");
     let status: serde_json::Value =
         serde_json::from_slice(&recorder.flightctl(&["status", "--json"]).stdout).expect("JSON");
-    assert_eq!(status["level"], "scheduling_only");
+    assert_eq!(status["level"], "quiet_only");
     // A daemon that dies leaves it as it is, and the next one goes on from there.
     recorder.kill();
     assert_eq!(given(&recorder) & GIVEN_SYSCALLS, GIVEN_SYSCALLS);
@@ -299,7 +300,7 @@ fn what_a_step_leaves() {
         assert_eq!(unsafe { libc::openat(libc::AT_FDCWD, name.as_ptr(), libc::O_RDONLY, 0) }, -1);
     };
     let names = [c"/flightrec-0", c"/flightrec-1", c"/flightrec-2", c"/flightrec-3", c"/flightrec-4"];
-    let steps = [0, GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_SYSCALLS];
+    let steps = [0, GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, REFUSE_SYSCALL];
     let before = monotonic_ns();
     for (name, given) in names.iter().zip(steps) {
         set(given);

@@ -7,6 +7,7 @@ mod corners;
 mod dd;
 mod descriptors;
 mod dump;
+mod fairness;
 mod files;
 mod filters;
 mod flood;

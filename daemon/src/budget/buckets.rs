@@ -3,7 +3,10 @@
 
 use std::mem::offset_of;
 
-use flightrec_format::abi::state::{BUCKETS, Bucket, CpuState, GIVEN_CONTINUITY, LIMIT_SCHED, LIMIT_SYSCALL};
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::state::{
+    Bucket, CpuState, GIVEN_CONTINUITY, GIVEN_SYSCALLS, LIMIT_SCHED, LIMIT_SYSCALL, TIMED_BUCKETS,
+};
 use flightrec_format::live::map::ArrayMap;
 
 use crate::calibrate::Costs;
@@ -11,14 +14,25 @@ use crate::clock;
 use crate::config::Budget;
 
 /// Fifths of the limit that each lane has for itself: system calls and scheduling.
-const FIFTHS: [u64; BUCKETS] = [3, 2];
+const FIFTHS: [u64; TIMED_BUCKETS] = [3, 2];
 
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
 /// System calls keep this part of their allowance when refused ones eat it up by being asked: something is always seen.
-const LEAST: f64 = 1.0 / 20.0;
-/// Where calls are recorded in stretches: for how long a bucket must have filled before it gives again, s.
+const LEAST: f64 = 1.0 / 5.0;
+/// Where calls are recorded in stretches: for how long a bucket must have filled before it gives again to who was
+/// refused, s.
 const STRETCH: f64 = 0.25;
+/// A bucket that holds less than it gains in so long, s, looks at who draws. One loud process alone has it hold about
+/// half of that, or more, so that the quiet find it filled.
+const FAIR: f64 = 0.25;
+/// A new process is taken to have spent what the limit gives in so long, s.
+const NEWCOMER: f64 = 0.05;
+
+/// Bytes of a CPU's ring of task life that births and ends of threads may take, a second and at once; renames an eighth
+/// of that (`BIRTH`, `END`, `RENAME` in probes-ebpf/src/budget.rs). Processes' own draw nothing.
+const TASK_LIFE: f64 = 524_288.0;
+const TASK_LIFE_AT_ONCE: u64 = 2_097_152;
 
 /// What the probes add to a lane's allowance, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +45,14 @@ struct Allowance {
     depth: u64,
     /// ns.
     resume: u64,
+    /// ns.
+    fair: u64,
+    /// ns.
+    newcomer: u64,
+}
+
+impl Allowance {
+    const NONE: Self = Self { limit: 0, rate: 0, depth: 0, resume: 0, fair: 0, newcomer: 0 };
 }
 
 /// The limit of one CPU.
@@ -53,19 +75,29 @@ pub fn for_calls(share: f64) -> f64 {
 fn allowance(limit: &Limit, lane: usize, burst: u32, jiffy: u64) -> Allowance {
     let fifths = FIFTHS.get(lane).copied().unwrap_or(0) as f64;
     let Some(share) = limit.share.map(|share| share * fifths / 5.0) else {
-        return Allowance { limit: 0, rate: 0, depth: 0, resume: 0 };
+        return Allowance::NONE;
     };
-    let (mut rest, mut resume) = (share, 0.0);
+    let mut rest = share;
     if lane == 0 {
         rest = (share - limit.refused).max(share * LEAST);
-        if limit.given & GIVEN_CONTINUITY != 0 {
-            resume = rest * STRETCH;
-        }
     }
     // A limit however small lets something through in time.
     let rate = ((rest * jiffy as f64 / SECOND) as u64).max(1);
     let depth = ((share * f64::from(burst)) as u64).max(rate);
-    Allowance { limit: (share / SECOND * 1e6).round() as u32, rate, depth, resume: (resume as u64).min(depth) }
+    let (mut resume, mut fair) = (0, ((rest * FAIR) as u64).clamp(1, depth));
+    if lane == 0 {
+        if limit.given & GIVEN_SYSCALLS != 0 {
+            resume = depth;
+        } else if limit.given & GIVEN_CONTINUITY != 0 {
+            resume = ((rest * STRETCH) as u64).min(depth);
+        }
+        if limit.given != 0 {
+            // Of whom things are given up is looked at for each call.
+            fair = depth.saturating_add(1);
+        }
+    }
+    let newcomer = (share * NEWCOMER) as u64;
+    Allowance { limit: (share / SECOND * 1e6).round() as u32, rate, depth, resume, fair, newcomer }
 }
 
 /// The `LIMIT_…` bits of a CPU with or without a limit. To be set behind the limit, and taken away before it is.
@@ -77,15 +109,11 @@ pub const fn switches(limited: bool) -> u32 {
 pub fn set_limit(state: &ArrayMap, cpu: usize, limit: &Limit, burst: u32) {
     let jiffy = clock::jiffy();
     let mut limits = 0;
-    for lane in 0..BUCKETS {
-        let Allowance { limit, rate, depth, resume } = allowance(limit, lane, burst, jiffy);
-        limits |= u64::from(limit) << (32 * lane);
-        let at = bucket(lane);
-        for (field, value) in
-            [(offset_of!(Bucket, rate), rate), (offset_of!(Bucket, depth), depth), (offset_of!(Bucket, resume), resume)]
-        {
-            state.write(cpu, at + field, &value.to_le_bytes());
-        }
+    for lane in 0..TIMED_BUCKETS {
+        let allowance = allowance(limit, lane, burst, jiffy);
+        limits |= u64::from(allowance.limit) << (32 * lane);
+        fill(state, cpu, lane, &allowance);
+        let (at, depth) = (bucket(lane), allowance.depth);
         // A limit that was greater before must not leave more than this one allows.
         let tokens = at + offset_of!(Bucket, tokens);
         if state.load(cpu, tokens) as i64 > depth as i64 {
@@ -93,6 +121,31 @@ pub fn set_limit(state: &ArrayMap, cpu: usize, limit: &Limit, burst: u32) {
         }
     }
     state.write(cpu, offset_of!(CpuState, limits), &limits.to_le_bytes());
+}
+
+/// Sets how a bucket fills.
+fn fill(state: &ArrayMap, cpu: usize, lane: usize, allowance: &Allowance) {
+    let Allowance { limit: _, rate, depth, resume, fair, newcomer } = *allowance;
+    for (field, value) in [
+        (offset_of!(Bucket, rate), rate),
+        (offset_of!(Bucket, depth), depth),
+        (offset_of!(Bucket, resume), resume),
+        (offset_of!(Bucket, fair), fair),
+        (offset_of!(Bucket, newcomer), newcomer),
+    ] {
+        state.write(cpu, bucket(lane) + field, &value.to_le_bytes());
+    }
+}
+
+/// Sets what threads and renames may take of each CPU's ring of task life: bytes, whatever the limits of CPU time are.
+pub fn set_task_life(state: &ArrayMap) {
+    let rate = ((TASK_LIFE * clock::jiffy() as f64 / SECOND) as u64).max(1);
+    let fair = (TASK_LIFE * FAIR) as u64;
+    let newcomer = (TASK_LIFE * NEWCOMER) as u64;
+    let allowance = Allowance { limit: 0, rate, depth: TASK_LIFE_AT_ONCE, resume: 0, fair, newcomer };
+    for cpu in 0..state.entries() {
+        fill(state, cpu, Lane::Task as usize, &allowance);
+    }
 }
 
 /// Sets the limits of all CPUs as they are configured. What a full bucket holds is there from the start: a recording begins
@@ -170,21 +223,36 @@ mod tests {
     #[test]
     fn a_limit_is_shared_by_the_lanes() {
         // Of 5 %, 3 % and 2 % of a CPU: of 4 ms, and of 30 s.
-        let syscall = Allowance { limit: 30_000, rate: 120_000, depth: 900_000_000, resume: 0 };
-        let sched = Allowance { limit: 20_000, rate: 80_000, depth: 600_000_000, resume: 0 };
+        let syscall = Allowance {
+            limit: 30_000,
+            rate: 120_000,
+            depth: 900_000_000,
+            resume: 0,
+            fair: 7_500_000,
+            newcomer: 1_500_000,
+        };
+        let sched = Allowance {
+            limit: 20_000,
+            rate: 80_000,
+            depth: 600_000_000,
+            resume: 0,
+            fair: 5_000_000,
+            newcomer: 1_000_000,
+        };
         assert_eq!([0, 1].map(|lane| allowance(&limit(5e7), lane, 30, 4_000_000)), [syscall, sched]);
     }
 
     #[test]
     fn the_least_limit_lets_something_through() {
         let least = allowance(&limit(1e5), 1, 30, 1_000);
-        assert_eq!(least, Allowance { limit: 40, rate: 1, depth: 1_200_000, resume: 0 });
+        let want = Allowance { limit: 40, rate: 1, depth: 1_200_000, resume: 0, fair: 10_000, newcomer: 2_000 };
+        assert_eq!(least, want);
     }
 
     #[test]
     fn being_asked_is_paid_from_the_allowance_of_calls() {
         let refused = |refused| allowance(&Limit { refused, ..limit(5e7) }, 0, 30, 4_000_000).rate;
-        assert_eq!([0.0, 1e7, 1e9].map(refused), [120_000, 80_000, 6_000]);
+        assert_eq!([0.0, 1e7, 1e9].map(refused), [120_000, 80_000, 24_000]);
         let sched = Limit { refused: 1e9, ..limit(5e7) };
         assert_eq!(allowance(&sched, 1, 30, 4_000_000).rate, 80_000);
     }
@@ -197,8 +265,17 @@ mod tests {
     }
 
     #[test]
+    fn where_things_are_given_up_it_is_looked_at_who_draws_however_full_the_bucket_is() {
+        let given = |given| allowance(&Limit { given, ..limit(5e7) }, 0, 30, 4_000_000);
+        assert!(given(0).fair < given(0).depth && given(GIVEN_CONTINUITY).fair > given(0).depth);
+        assert_eq!(given(GIVEN_CONTINUITY | GIVEN_SYSCALLS).resume, given(0).depth);
+        let sched = allowance(&Limit { given: GIVEN_SYSCALLS, ..limit(5e7) }, 1, 30, 4_000_000);
+        assert_eq!((sched.resume, sched.fair), (0, 5_000_000));
+    }
+
+    #[test]
     fn no_limit() {
         let none = Limit { share: None, refused: 5.0, given: GIVEN_CONTINUITY };
-        assert_eq!(allowance(&none, 0, 30, 4_000_000), Allowance { limit: 0, rate: 0, depth: 0, resume: 0 });
+        assert_eq!(allowance(&none, 0, 30, 4_000_000), Allowance::NONE);
     }
 }

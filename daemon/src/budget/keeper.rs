@@ -319,12 +319,11 @@ impl Work {
                 None => changes.push((before, given, vec![seen.cpu as u16])),
             }
         }
-        for (before, given, cpus) in changes {
-            let resumed = before & Step::Syscalls.bit() != 0 && given & Step::Syscalls.bit() == 0;
+        for (_, given, cpus) in changes {
             let what = names(&budget.give_up, given);
             let (cpus, level, given_up) = (listed(&cpus), what.len(), what.join(" "));
             let text = format!("{cpus}: {}", sentence(&what));
-            self.recording.act(if resumed { Act::Resumed } else { Act::Level }, &text);
+            self.recording.act(Act::Level, &text);
             if self.ladder.in_slice() || !self.ladder.is_attached() {
                 debug!(cpus, level, given_up, "the level changed: {text}");
             } else {

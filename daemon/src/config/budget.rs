@@ -29,7 +29,7 @@ impl Default for Budget {
             total: Share::Off,
             per_cpu: Share::Millionths(50_000),
             burst_seconds: 10,
-            give_up: Step::ALL.to_vec(),
+            give_up: Step::DEFAULT.to_vec(),
             detach: Detach::Auto,
         }
     }
@@ -60,13 +60,15 @@ pub enum Step {
     ExitTimes,
     /// All arguments but the first.
     Arguments,
-    /// That system calls are recorded all the time: they are in whole stretches.
+    /// That system calls of loud processes are recorded all the time: they are in whole stretches.
     Continuity,
-    /// System calls.
+    /// System calls of loud processes, but for a stretch in minutes.
     Syscalls,
 }
 
 impl Step {
+    /// What is given up by default, in order.
+    pub const DEFAULT: [Self; 4] = [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity];
     /// In the usual order.
     pub const ALL: [Self; 5] = [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity, Self::Syscalls];
 

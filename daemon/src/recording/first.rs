@@ -9,14 +9,15 @@ use flightrec_format::abi::page::{
     COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, RING_LANES, Refusal, VERSION,
 };
 use flightrec_format::abi::state::{
-    BUCKETS, CLOSED, CpuState, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SYSCALLS,
-    LaneState, NO_THREAD, Running, entered,
+    BUCKETS, CLOSED, CpuState, Drawer, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, LaneState,
+    NO_THREAD, REFUSE_SYSCALL, Running, SHARES, Share, TIMED_BUCKETS, entered,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::write_head;
 
 use super::plan::Plan;
+use crate::budget::buckets;
 use crate::{calibrate, clock};
 
 /// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.
@@ -47,22 +48,26 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             strings: 0,
             lanes: std::array::from_fn(lane),
             buckets: Default::default(),
+            drawer: Drawer::default(),
             throttled: Default::default(),
             slot_collisions: 0,
-            limits: [0; BUCKETS],
+            limits: [0; TIMED_BUCKETS],
             measured: 0,
             detached: 0,
-            full: [0; BUCKETS],
-            floor: [0; BUCKETS],
+            full: [0; TIMED_BUCKETS],
+            floor: [0; TIMED_BUCKETS],
             savings: [0; 2],
             total: 0,
             clock: 0,
-            reserved: [0; 5],
+            told: 0,
+            reserved: [0; 6],
+            shares: [[Share::default(); SHARES]; BUCKETS],
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
         let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
         state.write(cpu, 0, bytes);
     }
+    buckets::set_task_life(state);
 }
 
 /// Times events with the probes attached: in full, and with things given up. What that had them count as refused is taken
@@ -79,7 +84,7 @@ pub(super) fn time_attached(state: &ArrayMap, enabled: u32, without: Option<&cal
     };
     let full = calibrate::time(without);
     let (untimed, first_argument) = (call(GIVEN_EXIT_TIMES), call(GIVEN_ARGUMENTS));
-    switch(enabled & !ENABLE_SCHED | GIVEN_SYSCALLS);
+    switch(enabled & !ENABLE_SCHED | REFUSE_SYSCALL);
     let floor = calibrate::time(without);
     // No page may open while the totals in its header are to be taken back.
     switch(enabled & !ENABLE_SYSCALL);

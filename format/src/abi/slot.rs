@@ -18,6 +18,8 @@ pub const KTHREAD: u32 = 4;
 /// [`TaskSlot::args`] and behind them those of [`TaskSlot::abi`] are what follows its fold slot (of a shorter record,
 /// those behind its end mean nothing). [`crate::slots::parse`] unfolds it.
 pub const PACKED: u32 = 8;
+/// The budget refused the entry of the call that the thread is in.
+pub const REFUSED: u32 = 16;
 /// Bytes of a record's arguments in a slot: the longest group, and what makes it a multiple of a unit.
 pub const ARGS_BYTES: usize = super::args::MAX_BYTES + 2;
 
@@ -31,7 +33,7 @@ pub struct TaskSlot {
     pub tid: u32,
     /// Process id.
     pub tgid: u32,
-    /// [`BLOCKED`], [`IN_SYSCALL`], [`KTHREAD`], [`PACKED`].
+    /// [`BLOCKED`], [`IN_SYSCALL`], [`KTHREAD`], [`PACKED`], [`REFUSED`].
     pub flags: u32,
     /// `task_struct.start_time`, ns of `CLOCK_MONOTONIC`.
     pub start_time: u64,

@@ -18,6 +18,8 @@ pub const ENABLE_ALL: u32 = 15;
 pub const LIMIT_SYSCALL: u32 = 1 << 8;
 /// Scheduling draws from its [`Bucket`].
 pub const LIMIT_SCHED: u32 = 1 << 9;
+/// Every system call is refused, so that what that costs can be measured.
+pub const REFUSE_SYSCALL: u32 = 1 << 10;
 
 /// What the budget had this CPU give up, a bit a step, beside the switches above. Strings of system calls are not
 /// recorded.
@@ -26,9 +28,9 @@ pub const GIVEN_STRINGS: u32 = 1 << 16;
 pub const GIVEN_EXIT_TIMES: u32 = 1 << 17;
 /// Of a system call's arguments the first alone is recorded.
 pub const GIVEN_ARGUMENTS: u32 = 1 << 18;
-/// System calls are recorded in stretches ([`Bucket::resume`]).
+/// System calls of loud processes are recorded in stretches ([`Bucket::resume`]).
 pub const GIVEN_CONTINUITY: u32 = 1 << 19;
-/// System calls are refused.
+/// System calls of loud processes are refused until the bucket is full ([`Bucket::resume`]).
 pub const GIVEN_SYSCALLS: u32 = 1 << 20;
 /// All of these.
 pub const GIVEN_ALL: u32 = GIVEN_STRINGS | GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS | GIVEN_CONTINUITY | GIVEN_SYSCALLS;
@@ -89,11 +91,19 @@ pub mod entered {
     pub const SLEPT: u32 = 4;
 }
 
-/// Lanes that have a [`Bucket`]: `syscall` and `sched`.
-pub const BUCKETS: usize = 2;
+/// Lanes that have a [`Bucket`]. Those of `syscall` and `sched` hold CPU time, ns; that of `task` holds bytes of its
+/// ring, and what one process can make without end draws from it: renames, and births and ends of threads.
+pub const BUCKETS: usize = 3;
+/// Buckets that hold CPU time.
+pub const TIMED_BUCKETS: usize = 2;
 
-/// The CPU time that recording a lane may take of one CPU: a token bucket whose tokens are ns. The daemon sets how
-/// it fills and what an event costs, the probes draw; it holds with no daemon alive.
+/// What recording a lane may take of one CPU: a token bucket. The daemon sets how it fills and what an event
+/// costs, the probes draw; it holds with no daemon alive.
+///
+/// While it holds less than [`Bucket::fair`], it gives to each process (of one CPU) by what that process took lately
+/// ([`Share::spent`]): an event is refused where a quarter of that is more than the bucket holds. So the loud are refused
+/// first, and what is left serves the quiet. (Choudhury and Hahne's dynamic thresholds, IEEE/ACM Transactions on
+/// Networking 6:2, 1998, for shared packet buffers.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Bucket {
@@ -111,9 +121,55 @@ pub struct Bucket {
     pub cost: u32,
     /// What a string of it costs in addition, ns.
     pub string_cost: u32,
-    /// Once empty, it gives nothing until it holds so much, ns, so that what is recorded comes in whole stretches. 0: at
-    /// once. At most [`Bucket::depth`].
+    /// A process that was refused gets nothing until the bucket holds so much more than a quarter of what it took, so
+    /// that what is recorded of it comes in whole stretches. 0: at once. At most [`Bucket::depth`].
     pub resume: u64,
+    /// While it holds less than this, it looks at who draws.
+    pub fair: u64,
+    /// What a process is taken to have spent when it began, since nothing is known of it.
+    pub newcomer: u64,
+}
+
+/// Binary logarithm of the ns after which what a process spent counts half: 0.54 s.
+pub const HALF_LIFE_SHIFT: u32 = 29;
+/// Processes whose [`Share`] may stand in the same places.
+pub const SHARE_WAYS: usize = 4;
+/// Such sets of places, a power of two.
+pub const SHARE_SETS: usize = 64;
+/// Places for the [`Share`]s of a lane on one CPU.
+pub const SHARES: usize = SHARE_WAYS * SHARE_SETS;
+/// Shift that takes a part of the bucket for what a process may have spent: a quarter.
+pub const SHARE_SHIFT: u32 = 2;
+
+/// What one process has taken out of a [`Bucket`] while that held less than [`Bucket::fair`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Share {
+    /// Process id; 0: free.
+    pub tgid: u32,
+    /// Half-lives (2^[`HALF_LIFE_SHIFT`] ns of `CLOCK_MONOTONIC`) until `spent` was last halved.
+    pub halved: u32,
+    /// What it has spent, halved every half-life; with [`LOUD`] and [`NEW`].
+    pub spent: u64,
+}
+
+/// Bit of [`Share::spent`]: it was refused, and waits for [`Bucket::resume`].
+pub const LOUD: u64 = 1 << 63;
+/// The same: it began a moment ago, and `spent` is mostly [`Bucket::newcomer`]. It does not become [`LOUD`].
+pub const NEW: u64 = 1 << 62;
+
+/// The [`Share`] of the process whose call came last, so that it need not be looked for again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Drawer {
+    /// Its process id; 0: none.
+    pub tgid: u32,
+    /// Index of its share in the lane's.
+    pub at: u32,
+    /// `jiffies_64` when it was refused last: in the same jiffy it is refused again.
+    pub refused: u64,
+    /// Not 0: it has spent little, so nothing of its calls is given up.
+    pub quiet: u64,
 }
 
 /// The thread that runs on a CPU, as far as its programs know: right where they find themselves on its stack.
@@ -148,31 +204,39 @@ pub struct CpuState {
     pub lanes: [LaneState; RING_LANES],
     /// The budget, by lane.
     pub buckets: [Bucket; BUCKETS],
+    /// Who draws from the bucket of system calls.
+    pub drawer: Drawer,
     /// Events that the budget refused, by lane and kind. The lane's `refused` has their sum, for the pages.
     pub throttled: [[u64; LANE_KINDS]; BUCKETS],
     /// Thread-table insertions that found no free slot.
     pub slot_collisions: u64,
     /// The budget's limits by lane, millionths of a CPU; 0: none. For status; what the probes keep is in the buckets.
-    pub limits: [u32; BUCKETS],
+    pub limits: [u32; TIMED_BUCKETS],
     /// 1: the buckets' costs were measured on this machine; 0: they are assumed.
     pub measured: u64,
     /// 1: the daemon has detached the system call programs for a time. The same on every CPU.
     pub detached: u64,
     /// What an event costs when nothing is given up, by lane, ns. For status and the next daemon, as are the fields
     /// below; the same on every CPU.
-    pub full: [u32; BUCKETS],
+    pub full: [u32; TIMED_BUCKETS],
     /// What an event costs that is not recorded, by lane, ns: the price of being asked.
-    pub floor: [u32; BUCKETS],
+    pub floor: [u32; TIMED_BUCKETS],
     /// What a call costs less without its exit's time, and with its first argument alone, ns.
     pub savings: [u32; 2],
     /// The budget's total, millionths of the machine's CPU time; 0: none.
     pub total: u64,
     /// What reading the clock took when these were measured, thousandths of a ns; 0: not known.
     pub clock: u64,
+    /// What the headers of this CPU's pages tell of the recorder's own acts ([`super::page::PageHeader::told`]).
+    pub told: u64,
     /// 0.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 6],
+    /// What processes have taken out of the buckets, by lane.
+    pub shares: [[Share; SHARES]; BUCKETS],
 }
 
 const _: () = assert!(size_of::<LaneState>() == 128);
-const _: () = assert!(size_of::<Bucket>() == 56);
-const _: () = assert!(size_of::<CpuState>() == 768);
+const _: () = assert!(size_of::<Bucket>() == 72);
+const _: () = assert!(size_of::<Share>() == 16 && SHARE_SETS.is_power_of_two());
+const _: () = assert!(core::mem::offset_of!(CpuState, shares) == 960);
+const _: () = assert!(size_of::<CpuState>() == 960 + 3 * 4096);

@@ -1,0 +1,126 @@
+//! What is refused falls on who causes the cost: a quiet process beside a loud one is recorded whole.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::control::CpuTotals;
+use flightrec_format::decode::Body;
+use flightrec_format::live::{Generation, Recording};
+use flightrec_tests::{Snapshot, c_program, die_with_parent, key_values, online_cpus, wait_until};
+use nix::sys::signal::Signal;
+
+use crate::support::{snapshot, start};
+
+/// The default limit.
+const LIMITED: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"5%\"\nburst_seconds = 1\n";
+
+/// Storms on every CPU, until they are dropped.
+struct Storms(Vec<Child>);
+
+impl Storms {
+    fn start(kind: &str) -> Self {
+        let program = c_program("storm", &[]);
+        let storm = |cpu: usize| {
+            let mut command = Command::new(&program);
+            command.args([kind, &cpu.to_string()]).stdout(Stdio::null());
+            die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("storm")
+        };
+        Self(online_cpus().into_iter().map(storm).collect())
+    }
+}
+
+impl Drop for Storms {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
+
+/// A witness that makes so many calls a second, for `seconds`, and begins some seconds before that.
+fn witness(rate: u32, seconds: u32) -> Child {
+    let mut command = Command::new(c_program("witness", &[]));
+    command.args([&rate.to_string(), &seconds.to_string(), "-1", "2.5"]).stdout(Stdio::piped());
+    die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("witness")
+}
+
+/// Its process id, and how many calls it made; when it has ended.
+fn made(witness: Child) -> (u32, usize) {
+    let output = witness.wait_with_output().expect("witness");
+    assert!(output.status.success(), "{output:?}");
+    let printed = key_values(&output.stdout);
+    (printed["pid"].parse().expect("an id"), printed["calls"].parse().expect("a number"))
+}
+
+/// Of 1,000 calls, one at most may be missing of a quiet process.
+fn assert_whole(snapshot: &Snapshot, (pid, made): (u32, usize), beside: &str) {
+    let recorded = snapshot.calls_named(pid, "getpgrp").len();
+    assert!(recorded <= made && (made - recorded) * 1000 <= made, "beside {beside}: {recorded} of {made} calls");
+}
+
+#[test]
+fn a_quiet_process_beside_hammers_is_recorded_whole() {
+    let recorder = start(LIMITED);
+    let hammers = Storms::start("calls");
+    let witnesses = [witness(10, 3), witness(1000, 3)].map(made);
+    drop(hammers);
+    let after = snapshot(&recorder);
+    let refused: u64 = after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Syscall as usize][0]).sum();
+    assert!(refused > 1_000_000, "the hammers were not felt: {refused} refused");
+    for witness in witnesses {
+        assert_whole(&after, witness, "hammers");
+    }
+}
+
+/// Also what is given up is given up of the loud.
+#[test]
+fn a_quiet_process_keeps_its_strings_and_arguments() {
+    let recorder = start(LIMITED);
+    let hammers = Storms::start("calls");
+    let given = |cpu: &CpuTotals| !cpu.recorded || cpu.given != 0;
+    let live = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"), false);
+    let live = live.expect("a recording");
+    assert!(wait_until(Duration::from_secs(20), || live.counters().cpus.iter().all(given)), "nothing was given up");
+    let mut command = Command::new("cat");
+    let mut child = command.arg("/nowhere/of/the/quiet").stderr(Stdio::null()).spawn().expect("cat");
+    let pid = child.id();
+    assert!(!child.wait().expect("wait").success());
+    drop(hammers);
+    let after = snapshot(&recorder);
+    let opened = after.calls_named(pid, "openat");
+    let wanted = opened.iter().find(|call| call.string(1).is_some_and(|path| *path.bytes == *b"/nowhere/of/the/quiet"));
+    let wanted = wanted.unwrap_or_else(|| panic!("its path is not in {} calls of openat", opened.len()));
+    assert!(wanted.args().len() >= 3, "{wanted:?}");
+}
+
+#[test]
+fn storms_do_not_hide_a_quiet_process() {
+    // A process of less than some seconds may be one of the storm, where that is one of processes.
+    for kind in ["opens", "renames", "forks", "execs", "threads", "wakeups"] {
+        let recorder = start(&format!("{LIMITED}[rings]\nsyscall = \"32MiB\"\n"));
+        let storms = Storms::start(kind);
+        let witness = made(witness(1000, 2));
+        drop(storms);
+        assert_whole(&snapshot(&recorder), witness, kind);
+    }
+}
+
+/// Renames are what a process can fill the ring of task life with: forks, execs and exits stay.
+#[test]
+fn renames_do_not_push_out_forks_and_execs() {
+    let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n[rings]\ntask = \"1MiB\"\n");
+    let before = Command::new("/bin/true").spawn().expect("true");
+    let pid = before.id();
+    assert!({ before }.wait().expect("wait").success());
+    let storms = Storms::start("renames");
+    std::thread::sleep(Duration::from_secs(2));
+    drop(storms);
+    let after = snapshot(&recorder);
+    let renamed: u64 = after.totals.cpus.iter().map(|cpu| cpu.events[Lane::Task as usize][2]).sum();
+    let refused: u64 = after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Task as usize][2]).sum();
+    assert!(refused > 100_000, "{refused} renames refused, {renamed} recorded");
+    let happened = |what: fn(&Body) -> bool| after.of(pid).any(|event| what(&event.body));
+    assert!(happened(|body| matches!(body, Body::Exec { .. })), "its exec is gone");
+    assert!(happened(|body| matches!(body, Body::TaskExit { .. })), "its exit is gone");
+}
