@@ -2,6 +2,7 @@
 
 mod budget;
 mod disk;
+mod fairness;
 mod overhead;
 mod peak;
 mod read;
@@ -36,6 +37,15 @@ pub(crate) enum Bench {
         #[arg(long)]
         only: Option<String>,
     },
+    /// What is recorded of quiet processes beside floods of every kind, under a budget. 6 minutes.
+    Fairness {
+        /// How long the quiet processes make calls beside each flood, s.
+        #[arg(long, default_value_t = 10)]
+        seconds: u32,
+        /// One flood alone: calls, opens, renames, forks, execs, threads or wakeups.
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// How fast kernel dumps of every form are looked through, beside reading and beside their codecs alone.
     Vmcore,
     /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
@@ -67,6 +77,12 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Budget { rounds, only } => {
             overhead_programs()?;
             budget::run(rounds, only.as_deref())
+        }
+        Bench::Fairness { seconds, only } => {
+            if std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
+                crate::build::programs(Scope::Build)?;
+            }
+            fairness::run(seconds, only.as_deref())
         }
         Bench::Vmcore => {
             let example = ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];

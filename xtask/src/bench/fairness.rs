@@ -1,0 +1,114 @@
+//! Whether quiet processes are recorded whole beside loud ones, while the budget holds.
+//!
+//! Beside a storm of one kind on every CPU, witnesses that know how many calls they make; then what of these is in the
+//! recording, and what recording cost by the recorder's own account.
+
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use flightrec_tests::{Options, Recorder, c_program, die_with_parent, key_values, online_cpus};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+/// Calls a second of the witnesses; of the first two, at least [`WHOLE`] of all calls must be recorded.
+const RATES: [u32; 3] = [10, 1_000, 20_000];
+const WHOLE: f64 = 0.999;
+/// Seconds before the witnesses' first call, and of their calls.
+const DELAY: &str = "3";
+/// What goes on beside them.
+const STORMS: [&str; 7] = ["calls", "opens", "renames", "forks", "execs", "threads", "wakeups"];
+
+/// A `[budget]`, and whether quiet processes are promised to be whole under it.
+struct Case {
+    budget: &'static str,
+    promised: bool,
+}
+
+const CASES: [Case; 3] = [
+    Case { budget: "per_cpu = \"5%\"", promised: true },
+    Case { budget: "per_cpu = \"5%\"\ntotal = \"2%\"\ndetach = \"never\"", promised: true },
+    // Being asked alone breaks this total beside hammers, and what is detached sees nobody.
+    Case { budget: "per_cpu = \"5%\"\ntotal = \"2%\"", promised: false },
+];
+
+/// A program that is ended when this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+fn spawn(program: &str, args: &[&str], output: Stdio) -> Result<Child> {
+    let mut command = Command::new(c_program(program, &[]));
+    command.args(args).stdin(Stdio::null()).stdout(output);
+    die_with_parent(&mut command, Signal::SIGKILL).spawn().with_context(|| format!("tests/programs/{program}.c"))
+}
+
+/// What one storm showed.
+struct Seen {
+    /// Of each witness: calls made, and recorded.
+    witnesses: Vec<(u64, u64)>,
+    /// Percent of the machine's CPU time by the recorder's own account, since it began; what being asked takes of that.
+    own: (f64, f64),
+    detached: f64,
+}
+
+fn measure(budget: &str, storm: &str, seconds: u32) -> Result<Seen> {
+    let config = format!("[budget]\n{budget}\n");
+    let mut recorder = Recorder::try_start(Options { config, death_signal: Signal::SIGTERM, ..Options::default() })?;
+    let storms: Vec<Running> = online_cpus()
+        .into_iter()
+        .map(|cpu| spawn("storm", &[storm, &cpu.to_string()], Stdio::null()).map(Running))
+        .collect::<Result<_>>()?;
+    let seconds = seconds.to_string();
+    let witnesses: Vec<Child> = RATES
+        .iter()
+        .map(|rate| spawn("witness", &[&rate.to_string(), &seconds, "-1", DELAY], Stdio::piped()))
+        .collect::<Result<_>>()?;
+    let outputs = witnesses.into_iter().map(Child::wait_with_output).collect::<Result<Vec<_>, _>>()?;
+    drop(storms);
+    let account: Value = serde_json::from_slice(&recorder.flightctl(&["budget", "--json"]).stdout)?;
+    let number = |pointer: &str| account.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    let mut seen = Seen {
+        witnesses: Vec::new(),
+        own: (number("/spent/start/all_percent"), number("/spent/start/floor_percent")),
+        detached: number("/detached_seconds"),
+    };
+    for output in outputs {
+        ensure!(output.status.success(), "tests/programs/witness.c failed ({})", output.status);
+        let printed = key_values(&output.stdout);
+        let value = |key: &str| printed.get(key).with_context(|| format!("it printed no {key}"));
+        let args = ["dump", "--all", "--tid", value("pid")?, "--syscall", "getpgrp", "--event", "sys_enter"];
+        let dump = recorder.flightctl(&args);
+        let lines = dump.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#');
+        seen.witnesses.push((value("calls")?.parse()?, lines.count() as u64));
+    }
+    ensure!(recorder.terminate()?.success(), "flightd failed:\n{}", recorder.log());
+    Ok(seen)
+}
+
+/// Measures, prints a table for each budget, and fails where a promise is not kept.
+pub(super) fn run(seconds: u32, only: Option<&str>) -> Result<()> {
+    let mut broken = 0;
+    for Case { budget, promised } in CASES {
+        println!("{}: recorded of the calls of processes that make so many a second", budget.replace('\n', ", "));
+        println!("| beside | {} | {} | {} | own account | of it floor | detached |", RATES[0], RATES[1], RATES[2]);
+        println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+        for storm in STORMS.into_iter().filter(|storm| only.is_none_or(|only| only == *storm)) {
+            let seen = measure(budget, storm, seconds)?;
+            let cell = |(made, recorded): &(u64, u64)| {
+                format!("{:.2} % ({recorded} of {made})", 100.0 * *recorded as f64 / *made as f64)
+            };
+            let cells: Vec<String> = seen.witnesses.iter().map(cell).collect();
+            let (own, floor) = seen.own;
+            println!("| {storm} | {} | {own:.2} % | {floor:.2} % | {:.1} s |", cells.join(" | "), seen.detached);
+            let is_whole = |(made, recorded): &(u64, u64)| *recorded as f64 >= *made as f64 * WHOLE;
+            broken += usize::from(promised && !seen.witnesses.iter().take(2).all(is_whole));
+        }
+        println!();
+    }
+    ensure!(broken == 0, "{broken} storms hid more than one of 1,000 calls of a quiet process");
+    Ok(())
+}
