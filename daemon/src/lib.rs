@@ -12,6 +12,7 @@ pub mod config;
 pub mod control;
 pub mod cpus;
 pub mod descriptors;
+pub mod dir;
 pub mod drain;
 pub mod journal;
 pub mod load;

@@ -13,6 +13,8 @@ mod flood;
 mod follow;
 mod harness;
 mod json;
+mod kdump_hook;
+mod links;
 mod names;
 mod own_calls;
 mod pingpong;

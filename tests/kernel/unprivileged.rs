@@ -15,7 +15,8 @@ use nix::unistd::{Pid, User, gettid};
 
 use crate::support::without_limit;
 
-const USER: &str = "nobody";
+/// Whom the daemon runs as.
+pub(crate) const USER: &str = "nobody";
 
 /// A daemon that ends with its test, also where that fails: the signal of `die_with_parent` is lost when setpriv changes
 /// the user.
@@ -30,13 +31,13 @@ impl Drop for Daemon {
 }
 
 /// A sandbox that `USER` may use, with a copy of `flightd` that it may run.
-struct Place {
-    sandbox: Sandbox,
-    user: User,
+pub(crate) struct Place {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) user: User,
 }
 
 impl Place {
-    fn new(config: &str) -> Self {
+    pub(crate) fn new(config: &str) -> Self {
         require_kernel();
         let sandbox = Sandbox::new().expect("sandbox");
         let user = User::from_name(USER).expect("users").expect("nobody");
