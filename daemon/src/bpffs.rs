@@ -86,9 +86,12 @@ fn make(dir: &Path) -> Result<(), BpffsError> {
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     make(parent)?;
     let in_bpffs = is_bpffs(parent).map_err(io(parent))?;
-    match fs::DirBuilder::new().mode(if in_bpffs { MADE } else { 0o755 }).create(dir) {
+    if !in_bpffs {
+        return crate::dir::make(dir, 0o755).map_err(io(dir));
+    }
+    match fs::DirBuilder::new().mode(MADE).create(dir) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) if in_bpffs && e.kind() == io::ErrorKind::PermissionDenied && name.as_bytes().contains(&b'.') => {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied && name.as_bytes().contains(&b'.') => {
             Err(BpffsError::Dot { dir: dir.into(), name: name.to_string_lossy().into_owned() })
         }
         made => made.map_err(io(dir)),

@@ -5,10 +5,11 @@
 //! under names that are not there yet, and changes owners and modes of what it holds open.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
@@ -219,6 +220,22 @@ impl Dir {
     fn untrusted(&self, why: &'static str, owner: Option<&Owner>) -> DirError {
         let user = owner.map_or("its daemon's user", |owner| &owner.name).to_owned();
         DirError::Untrusted { path: self.path.clone(), why, user }
+    }
+}
+
+/// Makes what is missing of a path, with exactly this mode, whatever the umask is.
+pub fn make(path: &Path, mode: u32) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        make(parent, mode)?;
+    }
+    match fs::DirBuilder::new().mode(mode).create(path) {
+        Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+        // By somebody else, meanwhile.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(e) => Err(e),
     }
 }
 

@@ -15,6 +15,7 @@ mod harness;
 mod json;
 mod kdump_hook;
 mod links;
+mod modes;
 mod names;
 mod own_calls;
 mod pingpong;
