@@ -19,6 +19,7 @@ mod modes;
 mod names;
 mod own_calls;
 mod pingpong;
+mod pipes;
 mod ps;
 mod run_queue;
 mod side_by_side;
