@@ -22,6 +22,7 @@ pub mod prepare;
 pub mod recording;
 pub mod reload;
 pub mod run;
+pub mod seccomp;
 pub mod snapshots;
 pub mod supervisor;
 pub mod syscalls;

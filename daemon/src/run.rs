@@ -20,7 +20,7 @@ use crate::recording::Recording;
 use crate::reload::Reload;
 use crate::snapshots::{self, Snapshots};
 use crate::supervisor::Supervisor;
-use crate::{bpffs, clock, cpus, dir, triggers};
+use crate::{bpffs, clock, cpus, dir, seccomp, triggers};
 
 /// The configuration file that is used when none is named.
 const DEFAULT_CONFIG: &str = "/etc/flightrec/flightd.toml";
@@ -152,6 +152,13 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
     let (recording, ended) = Recording::adopt_or_begin(&config, &options.runtime_dir, &options.bpffs_dir)?;
+    // Loading is done. What comes from outside is read from now on.
+    match seccomp::forbid_loading(recording.needs_perf_events(), seccomp::Threads::All) {
+        Ok(()) => {}
+        Err(e) => {
+            warn!("what flightd may load can't be restricted: {e}. It records all the same; see docs/security.md")
+        }
+    }
     let recording = Arc::new(recording);
     let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
         .context("the drain's thread")?;

@@ -32,6 +32,7 @@ mod stress;
 mod support;
 mod survival;
 mod tables;
+mod taken_over;
 mod top;
 mod triggers;
 mod unprivileged;

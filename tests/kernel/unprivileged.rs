@@ -20,7 +20,7 @@ pub(crate) const USER: &str = "nobody";
 
 /// A daemon that ends with its test, also where that fails: the signal of `die_with_parent` is lost when setpriv changes
 /// the user.
-struct Daemon(Child);
+pub(crate) struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -60,14 +60,14 @@ impl Place {
     }
 
     /// Root's part.
-    fn as_root(&self, args: &[&str]) {
+    pub(crate) fn as_root(&self, args: &[&str]) {
         let mut command = self.with_directories(Command::new(self.sandbox.root().join("flightd")));
         let output = command.args(args).stdin(Stdio::null()).output().expect("flightd");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// The daemon, with CAP_BPF and CAP_PERFMON and nothing else.
-    fn daemon(&self) -> Daemon {
+    pub(crate) fn daemon(&self) -> Daemon {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", USER, "--regid", &self.user.gid.to_string(), "--clear-groups"]);
         command.args(["--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon"]);
