@@ -153,11 +153,8 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let listener = control::Listener::bind(&path, &access)?;
     let (recording, ended) = Recording::adopt_or_begin(&config, &options.runtime_dir, &options.bpffs_dir)?;
     // Loading is done. What comes from outside is read from now on.
-    match seccomp::forbid_loading(recording.needs_perf_events(), seccomp::Threads::All) {
-        Ok(()) => {}
-        Err(e) => {
-            warn!("what flightd may load can't be restricted: {e}. It records all the same; see docs/security.md")
-        }
+    if let Err(e) = seccomp::forbid_loading(recording.needs_perf_events(), seccomp::Threads::All) {
+        warn!("what flightd may load can't be restricted: {e}. It records all the same; see docs/security.md");
     }
     let recording = Arc::new(recording);
     let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
