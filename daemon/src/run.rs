@@ -99,19 +99,14 @@ pub fn run(options: &Options) -> Result<()> {
         .with_context(|| format!("can't make {}; run as root, or give another --runtime-dir", runtime_dir.display()))?;
     ignore_file_size_signal();
     bpffs::prepare(&options.bpffs_dir)?;
-    let ended = record(options, &config, since);
-    // Only where nothing records there any more.
-    bpffs::remove_made(&options.bpffs_dir);
-    ended
-}
-
-fn record(options: &Options, config: &Config, since: u64) -> Result<()> {
     let _locks = lock(options, config.store.enabled)?;
     let _bpffs_lock = bpffs::lock(&options.bpffs_dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let served = runtime.block_on(serve(options, config, since));
+    let served = runtime.block_on(serve(options, &config, since));
     // Requests that still run hold the recording's maps, no more; ending the runtime ends them.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    // Where nothing is left in it; while it is locked, so that no other flightd begins there.
+    bpffs::remove_made(&options.bpffs_dir);
     served
 }
 
