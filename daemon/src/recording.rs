@@ -365,6 +365,11 @@ impl Recording {
         self.state().load(0, 0) >> 32 == 0
     }
 
+    /// Whether attaching them again opens perf events.
+    pub fn needs_perf_events(&self) -> bool {
+        self.syscalls.is_some_and(|syscalls| syscalls.form == ProgramForm::Tracepoint)
+    }
+
     /// Detaches the programs on system calls: none is recorded, counted or paid for until [`Self::attach`]. `false`: there
     /// are none.
     pub fn detach(&self) -> io::Result<bool> {

@@ -1,6 +1,5 @@
 //! The daemon's life: start, serve, end.
 
-use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigHandler, Signal};
+use nix::sys::stat::{Mode, umask};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
@@ -20,10 +20,12 @@ use crate::recording::Recording;
 use crate::reload::Reload;
 use crate::snapshots::{self, Snapshots};
 use crate::supervisor::Supervisor;
-use crate::{bpffs, clock, cpus, triggers};
+use crate::{bpffs, clock, cpus, dir, seccomp, triggers};
 
 /// The configuration file that is used when none is named.
 const DEFAULT_CONFIG: &str = "/etc/flightrec/flightd.toml";
+/// Mode of the runtime directory: all may ask for the socket in it, which refuses by itself.
+const RUNTIME_MODE: u32 = 0o755;
 /// How often clocks and CPUs are looked at again.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
@@ -91,7 +93,9 @@ pub fn run(options: &Options) -> Result<()> {
     let since = clock::mono();
     let config = config(options)?;
     let runtime_dir = &options.runtime_dir;
-    fs::create_dir_all(runtime_dir)
+    // What is made without a mode of its own is for this user and its group, whoever started flightd.
+    umask(Mode::from_bits_truncate(0o027));
+    dir::make(runtime_dir, RUNTIME_MODE)
         .with_context(|| format!("can't make {}; run as root, or give another --runtime-dir", runtime_dir.display()))?;
     ignore_file_size_signal();
     bpffs::prepare(&options.bpffs_dir)?;
@@ -101,6 +105,8 @@ pub fn run(options: &Options) -> Result<()> {
     let served = runtime.block_on(serve(options, &config, since));
     // Requests that still run hold the recording's maps, no more; ending the runtime ends them.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    // Where nothing is left in it; while it is locked, so that no other flightd begins there.
+    bpffs::remove_made(&options.bpffs_dir);
     served
 }
 
@@ -141,6 +147,10 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
     let (recording, ended) = Recording::adopt_or_begin(&config, &options.runtime_dir, &options.bpffs_dir)?;
+    // Loading is done. What comes from outside is read from now on.
+    if let Err(e) = seccomp::forbid_loading(recording.needs_perf_events(), seccomp::Threads::All) {
+        warn!("what flightd may load can't be restricted: {e}. It records all the same; see docs/security.md");
+    }
     let recording = Arc::new(recording);
     let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
         .context("the drain's thread")?;

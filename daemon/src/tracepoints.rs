@@ -1,7 +1,7 @@
 //! What the kernel publishes of its tracepoints in tracefs, read there, or handed on by root to a daemon that may not.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tracing::debug;
 
+use crate::dir::Dir;
 use crate::syscalls::{SyscallTables, TracefsError, tracepoint_id};
 use crate::tracepoint;
 
@@ -87,16 +88,11 @@ impl Tracepoints {
         }
     }
 
-    /// Leaves a copy in `runtime_dir`.
-    pub fn hand_on(&self, runtime_dir: &Path) -> Result<(), TracepointsError> {
-        let path = runtime_dir.join(FILE);
+    /// Leaves a copy in the runtime directory, for all to read.
+    pub fn hand_on(&self, runtime_dir: &Dir) -> Result<(), TracepointsError> {
         let text = serde_json::to_string(self).map_err(io::Error::other);
-        let new = runtime_dir.join(format!("{FILE}.new"));
-        text.and_then(|text| {
-            fs::write(&new, text)?;
-            fs::rename(&new, &path)
-        })
-        .map_err(|source| TracepointsError::Write { path, source })
+        text.and_then(|text| runtime_dir.replace(FILE, text.as_bytes(), 0o644))
+            .map_err(|source| TracepointsError::Write { path: runtime_dir.path().join(FILE), source })
     }
 
     /// The tables of system calls.
@@ -126,7 +122,13 @@ fn load(path: &Path) -> io::Result<Tracepoints> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    fn held(dir: &tempfile::TempDir) -> Dir {
+        Dir::open(dir.path()).unwrap()
+    }
 
     fn some() -> Tracepoints {
         let call = Syscall { nr: 3, name: "close".into(), args: None };
@@ -143,7 +145,7 @@ mod tests {
     fn a_copy_serves_where_tracefs_does_not() {
         let dir = tempfile::tempdir().unwrap();
         let nowhere = dir.path().join("none");
-        some().hand_on(dir.path()).unwrap();
+        some().hand_on(&held(&dir)).unwrap();
         let found = Tracepoints::find(&nowhere, dir.path()).unwrap();
         assert_eq!(found, some());
         assert_eq!((found.number("sys_enter"), found.number("sys_exit")), (Some(17), None));
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn a_copy_of_another_kernel_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        Tracepoints { kernel: "another".into(), ..some() }.hand_on(dir.path()).unwrap();
+        Tracepoints { kernel: "another".into(), ..some() }.hand_on(&held(&dir)).unwrap();
         let error = Tracepoints::find(&dir.path().join("none"), dir.path()).unwrap_err().to_string();
         assert!(error.contains("another kernel"), "{error}");
         fs::write(dir.path().join(FILE), "{").unwrap();

@@ -4,7 +4,7 @@
 check() {
     # mkdumprd sets it.
     [[ -n ${IN_KDUMP:-} && -f /etc/kdump.conf ]] || return 255
-    require_binaries timeout date chown sync awk sort tail || return 1
+    require_binaries timeout date dirname ls sync awk sort tail || return 1
     [[ -x /usr/lib/flightrec/flightctl ]] || require_binaries flightctl || return 1
     return 0
 }
@@ -15,7 +15,7 @@ depends() {
 }
 
 install() {
-    inst_multiple timeout date chown sync mkdir rm awk sort tail
+    inst_multiple timeout date dirname ls sync mkdir rm awk sort tail
     if [[ -x /usr/lib/flightrec/flightctl ]]; then
         inst_simple /usr/lib/flightrec/flightctl
     else

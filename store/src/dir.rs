@@ -149,6 +149,22 @@ pub fn path(state_dir: &Path, boot: &[u8; 16], start_ns: i64, number: u32) -> Pa
     state_dir.join(boot_name(boot)).join(format!("{}-{number:06}.{EXTENSION}", start.strftime(START)))
 }
 
+/// Where kdump's hook leaves what it recovers for this state directory: beside it, since root alone may own that, and the
+/// state directory is the daemon's user's.
+pub fn crash_dir(state_dir: &Path) -> Option<PathBuf> {
+    let full;
+    let dir = if state_dir.file_name().is_some() {
+        state_dir
+    } else {
+        // `.`, `..` and the like
+        full = state_dir.canonicalize().ok()?;
+        &full
+    };
+    let mut name = dir.file_name()?.to_owned();
+    name.push("-crash");
+    Some(dir.with_file_name(name))
+}
+
 /// A file's start (s since 1970) and number from its name.
 pub fn parse_name(name: &str) -> Option<(i64, u32)> {
     let (start, number) = name.strip_suffix(EXTENSION)?.strip_suffix('.')?.split_once('-')?;

@@ -1,8 +1,9 @@
 //! The first frame of a file: whose it is, and what a reader must know to read it.
 
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use flightrec_format::file::{OpenError, open};
 
 use crate::error::StoreError;
 use crate::fields::{CRC_LEN, FRAME_HEAD, Fields, checked, frame_len, put_frame};
@@ -94,7 +95,7 @@ pub(crate) fn unknown_features(incompatible: u64) -> Option<String> {
 /// A file's header alone, which takes one read. Where it is damaged, what [`FileReader::open`] makes up from the blocks.
 pub fn read_header(path: impl AsRef<Path>) -> Result<FileHeader, StoreError> {
     let path = path.as_ref();
-    let file = File::open(path).map_err(StoreError::io(path))?;
+    let file = open(path).map_err(OpenError::into_io).map_err(StoreError::io(path))?;
     let mut bytes = [0; FRAME_HEAD + LEN];
     if file.read_exact_at(&mut bytes, 0).is_ok()
         && let Some((header, _)) = FileHeader::parse(&bytes)

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::decode::{Page, Summary};
+use flightrec_format::file::{OpenError, open};
 
 use crate::block::{BlockHeader, BlockRef, DATA_MAX, HEAD, Kind};
 use crate::coder::Block;
@@ -41,7 +42,7 @@ impl FileReader {
     }
 
     fn open_by(path: &Path, by_index: bool) -> Result<Self, StoreError> {
-        let file = File::open(path).map_err(StoreError::io(path))?;
+        let file = open(path).map_err(OpenError::into_io).map_err(StoreError::io(path))?;
         let metadata = file.metadata().map_err(StoreError::io(path))?;
         if !metadata.is_file() {
             let what = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");

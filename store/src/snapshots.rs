@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use flightrec_format::file::{OpenError, open};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -114,8 +115,9 @@ pub fn about(path: &Path) -> Result<Option<About>, StoreError> {
 /// How often a snapshot's cause came again, `path` being its file.
 pub fn repeats(path: &Path) -> Repeats {
     let mut text = String::new();
-    let read =
-        File::open(path.with_extension(REPEATS)).and_then(|file| file.take(REPEATS_MAX).read_to_string(&mut text));
+    let read = open(&path.with_extension(REPEATS))
+        .map_err(OpenError::into_io)
+        .and_then(|file| file.take(REPEATS_MAX).read_to_string(&mut text));
     read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 

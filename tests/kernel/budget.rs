@@ -332,7 +332,17 @@ fn what_a_step_leaves() {
 
 #[test]
 fn system_calls_are_detached_and_attached_again() {
-    let mut recorder = start("[budget]\ntotal = \"0.5%\"\nper_cpu = \"off\"\nburst_seconds = 1\n");
+    detaches_and_attaches("tp_btf");
+}
+
+#[test]
+fn classic_programs_are_detached_and_attached_again() {
+    detaches_and_attaches("tracepoint");
+}
+
+fn detaches_and_attaches(form: &str) {
+    let budget = "[budget]\ntotal = \"0.5%\"\nper_cpu = \"off\"\nburst_seconds = 1\n";
+    let mut recorder = start(&format!("{budget}[kernel]\nsyscall_programs = \"{form}\"\n"));
     let hogs: Vec<Hog> = online_cpus().into_iter().map(Hog::start).collect();
     let links = || {
         let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording").join("links");

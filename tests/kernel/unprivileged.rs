@@ -15,11 +15,12 @@ use nix::unistd::{Pid, User, gettid};
 
 use crate::support::without_limit;
 
-const USER: &str = "nobody";
+/// Whom the daemon runs as.
+pub(crate) const USER: &str = "nobody";
 
 /// A daemon that ends with its test, also where that fails: the signal of `die_with_parent` is lost when setpriv changes
 /// the user.
-struct Daemon(Child);
+pub(crate) struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -30,13 +31,13 @@ impl Drop for Daemon {
 }
 
 /// A sandbox that `USER` may use, with a copy of `flightd` that it may run.
-struct Place {
-    sandbox: Sandbox,
-    user: User,
+pub(crate) struct Place {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) user: User,
 }
 
 impl Place {
-    fn new(config: &str) -> Self {
+    pub(crate) fn new(config: &str) -> Self {
         require_kernel();
         let sandbox = Sandbox::new().expect("sandbox");
         let user = User::from_name(USER).expect("users").expect("nobody");
@@ -59,14 +60,14 @@ impl Place {
     }
 
     /// Root's part.
-    fn as_root(&self, args: &[&str]) {
+    pub(crate) fn as_root(&self, args: &[&str]) {
         let mut command = self.with_directories(Command::new(self.sandbox.root().join("flightd")));
         let output = command.args(args).stdin(Stdio::null()).output().expect("flightd");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// The daemon, with CAP_BPF and CAP_PERFMON and nothing else.
-    fn daemon(&self) -> Daemon {
+    pub(crate) fn daemon(&self) -> Daemon {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", USER, "--regid", &self.user.gid.to_string(), "--clear-groups"]);
         command.args(["--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon"]);

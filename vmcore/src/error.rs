@@ -11,8 +11,8 @@ pub enum VmcoreError {
     #[error("can't read it: {0}")]
     Io(#[from] io::Error),
     /// A pipe, a socket, a directory: nothing that can be read at any place.
-    #[error("neither a file nor a block device: copy the dump into a file first")]
-    NotAFile,
+    #[error("{0}: name a file or a block device (a dump out of a pipe: copied into a file first)")]
+    NotAFile(&'static str),
     /// No bytes at all.
     #[error("the file is empty: the dump was never written")]
     Empty,

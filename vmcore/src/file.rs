@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use flightrec_format::file::{self, OpenError};
 
 use crate::error::VmcoreError;
 
@@ -47,16 +49,12 @@ pub(crate) struct PlainFile {
 impl PlainFile {
     /// Opens it for reading.
     pub(crate) fn open(path: &Path) -> Result<Self, VmcoreError> {
-        let mut file = File::open(path)?;
+        let mut file = file::open(path).map_err(|e| match e {
+            OpenError::Io(e) => VmcoreError::Io(e),
+            OpenError::Kind(kind) => VmcoreError::NotAFile(kind),
+        })?;
         let metadata = file.metadata()?;
-        let kind = metadata.file_type();
-        let size = if kind.is_file() {
-            metadata.len()
-        } else if kind.is_block_device() {
-            file.seek(SeekFrom::End(0))?
-        } else {
-            return Err(VmcoreError::NotAFile);
-        };
+        let size = if metadata.is_file() { metadata.len() } else { file.seek(SeekFrom::End(0))? };
         Ok(Self { file, size })
     }
 }
@@ -77,6 +75,11 @@ impl ReadAt for PlainFile {
             }
         }
         Ok(done)
+    }
+
+    /// Holes, which read as zeros, are passed over: a sparse dump may be vastly larger than what is in it.
+    fn data(&self, from: u64) -> Option<(u64, u64)> {
+        file::data(&self.file, from, self.size)
     }
 }
 

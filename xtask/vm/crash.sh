@@ -9,8 +9,8 @@ if grep -q qemu /out/forms; then
     sleep 5
 fi
 ls /usr/lib/flightrec/flightctl >/out/recover.txt 2>&1
-time -v kdump-recover /var/lib/flightrec >>/out/recover.txt 2>&1
-say "recovered ($?): $(ls -la /var/lib/flightrec/crash)"
+time -v kdump-recover /var/lib/flightrec-crash >>/out/recover.txt 2>&1
+say "recovered ($?): $(ls -la /var/lib/flightrec-crash)"
 for form in $(cat /out/forms); do
     case $form in
     qemu) continue ;;

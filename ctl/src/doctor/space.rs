@@ -1,5 +1,7 @@
 //! Room for what is written on that day.
 
+use std::path::Path;
+
 use super::machine::Dumper;
 use super::{Check, Machine};
 use crate::human::bytes;
@@ -53,6 +55,10 @@ pub(super) fn rings(machine: &Machine, state: Option<&State>) -> Check {
     const NAME: &str = "rings' space";
     let dir = state.and_then(|state| state.store.as_ref()).map_or(STATE_DIR, |store| store.directory.as_str());
     let dir = if dir.is_empty() { STATE_DIR } else { dir };
+    // The hook's directory; where there is none yet, the hook makes it beside the state directory.
+    let crash = flightrec_store::dir::crash_dir(Path::new(dir)).unwrap_or_default();
+    let crash = crash.display().to_string();
+    let dir = if machine.exists(&crash) == Some(true) { crash.as_str() } else { dir };
     let Some(state) = state else {
         return Check::unknown(
             NAME,

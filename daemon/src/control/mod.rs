@@ -3,7 +3,7 @@
 //!
 //! No client can harm the recording or another client:
 //! - only root, the daemon's own user and the members of one group are served ([`Access`]);
-//! - at most [`Limits::connections`] connections, each with one request and one batch of pages in
+//! - at most [`Limits::connections`] connections, of which some are kept for root, each with one request and one batch of pages in
 //!   memory (about 4 MiB), and each bounded in time: a whole request, a read of an answer, idling;
 //! - a frame that is too long or makes no sense ends its connection, after an answer that says why;
 //! - whatever may take long or fault in memory runs on a thread of its own, beside the daemon's.
@@ -59,6 +59,8 @@ pub trait Backend: Send + Sync {
 pub struct Limits {
     /// Connections at a time.
     pub connections: usize,
+    /// How many of these are for root and the daemon's own user alone.
+    pub reserved: usize,
     /// From a request's first byte to its last.
     pub request: Duration,
     /// From an answer to the next request's first byte.
@@ -71,6 +73,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 32,
+            reserved: 8,
             request: Duration::from_secs(5),
             idle: Duration::from_mins(1),
             write: Duration::from_secs(10),

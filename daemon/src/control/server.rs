@@ -38,6 +38,8 @@ pub async fn serve_with(
 ) -> io::Result<()> {
     let socket = UnixListener::from_std(listener.socket.try_clone()?)?;
     let mut connections = JoinSet::new();
+    // Each connection of others than root and the daemon's user holds a reference.
+    let others = Arc::new(());
     let mut shutdown = pin!(shutdown);
     loop {
         tokio::select! {
@@ -48,8 +50,14 @@ pub async fn serve_with(
                     while let Some(ended) = connections.try_join_next() {
                         report(ended);
                     }
-                    if let Some((stream, peer)) = admit(stream, &access, connections.len(), &limits) {
-                        connections.spawn(Connection::new(stream, peer, backend.clone(), limits).run());
+                    let open = Open { all: connections.len(), others: Arc::strong_count(&others) - 1 };
+                    if let Some((stream, peer)) = admit(stream, &access, open, &limits) {
+                        let counted = (!peer.may_change()).then(|| others.clone());
+                        let connection = Connection::new(stream, peer, backend.clone(), limits);
+                        connections.spawn(async move {
+                            connection.run().await;
+                            drop(counted);
+                        });
                     }
                 }
                 Err(e) => {
@@ -61,8 +69,16 @@ pub async fn serve_with(
     }
 }
 
+/// Connections that are open.
+#[derive(Clone, Copy)]
+struct Open {
+    all: usize,
+    /// Of others than root and the daemon's user.
+    others: usize,
+}
+
 /// Lets a new connection in, or tells it why not.
-fn admit(stream: UnixStream, access: &Access, open: usize, limits: &Limits) -> Option<(UnixStream, Peer)> {
+fn admit(stream: UnixStream, access: &Access, open: Open, limits: &Limits) -> Option<(UnixStream, Peer)> {
     let peer = match Peer::of(&stream) {
         Ok(peer) => peer,
         Err(e) => {
@@ -78,11 +94,11 @@ fn admit(stream: UnixStream, access: &Access, open: usize, limits: &Limits) -> O
         );
         return None;
     }
-    if open >= limits.connections {
-        refuse(
-            stream,
-            format!("all {} connections are in use: try again, or end another flightctl", limits.connections),
-        );
+    // One member of the group must not lock root out.
+    let shared = limits.connections.saturating_sub(limits.reserved);
+    let (taken, most) = if peer.may_change() { (open.all, limits.connections) } else { (open.others, shared) };
+    if taken >= most || open.all >= limits.connections {
+        refuse(stream, format!("all {most} connections are in use: try again, or end another flightctl"));
         return None;
     }
     Some((stream, peer))

@@ -1,5 +1,7 @@
 //! Whatever a file holds: an answer in plain words, no panic, bounded memory.
 
+use std::os::unix::fs::FileExt;
+
 use flightrec_vmcore::synthetic::{self, Codec};
 use proptest::prelude::*;
 
@@ -120,7 +122,7 @@ fn other_files_are_named() {
         assert!(error.contains(words), "{words}: {error}");
     }
     let error = flightrec_vmcore::Dump::open(std::path::Path::new("/dev/null")).err().unwrap().to_string();
-    assert!(error.contains("neither a file"), "{error}");
+    assert!(error.contains("a character device: name a file"), "{error}");
 }
 
 #[test]
@@ -130,4 +132,23 @@ fn a_machine_without_a_recorder_has_no_sessions() {
         let dump = flightrec_vmcore::Dump::open(file.path()).unwrap();
         assert!(scan(&dump).unwrap().sessions.is_empty(), "{name}");
     }
+}
+
+/// A file of 1 TiB that is all holes but for a recording: as long as that takes, not as a read of all of it.
+#[test]
+fn a_sparse_dump_takes_the_time_of_what_is_in_it() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(1 << 40).unwrap();
+    let pages = recording(7);
+    for (place, page) in (900u64 << 18..).zip(&pages) {
+        file.as_file().write_all_at(&page[..], place << 12).unwrap();
+    }
+    let path = file.path().to_owned();
+    let (send, answer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let scan = flightrec_vmcore::Dump::open(&path).unwrap().scan(None, &|_| ()).unwrap();
+        send.send((scan.sessions.len(), scan.sessions[0].id, scan.shortfall.is_none()))
+    });
+    let found = answer.recv_timeout(std::time::Duration::from_secs(20)).expect("it reads the holes");
+    assert_eq!(found, (1, 7, true));
 }

@@ -6,6 +6,7 @@
 mod container;
 mod journal;
 mod load;
+mod privileges;
 mod snapshots;
 mod soak;
 mod trial;

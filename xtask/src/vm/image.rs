@@ -61,13 +61,13 @@ pub(super) fn image(work: &Path, kernel: &Path, root: impl FnOnce(&Path, &Path) 
 }
 
 impl Image {
-    /// Takes out what the machine left: `out` and the state directory. The disk is then removed.
+    /// Takes out what the machine left: `out`, the state directory, and what the hook left. The disk is then removed.
     pub(super) fn extract(&self, to: &Path) -> Result<()> {
         if to.exists() {
             fs::remove_dir_all(to)?;
         }
         fs::create_dir_all(to)?;
-        for dir in ["/out", "/var/lib/flightrec"] {
+        for dir in ["/out", "/var/lib/flightrec", "/var/lib/flightrec-crash"] {
             run(Command::new("debugfs").args(["-R", &format!("rdump {dir} {}", to.display())]).arg(&self.disk))?;
         }
         fs::copy(&self.console, to.join("console.log"))?;
@@ -126,7 +126,9 @@ fn initrd(work: &Path, kernel: &Path, release: &str) -> Result<PathBuf> {
 /// The tree of the disk.
 fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
     let (root, repository) = (work.join("root"), repository());
-    for dir in ["bin", "boot", "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec"] {
+    for dir in
+        ["bin", "boot", "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec", "var/lib/flightrec-crash"]
+    {
         fs::create_dir_all(root.join(dir))?;
     }
     let ours = super::programs();

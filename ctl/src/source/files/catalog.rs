@@ -1,10 +1,11 @@
 //! What files there are: sorted by boot, session and number from their headers alone.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use flightrec_store::dir::EXTENSION;
-use flightrec_store::{FileHeader, snapshots};
+use flightrec_store::{FileHeader, dir, snapshots};
 
 use super::FilesError;
 use crate::boots::BootId;
@@ -50,7 +51,8 @@ pub struct BootFiles {
 /// Files that could not be taken in, and why.
 pub type Refused = Vec<(PathBuf, FilesError)>;
 
-/// The files among and below these paths: of a directory those that are in it, or in a directory of it.
+/// The files among and below these paths: of a directory those that are in it, or in a directory of it, and what kdump's
+/// hook left beside it. Each once.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FilesError> {
     let mut found = Vec::new();
     for path in paths {
@@ -64,7 +66,17 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FilesError> {
         }
         files.sort();
         found.append(&mut files);
+        if let Some(crash) = dir::crash_dir(path)
+            // It need not be there, or open to this user.
+            && fs::read_dir(&crash).is_ok()
+        {
+            let (mut files, _) = list(&crash)?;
+            files.sort();
+            found.append(&mut files);
+        }
     }
+    let mut seen = HashSet::new();
+    found.retain(|path| seen.insert(path.clone()));
     Ok(found)
 }
 
@@ -177,5 +189,24 @@ impl BootFiles {
     fn number(&self) -> u32 {
         let files = self.sessions.iter().flat_map(|session| &session.files);
         files.map(|file| file.header.number).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_hook_of_kdump_left_beside_a_state_directory_is_found_once() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, crash) = (root.path().join("state"), root.path().join("state-crash"));
+        fs::create_dir_all(state.join("boot")).unwrap();
+        fs::write(state.join("boot/1.flight"), "").unwrap();
+        assert_eq!(find(std::slice::from_ref(&state)).unwrap(), [state.join("boot/1.flight")]);
+        fs::create_dir(&crash).unwrap();
+        fs::write(crash.join("2.flight"), "").unwrap();
+        let both = [state.join("boot/1.flight"), crash.join("2.flight")];
+        assert_eq!(find(std::slice::from_ref(&state)).unwrap(), both);
+        assert_eq!(find(&[state, crash]).unwrap(), both);
     }
 }

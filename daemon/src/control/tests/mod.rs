@@ -183,7 +183,7 @@ impl Client {
 
 fn short() -> Limits {
     let limit = Duration::from_millis(300);
-    Limits { connections: 3, request: limit, idle: Duration::from_secs(20), write: limit }
+    Limits { connections: 3, reserved: 0, request: limit, idle: Duration::from_secs(20), write: limit }
 }
 
 #[tokio::test]
@@ -417,6 +417,37 @@ async fn only_root_and_the_group_are_served() {
             client.is_refused("only root and the members").await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_member_of_the_group_does_not_lock_root_out() {
+    const GROUP: u32 = 54_321;
+    let access = Access { uid: 0, gid: Some(GROUP) };
+    let limits = Limits::default();
+    let server = Server::start_with(limits, access, Fake::default());
+    let member = async || {
+        let path = server.path.clone();
+        let stream = tokio::task::spawn_blocking(move || connect_as(&path, 65_534, GROUP, Vec::new())).await.unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Client(UnixStream::from_std(stream).unwrap())
+    };
+    let mut held = Vec::new();
+    for _ in 0..limits.connections - limits.reserved {
+        let mut client = member().await;
+        client.ask(&Request::Status).await;
+        assert!(matches!(client.answer().await, Some(Response::Status(_))));
+        held.push(client);
+    }
+    member().await.is_refused("all 24 connections are in use").await;
+    // Root has the rest, whatever the member does, and no more.
+    let mut roots = Vec::new();
+    for _ in 0..limits.reserved {
+        let mut client = server.client().await;
+        client.ask(&Request::Status).await;
+        assert!(matches!(client.answer().await, Some(Response::Status(_))));
+        roots.push(client);
+    }
+    server.client().await.is_refused("all 32 connections are in use").await;
 }
 
 proptest! {

@@ -73,7 +73,7 @@ fn said(out: &Path) -> Result<Vec<String>> {
 
 /// The file that the hook made.
 fn recovered(out: &Path) -> Result<PathBuf> {
-    let dir = out.join("flightrec/crash");
+    let dir = out.join("flightrec-crash");
     let entries = fs::read_dir(&dir).with_context(|| format!("the hook made no {}", dir.display()))?;
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "flight"));
