@@ -148,14 +148,6 @@ pub const NOTES: &[Notes] = &[
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },
     Notes {
-        command: "ps",
-        examples: &[
-            example("flightctl ps", "what is blocked, since when, in which call"),
-            example("flightctl ps --state D", "what waits for the disk, and can't be interrupted"),
-        ],
-        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
-    },
-    Notes {
         command: "mark",
         examples: &[
             example("flightctl mark 'deploy of 1.2 begins'", "say what you do, for whoever reads the recording"),
@@ -314,6 +306,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_command_has_two_notes() {
+        let mut names: Vec<&str> = NOTES.iter().map(|notes| notes.command).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "only the first of them is shown");
     }
 
     #[test]
