@@ -137,7 +137,8 @@ pub struct StoreArgs {
     /// Read the files of DIR alone: a state directory, one boot's of it, or a copy of either, from any machine.
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     pub store: Option<PathBuf>,
-    /// Read these files alone, any number in any order, from any machine.
+    /// Read these files alone, any number in any order, from any machine. What was saved, and a snapshot's file, opens
+    /// on the window that it was saved of, unless another is given.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub file: Vec<PathBuf>,
     /// Read this snapshot alone, by its id (`flightctl snapshots`), or `latest`; all of its window, unless another is given.
@@ -180,6 +181,10 @@ pub struct VmcoreArgs {
 /// Arguments of `dump`.
 #[derive(Debug, Args)]
 pub struct DumpArgs {
+    /// Read these files alone, as --file does.
+    #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
+    pub files: Vec<PathBuf>,
+
     /// Which time.
     #[command(flatten)]
     pub window: WindowArgs,

@@ -65,7 +65,7 @@ pub const NOTES: &[Notes] = &[
             ),
             example("flightctl dump --list-boots", "which boots there are files of"),
             example("flightctl dump --boot -1 --last 1m", "how the boot before this one ended"),
-            example("flightctl dump --file incident.flight --all", "a saved file, from any machine"),
+            example("flightctl dump incident.flight", "a saved file, from any machine: its window"),
             example("flightctl dump --snapshot latest", "the window of the newest snapshot"),
             example(
                 "flightctl dump --vmcore /var/crash/202603041200/dump.202603041200",
@@ -88,7 +88,7 @@ pub const NOTES: &[Notes] = &[
                 "flightctl save --since 14:03 --until 14:05 -o slow.flight",
                 "keep what happened at that time today",
             ),
-            example("flightctl dump --file incident.flight --all", "read it, on any machine"),
+            example("flightctl dump incident.flight", "read it, on any machine"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
     },
@@ -97,7 +97,7 @@ pub const NOTES: &[Notes] = &[
         examples: &[
             example("flightctl recover /var/crash/202603041200/dump.202603041200 -o panic.flight", "keep what matters"),
             example("flightctl recover /proc/vmcore -o /mnt/panic.flight", "in the crash kernel, before the dump"),
-            example("flightctl dump --file panic.flight --last 5s", "read it, on any machine"),
+            example("flightctl dump panic.flight --last 5s", "read it, on any machine"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
     },

@@ -150,6 +150,8 @@ pub enum Place {
     Store(PathBuf),
     /// These files.
     Files(Vec<PathBuf>),
+    /// These files, on the windows that they were saved of where all of them were.
+    OwnWindows(Vec<PathBuf>),
     /// A snapshot.
     Snapshot {
         /// Directory of the control socket: the daemon knows the state directory.
@@ -158,6 +160,8 @@ pub enum Place {
         state_dir: Option<PathBuf>,
         /// Its id, or `latest`.
         id: String,
+        /// Whether its own window is wanted.
+        own_window: bool,
     },
 }
 
@@ -363,8 +367,8 @@ impl Plan {
         };
         match cli.command {
             Command::Dump(mut args) => {
-                args.window.whole_snapshot(&args.store);
-                let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
+                args.store.file.append(&mut args.files);
+                let history = HistoryPlan::new(&args.store, &args.window, origin, cli.state_dir)?;
                 if args.list_boots {
                     return Ok(Self::ListBoots(history));
                 }
@@ -373,9 +377,8 @@ impl Plan {
                 }
                 DumpPlan::new(*args, history, now).map(|plan| Self::Dump(Box::new(plan)))
             }
-            Command::Save(mut args) => {
-                args.window.whole_snapshot(&args.store);
-                let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
+            Command::Save(args) => {
+                let history = HistoryPlan::new(&args.store, &args.window, origin, cli.state_dir)?;
                 SavePlan::new(*args, history, now).map(|plan| Self::Save(Box::new(plan)))
             }
             Command::Recover(args) => {
@@ -428,18 +431,25 @@ fn or_state_dir(paths: Vec<PathBuf>, state_dir: Option<PathBuf>) -> Vec<PathBuf>
 }
 
 impl HistoryPlan {
-    fn new(args: &StoreArgs, origin: Origin, state_dir: Option<PathBuf>) -> Result<Self, PlanError> {
+    fn new(
+        args: &StoreArgs,
+        window: &WindowArgs,
+        origin: Origin,
+        state_dir: Option<PathBuf>,
+    ) -> Result<Self, PlanError> {
+        let own_window = !window.is_given();
         let place = match (&args.store, &args.file[..], &origin) {
             (None, [], _) if args.snapshot.is_some() => {
                 let runtime_dir = match &origin {
                     Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
                     Origin::Pinned { .. } => return Err(PlanError::TwoPlaces),
                 };
-                Place::Snapshot { runtime_dir, state_dir, id: args.snapshot.clone().unwrap_or_default() }
+                Place::Snapshot { runtime_dir, state_dir, id: args.snapshot.clone().unwrap_or_default(), own_window }
             }
             (None, [], _) => Place::Recorder { origin, state_dir },
             (.., Origin::Pinned { .. }) => return Err(PlanError::TwoPlaces),
             (Some(dir), ..) => Place::Store(dir.clone()),
+            (None, files, _) if own_window => Place::OwnWindows(files.to_vec()),
             (None, files, _) => Place::Files(files.to_vec()),
         };
         Ok(Self { place, boot: args.boot.clone() })
@@ -447,10 +457,9 @@ impl HistoryPlan {
 }
 
 impl WindowArgs {
-    /// Who asks for a snapshot and no window means all of it.
-    fn whole_snapshot(&mut self, store: &StoreArgs) {
-        let none = self.last.is_none() && self.since.is_none() && self.until.is_none();
-        self.all |= none && store.snapshot.is_some();
+    /// Whether a window is asked for; else files that were saved of one open on theirs.
+    fn is_given(&self) -> bool {
+        self.last.is_some() || self.since.is_some() || self.until.is_some() || self.all
     }
 }
 
@@ -585,7 +594,11 @@ mod tests {
     #[test]
     fn files_are_read_where_they_are_named() {
         assert_eq!(dump(&["--store", "/d"]).history.place, Place::Store("/d".into()));
-        assert_eq!(dump(&["--file", "/f", "/g"]).history.place, Place::Files(vec!["/f".into(), "/g".into()]));
+        let files = || vec!["/f".into(), "/g".into()];
+        assert_eq!(dump(&["--file", "/f", "/g"]).history.place, Place::OwnWindows(files()));
+        for window in ["--all", "--last=1s", "--since=-1s"] {
+            assert_eq!(dump(&["/g", "--file=/f", window]).history.place, Place::Files(files()), "{window}");
+        }
         let both = plan(&["--bpffs-dir", "/b", "dump", "--store", "/d"]);
         assert!(matches!(both, Err(PlanError::TwoPlaces)));
         assert!(matches!(plan(&["dump", "--list-boots"]), Ok(Plan::ListBoots(_))));

@@ -3,6 +3,7 @@
 mod common;
 mod disk;
 mod dump;
+mod everyday;
 mod files;
 mod json;
 mod snapshots;
