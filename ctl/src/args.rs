@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::around::Around;
 use crate::boots::BootArg;
 use crate::fds::Naming;
 use crate::ps::State;
@@ -16,7 +17,15 @@ use crate::window::TimeArg;
 #[command(name = "flightctl", version, about, long_about = None, propagate_version = true)]
 pub struct Cli {
     /// Directory of the daemon's control socket.
-    #[arg(long, global = true, display_order = 900, value_name = "DIR", default_value = "/run/flightrec")]
+    #[arg(
+        long,
+        global = true,
+        display_order = 900,
+        value_name = "DIR",
+        env = "FLIGHTREC_RUNTIME_DIR",
+        hide_env_values = true,
+        default_value = "/run/flightrec"
+    )]
     pub runtime_dir: PathBuf,
     /// Read the rings pinned below this bpffs directory, past the daemon (as root).
     ///
@@ -119,12 +128,16 @@ pub struct WindowArgs {
     /// times such as -5s. It never reaches into the boot before.
     #[arg(long, value_name = "TIME", value_parser = stretch, allow_hyphen_values = true, conflicts_with_all = ["since", "until", "all"])]
     pub last: Option<Duration>,
-    /// From this time on: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), or `-5s` before now.
+    /// From this time on: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` before now, or seconds or
+    /// nanoseconds since 1970.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub since: Option<TimeArg>,
     /// Up to this time; forms as for --since.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub until: Option<TimeArg>,
+    /// Some seconds before and behind this time, forms as for --since: 5 s, or as in `14:03:07:30s`.
+    #[arg(long, value_name = "T[:TIME]", allow_hyphen_values = true, conflicts_with_all = ["last", "since", "until", "all"])]
+    pub around: Option<Around>,
     /// Everything that is still there.
     #[arg(long, conflicts_with_all = ["since", "until"])]
     pub all: bool,
@@ -499,10 +512,11 @@ fn share(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A length of time.
+/// A length of time, of which there is some.
 fn stretch(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|_| "not a length of time; use a number and its unit, as in 10s, 250ms or \"1m 30s\"".to_owned())
+    let time = humantime::parse_duration(text)
+        .map_err(|_| "not a length of time; use a number and its unit, as in 10s, 250ms or \"1m 30s\"".to_owned())?;
+    if time.is_zero() { Err("no time at all: nothing can be in it".to_owned()) } else { Ok(time) }
 }
 
 /// Longest name of a thread (`TASK_COMM_LEN` less the NUL), bytes.

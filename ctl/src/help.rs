@@ -49,6 +49,8 @@ pub const NOTES: &[Notes] = &[
             example("flightctl dump", "the last 10 seconds of the whole machine"),
             example("flightctl dump --last 1m --pid 4711", "one process, all its threads"),
             example("flightctl dump --since 14:03:05 --until 14:03:07.5", "what happened at that time today"),
+            example("flightctl dump --around 14:03:07", "5 s before and behind it; :30s behind it is more"),
+            example("flightctl dump --around 1767225600.25:1s", "times as programs print them, too"),
             example("flightctl dump --all --syscall fsync,fdatasync", "every sync that is still there"),
             example("flightctl dump --unit nginx --errors", "which calls of a service failed, and how"),
             example("flightctl dump --tree 4711 --syscall %file,%process", "what a build or a script did"),

@@ -459,8 +459,20 @@ impl HistoryPlan {
 impl WindowArgs {
     /// Whether a window is asked for; else files that were saved of one open on theirs.
     fn is_given(&self) -> bool {
-        self.last.is_some() || self.since.is_some() || self.until.is_some() || self.all
+        self.last.is_some() || self.since.is_some() || self.until.is_some() || self.around.is_some() || self.all
     }
+}
+
+/// Whether the end of a window is a time of day that comes later today, the window having begun today: not yesterday's.
+pub(crate) fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
+    let (TimeArg::TimeOfDay(until), Some(since)) = (until, since) else { return false };
+    let midnight = now.start_of_day().map_or(i128::MAX, |day| day.timestamp().as_nanosecond());
+    let begins = match since.edge(now) {
+        Ok(Edge::Ago(ago)) => now.timestamp().as_nanosecond() - i128::from(ago),
+        Ok(Edge::Wall(wall)) => i128::from(wall),
+        _ => return false,
+    };
+    begins >= midnight && *until > now.time()
 }
 
 /// A window's edges.
@@ -469,10 +481,16 @@ fn edges(args: &WindowArgs, now: &Zoned) -> Result<(Edge, Edge), PlanError> {
         None => Ok(Edge::Open),
         Some(time) => time.edge(now).map_err(|reason| PlanError::Time { option, reason }),
     };
-    let (since, until) = match (&args.since, &args.until, args.all) {
+    if let Some(around) = &args.around {
+        return around.edges(now).map_err(|reason| PlanError::Time { option: "around", reason });
+    }
+    let (since, mut until) = match (&args.since, &args.until, args.all) {
         (None, None, false) => (Edge::Ago(args.last.map_or(DEFAULT_LAST_NS, crate::window::nanos)), Edge::Open),
         _ => (edge(&args.since, "since")?, edge(&args.until, "until")?),
     };
+    if args.until.as_ref().is_some_and(|until| is_ahead(until, args.since.as_ref(), now)) {
+        until = Edge::Open;
+    }
     let empty = match (since, until) {
         (Edge::Ago(since), Edge::Ago(until)) => since <= until,
         (Edge::Wall(since), Edge::Wall(until)) => since >= until,
@@ -572,6 +590,17 @@ mod tests {
         assert_eq!((dump(&["--all"]).since, dump(&["--all"]).until), (Edge::Open, Edge::Open));
         let until = dump(&["--until", "-2s"]);
         assert_eq!((until.since, until.until), (Edge::Open, Edge::Ago(2_000_000_000)));
+    }
+
+    #[test]
+    fn an_end_later_today_lies_ahead() {
+        let window = dump(&["--since", "11:00", "--until", "13:00"]);
+        assert!(matches!(window.since, Edge::Wall(_)) && window.until == Edge::Open, "{window:?}");
+        assert_eq!(dump(&["--since=-5s", "--until=13:00"]).until, Edge::Open);
+        assert!(matches!(dump(&["--since=-20h", "--until=23:00"]).until, Edge::Wall(_)));
+        let yesterday = dump(&["--since", "22:00", "--until", "23:00"]);
+        let hours = |edge| if let Edge::Wall(wall) = edge { wall / 3_600_000_000_000 } else { panic!("{edge:?}") };
+        assert_eq!(hours(yesterday.until) - hours(yesterday.since), 1);
     }
 
     #[test]

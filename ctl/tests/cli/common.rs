@@ -21,7 +21,7 @@ pub(crate) fn flightctl(args: &[&str]) -> Output {
 
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flightctl"));
-    command.args(args).env("TZ", "UTC").env_remove("NO_COLOR");
+    command.args(args).env("TZ", "UTC").env_remove("NO_COLOR").env_remove("FLIGHTREC_RUNTIME_DIR");
     command
 }
 

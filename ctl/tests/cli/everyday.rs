@@ -6,7 +6,7 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::common::{NOW, SECOND, WALL, dump, flightctl, stderr, stdout};
+use crate::common::{NOW, SECOND, WALL, command, dump, flightctl, stderr, stdout};
 use crate::disk::recorded;
 use crate::snapshots::{about, snapshot};
 
@@ -88,4 +88,76 @@ fn a_file_that_is_saved_again_keeps_its_window() {
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     assert_eq!(printed(&flightctl(&["dump", "--fds", "off", text(&again)])), live);
     assert!(fs::metadata(&again).unwrap().len() > 0);
+}
+
+#[test]
+fn around_a_time_is_some_seconds_before_and_behind_it() {
+    let (recording, _) = recorded();
+    let daemon = recording.serve();
+    let of = |args: &[&str]| dump(daemon.path(), &[&["--fds", "off"], args].concat());
+    let (since, until) = (ago(7), ago(3));
+    let expected = printed(&of(&["--since", &since, "--until", &until]));
+    for around in [format!("{}:2s", ago(5)), "@1767225715:2s".into(), "1767225715000000000:2s".into()] {
+        assert_eq!(printed(&of(&["--around", &around])), expected, "{around}");
+    }
+    let ten = printed(&of(&["--around", &ago(5)]));
+    assert_eq!(ten.matches("write(").count(), 10_000, "5 s on either side");
+    // Behind the present there is nothing yet.
+    let recent = printed(&of(&["--around", "-2s"]));
+    assert_eq!(recent.matches("write(").count(), 7_000);
+}
+
+#[test]
+fn times_are_taken_as_programs_print_them() {
+    let (recording, _) = recorded();
+    let daemon = recording.serve();
+    let of = |args: &[&str]| dump(daemon.path(), &[&["--fds", "off"], args].concat());
+    let expected = printed(&of(&["--since", &ago(7), "--until", &ago(5)]));
+    let (since, until) = ((WALL + NOW - 7 * SECOND) / SECOND, (WALL + NOW - 5 * SECOND) / SECOND);
+    for (since, until) in [
+        (format!("{since}"), format!("{until}.000")),
+        (format!("@{since}"), format!("@{until}")),
+        (format!("{since}000000000"), format!("{until}000000000")),
+    ] {
+        assert_eq!(printed(&of(&["--since", &since, "--until", &until])), expected, "{since}");
+    }
+    for wrong in ["1767225715000", "1767225715000000", "@", "@x", "-1767225715", "17672257150000000000000"] {
+        let out = of(&["--since", wrong]);
+        assert_eq!(out.status.code(), Some(2), "{wrong}");
+    }
+    assert!(stderr(&of(&["--since", "1767225715000"])).contains("seconds since 1970"));
+}
+
+#[test]
+fn windows_that_are_not_what_they_seem_are_told() {
+    let (recording, _) = recorded();
+    let daemon = recording.serve();
+    for args in [
+        &["dump", "--last", "0s"][..],
+        &["snapshot", "--last", "0ms", "--reason", "x"],
+        &["dump", "--around", "now:0s"],
+    ] {
+        let out = flightctl(&[&["--runtime-dir", text(&daemon)], args].concat());
+        assert_eq!(out.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&out).contains("no time at all"), "{}", stderr(&out));
+    }
+    let out = dump(daemon.path(), &["--until", "-5s"]);
+    let said = "everything that is recorded up to --until, as no --since is given";
+    assert!(stderr(&out).contains(said), "{}", stderr(&out));
+    assert_eq!(stdout(&out).matches("write(").count(), 10_000);
+    assert!(!stderr(&dump(daemon.path(), &["--since", "-8s", "--until", "-5s"])).contains(said));
+}
+
+#[test]
+fn the_runtime_directory_comes_from_the_environment() {
+    let (recording, _) = recorded();
+    let daemon = recording.serve();
+    for args in [&["dump", "--last", "1s"][..], &["status"], &["metrics"], &["mark", "x"], &["budget"]] {
+        let out = command(args).env("FLIGHTREC_RUNTIME_DIR", daemon.path()).output().unwrap();
+        assert_eq!(out.status.code(), Some(0), "{args:?}: {}", stderr(&out));
+        // What is typed counts more.
+        let typed = [&["--runtime-dir", "/nonexistent"], args].concat();
+        let out = command(&typed).env("FLIGHTREC_RUNTIME_DIR", daemon.path()).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {}", stderr(&out));
+    }
 }
