@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::around::Around;
 use crate::boots::BootArg;
 use crate::fds::Naming;
+use crate::filter::is_pattern;
 use crate::ps::State;
 use crate::top::Column;
 use crate::window::TimeArg;
@@ -271,7 +272,7 @@ pub struct FilterArgs {
     /// Events of these processes and of all that descend from them.
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
     pub tree: Vec<u32>,
-    /// Events of threads with these names.
+    /// Events of threads with these names; patterns such as `kworker/*` match all of a name.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     pub comm: Vec<String>,
     /// Events of these control groups (v2) and of all below them: /system.slice, or a group's id.
@@ -302,6 +303,9 @@ pub struct FilterArgs {
     /// System calls that took at least so long, as in `1ms`: the ends alone, with their arguments.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub slower_than: Option<Duration>,
+    /// System calls that took less than so long: the ends alone. With --slower-than: between the two.
+    #[arg(long, value_name = "TIME", value_parser = stretch)]
+    pub faster_than: Option<Duration>,
     /// These kinds of event: sys_enter, sys_exit, switch, waking, wakeup_new, migrate, fork, exec, rename,
     /// exit, mark, act.
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
@@ -463,7 +467,7 @@ pub struct PsArgs {
     /// These threads.
     #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
     pub tid: Vec<u32>,
-    /// Threads with these names.
+    /// Threads with these names; patterns such as `kworker/*` match all of a name.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     pub comm: Vec<String>,
     /// Print one JSON object.
@@ -522,8 +526,11 @@ fn stretch(text: &str) -> Result<Duration, String> {
 /// Longest name of a thread (`TASK_COMM_LEN` less the NUL), bytes.
 const COMM_MAX: usize = 15;
 
-/// A thread's name. A longer one would never match anything.
+/// A thread's name, or a pattern. A longer name would never match anything.
 fn comm(text: &str) -> Result<String, String> {
+    if is_pattern(text) {
+        return Ok(text.to_owned());
+    }
     match text.get(..COMM_MAX) {
         Some(whole) if whole.len() < text.len() => {
             Err(format!("the kernel cuts names of threads to {COMM_MAX} bytes: ask for '{whole}'"))
@@ -596,6 +603,7 @@ mod tests {
     #[test]
     fn names_too_long_to_be_are_told_their_short_form() {
         assert_eq!(comm("0123456789abcde").as_deref(), Ok("0123456789abcde"));
+        assert!(comm("0123456789abcdef*").is_ok());
         assert!(comm("0123456789abcdef").is_err_and(|e| e.ends_with("'0123456789abcde'")));
     }
 

@@ -56,6 +56,7 @@ pub const NOTES: &[Notes] = &[
             example("flightctl dump --tree 4711 --syscall %file,%process", "what a build or a script did"),
             example("flightctl dump --path '/etc/**' --syscall '!close'", "who uses files below /etc"),
             example("flightctl dump --slower-than 100ms", "which calls took long"),
+            example("flightctl dump --slower-than 1ms --faster-than 10ms --comm 'nginx*'", "or not so long"),
             example("flightctl dump --event switch,waking --tid 4711", "when a thread ran, and who woke it"),
             example("flightctl dump --unit nginx --slower-than 100ms", "calls of a service that took long"),
             example("flightctl dump --tree 4711 --errors", "calls that failed, of a process and its descendants"),

@@ -12,7 +12,7 @@ use crate::args::{
 };
 use crate::boots::BootArg;
 use crate::fds::Naming;
-use crate::filter::{FilterError, FilterPlan};
+use crate::filter::{FilterError, FilterPlan, Names};
 use crate::ps::State;
 use crate::top::Column;
 use crate::window::{Edge, TimeArg};
@@ -314,7 +314,7 @@ pub struct PsPlan {
     pub pids: Vec<u32>,
     /// These; none: any.
     pub tids: Vec<u32>,
-    /// With these names; none: with any.
+    /// With these names, or names like these patterns; none: with any.
     pub comms: Vec<String>,
     /// Out of this kernel dump, instead of `origin`.
     pub vmcore: Option<PathBuf>,
@@ -387,7 +387,7 @@ impl Plan {
             }
             Command::Follow(args) => Ok(Self::Follow(Box::new(FollowPlan::new(*args, origin)?))),
             Command::Top(args) => Ok(Self::Top(TopPlan::new(args, origin))),
-            Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin))),
+            Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin)?)),
             Command::Mark { text } if text.is_empty() => Err(PlanError::MarkEmpty),
             Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
@@ -542,9 +542,10 @@ impl TopPlan {
 }
 
 impl PsPlan {
-    fn new(args: PsArgs, origin: Origin) -> Self {
+    fn new(args: PsArgs, origin: Origin) -> Result<Self, PlanError> {
         let PsArgs { all, state, pid, tid, comm, json, vmcore, session } = args;
-        Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json }
+        Names::new(&comm)?;
+        Ok(Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json })
     }
 }
 
