@@ -394,7 +394,8 @@ pub struct SnapshotsArgs {
 pub enum SnapshotsCommand {
     /// Show why it was taken, and what stands out in it.
     Show {
-        /// Its id, or `latest`.
+        /// Its id, or `latest`; or its file, from any machine.
+        #[arg(value_name = "ID|FILE")]
         id: String,
         /// Print one JSON object.
         #[arg(long)]

@@ -171,6 +171,7 @@ pub const NOTES: &[Notes] = &[
         examples: &[
             example("flightctl snapshots", "what was kept, and why"),
             example("flightctl snapshots show latest", "the first answer of the newest"),
+            example("flightctl snapshots show 20260304T120000Z-oom.flight", "of one by its file"),
             example("flightctl dump --snapshot latest --errors", "its events"),
             example("flightctl snapshots --json | jq -r '.snapshots[0].path'", "the newest one's file"),
         ],

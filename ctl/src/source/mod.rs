@@ -4,6 +4,7 @@ mod daemon;
 pub mod files;
 pub mod history;
 mod live;
+pub mod names;
 mod pinned;
 pub mod snapshots;
 pub mod vmcore;

@@ -1,6 +1,7 @@
 //! Where snapshots are, and which one is meant.
 
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use flightrec_store::StoreError;
 use flightrec_store::snapshots::{self, Entry};
@@ -27,6 +28,12 @@ pub enum SnapshotError {
     /// It does not say why it is there.
     #[error("{}: it does not say why it was taken: it is damaged, or no snapshot", .0.display())]
     Silent(PathBuf),
+    /// There is no such file.
+    #[error("{} is not there: `flightctl snapshots` lists the ids of those that there are", .0.display())]
+    NoFile(PathBuf),
+    /// Not one snapshot.
+    #[error("{} is a directory: name a snapshot's file, or its id", .0.display())]
+    Directory(PathBuf),
     /// The directory can't be read.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -46,6 +53,28 @@ pub fn directory(runtime_dir: &Path, state_dir: Option<&Path>) -> PathBuf {
     };
     let state_dir = state_dir.map(Path::to_owned).or_else(asked);
     snapshots::directory(&state_dir.unwrap_or_else(|| STATE_DIR.into()))
+}
+
+/// A snapshot by its id, or by its file wherever that is; and whether it is by its file.
+pub fn find_any(dir: &Path, asked: &str) -> Result<(Entry, bool), SnapshotError> {
+    let path = Path::new(asked);
+    // No id has a slash or a dot.
+    let is_path = snapshots::path(dir, asked).is_none() && asked.contains(['/', '.']);
+    if !is_path {
+        match find(dir, asked) {
+            Err(_) if path.is_file() => {}
+            found => return found.map(|entry| (entry, false)),
+        }
+    }
+    let metadata = fs::metadata(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => SnapshotError::NoFile(path.into()),
+        _ => FilesError::io(path, e).into(),
+    })?;
+    if metadata.is_dir() {
+        return Err(SnapshotError::Directory(path.into()));
+    }
+    let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok((Entry { id, path: path.into(), bytes: metadata.len(), modified: 0 }, true))
 }
 
 /// A snapshot by its id.

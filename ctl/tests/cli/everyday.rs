@@ -4,10 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::{Fork, TaskExit};
+use flightrec_format::decode::{Body, Event};
+use flightrec_store::snapshot::{About, Failure, Hog, Involved, Summary, Thread, Wait};
 use tempfile::TempDir;
 
-use crate::common::{NOW, SECOND, WALL, command, dump, flightctl, stderr, stdout};
-use crate::disk::recorded;
+use crate::common::{NOW, Recording, SECOND, WALL, command, dump, flightctl, meta, stderr, stdout};
+use crate::disk::{Disk, calls, recorded};
 use crate::snapshots::{about, snapshot};
 
 pub(crate) fn text<P: AsRef<Path> + ?Sized>(path: &P) -> &str {
@@ -71,8 +75,7 @@ fn a_snapshots_file_opens_on_its_own_window() {
 fn files_with_windows_apart_are_told_one_behind_the_other() {
     let (_recording, dir) = recorded();
     let early = NOW - 3 * SECOND;
-    let first =
-        flightrec_store::snapshot::About { from: early, held_from: early, until: early + SECOND / 2, ..about("a") };
+    let first = About { from: early, held_from: early, until: early + SECOND / 2, ..about("a") };
     let first = snapshot(dir.path(), "20260101T000157Z-a", &first);
     let second = snapshot(dir.path(), "20260101T000158Z-b", &about("b"));
     let out = flightctl(&["dump", "--fds", "off", "--strict", text(&second), text(&first)]);
@@ -160,4 +163,64 @@ fn the_runtime_directory_comes_from_the_environment() {
         let out = command(&typed).env("FLIGHTREC_RUNTIME_DIR", daemon.path()).output().unwrap();
         assert_eq!(out.status.code(), Some(2), "{args:?}: {}", stderr(&out));
     }
+}
+
+#[test]
+fn a_snapshot_is_shown_by_its_file() {
+    let (_recording, dir) = recorded();
+    let path = snapshot(dir.path(), "20260101T000159Z-core-dump", &about("web died"));
+    let of = |args: &[&str]| flightctl(&[&["--runtime-dir", "/nonexistent"], args].concat());
+    let by_id = of(&["--state-dir", text(&dir), "snapshots", "show", "latest"]);
+    let moved = dir.path().join("carried-away");
+    fs::rename(&path, &moved).unwrap();
+    let by_file = of(&["snapshots", "show", text(&moved)]);
+    let last_line = |shown: String| shown.lines().last().map(str::to_owned);
+    let (by_id, by_file) = (printed(&by_id), printed(&by_file));
+    assert_eq!(by_file.lines().next(), Some("core_dump: web died"));
+    assert_eq!(by_file.lines().count(), by_id.lines().count(), "{by_file}");
+    assert_eq!(last_line(by_file).as_deref(), Some(&*format!("flightctl dump {}", text(&moved))));
+    let json = printed(&of(&["snapshots", "show", text(&moved), "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["path"], &json["reason"]), (&text(&moved).into(), &"web died".into()));
+    let (_kept, saved, _) = saved();
+    assert!(printed(&of(&["snapshots", "show", text(&saved)])).contains("saved by flightctl save"));
+    for (wrong, said) in
+        [("/nonexistent/x.flight", "is not there"), (text(&dir), "is a directory"), ("./x", "is not there")]
+    {
+        let out = of(&["snapshots", "show", wrong]);
+        assert!(out.status.code() == Some(2) && stderr(&out).contains(said), "{wrong}: {}", stderr(&out));
+    }
+}
+
+#[test]
+fn threads_that_the_first_answer_could_not_name_are_named_by_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::new();
+    let disk = Disk::new(dir.path(), meta(), WALL, 60);
+    let comm = |name: &str| std::array::from_fn(|i| name.as_bytes().get(i).copied().unwrap_or(0));
+    let end = calls(&mut recording, NOW - 3 * SECOND, 0..2500);
+    // It dies behind the window, and before the recorder looks who lives.
+    let exit = TaskExit { tid: 7, tgid: 5, code: 9, reserved: 0, start_time: 0, comm: comm("victim") };
+    recording.push(Lane::Task, &Event { time: end - SECOND / 4, cpu: 1, tid: 7, body: Body::TaskExit(exit) });
+    // Its id is another's then, which is not meant.
+    let fork = Fork { parent_tid: 1, parent_tgid: 1, tid: 7, tgid: 7, comm: comm("other"), cgroup: 0, start_time: 0 };
+    recording.push(Lane::Task, &Event { time: end - SECOND / 8, cpu: 1, tid: 1, body: Body::Fork(fork) });
+    disk.close(&mut recording, end);
+    let unknown = |tid| Thread { tid, tgid: 0, name: "?".into() };
+    let involved = Involved { thread: unknown(7), ..Involved::default() };
+    let waits = vec![Wait { thread: unknown(99), waker: Some(unknown(7)), ..Wait::default() }];
+    let hogs = vec![Hog { thread: unknown(7), ns: 5 }];
+    let failures = vec![Failure { thread: unknown(7), call: "read".into(), error: "EIO".into(), count: 1 }];
+    let summary = Summary { involved: vec![involved], waits, hogs, failures, ..Summary::default() };
+    let path = snapshot(dir.path(), "20260101T000159Z-oom", &About { summary, ..about("out of memory") });
+    let of = |args: &[&str]| flightctl(&[&["--runtime-dir", "/nonexistent", "--state-dir", text(&dir)], args].concat());
+    let dumped = printed(&of(&["dump", "--snapshot", "latest", "--fds", "off"]));
+    assert!(dumped.contains(" 7 victim "), "{dumped}");
+    for args in [&["snapshots", "show", "latest"][..], &["snapshots", "show", text(&path)]] {
+        let shown = printed(&of(args));
+        assert_eq!(shown.matches("victim (7 of 5)").count(), 4, "{shown}");
+        assert!(shown.contains("? (99)"), "nobody knows it: {shown}");
+    }
+    let json = printed(&of(&["snapshots", "show", "latest", "--json"]));
+    assert_eq!(json.matches("\"victim\"").count(), 4, "{json}");
 }
