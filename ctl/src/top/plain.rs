@@ -1,7 +1,7 @@
 //! A table of threads as text: the columns of the screen, and the table of `--once`.
 
 use super::Column;
-use super::model::{Row, Table};
+use super::table::{Row, Table};
 use crate::human::counted;
 use crate::text::escape;
 
@@ -76,7 +76,7 @@ pub fn table(table: &Table, filter: &str, sort: Column, lines: usize) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::model::{Figures, State};
+    use crate::top::table::{Figures, State};
 
     #[test]
     fn the_table_fits_80_columns_and_has_no_raw_bytes() {
@@ -86,10 +86,11 @@ mod tests {
             comm: comm.into(),
             state: State::Asleep(2),
             figures,
+            ..Row::default()
         };
         let busy = Figures { syscalls: 2_500_000, errors: 1_000_000, run: 999_000_000, delay: 500_000, blocked: 0 };
         let rows = vec![row(4_194_303, b"\x1b[2J\n\xffabcdefghij", busy), row(1, b"", Figures::default())];
-        let text = table(&Table { length: 1_000_000_000, rows, skipped: 0 }, "", Column::Syscalls, 9);
+        let text = table(&Table { length: 1_000_000_000, rows, ..Table::default() }, "", Column::Syscalls, 9);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines.iter().all(|line| line.len() <= 80), "{text}");

@@ -11,8 +11,9 @@ use ratatui::crossterm::event::{self, Event as Input};
 use flightrec_format::merge::Merge;
 
 use super::keys;
-use super::model::{Model, Table};
+use super::model::Model;
 use super::screen::{Screen, Wish};
+use super::table::Table;
 use super::{events, plain, view};
 use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
@@ -129,14 +130,7 @@ impl Feed {
             }
         };
         let round = self.follower.take(&news.pages, until);
-        for gap in &round.gaps {
-            if let Some(missing) = gap.missing().filter(|n| *n != 0) {
-                self.model.miss(missing, gap.until);
-            }
-        }
-        for event in Merge::new(round.events) {
-            self.model.take(&event);
-        }
+        self.model.take_all(Merge::new(round.events), round.gaps);
         self.until = self.until.max(until);
         if self.until < self.due {
             return Ok(State::Quiet);

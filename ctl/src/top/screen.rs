@@ -2,7 +2,7 @@
 
 use super::Column;
 use super::keys::{Action, Mode};
-use super::model::{Row, Table};
+use super::table::{Row, Table};
 
 /// Longest filter, in characters.
 const FILTER_MAX: usize = 40;

@@ -113,17 +113,17 @@ mod tests {
 
     use super::*;
     use crate::top::keys::Action;
-    use crate::top::model::{Figures, Row, State, Table};
     use crate::top::screen::Wish;
+    use crate::top::table::{Figures, Row, State, Table};
 
     fn row(tid: u32, comm: &str, syscalls: u64, run: u64) -> Row {
         let figures = Figures { syscalls, errors: syscalls / 10, run, delay: 1000, blocked: 1_000_000_000 - run };
-        Row { tid, pid: tid, comm: comm.as_bytes().into(), state: State::Running, figures }
+        Row { tid, pid: tid, comm: comm.as_bytes().into(), state: State::Running, figures, ..Row::default() }
     }
 
     fn screen() -> Screen {
         let rows = vec![row(1, "init", 5, 7), row(20, "hog", 2, 990_000_000), row(30, "caller", 9000, 400_000_000)];
-        Screen { table: Table { length: 1_000_000_000, rows, skipped: 0 }, ..Screen::default() }
+        Screen { table: Table { length: 1_000_000_000, rows, ..Table::default() }, ..Screen::default() }
     }
 
     /// The screen's lines as drawn with this size.
