@@ -53,8 +53,9 @@ pub enum Command {
     Recover(RecoverArgs),
     /// Print events as they are recorded, until Ctrl-C.
     Follow(Box<FollowArgs>),
-    /// Show the busiest threads, live: system calls, errors, run time, run-queue delay, time asleep.
-    Top(TopArgs),
+    /// Show the busiest threads, live or of a time that is over: system calls, errors, run time, run-queue delay, time
+    /// asleep.
+    Top(Box<TopArgs>),
     /// Show every thread that is blocked now: for how long, in which call; the worst first.
     Ps(PsArgs),
     /// Write a line of text into the recording.
@@ -436,7 +437,14 @@ pub struct FollowArgs {
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// How often the table is made anew, 10ms to 30s.
-    #[arg(short, long, value_name = "TIME", value_parser = interval, default_value = "1s")]
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        value_parser = interval,
+        default_value = "1s",
+        conflicts_with_all = ["last", "since", "until", "around", "all", "store", "file", "snapshot", "boot", "vmcore", "files"]
+    )]
     pub interval: Duration,
     /// What the table is sorted by.
     #[arg(short, long, value_name = "COLUMN", value_enum, default_value_t = Column::Syscalls)]
@@ -447,9 +455,26 @@ pub struct TopArgs {
     /// Print one table, over one interval, as plain text.
     #[arg(long)]
     pub once: bool,
-    /// Most threads in the table of --once.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, requires = "once")]
+    /// Most threads in a table of text.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub lines: usize,
+
+    /// Print the table of these files, as --file does.
+    #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
+    pub files: Vec<PathBuf>,
+    /// Which time that is over: its table is printed as plain text.
+    #[command(flatten)]
+    pub window: WindowArgs,
+    /// Which recording.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Read a kernel dump, as dump --vmcore does. With --store DIR the files of that boot are read where the rings do
+    /// not reach back.
+    #[arg(long, value_name = "FILE", help_heading = "Recordings", conflicts_with_all = ["file", "boot", "bpffs_dir"])]
+    pub vmcore: Option<PathBuf>,
+    /// This recording in the dump, by its id [default: the newest].
+    #[arg(long, value_name = "ID", help_heading = "Recordings", requires = "vmcore", value_parser = session)]
+    pub session: Option<u64>,
 }
 
 /// Arguments of `ps`.

@@ -147,6 +147,8 @@ pub const NOTES: &[Notes] = &[
         examples: &[
             example("flightctl top", "the busiest threads, live; q quits"),
             example("flightctl top --once -n 5 --interval 3s", "one table of three seconds, as text"),
+            example("flightctl top --around 14:03:07 --sort delay", "who waited for a CPU then"),
+            example("flightctl top incident.flight", "of the window of a saved file, or a snapshot"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },

@@ -297,8 +297,29 @@ pub struct TopPlan {
     pub sort: Column,
     /// Which threads at the start.
     pub filter: String,
-    /// One table as text, with at most so many threads; `None`: the screen.
-    pub once: Option<usize>,
+    /// One table as text; else the screen.
+    pub once: bool,
+    /// Most threads in a table of text.
+    pub lines: usize,
+    /// A time that is over, instead of what comes.
+    pub past: Option<Box<PastPlan>>,
+}
+
+/// A time that is over.
+#[derive(Debug, PartialEq)]
+pub struct PastPlan {
+    /// Where from.
+    pub history: HistoryPlan,
+    /// Start of the window.
+    pub since: Edge,
+    /// End of the window.
+    pub until: Edge,
+    /// Out of this kernel dump, instead of `history`.
+    pub vmcore: Option<PathBuf>,
+    /// Which recording in it; `None`: the newest.
+    pub session: Option<u64>,
+    /// Directory with the files of its boot.
+    pub store: Option<PathBuf>,
 }
 
 /// The blocked threads.
@@ -386,7 +407,7 @@ impl Plan {
                 Ok(Self::Recover(RecoverPlan { file: vmcore, session, output, force, strict }))
             }
             Command::Follow(args) => Ok(Self::Follow(Box::new(FollowPlan::new(*args, origin)?))),
-            Command::Top(args) => Ok(Self::Top(TopPlan::new(args, origin))),
+            Command::Top(args) => Ok(Self::Top(TopPlan::new(*args, origin, cli.state_dir, now)?)),
             Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin)?)),
             Command::Mark { text } if text.is_empty() => Err(PlanError::MarkEmpty),
             Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
@@ -453,6 +474,13 @@ impl HistoryPlan {
             (None, files, _) => Place::Files(files.to_vec()),
         };
         Ok(Self { place, boot: args.boot.clone() })
+    }
+}
+
+impl StoreArgs {
+    /// Whether anything but the recorder's own recording is asked for.
+    fn is_given(&self) -> bool {
+        self.store.is_some() || !self.file.is_empty() || self.snapshot.is_some() || self.boot.is_some()
     }
 }
 
@@ -535,9 +563,18 @@ fn naming(format: &FormatArgs, filter: &FilterArgs) -> Naming {
 }
 
 impl TopPlan {
-    fn new(args: TopArgs, origin: Origin) -> Self {
-        let TopArgs { interval, sort, filter, once, lines } = args;
-        Self { origin, interval, sort, filter, once: once.then_some(lines) }
+    fn new(args: TopArgs, origin: Origin, state_dir: Option<PathBuf>, now: &Zoned) -> Result<Self, PlanError> {
+        let TopArgs { interval, sort, filter, once, lines, files, window, mut store, vmcore, session } = args;
+        store.file.extend(files);
+        let is_past = window.is_given() || store.is_given() || vmcore.is_some();
+        let past = if is_past {
+            let history = HistoryPlan::new(&store, &window, origin.clone(), state_dir)?;
+            let (since, until) = edges(&window, now)?;
+            Some(Box::new(PastPlan { history, since, until, vmcore, session, store: store.store }))
+        } else {
+            None
+        };
+        Ok(Self { origin, interval, sort, filter, once, lines, past })
     }
 }
 

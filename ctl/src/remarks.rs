@@ -10,6 +10,7 @@ pub fn of(cli: &Cli, now: &Zoned) -> Vec<String> {
     match &cli.command {
         Command::Dump(args) => of_window(&args.window, now),
         Command::Save(args) => of_window(&args.window, now),
+        Command::Top(args) => of_window(&args.window, now),
         _ => Vec::new(),
     }
 }

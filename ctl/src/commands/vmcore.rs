@@ -48,7 +48,7 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
 }
 
 /// Says which recording it is, until when it goes, and what the dump lacks.
-pub(super) fn announce(source: &VmcoreSource, zone: &TimeZone) {
+pub(crate) fn announce(source: &VmcoreSource, zone: &TimeZone) {
     let death = source.clock();
     let moment = moment(i128::from(death.now) + i128::from(death.wall_offset), zone);
     note(&format!("recording {:016x}, up to its last event at {moment}", source.meta().session));

@@ -6,6 +6,7 @@ pub mod doing;
 pub mod events;
 pub mod keys;
 pub mod model;
+pub mod past;
 pub mod plain;
 pub mod run;
 pub mod screen;

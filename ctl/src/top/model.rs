@@ -435,7 +435,9 @@ mod tests {
             model.take(&event(time, 0, 1, Body::Fork(fork(1, 1, tid, tid, "sh"))));
             model.take(&waking(time + 1, 0, 1, tid, 0));
             model.take(&switch(time + 2, 0, 0, 0, tid));
-            ended(time + 3, tid, "sh").iter().for_each(|event| model.take(event));
+            let [exit, switch] = ended(time + 3, tid, "sh");
+            model.take(&exit);
+            model.take(&switch);
             assert!(model.threads.len() <= THREADS_MAX + 1);
         }
         let table = model.table(u64::from(births) * 10 + 100);

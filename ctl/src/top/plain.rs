@@ -1,5 +1,7 @@
 //! A table of threads as text: the columns of the screen, and the table of `--once`.
 
+use std::fmt::Write as _;
+
 use super::Column;
 use super::table::{Row, Table};
 use crate::human::counted;
@@ -58,7 +60,22 @@ pub fn name(row: &Row) -> String {
 
 /// What is not in the table.
 pub fn skipped(events: u64) -> String {
-    format!("{} came too fast and are not in it", counted(events, "event"))
+    let are = if events == 1 { "is" } else { "are" };
+    format!("{} {are} not in it: too fast, or refused by the budget", counted(events, "event"))
+}
+
+/// The table as text, with what is not in it.
+pub fn text(table: &Table, filter: &str, sort: Column, lines: usize) -> String {
+    let mut text = self::table(table, filter, sort, lines);
+    if table.skipped != 0 {
+        // Writing to a string can't fail.
+        let _ = writeln!(text, "# {}", skipped(table.skipped));
+    }
+    if table.unlisted != 0 {
+        let threads = counted(table.unlisted, "thread");
+        let _ = writeln!(text, "# {threads} that ended had no room in it");
+    }
+    text
 }
 
 /// The table as text, with at most `lines` threads.

@@ -14,7 +14,7 @@ use super::keys;
 use super::model::Model;
 use super::screen::{Screen, Wish};
 use super::table::Table;
-use super::{events, plain, view};
+use super::{events, past, plain, view};
 use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
@@ -32,8 +32,11 @@ const NAP: Duration = Duration::from_millis(100);
 
 /// Shows the table: once as text, or on the terminal until it is told to end.
 pub fn run(plan: &TopPlan, zone: &TimeZone) -> Result<Exit> {
-    if let Some(lines) = plan.once {
-        return once(plan, lines);
+    if let Some(past) = &plan.past {
+        return past::run(plan, past, plan.lines, zone);
+    }
+    if plan.once {
+        return once(plan, plan.lines);
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         bail!("top needs a terminal for its screen and its keys; --once prints one table as text");
@@ -64,12 +67,7 @@ fn once(plan: &TopPlan, lines: usize) -> Result<Exit> {
         }
     };
     let mut output = Output::open(None)?;
-    let mut text = plain::table(&table, &plan.filter, plan.sort, lines);
-    if table.skipped != 0 {
-        text.push_str("# ");
-        text.push_str(&plain::skipped(table.skipped));
-        text.push('\n');
-    }
+    let text = plain::text(&table, &plan.filter, plan.sort, lines);
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(if table.view(&plan.filter, plan.sort).is_empty() { Exit::Nothing } else { Exit::Fine })
 }

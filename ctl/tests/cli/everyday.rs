@@ -224,3 +224,31 @@ fn threads_that_the_first_answer_could_not_name_are_named_by_the_file() {
     let json = printed(&of(&["snapshots", "show", "latest", "--json"]));
     assert_eq!(json.matches("\"victim\"").count(), 4, "{json}");
 }
+
+#[test]
+fn top_shows_the_past_as_a_table() {
+    let (recording, dir) = recorded();
+    let daemon = recording.serve();
+    let live = ["--runtime-dir", text(&daemon)];
+    let rate = |args: &[&str]| {
+        let out = flightctl(args);
+        let table = printed(&out);
+        assert!(stderr(&out).contains("complete on CPUs 0-1"), "{}", stderr(&out));
+        let line = table.lines().find(|line| line.starts_with("      7       7 ")).unwrap_or_else(|| panic!("{table}"));
+        line.split_whitespace().nth(4).unwrap().parse::<u64>().unwrap()
+    };
+    // One call a millisecond, in the last 15 of 20 s.
+    assert_eq!(rate(&[&live[..], &["top", "--last", "10s"]].concat()), 1000);
+    assert_eq!(rate(&[&live[..], &["top", "--around", &ago(15), "--sort", "run"]].concat()), 500);
+    assert_eq!(rate(&["top", "--store", text(&dir), "--last", "3s"]), 1000);
+    let (_kept, file, _) = saved();
+    assert_eq!(rate(&["top", text(&file)]), 1000);
+    assert_eq!(rate(&["top", "--file", text(&file)]), 1000);
+    let path = snapshot(dir.path(), "20260101T000159Z-core-dump", &about("web died"));
+    assert_eq!(rate(&["top", text(&path)]), 1000);
+    let out = flightctl(&["top", text(&file), "--filter", "nobody"]);
+    assert_eq!((out.status.code(), stdout(&out).lines().count()), (Some(1), 1));
+    for wrong in [&["top", "--last", "1s", "--interval", "2s"][..], &["top", "--session", "1"]] {
+        assert_eq!(flightctl(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
