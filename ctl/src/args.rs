@@ -225,6 +225,9 @@ pub struct DumpArgs {
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace FILE if it is there.
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Fail with exit status 3 when anything of the window is missing, on any CPU and lane, whatever
     /// the filters; what the configuration leaves out is named, and is no failure.
     #[arg(long)]
@@ -425,6 +428,9 @@ pub struct FollowArgs {
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace FILE if it is there.
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// End with exit status 3 when anything was skipped or refused.
     #[arg(long)]
     pub strict: bool,

@@ -47,8 +47,8 @@ fn main() -> ExitCode {
         Ok(Plan::Budget { runtime_dir, json }) => budget::run(&runtime_dir, json),
         Ok(Plan::SetBudget { runtime_dir, total, per_cpu }) => budget::set(&runtime_dir, total, per_cpu),
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
-        Ok(Plan::Ls { paths, json }) => ls::run(&paths, json),
-        Ok(Plan::Verify { paths }) => verify::run(&paths),
+        Ok(Plan::Ls { files, json }) => ls::run(&files, json),
+        Ok(Plan::Verify(files)) => verify::run(&files),
         Err(wrong) => Err(wrong.into()),
     };
     match result {

@@ -95,16 +95,24 @@ pub enum Plan {
     Metrics(Origin),
     /// List files.
     Ls {
-        /// Files and directories.
-        paths: Vec<PathBuf>,
+        /// Which.
+        files: FilesPlan,
         /// As JSON.
         json: bool,
     },
     /// Check files.
-    Verify {
-        /// Files and directories.
-        paths: Vec<PathBuf>,
-    },
+    Verify(FilesPlan),
+}
+
+/// Files that are looked at as such.
+#[derive(Debug, PartialEq)]
+pub struct FilesPlan {
+    /// Files and directories; none: the state directory.
+    pub paths: Vec<PathBuf>,
+    /// Directory of the control socket: the daemon knows the state directory.
+    pub runtime_dir: PathBuf,
+    /// The state directory, as typed.
+    pub state_dir: Option<PathBuf>,
 }
 
 /// Where the recording is read from.
@@ -242,6 +250,8 @@ pub struct DumpPlan {
     pub fds: Naming,
     /// File to write; `None`: standard output.
     pub output: Option<PathBuf>,
+    /// Whether one that is there is replaced.
+    pub force: bool,
     /// Whether an incomplete window is a failure.
     pub strict: bool,
     /// Colour.
@@ -267,6 +277,8 @@ pub struct FollowPlan {
     pub fds: Naming,
     /// File to write; `None`: standard output.
     pub output: Option<PathBuf>,
+    /// Whether one that is there is replaced.
+    pub force: bool,
     /// Whether a loss is a failure.
     pub strict: bool,
     /// Colour.
@@ -430,8 +442,13 @@ impl Plan {
                 Ok(Self::SetBudget { runtime_dir: cli.runtime_dir, total, per_cpu })
             }
             Command::Metrics => Ok(Self::Metrics(origin)),
-            Command::Ls(LsArgs { paths, json }) => Ok(Self::Ls { paths: or_state_dir(paths, cli.state_dir), json }),
-            Command::Verify { paths } => Ok(Self::Verify { paths: or_state_dir(paths, cli.state_dir) }),
+            Command::Ls(LsArgs { paths, json }) => {
+                let files = FilesPlan { paths, runtime_dir: cli.runtime_dir, state_dir: cli.state_dir };
+                Ok(Self::Ls { files, json })
+            }
+            Command::Verify { paths } => {
+                Ok(Self::Verify(FilesPlan { paths, runtime_dir: cli.runtime_dir, state_dir: cli.state_dir }))
+            }
         }
     }
 }
@@ -444,11 +461,6 @@ impl SnapshotsPlan {
         };
         Self { runtime_dir, state_dir, id, json }
     }
-}
-
-/// These paths; without any, the state directory.
-fn or_state_dir(paths: Vec<PathBuf>, state_dir: Option<PathBuf>) -> Vec<PathBuf> {
-    if paths.is_empty() { vec![state_dir.unwrap_or_else(|| STATE_DIR.into())] } else { paths }
 }
 
 impl HistoryPlan {
@@ -550,10 +562,22 @@ impl SavePlan {
 
 impl FollowPlan {
     fn new(args: FollowArgs, origin: Origin) -> Result<Self, PlanError> {
-        let FollowArgs { time, interval, filter, format, output, strict, color } = args;
+        let FollowArgs { time, interval, filter, format, output, force, strict, color } = args;
         let fds = naming(&format, &filter);
         let FormatArgs { format, merge, .. } = format;
-        Ok(Self { origin, time, interval, filter: FilterPlan::new(filter)?, format, merge, fds, output, strict, color })
+        Ok(Self {
+            origin,
+            time,
+            interval,
+            filter: FilterPlan::new(filter)?,
+            format,
+            merge,
+            fds,
+            output,
+            force,
+            strict,
+            color,
+        })
     }
 }
 
@@ -598,6 +622,7 @@ impl DumpPlan {
             format: args.format.format,
             merge: args.format.merge,
             output: args.output,
+            force: args.force,
             strict: args.strict,
             color: args.color,
         })
@@ -673,10 +698,15 @@ mod tests {
 
     #[test]
     fn lists_and_checks_are_of_the_state_directory_unless_told() {
+        let files = |paths: &[&str], state_dir: Option<&str>| FilesPlan {
+            paths: paths.iter().map(PathBuf::from).collect(),
+            runtime_dir: "/run/flightrec".into(),
+            state_dir: state_dir.map(Into::into),
+        };
         let ls = |args: &[&str]| plan(&[args, &["ls"]].concat()).unwrap();
-        assert_eq!(ls(&[]), Plan::Ls { paths: vec![STATE_DIR.into()], json: false });
-        assert_eq!(ls(&["--state-dir", "/s"]), Plan::Ls { paths: vec!["/s".into()], json: false });
-        assert_eq!(plan(&["verify", "/f"]).unwrap(), Plan::Verify { paths: vec!["/f".into()] });
+        assert_eq!(ls(&[]), Plan::Ls { files: files(&[], None), json: false });
+        assert_eq!(ls(&["--state-dir", "/s"]), Plan::Ls { files: files(&[], Some("/s")), json: false });
+        assert_eq!(plan(&["verify", "/f"]).unwrap(), Plan::Verify(files(&["/f"], None)));
     }
 
     #[test]

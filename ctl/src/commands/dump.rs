@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::fds::Naming;
 use crate::filter::FilterError;
 use crate::json;
-use crate::output::{Output, is_broken_pipe, note};
+use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::pipeline;
 use crate::pipeline::wall::WallClock;
 use crate::plan::DumpPlan;
@@ -26,6 +26,7 @@ use crate::window::Window;
 /// Prints events.
 pub fn run(plan: &DumpPlan) -> Result<Exit> {
     let zone = crate::zone::system();
+    plan.output.iter().try_for_each(|path| refuse(path, plan.force))?;
     let mut dump = Dump::new(plan, &zone);
     history::read(&plan.history, question(plan), &mut dump)?;
     dump.finish()
@@ -221,7 +222,7 @@ impl Visitor<anyhow::Error> for Dump<'_> {
 fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut Output> {
     match output {
         Some(output) => Ok(output),
-        none => Ok(none.insert(Output::open(plan.output.as_deref())?)),
+        none => Ok(none.insert(Output::to(plan.output.as_deref(), plan.force)?)),
     }
 }
 

@@ -61,7 +61,7 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64) -> Result<Exit> {
             thread.line(&renderer, &mut text);
         }
     }
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     output.write_all(&text).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     let lost = recording.totals.slot_collisions;
     if lost != 0 {

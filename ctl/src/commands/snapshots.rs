@@ -46,16 +46,17 @@ struct Document<'a> {
 
 /// Shows the list, or one.
 pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
-    let dir = directory(&plan.runtime_dir, plan.state_dir.as_deref());
     let zone = crate::zone::system();
     let (text, exit) = if let Some(id) = &plan.id {
-        let (entry, by_file) = find_any(&dir, id)?;
+        // A file's place does not matter.
+        let (entry, by_file) = find_any(|| directory(&plan.runtime_dir, plan.state_dir.as_deref()), id)?;
         let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;
         let mut shown = Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
         shown.by_file = by_file;
         shown.name_threads();
         (if plan.json { json(&shown)? } else { answer(&shown, &zone) }, Exit::Fine)
     } else {
+        let dir = directory(&plan.runtime_dir, plan.state_dir.as_deref())?;
         let shown = all(&dir)?;
         if shown.is_empty() && !plan.json {
             note(&format!("there are no snapshots in {}", dir.display()));
@@ -63,7 +64,7 @@ pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
         let exit = if shown.is_empty() { Exit::Nothing } else { Exit::Fine };
         (if plan.json { json(&Document { snapshots: &shown })? } else { list(&shown, &zone) }, exit)
     };
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(exit)
 }

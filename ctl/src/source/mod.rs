@@ -7,6 +7,7 @@ mod live;
 pub mod names;
 mod pinned;
 pub mod snapshots;
+pub mod state_dir;
 pub mod vmcore;
 
 use thiserror::Error;

@@ -8,8 +8,8 @@ use flightrec_store::snapshots::{self, Entry};
 use thiserror::Error;
 
 use super::files::FilesError;
-use crate::control::Client;
-use crate::plan::STATE_DIR;
+use super::state_dir;
+use crate::control::ControlError;
 
 /// Asks for the newest one.
 pub const LATEST: &str = "latest";
@@ -34,6 +34,9 @@ pub enum SnapshotError {
     /// Not one snapshot.
     #[error("{} is a directory: name a snapshot's file, or its id", .0.display())]
     Directory(PathBuf),
+    /// The daemon may not be asked where it is.
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// The directory can't be read.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -46,22 +49,20 @@ impl From<StoreError> for SnapshotError {
 }
 
 /// The directory of snapshots: in the state directory as typed, as the daemon says, or the usual one.
-pub fn directory(runtime_dir: &Path, state_dir: Option<&Path>) -> PathBuf {
-    let asked = || {
-        let status = Client::connect(runtime_dir).and_then(|mut client| client.status()).ok()?;
-        Some(PathBuf::from(status.store.directory)).filter(|dir| !dir.as_os_str().is_empty())
-    };
-    let state_dir = state_dir.map(Path::to_owned).or_else(asked);
-    snapshots::directory(&state_dir.unwrap_or_else(|| STATE_DIR.into()))
+pub fn directory(runtime_dir: &Path, state_dir: Option<&Path>) -> Result<PathBuf, SnapshotError> {
+    Ok(snapshots::directory(&state_dir::find(runtime_dir, state_dir)?))
 }
 
-/// A snapshot by its id, or by its file wherever that is; and whether it is by its file.
-pub fn find_any(dir: &Path, asked: &str) -> Result<(Entry, bool), SnapshotError> {
+/// A snapshot by its id in the directory, or by its file wherever that is; and whether it is by its file.
+pub fn find_any(
+    dir: impl FnOnce() -> Result<PathBuf, SnapshotError>,
+    asked: &str,
+) -> Result<(Entry, bool), SnapshotError> {
     let path = Path::new(asked);
     // No id has a slash or a dot.
-    let is_path = snapshots::path(dir, asked).is_none() && asked.contains(['/', '.']);
+    let is_path = asked.contains(['/', '.']);
     if !is_path {
-        match find(dir, asked) {
+        match dir().and_then(|dir| find(&dir, asked)) {
             Err(_) if path.is_file() => {}
             found => return found.map(|entry| (entry, false)),
         }

@@ -41,7 +41,7 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
     }
     let Whole { told, rows, mut table, .. } = whole;
     table.rows.extend(rows.into_values());
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     let text = plain::text(&table, &plan.filter, plan.sort, lines);
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     drop(output);

@@ -66,7 +66,7 @@ fn once(plan: &TopPlan, lines: usize) -> Result<Exit> {
             State::Gone(why) => bail!("{why}"),
         }
     };
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     let text = plain::text(&table, &plan.filter, plan.sort, lines);
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(if table.view(&plan.filter, plan.sort).is_empty() { Exit::Nothing } else { Exit::Fine })

@@ -1,5 +1,6 @@
 //! The program from outside: usage, and dumps of recordings that a made-up daemon plays.
 
+mod access;
 mod common;
 mod disk;
 mod dump;

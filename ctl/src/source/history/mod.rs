@@ -188,11 +188,19 @@ pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
         Place::Store(dir) => told(catalog::store(dir)?),
         Place::Files(paths) | Place::OwnWindows(paths) => catalog::files(paths)?,
         Place::Snapshot { runtime_dir, state_dir, id, .. } => {
-            catalog::files(&[find(&directory(runtime_dir, state_dir.as_deref()), id)?.path])?
+            catalog::files(&[find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path])?
         }
         Place::Recorder { origin, state_dir } => {
-            let live = open_live(origin).ok().and_then(|live| live.state_dir());
-            told(catalog::store(&state_dir_of(state_dir.as_deref(), live))?)
+            let live = open_live(origin);
+            let known = live.as_ref().ok().and_then(|live| live.state_dir());
+            match (catalog::store(&state_dir_of(state_dir.as_deref(), known)), live) {
+                (Ok(found), _) => told(found),
+                // Whose files these are may not be asked.
+                (Err(FilesError::Absent(_)), Err(denied @ SourceError::Control(ControlError::Permission(_)))) => {
+                    return Err(denied);
+                }
+                (Err(error), _) => return Err(error.into()),
+            }
         }
     };
     Ok(chosen(boots, plan.boot.as_ref())?)
@@ -211,7 +219,7 @@ fn parts(plan: &HistoryPlan, question: Question) -> Result<Vec<Part>, SourceErro
             }
         }
         Place::Snapshot { runtime_dir, state_dir, id, own_window } => {
-            let path = find(&directory(runtime_dir, state_dir.as_deref()), id)?.path;
+            let path = find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path;
             let boots = chosen(catalog::files(std::slice::from_ref(&path))?, boot)?;
             if !own_window {
                 return Ok(stored(boots, question)?);
