@@ -10,7 +10,7 @@ use crate::args::FormatArg;
 use crate::coverage::{Report, Seam};
 use crate::exit::Exit;
 use crate::fds::Naming;
-use crate::filter::FilterError;
+use crate::filter::{FilterError, FilterPlan, Seen};
 use crate::json;
 use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::pipeline;
@@ -21,7 +21,7 @@ use crate::render::Renderer;
 use crate::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
 use crate::source::{Recording, Source};
 use crate::text;
-use crate::window::Window;
+use crate::window::{Edge, Window};
 
 /// Prints events.
 pub fn run(plan: &DumpPlan) -> Result<Exit> {
@@ -69,6 +69,8 @@ struct Dump<'a> {
     seam: Seam,
     /// What was said of the next chapter before it was read.
     said: String,
+    /// Who is known, as long as nothing matches.
+    seen: Seen,
 }
 
 impl<'a> Dump<'a> {
@@ -84,6 +86,7 @@ impl<'a> Dump<'a> {
             known: false,
             seam: Seam::default(),
             said: String::new(),
+            seen: Seen::default(),
         }
     }
 
@@ -138,6 +141,9 @@ impl<'a> Dump<'a> {
         self.told.extend(coverage);
         match written {
             Ok(printed) => {
+                if printed == 0 && plan.filter != FilterPlan::all() {
+                    self.seen.add(recording);
+                }
                 self.printed = self.printed.map(|sum| sum.saturating_add(printed));
                 Ok(Go::On)
             }
@@ -174,6 +180,15 @@ impl<'a> Dump<'a> {
         self.told.iter().for_each(|line| note(line));
         if !self.known {
             note("the window is before everything that is recorded");
+        } else if self.printed == Some(0) {
+            let is_all = (self.plan.since, self.plan.until) == (Edge::Open, Edge::Open);
+            let hints = self.plan.filter.hints(&self.seen, self.plan.fds, is_all);
+            if !hints.is_empty() {
+                note("no event matches the filters:");
+            }
+            for hint in hints {
+                note(&format!("  {hint}"));
+            }
         }
         Ok(match self.printed {
             _ if self.plan.strict && !self.complete => Exit::Incomplete,

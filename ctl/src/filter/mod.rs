@@ -4,6 +4,7 @@ mod calls;
 mod class;
 mod errors;
 mod groups;
+mod hints;
 mod names;
 mod paths;
 mod plan;
@@ -18,6 +19,7 @@ use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 
 use self::calls::CallSet;
+pub use self::hints::Seen;
 pub use self::names::{Names, is_pattern};
 use self::paths::Paths;
 pub use self::plan::{FilterError, FilterPlan};

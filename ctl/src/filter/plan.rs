@@ -17,20 +17,20 @@ use crate::window::nanos;
 /// A filter as typed; calls and control groups are still names, which only a recording can explain.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FilterPlan {
-    pids: Vec<u32>,
-    tids: Vec<u32>,
-    trees: Vec<u32>,
-    comms: Vec<String>,
-    cpus: Vec<u16>,
-    cgroups: Vec<String>,
-    units: Vec<String>,
-    calls: CallNames,
-    paths: Vec<String>,
-    errors: bool,
-    errnos: Vec<i32>,
-    slower_than: Option<u64>,
-    faster_than: Option<u64>,
-    kinds: Kinds,
+    pub(super) pids: Vec<u32>,
+    pub(super) tids: Vec<u32>,
+    pub(super) trees: Vec<u32>,
+    pub(super) comms: Vec<String>,
+    pub(super) cpus: Vec<u16>,
+    pub(super) cgroups: Vec<String>,
+    pub(super) units: Vec<String>,
+    pub(super) calls: CallNames,
+    pub(super) paths: Vec<String>,
+    pub(super) errors: bool,
+    pub(super) errnos: Vec<i32>,
+    pub(super) slower_than: Option<u64>,
+    pub(super) faster_than: Option<u64>,
+    pub(super) kinds: Kinds,
 }
 
 /// A filter that means nothing.

@@ -252,3 +252,24 @@ fn top_shows_the_past_as_a_table() {
         assert_eq!(flightctl(wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
+
+#[test]
+fn a_filter_that_matches_nothing_says_what_to_try() {
+    let (recording, _) = recorded();
+    let daemon = recording.serve();
+    let of = |args: &[&str]| {
+        let out = dump(daemon.path(), args);
+        assert_eq!((out.status.code(), stdout(&out).matches("write(").count()), (Some(1), 0), "{args:?}");
+        stderr(&out)
+    };
+    let said = of(&["--pid", "4711"]);
+    assert!(said.contains("no event matches the filters:\n  no process 4711 is known of that time\n"), "{said}");
+    assert!(said.contains("a wider window may have some"), "{said}");
+    assert!(of(&["--path", "/x", "--fds", "near"]).contains("--fds all"));
+    assert!(of(&["--comm", "nobody", "--format", "jsonl"]).contains("no thread was named `nobody`"));
+    assert!(!of(&["--all", "--pid", "4711"]).contains("a wider window"));
+    // What is not filtered is only not there.
+    assert!(!of(&["--since", "-19s", "--until", "-18s"]).contains("filters"));
+    let found = dump(daemon.path(), &["--tid", "7"]);
+    assert!(found.status.code() == Some(0) && !stderr(&found).contains("filters"), "{}", stderr(&found));
+}
