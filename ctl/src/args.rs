@@ -511,6 +511,9 @@ pub struct PsArgs {
     /// This recording in the dump, by its id [default: the newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
+    /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
+    pub color: ColorArg,
 }
 
 /// When to colour.

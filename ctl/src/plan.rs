@@ -355,6 +355,8 @@ pub struct PsPlan {
     pub session: Option<u64>,
     /// As JSON.
     pub json: bool,
+    /// Colour.
+    pub color: ColorArg,
 }
 
 /// Arguments that make no sense.
@@ -604,9 +606,9 @@ impl TopPlan {
 
 impl PsPlan {
     fn new(args: PsArgs, origin: Origin) -> Result<Self, PlanError> {
-        let PsArgs { all, state, pid, tid, comm, json, vmcore, session } = args;
+        let PsArgs { all, state, pid, tid, comm, json, vmcore, session, color } = args;
         Names::new(&comm)?;
-        Ok(Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json })
+        Ok(Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json, color })
     }
 }
 

@@ -80,6 +80,7 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
         vmcore: Some(plan.file.clone()),
         session: plan.session,
         json: false,
+        color: crate::args::ColorArg::Never,
     };
     let threads = at_death(&recording, &of_ps, now);
     let renderer = Renderer::new(&recording.meta, Options::default());

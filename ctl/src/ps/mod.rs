@@ -159,6 +159,7 @@ mod tests {
             vmcore: None,
             session: None,
             json: false,
+            color: crate::args::ColorArg::Never,
         }
     }
 
