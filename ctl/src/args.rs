@@ -481,6 +481,9 @@ pub struct TopArgs {
     /// This recording in the dump, by its id [default: the newest].
     #[arg(long, value_name = "ID", help_heading = "Recordings", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
+    /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
+    #[arg(long, value_name = "WHEN", value_enum, help_heading = "Output", default_value_t = ColorArg::Auto)]
+    pub color: ColorArg,
 }
 
 /// Arguments of `ps`.

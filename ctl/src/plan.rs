@@ -313,6 +313,8 @@ pub struct TopPlan {
     pub once: bool,
     /// Most threads in a table of text.
     pub lines: usize,
+    /// Colour.
+    pub color: ColorArg,
     /// A time that is over, instead of what comes.
     pub past: Option<Box<PastPlan>>,
 }
@@ -590,7 +592,7 @@ fn naming(format: &FormatArgs, filter: &FilterArgs) -> Naming {
 
 impl TopPlan {
     fn new(args: TopArgs, origin: Origin, state_dir: Option<PathBuf>, now: &Zoned) -> Result<Self, PlanError> {
-        let TopArgs { interval, sort, filter, once, lines, files, window, mut store, vmcore, session } = args;
+        let TopArgs { interval, sort, filter, once, lines, files, window, mut store, vmcore, session, color } = args;
         store.file.extend(files);
         let is_past = window.is_given() || store.is_given() || vmcore.is_some();
         let past = if is_past {
@@ -600,7 +602,7 @@ impl TopPlan {
         } else {
             None
         };
-        Ok(Self { origin, interval, sort, filter, once, lines, past })
+        Ok(Self { origin, interval, sort, filter, once, lines, color, past })
     }
 }
 

@@ -192,7 +192,7 @@ impl Model {
         for (tid, thread) in &mut threads {
             thread.settle(now);
             let figures = std::mem::take(&mut thread.figures);
-            if thread.active || thread.state == State::Running || thread.state.letter() == 'D' {
+            if thread.active || thread.state == State::Running || thread.state.is_stuck() {
                 rows.push(self.row(*tid, thread, figures, now));
             }
         }
@@ -404,6 +404,18 @@ mod tests {
         let figures = |run, delay, blocked| Figures { run, delay, blocked, ..Figures::default() };
         assert_eq!(rows, [(figures(4, 0, 0), 'X'), (figures(6, 0, 10), 'X')]);
         assert!(table.rows.iter().any(|row| &*row.comm == b"first"), "{table:?}");
+    }
+
+    #[test]
+    fn what_threads_are_in_is_told_where_it_is_asked_for() {
+        let events = || vec![enter(10, 0, 5, 0), switch(20, 0, 5, 1, 6), enter(30, 0, 6, 0), exit(40, 0, 6, 0)];
+        let meta = flightrec_format::meta::Meta::default();
+        let recording = crate::source::Collector::new(meta).finish(flightrec_format::control::Totals::default());
+        let mut telling = Model::new(Threads::default()).telling(&recording);
+        telling.take_all(events().into_iter(), Vec::new());
+        let table = telling.table(50);
+        assert_eq!((&*of(&table, 5).doing, &*of(&table, 6).doing), ("read()", ""));
+        assert_eq!(of(&run(events()).table(50), 5).doing, "");
     }
 
     #[test]

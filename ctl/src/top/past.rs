@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use flightrec_format::ring::{Gap, LaneStream};
 
 use super::model::Model;
-use super::plain;
+use super::plain::{self, Look, Wide};
 use super::table::{Row, Table};
 use crate::boots::{self, BootId};
 use crate::coverage::{Report, Seam};
@@ -24,9 +24,17 @@ use crate::window::Window;
 
 /// Prints the table of a window, with at most `lines` threads.
 pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Result<Exit> {
+    let mut output = Output::standard();
+    let look = Look::of(&output, plan.color, lines);
     let PastPlan { history, since, until, vmcore, session, store } = past;
-    let mut whole =
-        Whole { zone, seam: Seam::default(), told: Vec::new(), rows: FxHashMap::default(), table: Table::default() };
+    let mut whole = Whole {
+        zone,
+        is_wide: Wide::has_room(look.width),
+        seam: Seam::default(),
+        told: Vec::new(),
+        rows: FxHashMap::default(),
+        table: Table::default(),
+    };
     let question = Question { since: *since, until: *until, everything: false };
     let mut take = |chapter: Chapter| {
         whole.take(&chapter);
@@ -41,8 +49,7 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
     }
     let Whole { told, rows, mut table, .. } = whole;
     table.rows.extend(rows.into_values());
-    let mut output = Output::standard();
-    let text = plain::text(&table, &plan.filter, plan.sort, lines);
+    let text = plain::text(&table, &plan.filter, plan.sort, look);
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     drop(output);
     for line in told {
@@ -69,6 +76,8 @@ fn of_source(
 /// The table of all chapters of a window.
 struct Whole<'a> {
     zone: &'a TimeZone,
+    /// Whether what threads are in is shown.
+    is_wide: bool,
     seam: Seam,
     /// What is covered.
     told: Vec<String>,
@@ -86,7 +95,7 @@ impl Whole<'_> {
         self.told.extend(self.seam.between(chapter, window, &mut wall, self.zone));
         self.told.extend(report.lines(&mut wall, self.zone));
         self.told.extend(chapter.remarks.iter().cloned());
-        let Table { length, rows, skipped, unlisted } = table(recording, window);
+        let Table { length, rows, skipped, unlisted } = table(recording, window, self.is_wide);
         self.table.length = self.table.length.saturating_add(length);
         self.table.skipped = self.table.skipped.saturating_add(skipped);
         self.table.unlisted = self.table.unlisted.saturating_add(unlisted);
@@ -113,8 +122,11 @@ fn joined(before: Option<Row>, mut row: Row) -> Row {
 }
 
 /// What each thread did in a window of a recording.
-fn table(recording: &Recording, window: Window) -> Table {
-    let mut model = Model::new(threads_before(recording)).telling(recording);
+fn table(recording: &Recording, window: Window, is_wide: bool) -> Table {
+    let mut model = Model::new(threads_before(recording));
+    if is_wide {
+        model = model.telling(recording);
+    }
     let gaps: Vec<Gap> = recording.streams.iter().flat_map(LaneStream::gaps).collect();
     let (before, within): (Vec<Gap>, Vec<Gap>) = gaps.into_iter().partition(|gap| gap.from < window.from);
     let mut events = events(recording, window, false).take_while(|event| event.time < window.until).peekable();
@@ -152,7 +164,7 @@ mod tests {
         for page in sched.current().into_iter().chain(calls.current()) {
             collector.add(&page[..]).unwrap();
         }
-        let table = table(&collector.finish(Totals::default()), Window { from: 200, until: 600 });
+        let table = table(&collector.finish(Totals::default()), Window { from: 200, until: 600 }, false);
         let five: Vec<_> = table.rows.iter().filter(|row| row.tid == 5).map(|row| row.figures).collect();
         assert_eq!(five, [Figures { syscalls: 1, run: 100, blocked: 300, ..Figures::default() }]);
         assert_eq!(table.length, 400);

@@ -12,9 +12,10 @@ use flightrec_format::merge::Merge;
 
 use super::keys;
 use super::model::Model;
+use super::plain::{self, Look};
 use super::screen::{Screen, Wish};
 use super::table::Table;
-use super::{events, past, plain, view};
+use super::{events, past, view};
 use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
@@ -43,7 +44,8 @@ pub fn run(plan: &TopPlan, zone: &TimeZone) -> Result<Exit> {
     }
     let stop = Stop::on_signals(None)?;
     let feed = Feed::start(plan)?;
-    let screen = Screen::new(plan.sort, plan.filter.clone());
+    let colour = Output::standard().colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
+    let screen = Screen::new(plan.sort, plan.filter.clone(), colour);
     Progress::off();
     // From here on also a panic restores the terminal.
     let terminal = ratatui::try_init()?;
@@ -67,7 +69,7 @@ fn once(plan: &TopPlan, lines: usize) -> Result<Exit> {
         }
     };
     let mut output = Output::standard();
-    let text = plain::text(&table, &plan.filter, plan.sort, lines);
+    let text = plain::text(&table, &plan.filter, plan.sort, Look::of(&output, plan.color, lines));
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(if table.view(&plan.filter, plan.sort).is_empty() { Exit::Nothing } else { Exit::Fine })
 }
@@ -146,7 +148,7 @@ impl Feed {
 /// The accounts at the beginning of a recording's following: what each thread does is known from what it did shortly
 /// before.
 fn begin(beginning: &Beginning) -> Model {
-    let mut model = Model::new(threads_before(&beginning.recording));
+    let mut model = Model::new(threads_before(&beginning.recording)).telling(&beginning.recording);
     for event in Merge::new(beginning.past().events) {
         model.take(&event);
     }

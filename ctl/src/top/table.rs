@@ -38,6 +38,11 @@ impl State {
         }
     }
 
+    /// Whether it waits, and can't be interrupted.
+    pub fn is_stuck(self) -> bool {
+        self.letter() == 'D'
+    }
+
     /// Whether it has ended, and waits for nothing any more.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Asleep(state) if state & ENDED != 0)

@@ -273,3 +273,16 @@ fn a_filter_that_matches_nothing_says_what_to_try() {
     let found = dump(daemon.path(), &["--tid", "7"]);
     assert!(found.status.code() == Some(0) && !stderr(&found).contains("filters"), "{}", stderr(&found));
 }
+
+#[test]
+fn top_uses_the_width_that_it_has() {
+    let (_kept, file, _) = saved();
+    let of = |columns: &str| {
+        let out = command(&["top", text(&file)]).env("COLUMNS", columns).output().unwrap();
+        assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+        stdout(&out)
+    };
+    let (narrow, wide) = (of("80"), of("140"));
+    assert!(!narrow.contains("write(") && narrow.lines().all(|line| line.len() <= 80), "{narrow}");
+    assert!(wide.contains("  write(9999, NULL, 0)\n") && wide.lines().all(|line| line.len() <= 140), "{wide}");
+}
