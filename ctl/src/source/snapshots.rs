@@ -29,7 +29,7 @@ pub enum SnapshotError {
     #[error("{}: it does not say why it was taken: it is damaged, or no snapshot", .0.display())]
     Silent(PathBuf),
     /// There is no such file.
-    #[error("{} is not there: `flightctl snapshots` lists the ids of those that there are", .0.display())]
+    #[error("there is no snapshot {:?}, nor a file of that name: `flightctl snapshots` lists those that there are", .0.display())]
     NoFile(PathBuf),
     /// Not one snapshot.
     #[error("{} is a directory: name a snapshot's file, or its id", .0.display())]

@@ -184,9 +184,11 @@ fn a_snapshot_is_shown_by_its_file() {
     assert_eq!((&json["path"], &json["reason"]), (&text(&moved).into(), &"web died".into()));
     let (_kept, saved, _) = saved();
     assert!(printed(&of(&["snapshots", "show", text(&saved)])).contains("saved by flightctl save"));
-    for (wrong, said) in
-        [("/nonexistent/x.flight", "is not there"), (text(&dir), "is a directory"), ("./x", "is not there")]
-    {
+    for (wrong, said) in [
+        ("/nonexistent/x.flight", "there is no snapshot \"/nonexistent/x.flight\", nor a file"),
+        (text(&dir), "is a directory"),
+        ("./x", "there is no snapshot \"./x\""),
+    ] {
         let out = of(&["snapshots", "show", wrong]);
         assert!(out.status.code() == Some(2) && stderr(&out).contains(said), "{wrong}: {}", stderr(&out));
     }
