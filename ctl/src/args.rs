@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::around::Around;
 use crate::boots::BootArg;
 use crate::fds::Naming;
+use crate::filter::is_pattern;
 use crate::ps::State;
 use crate::top::Column;
 use crate::window::TimeArg;
@@ -16,7 +18,15 @@ use crate::window::TimeArg;
 #[command(name = "flightctl", version, about, long_about = None, propagate_version = true)]
 pub struct Cli {
     /// Directory of the daemon's control socket.
-    #[arg(long, global = true, display_order = 900, value_name = "DIR", default_value = "/run/flightrec")]
+    #[arg(
+        long,
+        global = true,
+        display_order = 900,
+        value_name = "DIR",
+        env = "FLIGHTREC_RUNTIME_DIR",
+        hide_env_values = true,
+        default_value = "/run/flightrec"
+    )]
     pub runtime_dir: PathBuf,
     /// Read the rings pinned below this bpffs directory, past the daemon (as root).
     ///
@@ -43,8 +53,9 @@ pub enum Command {
     Recover(RecoverArgs),
     /// Print events as they are recorded, until Ctrl-C.
     Follow(Box<FollowArgs>),
-    /// Show the busiest threads, live: system calls, errors, run time, run-queue delay, time asleep.
-    Top(TopArgs),
+    /// Show the busiest threads, live or of a time that is over: system calls, errors, run time, run-queue delay, time
+    /// asleep.
+    Top(Box<TopArgs>),
     /// Show every thread that is blocked now: for how long, in which call; the worst first.
     Ps(PsArgs),
     /// Write a line of text into the recording.
@@ -119,12 +130,16 @@ pub struct WindowArgs {
     /// times such as -5s. It never reaches into the boot before.
     #[arg(long, value_name = "TIME", value_parser = stretch, allow_hyphen_values = true, conflicts_with_all = ["since", "until", "all"])]
     pub last: Option<Duration>,
-    /// From this time on: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), or `-5s` before now.
+    /// From this time on: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` before now, or seconds or
+    /// nanoseconds since 1970.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub since: Option<TimeArg>,
     /// Up to this time; forms as for --since.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub until: Option<TimeArg>,
+    /// Some seconds before and behind this time, forms as for --since: 5 s, or as in `14:03:07:30s`.
+    #[arg(long, value_name = "T[:TIME]", allow_hyphen_values = true, conflicts_with_all = ["last", "since", "until", "all"])]
+    pub around: Option<Around>,
     /// Everything that is still there.
     #[arg(long, conflicts_with_all = ["since", "until"])]
     pub all: bool,
@@ -137,7 +152,8 @@ pub struct StoreArgs {
     /// Read the files of DIR alone: a state directory, one boot's of it, or a copy of either, from any machine.
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     pub store: Option<PathBuf>,
-    /// Read these files alone, any number in any order, from any machine.
+    /// Read these files alone, any number in any order, from any machine. What was saved, and a snapshot's file, opens
+    /// on the window that it was saved of, unless another is given.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub file: Vec<PathBuf>,
     /// Read this snapshot alone, by its id (`flightctl snapshots`), or `latest`; all of its window, unless another is given.
@@ -180,6 +196,10 @@ pub struct VmcoreArgs {
 /// Arguments of `dump`.
 #[derive(Debug, Args)]
 pub struct DumpArgs {
+    /// Read these files alone, as --file does.
+    #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
+    pub files: Vec<PathBuf>,
+
     /// Which time.
     #[command(flatten)]
     pub window: WindowArgs,
@@ -205,6 +225,9 @@ pub struct DumpArgs {
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace FILE if it is there.
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Fail with exit status 3 when anything of the window is missing, on any CPU and lane, whatever
     /// the filters; what the configuration leaves out is named, and is no failure.
     #[arg(long)]
@@ -253,7 +276,7 @@ pub struct FilterArgs {
     /// Events of these processes and of all that descend from them.
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
     pub tree: Vec<u32>,
-    /// Events of threads with these names.
+    /// Events of threads with these names; patterns such as `kworker/*` match all of a name.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     pub comm: Vec<String>,
     /// Events of these control groups (v2) and of all below them: /system.slice, or a group's id.
@@ -284,6 +307,9 @@ pub struct FilterArgs {
     /// System calls that took at least so long, as in `1ms`: the ends alone, with their arguments.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub slower_than: Option<Duration>,
+    /// System calls that took less than so long: the ends alone. With --slower-than: between the two.
+    #[arg(long, value_name = "TIME", value_parser = stretch)]
+    pub faster_than: Option<Duration>,
     /// These kinds of event: sys_enter, sys_exit, switch, waking, wakeup_new, migrate, fork, exec, rename,
     /// exit, mark, act.
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
@@ -372,7 +398,8 @@ pub struct SnapshotsArgs {
 pub enum SnapshotsCommand {
     /// Show why it was taken, and what stands out in it.
     Show {
-        /// Its id, or `latest`.
+        /// Its id, or `latest`; or its file, from any machine.
+        #[arg(value_name = "ID|FILE")]
         id: String,
         /// Print one JSON object.
         #[arg(long)]
@@ -401,6 +428,9 @@ pub struct FollowArgs {
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace FILE if it is there.
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// End with exit status 3 when anything was skipped or refused.
     #[arg(long)]
     pub strict: bool,
@@ -413,7 +443,14 @@ pub struct FollowArgs {
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// How often the table is made anew, 10ms to 30s.
-    #[arg(short, long, value_name = "TIME", value_parser = interval, default_value = "1s")]
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        value_parser = interval,
+        default_value = "1s",
+        conflicts_with_all = ["last", "since", "until", "around", "all", "store", "file", "snapshot", "boot", "vmcore", "files"]
+    )]
     pub interval: Duration,
     /// What the table is sorted by.
     #[arg(short, long, value_name = "COLUMN", value_enum, default_value_t = Column::Syscalls)]
@@ -424,9 +461,29 @@ pub struct TopArgs {
     /// Print one table, over one interval, as plain text.
     #[arg(long)]
     pub once: bool,
-    /// Most threads in the table of --once.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, requires = "once")]
+    /// Most threads in a table of text.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub lines: usize,
+
+    /// Print the table of these files, as --file does.
+    #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
+    pub files: Vec<PathBuf>,
+    /// Which time that is over: its table is printed as plain text.
+    #[command(flatten)]
+    pub window: WindowArgs,
+    /// Which recording.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Read a kernel dump, as dump --vmcore does. With --store DIR the files of that boot are read where the rings do
+    /// not reach back.
+    #[arg(long, value_name = "FILE", help_heading = "Recordings", conflicts_with_all = ["file", "boot", "bpffs_dir"])]
+    pub vmcore: Option<PathBuf>,
+    /// This recording in the dump, by its id [default: the newest].
+    #[arg(long, value_name = "ID", help_heading = "Recordings", requires = "vmcore", value_parser = session)]
+    pub session: Option<u64>,
+    /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
+    #[arg(long, value_name = "WHEN", value_enum, help_heading = "Output", default_value_t = ColorArg::Auto)]
+    pub color: ColorArg,
 }
 
 /// Arguments of `ps`.
@@ -445,7 +502,7 @@ pub struct PsArgs {
     /// These threads.
     #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
     pub tid: Vec<u32>,
-    /// Threads with these names.
+    /// Threads with these names; patterns such as `kworker/*` match all of a name.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     pub comm: Vec<String>,
     /// Print one JSON object.
@@ -457,6 +514,9 @@ pub struct PsArgs {
     /// This recording in the dump, by its id [default: the newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
+    /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
+    pub color: ColorArg,
 }
 
 /// When to colour.
@@ -494,17 +554,21 @@ fn share(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A length of time.
+/// A length of time, of which there is some.
 fn stretch(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|_| "not a length of time; use a number and its unit, as in 10s, 250ms or \"1m 30s\"".to_owned())
+    let time = humantime::parse_duration(text)
+        .map_err(|_| "not a length of time; use a number and its unit, as in 10s, 250ms or \"1m 30s\"".to_owned())?;
+    if time.is_zero() { Err("no time at all: nothing can be in it".to_owned()) } else { Ok(time) }
 }
 
 /// Longest name of a thread (`TASK_COMM_LEN` less the NUL), bytes.
 const COMM_MAX: usize = 15;
 
-/// A thread's name. A longer one would never match anything.
+/// A thread's name, or a pattern. A longer name would never match anything.
 fn comm(text: &str) -> Result<String, String> {
+    if is_pattern(text) {
+        return Ok(text.to_owned());
+    }
     match text.get(..COMM_MAX) {
         Some(whole) if whole.len() < text.len() => {
             Err(format!("the kernel cuts names of threads to {COMM_MAX} bytes: ask for '{whole}'"))
@@ -577,6 +641,7 @@ mod tests {
     #[test]
     fn names_too_long_to_be_are_told_their_short_form() {
         assert_eq!(comm("0123456789abcde").as_deref(), Ok("0123456789abcde"));
+        assert!(comm("0123456789abcdef*").is_ok());
         assert!(comm("0123456789abcdef").is_err_and(|e| e.ends_with("'0123456789abcde'")));
     }
 

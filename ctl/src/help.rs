@@ -49,11 +49,14 @@ pub const NOTES: &[Notes] = &[
             example("flightctl dump", "the last 10 seconds of the whole machine"),
             example("flightctl dump --last 1m --pid 4711", "one process, all its threads"),
             example("flightctl dump --since 14:03:05 --until 14:03:07.5", "what happened at that time today"),
+            example("flightctl dump --around 14:03:07", "5 s before and behind it; :30s behind it is more"),
+            example("flightctl dump --around 1767225600.25:1s", "times as programs print them, too"),
             example("flightctl dump --all --syscall fsync,fdatasync", "every sync that is still there"),
             example("flightctl dump --unit nginx --errors", "which calls of a service failed, and how"),
             example("flightctl dump --tree 4711 --syscall %file,%process", "what a build or a script did"),
             example("flightctl dump --path '/etc/**' --syscall '!close'", "who uses files below /etc"),
             example("flightctl dump --slower-than 100ms", "which calls took long"),
+            example("flightctl dump --slower-than 1ms --faster-than 10ms --comm 'nginx*'", "or not so long"),
             example("flightctl dump --event switch,waking --tid 4711", "when a thread ran, and who woke it"),
             example("flightctl dump --unit nginx --slower-than 100ms", "calls of a service that took long"),
             example("flightctl dump --tree 4711 --errors", "calls that failed, of a process and its descendants"),
@@ -65,7 +68,7 @@ pub const NOTES: &[Notes] = &[
             ),
             example("flightctl dump --list-boots", "which boots there are files of"),
             example("flightctl dump --boot -1 --last 1m", "how the boot before this one ended"),
-            example("flightctl dump --file incident.flight --all", "a saved file, from any machine"),
+            example("flightctl dump incident.flight", "a saved file, from any machine: its window"),
             example("flightctl dump --snapshot latest", "the window of the newest snapshot"),
             example(
                 "flightctl dump --vmcore /var/crash/202603041200/dump.202603041200",
@@ -88,7 +91,7 @@ pub const NOTES: &[Notes] = &[
                 "flightctl save --since 14:03 --until 14:05 -o slow.flight",
                 "keep what happened at that time today",
             ),
-            example("flightctl dump --file incident.flight --all", "read it, on any machine"),
+            example("flightctl dump incident.flight", "read it, on any machine"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
     },
@@ -97,7 +100,7 @@ pub const NOTES: &[Notes] = &[
         examples: &[
             example("flightctl recover /var/crash/202603041200/dump.202603041200 -o panic.flight", "keep what matters"),
             example("flightctl recover /proc/vmcore -o /mnt/panic.flight", "in the crash kernel, before the dump"),
-            example("flightctl dump --file panic.flight --last 5s", "read it, on any machine"),
+            example("flightctl dump panic.flight --last 5s", "read it, on any machine"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
     },
@@ -144,14 +147,8 @@ pub const NOTES: &[Notes] = &[
         examples: &[
             example("flightctl top", "the busiest threads, live; q quits"),
             example("flightctl top --once -n 5 --interval 3s", "one table of three seconds, as text"),
-        ],
-        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
-    },
-    Notes {
-        command: "ps",
-        examples: &[
-            example("flightctl ps", "what is blocked, since when, in which call"),
-            example("flightctl ps --state D", "what waits for the disk, and can't be interrupted"),
+            example("flightctl top --around 14:03:07 --sort delay", "who waited for a CPU then"),
+            example("flightctl top incident.flight", "of the window of a saved file, or a snapshot"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },
@@ -176,6 +173,7 @@ pub const NOTES: &[Notes] = &[
         examples: &[
             example("flightctl snapshots", "what was kept, and why"),
             example("flightctl snapshots show latest", "the first answer of the newest"),
+            example("flightctl snapshots show 20260304T120000Z-oom.flight", "of one by its file"),
             example("flightctl dump --snapshot latest --errors", "its events"),
             example("flightctl snapshots --json | jq -r '.snapshots[0].path'", "the newest one's file"),
         ],
@@ -314,6 +312,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_command_has_two_notes() {
+        let mut names: Vec<&str> = NOTES.iter().map(|notes| notes.command).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "only the first of them is shown");
     }
 
     #[test]

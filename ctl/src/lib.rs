@@ -5,12 +5,14 @@
 //! durations and places; [`text`] makes lines of the events; [`coverage`] says what is missing.
 
 pub mod args;
+pub mod around;
 pub mod boots;
 pub mod commands;
 pub mod control;
 pub mod coverage;
 pub mod descriptors;
 pub mod doctor;
+pub mod epoch;
 pub mod exit;
 pub mod fds;
 pub mod filter;
@@ -26,6 +28,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod progress;
 pub mod ps;
+pub mod remarks;
 pub mod render;
 pub mod source;
 pub mod state;

@@ -15,13 +15,22 @@ use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::output::{is_broken_pipe, note, told};
 use flightctl::plan::Plan;
+use flightctl::remarks;
 use flightctl::zone;
 
 fn main() -> ExitCode {
     descriptors::raise_limit();
     let matches = help::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    let result = match Plan::new(cli, &Timestamp::now().to_zoned(zone::system())) {
+    let now = Timestamp::now().to_zoned(zone::system());
+    let remarks = remarks::of(&cli, &now);
+    let plan = Plan::new(cli, &now);
+    if plan.is_ok() {
+        for line in &remarks {
+            note(line);
+        }
+    }
+    let result = match plan {
         Ok(Plan::Dump(plan)) => dump::run(&plan),
         Ok(Plan::Vmcore(plan)) => vmcore::run(&plan),
         Ok(Plan::ListBoots(plan)) => boots::run(&plan),
@@ -38,8 +47,8 @@ fn main() -> ExitCode {
         Ok(Plan::Budget { runtime_dir, json }) => budget::run(&runtime_dir, json),
         Ok(Plan::SetBudget { runtime_dir, total, per_cpu }) => budget::set(&runtime_dir, total, per_cpu),
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
-        Ok(Plan::Ls { paths, json }) => ls::run(&paths, json),
-        Ok(Plan::Verify { paths }) => verify::run(&paths),
+        Ok(Plan::Ls { files, json }) => ls::run(&files, json),
+        Ok(Plan::Verify(files)) => verify::run(&files),
         Err(wrong) => Err(wrong.into()),
     };
     match result {

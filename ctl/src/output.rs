@@ -12,10 +12,24 @@ use crate::progress::Progress;
 
 /// A file that can't be written.
 #[derive(Debug, Error)]
-#[error("can't write {}: {source}", .path.display())]
-pub struct OutputError {
-    path: PathBuf,
-    source: io::Error,
+pub enum OutputError {
+    /// The system refuses.
+    #[error("can't write {}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is there.
+    #[error("{} is there already: --force replaces it", .0.display())]
+    Exists(PathBuf),
+}
+
+/// Refuses a file that is there, before anything is read for it. A device or a pipe holds nothing that could be lost.
+pub fn refuse(path: &Path, force: bool) -> Result<(), OutputError> {
+    let is_lost = !force && path.metadata().is_ok_and(|metadata| metadata.is_file());
+    if is_lost { Err(OutputError::Exists(path.into())) } else { Ok(()) }
 }
 
 /// Standard output, or a file.
@@ -27,20 +41,31 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens it. A file that was there is replaced; a new one is for its owner and group only, as
-    /// what is recorded is sensitive.
-    pub fn open(path: Option<&Path>) -> Result<Self, OutputError> {
-        let Some(path) = path else {
-            let stdout = io::stdout();
-            return Ok(Self {
-                terminal: stdout.is_terminal(),
-                sink: Box::new(stdout.lock()),
-                path: None,
-                progress: None,
-            });
+    /// Opens standard output.
+    pub fn standard() -> Self {
+        let stdout = io::stdout();
+        Self { terminal: stdout.is_terminal(), sink: Box::new(stdout.lock()), path: None, progress: None }
+    }
+
+    /// Opens the file, or else standard output. A file that is there is replaced with `force` only; a new one is for its
+    /// owner and group only, as what is recorded is sensitive.
+    pub fn to(path: Option<&Path>, force: bool) -> Result<Self, OutputError> {
+        let Some(path) = path else { return Ok(Self::standard()) };
+        refuse(path, force)?;
+        let mut options = OpenOptions::new();
+        options.write(true).mode(0o640);
+        let failed = |source| OutputError::Io { path: path.into(), source };
+        let file = if path.exists() {
+            options.truncate(true).open(path).map_err(failed)?
+        } else {
+            // What has come there meanwhile stays as well.
+            options.create_new(!force).create(true).truncate(force).open(path).map_err(|source| {
+                match source.kind() {
+                    io::ErrorKind::AlreadyExists => OutputError::Exists(path.into()),
+                    _ => failed(source),
+                }
+            })?
         };
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(path);
-        let file = file.map_err(|source| OutputError { path: path.into(), source })?;
         Ok(Self { terminal: false, sink: Box::new(file), path: Some(path.into()), progress: None })
     }
 
@@ -66,7 +91,7 @@ impl Output {
     /// An error of writing, with the file's name; a broken pipe stays what it is.
     pub fn explain(&self, error: io::Error) -> anyhow::Error {
         match &self.path {
-            Some(path) => OutputError { path: path.clone(), source: error }.into(),
+            Some(path) => OutputError::Io { path: path.clone(), source: error }.into(),
             None => error.into(),
         }
     }
@@ -128,7 +153,7 @@ mod tests {
     #[test]
     fn causes_are_told_once() {
         let source = || io::Error::from(io::ErrorKind::StorageFull);
-        let error = anyhow::Error::new(OutputError { path: "/x".into(), source: source() }).context("dump");
+        let error = anyhow::Error::new(OutputError::Io { path: "/x".into(), source: source() }).context("dump");
         assert_eq!(told(&error), format!("dump: can't write /x: {}", source()));
     }
 

@@ -12,7 +12,7 @@ use crate::args::{
 };
 use crate::boots::BootArg;
 use crate::fds::Naming;
-use crate::filter::{FilterError, FilterPlan};
+use crate::filter::{FilterError, FilterPlan, Names};
 use crate::ps::State;
 use crate::top::Column;
 use crate::window::{Edge, TimeArg};
@@ -95,16 +95,24 @@ pub enum Plan {
     Metrics(Origin),
     /// List files.
     Ls {
-        /// Files and directories.
-        paths: Vec<PathBuf>,
+        /// Which.
+        files: FilesPlan,
         /// As JSON.
         json: bool,
     },
     /// Check files.
-    Verify {
-        /// Files and directories.
-        paths: Vec<PathBuf>,
-    },
+    Verify(FilesPlan),
+}
+
+/// Files that are looked at as such.
+#[derive(Debug, PartialEq)]
+pub struct FilesPlan {
+    /// Files and directories; none: the state directory.
+    pub paths: Vec<PathBuf>,
+    /// Directory of the control socket: the daemon knows the state directory.
+    pub runtime_dir: PathBuf,
+    /// The state directory, as typed.
+    pub state_dir: Option<PathBuf>,
 }
 
 /// Where the recording is read from.
@@ -150,6 +158,8 @@ pub enum Place {
     Store(PathBuf),
     /// These files.
     Files(Vec<PathBuf>),
+    /// These files, on the windows that they were saved of where all of them were.
+    OwnWindows(Vec<PathBuf>),
     /// A snapshot.
     Snapshot {
         /// Directory of the control socket: the daemon knows the state directory.
@@ -158,6 +168,8 @@ pub enum Place {
         state_dir: Option<PathBuf>,
         /// Its id, or `latest`.
         id: String,
+        /// Whether its own window is wanted.
+        own_window: bool,
     },
 }
 
@@ -238,6 +250,8 @@ pub struct DumpPlan {
     pub fds: Naming,
     /// File to write; `None`: standard output.
     pub output: Option<PathBuf>,
+    /// Whether one that is there is replaced.
+    pub force: bool,
     /// Whether an incomplete window is a failure.
     pub strict: bool,
     /// Colour.
@@ -263,6 +277,8 @@ pub struct FollowPlan {
     pub fds: Naming,
     /// File to write; `None`: standard output.
     pub output: Option<PathBuf>,
+    /// Whether one that is there is replaced.
+    pub force: bool,
     /// Whether a loss is a failure.
     pub strict: bool,
     /// Colour.
@@ -293,8 +309,31 @@ pub struct TopPlan {
     pub sort: Column,
     /// Which threads at the start.
     pub filter: String,
-    /// One table as text, with at most so many threads; `None`: the screen.
-    pub once: Option<usize>,
+    /// One table as text; else the screen.
+    pub once: bool,
+    /// Most threads in a table of text.
+    pub lines: usize,
+    /// Colour.
+    pub color: ColorArg,
+    /// A time that is over, instead of what comes.
+    pub past: Option<Box<PastPlan>>,
+}
+
+/// A time that is over.
+#[derive(Debug, PartialEq)]
+pub struct PastPlan {
+    /// Where from.
+    pub history: HistoryPlan,
+    /// Start of the window.
+    pub since: Edge,
+    /// End of the window.
+    pub until: Edge,
+    /// Out of this kernel dump, instead of `history`.
+    pub vmcore: Option<PathBuf>,
+    /// Which recording in it; `None`: the newest.
+    pub session: Option<u64>,
+    /// Directory with the files of its boot.
+    pub store: Option<PathBuf>,
 }
 
 /// The blocked threads.
@@ -310,7 +349,7 @@ pub struct PsPlan {
     pub pids: Vec<u32>,
     /// These; none: any.
     pub tids: Vec<u32>,
-    /// With these names; none: with any.
+    /// With these names, or names like these patterns; none: with any.
     pub comms: Vec<String>,
     /// Out of this kernel dump, instead of `origin`.
     pub vmcore: Option<PathBuf>,
@@ -318,6 +357,8 @@ pub struct PsPlan {
     pub session: Option<u64>,
     /// As JSON.
     pub json: bool,
+    /// Colour.
+    pub color: ColorArg,
 }
 
 /// Arguments that make no sense.
@@ -363,8 +404,8 @@ impl Plan {
         };
         match cli.command {
             Command::Dump(mut args) => {
-                args.window.whole_snapshot(&args.store);
-                let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
+                args.store.file.append(&mut args.files);
+                let history = HistoryPlan::new(&args.store, &args.window, origin, cli.state_dir)?;
                 if args.list_boots {
                     return Ok(Self::ListBoots(history));
                 }
@@ -373,9 +414,8 @@ impl Plan {
                 }
                 DumpPlan::new(*args, history, now).map(|plan| Self::Dump(Box::new(plan)))
             }
-            Command::Save(mut args) => {
-                args.window.whole_snapshot(&args.store);
-                let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
+            Command::Save(args) => {
+                let history = HistoryPlan::new(&args.store, &args.window, origin, cli.state_dir)?;
                 SavePlan::new(*args, history, now).map(|plan| Self::Save(Box::new(plan)))
             }
             Command::Recover(args) => {
@@ -383,8 +423,8 @@ impl Plan {
                 Ok(Self::Recover(RecoverPlan { file: vmcore, session, output, force, strict }))
             }
             Command::Follow(args) => Ok(Self::Follow(Box::new(FollowPlan::new(*args, origin)?))),
-            Command::Top(args) => Ok(Self::Top(TopPlan::new(args, origin))),
-            Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin))),
+            Command::Top(args) => Ok(Self::Top(TopPlan::new(*args, origin, cli.state_dir, now)?)),
+            Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin)?)),
             Command::Mark { text } if text.is_empty() => Err(PlanError::MarkEmpty),
             Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
@@ -406,8 +446,13 @@ impl Plan {
                 Ok(Self::SetBudget { runtime_dir: cli.runtime_dir, total, per_cpu })
             }
             Command::Metrics => Ok(Self::Metrics(origin)),
-            Command::Ls(LsArgs { paths, json }) => Ok(Self::Ls { paths: or_state_dir(paths, cli.state_dir), json }),
-            Command::Verify { paths } => Ok(Self::Verify { paths: or_state_dir(paths, cli.state_dir) }),
+            Command::Ls(LsArgs { paths, json }) => {
+                let files = FilesPlan { paths, runtime_dir: cli.runtime_dir, state_dir: cli.state_dir };
+                Ok(Self::Ls { files, json })
+            }
+            Command::Verify { paths } => {
+                Ok(Self::Verify(FilesPlan { paths, runtime_dir: cli.runtime_dir, state_dir: cli.state_dir }))
+            }
         }
     }
 }
@@ -422,36 +467,56 @@ impl SnapshotsPlan {
     }
 }
 
-/// These paths; without any, the state directory.
-fn or_state_dir(paths: Vec<PathBuf>, state_dir: Option<PathBuf>) -> Vec<PathBuf> {
-    if paths.is_empty() { vec![state_dir.unwrap_or_else(|| STATE_DIR.into())] } else { paths }
-}
-
 impl HistoryPlan {
-    fn new(args: &StoreArgs, origin: Origin, state_dir: Option<PathBuf>) -> Result<Self, PlanError> {
+    fn new(
+        args: &StoreArgs,
+        window: &WindowArgs,
+        origin: Origin,
+        state_dir: Option<PathBuf>,
+    ) -> Result<Self, PlanError> {
+        let own_window = !window.is_given();
         let place = match (&args.store, &args.file[..], &origin) {
             (None, [], _) if args.snapshot.is_some() => {
                 let runtime_dir = match &origin {
                     Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
                     Origin::Pinned { .. } => return Err(PlanError::TwoPlaces),
                 };
-                Place::Snapshot { runtime_dir, state_dir, id: args.snapshot.clone().unwrap_or_default() }
+                Place::Snapshot { runtime_dir, state_dir, id: args.snapshot.clone().unwrap_or_default(), own_window }
             }
             (None, [], _) => Place::Recorder { origin, state_dir },
             (.., Origin::Pinned { .. }) => return Err(PlanError::TwoPlaces),
             (Some(dir), ..) => Place::Store(dir.clone()),
+            (None, files, _) if own_window => Place::OwnWindows(files.to_vec()),
             (None, files, _) => Place::Files(files.to_vec()),
         };
         Ok(Self { place, boot: args.boot.clone() })
     }
 }
 
-impl WindowArgs {
-    /// Who asks for a snapshot and no window means all of it.
-    fn whole_snapshot(&mut self, store: &StoreArgs) {
-        let none = self.last.is_none() && self.since.is_none() && self.until.is_none();
-        self.all |= none && store.snapshot.is_some();
+impl StoreArgs {
+    /// Whether anything but the recorder's own recording is asked for.
+    fn is_given(&self) -> bool {
+        self.store.is_some() || !self.file.is_empty() || self.snapshot.is_some() || self.boot.is_some()
     }
+}
+
+impl WindowArgs {
+    /// Whether a window is asked for; else files that were saved of one open on theirs.
+    fn is_given(&self) -> bool {
+        self.last.is_some() || self.since.is_some() || self.until.is_some() || self.around.is_some() || self.all
+    }
+}
+
+/// Whether the end of a window is a time of day that comes later today, the window having begun today: not yesterday's.
+pub(crate) fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
+    let (TimeArg::TimeOfDay(until), Some(since)) = (until, since) else { return false };
+    let midnight = now.start_of_day().map_or(i128::MAX, |day| day.timestamp().as_nanosecond());
+    let begins = match since.edge(now) {
+        Ok(Edge::Ago(ago)) => now.timestamp().as_nanosecond() - i128::from(ago),
+        Ok(Edge::Wall(wall)) => i128::from(wall),
+        _ => return false,
+    };
+    begins >= midnight && *until > now.time()
 }
 
 /// A window's edges.
@@ -460,10 +525,16 @@ fn edges(args: &WindowArgs, now: &Zoned) -> Result<(Edge, Edge), PlanError> {
         None => Ok(Edge::Open),
         Some(time) => time.edge(now).map_err(|reason| PlanError::Time { option, reason }),
     };
-    let (since, until) = match (&args.since, &args.until, args.all) {
+    if let Some(around) = &args.around {
+        return around.edges(now).map_err(|reason| PlanError::Time { option: "around", reason });
+    }
+    let (since, mut until) = match (&args.since, &args.until, args.all) {
         (None, None, false) => (Edge::Ago(args.last.map_or(DEFAULT_LAST_NS, crate::window::nanos)), Edge::Open),
         _ => (edge(&args.since, "since")?, edge(&args.until, "until")?),
     };
+    if args.until.as_ref().is_some_and(|until| is_ahead(until, args.since.as_ref(), now)) {
+        until = Edge::Open;
+    }
     let empty = match (since, until) {
         (Edge::Ago(since), Edge::Ago(until)) => since <= until,
         (Edge::Wall(since), Edge::Wall(until)) => since >= until,
@@ -495,10 +566,22 @@ impl SavePlan {
 
 impl FollowPlan {
     fn new(args: FollowArgs, origin: Origin) -> Result<Self, PlanError> {
-        let FollowArgs { time, interval, filter, format, output, strict, color } = args;
+        let FollowArgs { time, interval, filter, format, output, force, strict, color } = args;
         let fds = naming(&format, &filter);
         let FormatArgs { format, merge, .. } = format;
-        Ok(Self { origin, time, interval, filter: FilterPlan::new(filter)?, format, merge, fds, output, strict, color })
+        Ok(Self {
+            origin,
+            time,
+            interval,
+            filter: FilterPlan::new(filter)?,
+            format,
+            merge,
+            fds,
+            output,
+            force,
+            strict,
+            color,
+        })
     }
 }
 
@@ -508,16 +591,26 @@ fn naming(format: &FormatArgs, filter: &FilterArgs) -> Naming {
 }
 
 impl TopPlan {
-    fn new(args: TopArgs, origin: Origin) -> Self {
-        let TopArgs { interval, sort, filter, once, lines } = args;
-        Self { origin, interval, sort, filter, once: once.then_some(lines) }
+    fn new(args: TopArgs, origin: Origin, state_dir: Option<PathBuf>, now: &Zoned) -> Result<Self, PlanError> {
+        let TopArgs { interval, sort, filter, once, lines, files, window, mut store, vmcore, session, color } = args;
+        store.file.extend(files);
+        let is_past = window.is_given() || store.is_given() || vmcore.is_some();
+        let past = if is_past {
+            let history = HistoryPlan::new(&store, &window, origin.clone(), state_dir)?;
+            let (since, until) = edges(&window, now)?;
+            Some(Box::new(PastPlan { history, since, until, vmcore, session, store: store.store }))
+        } else {
+            None
+        };
+        Ok(Self { origin, interval, sort, filter, once, lines, color, past })
     }
 }
 
 impl PsPlan {
-    fn new(args: PsArgs, origin: Origin) -> Self {
-        let PsArgs { all, state, pid, tid, comm, json, vmcore, session } = args;
-        Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json }
+    fn new(args: PsArgs, origin: Origin) -> Result<Self, PlanError> {
+        let PsArgs { all, state, pid, tid, comm, json, vmcore, session, color } = args;
+        Names::new(&comm)?;
+        Ok(Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json, color })
     }
 }
 
@@ -533,6 +626,7 @@ impl DumpPlan {
             format: args.format.format,
             merge: args.format.merge,
             output: args.output,
+            force: args.force,
             strict: args.strict,
             color: args.color,
         })
@@ -566,6 +660,17 @@ mod tests {
     }
 
     #[test]
+    fn an_end_later_today_lies_ahead() {
+        let window = dump(&["--since", "11:00", "--until", "13:00"]);
+        assert!(matches!(window.since, Edge::Wall(_)) && window.until == Edge::Open, "{window:?}");
+        assert_eq!(dump(&["--since=-5s", "--until=13:00"]).until, Edge::Open);
+        assert!(matches!(dump(&["--since=-20h", "--until=23:00"]).until, Edge::Wall(_)));
+        let yesterday = dump(&["--since", "22:00", "--until", "23:00"]);
+        let hours = |edge| if let Edge::Wall(wall) = edge { wall / 3_600_000_000_000 } else { panic!("{edge:?}") };
+        assert_eq!(hours(yesterday.until) - hours(yesterday.since), 1);
+    }
+
+    #[test]
     fn an_empty_window_is_refused() {
         for args in [["--since=-5s", "--until=-6s"], ["--since=10:00:00", "--until=09:00:00"]] {
             assert!(matches!(plan(&[&["dump"], &args[..]].concat()), Err(PlanError::Empty)), "{args:?}");
@@ -585,7 +690,11 @@ mod tests {
     #[test]
     fn files_are_read_where_they_are_named() {
         assert_eq!(dump(&["--store", "/d"]).history.place, Place::Store("/d".into()));
-        assert_eq!(dump(&["--file", "/f", "/g"]).history.place, Place::Files(vec!["/f".into(), "/g".into()]));
+        let files = || vec!["/f".into(), "/g".into()];
+        assert_eq!(dump(&["--file", "/f", "/g"]).history.place, Place::OwnWindows(files()));
+        for window in ["--all", "--last=1s", "--since=-1s"] {
+            assert_eq!(dump(&["/g", "--file=/f", window]).history.place, Place::Files(files()), "{window}");
+        }
         let both = plan(&["--bpffs-dir", "/b", "dump", "--store", "/d"]);
         assert!(matches!(both, Err(PlanError::TwoPlaces)));
         assert!(matches!(plan(&["dump", "--list-boots"]), Ok(Plan::ListBoots(_))));
@@ -593,10 +702,15 @@ mod tests {
 
     #[test]
     fn lists_and_checks_are_of_the_state_directory_unless_told() {
+        let files = |paths: &[&str], state_dir: Option<&str>| FilesPlan {
+            paths: paths.iter().map(PathBuf::from).collect(),
+            runtime_dir: "/run/flightrec".into(),
+            state_dir: state_dir.map(Into::into),
+        };
         let ls = |args: &[&str]| plan(&[args, &["ls"]].concat()).unwrap();
-        assert_eq!(ls(&[]), Plan::Ls { paths: vec![STATE_DIR.into()], json: false });
-        assert_eq!(ls(&["--state-dir", "/s"]), Plan::Ls { paths: vec!["/s".into()], json: false });
-        assert_eq!(plan(&["verify", "/f"]).unwrap(), Plan::Verify { paths: vec!["/f".into()] });
+        assert_eq!(ls(&[]), Plan::Ls { files: files(&[], None), json: false });
+        assert_eq!(ls(&["--state-dir", "/s"]), Plan::Ls { files: files(&[], Some("/s")), json: false });
+        assert_eq!(plan(&["verify", "/f"]).unwrap(), Plan::Verify(files(&["/f"], None)));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::time::Duration;
 use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, Zoned};
 
+use crate::epoch;
+
 /// A point in time as typed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimeArg {
@@ -33,6 +35,9 @@ impl FromStr for TimeArg {
         if let Some(ago) = text.strip_prefix('-') {
             return humantime::parse_duration(ago).map(Self::Ago).map_err(|e| format!("{e} (a time before now: -5s)"));
         }
+        if let Some(moment) = epoch::parse(text) {
+            return moment.map(Self::Moment);
+        }
         if let Ok(moment) = text.parse::<Timestamp>() {
             return Ok(Self::Moment(moment));
         }
@@ -44,7 +49,8 @@ impl FromStr for TimeArg {
         } else if let Ok(time) = text.parse::<Time>() {
             return Ok(Self::TimeOfDay(time));
         }
-        Err("not a time; use 2026-01-31T14:03:07Z, \"2026-01-31 14:03:07\", 14:03:07[.25] or -5s".to_owned())
+        Err("not a time; use 2026-01-31T14:03:07Z, \"2026-01-31 14:03:07\", 14:03:07[.25], -5s or seconds since 1970"
+            .to_owned())
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct About {
-    /// What made the recorder take it: the name of a trigger, or `request`.
+    /// What made the recorder take it: the name of a trigger, or `request`; `save`: flightctl saved a window.
     pub cause: String,
     /// What the cause was about (a process, a unit): the same cause of the same subject is one snapshot for a while.
     pub subject: String,

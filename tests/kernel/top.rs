@@ -168,3 +168,23 @@ fn without_a_terminal() {
     let output = recorder.flightctl(&["top", "--once", "--filter", "nobody has this name", "--interval", "200ms"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
+
+#[test]
+fn a_short_life_is_blocked_no_longer_than_it_lasted() {
+    let recorder = start("");
+    let begun = std::time::Instant::now();
+    // Most of a second asleep, and then over.
+    let mut short = Command::new("sleep").arg("0.5").spawn().expect("sleep");
+    let tid = short.id();
+    assert!(short.wait().expect("an end").success());
+    // Long after its end the time is still that of its life.
+    std::thread::sleep(Duration::from_millis(1500));
+    let since = format!("-{}ms", begun.elapsed().as_millis() + 100);
+    let output = recorder.flightctl(&["top", "--since", &since, "--sort", "blocked", "-n", "100000"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{tid} ")));
+    let line = line.unwrap_or_else(|| panic!("no {tid} in\n{text}"));
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let blocked: f64 = fields.last().expect("a figure").parse().expect("a number");
+    assert!(fields[3] == "X" && (10.0..50.0).contains(&blocked), "{line}");
+}

@@ -29,7 +29,7 @@ pub fn run(plan: &HistoryPlan) -> Result<Exit> {
         // Writing to a string can't fail.
         let _ = writeln!(text, "{:>3} {id} {first:<27} {last}", -((count - at - 1) as i64));
     }
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(if count == 0 { Exit::Nothing } else { Exit::Fine })
 }

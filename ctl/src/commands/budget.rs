@@ -27,7 +27,7 @@ pub fn run(runtime_dir: &Path, json: bool) -> Result<Exit> {
     } else {
         shown.text(&account)
     };
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(Exit::Fine)
 }

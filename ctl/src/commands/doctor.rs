@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::control::ControlError;
-use crate::doctor::{Check, Machine, Verdict, examine};
+use crate::doctor::{Check, Machine, Silence, Verdict, examine};
 use crate::exit::Exit;
 use crate::human::counted;
 use crate::output::{Output, told};
@@ -35,18 +35,20 @@ pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
     } else {
         text(&checks)
     };
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(if ready { Exit::Fine } else { Exit::NotReady })
 }
 
 /// Why the recorder says nothing of itself.
-fn silence(error: &anyhow::Error) -> String {
+fn silence(error: &anyhow::Error) -> Silence {
     match error.downcast_ref() {
         Some(ControlError::NotRunning(_)) => {
-            "flightd is not running, and has left no recording in the kernel".to_owned()
+            Silence::Absent("flightd is not running, and has left no recording in the kernel".to_owned())
         }
-        _ => told(error),
+        // What to do about it is said below.
+        Some(ControlError::Permission(socket)) => Silence::Denied(format!("no access to {}", socket.display())),
+        _ => Silence::Absent(told(error)),
     }
 }
 

@@ -10,9 +10,9 @@ use crate::args::FormatArg;
 use crate::coverage::{Report, Seam};
 use crate::exit::Exit;
 use crate::fds::Naming;
-use crate::filter::FilterError;
+use crate::filter::{FilterError, FilterPlan, Seen};
 use crate::json;
-use crate::output::{Output, is_broken_pipe, note};
+use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::pipeline;
 use crate::pipeline::wall::WallClock;
 use crate::plan::DumpPlan;
@@ -21,11 +21,12 @@ use crate::render::Renderer;
 use crate::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
 use crate::source::{Recording, Source};
 use crate::text;
-use crate::window::Window;
+use crate::window::{Edge, Window};
 
 /// Prints events.
 pub fn run(plan: &DumpPlan) -> Result<Exit> {
     let zone = crate::zone::system();
+    plan.output.iter().try_for_each(|path| refuse(path, plan.force))?;
     let mut dump = Dump::new(plan, &zone);
     history::read(&plan.history, question(plan), &mut dump)?;
     dump.finish()
@@ -68,6 +69,8 @@ struct Dump<'a> {
     seam: Seam,
     /// What was said of the next chapter before it was read.
     said: String,
+    /// Who is known, as long as nothing matches.
+    seen: Seen,
 }
 
 impl<'a> Dump<'a> {
@@ -83,6 +86,7 @@ impl<'a> Dump<'a> {
             known: false,
             seam: Seam::default(),
             said: String::new(),
+            seen: Seen::default(),
         }
     }
 
@@ -137,6 +141,9 @@ impl<'a> Dump<'a> {
         self.told.extend(coverage);
         match written {
             Ok(printed) => {
+                if printed == 0 && plan.filter != FilterPlan::all() {
+                    self.seen.add(recording);
+                }
                 self.printed = self.printed.map(|sum| sum.saturating_add(printed));
                 Ok(Go::On)
             }
@@ -173,6 +180,15 @@ impl<'a> Dump<'a> {
         self.told.iter().for_each(|line| note(line));
         if !self.known {
             note("the window is before everything that is recorded");
+        } else if self.printed == Some(0) {
+            let is_all = (self.plan.since, self.plan.until) == (Edge::Open, Edge::Open);
+            let hints = self.plan.filter.hints(&self.seen, self.plan.fds, is_all);
+            if !hints.is_empty() {
+                note("no event matches the filters:");
+            }
+            for hint in hints {
+                note(&format!("  {hint}"));
+            }
         }
         Ok(match self.printed {
             _ if self.plan.strict && !self.complete => Exit::Incomplete,
@@ -221,7 +237,7 @@ impl Visitor<anyhow::Error> for Dump<'_> {
 fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut Output> {
     match output {
         Some(output) => Ok(output),
-        none => Ok(none.insert(Output::open(plan.output.as_deref())?)),
+        none => Ok(none.insert(Output::to(plan.output.as_deref(), plan.force)?)),
     }
 }
 

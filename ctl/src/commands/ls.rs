@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -15,7 +14,9 @@ use crate::boots::{self, BootId, id_text};
 use crate::exit::Exit;
 use crate::human::bytes;
 use crate::output::{Output, note};
+use crate::plan::FilesPlan;
 use crate::source::files::{FilesError, catalog};
+use crate::source::state_dir;
 
 /// What a file is.
 #[derive(Debug, Serialize)]
@@ -71,8 +72,9 @@ struct Document<'a> {
 }
 
 /// Lists files.
-pub fn run(paths: &[PathBuf], json: bool) -> Result<Exit> {
-    let found = catalog::find(paths)?;
+pub fn run(plan: &FilesPlan, json: bool) -> Result<Exit> {
+    let paths = state_dir::paths(plan)?;
+    let found = catalog::find(&paths)?;
     let present = boots::present();
     let mut entries: Vec<(i64, BootId, Entry)> = Vec::new();
     for path in &found {
@@ -108,7 +110,7 @@ pub fn run(paths: &[PathBuf], json: bool) -> Result<Exit> {
     } else {
         text.extend_from_slice(table(&entries, &crate::zone::system()).as_bytes());
     }
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     output.write_all(&text).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(Exit::Fine)
 }

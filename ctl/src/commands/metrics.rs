@@ -17,7 +17,7 @@ use crate::state::{CpuState, Descriptors, Files, Snapshots, State, Store};
 /// Prints the metrics.
 pub fn run(origin: &Origin) -> Result<Exit> {
     let text = text(&State::read(origin)?);
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(Exit::Fine)
 }

@@ -49,7 +49,9 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64) -> Result<Exit> {
     for thread in &mut threads {
         thread.name_descriptors(&fds);
     }
-    let renderer = Renderer::new(&recording.meta, Options::default());
+    let mut output = Output::standard();
+    let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
+    let renderer = Renderer::new(&recording.meta, Options { colour, ..Options::default() });
     let mut text = Vec::new();
     if plan.json {
         let threads = threads.iter().map(|thread| thread.json(&renderer)).collect();
@@ -61,7 +63,6 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64) -> Result<Exit> {
             thread.line(&renderer, &mut text);
         }
     }
-    let mut output = Output::open(None)?;
     output.write_all(&text).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     let lost = recording.totals.slot_collisions;
     if lost != 0 {

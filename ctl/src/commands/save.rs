@@ -16,6 +16,7 @@ use flightrec_format::decode::Page;
 use flightrec_format::encode::{PageWriter, write_header, write_slot};
 use flightrec_format::ring::LaneStream;
 use flightrec_store::block::PAGES_MAX;
+use flightrec_store::snapshot::About;
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 
 use crate::boots;
@@ -27,6 +28,7 @@ use crate::plan::SavePlan;
 use crate::progress::Progress;
 use crate::source::Recording;
 use crate::source::history::{self, Chapter, Go, Question};
+use crate::window::Window;
 
 /// zstd's level: a saved file is written once, and kept and sent about.
 pub(super) const LEVEL: i32 = 9;
@@ -95,7 +97,8 @@ impl Saved<'_> {
         }
         self.complete &= report.is_complete() && !self.seam.is_open();
         let path = self.path()?;
-        let size = Target::make(&path, self.plan.force)?.fill(|file| write(file, chapter))?;
+        let about = about(window, wall.wall(window.until));
+        let size = Target::make(&path, self.plan.force)?.fill(|file| write(file, chapter, &about))?;
         self.files += 1;
         for line in seam.into_iter().chain(report.lines(&mut wall, self.zone)).chain(chapter.remarks.iter().cloned()) {
             note(&line);
@@ -175,8 +178,15 @@ impl Drop for Target<'_> {
     }
 }
 
+/// Why the file is there: for this window, whose end was at `wall`, ns since 1970.
+fn about(window: Window, wall: i64) -> About {
+    let Window { from, until } = window;
+    let reason = "saved by flightctl save".to_owned();
+    About { cause: "save".into(), reason, time: until, wall, from, until, held_from: from, ..About::default() }
+}
+
 /// A chapter's file.
-fn write(out: impl Write, chapter: &Chapter) -> io::Result<()> {
+fn write(out: impl Write, chapter: &Chapter, about: &About) -> io::Result<()> {
     let (recording, clock) = (&chapter.recording, chapter.clock);
     let progress = Progress::start("writing the file");
     let header = FileHeader {
@@ -216,6 +226,7 @@ fn write(out: impl Write, chapter: &Chapter) -> io::Result<()> {
             rings: marks(recording, &recording.totals, |stream, known| Some(counted_behind(stream, known))).collect(),
         })?;
     }
+    file.snapshot(about)?;
     file.finish()?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
-use flightrec_store::snapshot::{About, Involved, Thread, Wait, WaitKind};
+use flightrec_store::snapshot::{About, Involved, Summary, Thread, Wait, WaitKind};
 use flightrec_store::snapshots::{self, Entry, Repeats};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -16,7 +16,8 @@ use crate::human::{bytes, counted, span};
 use crate::names::TASK_STATE;
 use crate::output::{Output, note};
 use crate::plan::SnapshotsPlan;
-use crate::source::snapshots::{SnapshotError, directory, find};
+use crate::source::names;
+use crate::source::snapshots::{SnapshotError, directory, find_any};
 use crate::text::escape;
 
 /// A snapshot as it is shown.
@@ -30,6 +31,9 @@ struct Shown {
     last_repeat: Option<Timestamp>,
     /// When its cause was.
     time: Option<Timestamp>,
+    /// It was asked for by its file.
+    #[serde(skip)]
+    by_file: bool,
     #[serde(flatten)]
     about: About,
 }
@@ -42,14 +46,17 @@ struct Document<'a> {
 
 /// Shows the list, or one.
 pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
-    let dir = directory(&plan.runtime_dir, plan.state_dir.as_deref());
     let zone = crate::zone::system();
     let (text, exit) = if let Some(id) = &plan.id {
-        let entry = find(&dir, id)?;
+        // A file's place does not matter.
+        let (entry, by_file) = find_any(|| directory(&plan.runtime_dir, plan.state_dir.as_deref()), id)?;
         let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;
-        let shown = Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
+        let mut shown = Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
+        shown.by_file = by_file;
+        shown.name_threads();
         (if plan.json { json(&shown)? } else { answer(&shown, &zone) }, Exit::Fine)
     } else {
+        let dir = directory(&plan.runtime_dir, plan.state_dir.as_deref())?;
         let shown = all(&dir)?;
         if shown.is_empty() && !plan.json {
             note(&format!("there are no snapshots in {}", dir.display()));
@@ -57,7 +64,7 @@ pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
         let exit = if shown.is_empty() { Exit::Nothing } else { Exit::Fine };
         (if plan.json { json(&Document { snapshots: &shown })? } else { list(&shown, &zone) }, exit)
     };
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(exit)
 }
@@ -86,9 +93,38 @@ impl Shown {
             repeats: count,
             last_repeat: (count != 0).then(|| moment(last)).flatten(),
             time: moment(about.wall),
+            by_file: false,
             about,
         }
     }
+
+    /// Looks up in the file whom the recorder did not know when it made the first answer: who died between.
+    fn name_threads(&mut self) {
+        let About { until, summary, .. } = &mut self.about;
+        let mut unknown: Vec<&mut Thread> = threads(summary).filter(|thread| thread.tgid == 0).collect();
+        unknown.retain(|thread| thread.tid != 0);
+        if unknown.is_empty() {
+            return;
+        }
+        // Without the file's names they stay as they are.
+        let Ok(names) = names::at(Path::new(&self.path), *until) else { return };
+        for thread in unknown {
+            let name = names.comm(thread.tid, 0, *until);
+            if !name.is_empty() {
+                thread.name = String::from_utf8_lossy(name).into_owned();
+                thread.tgid = names.tgid(thread.tid, *until);
+            }
+        }
+    }
+}
+
+/// All threads that a first answer names.
+fn threads(summary: &mut Summary) -> impl Iterator<Item = &mut Thread> {
+    let Summary { involved, waits, hogs, failures, .. } = summary;
+    let involved = involved.iter_mut().map(|involved| &mut involved.thread);
+    let waits = waits.iter_mut().flat_map(|wait| std::iter::once(&mut wait.thread).chain(&mut wait.waker));
+    let hogs = hogs.iter_mut().map(|hog| &mut hog.thread);
+    involved.chain(waits).chain(hogs).chain(failures.iter_mut().map(|failure| &mut failure.thread))
 }
 
 fn json(value: &impl Serialize) -> Result<String> {
@@ -172,7 +208,8 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
             line(format!("{:>11}  {call} {error}, most of {}", failure.count, thread(&failure.thread)));
         }
     }
-    line(format!("\nflightctl dump --snapshot {}", entry.id));
+    let which = if entry.by_file { shown(&entry.path) } else { format!("--snapshot {}", entry.id) };
+    line(format!("\nflightctl dump {which}"));
     text
 }
 
@@ -208,7 +245,7 @@ fn thread(thread: &Thread) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flightrec_store::snapshot::{Failure, Hog, Summary};
+    use flightrec_store::snapshot::{Failure, Hog};
 
     fn entry() -> Shown {
         let db = Thread { tid: 12, tgid: 10, name: "db\u{1b}[1m".into() };

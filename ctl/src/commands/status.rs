@@ -26,7 +26,7 @@ pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
     } else {
         text(&state, &crate::zone::system())
     };
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(Exit::Fine)
 }

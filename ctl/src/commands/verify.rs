@@ -17,21 +17,24 @@ use crate::boots;
 use crate::exit::Exit;
 use crate::human::{bytes, counted, span};
 use crate::output::{Output, note};
+use crate::plan::FilesPlan;
 use crate::progress::Progress;
 use crate::source::files::{FilesError, catalog};
+use crate::source::state_dir;
 use crate::text::escape;
 
 /// Most gaps of a file that are told one by one; the others are counted.
 const GAPS_TOLD: usize = 20;
 
 /// Checks files.
-pub fn run(paths: &[PathBuf]) -> Result<Exit> {
-    let found = catalog::find(paths)?;
+pub fn run(plan: &FilesPlan) -> Result<Exit> {
+    let paths = state_dir::paths(plan)?;
+    let found = catalog::find(&paths)?;
     if found.is_empty() {
         return Err(FilesError::Empty(paths.first().cloned().unwrap_or_default()).into());
     }
     let (files, unreadable) = in_order(found);
-    let mut output = Output::open(None)?;
+    let mut output = Output::standard();
     let progress = Progress::start("checking the files");
     let zone = crate::zone::system();
     let (mut verifier, mut sum) = (Verifier::default(), Sum::default());

@@ -16,7 +16,7 @@ use super::dump;
 use crate::args::FormatArg;
 use crate::exit::Exit;
 use crate::in_flight::{HEAD, at_death, document};
-use crate::output::{Output, note};
+use crate::output::{Output, note, refuse};
 use crate::pipeline::with_leads;
 use crate::plan::{Origin, PsPlan, VmcorePlan, VmcoreShow};
 use crate::source::vmcore::Image;
@@ -30,6 +30,7 @@ pub(super) const WITHOUT_TABLE: &str = "the recording's thread table is not in t
 /// Shows what was asked for.
 pub fn run(plan: &VmcorePlan) -> Result<Exit> {
     let zone = crate::zone::system();
+    plan.dump.output.iter().try_for_each(|path| refuse(path, plan.dump.force))?;
     if plan.show == VmcoreShow::Sessions {
         let image = Image::open(&plan.file)?;
         image.missing().iter().for_each(|line| note(line));
@@ -48,7 +49,7 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
 }
 
 /// Says which recording it is, until when it goes, and what the dump lacks.
-pub(super) fn announce(source: &VmcoreSource, zone: &TimeZone) {
+pub(crate) fn announce(source: &VmcoreSource, zone: &TimeZone) {
     let death = source.clock();
     let moment = moment(i128::from(death.now) + i128::from(death.wall_offset), zone);
     note(&format!("recording {:016x}, up to its last event at {moment}", source.meta().session));
@@ -56,7 +57,7 @@ pub(super) fn announce(source: &VmcoreSource, zone: &TimeZone) {
 }
 
 fn print(plan: &VmcorePlan, text: &[u8]) -> Result<()> {
-    let mut output = Output::open(plan.dump.output.as_deref())?;
+    let mut output = Output::to(plan.dump.output.as_deref(), plan.dump.force)?;
     output.write_all(text).and_then(|()| output.flush()).map_err(|e| output.explain(e))
 }
 
@@ -79,6 +80,7 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
         vmcore: Some(plan.file.clone()),
         session: plan.session,
         json: false,
+        color: crate::args::ColorArg::Never,
     };
     let threads = at_death(&recording, &of_ps, now);
     let renderer = Renderer::new(&recording.meta, Options::default());

@@ -16,6 +16,15 @@ pub use machine::Machine;
 
 use crate::state::State;
 
+/// Why the recorder says nothing of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Silence {
+    /// There is none, or it does not answer.
+    Absent(String),
+    /// It may not be asked.
+    Denied(String),
+}
+
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -78,14 +87,14 @@ impl Check {
 }
 
 /// Looks at everything. `state`: what the recorder says of itself, or why it says nothing.
-pub fn examine(machine: &Machine, state: &Result<&State, String>) -> Vec<Check> {
+pub fn examine(machine: &Machine, state: &Result<&State, Silence>) -> Vec<Check> {
     let known = state.as_ref().ok().copied();
     vec![
         recorder::recording(state),
         recorder::service(machine),
         recorder::types(machine),
         recorder::tracepoints(machine),
-        recorder::memory(machine, known),
+        recorder::memory(machine, state),
         dump::kernel(machine),
         dump::oops(machine),
         dump::hook(machine),

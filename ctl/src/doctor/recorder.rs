@@ -1,13 +1,15 @@
 //! What recording needs.
 
-use super::{Check, Machine, machine::Seen};
+use super::{Check, Machine, Silence, machine::Seen};
 use crate::human::{bytes, span};
 use crate::state::State;
 
 const ROOT: &str = "run this as root to know";
+/// Who may ask the recorder.
+const MEMBER: &str = "run this as root, or as a member of the group flightrec, to know";
 
 /// Whether something is recorded at all.
-pub(super) fn recording(state: &Result<&State, String>) -> Check {
+pub(super) fn recording(state: &Result<&State, Silence>) -> Check {
     const NAME: &str = "recording";
     match state {
         Ok(state) if state.daemon.is_some() => {
@@ -19,7 +21,8 @@ pub(super) fn recording(state: &Result<&State, String>) -> Check {
             "the kernel records, but flightd does not run: nothing is written to files",
             "systemctl start flightd",
         ),
-        Err(why) => Check::missing(NAME, why.clone(), "systemctl enable --now flightd"),
+        Err(Silence::Denied(why)) => Check::unknown(NAME, why.clone(), MEMBER),
+        Err(Silence::Absent(why)) => Check::missing(NAME, why.clone(), "systemctl enable --now flightd"),
     }
 }
 
@@ -89,16 +92,20 @@ pub(super) fn tracepoints(machine: &Machine) -> Check {
 }
 
 /// What the rings take, and of what.
-pub(super) fn memory(machine: &Machine, state: Option<&State>) -> Check {
+pub(super) fn memory(machine: &Machine, state: &Result<&State, Silence>) -> Check {
     const NAME: &str = "memory";
     /// What the daemon needs beside its rings: buffers of a drain, and of an answer.
     const DAEMON: u64 = 64 << 20;
-    let Some(state) = state else {
-        return Check::unknown(
-            NAME,
-            "nothing is recorded, so that no memory can be seen",
-            "start flightd, then ask again",
-        );
+    let state = match state {
+        Ok(state) => state,
+        Err(Silence::Denied(_)) => return Check::unknown(NAME, "the recorder may not be asked what it takes", MEMBER),
+        Err(Silence::Absent(_)) => {
+            return Check::unknown(
+                NAME,
+                "nothing is recorded, so that no memory can be seen",
+                "start flightd, then ask again",
+            );
+        }
     };
     let rings = state.memory_bytes;
     let mut found = format!("rings and tables take {}", bytes(rings));

@@ -49,14 +49,14 @@ fn with(path: &'static str, text: &'static str) -> Vec<(&'static str, &'static s
 /// What is said of one thing.
 fn of(files: &[(&str, &str)], name: &str) -> Check {
     let (_dir, machine) = machine(files);
-    let checks = examine(&machine, &Err("flightd is not running".to_owned()));
+    let checks = examine(&machine, &Err(Silence::Absent("flightd is not running".to_owned())));
     checks.into_iter().find(|check| check.check == name).unwrap()
 }
 
 #[test]
 fn a_machine_that_is_ready_but_for_the_daemon() {
     let (_dir, machine) = machine(READY);
-    let checks = examine(&machine, &Err("flightd is not running".to_owned()));
+    let checks = examine(&machine, &Err(Silence::Absent("flightd is not running".to_owned())));
     let not_ok: Vec<(&str, Verdict)> =
         checks.iter().filter(|c| c.verdict != Verdict::Ok).map(|c| (c.check, c.verdict)).collect();
     let unknown = Verdict::Unknown;

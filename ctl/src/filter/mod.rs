@@ -4,6 +4,8 @@ mod calls;
 mod class;
 mod errors;
 mod groups;
+mod hints;
+mod names;
 mod paths;
 mod plan;
 #[cfg(test)]
@@ -17,6 +19,8 @@ use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 
 use self::calls::CallSet;
+pub use self::hints::Seen;
+pub use self::names::{Names, is_pattern};
 use self::paths::Paths;
 pub use self::plan::{FilterError, FilterPlan};
 use crate::fds::FdNames;
@@ -41,7 +45,7 @@ pub struct Filter {
     pids: FxHashSet<u32>,
     tids: FxHashSet<u32>,
     trees: FxHashSet<u32>,
-    comms: FxHashSet<Box<[u8]>>,
+    comms: Names,
     cpus: FxHashSet<u16>,
     cgroups: Option<FxHashSet<u64>>,
     units: Option<FxHashSet<u64>>,
@@ -52,6 +56,7 @@ pub struct Filter {
     /// Calls that return what a register held before: never an error.
     restored: FxHashSet<(Abi, u16)>,
     slower_than: Option<u64>,
+    faster_than: Option<u64>,
     kinds: Kinds,
 }
 
@@ -71,7 +76,7 @@ impl Filter {
             && (comms.is_empty(), cpus.is_empty(), errnos.is_empty()) == (true, true, true)
             && (cgroups.is_none(), units.is_none(), calls.is_none(), paths.is_none()) == (true, true, true, true)
             && !errors
-            && self.slower_than.is_none()
+            && (self.slower_than, self.faster_than) == (None, None)
             && self.kinds == Kinds::ALL
     }
 
@@ -112,6 +117,7 @@ impl Filter {
         self.calls.as_ref().is_none_or(|calls| calls.has(call))
             && (self.paths.is_none() || facts.path)
             && self.slower_than.is_none_or(|least| facts.duration_ns.is_some_and(|took| took >= least))
+            && self.faster_than.is_none_or(|limit| facts.duration_ns.is_some_and(|took| took < limit))
             && self.wants_error(call, ret)
     }
 
@@ -150,7 +156,7 @@ impl Filter {
                 || any(&|tid| self.pids.contains(&threads.tgid(tid, time))))
             && (self.comms.is_empty()
                 || self.named_comm(event)
-                || any(&|tid| self.comms.contains(threads.comm(tid, event.cpu, time))))
+                || any(&|tid| self.comms.has(threads.comm(tid, event.cpu, time))))
             && (self.trees.is_empty() || any(&|tid| threads.descends(tid, time, &self.trees)))
             && self.cgroups.as_ref().is_none_or(in_group)
             && self.units.as_ref().is_none_or(in_group)
@@ -169,7 +175,7 @@ impl Filter {
 
     /// A name that begins or ends with this event counts as well.
     fn named_comm(&self, event: &Event) -> bool {
-        let has = |comm| self.comms.contains(crate::pipeline::threads::trim(comm));
+        let has = |comm| self.comms.has(crate::pipeline::threads::trim(comm));
         match &event.body {
             Body::Fork(fork) => has(&fork.comm),
             Body::Exec { exec, .. } => has(&exec.comm),

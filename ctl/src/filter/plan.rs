@@ -8,7 +8,7 @@ use super::calls::CallNames;
 use super::class::Class;
 use super::groups::{groups, units};
 use super::paths::{self, Paths};
-use super::{Filter, errors};
+use super::{Filter, Names, errors};
 use crate::args::FilterArgs;
 use crate::kind::{Kind, Kinds};
 use crate::suggest::{hint, nearest};
@@ -17,19 +17,20 @@ use crate::window::nanos;
 /// A filter as typed; calls and control groups are still names, which only a recording can explain.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FilterPlan {
-    pids: Vec<u32>,
-    tids: Vec<u32>,
-    trees: Vec<u32>,
-    comms: Vec<String>,
-    cpus: Vec<u16>,
-    cgroups: Vec<String>,
-    units: Vec<String>,
-    calls: CallNames,
-    paths: Vec<String>,
-    errors: bool,
-    errnos: Vec<i32>,
-    slower_than: Option<u64>,
-    kinds: Kinds,
+    pub(super) pids: Vec<u32>,
+    pub(super) tids: Vec<u32>,
+    pub(super) trees: Vec<u32>,
+    pub(super) comms: Vec<String>,
+    pub(super) cpus: Vec<u16>,
+    pub(super) cgroups: Vec<String>,
+    pub(super) units: Vec<String>,
+    pub(super) calls: CallNames,
+    pub(super) paths: Vec<String>,
+    pub(super) errors: bool,
+    pub(super) errnos: Vec<i32>,
+    pub(super) slower_than: Option<u64>,
+    pub(super) faster_than: Option<u64>,
+    pub(super) kinds: Kinds,
 }
 
 /// A filter that means nothing.
@@ -65,6 +66,17 @@ pub enum FilterError {
         /// The nearest names.
         hint: String,
     },
+    /// Not a pattern of names.
+    #[error("--comm: `{name}`: {reason}")]
+    Comm {
+        /// What was typed.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Two limits that no time is between.
+    #[error("no call takes as long as --slower-than says and less than --faster-than: nothing can match")]
+    Durations,
     /// Not a pattern.
     #[error("--path: `{pattern}`: {reason}")]
     Path {
@@ -94,8 +106,12 @@ pub enum FilterError {
 impl FilterPlan {
     /// Takes the filters as typed.
     pub fn new(args: FilterArgs) -> Result<Self, FilterError> {
-        let FilterArgs { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, errors, errno, slower_than, event } =
-            args;
+        let FilterArgs { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, errors, errno, event, .. } = args;
+        let FilterArgs { slower_than, faster_than, .. } = args;
+        Names::new(&comm)?;
+        if slower_than.zip(faster_than).is_some_and(|(least, limit)| least >= limit) {
+            return Err(FilterError::Durations);
+        }
         let calls = CallNames::new(syscall)?;
         paths::compile(&path)?;
         let errnos = errno.iter().map(|name| errors::number(name)).collect::<Result<Vec<_>, _>>()?;
@@ -109,7 +125,7 @@ impl FilterPlan {
         }
         if event.is_empty() {
             // How a call ended only its end can tell.
-            let ends = errors || !errnos.is_empty() || slower_than.is_some();
+            let ends = errors || !errnos.is_empty() || slower_than.is_some() || faster_than.is_some();
             kinds = match () {
                 () if ends => Kinds::NONE.with(Kind::SysExit),
                 () if !calls.is_empty() || !path.is_empty() => Kinds::SYSCALLS,
@@ -129,6 +145,7 @@ impl FilterPlan {
             errors,
             errnos,
             slower_than: slower_than.map(nanos),
+            faster_than: faster_than.map(nanos),
             kinds,
         })
     }
@@ -154,7 +171,7 @@ impl FilterPlan {
             pids: self.pids.iter().copied().collect(),
             tids: self.tids.iter().copied().collect(),
             trees: self.trees.iter().copied().collect(),
-            comms: self.comms.iter().map(|comm| comm.as_bytes().into()).collect(),
+            comms: Names::new(&self.comms)?,
             cpus: self.cpus.iter().copied().collect(),
             cgroups: groups(&self.cgroups, meta)?,
             units: units(&self.units, meta)?,
@@ -164,6 +181,7 @@ impl FilterPlan {
             errnos: self.errnos.iter().copied().collect(),
             restored: Filter::restored(meta),
             slower_than: self.slower_than,
+            faster_than: self.faster_than,
             kinds: self.kinds,
         })
     }

@@ -63,6 +63,52 @@ fn returned(nr: u16, ret: i64) -> Event {
 }
 
 #[test]
+fn names_of_threads_are_patterns_too() {
+    let renamed =
+        |old: &str, new: &str| event(1, 0, 5, Body::Rename(Rename { tid: 5, tgid: 5, old: comm(old), new: comm(new) }));
+    let wanted = |patterns: &[&str], name: &str| {
+        let filter = filter(FilterArgs { comm: strings(patterns), ..FilterArgs::default() });
+        wants(&filter, &renamed(name, name))
+    };
+    for pattern in ["kworker/0:1", "kworker/*", "kw*", "*0:?", "k[a-z]orker/0:1", "*"] {
+        assert!(wanted(&["nobody", pattern], "kworker/0:1"), "{pattern}");
+    }
+    for pattern in ["kworker", "kworker/?", "KW*", "worker*"] {
+        assert!(!wanted(&[pattern], "kworker/0:1"), "{pattern}");
+    }
+    // A name that looks like a pattern is itself as well.
+    assert!(wanted(&["a[b]*"], "a[b]*") && wanted(&["a[b]*"], "abc") && wanted(&["[x"], "[x"));
+    // Names are any bytes.
+    let filter = filter(FilterArgs { comm: strings(&["x*"]), ..FilterArgs::default() });
+    let any = Rename { tid: 5, tgid: 5, old: *b"x\xff/\n\0\0\0\0\0\0\0\0\0\0\0\0", new: comm("y") };
+    assert!(wants(&filter, &event(1, 0, 5, Body::Rename(any))));
+    assert!(
+        error(FilterArgs { comm: strings(&["[z-a]*"]), ..FilterArgs::default() }).starts_with("--comm: `[z-a]*`: ")
+    );
+}
+
+#[test]
+fn calls_that_were_fast_enough() {
+    let limits = |slower: Option<u64>, faster: Option<u64>, took: Option<u64>| {
+        let time = |ns: Option<u64>| ns.map(Duration::from_nanos);
+        let args = FilterArgs { slower_than: time(slower), faster_than: time(faster), ..FilterArgs::default() };
+        let facts = CallFacts { duration_ns: took, ..CallFacts::default() };
+        filter(args).wants(&returned(0, 1), facts, &Threads::default())
+    };
+    assert!(limits(None, Some(1000), Some(999)) && !limits(None, Some(1000), Some(1000)));
+    assert!(!limits(None, Some(1000), None), "how long it took is not known");
+    assert!(limits(Some(10), Some(1000), Some(10)) && !limits(Some(10), Some(1000), Some(9)));
+    let faster = filter(FilterArgs { faster_than: Some(Duration::from_secs(1)), ..FilterArgs::default() });
+    assert!(!wants(&faster, &enter(1, 0, 5, 0)) && !wants(&faster, &switch(1, 0, 5, 1, 6)) && !faster.wants_all());
+    let empty = FilterArgs {
+        slower_than: Some(Duration::from_secs(1)),
+        faster_than: Some(Duration::from_secs(1)),
+        ..FilterArgs::default()
+    };
+    assert!(error(empty).contains("--faster-than"));
+}
+
+#[test]
 fn everything_by_default() {
     let all = FilterPlan::all().resolve(&meta()).unwrap();
     assert!(wants(&all, &enter(1, 0, 5, 0)) && wants(&all, &switch(1, 0, 5, 1, 6)));

@@ -20,7 +20,7 @@ use crate::coverage::gap_line;
 use crate::exit::Exit;
 use crate::fds::Naming;
 use crate::json;
-use crate::output::{Output, is_broken_pipe, note};
+use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::pipeline::Pass;
 use crate::plan::FollowPlan;
 use crate::render::Renderer;
@@ -78,12 +78,13 @@ impl Tally {
 
 /// Follows to the end.
 pub fn run(plan: &FollowPlan, stop: &Stop, zone: &TimeZone) -> Result<Exit> {
+    plan.output.iter().try_for_each(|path| refuse(path, plan.force))?;
     let begun = Instant::now();
     let everything = plan.fds == Naming::All || plan.filter.wants_files();
     let (follower, beginning) = Follower::start(&plan.origin, everything)?;
     // A wrong name in the filter leaves an old file as it was.
     plan.filter.resolve(&beginning.recording.meta)?;
-    let output = Output::open(plan.output.as_deref())?;
+    let output = Output::to(plan.output.as_deref(), plan.force)?;
     let mut show = Show { plan, stop, zone, follower, output, gone: false, tally: Tally::default() };
     match show.all(beginning) {
         Ok(()) => {}

@@ -115,7 +115,7 @@ fn run_on<W: Write>(
 }
 
 /// The events that the window needs, in order; `all`: from the recording's beginning on.
-fn events(recording: &Recording, window: Window, all: bool) -> Merge<Events<'_>> {
+pub(crate) fn events(recording: &Recording, window: Window, all: bool) -> Merge<Events<'_>> {
     let from = if all { 0 } else { with_leads(window).from };
     Merge::new(recording.streams.iter().map(|stream| {
         // All of the task lane goes through, as names hold until they change.

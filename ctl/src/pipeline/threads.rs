@@ -166,6 +166,11 @@ impl Threads {
         (tgid, thread.map_or(&[0; 16], |thread| &thread.comm))
     }
 
+    /// All threads that are known: thread, process, name.
+    pub fn known(&self) -> impl Iterator<Item = (u32, u32, &[u8])> {
+        self.table.iter().map(|(tid, thread)| (*tid, thread.tgid, trim(&thread.comm)))
+    }
+
     /// A thread's process; the thread's own id where unknown, which is right for most.
     pub fn tgid(&self, tid: u32, time: u64) -> u32 {
         self.get(tid, time).map_or(tid, |thread| thread.tgid)

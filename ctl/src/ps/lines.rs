@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use flightrec_format::abi::record::Abi;
 
-use super::Blocked;
+use super::{Blocked, State};
 use crate::human::span;
 use crate::json::escape;
 use crate::names::TASK_STATE;
@@ -29,7 +29,10 @@ impl Blocked {
     /// The same for a thread in any state, without the end of the line; `otherwise`: what stands for its call where it
     /// is in none.
     pub(crate) fn row(&self, time: &str, letter: char, otherwise: &[u8], renderer: &Renderer, out: &mut Vec<u8>) {
-        out.extend_from_slice(format!("{time:>12}").as_bytes());
+        // Most threads sleep for long; who can't be interrupted should not.
+        let (paint, is_stuck) = (renderer.paint(), letter == State::Uninterruptible.letter());
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(format!("{time:>12}").as_bytes());
+        paint.time(if is_stuck { self.time } else { 0 }, out, write);
         for id in [self.slot.tid, self.slot.tgid] {
             padded(id, 9, b' ', out);
         }
@@ -42,7 +45,13 @@ impl Blocked {
         out.extend_from_slice(behind);
         let width = out.len() - start;
         out.resize(out.len() + NAME_WIDTH.saturating_sub(width).max(1), b' ');
+        if is_stuck {
+            paint.stuck(out);
+        }
         out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+        if is_stuck {
+            paint.end(out);
+        }
         out.extend_from_slice(b"      ");
         match &self.call {
             Some(call) => renderer.call(call, self.names.names(), out),
@@ -175,6 +184,27 @@ mod tests {
         let mut out = Vec::new();
         thread.line(&Renderer::new(&meta(), Options::default()), &mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn who_can_not_be_interrupted_stands_out() {
+        let line = |colour, thread: Blocked| {
+            let renderer = Renderer::new(&meta(), Options { colour, ..Options::default() });
+            let mut out = Vec::new();
+            thread.line(&renderer, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let plain = line(false, thread(0, 20 * S));
+        let painted = line(true, thread(0, 20 * S));
+        assert!(
+            painted.starts_with("\x1b[1;35m       2.3 s\x1b[0m ") && painted.contains(" \x1b[1;31mD\x1b[0m "),
+            "{painted}"
+        );
+        let codes = ["\x1b[1;35m", "\x1b[1;31m", "\x1b[0m"];
+        assert_eq!(codes.iter().fold(painted, |text, code| text.replace(code, "")), plain);
+        let mut sleeper = thread(0, 20 * S);
+        sleeper.state = State::Sleeping;
+        assert_eq!(line(true, sleeper.clone()), line(false, sleeper), "most threads sleep for long");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use flightrec_format::meta::Meta;
 pub(crate) use self::lines::HEAD;
 pub use self::state::State;
 use crate::fds::{Fds, Kept};
+use crate::filter::Names;
 use crate::plan::PsPlan;
 use crate::source::Recording;
 
@@ -64,12 +65,14 @@ impl Blocked {
 
 /// The blocked threads that are wanted, at `now`, the worst first: who can't be interrupted, then who waits longest.
 pub fn blocked(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<Blocked> {
+    // That they are patterns was found out when they were typed.
+    let names = Names::new(&plan.comms).unwrap_or_default();
     let mut threads: Vec<Blocked> = recording
         .slots
         .iter()
         .filter(|slot| slot.flags & BLOCKED != 0)
         .map(|slot| Blocked::new(*slot, &recording.meta, now))
-        .filter(|thread| plan.wants(thread))
+        .filter(|thread| plan.wants(thread, &names))
         .collect();
     threads.sort_by_key(|t| (t.state != State::Uninterruptible, Reverse(t.time), t.slot.tid));
     // A slot that was read twice, or damaged, does not make two threads of one.
@@ -78,7 +81,7 @@ pub fn blocked(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<Blocked> {
 }
 
 impl PsPlan {
-    fn wants(&self, thread: &Blocked) -> bool {
+    fn wants(&self, thread: &Blocked, names: &Names) -> bool {
         let slot = &thread.slot;
         let comm = crate::pipeline::threads::trim(&slot.comm);
         // Who asks for a thread by its state or name is not told that it is idle.
@@ -87,7 +90,7 @@ impl PsPlan {
             && (self.states.is_empty() || self.states.contains(&thread.state))
             && (self.pids.is_empty() || self.pids.contains(&slot.tgid))
             && (self.tids.is_empty() || self.tids.contains(&slot.tid))
-            && (self.comms.is_empty() || self.comms.iter().any(|name| name.as_bytes() == comm))
+            && (names.is_empty() || names.has(comm))
     }
 }
 
@@ -156,6 +159,7 @@ mod tests {
             vmcore: None,
             session: None,
             json: false,
+            color: crate::args::ColorArg::Never,
         }
     }
 
@@ -181,6 +185,7 @@ mod tests {
         assert_eq!(tids(&slots, &PsPlan { states: vec![State::Idle], ..plan() }), [1]);
         assert_eq!(tids(&slots, &PsPlan { pids: vec![4], ..plan() }), [4]);
         assert_eq!(tids(&slots, &PsPlan { comms: vec!["other".into()], ..plan() }), Vec::<u32>::new());
+        assert_eq!(tids(&slots, &PsPlan { comms: vec!["n?me".into()], ..plan() }), [3, 1, 2, 4]);
     }
 
     #[test]

@@ -4,8 +4,10 @@ mod daemon;
 pub mod files;
 pub mod history;
 mod live;
+pub mod names;
 mod pinned;
 pub mod snapshots;
+pub mod state_dir;
 pub mod vmcore;
 
 use thiserror::Error;

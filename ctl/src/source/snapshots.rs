@@ -1,14 +1,15 @@
 //! Where snapshots are, and which one is meant.
 
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use flightrec_store::StoreError;
 use flightrec_store::snapshots::{self, Entry};
 use thiserror::Error;
 
 use super::files::FilesError;
-use crate::control::Client;
-use crate::plan::STATE_DIR;
+use super::state_dir;
+use crate::control::ControlError;
 
 /// Asks for the newest one.
 pub const LATEST: &str = "latest";
@@ -27,6 +28,15 @@ pub enum SnapshotError {
     /// It does not say why it is there.
     #[error("{}: it does not say why it was taken: it is damaged, or no snapshot", .0.display())]
     Silent(PathBuf),
+    /// There is no such file.
+    #[error("there is no snapshot {:?}, nor a file of that name: `flightctl snapshots` lists those that there are", .0.display())]
+    NoFile(PathBuf),
+    /// Not one snapshot.
+    #[error("{} is a directory: name a snapshot's file, or its id", .0.display())]
+    Directory(PathBuf),
+    /// The daemon may not be asked where it is.
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// The directory can't be read.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -39,13 +49,33 @@ impl From<StoreError> for SnapshotError {
 }
 
 /// The directory of snapshots: in the state directory as typed, as the daemon says, or the usual one.
-pub fn directory(runtime_dir: &Path, state_dir: Option<&Path>) -> PathBuf {
-    let asked = || {
-        let status = Client::connect(runtime_dir).and_then(|mut client| client.status()).ok()?;
-        Some(PathBuf::from(status.store.directory)).filter(|dir| !dir.as_os_str().is_empty())
-    };
-    let state_dir = state_dir.map(Path::to_owned).or_else(asked);
-    snapshots::directory(&state_dir.unwrap_or_else(|| STATE_DIR.into()))
+pub fn directory(runtime_dir: &Path, state_dir: Option<&Path>) -> Result<PathBuf, SnapshotError> {
+    Ok(snapshots::directory(&state_dir::find(runtime_dir, state_dir)?))
+}
+
+/// A snapshot by its id in the directory, or by its file wherever that is; and whether it is by its file.
+pub fn find_any(
+    dir: impl FnOnce() -> Result<PathBuf, SnapshotError>,
+    asked: &str,
+) -> Result<(Entry, bool), SnapshotError> {
+    let path = Path::new(asked);
+    // No id has a slash or a dot.
+    let is_path = asked.contains(['/', '.']);
+    if !is_path {
+        match dir().and_then(|dir| find(&dir, asked)) {
+            Err(_) if path.is_file() => {}
+            found => return found.map(|entry| (entry, false)),
+        }
+    }
+    let metadata = fs::metadata(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => SnapshotError::NoFile(path.into()),
+        _ => FilesError::io(path, e).into(),
+    })?;
+    if metadata.is_dir() {
+        return Err(SnapshotError::Directory(path.into()));
+    }
+    let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok((Entry { id, path: path.into(), bytes: metadata.len(), modified: 0 }, true))
 }
 
 /// A snapshot by its id.

@@ -127,7 +127,7 @@ impl Result {
         }
         if let Some(ns) = took {
             out.extend_from_slice(b" (");
-            duration(ns, out);
+            paint.time(ns, out, |out| duration(ns, out));
             out.push(b')');
         }
     }

@@ -13,7 +13,7 @@ mod clock;
 pub(crate) mod escape;
 pub(crate) mod life;
 pub(crate) mod number;
-mod paint;
+pub(crate) mod paint;
 pub(crate) mod piece;
 pub(crate) mod plain;
 pub(crate) mod plan;
@@ -114,7 +114,7 @@ impl Renderer {
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
                 let stop = Stop { state: *prev_state, preempted: *preempted };
-                sched::out_of(event.cpu, event.tid, &cx.comm, *prev_prio, &stop, out);
+                sched::out_of(self.paint, (event.cpu, event.tid), &cx.comm, *prev_prio, &stop, out);
                 out.push(b'\n');
                 self.columns(event.cpu, *next, &cx.next_comm, cx.wall_ns, out);
                 sched::into(event.cpu, *next, &cx.next_comm, *next_prio, out);
@@ -134,6 +134,11 @@ impl Renderer {
             Body::Act(_, text) => life::act(text, self.paint, out),
         }
         out.push(b'\n');
+    }
+
+    /// How what stands out is marked.
+    pub(crate) fn paint(&self) -> Paint {
+        self.paint
     }
 
     pub(crate) fn plans(&self) -> &Arc<Plans> {

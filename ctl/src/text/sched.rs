@@ -4,8 +4,10 @@ use flightrec_format::abi::record::Comm;
 
 use super::Wake;
 use super::number::decimal;
+use super::paint::Paint;
 use super::thread;
 use crate::names::{Priority, TASK_STATE};
+use crate::ps::State;
 
 /// The state that a thread was in when it stopped running.
 pub(super) struct Stop {
@@ -14,11 +16,18 @@ pub(super) struct Stop {
 }
 
 /// `mysqld[n:-5] <-- TASK_INTERRUPTIBLE`
-pub(super) fn out_of(cpu: u16, tid: u32, comm: &Comm, prio: u8, stop: &Stop, out: &mut Vec<u8>) {
+pub(super) fn out_of(paint: Paint, (cpu, tid): (u16, u32), comm: &Comm, prio: u8, stop: &Stop, out: &mut Vec<u8>) {
     thread(cpu, tid, comm, out);
     priority(prio, out);
     out.extend_from_slice(b" <-- ");
+    let is_stuck = !stop.preempted && State::of(u32::from(stop.state)) == State::Uninterruptible;
+    if is_stuck {
+        paint.stuck(out);
+    }
     TASK_STATE.write(u64::from(stop.state), out);
+    if is_stuck {
+        paint.end(out);
+    }
     if stop.preempted {
         out.extend_from_slice(b" (preempted)");
     }

@@ -1,13 +1,16 @@
-//! The busiest threads, live: accounting over events ([`model`]), what the screen shows ([`screen`]) and how it looks
+//! The busiest threads, live: accounting over events ([`model`], [`table`]), what threads are in ([`doing`]), what the screen shows ([`screen`]) and how it looks
 //! ([`view`], [`plain`]), its keys ([`keys`]), and what drives them ([`run`]).
 
 mod column;
+pub mod doing;
 pub mod events;
 pub mod keys;
 pub mod model;
+pub mod past;
 pub mod plain;
 pub mod run;
 pub mod screen;
+pub mod table;
 pub mod view;
 
 pub use column::Column;

@@ -11,9 +11,11 @@ use ratatui::crossterm::event::{self, Event as Input};
 use flightrec_format::merge::Merge;
 
 use super::keys;
-use super::model::{Model, Table};
+use super::model::Model;
+use super::plain::{self, Look};
 use super::screen::{Screen, Wish};
-use super::{events, plain, view};
+use super::table::Table;
+use super::{events, past, view};
 use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
@@ -31,15 +33,19 @@ const NAP: Duration = Duration::from_millis(100);
 
 /// Shows the table: once as text, or on the terminal until it is told to end.
 pub fn run(plan: &TopPlan, zone: &TimeZone) -> Result<Exit> {
-    if let Some(lines) = plan.once {
-        return once(plan, lines);
+    if let Some(past) = &plan.past {
+        return past::run(plan, past, plan.lines, zone);
+    }
+    if plan.once {
+        return once(plan, plan.lines);
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         bail!("top needs a terminal for its screen and its keys; --once prints one table as text");
     }
     let stop = Stop::on_signals(None)?;
     let feed = Feed::start(plan)?;
-    let screen = Screen::new(plan.sort, plan.filter.clone());
+    let colour = Output::standard().colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
+    let screen = Screen::new(plan.sort, plan.filter.clone(), colour);
     Progress::off();
     // From here on also a panic restores the terminal.
     let terminal = ratatui::try_init()?;
@@ -62,13 +68,8 @@ fn once(plan: &TopPlan, lines: usize) -> Result<Exit> {
             State::Gone(why) => bail!("{why}"),
         }
     };
-    let mut output = Output::open(None)?;
-    let mut text = plain::table(&table, &plan.filter, plan.sort, lines);
-    if table.skipped != 0 {
-        text.push_str("# ");
-        text.push_str(&plain::skipped(table.skipped));
-        text.push('\n');
-    }
+    let mut output = Output::standard();
+    let text = plain::text(&table, &plan.filter, plan.sort, Look::of(&output, plan.color, lines));
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
     Ok(if table.view(&plan.filter, plan.sort).is_empty() { Exit::Nothing } else { Exit::Fine })
 }
@@ -129,14 +130,7 @@ impl Feed {
             }
         };
         let round = self.follower.take(&news.pages, until);
-        for gap in &round.gaps {
-            if let Some(missing) = gap.missing().filter(|n| *n != 0) {
-                self.model.miss(missing, gap.until);
-            }
-        }
-        for event in Merge::new(round.events) {
-            self.model.take(&event);
-        }
+        self.model.take_all(Merge::new(round.events), round.gaps);
         self.until = self.until.max(until);
         if self.until < self.due {
             return Ok(State::Quiet);
@@ -154,7 +148,7 @@ impl Feed {
 /// The accounts at the beginning of a recording's following: what each thread does is known from what it did shortly
 /// before.
 fn begin(beginning: &Beginning) -> Model {
-    let mut model = Model::new(threads_before(&beginning.recording));
+    let mut model = Model::new(threads_before(&beginning.recording)).telling(&beginning.recording);
     for event in Merge::new(beginning.past().events) {
         model.take(&event);
     }

@@ -2,7 +2,7 @@
 
 use super::Column;
 use super::keys::{Action, Mode};
-use super::model::{Row, Table};
+use super::table::{Row, Table};
 
 /// Longest filter, in characters.
 const FILTER_MAX: usize = 40;
@@ -54,12 +54,14 @@ pub struct Screen {
     pub detail: Option<Detail>,
     /// What the user should know.
     pub note: Option<String>,
+    /// Colours.
+    pub colour: bool,
 }
 
 impl Screen {
     /// An empty table.
-    pub fn new(sort: Column, filter: String) -> Self {
-        Self { sort, filter, ..Self::default() }
+    pub fn new(sort: Column, filter: String, colour: bool) -> Self {
+        Self { sort, filter, colour, ..Self::default() }
     }
 
     /// What keys mean now.

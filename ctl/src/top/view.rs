@@ -2,13 +2,14 @@
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Line;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::Column;
-use super::plain;
+use super::plain::{self, Wide};
 use super::screen::{Detail, Screen};
+use super::table::Row;
 use crate::human::counted;
 
 const TABLE_KEYS: &str = "q quit  s e r d b or ←→ sort  ↑↓ select  Enter events  / filter";
@@ -76,13 +77,20 @@ fn choice(screen: &Screen) -> String {
 fn table(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
     let rows = screen.rows();
     let at = screen.place(&rows);
-    let text: Vec<String> = rows.iter().map(|row| plain::line(row, screen.table.length)).collect();
+    let wide = Wide::new(&rows, usize::from(area.width));
+    let line = |row: &&Row| (plain::line(row, screen.table.length, wide), screen.colour && row.state.is_stuck());
+    let text: Vec<(String, bool)> = rows.iter().map(line).collect();
     // The first line has the names of the columns.
     let room = usize::from(area.height).saturating_sub(1);
     screen.scroll(at, text.len(), room);
-    let head = Line::styled(plain::head(screen.sort), Style::new().bold());
-    let shown = text.iter().enumerate().skip(screen.top).take(room).map(|(i, line)| {
+    let head = Line::styled(plain::head(screen.sort, wide), Style::new().bold());
+    let shown = text.iter().enumerate().skip(screen.top).take(room).map(|(i, (line, is_stuck))| {
         let style = if i == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        if *is_stuck {
+            let (before, letter, behind) = plain::parts(line);
+            let letter = Span::styled(letter, Style::new().fg(Color::Red).bold());
+            return Line::from(vec![Span::raw(before), letter, Span::raw(behind)]).style(style);
+        }
         Line::styled(line.as_str(), style)
     });
     let all: Vec<Line<'_>> = std::iter::once(head).chain(shown).collect();
@@ -113,17 +121,17 @@ mod tests {
 
     use super::*;
     use crate::top::keys::Action;
-    use crate::top::model::{Figures, Row, State, Table};
     use crate::top::screen::Wish;
+    use crate::top::table::{Figures, State, Table};
 
     fn row(tid: u32, comm: &str, syscalls: u64, run: u64) -> Row {
         let figures = Figures { syscalls, errors: syscalls / 10, run, delay: 1000, blocked: 1_000_000_000 - run };
-        Row { tid, pid: tid, comm: comm.as_bytes().into(), state: State::Running, figures }
+        Row { tid, pid: tid, comm: comm.as_bytes().into(), state: State::Running, figures, ..Row::default() }
     }
 
     fn screen() -> Screen {
         let rows = vec![row(1, "init", 5, 7), row(20, "hog", 2, 990_000_000), row(30, "caller", 9000, 400_000_000)];
-        Screen { table: Table { length: 1_000_000_000, rows, skipped: 0 }, ..Screen::default() }
+        Screen { table: Table { length: 1_000_000_000, rows, ..Table::default() }, ..Screen::default() }
     }
 
     /// The screen's lines as drawn with this size.
@@ -146,6 +154,28 @@ mod tests {
         assert!(screen.act(Action::Sort(Column::Run)) == Wish::Nothing);
         let lines = drawn(&mut screen, 80, 8);
         assert!(lines[3].contains("hog") && lines[2].contains("RUN %"), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_wide_screen_tells_what_threads_are_in() {
+        let mut screen = screen();
+        for row in &mut screen.table.rows {
+            (row.unit, row.doing) = ("web.service".into(), format!("read({})", row.tid));
+        }
+        screen.table.rows[0].state = State::Asleep(2);
+        assert!(drawn(&mut screen, 80, 8).iter().all(|line| !line.contains("read(")));
+        let lines = drawn(&mut screen, 120, 8);
+        assert!(lines[2].contains("unit") && lines[3].contains("  web.service  read(30)"), "{lines:#?}");
+        assert!(lines[4].contains(" D ") && lines[4].ends_with("read(1)"), "{lines:#?}");
+        let red = |screen: &mut Screen| {
+            let mut terminal = Terminal::new(TestBackend::new(80, 8)).unwrap();
+            terminal.draw(|frame| draw(frame, screen)).unwrap();
+            let cells = terminal.backend().buffer().content().iter();
+            cells.filter(|cell| cell.fg == Color::Red).map(ratatui::buffer::Cell::symbol).collect::<String>()
+        };
+        assert_eq!(red(&mut screen), "");
+        screen.colour = true;
+        assert_eq!(red(&mut screen), "D");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) fn flightctl(args: &[&str]) -> Output {
 
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flightctl"));
-    command.args(args).env("TZ", "UTC").env_remove("NO_COLOR");
+    command.args(args).env("TZ", "UTC").env_remove("NO_COLOR").env_remove("FLIGHTREC_RUNTIME_DIR");
     command
 }
 
@@ -120,26 +120,7 @@ impl Recording {
             let skip = if all.len() > 1 { self.drop_pages } else { 0 };
             pages.extend(all.iter().skip(skip).map(|page| page.to_vec()));
         }
-        let status = Status {
-            version: "test".into(),
-            session: SESSION,
-            pid: 1,
-            recording_since: STARTED,
-            wall_offset: WALL as i64,
-            daemon_since: STARTED,
-            daemon_cpu: SECOND,
-            syscall_programs: "tp_btf".into(),
-            memory: 1 << 20,
-            ring_bytes: [1 << 20; 3],
-            held: [SECOND; 3],
-            totals: totals.clone(),
-            strings: true,
-            threads: 0,
-            budget: Budget::default(),
-            store: StoreStatus::default(),
-            descriptors: DescriptorStatus::default(),
-            snapshots: SnapshotStatus::default(),
-        };
+        let status = Status { totals: totals.clone(), ..status() };
         daemon(move |request| match request {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],
             Request::Mark { text } if text == "refuse" => vec![Response::Error("no marks today".into())],
@@ -156,6 +137,30 @@ impl Recording {
                 out
             }
         })
+    }
+}
+
+/// What a daemon says of itself that has recorded nothing.
+pub(crate) fn status() -> Status {
+    Status {
+        version: "test".into(),
+        session: SESSION,
+        pid: 1,
+        recording_since: STARTED,
+        wall_offset: WALL as i64,
+        daemon_since: STARTED,
+        daemon_cpu: SECOND,
+        syscall_programs: "tp_btf".into(),
+        memory: 1 << 20,
+        ring_bytes: [1 << 20; 3],
+        held: [SECOND; 3],
+        totals: Totals::default(),
+        strings: true,
+        threads: 0,
+        budget: Budget::default(),
+        store: StoreStatus::default(),
+        descriptors: DescriptorStatus::default(),
+        snapshots: SnapshotStatus::default(),
     }
 }
 

@@ -103,7 +103,7 @@ fn the_coverage_stands_first_and_once() {
             assert!(lines.starts_with(marks), "{}", lines.lines().next().unwrap_or_default());
             assert_eq!(lines.matches(marks).count(), 1, "{window:?}");
             // In a file it is written when all is read.
-            let kept = of_files(&[&args[..], &["-o", text(&file)]].concat());
+            let kept = of_files(&[&args[..], &["--force", "-o", text(&file)]].concat());
             assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
             assert_eq!(fs::read_to_string(&file).unwrap(), lines, "{window:?}");
         }

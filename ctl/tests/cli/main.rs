@@ -1,8 +1,10 @@
 //! The program from outside: usage, and dumps of recordings that a made-up daemon plays.
 
+mod access;
 mod common;
 mod disk;
 mod dump;
+mod everyday;
 mod files;
 mod json;
 mod snapshots;

@@ -10,7 +10,7 @@ use crate::common::{NOW, Recording, SECOND, WALL, flightctl, stderr, stdout};
 use crate::disk::{files, recorded};
 
 /// Makes a snapshot of the last file of a state directory.
-fn snapshot(dir: &Path, id: &str, about: &About) -> PathBuf {
+pub(crate) fn snapshot(dir: &Path, id: &str, about: &About) -> PathBuf {
     let from = FileReader::open(files(dir).last().unwrap()).unwrap();
     fs::create_dir_all(dir.join("snapshots")).unwrap();
     let path = dir.join(format!("snapshots/{id}.flight"));
@@ -24,7 +24,7 @@ fn snapshot(dir: &Path, id: &str, about: &About) -> PathBuf {
     path
 }
 
-fn about(reason: &str) -> About {
+pub(crate) fn about(reason: &str) -> About {
     About {
         cause: "core_dump".into(),
         subject: "web\u{1b}[2J".into(),

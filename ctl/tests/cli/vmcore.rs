@@ -492,3 +492,13 @@ fn damage_anywhere_is_answered_in_words() {
         }
     }
 }
+
+#[test]
+fn the_busiest_threads_before_death() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, &synthetic::elf(&image(&pages()), 0x7c8));
+    let out = flightctl(&["top", "--vmcore", path.to_str().unwrap(), "--sort", "run"]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    assert!(stdout(&out).lines().count() > 1 && stdout(&out).contains("RUN %"), "{}", stdout(&out));
+    assert!(stderr(&out).contains("up to its last event") && stderr(&out).contains("coverage: "), "{}", stderr(&out));
+}

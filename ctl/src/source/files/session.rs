@@ -374,7 +374,7 @@ fn anchor_of(file: &StoredFile) -> Anchor {
 }
 
 /// The rings of a session, of these pages.
-pub(super) fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) -> Vec<LaneStream> {
+pub(crate) fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) -> Vec<LaneStream> {
     let mut rings = Rings::new(meta.session);
     for lane in Lane::RINGS {
         meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));

@@ -5,6 +5,7 @@
 //! what the rings do not reach.
 
 mod chapters;
+mod own;
 mod rings;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,6 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::control::Totals;
-use flightrec_store::{FileReader, Kind};
 
 use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused};
@@ -186,13 +186,21 @@ fn visit_all<E: From<SourceError>>(parts: Vec<Part>, visitor: &mut impl Visitor<
 pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
     let boots = match &plan.place {
         Place::Store(dir) => told(catalog::store(dir)?),
-        Place::Files(paths) => catalog::files(paths)?,
-        Place::Snapshot { runtime_dir, state_dir, id } => {
-            catalog::files(&[find(&directory(runtime_dir, state_dir.as_deref()), id)?.path])?
+        Place::Files(paths) | Place::OwnWindows(paths) => catalog::files(paths)?,
+        Place::Snapshot { runtime_dir, state_dir, id, .. } => {
+            catalog::files(&[find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path])?
         }
         Place::Recorder { origin, state_dir } => {
-            let live = open_live(origin).ok().and_then(|live| live.state_dir());
-            told(catalog::store(&state_dir_of(state_dir.as_deref(), live))?)
+            let live = open_live(origin);
+            let known = live.as_ref().ok().and_then(|live| live.state_dir());
+            match (catalog::store(&state_dir_of(state_dir.as_deref(), known)), live) {
+                (Ok(found), _) => told(found),
+                // Whose files these are may not be asked.
+                (Err(FilesError::Absent(_)), Err(denied @ SourceError::Control(ControlError::Permission(_)))) => {
+                    return Err(denied);
+                }
+                (Err(error), _) => return Err(error.into()),
+            }
         }
     };
     Ok(chosen(boots, plan.boot.as_ref())?)
@@ -203,10 +211,20 @@ fn parts(plan: &HistoryPlan, question: Question) -> Result<Vec<Part>, SourceErro
     match &plan.place {
         Place::Store(dir) => Ok(stored(chosen(told(catalog::store(dir)?), boot)?, question)?),
         Place::Files(paths) => Ok(stored(chosen(catalog::files(paths)?, boot)?, question)?),
-        Place::Snapshot { runtime_dir, state_dir, id } => {
-            let path = find(&directory(runtime_dir, state_dir.as_deref()), id)?.path;
-            let question = question.of_snapshot(&path)?;
-            Ok(stored(chosen(catalog::files(&[path])?, boot)?, question)?)
+        Place::OwnWindows(paths) => {
+            let boots = chosen(catalog::files(paths)?, boot)?;
+            match own::windows(&boots) {
+                Some(windows) => Ok(own::parts(windows, question)?),
+                None => Ok(stored(boots, question)?),
+            }
+        }
+        Place::Snapshot { runtime_dir, state_dir, id, own_window } => {
+            let path = find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path;
+            let boots = chosen(catalog::files(std::slice::from_ref(&path))?, boot)?;
+            if !own_window {
+                return Ok(stored(boots, question)?);
+            }
+            Ok(own::parts(own::windows(&boots).ok_or(SnapshotError::Silent(path))?, question)?)
         }
         Place::Recorder { origin, state_dir } => recorder(origin, state_dir.as_deref(), boot, question),
     }
@@ -271,21 +289,6 @@ fn recorder(
 }
 
 impl Question {
-    /// All of a snapshot is the window that it was taken of: what else its file holds is there to explain that.
-    fn of_snapshot(self, path: &Path) -> Result<Self, SnapshotError> {
-        if (self.since, self.until) != (Edge::Open, Edge::Open) {
-            return Ok(self);
-        }
-        let about = flightrec_store::snapshots::about(path)?.ok_or_else(|| SnapshotError::Silent(path.into()))?;
-        let reader = FileReader::open(path)?;
-        // As a session's files count: from the last checkpoint back.
-        let marks = reader.of(Kind::Checkpoint).map(|block| block.header.last);
-        let ends = reader.blocks().iter().map(|block| block.header.last.saturating_add(1));
-        let Some(now) = marks.max().or(ends.max()) else { return Ok(self) };
-        let until = now.checked_sub(about.until).filter(|ago| *ago != 0).map_or(Edge::Open, Edge::Ago);
-        Ok(Self { since: Edge::Ago(now.saturating_sub(about.held_from)), until, ..self })
-    }
-
     /// What it means for a boot: a length of time counts back from the newest one's end.
     fn of_boot(self, is_newest: bool) -> Option<Self> {
         match (self.since, self.until) {

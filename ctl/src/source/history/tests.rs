@@ -8,7 +8,8 @@ use flightrec_format::decode::Page;
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::LaneStream;
-use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
+
+use flightrec_store::{Checkpoint, FileHeader, FileReader, FileWriter, Kind, RingMark};
 
 use super::*;
 use crate::coverage::Report;

@@ -128,3 +128,32 @@ fn colours_frame_failures_and_nothing_else() {
     assert_eq!(exit(-9), format!("{columns}\x1b[31mclose <-- -9 EBADF\x1b[0m\n"));
     assert_eq!(exit(-512), format!("{columns}close <-- -512 ERESTARTSYS\n"));
 }
+
+#[test]
+fn colours_of_long_times_and_of_what_can_not_be_interrupted() {
+    let options = Options { colour: true, time_zone: TimeZone::UTC, ..Options::default() };
+    let mut renderer = Renderer::new(&meta(), options);
+    let mut line = |body, took| {
+        let mut out = Vec::new();
+        let cx = Context { duration_ns: took, ..context() };
+        renderer.line(&Event { time: 0, cpu: 1, tid: 8883, body }, &cx, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        text.lines().next().unwrap().split_once("mysqld           ").unwrap().1.to_owned()
+    };
+    let exit = |ret| Body::Exit { call: call(3, &[], Vec::new()), ret, entered: None };
+    let ms = 1_000_000;
+    assert_eq!(line(exit(0), Some(10 * ms)), "close <-- 0 (10 ms)");
+    assert_eq!(line(exit(0), Some(11 * ms)), "close <-- 0 (\x1b[33m11 ms\x1b[0m)");
+    assert_eq!(line(exit(-9), Some(1001 * ms)), "\x1b[31mclose <-- -9 EBADF\x1b[0m (\x1b[1;35m1.0 s\x1b[0m)");
+    let switch =
+        |prev_state, preempted| Body::Switch { prev_prio: 120, prev_state, preempted, next: 0, next_prio: 120 };
+    for (state, preempted, shown) in [
+        (1, false, "TASK_INTERRUPTIBLE"),
+        (2, false, "\x1b[1;31mTASK_UNINTERRUPTIBLE\x1b[0m"),
+        (0x102, false, "\x1b[1;31mTASK_KILLABLE\x1b[0m"),
+        (0x402, false, "TASK_IDLE"),
+        (2, true, "TASK_UNINTERRUPTIBLE (preempted)"),
+    ] {
+        assert_eq!(line(switch(state, preempted), None), format!("mysqld[n:0] <-- {shown}"));
+    }
+}

@@ -1,0 +1,105 @@
+//! What threads are in the middle of, and which units they are in: for whoever has room to show it.
+
+use rustc_hash::FxHashMap;
+
+use flightrec_format::decode::{Call, Event};
+
+use super::table::State;
+use crate::fds::Fds;
+use crate::names::TASK_STATE;
+use crate::pipeline::threads::Threads;
+use crate::source::Recording;
+use crate::text::{Options, Renderer, escape};
+
+/// Longest text, bytes: wider is no terminal.
+const TEXT_MAX: usize = 500;
+
+/// What is needed to tell it.
+#[derive(Debug)]
+pub struct Doing {
+    renderer: Renderer,
+    fds: Fds,
+    /// The units of control groups, by id.
+    units: FxHashMap<u64, String>,
+}
+
+impl Doing {
+    /// Of a recording, from the time at which its events begin.
+    pub fn new(recording: &Recording) -> Self {
+        let groups = recording.meta.cgroups.iter();
+        let units = groups.filter_map(|(id, path)| Some((*id, unit(path)?))).collect();
+        let renderer = Renderer::new(&recording.meta, Options::default());
+        Self { renderer, fds: Fds::of(recording, true), units }
+    }
+
+    /// Goes past an event; `threads` are as before it.
+    pub(super) fn apply(&mut self, event: &Event, threads: &Threads) {
+        self.fds.advance(event.time.saturating_sub(1));
+        self.fds.apply(event, threads);
+    }
+
+    /// The unit of a control group.
+    pub(super) fn unit(&self, cgroup: u64) -> String {
+        self.units.get(&cgroup).cloned().unwrap_or_default()
+    }
+
+    /// The call that a thread is in, or what it waits for outside of one.
+    pub(super) fn text(&self, state: State, call: Option<&Call>, tid: u32, tgid: u32) -> String {
+        let mut text = Vec::new();
+        match (state, call) {
+            (state, _) if state.is_over() => {}
+            (State::Waiting, _) => text.extend_from_slice(b"a CPU"),
+            (_, Some(call)) => self.renderer.call(call, self.fds.names(tid, tgid), &mut text),
+            (State::Asleep(state), None) => TASK_STATE.write(u64::from(state), &mut text),
+            (State::Running | State::Unknown, None) => {}
+        }
+        text.truncate(TEXT_MAX);
+        // Every byte is ASCII.
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+/// The unit that a control group is in: the innermost part of its path that has a kind, as `nginx.service` has.
+fn unit(path: &str) -> Option<String> {
+    let part = path.split('/').rev().find(|part| part.contains('.'))?;
+    let mut text = Vec::new();
+    escape(part.as_bytes(), &mut text);
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::testing::call;
+    use crate::source::Collector;
+    use flightrec_format::control::Totals;
+    use flightrec_format::meta::{Argument, Meta, Syscall};
+
+    #[test]
+    fn the_innermost_unit() {
+        let of = |path| unit(path);
+        assert_eq!(of("/system.slice/nginx.service").as_deref(), Some("nginx.service"));
+        assert_eq!(of("/system.slice/web.service/worker").as_deref(), Some("web.service"));
+        assert_eq!(of("/user.slice/user-1000.slice/session-3.scope").as_deref(), Some("session-3.scope"));
+        assert_eq!((of("/"), of("/docker/abc")), (None, None));
+        assert_eq!(of("/a\u{1b}.service").as_deref(), Some("a\\33.service"));
+    }
+
+    #[test]
+    fn the_call_or_what_is_waited_for() {
+        let fd = Argument { name: "fd".into(), ctype: "int".into() };
+        let read = Syscall { nr: 0, name: "read".into(), args: Some(vec![fd]) };
+        let meta = Meta { native: vec![read], ..Meta::default() };
+        let doing = Doing::new(&Collector::new(meta).finish(Totals::default()));
+        let read = Call { nargs: 1, args: [3, 0, 0, 0, 0, 0], ..call(0) };
+        let text = |state, call: Option<&Call>| doing.text(state, call, 5, 5);
+        assert_eq!(text(State::Asleep(2), Some(&read)), "read(3)");
+        assert_eq!(text(State::Running, Some(&read)), "read(3)");
+        assert_eq!(text(State::Waiting, Some(&read)), "a CPU");
+        assert_eq!(text(State::Asleep(2), None), "TASK_UNINTERRUPTIBLE");
+        assert_eq!(
+            (text(State::Running, None), text(State::Asleep(0x80), Some(&read))),
+            (String::new(), String::new())
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! The busiest threads of a time that is over: a table of any window, of any source that `dump` reads.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+use rustc_hash::FxHashMap;
+
+use flightrec_format::ring::{Gap, LaneStream};
+
+use super::model::Model;
+use super::plain::{self, Look, Wide};
+use super::table::{Row, Table};
+use crate::boots::{self, BootId};
+use crate::coverage::{Report, Seam};
+use crate::exit::Exit;
+use crate::output::{Output, note};
+use crate::pipeline::{events, threads_before};
+use crate::plan::{PastPlan, TopPlan};
+use crate::source::history::{self, Chapter, Go, Question};
+use crate::source::{Recording, Source, VmcoreSource};
+use crate::window::Window;
+
+/// Prints the table of a window, with at most `lines` threads.
+pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Result<Exit> {
+    let mut output = Output::standard();
+    let look = Look::of(&output, plan.color, lines);
+    let PastPlan { history, since, until, vmcore, session, store } = past;
+    let mut whole = Whole {
+        zone,
+        is_wide: Wide::has_room(look.width),
+        seam: Seam::default(),
+        told: Vec::new(),
+        rows: FxHashMap::default(),
+        table: Table::default(),
+    };
+    let question = Question { since: *since, until: *until, everything: false };
+    let mut take = |chapter: Chapter| {
+        whole.take(&chapter);
+        anyhow::Ok(Go::On)
+    };
+    if let Some(file) = vmcore {
+        let mut source = VmcoreSource::open(file, *session)?;
+        crate::commands::vmcore::announce(&source, zone);
+        of_source(&mut source, store.as_deref(), question, &mut take)?;
+    } else {
+        history::read(history, question, &mut take)?;
+    }
+    let Whole { told, rows, mut table, .. } = whole;
+    table.rows.extend(rows.into_values());
+    let text = plain::text(&table, &plan.filter, plan.sort, look);
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    drop(output);
+    for line in told {
+        note(&line);
+    }
+    Ok(if table.view(&plan.filter, plan.sort).is_empty() { Exit::Nothing } else { Exit::Fine })
+}
+
+/// The rings of a source, and the files of its boot in `store`.
+fn of_source(
+    source: &mut dyn Source,
+    store: Option<&Path>,
+    question: Question,
+    take: &mut impl FnMut(Chapter) -> Result<Go>,
+) -> Result<()> {
+    if let Some(dir) = store {
+        return history::read_beside(source, dir, question, take);
+    }
+    let clock = source.clock();
+    let recording = source.read(question.of_rings(clock))?;
+    take(Chapter::only(recording, clock, question.since, question.until)).map(drop)
+}
+
+/// The table of all chapters of a window.
+struct Whole<'a> {
+    zone: &'a TimeZone,
+    /// Whether what threads are in is shown.
+    is_wide: bool,
+    seam: Seam,
+    /// What is covered.
+    told: Vec<String>,
+    /// Threads that may go on in the next chapter.
+    rows: FxHashMap<(BootId, u32, u32), Row>,
+    table: Table,
+}
+
+impl Whole<'_> {
+    fn take(&mut self, chapter: &Chapter) {
+        let recording = &chapter.recording;
+        let mut wall = recording.wall_clock(chapter.clock.wall_offset);
+        let window = chapter.window(&wall);
+        let report = Report::new(recording, window, chapter.clock.now);
+        self.told.extend(self.seam.between(chapter, window, &mut wall, self.zone));
+        self.told.extend(report.lines(&mut wall, self.zone));
+        self.told.extend(chapter.remarks.iter().cloned());
+        let Table { length, rows, skipped, unlisted } = table(recording, window, self.is_wide);
+        self.table.length = self.table.length.saturating_add(length);
+        self.table.skipped = self.table.skipped.saturating_add(skipped);
+        self.table.unlisted = self.table.unlisted.saturating_add(unlisted);
+        let boot = boots::of_meta(&recording.meta);
+        for row in rows {
+            if row.state.is_over() {
+                // It may have begun in a chapter before.
+                let begun = self.rows.remove(&(boot, row.tid, row.pid));
+                self.table.rows.push(joined(begun, row));
+            } else {
+                let begun = self.rows.remove(&(boot, row.tid, row.pid));
+                self.rows.insert((boot, row.tid, row.pid), joined(begun, row));
+            }
+        }
+    }
+}
+
+/// A thread's row, with what it did before.
+fn joined(before: Option<Row>, mut row: Row) -> Row {
+    if let Some(before) = before {
+        row.figures.add(&before.figures);
+    }
+    row
+}
+
+/// What each thread did in a window of a recording.
+fn table(recording: &Recording, window: Window, is_wide: bool) -> Table {
+    let mut model = Model::new(threads_before(recording));
+    if is_wide {
+        model = model.telling(recording);
+    }
+    let gaps: Vec<Gap> = recording.streams.iter().flat_map(LaneStream::gaps).collect();
+    let (before, within): (Vec<Gap>, Vec<Gap>) = gaps.into_iter().partition(|gap| gap.from < window.from);
+    let mut events = events(recording, window, false).take_while(|event| event.time < window.until).peekable();
+    // What each does when the window begins is known from what it did shortly before.
+    model.take_all(std::iter::from_fn(|| events.next_if(|event| event.time < window.from)), before);
+    model.table(window.from);
+    model.take_all(events, within.into_iter().filter(|gap| gap.from < window.until).collect());
+    model.table(window.until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::testing::{enter, switch};
+    use crate::source::Collector;
+    use crate::top::table::Figures;
+    use flightrec_format::abi::page::Lane;
+    use flightrec_format::control::Totals;
+    use flightrec_format::encode::PageWriter;
+    use flightrec_format::meta::Meta;
+
+    #[test]
+    fn a_window_begins_with_what_was_known_and_ends_where_it_ends() {
+        let meta = Meta { session: 1, cpus: vec![0], ring_bytes: [1 << 20; 3], ..Meta::default() };
+        let mut collector = Collector::new(meta);
+        let events = [switch(100, 0, 7, 1, 5), switch(300, 0, 5, 1, 0), switch(900, 0, 0, 0, 5)];
+        let mut sched = PageWriter::new(1, Lane::Sched, 0, 0);
+        for event in &events {
+            sched.push(event).unwrap();
+        }
+        let mut calls = PageWriter::new(1, Lane::Syscall, 0, 0);
+        for time in [150, 250, 950] {
+            calls.push(&enter(time, 0, 5, 0)).unwrap();
+        }
+        for page in sched.current().into_iter().chain(calls.current()) {
+            collector.add(&page[..]).unwrap();
+        }
+        let table = table(&collector.finish(Totals::default()), Window { from: 200, until: 600 }, false);
+        let five: Vec<_> = table.rows.iter().filter(|row| row.tid == 5).map(|row| row.figures).collect();
+        assert_eq!(five, [Figures { syscalls: 1, run: 100, blocked: 300, ..Figures::default() }]);
+        assert_eq!(table.length, 400);
+    }
+}
