@@ -33,4 +33,5 @@ pub mod suggest;
 pub mod text;
 pub mod top;
 pub mod window;
+pub mod windows;
 pub mod zone;

@@ -7,6 +7,7 @@
 //! that the present one does not use, so that a reader, or a crash, at any moment finds a whole one.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -105,6 +106,15 @@ impl Meta {
     pub fn tai_offset(&self, mono: u64) -> i64 {
         let later = self.tai_offsets.partition_point(|offset| offset.since <= mono);
         self.tai_offsets.get(later.saturating_sub(1)).map_or(0, |offset| offset.seconds)
+    }
+
+    /// The least and the greatest that it was between two moments, seconds.
+    pub fn tai_range(&self, from: u64, until: u64) -> RangeInclusive<i64> {
+        let between = self.tai_offsets.iter().filter(|offset| (from..=until).contains(&offset.since));
+        let all = between.map(|offset| offset.seconds).chain([self.tai_offset(until)]);
+        let begin = self.tai_offset(from);
+        let (least, greatest) = all.fold((begin, begin), |(a, b), of| (a.min(of), b.max(of)));
+        least..=greatest
     }
 
     /// Enters the present offset, if it has changed.

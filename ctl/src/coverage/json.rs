@@ -215,7 +215,7 @@ fn printable(text: &str) -> String {
 }
 
 /// What has no maps with odd keys and no failing parts always becomes JSON.
-fn json_line(value: &impl Serialize) -> String {
+pub(super) fn json_line(value: &impl Serialize) -> String {
     let mut line = serde_json::to_string(value).unwrap_or_default();
     line.push('\n');
     line

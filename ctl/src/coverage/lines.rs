@@ -58,6 +58,9 @@ impl Report {
         if self.from_start {
             return format!("coverage: nothing, as the recording began only at {}", times.full(self.started));
         }
+        if self.window.until < self.now {
+            return "coverage: nothing, as the wall clock showed no time of the window".to_owned();
+        }
         format!("coverage: nothing, as the window begins in the future (it is {})", times.full(self.window.until))
     }
 
@@ -176,9 +179,18 @@ impl Times<'_> {
         }
     }
 
+    /// Date and time of what the wall clock showed, ns since 1970.
+    pub(super) fn wall_full(&self, wall: i64) -> String {
+        self.format_wall(wall, "%Y-%m-%d %H:%M:%S%.6f")
+    }
+
     fn format(&mut self, mono: u64, format: &str) -> String {
-        let wall = i128::from(self.wall.wall(mono));
-        let moment = Timestamp::from_nanosecond(wall).unwrap_or(Timestamp::UNIX_EPOCH);
+        let wall = self.wall.wall(mono);
+        self.format_wall(wall, format)
+    }
+
+    fn format_wall(&self, wall: i64, format: &str) -> String {
+        let moment = Timestamp::from_nanosecond(i128::from(wall)).unwrap_or(Timestamp::UNIX_EPOCH);
         moment.to_zoned(self.zone.clone()).strftime(format).to_string()
     }
 }

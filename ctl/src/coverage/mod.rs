@@ -1,5 +1,6 @@
 //! What a dump can vouch for: from when to when, on which CPUs and lanes, and what is missing.
 
+mod clock;
 mod detached;
 mod fold;
 mod json;
@@ -7,6 +8,7 @@ mod lines;
 mod marks;
 mod seam;
 
+pub use clock::{clock_asides, clock_lines, told};
 pub use detached::detached;
 pub use json::gap_line;
 pub use seam::Seam;
@@ -22,6 +24,8 @@ use crate::window::Window;
 #[derive(Debug)]
 pub struct Report {
     window: Window,
+    /// The moment before the pages were read.
+    now: u64,
     /// When the recording began.
     started: u64,
     /// Whether the window begins where the recording does.
@@ -62,6 +66,7 @@ impl Report {
         let detached = detached(recording).into_iter().map(within).filter(|(from, until)| from < until).collect();
         Self {
             window,
+            now,
             detached,
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,

@@ -69,6 +69,8 @@ pub(crate) struct Recording {
     /// Of each ring, the pages that are full.
     full: Vec<Vec<Box<[u8; PAGE_SIZE]>>>,
     pub(crate) drop_pages: usize,
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
+    wall: u64,
 }
 
 impl Recording {
@@ -81,7 +83,13 @@ impl Recording {
         let tai = wall + 37 * SECOND;
         let ring = |lane, cpu| (lane, cpu, PageWriter::new(session, lane, cpu, tai));
         let rings: Vec<_> = Lane::RINGS.into_iter().flat_map(|lane| [ring(lane, 0), ring(lane, 1)]).collect();
-        Self { full: vec![Vec::new(); rings.len()], rings, drop_pages: 0 }
+        Self { full: vec![Vec::new(); rings.len()], rings, drop_pages: 0, wall }
+    }
+
+    /// Sets the wall clock: pages that are opened from now on tell it.
+    pub(crate) fn set_wall(&mut self, wall: u64) {
+        self.wall = wall;
+        self.rings.iter_mut().for_each(|(.., ring)| ring.set_tai(wall + 37 * SECOND));
     }
 
     /// The pages of each ring, as they are now.
@@ -125,7 +133,7 @@ impl Recording {
             session: SESSION,
             pid: 1,
             recording_since: STARTED,
-            wall_offset: WALL as i64,
+            wall_offset: self.wall as i64,
             daemon_since: STARTED,
             daemon_cpu: SECOND,
             syscall_programs: "tp_btf".into(),

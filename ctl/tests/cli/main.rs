@@ -8,3 +8,4 @@ mod json;
 mod snapshots;
 mod usage;
 mod vmcore;
+mod wall_clock;

@@ -10,10 +10,10 @@ use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::Meta;
 use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings};
-use flightrec_store::{Content, Damage, FileReader, Kind, What};
+use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
 use rustc_hash::FxHashSet;
 
-use super::anchor::{self, Anchor, SLACK_NS};
+use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
 use super::marks::{marks, to_the_marks};
 use super::proof::{Ahead, Proof};
@@ -21,6 +21,7 @@ use super::{FilesError, load, select, stretch};
 use crate::human::counted;
 use crate::source::{Clock, Recording, snapshots};
 use crate::window::{Edge, Window};
+use crate::windows::Windows;
 
 /// Bytes of pages that are held at once, about: a window of more is read in stretches.
 pub const STRETCH: u64 = if cfg!(test) { 128 << 10 } else { 1 << 30 };
@@ -184,15 +185,55 @@ impl SessionSource {
         made.take_while(|made| *made <= moment).last().unwrap_or(0)
     }
 
-    /// The window in the monotonic clock outside of which nothing of it can be; `present` and its `offset` to the wall
-    /// clock are the last anchor where they are known.
-    pub fn around(&mut self, since: Edge, until: Edge, present: u64, offset: Option<i64>) -> Window {
-        let mut anchors: Vec<Anchor> = self.files.iter().map(|open| anchor_of(&open.file)).collect();
+    /// The windows in the monotonic clock outside of which nothing of the window can be; `present` and its `offset` to the wall
+    /// clock are told by the source where it knows them.
+    pub fn around(&mut self, since: Edge, until: Edge, present: u64, offset: Option<i64>) -> Windows {
         let is_wall = matches!(since, Edge::Wall(_)) || matches!(until, Edge::Wall(_));
+        let stretches = match is_wall.then(|| self.opened()).flatten() {
+            Some(mut told) => {
+                let of_present = |at| Told { first: present, opened: present, least: at, greatest: at };
+                told.extend(offset.map(of_present));
+                anchor::opened(told)
+            }
+            None if is_wall => self.between_files(present, offset),
+            None => Vec::new(),
+        };
+        anchor::windows(&stretches, since, until, present)
+    }
+
+    /// What all blocks of pages tell of the wall clock; `None` where some do not, as earlier releases' do not.
+    fn opened(&mut self) -> Option<Vec<Told>> {
+        let meta = self.meta().ok()?;
+        let mut told = Vec::new();
+        for open in &mut self.files {
+            let OpenFile { file, reader, .. } = open;
+            let reader = match reader {
+                Some(reader) => reader,
+                // What can't be opened is told when it is read.
+                None => match FileReader::open(&file.path) {
+                    Ok(opened) => reader.insert(opened),
+                    Err(_) => continue,
+                },
+            };
+            for block in reader.of(Kind::Pages) {
+                let Clocks { opened, least, greatest } = block.header.clocks?;
+                let first = block.header.first.min(opened);
+                let leaps = meta.tai_range(first, opened);
+                let wall = |tai: i64, leap: i64| tai.saturating_sub(leap.saturating_mul(1_000_000_000));
+                let (least, greatest) = (wall(least, *leaps.end()), wall(greatest, *leaps.start()));
+                told.push(Told { first, opened, least, greatest });
+            }
+        }
+        Some(told)
+    }
+
+    /// What the files' headers tell.
+    fn between_files(&mut self, present: u64, offset: Option<i64>) -> Vec<Stretch> {
+        let mut anchors: Vec<Anchor> = self.files.iter().map(|open| anchor_of(&open.file)).collect();
         let last = offset.map(|offset| Anchor { mono: present, offset });
-        anchors.extend(last.or_else(|| is_wall.then(|| self.last_anchor()).flatten()));
+        anchors.extend(last.or_else(|| self.last_anchor()));
         anchors.sort_by_key(|anchor| anchor.mono);
-        anchor::window(&anchors, since, until, present)
+        anchor::between(&anchors)
     }
 
     /// The two clocks on the last page that there is.
