@@ -24,7 +24,8 @@ impl Report {
         let mut lines = vec![self.summary(&mut times)];
         let named = |lane: &Lane| !self.is_complete() || self.is_off(*lane);
         lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
-        lines.extend(fold(&self.gaps()).iter().map(|row| gap_line(row, &mut times)));
+        let rows = fold(&self.gaps());
+        lines.extend(rows.iter().map(|row| gap_line(row, self.is_beyond(&row.gap), &mut times)));
         if !self.detached.is_empty() {
             let ns = self.detached.iter().map(|(from, until)| until - from).fold(0, u64::saturating_add);
             let times = counted(self.detached.len() as u64, "time");
@@ -39,7 +40,8 @@ impl Report {
         for (reason, words) in refused {
             let by_lane = self.refused(reason);
             if by_lane != [0; 3] {
-                lines.push(format!("{} {words} ({})", events(total(&by_lane)), lanes_of(&by_lane)));
+                let most = if reason != Refusal::Own && self.is_bound(reason) { "at most " } else { "" };
+                lines.push(format!("{most}{} {words} ({})", events(total(&by_lane)), lanes_of(&by_lane)));
             }
         }
         for (cpu, no_ring) in self.unrecorded() {
@@ -102,7 +104,8 @@ impl Report {
 }
 
 /// `gap: CPU 1, lane syscall, … to … (3.1 s): 12034 events missing (6017 sys_enter, 6017 sys_exit): overwritten …`
-fn gap_line(row: &Folded, times: &mut Times<'_>) -> String {
+/// `is_beyond`: it reaches beyond the window, so its count is a bound.
+fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
     let gap = &row.gap;
     let length = match row.count {
         1 => String::new(),
@@ -139,6 +142,9 @@ fn gap_line(row: &Folded, times: &mut Times<'_>) -> String {
         (None, reason) => {
             let _ = write!(line, "unknown number of events missing: {}", reason.describe());
         }
+    }
+    if is_beyond && (gap.lost.is_some() || gap.reason == Reason::Refused) {
+        line.push_str("; at most so many of them in the window");
     }
     line
 }

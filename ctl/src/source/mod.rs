@@ -65,6 +65,8 @@ pub struct Recording {
     pub totals: Totals,
     /// The counters at a moment before the pages, where the source knows them.
     pub before: Option<Totals>,
+    /// The counters at moments between, where the source knows them.
+    pub marks: Vec<Totals>,
     /// Everything that was recorded before this moment was in the source when it was read, if it is not after the
     /// source's present; 0 where that is not known.
     pub copied: u64,
@@ -213,6 +215,7 @@ impl Collector {
             descriptors,
             totals,
             before: None,
+            marks: Vec::new(),
             copied: u64::MAX,
             whole_files: false,
         }

@@ -4,6 +4,7 @@ mod common;
 mod disk;
 mod dump;
 mod files;
+mod gaps;
 mod json;
 mod snapshots;
 mod usage;

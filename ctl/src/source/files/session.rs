@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, REFUSALS};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::Meta;
 use flightrec_format::part;
-use flightrec_format::ring::{LaneStream, Rings};
+use flightrec_format::ring::{LaneStream, Rings, is_loss};
 use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
 use rustc_hash::FxHashSet;
 
 use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
-use super::marks::{marks, to_the_marks};
+use super::marks::{between, marks, to_the_marks};
 use super::proof::{Ahead, Proof};
 use super::{FilesError, load, select, stretch};
 use crate::human::counted;
@@ -77,6 +77,8 @@ pub struct Found {
     pub before: Option<Totals>,
     /// The counters at a moment behind it, or the last that there are.
     pub after: Totals,
+    /// The counters at moments between.
+    pub marks: Vec<Totals>,
     /// Nothing that was recorded until `after` is missing in the files by damage.
     pub whole: bool,
 }
@@ -269,14 +271,14 @@ impl SessionSource {
 
     /// Reads what the window needs, for a recording of its own.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
-        let Found { meta, pages, slots, descriptors, before, after, whole } = self.find(window, &Lane::RINGS)?;
+        let Found { meta, pages, slots, descriptors, before, after, marks, whole } = self.find(window, &Lane::RINGS)?;
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
             self.remarks.push("the last file was not closed: the recorder or the machine ended without warning".into());
         }
         // Where something is damaged, only the counters tell what is there.
         let copied = if whole { after.now } else { 0 };
-        Ok(Recording { meta, streams, slots, descriptors, totals: after, before, copied, whole_files: whole })
+        Ok(Recording { meta, streams, slots, descriptors, totals: after, before, marks, copied, whole_files: whole })
     }
 
     /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if it can be shown that nothing
@@ -299,7 +301,8 @@ impl SessionSource {
         let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
         self.ahead = ahead;
         let (slots, descriptors, copied) = (Vec::new(), Vec::new(), totals.now);
-        let recording = Recording { meta, streams, slots, descriptors, totals, before, copied, whole_files: false };
+        let (marks, whole_files) = (Vec::new(), false);
+        let recording = Recording { meta, streams, slots, descriptors, totals, before, marks, copied, whole_files };
         Some((recording, self.remarks.clone()))
     }
 
@@ -335,8 +338,9 @@ impl SessionSource {
         let slots = threads(&opened);
         let descriptors = descriptors(&opened, window);
         let read_damage = lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
+        let marks = between(&opened, further.from, further.until);
         self.remark(told.into_iter().chain(read_damage));
-        Ok(Found { meta, pages, slots, descriptors, before, after, whole })
+        Ok(Found { meta, pages, slots, descriptors, before, after, marks, whole })
     }
 
     /// Says what is damaged: each once, and not more than a person reads.
@@ -438,6 +442,10 @@ fn is_idle(
     after: &Totals,
 ) -> bool {
     let Some(before) = before else { return true };
+    // Where something was refused, the pages tell between which moments.
+    if has_refused(before, after) {
+        return false;
+    }
     let counted = |totals: &Totals, cpu: u16| {
         let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
         of_cpu.events.get(lane as usize).copied()
@@ -450,6 +458,19 @@ fn is_idle(
             Some(first) => part::begins(first) <= from || then.is_none_or(|then| then == first.header().events),
             None => then == counted(after, *cpu),
         }
+    })
+}
+
+/// Whether events that should have been recorded were refused between two readings of the counters.
+fn has_refused(before: &Totals, after: &Totals) -> bool {
+    after.cpus.iter().any(|now| {
+        let then = before.cpus.iter().find(|then| then.cpu == now.cpu).map_or([[0; REFUSALS]; 3], |then| then.refused);
+        let grown = now.refused.iter().zip(then);
+        grown.into_iter().any(|(now, then)| {
+            let mut more = *now;
+            more.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(then));
+            is_loss(&more)
+        })
     })
 }
 

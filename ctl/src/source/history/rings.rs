@@ -166,7 +166,7 @@ fn extend(
     if question.everything {
         window.from = files.file_begins(window.from);
     }
-    let Found { meta, pages, slots, descriptors, before, whole, .. } = files.find(window, &lanes)?;
+    let Found { meta, pages, slots, descriptors, before, marks, whole, .. } = files.find(window, &lanes)?;
     if recording.meta.boot_id.is_empty() {
         recording.meta = meta;
         let leap = recording.meta.tai_offset(clock.now).saturating_mul(1_000_000_000);
@@ -191,6 +191,7 @@ fn extend(
     recording.slots.extend(slots);
     recording.descriptors = in_order([descriptors, std::mem::take(&mut recording.descriptors)].concat());
     recording.before = before;
+    recording.marks = marks;
     recording.whole_files = whole;
     chapter.remarks.extend(files.take_remarks());
     Ok(earlier)
