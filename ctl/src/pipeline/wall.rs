@@ -1,13 +1,14 @@
 //! Wall time of events: each page tells both clocks at the moment when it was opened.
 
 use flightrec_format::abi::page::PageHeader;
+use flightrec_format::meta::{Meta, WALL_STEP_NS};
 
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
 
 /// Differences below this are the time between two readings, not a step of the clock, ns. (The
 /// monotonic clock is slewed together with the wall clock, so only steps and sleep part them.)
-const STEP_NS: i64 = 1_000_000;
+const STEP_NS: i64 = WALL_STEP_NS;
 
 /// Where the wall clock stands against `CLOCK_MONOTONIC`, over a recording.
 #[derive(Debug, Clone)]
@@ -21,13 +22,26 @@ pub struct WallClock {
 }
 
 impl WallClock {
+    /// Of a recording, from its page headers, in any order; `present` is the offset to use where there are none. Which of its
+    /// pages they are makes no difference to an event's time, but where the clock was set.
+    pub fn of<'a>(headers: impl Iterator<Item = &'a PageHeader>, meta: &Meta, present: i64) -> Self {
+        let mut clock = Self::new(headers, |mono| meta.tai_offset(mono), present);
+        clock.settle(meta);
+        clock
+    }
+
+    /// Takes for each step what the recorder knew of it.
+    fn settle(&mut self, meta: &Meta) {
+        for (_, offset) in &mut self.steps {
+            *offset = meta.wall_offset(*offset);
+        }
+        self.steps.dedup_by_key(|(_, offset)| *offset);
+        self.length = 0;
+    }
+
     /// From page headers, in any order; `tai_offset` is `Meta::tai_offset`, `present` the offset to
     /// use where there are no pages.
-    pub fn new<'a>(
-        headers: impl Iterator<Item = &'a PageHeader>,
-        tai_offset: impl Fn(u64) -> i64,
-        present: i64,
-    ) -> Self {
+    fn new<'a>(headers: impl Iterator<Item = &'a PageHeader>, tai_offset: impl Fn(u64) -> i64, present: i64) -> Self {
         let mut all: Vec<(u64, i64)> = headers
             .filter(|header| header.base_mono != 0)
             .map(|header| {
@@ -49,14 +63,15 @@ impl WallClock {
     }
 
     /// Takes what pages tell that were opened since.
-    pub fn learn<'a>(&mut self, headers: impl Iterator<Item = &'a PageHeader>, tai_offset: impl Fn(u64) -> i64) {
+    pub fn learn<'a>(&mut self, headers: impl Iterator<Item = &'a PageHeader>, meta: &Meta) {
+        let tai_offset = |mono| meta.tai_offset(mono);
         let (last, known) = self.steps.last().copied().unwrap_or_default();
         // A clock without steps behind the last one stays as it is.
         let later = Self::new(headers.filter(|header| header.base_mono > last), tai_offset, known);
         for (mono, offset) in later.steps {
             let known = self.steps.last().map_or(0, |(_, known)| *known);
             if mono > last && offset.saturating_sub(known).saturating_abs() >= STEP_NS {
-                self.steps.push((mono, offset));
+                self.steps.push((mono, meta.wall_offset(offset)));
             }
         }
         self.length = 0;
@@ -170,6 +185,7 @@ fn moment(wall: i64, offset: i64) -> u64 {
 mod tests {
     use super::*;
     use flightrec_format::abi::page::{MAGIC, VERSION};
+    use flightrec_format::meta::TaiOffset;
 
     const S: u64 = 1_000_000_000;
 
@@ -273,10 +289,12 @@ mod tests {
     fn a_step_is_learnt() {
         let mut clock = slept();
         let known = [page(10 * S, 1010 * S), page(31 * S, 1131 * S)];
-        clock.learn(known.iter(), |_| 37);
+        let offsets = vec![TaiOffset { since: 0, seconds: 37 }];
+        let meta = Meta { tai_offsets: offsets, ..Meta::default() };
+        clock.learn(known.iter(), &meta);
         assert_eq!(clock.steps.len(), 2);
         let stepped = [page(41 * S, 2041 * S), page(40 * S, 2040 * S)];
-        clock.learn(stepped.iter(), |_| 37);
+        clock.learn(stepped.iter(), &meta);
         assert_eq!(clock.steps.len(), 3);
         assert_eq!((clock.wall(39 * S), clock.wall(45 * S)), ((1139 * S) as i64, (2045 * S) as i64));
     }

@@ -78,7 +78,7 @@ impl Recording {
     /// The recording's wall time; `present` is the offset to `CLOCK_MONOTONIC` to use without pages.
     pub fn wall_clock(&self, present: i64) -> WallClock {
         let headers = self.streams.iter().flat_map(LaneStream::pages).map(Page::header);
-        WallClock::new(headers, |mono| self.meta.tai_offset(mono), present)
+        WallClock::of(headers, &self.meta, present)
     }
 }
 

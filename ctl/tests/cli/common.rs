@@ -52,6 +52,7 @@ pub(crate) fn meta() -> Meta {
         session: SESSION,
         boot_id: BOOT_ID.into(),
         started: STARTED,
+        wall_offsets: vec![WALL as i64],
         tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: vec![0, 1],
         ring_bytes: [1 << 20; 3],

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use flightrec_format::abi::page::Lane;
 use flightrec_format::encode::in_kernel;
 use flightrec_format::meta;
 use flightrec_store::snapshot::About;
@@ -13,7 +14,7 @@ use flightrec_vmcore::synthetic::{self, Image};
 use tempfile::TempDir;
 
 use crate::common::{NOW, Recording, SECOND, STARTED, WALL, flightctl, stderr, stdout};
-use crate::disk::{Disk, calls, files};
+use crate::disk::{Disk, calls, files, getpid};
 
 /// Halves of a second that are recorded, 500 calls each, up to [`NOW`].
 const HALVES: u64 = 30;
@@ -208,6 +209,32 @@ fn steps_onto_the_same_times() {
 #[test]
 fn a_clock_that_is_slewed() {
     each_is_found_by_its_time(&(0..HALVES).map(|half| (half, 250_000)).collect());
+}
+
+#[test]
+fn an_event_has_one_time_whichever_pages_are_read_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::new();
+    let mut disk = Disk::new(dir.path(), crate::common::meta(), WALL, 3);
+    for number in 0..15_000 {
+        // A page's clocks are read one behind the other: some 100 ns apart, and more when something comes between.
+        recording.set_wall(WALL - [70, 130, 700, 4_000][number as usize / 300 % 4]);
+        let time = BEGIN + number * SECOND / 1000;
+        recording.push(Lane::Syscall, &getpid(time, 0, number));
+        if number % 500 == 499 {
+            disk.drain(&mut recording, time + 1);
+        }
+    }
+    disk.close(&mut recording, NOW);
+    let daemon = recording.serve();
+    let json = |args: &[&str], window: [&str; 2]| shown(&flightctl(&[args, &window, &["--format", "jsonl"]].concat()));
+    let live = ["--runtime-dir", &text(daemon.path()), "--state-dir", "/nonexistent", "dump"];
+    let all = json(&live, ["--all", "--strict"]);
+    assert_eq!(all.len(), 15_000);
+    for last in ["300ms", "1s", "4s", "7s"] {
+        let from_files = json(&["dump", "--store", &text(dir.path())], ["--last", last]);
+        assert!(from_files.len() > 100 && all.ends_with(&from_files), "{last}: {:?}", from_files.first());
+    }
 }
 
 /// Recorded live, with these steps.
