@@ -36,4 +36,5 @@ pub mod suggest;
 pub mod text;
 pub mod top;
 pub mod window;
+pub mod windows;
 pub mod zone;

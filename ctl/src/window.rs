@@ -107,8 +107,20 @@ impl Window {
     pub const ALL: Self = Self { from: 0, until: u64::MAX };
 
     /// Whether `time` is inside.
+    #[inline]
     pub fn contains(&self, time: u64) -> bool {
         self.from <= time && time < self.until
+    }
+
+    /// Whether nothing can be in it.
+    pub fn is_empty(&self) -> bool {
+        self.from >= self.until
+    }
+
+    /// What of it is in another one.
+    #[must_use]
+    pub fn within(&self, other: Self) -> Self {
+        Self { from: self.from.max(other.from), until: self.until.min(other.until) }
     }
 }
 

@@ -194,6 +194,7 @@ impl Recording {
         recording.apply(&plan.record);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
+            meta.set_wall_offset(clock::wall_offset());
             meta.strings = plan.strings;
             meta.config.clone_from(&plan.config);
         })?;
@@ -517,17 +518,18 @@ impl Recording {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Brings the offset of the wall clock's scale and the names of control groups up to date. That it could not is no
+    /// Brings the offsets of the wall clock and its scale, and the names of control groups up to date. That it could not is no
     /// reason to stop.
     pub fn follow(&self) {
-        let (now, offset) = (clock::mono(), clock::tai_offset());
+        let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
         let meta = self.meta();
         let groups = self.groups.refresh(&meta);
-        if groups.is_none() && meta.tai_offset(now) == offset {
+        if groups.is_none() && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
             return;
         }
         let updated = self.update_meta(|meta| {
             meta.set_tai_offset(now, offset);
+            meta.set_wall_offset(wall);
             if let Some(groups) = groups {
                 groups(meta);
             }

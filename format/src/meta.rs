@@ -7,6 +7,7 @@
 //! that the present one does not use, so that a reader, or a crash, at any moment finds a whole one.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -67,6 +68,9 @@ pub struct Meta {
     /// `CLOCK_TAI` minus `CLOCK_REALTIME`: its values over the session, in order. A time service
     /// sets it some time after boot.
     pub tai_offsets: Vec<TaiOffset>,
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns: what the recorder read it to be, in order; a new one after each step of
+    /// the wall clock. A page's own reading differs from it by what came between the two clocks.
+    pub wall_offsets: Vec<i64>,
     /// CPUs with rings.
     pub cpus: Vec<u16>,
     /// Bytes of one CPU's ring, by lane.
@@ -97,6 +101,9 @@ pub struct TaiOffset {
     pub seconds: i64,
 }
 
+/// Readings of one offset of the wall clock are nearer together than this, ns; a step is more.
+pub const WALL_STEP_NS: i64 = 1_000_000;
+
 /// Most changes of the offset that are kept; a clock that is set more often than that is broken.
 const TAI_OFFSETS_MAX: usize = 64;
 
@@ -105,6 +112,36 @@ impl Meta {
     pub fn tai_offset(&self, mono: u64) -> i64 {
         let later = self.tai_offsets.partition_point(|offset| offset.since <= mono);
         self.tai_offsets.get(later.saturating_sub(1)).map_or(0, |offset| offset.seconds)
+    }
+
+    /// What the wall clock was ahead of `CLOCK_MONOTONIC`, ns, by a reading of it: one value for all readings between two
+    /// steps of the clock, where the recorder knew it.
+    pub fn wall_offset(&self, read: i64) -> i64 {
+        let apart = |known: &i64| known.abs_diff(read);
+        let nearest = self.wall_offsets.iter().copied().min_by_key(apart);
+        nearest.filter(|known| apart(known) < WALL_STEP_NS as u64).unwrap_or(read)
+    }
+
+    /// Whether [`Self::set_wall_offset`] would enter nothing.
+    pub fn knows_wall_offset(&self, read: i64) -> bool {
+        let is_known = |known: &i64| known.abs_diff(read) < WALL_STEP_NS as u64;
+        self.wall_offsets.len() >= TAI_OFFSETS_MAX || self.wall_offsets.iter().any(is_known)
+    }
+
+    /// Enters the present offset of the wall clock, if it is none of those that are known.
+    pub fn set_wall_offset(&mut self, read: i64) {
+        if !self.knows_wall_offset(read) {
+            self.wall_offsets.push(read);
+        }
+    }
+
+    /// The least and the greatest that it was between two moments, seconds.
+    pub fn tai_range(&self, from: u64, until: u64) -> RangeInclusive<i64> {
+        let between = self.tai_offsets.iter().filter(|offset| (from..=until).contains(&offset.since));
+        let all = between.map(|offset| offset.seconds).chain([self.tai_offset(until)]);
+        let begin = self.tai_offset(from);
+        let (least, greatest) = all.fold((begin, begin), |(a, b), of| (a.min(of), b.max(of)));
+        least..=greatest
     }
 
     /// Enters the present offset, if it has changed.

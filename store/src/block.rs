@@ -2,6 +2,7 @@
 
 use flightrec_format::abi::page::Lane;
 
+use crate::clocks::Clocks;
 use crate::fields::{CRC_LEN, FRAME_HEAD, Fields, checked, put_frame};
 
 /// The first eight bytes of a block's header.
@@ -87,6 +88,8 @@ pub struct BlockHeader {
     pub data_len: u32,
     /// CRC-32 of that frame.
     pub data_crc: u32,
+    /// What its pages tell of the wall clock; `None` in other kinds, and in files of earlier releases.
+    pub clocks: Option<Clocks>,
 }
 
 /// A block and where it is.
@@ -137,6 +140,7 @@ impl BlockHeader {
         for word in [self.raw_len, self.data_len, self.data_crc] {
             content.extend(word.to_le_bytes());
         }
+        Clocks::put(self.clocks, &mut content);
         content.resize(LEN - CRC_LEN, 0);
         put_frame(&content, out);
     }
@@ -158,9 +162,10 @@ impl BlockHeader {
         fields.skip(4)?;
         let (first, last, events) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let (raw_len, data_len, data_crc) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        let clocks = Clocks::take(&mut fields);
         let lane = if lane == NO_LANE { Some(None) } else { Lane::from_u8(lane).map(Some) };
         let (Some(kind), Some(lane)) = (Kind::from_u8(kind), lane) else { return Some(Found::Unknown(data_len)) };
-        let header = Self { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc };
+        let header = Self { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, clocks };
         Some(Found::Block(header))
     }
 }

@@ -12,6 +12,7 @@ use zstd::bulk::Compressor;
 
 use crate::block::{BlockHeader, HEAD, Kind, PAGES_MAX, RAW_MAX};
 use crate::checkpoint::Checkpoint;
+use crate::clocks::Clocks;
 use crate::columns::Encoder;
 use crate::{columns, frame, snapshot};
 
@@ -57,6 +58,7 @@ struct About {
     first: u64,
     last: u64,
     events: u64,
+    clocks: Option<Clocks>,
 }
 
 impl Coder {
@@ -73,7 +75,7 @@ impl Coder {
         let text = meta::to_json(meta).map_err(io::Error::other)?;
         self.raw.clear();
         self.raw.extend(text.as_bytes());
-        self.block(About { kind: Kind::Meta, lane: None, first: now, last: now, events: 0 })
+        self.block(About { kind: Kind::Meta, lane: None, first: now, last: now, events: 0, clocks: None })
     }
 
     /// Pages and parts of pages of one lane, at most [`PAGES_MAX`]; best in the order of CPU and sequence number.
@@ -87,7 +89,8 @@ impl Coder {
         if pages.len() > PAGES_MAX || pages.iter().any(|page| Some(page.lane()) != lane) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a block holds at most 256 pages, of one lane"));
         }
-        let mut about = About { kind: Kind::Pages, lane, first: u64::MAX, last: 0, events: 0 };
+        let clocks = Clocks::of(pages);
+        let mut about = About { kind: Kind::Pages, lane, first: u64::MAX, last: 0, events: 0, clocks };
         self.raw.clear();
         let summaries = self.encoder.encode(pages, &mut self.raw);
         for (page, summary) in pages.iter().zip(&summaries) {
@@ -103,7 +106,7 @@ impl Coder {
     pub fn slots(&mut self, time: u64, pages: &[[u8; PAGE_SIZE]]) -> io::Result<Vec<Block>> {
         let mut threads: Vec<TaskSlot> = pages.iter().flat_map(|page| slots::read(page)).collect();
         threads.sort_unstable_by_key(|slot| (slot.tid, slot.start_time));
-        let about = About { kind: Kind::Slots, lane: None, first: time, last: time, events: 0 };
+        let about = About { kind: Kind::Slots, lane: None, first: time, last: time, events: 0, clocks: None };
         let mut blocks = Vec::new();
         for threads in threads.chunks(RAW_MAX / size_of::<TaskSlot>()) {
             self.raw.clear();
@@ -117,21 +120,21 @@ impl Coder {
     pub fn descriptors(&mut self, time: u64, bytes: &[u8]) -> io::Result<Block> {
         self.raw.clear();
         self.raw.extend(bytes);
-        self.block(About { kind: Kind::Descriptors, lane: None, first: time, last: time, events: 0 })
+        self.block(About { kind: Kind::Descriptors, lane: None, first: time, last: time, events: 0, clocks: None })
     }
 
     /// How far the recording is in the files.
     pub fn checkpoint(&mut self, checkpoint: &Checkpoint) -> io::Result<Block> {
         self.raw = checkpoint.encode();
         let time = checkpoint.time;
-        self.block(About { kind: Kind::Checkpoint, lane: None, first: time, last: time, events: 0 })
+        self.block(About { kind: Kind::Checkpoint, lane: None, first: time, last: time, events: 0, clocks: None })
     }
 
     /// Why the file is there.
     pub fn snapshot(&mut self, about: &snapshot::About) -> io::Result<Block> {
         self.raw = serde_json::to_vec(about).map_err(io::Error::other)?;
         let time = about.time;
-        self.block(About { kind: Kind::Snapshot, lane: None, first: time, last: time, events: 0 })
+        self.block(About { kind: Kind::Snapshot, lane: None, first: time, last: time, events: 0, clocks: None })
     }
 
     /// Compresses the content.
@@ -147,10 +150,11 @@ impl Coder {
         let length = frame::compress(self.compressor.context_mut(), &pieces, data)?;
         let data_crc = crc32fast::hash(data.get(..length).unwrap_or_default());
         bytes.truncate(HEAD + length);
-        let About { kind, lane, first, last, events } = about;
+        let About { kind, lane, first, last, events, clocks } = about;
         let (raw_len, data_len) = (self.raw.len() as u32, length as u32);
+        let (session, number) = (0, 0);
         let header =
-            BlockHeader { kind, lane, session: 0, number: 0, first, last, events, raw_len, data_len, data_crc };
+            BlockHeader { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, clocks };
         Ok(Block { header, bytes })
     }
 }

@@ -37,7 +37,7 @@ pub struct Damage {
     /// What it is.
     pub what: What,
     /// The block that is lost by it, where its header can be read: it tells kind, lane, time and events.
-    pub block: Option<BlockHeader>,
+    pub block: Option<Box<BlockHeader>>,
 }
 
 impl fmt::Display for Damage {

@@ -3,14 +3,17 @@
 use flightrec_format::abi::page::Lane;
 
 use crate::block::{BLOCKS_MAX, BlockHeader, BlockRef, Kind};
+use crate::clocks::Clocks;
 use crate::fields::{CRC_LEN, FRAME_HEAD, Fields, checked, frame_len, put_frame};
 
 /// The first eight bytes of an index.
 pub const TAG: [u8; 8] = *b"FLTRECIX";
 /// The first eight bytes of a trailer.
 pub const TRAILER_TAG: [u8; 8] = *b"FLTRECTR";
-/// Bytes of an entry.
-pub const ENTRY: usize = 64;
+/// Bytes of an entry, as this release writes it.
+pub const ENTRY: usize = ENTRY_MIN - 8 + Clocks::LEN;
+/// Bytes of the shortest entry that is read: the first releases wrote it, without [`Clocks`].
+const ENTRY_MIN: usize = 64;
 /// Bytes of a trailer with its frame: the last of the file.
 pub const TRAILER: usize = FRAME_HEAD + TRAILER_LEN;
 /// Bytes of a trailer's content.
@@ -62,7 +65,7 @@ pub(crate) fn put(blocks: &[BlockRef], session: u64, offset: u64, out: &mut Vec<
         for word in [header.raw_len, header.data_len, header.data_crc, 0] {
             content.extend(word.to_le_bytes());
         }
-        content.resize(content.len() + ENTRY - 56, 0);
+        Clocks::put(header.clocks, &mut content);
     }
     let before = out.len();
     put_frame(&content, out);
@@ -90,7 +93,7 @@ pub(crate) fn parse(frame: &[u8]) -> Option<Vec<BlockRef>> {
     }
     let (entry, count) = (fields.u32()? as usize, fields.u32()? as usize);
     let session = fields.u64()?;
-    if entry < ENTRY || count > BLOCKS_MAX || entry.checked_mul(count)? != fields.0.len() {
+    if entry < ENTRY_MIN || count > BLOCKS_MAX || entry.checked_mul(count)? != fields.0.len() {
         return None;
     }
     let mut blocks = Vec::with_capacity(count);
@@ -110,8 +113,10 @@ fn parse_entry(bytes: &[u8], session: u64) -> Option<BlockRef> {
     let number = fields.u32()?;
     let (first, last, events) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let (raw_len, data_len, data_crc) = (fields.u32()?, fields.u32()?, fields.u32()?);
+    fields.skip(4)?;
+    let clocks = if bytes.len() < ENTRY { None } else { Clocks::take(&mut fields) };
     let lane = if lane == 0xff { Some(None) } else { Lane::from_u8(lane).map(Some) };
     let (kind, lane) = (Kind::from_u8(kind)?, lane?);
-    let header = BlockHeader { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc };
+    let header = BlockHeader { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, clocks };
     Some(BlockRef { offset, header })
 }

@@ -12,6 +12,7 @@
 
 pub mod block;
 pub mod checkpoint;
+pub mod clocks;
 pub mod coder;
 pub mod columns;
 pub mod content;
@@ -36,6 +37,7 @@ pub mod writer;
 
 pub use block::{BlockHeader, BlockRef, Kind};
 pub use checkpoint::{Checkpoint, RingMark};
+pub use clocks::Clocks;
 pub use coder::Block;
 pub use content::Content;
 pub use damage::{Damage, What};

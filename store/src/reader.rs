@@ -179,7 +179,7 @@ impl FileReader {
 
 /// Damage of a whole block.
 fn damaged(block: &BlockRef, what: What) -> Damage {
-    Damage { offset: block.offset, bytes: block.end() - block.offset, what, block: Some(block.header) }
+    Damage { offset: block.offset, bytes: block.end() - block.offset, what, block: Some(Box::new(block.header)) }
 }
 
 /// A walk's damage, beside the blocks of a good index: these can be read even where their headers can't.

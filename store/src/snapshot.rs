@@ -110,6 +110,8 @@ pub struct Wait {
     pub call: Option<String>,
     /// Who woke it; `None`: nobody in the window.
     pub waker: Option<Thread>,
+    /// It could run, and gave way to idle when the wait began: the quota of its control group was spent.
+    pub idle: bool,
 }
 
 /// For what a thread waited.

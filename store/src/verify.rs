@@ -117,7 +117,7 @@ impl Verifier {
                 if events != header.events {
                     let what = What::Content(format!("it holds {events} events, its header says {}", header.events));
                     let bytes = block.end() - block.offset;
-                    return Err(Damage { offset: block.offset, bytes, what, block: Some(*header) });
+                    return Err(Damage { offset: block.offset, bytes, what, block: Some(Box::new(*header)) });
                 }
                 let (first, last) = report.time.unwrap_or((header.first, header.last));
                 report.time = Some((first.min(header.first), last.max(header.last)));

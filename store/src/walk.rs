@@ -88,7 +88,7 @@ impl<'a> Walker<'a> {
     }
 
     fn damaged(&mut self, offset: u64, end: u64, what: What, block: Option<BlockRef>) {
-        let (bytes, block) = (end.saturating_sub(offset), block.map(|block| block.header));
+        let (bytes, block) = (end.saturating_sub(offset), block.map(|block| Box::new(block.header)));
         let full = self.walk.damage.len() >= DAMAGES_MAX;
         match self.walk.damage.last_mut().filter(|_| full) {
             Some(last) => (last.bytes, last.what, last.block) = (end.saturating_sub(last.offset), What::Bytes, None),

@@ -148,14 +148,18 @@ impl Session {
     }
 
     /// The pages of its rings that may hold events of a window (ns of `CLOCK_MONOTONIC`; all of the task lane's, since
-    /// they tell names), and its tables but for the metadata. With copies, where they may differ.
+    /// they tell names), the first behind it, whose counters tell what is missing at its end, and its tables but for the metadata.
+    /// With copies, where they may differ.
     pub fn pages(&self, from: u64, until: u64) -> impl Iterator<Item = &PageRef> {
         let wanted = move |(i, ring): (usize, &[PageRef])| {
             let all = ring.first().is_none_or(|page| page.lane == Lane::Task as u8);
             let (page, behind) = (ring.get(i), ring.get(i..).unwrap_or_default());
             // A page's time ends where the next one's begins.
             let next = behind.iter().find(|next| Some(next.seq) != page.map(|page| page.seq));
-            all || page.is_some_and(|page| page.base_mono < until) && next.is_none_or(|next| next.base_mono > from)
+            let before = ring.get(..i).unwrap_or_default().iter();
+            let before = before.rev().find(|before| Some(before.seq) != page.map(|page| page.seq));
+            let begun = before.or(page).is_some_and(|page| page.base_mono < until);
+            all || begun && next.is_none_or(|next| next.base_mono > from)
         };
         let rings = self.rings().flat_map(move |ring| {
             (0..ring.len()).filter(move |i| wanted((*i, ring))).filter_map(move |i| best(ring, i))

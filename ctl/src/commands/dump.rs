@@ -7,7 +7,7 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 
 use crate::args::FormatArg;
-use crate::coverage::{Report, Seam};
+use crate::coverage::{self, Report, Seam, clock_asides, clock_lines};
 use crate::exit::Exit;
 use crate::fds::Naming;
 use crate::filter::{FilterError, FilterPlan, Seen};
@@ -21,7 +21,8 @@ use crate::render::Renderer;
 use crate::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
 use crate::source::{Recording, Source};
 use crate::text;
-use crate::window::{Edge, Window};
+use crate::window::Edge;
+use crate::windows::Windows;
 
 /// Prints events.
 pub fn run(plan: &DumpPlan) -> Result<Exit> {
@@ -66,6 +67,9 @@ struct Dump<'a> {
     unknown: Option<FilterError>,
     /// Whether a chapter knew it.
     known: bool,
+    /// The coverage of the last chapter that has nothing of the window, unless another one has something: in words, and as it
+    /// stands before events.
+    nothing: Option<(Vec<String>, String)>,
     seam: Seam,
     /// What was said of the next chapter before it was read.
     said: String,
@@ -84,6 +88,7 @@ impl<'a> Dump<'a> {
             complete: true,
             unknown: None,
             known: false,
+            nothing: None,
             seam: Seam::default(),
             said: String::new(),
             seen: Seen::default(),
@@ -103,17 +108,25 @@ impl<'a> Dump<'a> {
         };
         self.known = true;
         let mut wall = recording.wall_clock(clock.wall_offset);
-        let window = chapter.window(&wall);
-        let report = Report::new(recording, window, clock.now);
+        let windows = chapter.windows(&wall);
+        let reports = reports(recording, &windows, clock.now);
+        // A time of day is looked for wherever it may have been shown.
+        if windows.is_empty() && !chapter.is_only {
+            let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
+            let head = head(plan, output(&mut self.output, plan)?, &coverage, &reports, recording, &mut wall);
+            self.nothing = self.told.is_empty().then_some((coverage, head));
+            return Ok(Go::On);
+        }
+        self.nothing = None;
         let mut seam = std::mem::take(&mut self.seam);
-        let coverage = self.coverage(chapter, &report, window, &mut wall, &mut seam);
-        self.complete &= report.is_complete() && !seam.is_open();
+        let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut seam);
+        self.complete &= reports.iter().all(Report::is_complete) && !seam.is_open();
         self.seam = seam;
 
         let output = output(&mut self.output, plan)?;
         output.show(Progress::start("writing the events"));
         let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
-        let mut head = head(plan, output, &coverage, &report, recording, &mut wall);
+        let mut head = head(plan, output, &coverage, &reports, recording, &mut wall);
         // Where it turned out otherwise, this holds.
         if std::mem::take(&mut self.said) == head {
             head.clear();
@@ -130,13 +143,15 @@ impl<'a> Dump<'a> {
                 text::Renderer::new(&recording.meta, options).into()
             }
             FormatArg::Jsonl => {
-                let gaps = report.gap_lines(&mut wall);
-                json::Renderer::new(&recording.meta, plan.merge, gaps).name_fds(plan.fds).into()
+                let mut asides = clock_asides(windows.hull(), &mut wall);
+                asides.extend(reports.iter().flat_map(|report| report.gap_lines(&mut wall)));
+                asides.sort_by_key(|aside| aside.time);
+                json::Renderer::new(&recording.meta, plan.merge, asides).name_fds(plan.fds).into()
             }
         };
         let written = output
             .write_all(head.as_bytes())
-            .and_then(|()| pipeline::run(recording, window, &filter, wall, renderer, &mut *output))
+            .and_then(|()| pipeline::run(recording, windows, &filter, wall, renderer, &mut *output))
             .map_err(|e| output.explain(e));
         self.told.extend(coverage);
         match written {
@@ -160,21 +175,31 @@ impl<'a> Dump<'a> {
     fn coverage(
         &self,
         chapter: &Chapter,
-        report: &Report,
-        window: Window,
+        reports: &[Report],
+        windows: &Windows,
         wall: &mut WallClock,
         seam: &mut Seam,
     ) -> Vec<String> {
+        let window = windows.hull();
         let mut lines: Vec<String> = seam.between(chapter, window, wall, self.zone).into_iter().collect();
-        lines.extend(report.lines(wall, self.zone));
+        lines.extend(clock_lines(windows, wall, self.zone));
+        lines.extend(reports.iter().flat_map(|report| report.lines(wall, self.zone)));
         lines.extend(chapter.remarks.iter().cloned());
         lines
     }
 
     /// No more chapters come: says what was covered.
-    fn finish(self) -> Result<Exit> {
+    fn finish(mut self) -> Result<Exit> {
         if let (Some(unknown), false) = (self.unknown, self.known) {
             return Err(unknown.into());
+        }
+        if let Some((coverage, head)) = self.nothing.take() {
+            self.told.extend(coverage);
+            let output = output(&mut self.output, self.plan)?;
+            match output.write_all(head.as_bytes()).map_err(|e| output.explain(e)) {
+                Err(e) if !is_broken_pipe(&e) => return Err(e),
+                _ => {}
+            }
         }
         drop(self.output);
         self.told.iter().for_each(|line| note(line));
@@ -213,11 +238,15 @@ impl Visitor<anyhow::Error> for Dump<'_> {
             return Ok(());
         }
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
-        let window = chapter.window(&wall);
-        let Some(report) = foretold.report(window) else { return Ok(()) };
-        let coverage = self.coverage(chapter, &report, window, &mut wall, &mut self.seam.clone());
+        let windows = chapter.windows(&wall);
+        if windows.count() > 1 {
+            return Ok(());
+        }
+        let Some(report) = foretold.report(windows.hull()) else { return Ok(()) };
+        let reports = [report];
+        let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut self.seam.clone());
         let output = output(&mut self.output, plan)?;
-        let head = head(plan, output, &coverage, &report, recording, &mut wall);
+        let head = head(plan, output, &coverage, &reports, recording, &mut wall);
         let written = output.write_all(head.as_bytes()).and_then(|()| output.flush());
         match written.map_err(|e| output.explain(e)) {
             Ok(()) => self.said = head,
@@ -241,12 +270,17 @@ fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut
     }
 }
 
+/// The coverage of each stretch of a chapter's window.
+fn reports(recording: &Recording, windows: &Windows, now: u64) -> Vec<Report> {
+    coverage::told(windows).iter().map(|window| Report::new(recording, window, now)).collect()
+}
+
 /// What stands before the events of a chapter.
 fn head(
     plan: &DumpPlan,
     output: &Output,
     coverage: &[String],
-    report: &Report,
+    reports: &[Report],
     recording: &Recording,
     wall: &mut WallClock,
 ) -> String {
@@ -254,7 +288,7 @@ fn head(
         // A text that is kept says what it covers.
         FormatArg::Text if output.is_terminal() => String::new(),
         FormatArg::Text => commented(coverage),
-        FormatArg::Jsonl => report.json(&recording.meta, wall),
+        FormatArg::Jsonl => reports.iter().map(|report| report.json(&recording.meta, wall)).collect(),
     }
 }
 

@@ -20,7 +20,7 @@ use flightrec_store::snapshot::About;
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 
 use crate::boots;
-use crate::coverage::{Report, Seam};
+use crate::coverage::{self, Report, Seam, clock_lines};
 use crate::exit::Exit;
 use crate::human::{bytes, counted};
 use crate::output::note;
@@ -88,20 +88,26 @@ impl Saved<'_> {
     fn take(&mut self, chapter: &Chapter) -> Result<()> {
         let recording = &chapter.recording;
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
-        let window = chapter.window(&wall);
-        let report = Report::new(recording, window, chapter.clock.now);
-        let seam = self.seam.between(chapter, window, &mut wall, self.zone);
+        let windows = chapter.windows(&wall);
+        let reports = coverage::told(&windows);
+        let reports = reports.iter().map(|window| Report::new(recording, window, chapter.clock.now));
+        let reports: Vec<Report> = reports.collect();
+        let seam = self.seam.between(chapter, windows.hull(), &mut wall, self.zone);
         let events = recording.streams.iter().flat_map(LaneStream::recorded).fold(0, u64::saturating_add);
-        if window.from >= window.until || events == 0 {
+        if windows.is_empty() || events == 0 {
             return Ok(());
         }
-        self.complete &= report.is_complete() && !self.seam.is_open();
+        self.complete &= reports.iter().all(Report::is_complete) && !self.seam.is_open();
         let path = self.path()?;
-        let about = about(window, wall.wall(window.until));
+        let hull = windows.hull();
+        let about = about(hull, wall.wall(hull.until));
         let size = Target::make(&path, self.plan.force)?.fill(|file| write(file, chapter, &about))?;
         self.files += 1;
-        for line in seam.into_iter().chain(report.lines(&mut wall, self.zone)).chain(chapter.remarks.iter().cloned()) {
-            note(&line);
+        let mut lines: Vec<String> = seam.into_iter().chain(clock_lines(&windows, &mut wall, self.zone)).collect();
+        lines.extend(reports.iter().flat_map(|report| report.lines(&mut wall, self.zone)));
+        lines.extend(chapter.remarks.iter().cloned());
+        for line in &lines {
+            note(line);
         }
         let held = counted(events, "event");
         note(&format!("saved {} ({}, {held} with what names and durations need)", path.display(), bytes(size)));

@@ -221,6 +221,7 @@ fn involved_line(involved: &Involved) -> String {
 
 fn wait_line(wait: &Wait) -> String {
     let what = match wait.kind {
+        WaitKind::Queued if wait.idle => "kept from running while its CPU idled (its quota was spent)".to_owned(),
         WaitKind::Queued => "for a CPU".to_owned(),
         WaitKind::Blocked => {
             let mut state = Vec::new();
@@ -308,6 +309,15 @@ flightctl dump --snapshot x-blocked
         // How a byte is escaped is the escape's own matter.
         let same = |text: &str| text.replace("\\a", "\\7").replace("\\7", "^G").replace("\\33", "^[");
         assert_eq!(same(&text), same(expected));
+    }
+
+    #[test]
+    fn a_quota_is_no_other_thread() {
+        let thread = Thread { tid: 12, tgid: 12, name: "db".into() };
+        let wait = Wait { thread, ns: 90_000_000, kind: WaitKind::Queued, idle: true, ..Wait::default() };
+        let line = wait_line(&wait);
+        assert_eq!(line, "    90.0 ms  db (12): kept from running while its CPU idled (its quota was spent)");
+        assert_eq!(wait_line(&Wait { idle: false, ..wait }), "    90.0 ms  db (12): for a CPU");
     }
 
     #[test]

@@ -94,8 +94,11 @@ impl Sum {
         let events = report.events.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
         let is_unfinished = |what: &What| *what == What::Cut && is_last && !report.complete;
         let damage: Vec<_> = report.damage.iter().filter(|damage| !is_unfinished(&damage.what)).collect();
-        let lost =
-            damage.iter().filter_map(|damage| damage.block).map(|block| block.events).fold(0, u64::saturating_add);
+        let lost = damage
+            .iter()
+            .filter_map(|damage| damage.block.as_deref())
+            .map(|block| block.events)
+            .fold(0, u64::saturating_add);
         self.files += 1;
         self.events = self.events.saturating_add(events);
         self.damaged += u64::from(!damage.is_empty());
@@ -125,7 +128,7 @@ impl Sum {
         );
         for damage in damage {
             let _ = write!(text, "  damage {damage}");
-            if let Some(block) = damage.block {
+            if let Some(block) = &damage.block {
                 let _ = write!(text, ", {} to {}", times.at(block.first), times.at(block.last));
             }
             text.push('\n');

@@ -79,6 +79,8 @@ struct GapFields {
     missing: Option<u64>,
     lost: BTreeMap<&'static str, u64>,
     refused: BTreeMap<&'static str, u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    beyond: bool,
 }
 
 /// A gap's own line.
@@ -100,7 +102,7 @@ const LOSSES: [(Refusal, &str); 2] = [(Refusal::Busy, "busy"), (Refusal::Throttl
 /// A gap's line, with its end, as it is told between events.
 pub fn gap_line(gap: &Gap, wall: &mut WallClock) -> String {
     let mut times = Times { wall, clock: Clock::new() };
-    json_line(&GapLine { time: times.time(gap.from), mono_ns: gap.from, event: "gap", gap: times.gap(gap) })
+    json_line(&GapLine { time: times.time(gap.from), mono_ns: gap.from, event: "gap", gap: times.gap(gap, false) })
 }
 
 impl Report {
@@ -114,7 +116,7 @@ impl Report {
             from_start: self.from_start,
             cpus: self.all_cpus(),
             lanes: Lane::RINGS.iter().map(|lane| self.lane_json(*lane)).collect(),
-            gaps: self.gaps().into_iter().map(|gap| times.gap(gap)).collect(),
+            gaps: self.gaps().into_iter().map(|gap| times.gap(gap, self.is_beyond(gap))).collect(),
             refused: LOSSES.iter().map(|(refusal, name)| (*name, by_lane(&self.refused(*refusal)))).collect(),
             own: by_lane(&self.refused(Refusal::Own)),
             misses: self.missed().map(|(program, n)| (printable(program), n)).collect(),
@@ -140,7 +142,8 @@ impl Report {
         let line = |gap: &Gap| {
             // One that began before is told where the window begins.
             let time = gap.from.max(self.window.from);
-            let line = GapLine { time: times.time(time), mono_ns: time, event: "gap", gap: times.gap(gap) };
+            let gap = times.gap(gap, self.is_beyond(gap));
+            let line = GapLine { time: times.time(time), mono_ns: time, event: "gap", gap };
             Aside { time, line: json_line(&line) }
         };
         self.gaps().into_iter().map(line).collect()
@@ -174,7 +177,7 @@ impl Times<'_> {
         Span { from: self.time(from), from_mono_ns: from, until: self.time(until), until_mono_ns: until }
     }
 
-    fn gap(&mut self, gap: &Gap) -> GapFields {
+    fn gap(&mut self, gap: &Gap, beyond: bool) -> GapFields {
         // Refusals that the probes counted are events that were never recorded: none of those is missing.
         let lost = gap.lost.filter(|_| gap.reason != Reason::Refused);
         let mut kinds = BTreeMap::new();
@@ -199,6 +202,7 @@ impl Times<'_> {
             missing: if gap.reason == Reason::Refused { Some(0) } else { gap.missing() },
             lost: kinds,
             refused: refused.filter(|(_, n)| *n != 0).collect(),
+            beyond,
         }
     }
 }
@@ -215,7 +219,7 @@ fn printable(text: &str) -> String {
 }
 
 /// What has no maps with odd keys and no failing parts always becomes JSON.
-fn json_line(value: &impl Serialize) -> String {
+pub(super) fn json_line(value: &impl Serialize) -> String {
     let mut line = serde_json::to_string(value).unwrap_or_default();
     line.push('\n');
     line

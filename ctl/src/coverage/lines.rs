@@ -24,7 +24,8 @@ impl Report {
         let mut lines = vec![self.summary(&mut times)];
         let named = |lane: &Lane| !self.is_complete() || self.is_off(*lane);
         lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
-        lines.extend(fold(&self.gaps()).iter().map(|row| gap_line(row, &mut times)));
+        let rows = fold(&self.gaps());
+        lines.extend(rows.iter().map(|row| gap_line(row, self.is_beyond(&row.gap), &mut times)));
         if !self.detached.is_empty() {
             let ns = self.detached.iter().map(|(from, until)| until - from).fold(0, u64::saturating_add);
             let times = counted(self.detached.len() as u64, "time");
@@ -39,7 +40,8 @@ impl Report {
         for (reason, words) in refused {
             let by_lane = self.refused(reason);
             if by_lane != [0; 3] {
-                lines.push(format!("{} {words} ({})", events(total(&by_lane)), lanes_of(&by_lane)));
+                let most = if reason != Refusal::Own && self.is_bound(reason) { "at most " } else { "" };
+                lines.push(format!("{most}{} {words} ({})", events(total(&by_lane)), lanes_of(&by_lane)));
             }
         }
         for (cpu, no_ring) in self.unrecorded() {
@@ -57,6 +59,9 @@ impl Report {
     fn nothing(&self, times: &mut Times<'_>) -> String {
         if self.from_start {
             return format!("coverage: nothing, as the recording began only at {}", times.full(self.started));
+        }
+        if self.window.until < self.now {
+            return "coverage: nothing, as the wall clock showed no time of the window".to_owned();
         }
         format!("coverage: nothing, as the window begins in the future (it is {})", times.full(self.window.until))
     }
@@ -99,7 +104,8 @@ impl Report {
 }
 
 /// `gap: CPU 1, lane syscall, … to … (3.1 s): 12034 events missing (6017 sys_enter, 6017 sys_exit): overwritten …`
-fn gap_line(row: &Folded, times: &mut Times<'_>) -> String {
+/// `is_beyond`: it reaches beyond the window, so its count is a bound.
+fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
     let gap = &row.gap;
     let length = match row.count {
         1 => String::new(),
@@ -136,6 +142,9 @@ fn gap_line(row: &Folded, times: &mut Times<'_>) -> String {
         (None, reason) => {
             let _ = write!(line, "unknown number of events missing: {}", reason.describe());
         }
+    }
+    if is_beyond && (gap.lost.is_some() || gap.reason == Reason::Refused) {
+        line.push_str("; at most so many of them in the window");
     }
     line
 }
@@ -176,9 +185,18 @@ impl Times<'_> {
         }
     }
 
+    /// Date and time of what the wall clock showed, ns since 1970.
+    pub(super) fn wall_full(&self, wall: i64) -> String {
+        self.format_wall(wall, "%Y-%m-%d %H:%M:%S%.6f")
+    }
+
     fn format(&mut self, mono: u64, format: &str) -> String {
-        let wall = i128::from(self.wall.wall(mono));
-        let moment = Timestamp::from_nanosecond(wall).unwrap_or(Timestamp::UNIX_EPOCH);
+        let wall = self.wall.wall(mono);
+        self.format_wall(wall, format)
+    }
+
+    fn format_wall(&self, wall: i64, format: &str) -> String {
+        let moment = Timestamp::from_nanosecond(i128::from(wall)).unwrap_or(Timestamp::UNIX_EPOCH);
         moment.to_zoned(self.zone.clone()).strftime(format).to_string()
     }
 }

@@ -1,12 +1,16 @@
 //! What a dump can vouch for: from when to when, on which CPUs and lanes, and what is missing.
 
+mod clock;
 mod detached;
 mod fold;
 mod json;
 mod lines;
 mod marks;
+#[cfg(test)]
+mod partition;
 mod seam;
 
+pub use clock::{clock_asides, clock_lines, told};
 pub use detached::detached;
 pub use json::gap_line;
 pub use seam::Seam;
@@ -22,6 +26,8 @@ use crate::window::Window;
 #[derive(Debug)]
 pub struct Report {
     window: Window,
+    /// The moment before the pages were read.
+    now: u64,
     /// When the recording began.
     started: u64,
     /// Whether the window begins where the recording does.
@@ -38,34 +44,19 @@ impl Report {
     /// What `recording` has of `window`, whose end is not in the future; `now` is the moment before the pages
     /// were read.
     pub fn new(recording: &Recording, window: Window, now: u64) -> Self {
-        let scope = Scope {
-            from: window.from,
-            until: window.until,
-            started: recording.meta.started,
-            copied: recording.copied.min(now),
-            totals: Some(&recording.totals),
-        };
-        let coverage = |stream: &LaneStream| {
-            let mut coverage = stream.coverage(&scope);
-            if let Some(before) = &recording.before {
-                marks::begin_at(&mut coverage, stream, before, &recording.totals);
-            }
-            if recording.copied == 0 {
-                marks::is_missing(&mut coverage);
-            }
-            if recording.whole_files {
-                marks::is_undrained(&mut coverage);
-            }
-            coverage
-        };
+        let mut lanes = coverages(recording, window, now);
+        for lane in &mut lanes {
+            lane.gaps = Gap::joined(std::mem::take(&mut lane.gaps));
+        }
         let within = |(from, until): (u64, u64)| (from.max(window.from), until.min(window.until));
         let detached = detached(recording).into_iter().map(within).filter(|(from, until)| from < until).collect();
         Self {
             window,
+            now,
             detached,
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
-            lanes: recording.streams.iter().map(coverage).collect(),
+            lanes,
             totals: recording.totals.clone(),
             off: recording.meta.off,
         }
@@ -112,15 +103,31 @@ impl Report {
         self.totals.misses.iter().filter(|(_, n)| *n != 0).map(|(name, n)| (name.as_str(), *n))
     }
 
-    /// Events refused in the window for a reason, by lane.
+    /// Events refused in the window for a reason, by lane; of losses, in the stretches that touch it.
     fn refused(&self, reason: Refusal) -> [u64; 3] {
         let mut out = [0u64; 3];
         for lane in &self.lanes {
-            if let (Some(sum), Some(n)) = (out.get_mut(lane.lane as usize), lane.refused.get(reason as usize)) {
-                *sum = sum.saturating_add(*n);
+            let of = |refused: &[u64; 3]| refused.get(reason as usize).copied().unwrap_or(0);
+            let n = match reason {
+                Refusal::Own => of(&lane.refused),
+                _ => lane.gaps.iter().map(|gap| of(&gap.refused)).fold(0, u64::saturating_add),
+            };
+            if let Some(sum) = out.get_mut(lane.lane as usize) {
+                *sum = sum.saturating_add(n);
             }
         }
         out
+    }
+
+    /// Whether some of what was refused for a reason may have been outside of the window.
+    fn is_bound(&self, reason: Refusal) -> bool {
+        let refused = |gap: &&Gap| gap.refused.get(reason as usize).is_some_and(|n| *n != 0);
+        self.lanes.iter().flat_map(|lane| &lane.gaps).filter(refused).any(|gap| self.is_beyond(gap))
+    }
+
+    /// Whether a gap reaches beyond the window: its count is then the most that the window may lack.
+    fn is_beyond(&self, gap: &Gap) -> bool {
+        gap.from < self.window.from || gap.until > self.window.until
     }
 
     /// Whether the configuration leaves a lane's events out.
@@ -143,6 +150,31 @@ impl Report {
     fn cpus(&self, lane: Lane) -> usize {
         self.lanes.iter().filter(|c| c.lane == lane).count()
     }
+}
+
+/// What `recording` has of `window` in each ring: each gap by itself, from one moment at which the ring's counters are known to
+/// the next.
+fn coverages(recording: &Recording, window: Window, now: u64) -> Vec<Coverage> {
+    let scope = Scope {
+        from: window.from,
+        until: window.until,
+        started: recording.meta.started,
+        copied: recording.copied.min(now),
+        totals: Some(&recording.totals),
+    };
+    let of_stream = |stream: &LaneStream| {
+        let mut coverage = stream.coverage_around(&scope);
+        marks::refine(&mut coverage, stream, recording);
+        if recording.copied == 0 {
+            marks::is_missing(&mut coverage);
+        }
+        if recording.whole_files {
+            marks::is_undrained(&mut coverage);
+        }
+        coverage.gaps.retain(|gap| gap.intersects(window.from, window.until));
+        coverage
+    };
+    recording.streams.iter().map(of_stream).collect()
 }
 
 #[cfg(test)]

@@ -94,12 +94,13 @@ fn kinds(lane: Lane, counts: &[u64; 6]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flightrec_format::meta::Meta;
 
     const S: u64 = 1_000_000_000;
 
     fn gap(reason: Reason, lost: Option<[u64; 6]>, refused: [u64; 3]) -> String {
         let gap = Gap { lane: Lane::Syscall, cpu: 1, from: 2 * S, until: 3 * S, lost, refused, reason };
-        let mut wall = WallClock::new(std::iter::empty(), |_| 0, 0);
+        let mut wall = WallClock::of(std::iter::empty(), &Meta::default(), 0);
         skipped(&gap, &mut wall, &TimeZone::UTC)
     }
 

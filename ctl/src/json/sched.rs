@@ -6,6 +6,7 @@ use super::value;
 use crate::names::TASK_STATE;
 use crate::render::Wake;
 use crate::text::number::decimal;
+use crate::text::sched::gave_way_to_idle;
 
 /// A thread in an event of scheduling.
 #[derive(Clone, Copy)]
@@ -21,6 +22,9 @@ pub(super) fn switch(cpu: u16, prev: Thread<'_>, state: u16, preempted: bool, ne
     out.extend_from_slice(b",\"prev_state\":");
     task_state(state, out);
     out.extend_from_slice(if preempted { b",\"preempted\":true".as_slice() } else { b",\"preempted\":false" });
+    if gave_way_to_idle(state, next.tid == 0) {
+        out.extend_from_slice(b",\"gave_way_to_idle\":true");
+    }
     thread((b",\"next_tid\":", b",\"next_comm\":", b",\"next_prio\":"), cpu, next, out);
 }
 

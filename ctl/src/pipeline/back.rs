@@ -13,7 +13,7 @@ use super::wall::WallClock;
 use crate::filter::Filter;
 use crate::render::Renderer;
 use crate::source::Recording;
-use crate::window::Window;
+use crate::windows::Windows;
 
 /// Shows the events that are wanted.
 pub(super) struct Back<'a> {
@@ -35,12 +35,12 @@ impl<'a> Back<'a> {
     /// Starts where `recording` does.
     pub(super) fn new(
         recording: &Recording,
-        window: Window,
+        windows: Windows,
         filter: &'a Filter,
         wall: WallClock,
         renderer: Renderer,
     ) -> Self {
-        Self { resolver: Resolver::new(recording, window, filter, wall, &renderer), lines: Lines::new(renderer) }
+        Self { resolver: Resolver::new(recording, windows, filter, wall, &renderer), lines: Lines::new(renderer) }
     }
 
     /// Takes the next event; moment `before` had come before it was complete. What it leaves in its place is done with.

@@ -49,6 +49,7 @@ use crate::filter::Filter;
 use crate::render::Renderer;
 use crate::source::Recording;
 use crate::window::Window;
+use crate::windows::Windows;
 
 /// How far before the window the lanes are read, ns: calls that began there find their entries, and
 /// most CPUs were idle at least once.
@@ -65,10 +66,10 @@ pub fn with_leads(window: Window) -> Window {
     Window { from: window.from.saturating_sub(LEAD_IN_NS), until: window.until.saturating_add(LEAD_OUT_NS) }
 }
 
-/// Writes the window's events that the filter wants, and returns how many there were.
+/// Writes the windows' events that the filter wants, and returns how many there were.
 pub fn run<W: Write>(
     recording: &Recording,
-    window: Window,
+    windows: impl Into<Windows>,
     filter: &Filter,
     wall: WallClock,
     renderer: impl Into<Renderer>,
@@ -77,25 +78,26 @@ pub fn run<W: Write>(
     let pages: usize = recording.streams.iter().map(|stream| stream.pages().len()).sum();
     let alone = pages < PAGES_FOR_TWO || thread::available_parallelism().map_or(1, NonZero::get) < 2;
     let share = (!alone).then_some(Share::WhenAhead);
-    run_on(share, recording, window, filter, wall, renderer.into(), out)
+    run_on(share, recording, windows.into(), filter, wall, renderer.into(), out)
 }
 
 /// The same, on two threads if they share the work, else on this one.
 fn run_on<W: Write>(
     share: Option<Share>,
     recording: &Recording,
-    window: Window,
+    windows: Windows,
     filter: &Filter,
     wall: WallClock,
     renderer: Renderer,
     out: &mut W,
 ) -> io::Result<u64> {
+    let window = windows.hull();
     let until = with_leads(window).until;
     // Descriptors may have been opened at any time before.
     let all = filter.has_paths() || renderer.naming() == Naming::All;
     let mut front = Front::new(&recording.meta);
     let Some(share) = share else {
-        let mut back = Back::new(recording, window, filter, wall, renderer);
+        let mut back = Back::new(recording, windows, filter, wall, renderer);
         let events = events(recording, window, all);
         front.all(events, until, &mut |item, before| back.take(&mut item.event, &item.found, before, out))?;
         back.end(out)?;
@@ -106,7 +108,7 @@ fn run_on<W: Write>(
         let (to, from) = (handover.front(renderer.helper()), handover.back());
         let ahead = scope.spawn(move || batch::fill(front, events(recording, window, all), until, to));
         // It takes a while to find out what is known at the beginning.
-        let mut back = Back::new(recording, window, filter, wall, renderer);
+        let mut back = Back::new(recording, windows, filter, wall, renderer);
         back.all(from, share, out)?;
         ahead.join().map_err(|_| failed())?;
         back.end(out)?;
@@ -139,7 +141,8 @@ impl<'a> Pass<'a> {
         wall: WallClock,
         renderer: impl Into<Renderer>,
     ) -> Self {
-        Self { front: Front::new(&recording.meta), back: Back::new(recording, window, filter, wall, renderer.into()) }
+        let back = Back::new(recording, window.into(), filter, wall, renderer.into());
+        Self { front: Front::new(&recording.meta), back }
     }
 
     /// Prints nothing until [`Self::begin`], whatever the window.

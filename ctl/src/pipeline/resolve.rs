@@ -22,7 +22,7 @@ use crate::filter::{CallFacts, Filter};
 use crate::render::{Context, Renderer, Wake};
 use crate::source::Recording;
 use crate::text::plan::Plans;
-use crate::window::Window;
+use crate::windows::Windows;
 
 /// What takes the events that are shown.
 pub(super) trait Sink {
@@ -32,7 +32,7 @@ pub(super) trait Sink {
 
 /// Takes events that are complete, in order, and shows those that are wanted.
 pub(super) struct Resolver<'a> {
-    window: Window,
+    windows: Windows,
     filter: &'a Filter,
     wants_all: bool,
     pub(super) wall: WallClock,
@@ -44,7 +44,7 @@ pub(super) struct Resolver<'a> {
     follows_fds: bool,
     threads: Threads,
     queues: RunQueues,
-    /// So many events are not shown, then all; `None`: the window decides.
+    /// So many events are not shown, then all; `None`: the windows decide.
     pub(super) lead: Option<u64>,
     passed: u64,
     /// Events shown so far, with those that still wait for the rest of their calls.
@@ -58,7 +58,7 @@ impl<'a> Resolver<'a> {
     /// Starts where `recording` does. `renderer` is what the events are for.
     pub(super) fn new(
         recording: &Recording,
-        window: Window,
+        windows: Windows,
         filter: &'a Filter,
         wall: WallClock,
         renderer: &Renderer,
@@ -66,7 +66,7 @@ impl<'a> Resolver<'a> {
         let naming = renderer.naming();
         let follows_fds = naming != Naming::Off || filter.has_paths();
         Self {
-            window,
+            windows,
             filter,
             wants_all: filter.wants_all(),
             wall,
@@ -96,7 +96,7 @@ impl<'a> Resolver<'a> {
         let qlen = self.queues.take(event, found);
         self.fds.advance(event.time.saturating_sub(1));
         self.passed += 1;
-        let within = self.lead.map_or_else(|| self.window.contains(event.time), |lead| self.passed > lead);
+        let within = self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
         let (facts, entry) = match &mut self.entries {
             Some(entries) => entries.take(event, found, self.filter, &self.fds, &self.threads),
             None => (CallFacts { duration_ns: found.duration_ns(event.time), path: false }, None),
@@ -166,7 +166,7 @@ impl<'a> Resolver<'a> {
         let mut cx = Context { wall_ns: wall.wall(time), ..Context::default() };
         if let Body::Exit { .. } = body {
             cx.duration_ns = found.duration_ns(time);
-            cx.entry_seen = self.filter.wants_entries() && found.entered.is_some_and(|at| self.window.contains(at));
+            cx.entry_seen = self.filter.wants_entries() && found.entered.is_some_and(|at| self.windows.contains(at));
             // Shown at its exit, it is as whole as one whose entry was held back.
             cx.merged = found.entered.filter(|_| whole && self.calls.at_exit()).map(|at| wall.wall(at));
         }

@@ -65,7 +65,7 @@ proptest! {
         for share in SHARES {
             let mut out = Vec::new();
             let wall = recording.wall_clock(0);
-            let printed = run_on(share, &recording, Window::ALL, &filter, wall, renderer().into(), &mut out).unwrap();
+            let printed = run_on(share, &recording, Window::ALL.into(), &filter, wall, renderer().into(), &mut out).unwrap();
             prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
             prop_assert!(alone == out, "one thread writes the same");
             prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));
@@ -155,7 +155,8 @@ fn two_threads_write_what_one_writes() {
                 for share in SHARES {
                     let (wall, mut out) = (recording.wall_clock(0), Vec::new());
                     let renderer = renderer.clone();
-                    let printed = run_on(share, &recording, Window::ALL, &filter, wall, renderer, &mut out).unwrap();
+                    let printed =
+                        run_on(share, &recording, Window::ALL.into(), &filter, wall, renderer, &mut out).unwrap();
                     assert_eq!(printed, recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>());
                     // Not assert_eq: nobody wants to read megabytes.
                     assert!(out == expected, "{n} rounds, merge {merge}, {share:?}: {} bytes", out.len());
@@ -178,7 +179,8 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
             let renderer: Renderer = text::Renderer::new(meta, Options { merge, ..Options::default() }).into();
             let written = |share| {
                 let (wall, mut out) = (recording.wall_clock(0), Vec::new());
-                let printed = run_on(share, &recording, window, &filter, wall, renderer.clone(), &mut out).unwrap();
+                let printed =
+                    run_on(share, &recording, window.into(), &filter, wall, renderer.clone(), &mut out).unwrap();
                 (printed, out)
             };
             let alone = written(None);
@@ -220,7 +222,8 @@ fn an_output_that_fails_ends_all_threads_and_is_told() {
             let renderer = text::Renderer::new(&recording.meta, Options::default());
             for share in SHARES {
                 let (wall, renderer) = (recording.wall_clock(0), renderer.clone().into());
-                let written = run_on(share, &recording, Window::ALL, &filter, wall, renderer, &mut Full(room, kind));
+                let written =
+                    run_on(share, &recording, Window::ALL.into(), &filter, wall, renderer, &mut Full(room, kind));
                 assert_eq!(written.map_err(|e| e.kind()), Err(kind), "room for {room} bytes, {share:?}");
             }
         }

@@ -67,6 +67,8 @@ pub struct Recording {
     pub totals: Totals,
     /// The counters at a moment before the pages, where the source knows them.
     pub before: Option<Totals>,
+    /// The counters at moments between, where the source knows them.
+    pub marks: Vec<Totals>,
     /// Everything that was recorded before this moment was in the source when it was read, if it is not after the
     /// source's present; 0 where that is not known.
     pub copied: u64,
@@ -78,7 +80,7 @@ impl Recording {
     /// The recording's wall time; `present` is the offset to `CLOCK_MONOTONIC` to use without pages.
     pub fn wall_clock(&self, present: i64) -> WallClock {
         let headers = self.streams.iter().flat_map(LaneStream::pages).map(Page::header);
-        WallClock::new(headers, |mono| self.meta.tai_offset(mono), present)
+        WallClock::of(headers, &self.meta, present)
     }
 }
 
@@ -215,6 +217,7 @@ impl Collector {
             descriptors,
             totals,
             before: None,
+            marks: Vec::new(),
             copied: u64::MAX,
             whole_files: false,
         }

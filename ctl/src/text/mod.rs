@@ -18,7 +18,7 @@ pub(crate) mod piece;
 pub(crate) mod plain;
 pub(crate) mod plan;
 pub(crate) mod recent;
-mod sched;
+pub(crate) mod sched;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -113,7 +113,7 @@ impl Renderer {
                 call::exit(&self.plans, self.paint, call, (*ret, took), arguments, cx.fds, out);
             }
             Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
-                let stop = Stop { state: *prev_state, preempted: *preempted };
+                let stop = Stop { state: *prev_state, preempted: *preempted, idles: *next == 0 };
                 sched::out_of(self.paint, (event.cpu, event.tid), &cx.comm, *prev_prio, &stop, out);
                 out.push(b'\n');
                 self.columns(event.cpu, *next, &cx.next_comm, cx.wall_ns, out);

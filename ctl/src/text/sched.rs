@@ -13,6 +13,8 @@ use crate::ps::State;
 pub(super) struct Stop {
     pub(super) state: u16,
     pub(super) preempted: bool,
+    /// Whether the CPU idles from then on.
+    pub(super) idles: bool,
 }
 
 /// `mysqld[n:-5] <-- TASK_INTERRUPTIBLE`
@@ -28,9 +30,17 @@ pub(super) fn out_of(paint: Paint, (cpu, tid): (u16, u32), comm: &Comm, prio: u8
     if is_stuck {
         paint.end(out);
     }
-    if stop.preempted {
+    if gave_way_to_idle(stop.state, stop.idles) {
+        out.extend_from_slice(b" (gave way to idle)");
+    } else if stop.preempted {
         out.extend_from_slice(b" (preempted)");
     }
+}
+
+/// Whether a thread that would go on was stopped, and no other one took the CPU: the quota of its control group is spent,
+/// or it moves to another CPU.
+pub(crate) fn gave_way_to_idle(state: u16, idles: bool) -> bool {
+    state == 0 && idles
 }
 
 /// `swapper/0[n:0] -->`

@@ -13,7 +13,7 @@ use super::model::Model;
 use super::plain::{self, Look, Wide};
 use super::table::{Row, Table};
 use crate::boots::{self, BootId};
-use crate::coverage::{Report, Seam};
+use crate::coverage::{self, Report, Seam, clock_lines};
 use crate::exit::Exit;
 use crate::output::{Output, note};
 use crate::pipeline::{events, threads_before};
@@ -90,11 +90,21 @@ impl Whole<'_> {
     fn take(&mut self, chapter: &Chapter) {
         let recording = &chapter.recording;
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
-        let window = chapter.window(&wall);
-        let report = Report::new(recording, window, chapter.clock.now);
-        self.told.extend(self.seam.between(chapter, window, &mut wall, self.zone));
-        self.told.extend(report.lines(&mut wall, self.zone));
+        let windows = chapter.windows(&wall);
+        self.told.extend(self.seam.between(chapter, windows.hull(), &mut wall, self.zone));
+        self.told.extend(clock_lines(&windows, &mut wall, self.zone));
+        for window in coverage::told(&windows).iter() {
+            let report = Report::new(recording, window, chapter.clock.now);
+            self.told.extend(report.lines(&mut wall, self.zone));
+        }
         self.told.extend(chapter.remarks.iter().cloned());
+        for window in windows.iter() {
+            self.add(recording, window);
+        }
+    }
+
+    /// What threads did in one stretch of the window.
+    fn add(&mut self, recording: &Recording, window: Window) {
         let Table { length, rows, skipped, unlisted } = table(recording, window, self.is_wide);
         self.table.length = self.table.length.saturating_add(length);
         self.table.skipped = self.table.skipped.saturating_add(skipped);

@@ -52,6 +52,7 @@ pub(crate) fn meta() -> Meta {
         session: SESSION,
         boot_id: BOOT_ID.into(),
         started: STARTED,
+        wall_offsets: vec![WALL as i64],
         tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: vec![0, 1],
         ring_bytes: [1 << 20; 3],
@@ -69,6 +70,8 @@ pub(crate) struct Recording {
     /// Of each ring, the pages that are full.
     full: Vec<Vec<Box<[u8; PAGE_SIZE]>>>,
     pub(crate) drop_pages: usize,
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
+    wall: u64,
 }
 
 impl Recording {
@@ -81,7 +84,13 @@ impl Recording {
         let tai = wall + 37 * SECOND;
         let ring = |lane, cpu| (lane, cpu, PageWriter::new(session, lane, cpu, tai));
         let rings: Vec<_> = Lane::RINGS.into_iter().flat_map(|lane| [ring(lane, 0), ring(lane, 1)]).collect();
-        Self { full: vec![Vec::new(); rings.len()], rings, drop_pages: 0 }
+        Self { full: vec![Vec::new(); rings.len()], rings, drop_pages: 0, wall }
+    }
+
+    /// Sets the wall clock: pages that are opened from now on tell it.
+    pub(crate) fn set_wall(&mut self, wall: u64) {
+        self.wall = wall;
+        self.rings.iter_mut().for_each(|(.., ring)| ring.set_tai(wall + 37 * SECOND));
     }
 
     /// The pages of each ring, as they are now.
@@ -120,7 +129,7 @@ impl Recording {
             let skip = if all.len() > 1 { self.drop_pages } else { 0 };
             pages.extend(all.iter().skip(skip).map(|page| page.to_vec()));
         }
-        let status = Status { totals: totals.clone(), ..status() };
+        let status = Status { totals: totals.clone(), wall_offset: self.wall as i64, ..status() };
         daemon(move |request| match request {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],
             Request::Mark { text } if text == "refuse" => vec![Response::Error("no marks today".into())],

@@ -34,7 +34,7 @@ pub(crate) struct Disk {
     writer: StoreWriter,
     opening: Beginning,
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
-    wall: u64,
+    pub(crate) wall: u64,
 }
 
 impl Disk {

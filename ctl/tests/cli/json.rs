@@ -12,7 +12,7 @@ use crate::common::{NOW, Recording, SECOND, dump, stderr, stdout};
 const SCHEMA: &str = include_str!("../../../docs/flightctl-dump.schema.json");
 
 /// Reads lines, each of which must be as the schema says.
-fn valid(output: &str) -> Vec<Value> {
+pub(crate) fn valid(output: &str) -> Vec<Value> {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
     output

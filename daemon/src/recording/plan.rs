@@ -116,6 +116,7 @@ impl Plan {
             program: self.identity.clone(),
             syscall_programs: self.wanted.syscalls.map_or("none", ProgramForm::name).into(),
             started: clock::mono(),
+            wall_offsets: vec![clock::wall_offset()],
             tai_offsets: vec![TaiOffset { since: 0, seconds: clock::tai_offset() }],
             cpus: self.online.clone(),
             ring_bytes: self.sizing.ring_bytes(),

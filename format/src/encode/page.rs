@@ -152,6 +152,11 @@ impl PageWriter {
         self.refused[reason as usize] += 1;
     }
 
+    /// The wall clock is set: pages that are opened from now on tell the new one. `tai` as in [`Self::new`].
+    pub fn set_tai(&mut self, tai: u64) {
+        self.tai = tai;
+    }
+
     /// Events written and refused so far.
     pub fn totals(&self) -> ([u64; LANE_KINDS], [u64; REFUSALS]) {
         (self.events, self.refused)

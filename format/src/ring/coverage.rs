@@ -52,6 +52,13 @@ impl Coverage {
 impl LaneStream {
     /// What these pages can vouch for.
     pub fn coverage(&self, scope: &Scope<'_>) -> Coverage {
+        let mut coverage = self.coverage_around(scope);
+        coverage.gaps.retain(|gap| gap.intersects(scope.from, scope.until));
+        coverage
+    }
+
+    /// The same, with the gaps before and behind the window that the pages tell of.
+    pub fn coverage_around(&self, scope: &Scope<'_>) -> Coverage {
         let totals = scope.totals.and_then(|t| t.cpus.iter().find(|c| c.cpu == self.cpu()).map(|c| (t.now, c)));
         let end = self.end(scope, totals);
         let mut gaps: Vec<Gap> = self.before(scope).into_iter().chain(self.gaps()).collect();
@@ -59,7 +66,6 @@ impl LaneStream {
             (damage.until, damage.lost) = (now, Some(lost));
         }
         gaps.extend(end.gaps);
-        gaps.retain(|gap| gap.intersects(scope.from, scope.until));
         let complete = match self.pages().first() {
             Some(page) if cut_off(page) => Some(part::begins(page)),
             Some(_) => Some(scope.started),
@@ -76,11 +82,13 @@ impl LaneStream {
         }
     }
 
-    /// What was overwritten before the first page.
+    /// What was overwritten before the first page, or refused before the first that there ever was.
     fn before(&self, scope: &Scope<'_>) -> Option<Gap> {
-        let page = self.pages().first().filter(|page| cut_off(page))?;
+        let page = self.pages().first()?;
         let first = page.header();
-        Some(self.gap(scope.started, part::begins(page), Some(first.events), first.refused, Reason::Overwritten))
+        let reason = if cut_off(page) { Reason::Overwritten } else { Reason::Refused };
+        let gap = self.gap(scope.started, part::begins(page), Some(first.events), first.refused, reason);
+        (reason == Reason::Overwritten || is_loss(&first.refused)).then_some(gap)
     }
 
     /// Where certainty ends, and what the counters know beyond.

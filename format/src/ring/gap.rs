@@ -64,8 +64,27 @@ impl Gap {
     }
 }
 
+impl Gap {
+    /// Gaps of one ring, in order, as they are told: stretches of refusal that touch are one.
+    pub fn joined(gaps: Vec<Self>) -> Vec<Self> {
+        let mut joined: Vec<Self> = Vec::with_capacity(gaps.len());
+        for gap in gaps {
+            match joined.last_mut() {
+                Some(last)
+                    if (last.reason, gap.reason) == (Reason::Refused, Reason::Refused) && last.until == gap.from =>
+                {
+                    last.until = gap.until;
+                    last.refused = sum(&last.refused, &gap.refused);
+                }
+                _ => joined.push(gap),
+            }
+        }
+        joined
+    }
+}
+
 /// Whether events of these were refused that should have been recorded: all but the recorder's own.
-pub(super) fn is_loss(refused: &[u64; REFUSALS]) -> bool {
+pub fn is_loss(refused: &[u64; REFUSALS]) -> bool {
     refused.iter().enumerate().any(|(i, n)| *n != 0 && i != Refusal::Own as usize)
 }
 

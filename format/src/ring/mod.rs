@@ -8,7 +8,7 @@ mod sequence;
 mod stream;
 
 pub use coverage::{Coverage, Scope};
-pub use gap::{Gap, Reason};
+pub use gap::{Gap, Reason, is_loss};
 pub use rings::Rings;
 pub use sequence::Sequence;
 pub use stream::{Events, LaneStream};

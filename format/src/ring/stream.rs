@@ -73,22 +73,11 @@ impl LaneStream {
         self.pages.iter().zip(&self.summaries)
     }
 
-    /// Gaps between the first page and the last, in order, and the last page's own damage.
-    /// Stretches of refusal that touch are one gap.
+    /// Gaps between the first page and the last, in order, and the last page's own damage. Each is from one page to the
+    /// next that is there: its counts are exact, and do not depend on which other pages are.
     pub fn gaps(&self) -> Vec<Gap> {
-        let mut gaps: Vec<Gap> = Vec::new();
-        for (page, next) in self.known().zip(self.pages.iter().skip(1)) {
-            let Some(gap) = self.between(page, next) else { continue };
-            match gaps.last_mut() {
-                Some(last)
-                    if (last.reason, gap.reason) == (Reason::Refused, Reason::Refused) && last.until == gap.from =>
-                {
-                    last.until = gap.until;
-                    last.refused = sum(&last.refused, &gap.refused);
-                }
-                _ => gaps.push(gap),
-            }
-        }
+        let pairs = self.known().zip(self.pages.iter().skip(1));
+        let mut gaps: Vec<Gap> = pairs.filter_map(|(page, next)| self.between(page, next)).collect();
         if let Some((_, Summary { damage: Some(damage), last, .. })) = self.known().next_back() {
             let until = damage.after.max(*last).saturating_add(1);
             gaps.push(self.gap(damage.after, until, None, [0; 3], Reason::Damaged));

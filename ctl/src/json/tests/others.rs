@@ -23,6 +23,11 @@ fn scheduling() {
     let expected = json!({"event":"switch","prev_tid":8883,"prev_comm":"mysqld","prev_prio":120,
         "prev_state":"TASK_UNINTERRUPTIBLE","preempted":false,"next_tid":7,"next_comm":"a\"\\377","next_prio":49});
     assert_eq!(own(switch, &cx), expected);
+    let idles = Body::Switch { prev_prio: 120, prev_state: 0, preempted: true, next: 0, next_prio: 120 };
+    let expected = json!({"event":"switch","prev_tid":8883,"prev_comm":"mysqld","prev_prio":120,
+        "prev_state":"TASK_RUNNING","preempted":true,"gave_way_to_idle":true,"next_tid":0,"next_comm":"swapper/1",
+        "next_prio":120});
+    assert_eq!(own(idles, &cx), expected);
     let wake = Some(Wake { queued_on: 2, runs_on: 3, qlen: Some(4) });
     let waking = |new, cx: Context<'_>| own(Body::Waking { wakee: 9, prio: 100, state: 1, cpu: 5, new }, &cx);
     let expected = json!({"event":"waking","wakee_tid":9,"wakee_comm":null,"wakee_prio":100,"wakee_cpu":3,

@@ -36,6 +36,24 @@ pub(super) fn marks(opened: &[&FileReader], window: Window) -> (Option<Mark>, Op
     (before, after)
 }
 
+/// The counters at every checkpoint between two moments, in order; at most so many as are worth their reading.
+pub(super) fn between(opened: &[&FileReader], from: u64, until: u64) -> Vec<Totals> {
+    let inside = |job: &load::Job<'_>| {
+        job.block.header.kind == Kind::Checkpoint && (from..=until).contains(&job.block.header.last)
+    };
+    let mut jobs: Vec<load::Job<'_>> = load::jobs(opened).filter(inside).collect();
+    jobs.sort_by_key(|job| job.block.header.last);
+    let read = |job: &load::Job<'_>| match job.reader.read(job.block) {
+        Ok(Content::Checkpoint(checkpoint)) => Some(checkpoint.totals()),
+        _ => None,
+    };
+    let step = jobs.len().div_ceil(MARKS_MAX).max(1);
+    jobs.iter().step_by(step).filter_map(read).collect()
+}
+
+/// Most checkpoints of one window that are read.
+const MARKS_MAX: usize = 4096;
+
 /// The window out to the moments at which the counters are known.
 pub(super) fn to_the_marks(window: Window, before: Option<&Totals>, after: &Totals) -> Window {
     Window {

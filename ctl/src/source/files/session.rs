@@ -2,25 +2,26 @@
 
 use std::path::Path;
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, REFUSALS};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::Meta;
 use flightrec_format::part;
-use flightrec_format::ring::{LaneStream, Rings};
-use flightrec_store::{Content, Damage, FileReader, Kind, What};
+use flightrec_format::ring::{LaneStream, Rings, is_loss};
+use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
 use rustc_hash::FxHashSet;
 
-use super::anchor::{self, Anchor, SLACK_NS};
+use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
-use super::marks::{marks, to_the_marks};
+use super::marks::{between, marks, to_the_marks};
 use super::proof::{Ahead, Proof};
 use super::{FilesError, load, select, stretch};
 use crate::human::counted;
 use crate::source::{Clock, Recording, snapshots};
 use crate::window::{Edge, Window};
+use crate::windows::Windows;
 
 /// Bytes of pages that are held at once, about: a window of more is read in stretches.
 pub const STRETCH: u64 = if cfg!(test) { 128 << 10 } else { 1 << 30 };
@@ -76,6 +77,8 @@ pub struct Found {
     pub before: Option<Totals>,
     /// The counters at a moment behind it, or the last that there are.
     pub after: Totals,
+    /// The counters at moments between.
+    pub marks: Vec<Totals>,
     /// Nothing that was recorded until `after` is missing in the files by damage.
     pub whole: bool,
 }
@@ -184,15 +187,55 @@ impl SessionSource {
         made.take_while(|made| *made <= moment).last().unwrap_or(0)
     }
 
-    /// The window in the monotonic clock outside of which nothing of it can be; `present` and its `offset` to the wall
-    /// clock are the last anchor where they are known.
-    pub fn around(&mut self, since: Edge, until: Edge, present: u64, offset: Option<i64>) -> Window {
-        let mut anchors: Vec<Anchor> = self.files.iter().map(|open| anchor_of(&open.file)).collect();
+    /// The windows in the monotonic clock outside of which nothing of the window can be; `present` and its `offset` to the wall
+    /// clock are told by the source where it knows them.
+    pub fn around(&mut self, since: Edge, until: Edge, present: u64, offset: Option<i64>) -> Windows {
         let is_wall = matches!(since, Edge::Wall(_)) || matches!(until, Edge::Wall(_));
+        let stretches = match is_wall.then(|| self.opened()).flatten() {
+            Some(mut told) => {
+                let of_present = |at| Told { first: present, opened: present, least: at, greatest: at };
+                told.extend(offset.map(of_present));
+                anchor::opened(told)
+            }
+            None if is_wall => self.between_files(present, offset),
+            None => Vec::new(),
+        };
+        anchor::windows(&stretches, since, until, present)
+    }
+
+    /// What all blocks of pages tell of the wall clock; `None` where some do not, as earlier releases' do not.
+    fn opened(&mut self) -> Option<Vec<Told>> {
+        let meta = self.meta().ok()?;
+        let mut told = Vec::new();
+        for open in &mut self.files {
+            let OpenFile { file, reader, .. } = open;
+            let reader = match reader {
+                Some(reader) => reader,
+                // What can't be opened is told when it is read.
+                None => match FileReader::open(&file.path) {
+                    Ok(opened) => reader.insert(opened),
+                    Err(_) => continue,
+                },
+            };
+            for block in reader.of(Kind::Pages) {
+                let Clocks { opened, least, greatest } = block.header.clocks?;
+                let first = block.header.first.min(opened);
+                let leaps = meta.tai_range(first, opened);
+                let wall = |tai: i64, leap: i64| tai.saturating_sub(leap.saturating_mul(1_000_000_000));
+                let (least, greatest) = (wall(least, *leaps.end()), wall(greatest, *leaps.start()));
+                told.push(Told { first, opened, least, greatest });
+            }
+        }
+        Some(told)
+    }
+
+    /// What the files' headers tell.
+    fn between_files(&mut self, present: u64, offset: Option<i64>) -> Vec<Stretch> {
+        let mut anchors: Vec<Anchor> = self.files.iter().map(|open| anchor_of(&open.file)).collect();
         let last = offset.map(|offset| Anchor { mono: present, offset });
-        anchors.extend(last.or_else(|| is_wall.then(|| self.last_anchor()).flatten()));
+        anchors.extend(last.or_else(|| self.last_anchor()));
         anchors.sort_by_key(|anchor| anchor.mono);
-        anchor::window(&anchors, since, until, present)
+        anchor::between(&anchors)
     }
 
     /// The two clocks on the last page that there is.
@@ -228,14 +271,14 @@ impl SessionSource {
 
     /// Reads what the window needs, for a recording of its own.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
-        let Found { meta, pages, slots, descriptors, before, after, whole } = self.find(window, &Lane::RINGS)?;
+        let Found { meta, pages, slots, descriptors, before, after, marks, whole } = self.find(window, &Lane::RINGS)?;
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
             self.remarks.push("the last file was not closed: the recorder or the machine ended without warning".into());
         }
         // Where something is damaged, only the counters tell what is there.
         let copied = if whole { after.now } else { 0 };
-        Ok(Recording { meta, streams, slots, descriptors, totals: after, before, copied, whole_files: whole })
+        Ok(Recording { meta, streams, slots, descriptors, totals: after, before, marks, copied, whole_files: whole })
     }
 
     /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if it can be shown that nothing
@@ -258,7 +301,8 @@ impl SessionSource {
         let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
         self.ahead = ahead;
         let (slots, descriptors, copied) = (Vec::new(), Vec::new(), totals.now);
-        let recording = Recording { meta, streams, slots, descriptors, totals, before, copied, whole_files: false };
+        let (marks, whole_files) = (Vec::new(), false);
+        let recording = Recording { meta, streams, slots, descriptors, totals, before, marks, copied, whole_files };
         Some((recording, self.remarks.clone()))
     }
 
@@ -294,8 +338,9 @@ impl SessionSource {
         let slots = threads(&opened);
         let descriptors = descriptors(&opened, window);
         let read_damage = lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
+        let marks = between(&opened, further.from, further.until);
         self.remark(told.into_iter().chain(read_damage));
-        Ok(Found { meta, pages, slots, descriptors, before, after, whole })
+        Ok(Found { meta, pages, slots, descriptors, before, after, marks, whole })
     }
 
     /// Says what is damaged: each once, and not more than a person reads.
@@ -397,6 +442,10 @@ fn is_idle(
     after: &Totals,
 ) -> bool {
     let Some(before) = before else { return true };
+    // Where something was refused, the pages tell between which moments.
+    if has_refused(before, after) {
+        return false;
+    }
     let counted = |totals: &Totals, cpu: u16| {
         let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
         of_cpu.events.get(lane as usize).copied()
@@ -409,6 +458,19 @@ fn is_idle(
             Some(first) => part::begins(first) <= from || then.is_none_or(|then| then == first.header().events),
             None => then == counted(after, *cpu),
         }
+    })
+}
+
+/// Whether events that should have been recorded were refused between two readings of the counters.
+fn has_refused(before: &Totals, after: &Totals) -> bool {
+    after.cpus.iter().any(|now| {
+        let then = before.cpus.iter().find(|then| then.cpu == now.cpu).map_or([[0; REFUSALS]; 3], |then| then.refused);
+        let grown = now.refused.iter().zip(then);
+        grown.into_iter().any(|(now, then)| {
+            let mut more = *now;
+            more.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(then));
+            is_loss(&more)
+        })
     })
 }
 

@@ -49,17 +49,21 @@ pub(super) fn chapters(
         let mut source = SessionSource::open(session.clone())?;
         let present = *present.get_or_insert(source.clock().now);
         let asked = source.around(question.since, question.until, present, offset);
-        let read = with_leads(asked);
-        if read.from >= cut {
+        if with_leads(asked.hull()).from >= cut && !question.is_by_wall() {
             break;
         }
         let meta = source.meta()?;
         let end = source.clock().now.min(cut);
         // A boot that has nothing of the window is not told of; of the newest it is said that it has not.
-        let touches = asked.from < end && asked.until > meta.started;
-        if touches || is_newest && parts.is_empty() && cut == u64::MAX {
-            let told = Window { from: asked.from, until: asked.until.min(cut) };
-            parts.extend(stretches(&session, source, told, present, question)?.into_iter().rev());
+        let touches = |asked: &Window| asked.from < end && asked.until > meta.started;
+        let mut told: Vec<Window> = asked.iter().filter(touches).collect();
+        if told.is_empty() && is_newest && parts.is_empty() && cut == u64::MAX {
+            told.push(asked.hull());
+        }
+        for window in told.into_iter().rev() {
+            let source = SessionSource::open(session.clone())?;
+            let window = Window { from: window.from, until: window.until.min(cut) };
+            parts.extend(stretches(&session, source, window, present, question)?.into_iter().rev());
         }
         cut = cut.min(meta.started);
     }

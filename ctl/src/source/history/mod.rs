@@ -26,6 +26,7 @@ use crate::pipeline::wall::WallClock;
 use crate::pipeline::with_leads;
 use crate::plan::{HistoryPlan, Origin, Place, STATE_DIR};
 use crate::window::{Edge, Window};
+use crate::windows::Windows;
 use chapters::stored;
 use rings::with_rings;
 
@@ -69,12 +70,14 @@ impl Chapter {
     }
 
     /// The window as far as the chapter can have events of it.
-    pub fn window(&self, wall: &WallClock) -> Window {
-        let window = wall.window(self.since, self.until, self.present);
+    pub fn windows(&self, wall: &WallClock) -> Windows {
+        let windows = wall.windows(self.since, self.until, self.present);
         // What happens while the pages are read is another dump's; before the recording there is nothing.
-        let until = window.until.min(self.clock.now);
-        let from = window.from.max(self.recording.meta.started).max(self.from);
-        Window { from: from.min(until), until }
+        let limits = Window { from: self.recording.meta.started.max(self.from), until: self.clock.now };
+        windows.within(limits).unwrap_or_else(|| {
+            let at = windows.hull().from.max(limits.from).min(limits.until);
+            Window { from: at, until: at }.into()
+        })
     }
 }
 
@@ -289,6 +292,11 @@ fn recorder(
 }
 
 impl Question {
+    /// Whether an edge is a time of day, which the wall clock may have shown at any moment.
+    fn is_by_wall(self) -> bool {
+        matches!((self.since, self.until), (Edge::Wall(_), _) | (_, Edge::Wall(_)))
+    }
+
     /// What it means for a boot: a length of time counts back from the newest one's end.
     fn of_boot(self, is_newest: bool) -> Option<Self> {
         match (self.since, self.until) {
@@ -302,13 +310,11 @@ impl Question {
     /// The pages of the rings to ask for. Where the wall clock stood in the past only the pages tell, so for a time of
     /// day all are asked for.
     pub fn of_rings(self, clock: Clock) -> Window {
-        match (self.since, self.until) {
-            (Edge::Wall(_), _) | (_, Edge::Wall(_)) => Window::ALL,
-            (since, until) => {
-                let since = if self.everything { Edge::Open } else { since };
-                let edge = |edge, open| if let Edge::Ago(ago) = edge { clock.now.saturating_sub(ago) } else { open };
-                with_leads(Window { from: edge(since, 0), until: edge(until, u64::MAX) })
-            }
+        if self.is_by_wall() {
+            return Window::ALL;
         }
+        let since = if self.everything { Edge::Open } else { self.since };
+        let edge = |edge, open| if let Edge::Ago(ago) = edge { clock.now.saturating_sub(ago) } else { open };
+        with_leads(Window { from: edge(since, 0), until: edge(self.until, u64::MAX) })
     }
 }

@@ -42,19 +42,23 @@ pub(super) fn with_rings(
         Edge::Open => 0,
         Edge::Wall(_) => {
             let wall = chapter.recording.wall_clock(clock.wall_offset);
-            with_leads(wall.window(question.since, Edge::Open, clock.now)).from
+            with_leads(wall.windows(question.since, Edge::Open, clock.now).hull()).from
         }
     };
     let recording = &chapter.recording;
-    let earlier = from < recording.meta.started;
-    let needs_files = is_damaged(recording) || recording.streams.iter().any(|stream| !reaches(stream, from));
-    if !earlier && !needs_files {
+    let is_short = |from| recording.streams.iter().any(|stream| !reaches(stream, from));
+    let needs_files = is_damaged(recording) || is_short(from) || from < recording.meta.started;
+    // A clock that was set may have shown a time of day before what the rings hold as well.
+    let by_wall = question.is_by_wall();
+    if !needs_files && !by_wall {
         return Ok(vec![Part::Rings(Box::new(chapter))]);
     }
+    let earlier = by_wall || from < recording.meta.started;
     let mut boots = match catalog::store(dir) {
         Ok(found) => told(found),
         // A recorder that writes no files has none.
         Err(FilesError::Absent(_) | FilesError::Empty(_)) if !is_named => Vec::new(),
+        Err(_) if !needs_files => Vec::new(),
         Err(error) => {
             chapter.remarks.push(format!("the rings alone were read: {error}"));
             Vec::new()
@@ -72,12 +76,21 @@ pub(super) fn with_rings(
     let mut parts = Vec::new();
     if !is_only && let Some(question) = question.of_boot(false) {
         for boot in boots {
-            parts.extend(chapters(boot.sessions, question, None, false)?);
+            match chapters(boot.sessions, question, None, false) {
+                Ok(of_boot) => parts.extend(of_boot),
+                // The rings are whole without it.
+                Err(error) if !needs_files => chapter.remarks.push(format!("left out: {error}")),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     if earlier {
         let started = chapter.recording.meta.started;
-        parts.extend(chapters(sessions, question, Some((clock, started)), true)?);
+        match chapters(sessions, question, Some((clock, started)), true) {
+            Ok(of_boot) => parts.extend(of_boot),
+            Err(error) if !needs_files => chapter.remarks.push(format!("left out: {error}")),
+            Err(error) => return Err(error.into()),
+        }
     }
     if let Some(own) = own {
         match extend(&mut chapter, &own, question, from) {
@@ -113,7 +126,23 @@ fn extend(
     let clock = chapter.clock;
     let mut files = SessionSource::open(session.clone())?;
     let asked = files.around(question.since, question.until, clock.now, Some(clock.wall_offset));
-    let from = from.min(with_leads(asked).from);
+    // What the rings do not reach back to is the files' alone, but for the last window.
+    let reach = short_of(&chapter.recording.streams, 0).map_or(0, |(_, begins)| begins);
+    let mut windows: Vec<Window> = asked.iter().collect();
+    let of_rings = windows.iter().position(|window| with_leads(*window).until > reach);
+    let of_rings = of_rings.unwrap_or(windows.len()).min(windows.len().saturating_sub(1));
+    let mut earlier = Vec::new();
+    for window in windows.drain(..of_rings) {
+        let source = SessionSource::open(session.clone())?;
+        chapter.from = window.until;
+        earlier.extend(stretches(session, source, window, clock.now, question)?);
+    }
+    let asked = match (windows.first(), windows.last()) {
+        (Some(first), Some(last)) => Window { from: first.from, until: last.until },
+        _ => asked.hull(),
+    };
+    let asked_from = with_leads(asked).from;
+    let from = if earlier.is_empty() { from.min(asked_from) } else { asked_from };
     let recording = &mut chapter.recording;
     // Where pages are missing between others, the files may have them.
     let short = if is_damaged(recording) {
@@ -121,24 +150,23 @@ fn extend(
     } else {
         short_of(&recording.streams, from)
     };
-    let Some((lanes, until)) = short else { return Ok(Vec::new()) };
+    let Some((lanes, until)) = short else { return Ok(earlier) };
     let until = until.saturating_add(1).min(with_leads(asked).until);
 
     // The last stretch is the rings' own.
     let before = Window { from, until };
-    let mut earlier = Vec::new();
     let mut window = before;
     if let Some(cut) = files.parted(before, STRETCH).into_iter().rfind(|cut| before.contains(*cut)) {
         let source = SessionSource::open(session.clone())?;
         let told = Window { from: asked.from, until: cut };
-        earlier = stretches(session, source, told, clock.now, question)?;
+        earlier.extend(stretches(session, source, told, clock.now, question)?);
         window.from = with_leads(Window { from: cut, until }).from;
         chapter.from = cut;
     }
     if question.everything {
         window.from = files.file_begins(window.from);
     }
-    let Found { meta, pages, slots, descriptors, before, whole, .. } = files.find(window, &lanes)?;
+    let Found { meta, pages, slots, descriptors, before, marks, whole, .. } = files.find(window, &lanes)?;
     if recording.meta.boot_id.is_empty() {
         recording.meta = meta;
         let leap = recording.meta.tai_offset(clock.now).saturating_mul(1_000_000_000);
@@ -163,6 +191,7 @@ fn extend(
     recording.slots.extend(slots);
     recording.descriptors = in_order([descriptors, std::mem::take(&mut recording.descriptors)].concat());
     recording.before = before;
+    recording.marks = marks;
     recording.whole_files = whole;
     chapter.remarks.extend(files.take_remarks());
     Ok(earlier)

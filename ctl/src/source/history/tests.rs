@@ -71,7 +71,7 @@ fn told(dir: &Path, since: Edge, until: Edge) -> Vec<Vec<u32>> {
     let mut all = Vec::new();
     let question = Question { since, until, everything: false };
     let read = read::<SourceError>(&plan, question, &mut |chapter: Chapter| {
-        let window = chapter.window(&chapter.recording.wall_clock(0));
+        let window = chapter.windows(&chapter.recording.wall_clock(0)).hull();
         let report = Report::new(&chapter.recording, window, chapter.clock.now);
         assert!(report.is_complete(), "{report:#?}");
         let events = chapter.recording.streams.iter().flat_map(LaneStream::events);

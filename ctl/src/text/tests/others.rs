@@ -26,6 +26,11 @@ fn switches() {
     let first = |body| lines(body, &cx).remove(0);
     assert_eq!(first(switch(115, 1, false, 5, 120)), "mysqld[n:-5] <-- TASK_INTERRUPTIBLE");
     assert_eq!(first(switch(120, 0, true, 5, 120)), "mysqld[n:0] <-- TASK_RUNNING (preempted)");
+    // A control group's quota is spent: nobody took the CPU.
+    assert_eq!(first(switch(120, 0, true, 0, 120)), "mysqld[n:0] <-- TASK_RUNNING (gave way to idle)");
+    assert_eq!(first(switch(120, 0, false, 0, 120)), "mysqld[n:0] <-- TASK_RUNNING (gave way to idle)");
+    assert_eq!(first(switch(120, 0, false, 5, 120)), "mysqld[n:0] <-- TASK_RUNNING");
+    assert_eq!(first(switch(120, 1, false, 0, 120)), "mysqld[n:0] <-- TASK_INTERRUPTIBLE");
     assert_eq!(first(switch(120, 0x402, false, 5, 120)), "mysqld[n:0] <-- TASK_IDLE");
     assert_eq!(first(switch(49, 0x80, false, 5, 120)), "mysqld[r:50] <-- TASK_DEAD");
     assert_eq!(first(switch(255, 2, false, 5, 120)), "mysqld[d] <-- TASK_UNINTERRUPTIBLE");

@@ -28,6 +28,9 @@ const NOLOAD: u16 = 0x400;
 /// `EXIT_DEAD`, `EXIT_ZOMBIE`, `TASK_DEAD`: it does not wait for anything any more.
 const ENDED: u16 = 0x10 | 0x20 | 0x80;
 
+/// In the place of a waker: the thread could run, and gave way to idle.
+const IDLE: u32 = u32::MAX;
+
 /// A system call, by number and table.
 type CallId = (u16, bool);
 
@@ -37,7 +40,7 @@ struct State {
     running: Option<u64>,
     /// Blocked since when, in which state.
     off: Option<(u64, u16)>,
-    /// Since when it could run, and who woke it; 0: nobody did, it was preempted.
+    /// Since when it could run, and who woke it; 0: nobody did, it was preempted; [`IDLE`].
     ready: Option<(u64, u32)>,
     call: Option<CallId>,
     ran: u64,
@@ -108,7 +111,7 @@ impl<'a> Pass<'a> {
         match &event.body {
             Body::Switch { prev_state, preempted, next, .. } => {
                 let state = if *preempted { 0 } else { *prev_state };
-                self.stops(event.time, event.cpu, event.tid, state);
+                self.stops(event.time, event.cpu, event.tid, state, *next == 0);
                 self.starts(event.time, *next);
             }
             Body::Waking { wakee, .. } if self.states.contains_key(wakee) || self.states.len() < FOLLOWED_MOST => {
@@ -135,8 +138,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A thread stops running.
-    fn stops(&mut self, time: u64, cpu: u16, tid: u32, why: u16) {
+    /// A thread stops running; `idles`: its CPU runs no other one.
+    fn stops(&mut self, time: u64, cpu: u16, tid: u32, why: u16, idles: bool) {
         let cpu = usize::from(cpu);
         if self.switched.len() <= cpu {
             self.switched.resize(cpu + 1, false);
@@ -150,7 +153,7 @@ impl<'a> Pass<'a> {
         let since = state.running.take().or(first.then_some(self.from));
         state.ran += since.map_or(0, |since| time.saturating_sub(since));
         if why == 0 {
-            state.ready = Some((time, 0));
+            state.ready = Some((time, if idles { IDLE } else { 0 }));
         } else if why & ENDED == 0 {
             state.off = Some((time, why));
         }
@@ -252,7 +255,8 @@ impl<'a> Pass<'a> {
             kind: found.kind,
             state: found.state,
             call: found.call.map(|(nr, compat)| names::call(self.meta, nr, compat)),
-            waker: (found.waker != 0).then(|| self.names.thread(found.waker)),
+            waker: (found.waker != 0 && found.waker != IDLE).then(|| self.names.thread(found.waker)),
+            idle: found.waker == IDLE,
         }
     }
 

@@ -66,6 +66,16 @@ fn a_wait_says_in_which_call_and_who_ended_it() {
 }
 
 #[test]
+fn a_thread_that_gave_way_to_idle_did_not_lose_its_cpu_to_another() {
+    // 7's control group has spent its quota: nobody runs until it may go on; then 8 takes its CPU.
+    let events = [switch(100, 0, 7, 0, 0), switch(190, 0, 0, 0, 7), switch(200, 0, 7, 0, 8), switch(260, 0, 8, 1, 7)];
+    let summary = pass(&About::default(), &events);
+    let of_7 = summary.waits.iter().filter(|wait| wait.thread.tid == 7);
+    let told: Vec<_> = of_7.map(|wait| (wait.kind, wait.ns / MS, wait.idle, wait.waker.is_none())).collect();
+    assert_eq!(told, [(WaitKind::Queued, 90, true, true), (WaitKind::Queued, 60, false, true)]);
+}
+
+#[test]
 fn hogs_come_by_their_time_and_who_waits_at_the_end_is_told() {
     let events = [
         switch(100, 0, 7, 0, 8), // 7 has run since the beginning, and would go on
