@@ -172,7 +172,8 @@ pub struct VmcoreArgs {
     /// List the recordings in the dump, the newest first, instead of events. With --format jsonl one JSON object.
     #[arg(long, requires = "vmcore", conflicts_with_all = ["in_flight", "store"])]
     pub list_sessions: bool,
-    /// This recording in the dump, by its id [default: the newest].
+    /// This recording in the dump, by its id [default: the one that the files in the state directory vouch for, else the
+    /// newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
 }
@@ -318,7 +319,8 @@ pub struct RecoverArgs {
     /// The dump, in any form that `dump --vmcore` reads; in the crash kernel /proc/vmcore.
     #[arg(value_name = "VMCORE")]
     pub vmcore: PathBuf,
-    /// This recording in the dump, by its id [default: the newest].
+    /// This recording in the dump, by its id [default: the one that the files in the state directory vouch for, else the
+    /// newest].
     #[arg(long, value_name = "ID", value_parser = session)]
     pub session: Option<u64>,
     /// File to write.
@@ -454,7 +456,8 @@ pub struct PsArgs {
     /// The threads that were blocked when a machine died, out of its kernel dump.
     #[arg(long, value_name = "FILE", conflicts_with = "bpffs_dir")]
     pub vmcore: Option<PathBuf>,
-    /// This recording in the dump, by its id [default: the newest].
+    /// This recording in the dump, by its id [default: the one that the files in the state directory vouch for, else the
+    /// newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
 }

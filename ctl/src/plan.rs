@@ -170,6 +170,8 @@ pub struct VmcorePlan {
     pub session: Option<u64>,
     /// Directory with the files of its boot, which reach further back than the rings.
     pub store: Option<PathBuf>,
+    /// Where files may be that vouch for a recording in it.
+    pub state_dir: PathBuf,
     /// What is shown of it.
     pub show: VmcoreShow,
     /// Which events, and how they look; where they are is `file`.
@@ -194,6 +196,8 @@ pub struct RecoverPlan {
     pub file: PathBuf,
     /// Which recording; `None`: the newest.
     pub session: Option<u64>,
+    /// Where files may be that vouch for a recording in it.
+    pub state_dir: PathBuf,
     /// File to write.
     pub output: PathBuf,
     /// Whether one that is there is replaced.
@@ -316,6 +320,8 @@ pub struct PsPlan {
     pub vmcore: Option<PathBuf>,
     /// Which recording in it; `None`: the newest.
     pub session: Option<u64>,
+    /// Where files may be that vouch for a recording in it.
+    pub state_dir: PathBuf,
     /// As JSON.
     pub json: bool,
 }
@@ -364,12 +370,13 @@ impl Plan {
         match cli.command {
             Command::Dump(mut args) => {
                 args.window.whole_snapshot(&args.store);
+                let state_dir = args.store.store.clone().or_else(|| cli.state_dir.clone());
                 let history = HistoryPlan::new(&args.store, origin, cli.state_dir)?;
                 if args.list_boots {
                     return Ok(Self::ListBoots(history));
                 }
                 if args.vmcore.vmcore.is_some() {
-                    return VmcorePlan::new(*args, history, now).map(|plan| Self::Vmcore(Box::new(plan)));
+                    return VmcorePlan::new(*args, history, state_dir, now).map(|plan| Self::Vmcore(Box::new(plan)));
                 }
                 DumpPlan::new(*args, history, now).map(|plan| Self::Dump(Box::new(plan)))
             }
@@ -380,11 +387,12 @@ impl Plan {
             }
             Command::Recover(args) => {
                 let RecoverArgs { vmcore, session, output, force, strict } = args;
-                Ok(Self::Recover(RecoverPlan { file: vmcore, session, output, force, strict }))
+                let state_dir = cli.state_dir.unwrap_or_else(|| STATE_DIR.into());
+                Ok(Self::Recover(RecoverPlan { file: vmcore, session, state_dir, output, force, strict }))
             }
             Command::Follow(args) => Ok(Self::Follow(Box::new(FollowPlan::new(*args, origin)?))),
             Command::Top(args) => Ok(Self::Top(TopPlan::new(args, origin))),
-            Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin))),
+            Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin, cli.state_dir))),
             Command::Mark { text } if text.is_empty() => Err(PlanError::MarkEmpty),
             Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
@@ -473,7 +481,12 @@ fn edges(args: &WindowArgs, now: &Zoned) -> Result<(Edge, Edge), PlanError> {
 }
 
 impl VmcorePlan {
-    fn new(mut args: DumpArgs, history: HistoryPlan, now: &Zoned) -> Result<Self, PlanError> {
+    fn new(
+        mut args: DumpArgs,
+        history: HistoryPlan,
+        state_dir: Option<PathBuf>,
+        now: &Zoned,
+    ) -> Result<Self, PlanError> {
         let VmcoreArgs { vmcore, in_flight, list_sessions, session } = std::mem::take(&mut args.vmcore);
         let show = match (in_flight, list_sessions) {
             (true, _) => VmcoreShow::InFlight,
@@ -482,7 +495,8 @@ impl VmcorePlan {
         };
         let store = args.store.store.clone();
         let dump = DumpPlan::new(args, history, now)?;
-        Ok(Self { file: vmcore.unwrap_or_default(), session, store, show, dump })
+        let state_dir = state_dir.unwrap_or_else(|| STATE_DIR.into());
+        Ok(Self { file: vmcore.unwrap_or_default(), session, store, state_dir, show, dump })
     }
 }
 
@@ -515,9 +529,10 @@ impl TopPlan {
 }
 
 impl PsPlan {
-    fn new(args: PsArgs, origin: Origin) -> Self {
+    fn new(args: PsArgs, origin: Origin, state_dir: Option<PathBuf>) -> Self {
         let PsArgs { all, state, pid, tid, comm, json, vmcore, session } = args;
-        Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json }
+        let state_dir = state_dir.unwrap_or_else(|| STATE_DIR.into());
+        Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, state_dir, json }
     }
 }
 

@@ -159,8 +159,8 @@ pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
 
 /// Everything that is fixed when the probes are loaded.
 pub struct Frozen<'a> {
-    /// Session id.
-    pub session: u64,
+    /// What the recording's pages say ([`flightrec_format::identity`]).
+    pub secret: u64,
     /// From the running kernel's BTF.
     pub offsets: Offsets,
     /// From the same; `None`: this kernel does not take it.
@@ -240,7 +240,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
     }
     loader
         .btf(Some(btf))
-        .override_global("SESSION", &frozen.session, true)
+        .override_global("SESSION", &frozen.secret, true)
         .override_global("OFFSETS", &offsets, true)
         .override_global("NATIVE_CALLS", frozen.native, true)
         .override_global("COMPAT_CALLS", frozen.compat, true)

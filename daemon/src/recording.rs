@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{CpuState, ENABLE_ALL, GIVEN_ALL, LaneState, entered};
+use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
 use flightrec_format::meta::{Meta, MetaError};
@@ -205,9 +206,10 @@ impl Recording {
 
     /// Begins a new recording: maps, their content, programs; complete only when all is attached.
     fn begin(plan: &Plan, bpffs_dir: &Path) -> Result<Self, RecordingError> {
-        let session = random_session().map_err(io("/dev/urandom"))?;
+        let secret = random_secret().map_err(io("/dev/urandom"))?;
+        let session = public_id(secret);
         let new = bpffs::create(bpffs_dir, session)?;
-        let begun = Self::build(plan, session, &new).and_then(|()| {
+        let begun = Self::build(plan, secret, &new).and_then(|()| {
             let dir = bpffs::complete(bpffs_dir, session)?;
             Self::open(&dir)
         });
@@ -239,13 +241,14 @@ impl Recording {
         }
     }
 
-    fn build(plan: &Plan, session: u64, new: &Path) -> Result<(), RecordingError> {
+    /// `secret`: what the pages in the kernel's memory say, and nothing else does.
+    fn build(plan: &Plan, secret: u64, new: &Path) -> Result<(), RecordingError> {
         let sizing = &plan.sizing;
         let native = call_table(&plan.tables.native);
         let compat = call_table(&plan.tables.compat);
         let cpus = plan.online.len() as u32;
         let frozen = Frozen {
-            session,
+            secret,
             offsets: plan.offsets,
             cast: plan.cast,
             files: plan.files,
@@ -267,7 +270,7 @@ impl Recording {
         };
         let state = map("state")?.in_values(size_of::<CpuState>());
         prepare_state(&state, plan);
-        prepare_slots(&map("slots")?, session);
+        prepare_slots(&map("slots")?, secret);
         // The costs are those of the programs without a limit: what the limit is charged with.
         let without = calibrate::time(None);
         let ebpf = &mut loaded.ebpf;
@@ -285,7 +288,7 @@ impl Recording {
             warn!("what the kernel logs can't be followed: {error:#}");
         }
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
-        publish_meta(&map("meta")?, &plan.meta(session))?;
+        publish_meta(&map("meta")?, &plan.meta(public_id(secret)), secret)?;
         Ok(())
     }
 
@@ -442,6 +445,10 @@ impl Recording {
         // The links go a little later than their pins (`bpf_link_put` leaves it to a worker, kernel/bpf/syscall.c); the
         // switches hold at once.
         self.rewrite(|_, _| (0, self.notes.own_tgid()));
+        let mut meta = Meta::clone(&self.meta());
+        if let Err(e) = say_ended(&self.live, &mut meta) {
+            warn!("the recording's metadata do not say that it was ended: {e}");
+        }
         Ok(bpffs::remove(&self.dir)?)
     }
 
@@ -455,7 +462,7 @@ impl Recording {
         self.meta.lock().map_or_else(|e| e.into_inner().clone(), |m| m.clone())
     }
 
-    /// Its session id.
+    /// Its public session id.
     pub fn session(&self) -> u64 {
         self.meta().session
     }
@@ -551,10 +558,20 @@ impl Ended {
     /// Stops the recording in `dir`, and keeps its memory.
     fn open(dir: &Path) -> Result<Self, LiveError> {
         let live = live::Recording::open(dir, true)?;
-        let meta = live.meta()?;
+        let mut meta = live.meta()?;
         switch(&live, 0, 0);
+        if let Err(e) = say_ended(&live, &mut meta) {
+            info!("its metadata do not say that it was ended: {e}");
+        }
         Ok(Self { live, meta })
     }
+}
+
+/// Enters into a recording's metadata that it was ended. Freed memory keeps its pages for a while: to the reader of a dump they
+/// must not look like those of the machine's last recording. Twice, for both halves of the map: whichever is left says so.
+fn say_ended(live: &live::Recording, meta: &mut Meta) -> Result<(), LiveError> {
+    meta.ended = clock::mono();
+    live.publish_meta(meta).and_then(|_| live.publish_meta(meta)).map(|_| ())
 }
 
 /// Sets what a recording's programs record, and whose system calls they leave out.
@@ -565,7 +582,8 @@ fn switch(live: &live::Recording, enabled: u32, own_tgid: u32) {
     }
 }
 
-fn random_session() -> io::Result<u64> {
+/// What the pages of a new recording say in the kernel's memory ([`flightrec_format::identity`]).
+fn random_secret() -> io::Result<u64> {
     let mut bytes = [0; 8];
     io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes).max(1))

@@ -22,6 +22,8 @@ pub mod encode;
 #[cfg(feature = "std")]
 pub mod excerpt;
 #[cfg(feature = "std")]
+pub mod identity;
+#[cfg(feature = "std")]
 pub mod live;
 #[cfg(feature = "std")]
 pub mod merge;

@@ -26,7 +26,7 @@ pub fn run(plan: &PsPlan) -> Result<Exit> {
         let recording = source.read(Window { from: now, until: now })?;
         return show(plan, &recording, now);
     };
-    let mut source = VmcoreSource::open(file, plan.session)?;
+    let mut source = VmcoreSource::open(file, plan.session, &plan.state_dir)?;
     announce(&source, &crate::zone::system());
     let now = source.clock().now;
     // What descriptors stand for is known from the events before.
@@ -53,7 +53,10 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64) -> Result<Exit> {
     let mut text = Vec::new();
     if plan.json {
         let threads = threads.iter().map(|thread| thread.json(&renderer)).collect();
-        serde_json::to_writer_pretty(&mut text, &Document { mono_ns: now, threads })?;
+        serde_json::to_writer_pretty(
+            &mut text,
+            &Document { mono_ns: now, threads, disputed_by: source::anchor::hex(&recording.disputed_by) },
+        )?;
         text.push(b'\n');
     } else if !threads.is_empty() {
         text.extend_from_slice(HEAD.as_bytes());
@@ -80,4 +83,7 @@ struct Document<T> {
     mono_ns: u64,
     /// The worst first.
     threads: Vec<T>,
+    /// Of a kernel dump: recordings that claim as much as this one, while nothing decides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    disputed_by: Vec<String>,
 }

@@ -32,6 +32,8 @@ pub struct Report {
     off: [bool; 3],
     /// When system calls were detached, within the window.
     detached: Vec<(u64, u64)>,
+    /// Other recordings that claim to be the same machine's last, while nothing decides.
+    disputed_by: Vec<u64>,
 }
 
 impl Report {
@@ -63,6 +65,7 @@ impl Report {
         Self {
             window,
             detached,
+            disputed_by: recording.disputed_by.clone(),
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes: recording.streams.iter().map(coverage).collect(),
@@ -82,7 +85,8 @@ impl Report {
 
     /// Whether every event of the window is there.
     pub fn is_complete(&self) -> bool {
-        self.lanes.iter().all(|lane| self.is_lane_complete(lane))
+        self.disputed_by.is_empty()
+            && self.lanes.iter().all(|lane| self.is_lane_complete(lane))
             && self.unrecorded().next().is_none()
             // Skipped program runs are counted since the start, and known to be in the window only if all is.
             && !(self.from_start && self.missed().next().is_some())

@@ -155,6 +155,7 @@ mod tests {
             comms: vec![],
             vmcore: None,
             session: None,
+            state_dir: "/nonexistent".into(),
             json: false,
         }
     }

@@ -1,5 +1,6 @@
 //! Where pages come from. Every command works on every source, and does not know which it is.
 
+pub mod anchor;
 mod daemon;
 pub mod files;
 pub mod history;
@@ -70,6 +71,8 @@ pub struct Recording {
     pub copied: u64,
     /// Whether files are part of the source, and all that was written to them is there.
     pub whole_files: bool,
+    /// Other recordings that claim to be the same machine's last, where nothing decides ([`anchor`]).
+    pub disputed_by: Vec<u64>,
 }
 
 impl Recording {
@@ -215,6 +218,7 @@ impl Collector {
             before: None,
             copied: u64::MAX,
             whole_files: false,
+            disputed_by: Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@ mod common;
 mod disk;
 mod dump;
 mod files;
+mod forged;
 mod json;
 mod snapshots;
 mod usage;

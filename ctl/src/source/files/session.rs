@@ -235,7 +235,17 @@ impl SessionSource {
         }
         // Where something is damaged, only the counters tell what is there.
         let copied = if whole { after.now } else { 0 };
-        Ok(Recording { meta, streams, slots, descriptors, totals: after, before, copied, whole_files: whole })
+        Ok(Recording {
+            meta,
+            streams,
+            slots,
+            descriptors,
+            totals: after,
+            before,
+            copied,
+            whole_files: whole,
+            disputed_by: Vec::new(),
+        })
     }
 
     /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if it can be shown that nothing
@@ -258,7 +268,17 @@ impl SessionSource {
         let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
         self.ahead = ahead;
         let (slots, descriptors, copied) = (Vec::new(), Vec::new(), totals.now);
-        let recording = Recording { meta, streams, slots, descriptors, totals, before, copied, whole_files: false };
+        let recording = Recording {
+            meta,
+            streams,
+            slots,
+            descriptors,
+            totals,
+            before,
+            copied,
+            whole_files: false,
+            disputed_by: Vec::new(),
+        };
         Some((recording, self.remarks.clone()))
     }
 
