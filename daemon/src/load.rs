@@ -177,6 +177,8 @@ pub struct Frozen<'a> {
     pub ring_pages: [u32; 3],
     /// Pages of the thread table.
     pub slot_pages: u32,
+    /// What decides which thread has which place in it: random.
+    pub slot_seed: u64,
     /// Pages of metadata.
     pub meta_pages: u32,
     /// Pages of the descriptor snapshot.
@@ -245,6 +247,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .override_global("NATIVE_CALLS", frozen.native, true)
         .override_global("COMPAT_CALLS", frozen.compat, true)
         .override_global("SLOT_PAGES", &frozen.slot_pages, true)
+        .override_global("SLOT_SEED", &frozen.slot_seed, true)
         .map_max_entries("rings_syscall", frozen.ring_pages[0])
         .map_max_entries("rings_sched", frozen.ring_pages[1])
         .map_max_entries("rings_task", frozen.ring_pages[2])

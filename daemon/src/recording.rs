@@ -206,7 +206,7 @@ impl Recording {
 
     /// Begins a new recording: maps, their content, programs; complete only when all is attached.
     fn begin(plan: &Plan, bpffs_dir: &Path) -> Result<Self, RecordingError> {
-        let secret = random_secret().map_err(io("/dev/urandom"))?;
+        let secret = random().map_err(io("/dev/urandom"))?;
         let session = public_id(secret);
         let new = bpffs::create(bpffs_dir, session)?;
         let begun = Self::build(plan, secret, &new).and_then(|()| {
@@ -257,6 +257,7 @@ impl Recording {
             cpus: plan.possible,
             ring_pages: sizing.ring_pages.map(|pages| pages * cpus),
             slot_pages: sizing.slot_pages,
+            slot_seed: random().map_err(io("/dev/urandom"))?,
             meta_pages: sizing.meta_pages,
             descriptor_pages: sizing.descriptor_pages,
         };
@@ -582,8 +583,9 @@ fn switch(live: &live::Recording, enabled: u32, own_tgid: u32) {
     }
 }
 
-/// What the pages of a new recording say in the kernel's memory ([`flightrec_format::identity`]).
-fn random_secret() -> io::Result<u64> {
+/// A number that nobody can know: what the pages of a new recording say in the kernel's memory
+/// ([`flightrec_format::identity`]), or where threads stand in its table. Never 0.
+fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes).max(1))

@@ -4,6 +4,7 @@ mod bad_input;
 mod budget;
 mod copies;
 mod corners;
+mod crowd;
 mod dd;
 mod descriptors;
 mod dump;

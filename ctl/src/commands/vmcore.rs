@@ -13,9 +13,10 @@ use flightrec_format::abi::page::Lane;
 use flightrec_vmcore::Session;
 
 use super::dump;
+use super::ps::tell_missing;
 use crate::args::FormatArg;
 use crate::exit::Exit;
-use crate::in_flight::{HEAD, at_death, document};
+use crate::in_flight::{HEAD, at_death, document, without_place};
 use crate::output::{Output, note};
 use crate::pipeline::with_leads;
 use crate::plan::{Origin, PsPlan, VmcorePlan, VmcoreShow};
@@ -97,6 +98,8 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
         }
     }
     print(plan, &text)?;
+    let missing = (recording.misplaced() != 0).then(|| without_place(&recording));
+    tell_missing(&recording, missing.as_deref());
     if recording.slots.is_empty() {
         note(WITHOUT_TABLE);
     }

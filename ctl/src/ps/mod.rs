@@ -3,6 +3,7 @@
 
 mod lines;
 mod state;
+pub mod without_place;
 
 use std::cmp::Reverse;
 

@@ -170,6 +170,21 @@ fn threads_in_flight() {
 }
 
 #[test]
+fn threads_that_the_table_had_no_place_for_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pages = pages();
+    let table = pages.iter_mut().find(|page| page[18] == Lane::Slots as u8).unwrap();
+    // How often a thread found no place in this page.
+    table[104..112].copy_from_slice(&3u64.to_le_bytes());
+    let path = file(&dir, &synthetic::elf(&image(&pages), 0));
+    for args in [&["dump", "--in-flight", "--vmcore", text(&path)][..], &["ps", "--vmcore", text(&path)]] {
+        let out = flightctl(args);
+        // It left its CPU a moment before, and did not end.
+        assert!(stderr(&out).contains("1 thread has no place in the table (5)"), "{args:?}: {}", stderr(&out));
+    }
+}
+
+#[test]
 fn blocked_threads_of_a_dump() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(&dir, &synthetic::elf(&image(&pages()), 0));

@@ -244,6 +244,7 @@ impl SessionSource {
             before,
             copied,
             whole_files: whole,
+            slot_misses: 0,
             disputed_by: Vec::new(),
         })
     }
@@ -277,6 +278,7 @@ impl SessionSource {
             before,
             copied,
             whole_files: false,
+            slot_misses: 0,
             disputed_by: Vec::new(),
         };
         Some((recording, self.remarks.clone()))
