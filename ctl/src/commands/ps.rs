@@ -32,7 +32,7 @@ pub fn run(plan: &PsPlan) -> Result<Exit> {
             recording = source.read(Window { from: now, until: now })?;
             missing = without_place::alive().map(|after| without_place::missing(&before, &recording.slots, &after));
         }
-        return show(plan, &recording, now, missing);
+        return show(plan, &recording, now, missing.as_deref());
     };
     let mut source = VmcoreSource::open(file, plan.session, &plan.state_dir)?;
     announce(&source, &crate::zone::system());
@@ -43,14 +43,14 @@ pub fn run(plan: &PsPlan) -> Result<Exit> {
         note(WITHOUT_TABLE);
     }
     let missing = (recording.misplaced() != 0).then(|| in_flight::without_place(&recording));
-    show(plan, &recording, now, missing)
+    show(plan, &recording, now, missing.as_deref())
 }
 
 /// How far back opened descriptors are looked for in a dump, ns.
 const NAMING_NS: u64 = 10_000_000_000;
 
 /// The threads that are blocked at `now`; `missing`: those that are not in the table, where that is known.
-fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<Vec<u32>>) -> Result<Exit> {
+fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<&[u32]>) -> Result<Exit> {
     // The counters were read last; a thread may have blocked since `now`.
     let now = now.max(recording.totals.now);
     let mut threads = ps::blocked(recording, plan, now);
@@ -68,7 +68,7 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<Vec<u32>
                 mono_ns: now,
                 threads,
                 disputed_by: source::anchor::hex(&recording.disputed_by),
-                without_place: missing.clone().unwrap_or_default(),
+                without_place: missing.unwrap_or_default().to_vec(),
             },
         )?;
         text.push(b'\n');
@@ -80,7 +80,7 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<Vec<u32>
     }
     let mut output = Output::open(None)?;
     output.write_all(&text).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
-    tell_missing(recording, missing.as_deref());
+    tell_missing(recording, missing);
     Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
 }
 

@@ -1,6 +1,6 @@
 //! Threads that the table has no place for: it is bounded, and a thread has a choice of few places.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fs;
 
 use flightrec_format::abi::slot::TaskSlot;
@@ -14,11 +14,11 @@ const NAMED: usize = 8;
 
 /// The threads that there are now, but for those that have ended and wait for their parents; `None` where /proc does not
 /// tell, or by other ids.
-pub fn alive() -> Option<HashSet<u32>> {
+pub fn alive() -> Option<BTreeSet<u32>> {
     if fs::read_link("/proc/self/ns/pid").ok()?.to_str() != Some(FIRST) {
         return None;
     }
-    let mut alive = HashSet::new();
+    let mut alive = BTreeSet::new();
     for process in fs::read_dir("/proc").ok()?.flatten() {
         let Ok(threads) = fs::read_dir(process.path().join("task")) else { continue };
         for thread in threads.flatten() {
@@ -39,11 +39,9 @@ fn has_ended(stat: &std::path::Path) -> bool {
 }
 
 /// Those that were alive before the table was read and behind that, and are not in it.
-pub fn missing(before: &HashSet<u32>, table: &[TaskSlot], after: &HashSet<u32>) -> Vec<u32> {
-    let table: HashSet<u32> = table.iter().map(|slot| slot.tid).collect();
-    let mut missing: Vec<u32> = before.intersection(after).filter(|tid| !table.contains(tid)).copied().collect();
-    missing.sort_unstable();
-    missing
+pub fn missing(before: &BTreeSet<u32>, table: &[TaskSlot], after: &BTreeSet<u32>) -> Vec<u32> {
+    let table: BTreeSet<u32> = table.iter().map(|slot| slot.tid).collect();
+    before.intersection(after).filter(|tid| !table.contains(tid)).copied().collect()
 }
 
 /// What is said of them; `None`: there are none.
@@ -66,7 +64,7 @@ mod tests {
     #[test]
     fn only_who_was_there_all_the_time_is_missing() {
         let slot = |tid| TaskSlot { tid, ..slots::parse(&[0; size_of::<TaskSlot>()]) };
-        let (before, after) = (HashSet::from([1, 2, 3, 4]), HashSet::from([2, 3, 4, 5]));
+        let (before, after) = (BTreeSet::from([1, 2, 3, 4]), BTreeSet::from([2, 3, 4, 5]));
         let missing = missing(&before, &[slot(3)], &after);
         assert_eq!(missing, [2, 4]);
         assert!(said(&missing).is_some_and(|said| said.starts_with("2 threads have no place in the table (2, 4)")));
