@@ -15,6 +15,7 @@ pub mod descriptors;
 pub mod drain;
 pub mod journal;
 pub mod load;
+pub mod mask;
 pub mod members;
 pub mod note;
 pub mod prepare;

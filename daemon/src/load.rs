@@ -270,11 +270,23 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 9] =
-    [STATE, "rings_syscall", "rings_sched", "rings_task", "meta", "slots", "descriptors", "note_text", KERNEL_LOG];
+pub const PINNED_MAPS: [&str; 10] = [
+    STATE,
+    "rings_syscall",
+    "rings_sched",
+    "rings_task",
+    "meta",
+    "slots",
+    "descriptors",
+    "note_text",
+    EXEC_MASKS,
+    KERNEL_LOG,
+];
 
 /// The CPUs' states.
 const STATE: &str = "state";
+/// By what the arguments of programs are masked ([`crate::mask`]).
+pub const EXEC_MASKS: &str = "exec_masks";
 /// The ring buffer of lines that the kernel logs.
 pub const KERNEL_LOG: &str = "kernel_log";
 /// The program that fills it, and its tracepoint. Not every kernel has that.

@@ -10,10 +10,11 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
-use flightrec_format::abi::state::{CpuState, ENABLE_ALL, GIVEN_ALL, LaneState, entered};
+use flightrec_format::abi::state::{CpuState, ENABLE_ALL, ENABLE_EXEC_ARGS, GIVEN_ALL, LaneState, entered};
 use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
@@ -31,7 +32,7 @@ use crate::load::{self, Frozen, LoadError, ProgramForm};
 use crate::note::Notes;
 use crate::syscalls::call_table;
 use crate::tracepoints::TracepointsError;
-use crate::{calibrate, clock, cpus, tracepoint};
+use crate::{calibrate, clock, cpus, mask, tracepoint};
 use first::{prepare_slots, prepare_state, time_attached};
 use plan::{Plan, switches};
 
@@ -296,7 +297,28 @@ impl Recording {
     /// Sets the switches that can change while it records.
     fn apply(&self, record: &Record) {
         let own = if record.own { 0 } else { self.notes.own_tgid() };
+        if !record.mask.is_empty() && !self.mask(&record.mask) {
+            // What can't be masked is left out.
+            warn!("arguments of programs can't be masked, and are not recorded");
+            let without = switches(record) & !ENABLE_EXEC_ARGS;
+            return self.rewrite(|enabled, _| (enabled & !ENABLE_ALL | without, own));
+        }
         self.rewrite(|enabled, _| (enabled & !ENABLE_ALL | switches(record), own));
+    }
+
+    /// Puts into force which arguments of programs are masked; `false`: it can't be. Meanwhile none are recorded.
+    fn mask(&self, patterns: &[String]) -> bool {
+        /// Longer than a program takes that still looks at the table as it was.
+        const WHILE: Duration = Duration::from_millis(2);
+        let Ok(table) = mask::compile(patterns) else { return false };
+        let Ok(map) = ArrayMap::open(&self.map_path(load::EXEC_MASKS), true) else { return false };
+        let mut present = vec![0; table.len()];
+        if map.read(0, 0, &mut present) && present == table {
+            return true;
+        }
+        self.rewrite(|enabled, own| (enabled & !ENABLE_EXEC_ARGS, own));
+        std::thread::sleep(WHILE);
+        map.write(0, 0, &table)
     }
 
     /// Applies what can change while it records, and enters the configuration into the metadata. The budget is the

@@ -8,6 +8,7 @@ mod crowd;
 mod dd;
 mod descriptors;
 mod dump;
+mod exec_args;
 mod files;
 mod filters;
 mod flood;
