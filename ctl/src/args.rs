@@ -23,8 +23,8 @@ pub struct Cli {
     /// Without it, they are read from RUNTIME_DIR/bpf when no daemon answers.
     #[arg(long, global = true, display_order = 901, value_name = "DIR")]
     pub bpffs_dir: Option<PathBuf>,
-    /// The daemon's state directory: its files are read where the rings do not reach back
-    /// [default: what the daemon says, else /var/lib/flightrec].
+    /// The daemon's state directory: its files are read where the rings do not reach back, and vouch for a recording in a
+    /// kernel dump [default: what the daemon says, else /var/lib/flightrec].
     #[arg(long, global = true, display_order = 902, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
     /// What to do.
