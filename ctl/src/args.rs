@@ -33,8 +33,8 @@ pub struct Cli {
     /// Without it, they are read from RUNTIME_DIR/bpf when no daemon answers.
     #[arg(long, global = true, display_order = 901, value_name = "DIR")]
     pub bpffs_dir: Option<PathBuf>,
-    /// The daemon's state directory: its files are read where the rings do not reach back
-    /// [default: what the daemon says, else /var/lib/flightrec].
+    /// The daemon's state directory: its files are read where the rings do not reach back, and vouch for a recording in a
+    /// kernel dump [default: what the daemon says, else /var/lib/flightrec].
     #[arg(long, global = true, display_order = 902, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
     /// What to do.
@@ -188,7 +188,8 @@ pub struct VmcoreArgs {
     /// List the recordings in the dump, the newest first, instead of events. With --format jsonl one JSON object.
     #[arg(long, requires = "vmcore", conflicts_with_all = ["in_flight", "store"])]
     pub list_sessions: bool,
-    /// This recording in the dump, by its id [default: the newest].
+    /// This recording in the dump, by its id [default: the one that the files in the state directory vouch for, else the
+    /// newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
 }
@@ -344,7 +345,8 @@ pub struct RecoverArgs {
     /// The dump, in any form that `dump --vmcore` reads; in the crash kernel /proc/vmcore.
     #[arg(value_name = "VMCORE")]
     pub vmcore: PathBuf,
-    /// This recording in the dump, by its id [default: the newest].
+    /// This recording in the dump, by its id [default: the one that the files in the state directory vouch for, else the
+    /// newest].
     #[arg(long, value_name = "ID", value_parser = session)]
     pub session: Option<u64>,
     /// File to write.
@@ -511,7 +513,8 @@ pub struct PsArgs {
     /// The threads that were blocked when a machine died, out of its kernel dump.
     #[arg(long, value_name = "FILE", conflicts_with = "bpffs_dir")]
     pub vmcore: Option<PathBuf>,
-    /// This recording in the dump, by its id [default: the newest].
+    /// This recording in the dump, by its id [default: the one that the files in the state directory vouch for, else the
+    /// newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
     /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.

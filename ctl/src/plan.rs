@@ -182,6 +182,8 @@ pub struct VmcorePlan {
     pub session: Option<u64>,
     /// Directory with the files of its boot, which reach further back than the rings.
     pub store: Option<PathBuf>,
+    /// Where files may be that vouch for a recording in it.
+    pub state_dir: PathBuf,
     /// What is shown of it.
     pub show: VmcoreShow,
     /// Which events, and how they look; where they are is `file`.
@@ -206,6 +208,8 @@ pub struct RecoverPlan {
     pub file: PathBuf,
     /// Which recording; `None`: the newest.
     pub session: Option<u64>,
+    /// Where files may be that vouch for a recording in it.
+    pub state_dir: PathBuf,
     /// File to write.
     pub output: PathBuf,
     /// Whether one that is there is replaced.
@@ -334,6 +338,8 @@ pub struct PastPlan {
     pub session: Option<u64>,
     /// Directory with the files of its boot.
     pub store: Option<PathBuf>,
+    /// Where files may be that vouch for a recording in it.
+    pub state_dir: PathBuf,
 }
 
 /// The blocked threads.
@@ -355,6 +361,8 @@ pub struct PsPlan {
     pub vmcore: Option<PathBuf>,
     /// Which recording in it; `None`: the newest.
     pub session: Option<u64>,
+    /// Where files may be that vouch for a recording in it.
+    pub state_dir: PathBuf,
     /// As JSON.
     pub json: bool,
     /// Colour.
@@ -405,12 +413,13 @@ impl Plan {
         match cli.command {
             Command::Dump(mut args) => {
                 args.store.file.append(&mut args.files);
+                let state_dir = args.store.store.clone().or_else(|| cli.state_dir.clone());
                 let history = HistoryPlan::new(&args.store, &args.window, origin, cli.state_dir)?;
                 if args.list_boots {
                     return Ok(Self::ListBoots(history));
                 }
                 if args.vmcore.vmcore.is_some() {
-                    return VmcorePlan::new(*args, history, now).map(|plan| Self::Vmcore(Box::new(plan)));
+                    return VmcorePlan::new(*args, history, state_dir, now).map(|plan| Self::Vmcore(Box::new(plan)));
                 }
                 DumpPlan::new(*args, history, now).map(|plan| Self::Dump(Box::new(plan)))
             }
@@ -420,11 +429,12 @@ impl Plan {
             }
             Command::Recover(args) => {
                 let RecoverArgs { vmcore, session, output, force, strict } = args;
-                Ok(Self::Recover(RecoverPlan { file: vmcore, session, output, force, strict }))
+                let state_dir = cli.state_dir.unwrap_or_else(|| STATE_DIR.into());
+                Ok(Self::Recover(RecoverPlan { file: vmcore, session, state_dir, output, force, strict }))
             }
             Command::Follow(args) => Ok(Self::Follow(Box::new(FollowPlan::new(*args, origin)?))),
             Command::Top(args) => Ok(Self::Top(TopPlan::new(*args, origin, cli.state_dir, now)?)),
-            Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin)?)),
+            Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin, cli.state_dir)?)),
             Command::Mark { text } if text.is_empty() => Err(PlanError::MarkEmpty),
             Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
@@ -544,7 +554,12 @@ fn edges(args: &WindowArgs, now: &Zoned) -> Result<(Edge, Edge), PlanError> {
 }
 
 impl VmcorePlan {
-    fn new(mut args: DumpArgs, history: HistoryPlan, now: &Zoned) -> Result<Self, PlanError> {
+    fn new(
+        mut args: DumpArgs,
+        history: HistoryPlan,
+        state_dir: Option<PathBuf>,
+        now: &Zoned,
+    ) -> Result<Self, PlanError> {
         let VmcoreArgs { vmcore, in_flight, list_sessions, session } = std::mem::take(&mut args.vmcore);
         let show = match (in_flight, list_sessions) {
             (true, _) => VmcoreShow::InFlight,
@@ -553,7 +568,8 @@ impl VmcorePlan {
         };
         let store = args.store.store.clone();
         let dump = DumpPlan::new(args, history, now)?;
-        Ok(Self { file: vmcore.unwrap_or_default(), session, store, show, dump })
+        let state_dir = state_dir.unwrap_or_else(|| STATE_DIR.into());
+        Ok(Self { file: vmcore.unwrap_or_default(), session, store, state_dir, show, dump })
     }
 }
 
@@ -596,9 +612,11 @@ impl TopPlan {
         store.file.extend(files);
         let is_past = window.is_given() || store.is_given() || vmcore.is_some();
         let past = if is_past {
+            let vouching = store.store.clone().or_else(|| state_dir.clone()).unwrap_or_else(|| STATE_DIR.into());
             let history = HistoryPlan::new(&store, &window, origin.clone(), state_dir)?;
             let (since, until) = edges(&window, now)?;
-            Some(Box::new(PastPlan { history, since, until, vmcore, session, store: store.store }))
+            let store = store.store;
+            Some(Box::new(PastPlan { history, since, until, vmcore, session, store, state_dir: vouching }))
         } else {
             None
         };
@@ -607,10 +625,23 @@ impl TopPlan {
 }
 
 impl PsPlan {
-    fn new(args: PsArgs, origin: Origin) -> Result<Self, PlanError> {
+    fn new(args: PsArgs, origin: Origin, state_dir: Option<PathBuf>) -> Result<Self, PlanError> {
         let PsArgs { all, state, pid, tid, comm, json, vmcore, session, color } = args;
         Names::new(&comm)?;
-        Ok(Self { origin, all, states: state, pids: pid, tids: tid, comms: comm, vmcore, session, json, color })
+        let state_dir = state_dir.unwrap_or_else(|| STATE_DIR.into());
+        Ok(Self {
+            origin,
+            all,
+            states: state,
+            pids: pid,
+            tids: tid,
+            comms: comm,
+            vmcore,
+            session,
+            state_dir,
+            json,
+            color,
+        })
     }
 }
 

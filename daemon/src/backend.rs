@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use crate::budget::Settings;
 use crate::clock;
 use crate::config::Share;
-use crate::control::{Backend, Batches};
+use crate::control::{Backend, Batches, Meter};
 use crate::descriptors::Descriptors;
 use crate::drain::Monitor;
 use crate::recording::Recording;
@@ -52,6 +52,10 @@ impl Server {
 }
 
 impl Backend for Server {
+    fn meter(&self) -> &Meter {
+        self.budget.readers()
+    }
+
     fn status(&self) -> Status {
         let (recording, live) = (&self.recording, self.recording.live());
         let meta = recording.meta();

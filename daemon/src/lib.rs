@@ -16,6 +16,7 @@ pub mod dir;
 pub mod drain;
 pub mod journal;
 pub mod load;
+pub mod mask;
 pub mod members;
 pub mod note;
 pub mod prepare;

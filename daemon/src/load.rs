@@ -159,8 +159,8 @@ pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
 
 /// Everything that is fixed when the probes are loaded.
 pub struct Frozen<'a> {
-    /// Session id.
-    pub session: u64,
+    /// What the recording's pages say ([`flightrec_format::identity`]).
+    pub secret: u64,
     /// Random and odd: seeds the probes' hash of process ids.
     pub seed: u32,
     /// From the running kernel's BTF.
@@ -179,6 +179,8 @@ pub struct Frozen<'a> {
     pub ring_pages: [u32; 3],
     /// Pages of the thread table.
     pub slot_pages: u32,
+    /// What decides which thread has which place in it: random.
+    pub slot_seed: u64,
     /// Pages of metadata.
     pub meta_pages: u32,
     /// Pages of the descriptor snapshot.
@@ -242,12 +244,13 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
     }
     loader
         .btf(Some(btf))
-        .override_global("SESSION", &frozen.session, true)
+        .override_global("SESSION", &frozen.secret, true)
         .override_global("OFFSETS", &offsets, true)
         .override_global("NATIVE_CALLS", frozen.native, true)
         .override_global("COMPAT_CALLS", frozen.compat, true)
         .override_global("SLOT_PAGES", &frozen.slot_pages, true)
         .override_global("SHARE_SEED", &frozen.seed, true)
+        .override_global("SLOT_SEED", &frozen.slot_seed, true)
         .map_max_entries("rings_syscall", frozen.ring_pages[0])
         .map_max_entries("rings_sched", frozen.ring_pages[1])
         .map_max_entries("rings_task", frozen.ring_pages[2])
@@ -270,11 +273,23 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 9] =
-    [STATE, "rings_syscall", "rings_sched", "rings_task", "meta", "slots", "descriptors", "note_text", KERNEL_LOG];
+pub const PINNED_MAPS: [&str; 10] = [
+    STATE,
+    "rings_syscall",
+    "rings_sched",
+    "rings_task",
+    "meta",
+    "slots",
+    "descriptors",
+    "note_text",
+    EXEC_MASKS,
+    KERNEL_LOG,
+];
 
 /// The CPUs' states.
 const STATE: &str = "state";
+/// By what the arguments of programs are masked ([`crate::mask`]).
+pub const EXEC_MASKS: &str = "exec_masks";
 /// The ring buffer of lines that the kernel logs.
 pub const KERNEL_LOG: &str = "kernel_log";
 /// The program that fills it, and its tracepoint. Not every kernel has that.

@@ -10,10 +10,12 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
-use flightrec_format::abi::state::{CpuState, ENABLE_ALL, GIVEN_ALL, LaneState, entered};
+use flightrec_format::abi::state::{CpuState, ENABLE_ALL, ENABLE_EXEC_ARGS, GIVEN_ALL, LaneState, entered};
+use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
 use flightrec_format::meta::{Meta, MetaError};
@@ -30,7 +32,7 @@ use crate::load::{self, Frozen, LoadError, ProgramForm};
 use crate::note::Notes;
 use crate::syscalls::call_table;
 use crate::tracepoints::TracepointsError;
-use crate::{calibrate, clock, cpus, tracepoint};
+use crate::{calibrate, clock, cpus, mask, tracepoint};
 use first::{prepare_slots, prepare_state, time_attached};
 use plan::{Plan, switches};
 
@@ -206,9 +208,10 @@ impl Recording {
 
     /// Begins a new recording: maps, their content, programs; complete only when all is attached.
     fn begin(plan: &Plan, bpffs_dir: &Path) -> Result<Self, RecordingError> {
-        let session = random_session().map_err(io("/dev/urandom"))?;
+        let secret = random().map_err(io("/dev/urandom"))?;
+        let session = public_id(secret);
         let new = bpffs::create(bpffs_dir, session)?;
-        let begun = Self::build(plan, session, &new).and_then(|()| {
+        let begun = Self::build(plan, secret, &new).and_then(|()| {
             let dir = bpffs::complete(bpffs_dir, session)?;
             Self::open(&dir)
         });
@@ -240,14 +243,15 @@ impl Recording {
         }
     }
 
-    fn build(plan: &Plan, session: u64, new: &Path) -> Result<(), RecordingError> {
+    /// `secret`: what the pages in the kernel's memory say, and nothing else does.
+    fn build(plan: &Plan, secret: u64, new: &Path) -> Result<(), RecordingError> {
         let sizing = &plan.sizing;
         let native = call_table(&plan.tables.native);
         let compat = call_table(&plan.tables.compat);
         let cpus = plan.online.len() as u32;
         let frozen = Frozen {
-            session,
-            seed: random_session().map_err(io("/dev/urandom"))? as u32 | 1,
+            secret,
+            seed: random().map_err(io("/dev/urandom"))? as u32 | 1,
             offsets: plan.offsets,
             cast: plan.cast,
             files: plan.files,
@@ -256,6 +260,7 @@ impl Recording {
             cpus: plan.possible,
             ring_pages: sizing.ring_pages.map(|pages| pages * cpus),
             slot_pages: sizing.slot_pages,
+            slot_seed: random().map_err(io("/dev/urandom"))?,
             meta_pages: sizing.meta_pages,
             descriptor_pages: sizing.descriptor_pages,
         };
@@ -269,7 +274,7 @@ impl Recording {
         };
         let state = map("state")?.in_values(size_of::<CpuState>());
         prepare_state(&state, plan);
-        prepare_slots(&map("slots")?, session);
+        prepare_slots(&map("slots")?, secret);
         // The costs are those of the programs without a limit: what the limit is charged with.
         let without = calibrate::time(None);
         let ebpf = &mut loaded.ebpf;
@@ -287,14 +292,35 @@ impl Recording {
             warn!("what the kernel logs can't be followed: {error:#}");
         }
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
-        publish_meta(&map("meta")?, &plan.meta(session))?;
+        publish_meta(&map("meta")?, &plan.meta(public_id(secret)), secret)?;
         Ok(())
     }
 
     /// Sets the switches that can change while it records.
     fn apply(&self, record: &Record) {
         let own = if record.own { 0 } else { self.notes.own_tgid() };
+        if !record.mask.is_empty() && !self.mask(&record.mask) {
+            // What can't be masked is left out.
+            warn!("arguments of programs can't be masked, and are not recorded");
+            let without = switches(record) & !ENABLE_EXEC_ARGS;
+            return self.rewrite(|enabled, _| (enabled & !ENABLE_ALL | without, own));
+        }
         self.rewrite(|enabled, _| (enabled & !ENABLE_ALL | switches(record), own));
+    }
+
+    /// Puts into force which arguments of programs are masked; `false`: it can't be. Meanwhile none are recorded.
+    fn mask(&self, patterns: &[String]) -> bool {
+        /// Longer than a program takes that still looks at the table as it was.
+        const WHILE: Duration = Duration::from_millis(2);
+        let Ok(table) = mask::compile(patterns) else { return false };
+        let Ok(map) = ArrayMap::open(&self.map_path(load::EXEC_MASKS), true) else { return false };
+        let mut present = vec![0; table.len()];
+        if map.read(0, 0, &mut present) && present == table {
+            return true;
+        }
+        self.rewrite(|enabled, own| (enabled & !ENABLE_EXEC_ARGS, own));
+        std::thread::sleep(WHILE);
+        map.write(0, 0, &table)
     }
 
     /// Applies what can change while it records, and enters the configuration into the metadata. The budget is the
@@ -449,6 +475,10 @@ impl Recording {
         // The links go a little later than their pins (`bpf_link_put` leaves it to a worker, kernel/bpf/syscall.c); the
         // switches hold at once.
         self.rewrite(|_, _| (0, self.notes.own_tgid()));
+        let mut meta = Meta::clone(&self.meta());
+        if let Err(e) = say_ended(&self.live, &mut meta) {
+            warn!("the recording's metadata do not say that it was ended: {e}");
+        }
         Ok(bpffs::remove(&self.dir)?)
     }
 
@@ -462,7 +492,7 @@ impl Recording {
         self.meta.lock().map_or_else(|e| e.into_inner().clone(), |m| m.clone())
     }
 
-    /// Its session id.
+    /// Its public session id.
     pub fn session(&self) -> u64 {
         self.meta().session
     }
@@ -559,10 +589,20 @@ impl Ended {
     /// Stops the recording in `dir`, and keeps its memory.
     fn open(dir: &Path) -> Result<Self, LiveError> {
         let live = live::Recording::open(dir, true)?;
-        let meta = live.meta()?;
+        let mut meta = live.meta()?;
         switch(&live, 0, 0);
+        if let Err(e) = say_ended(&live, &mut meta) {
+            info!("its metadata do not say that it was ended: {e}");
+        }
         Ok(Self { live, meta })
     }
+}
+
+/// Enters into a recording's metadata that it was ended. Freed memory keeps its pages for a while: to the reader of a dump they
+/// must not look like those of the machine's last recording. Twice, for both halves of the map: whichever is left says so.
+fn say_ended(live: &live::Recording, meta: &mut Meta) -> Result<(), LiveError> {
+    meta.ended = clock::mono();
+    live.publish_meta(meta).and_then(|_| live.publish_meta(meta)).map(|_| ())
 }
 
 /// Sets what a recording's programs record, and whose system calls they leave out.
@@ -573,7 +613,9 @@ fn switch(live: &live::Recording, enabled: u32, own_tgid: u32) {
     }
 }
 
-fn random_session() -> io::Result<u64> {
+/// A number that nobody can know: what the pages of a new recording say in the kernel's memory
+/// ([`flightrec_format::identity`]), or where threads stand in its table. Never 0.
+fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes).max(1))

@@ -8,7 +8,7 @@ use bincode::{Decode, Encode, config};
 use thiserror::Error;
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
@@ -175,8 +175,9 @@ pub struct Account {
     pub detached: u64,
     /// Lengths of the spans, ns.
     pub spans: [u64; SPANS],
-    /// The daemon's CPU time by span, ns: draining, compressing and writing; all else.
-    pub daemon: [[u64; 2]; SPANS],
+    /// The daemon's CPU time by span, ns: draining, compressing and writing; all else; answers to clients, which are no cost
+    /// of recording.
+    pub daemon: [[u64; 3]; SPANS],
     /// By CPU.
     pub cpus: Vec<CpuAccount>,
 }

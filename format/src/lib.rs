@@ -24,6 +24,8 @@ pub mod excerpt;
 #[cfg(feature = "std")]
 pub mod file;
 #[cfg(feature = "std")]
+pub mod identity;
+#[cfg(feature = "std")]
 pub mod live;
 #[cfg(feature = "std")]
 pub mod merge;

@@ -47,7 +47,7 @@ pub enum MetaError {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
-    /// Recording session, as in the page headers.
+    /// Public id of the recording session, as in the headers of copied pages ([`crate::identity`]).
     pub session: u64,
     /// `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
@@ -65,6 +65,8 @@ pub struct Meta {
     pub syscall_programs: String,
     /// When the session began, ns of `CLOCK_MONOTONIC`.
     pub started: u64,
+    /// When it was ended for another one, ns of `CLOCK_MONOTONIC`; 0: it was not.
+    pub ended: u64,
     /// `CLOCK_TAI` minus `CLOCK_REALTIME`: its values over the session, in order. A time service
     /// sets it some time after boot.
     pub tai_offsets: Vec<TaiOffset>,

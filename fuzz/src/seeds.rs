@@ -8,13 +8,15 @@ use flightrec_format::control::{self, Request, Response};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
 use flightrec_format::encode::{PageWriter, in_kernel};
+use flightrec_format::identity::public_id;
 use flightrec_format::meta::{self, Argument, Meta, Syscall};
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 
 type Bytes = Box<[u8; PAGE_SIZE]>;
 
-const SESSION: u64 = 7;
+/// The recording's secret ([`flightrec_format::identity`]).
+const SECRET: u64 = 7;
 
 /// Pages of all lanes.
 pub(crate) fn pages() -> Result<Vec<Vec<u8>>> {
@@ -25,8 +27,8 @@ pub(crate) fn pages() -> Result<Vec<Vec<u8>>> {
 
 /// Some of each ring's events, in pages of a version: calls with strings, folded and not, switches, wakeups.
 fn rings(version: u16) -> Result<Vec<Bytes>> {
-    let mut calls = PageWriter::of_version(version, SESSION, Lane::Syscall, 0, 1 << 60);
-    let mut sched = PageWriter::of_version(version, SESSION, Lane::Sched, 1, 1 << 60);
+    let mut calls = PageWriter::of_version(version, SECRET, Lane::Syscall, 0, 1 << 60);
+    let mut sched = PageWriter::of_version(version, SECRET, Lane::Sched, 1, 1 << 60);
     for i in 0..120u64 {
         let time = 1000 + i * 5000;
         let text = Text { index: 1, status: StringStatus::Whole, bytes: b"/etc/hosts".to_vec().into() };
@@ -52,7 +54,7 @@ fn metadata() -> Meta {
     let boot_id = "01234567-89ab-cdef-0123-456789abcdef".to_owned();
     let config = "x".repeat(5000);
     Meta {
-        session: SESSION,
+        session: public_id(SECRET),
         boot_id,
         started: 5,
         cpus: vec![0, 1],
@@ -65,7 +67,7 @@ fn metadata() -> Meta {
 
 /// The pages of the metadata.
 fn description() -> Result<Vec<Bytes>> {
-    Ok(meta::pack(&metadata(), 1, meta::HALF_PAGES)?.iter().map(in_kernel).collect())
+    Ok(meta::pack(&metadata(), 1, meta::HALF_PAGES)?.iter().map(|page| in_kernel(page, SECRET)).collect())
 }
 
 /// The metadata's pages, one behind the other.
@@ -103,7 +105,7 @@ pub(crate) fn files() -> Result<Vec<Vec<u8>>> {
         compatible: 0,
         incompatible: 0,
         boot_id: [1; 16],
-        session: SESSION,
+        session: public_id(SECRET),
         number: 1,
         created_wall: 1 << 60,
         created_mono: 5,
@@ -147,11 +149,11 @@ pub(crate) fn columns() -> Result<Vec<Vec<u8>>> {
 /// A small machine's memory.
 fn image() -> Result<Image> {
     let mut image = Image::new();
-    let snapshot: Vec<Bytes> = chunks::pack(Lane::Descriptors, SESSION, 1, HALF_PAGES, &snapshot().encode())
+    let snapshot: Vec<Bytes> = chunks::pack(Lane::Descriptors, public_id(SECRET), 1, HALF_PAGES, &snapshot().encode())
         .ok()
         .context("too large")?
         .iter()
-        .map(in_kernel)
+        .map(|page| in_kernel(page, SECRET))
         .collect();
     for (number, page) in (0u64..).zip([description()?, rings(VERSION)?, snapshot].concat()) {
         image.insert(3 + number * 5 % 64, page);

@@ -90,7 +90,7 @@ pub(crate) static RINGS_TASK: Array<Page> = Array::with_max_entries(1, MMAPABLE)
 #[map(name = "meta")]
 static META: Array<Page> = Array::with_max_entries(1, MMAPABLE);
 
-/// The recording session's id. Filled by the loader.
+/// The recording's secret, which its pages say (`flightrec_format`: `identity`). Filled by the loader.
 #[unsafe(no_mangle)]
 static SESSION: u64 = 0;
 

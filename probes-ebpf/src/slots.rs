@@ -30,12 +30,22 @@ static SLOTS: Array<Page> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE
 #[unsafe(no_mangle)]
 static SLOT_PAGES: u32 = 1;
 
+/// What decides which thread has which place. Random, filled by the loader.
+#[unsafe(no_mangle)]
+static SLOT_SEED: u64 = 0;
+
+/// Where a thread's slots are.
+#[inline(always)]
+fn place_of(tid: u32) -> (u32, u32) {
+    // SAFETY: statics of ours; volatile because the loader replaces their values.
+    let (seed, pages) = unsafe { ((&raw const SLOT_SEED).read_volatile(), (&raw const SLOT_PAGES).read_volatile()) };
+    place(tid, seed, pages)
+}
+
 /// The neighbours among which a thread's slot is.
 #[inline(always)]
 fn neighbours(tid: u32) -> Option<*mut TaskSlot> {
-    // SAFETY: a static of ours; volatile because the loader replaces its value.
-    let pages = unsafe { (&raw const SLOT_PAGES).read_volatile() };
-    let (page, way) = place(tid, pages);
+    let (page, way) = place_of(tid);
     let page = SLOTS.get_ptr_mut(page)?;
     if way as usize > SLOTS_PER_PAGE - WAYS {
         return None; // never, by `place`; the verifier wants to see it
@@ -85,6 +95,14 @@ fn take(tid: u32) -> Option<*mut TaskSlot> {
         }
     }
     this_cpu().slot_collisions += 1;
+    // A dump has the page, and not the CPUs' states. Counts that two CPUs add at a time are lost: it tells at least that.
+    if let Some(page) = SLOTS.get_ptr_mut(place_of(tid).0) {
+        // SAFETY: the header lies inside the page.
+        unsafe {
+            let misses = (&raw mut (*Page::header(page)).refused).cast::<u64>();
+            misses.write_volatile(misses.read_volatile() + 1);
+        }
+    }
     None
 }
 

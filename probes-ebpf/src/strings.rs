@@ -1,8 +1,10 @@
 //! Strings from user and kernel memory into a page.
 
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_probe_read_user_str};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
 use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING, call_strings};
-use flightrec_format::abi::record::{self, STRING_MAX, STRING_ROOM, StringStatus, kind};
+use flightrec_format::abi::record::{self, MASK_START, MASK_TABLE, STRING_MAX, STRING_ROOM, StringStatus, kind};
 
 use crate::lane::{BODY, UNIT, bounded, length, store};
 
@@ -67,6 +69,37 @@ pub(crate) fn put_bytes(body: *mut u8, at: usize, index: u16, from: u64, len: u6
         return header(body, at, index, 0, StringStatus::Unreadable) | COLD;
     }
     header(body, at, index, len, status)
+}
+
+/// What becomes of each byte of an argument list, by what stood before ([`MASK_STATES`]). Written by the daemon.
+///
+/// [`MASK_STATES`]: flightrec_format::abi::record::MASK_STATES
+#[map(name = "exec_masks")]
+static EXEC_MASKS: Array<[u16; MASK_TABLE / 2]> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
+
+/// Masks the text of the STRING record that is to stand at `body + at`, in place: all that it may be long. One walk of a
+/// table, a load and two stores a byte and no branch, so that the verifier follows it once.
+#[inline(never)]
+pub(crate) fn mask(body: *mut u8, at: usize) -> u32 {
+    if at > BODY - ROOM {
+        return 1;
+    }
+    let at = bounded::<ROOM, BODY>(at);
+    let Some(table) = EXEC_MASKS.get_ptr(0) else { return 1 };
+    let table = table.cast::<u16>();
+    let mut state = usize::from(MASK_START);
+    for i in 0..STRING_MAX {
+        // SAFETY: STRING_MAX bytes behind the header word are inside the page by the check above; state and byte are below
+        // 256 each, so that the table has their entry.
+        unsafe {
+            let byte = body.add(at + 8 + i);
+            let entry = table.add((state << 8 | usize::from(byte.read_volatile())) & (MASK_TABLE / 2 - 1));
+            let entry = entry.read_volatile();
+            byte.write_volatile((entry >> 8) as u8);
+            state = usize::from(entry & 0xff);
+        }
+    }
+    0
 }
 
 #[inline(always)]

@@ -7,7 +7,9 @@ use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use core::ffi::c_void;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, Exec, Fork, Rename, STRING_MAX, StringStatus, TaskExit, kind};
-use flightrec_format::abi::state::{CpuState, ENABLE_TASK, entered};
+use flightrec_format::abi::state::{
+    CpuState, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_TASK, entered,
+};
 
 use crate::kernel::{Task, bprm_filename, comm_bytes};
 use crate::lane::{BODY, RINGS_TASK, UNIT, Writer, length, state_of, store, this_cpu};
@@ -105,13 +107,36 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
         cgroup,
         comm: comm_bytes(task.comm()),
     };
-    let mut w = open(state, ROOM + 2 * strings::ROOM)?;
+    let enabled = state.enabled;
+    let mut w = open(state, ROOM + 3 * strings::ROOM)?;
     put(&mut w, kind::EXEC, body);
-    let file = bprm_filename(ctx.arg(2));
-    w.at = bounded(strings::put(w.body(), w.at, 0, file as u64, Source::Kernel));
-    w.at = bounded(strings::put_bytes(w.body(), w.at, 1, args, args_len));
+    if enabled & ENABLE_EXEC_FILE != 0 {
+        let file = bprm_filename(ctx.arg(2));
+        w.at = bounded(strings::put(w.body(), w.at, 0, file as u64, Source::Kernel));
+    }
+    if enabled & ENABLE_EXEC_ARGS != 0 {
+        put_args(&mut w, args, args_len, enabled & ENABLE_EXEC_MASK != 0);
+    }
     w.publish(kind::EXEC);
     Some(())
+}
+
+/// An argument list, as it stands in user memory: its beginning and, where that is not all, its end; of a list that is masked
+/// the beginning alone, since what the end begins in the middle of is not known.
+#[inline(always)]
+fn put_args(w: &mut Writer<'_>, args: u64, len: u64, masked: bool) {
+    const MAX: u64 = STRING_MAX as u64;
+    let begin = w.at;
+    w.at = bounded(strings::put_bytes(w.body(), begin, 1, args, len));
+    if masked && strings::mask(w.body(), begin) != 0 {
+        // Never; but what could not be masked is not recorded.
+        w.at = begin;
+    }
+    if !masked && len > MAX {
+        let rest = len - MAX;
+        let end = if rest > MAX { MAX } else { rest };
+        w.at = bounded(strings::put_bytes(w.body(), w.at, 2, args.wrapping_add(len - end), end));
+    }
 }
 
 /// The offset in a result of [`strings::put`], inside the page.

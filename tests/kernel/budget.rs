@@ -1,7 +1,9 @@
 //! The budget: what the probes refuse is counted, call by call; scheduling does not pay for system calls; it holds
 //! with no daemon alive; and what is given up for it is said, right, and taken back.
 
+use std::io::{Read, Write};
 use std::mem::offset_of;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use flightrec_format::abi::page::{Lane, Refusal};
@@ -9,6 +11,7 @@ use flightrec_format::abi::state::{
     Bucket, CpuState, GIVEN_ALL, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
     LIMIT_SYSCALL, REFUSE_SYSCALL,
 };
+use flightrec_format::control::{self, Request, SOCKET_NAME};
 use flightrec_format::decode::Body;
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::ring::Reason;
@@ -373,6 +376,50 @@ fn detaches_and_attaches(form: &str) {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("system calls were detached on all CPUs for "), "{said}");
+}
+
+/// Readers keep flightd busy. Calls cost what the total allows without them: nothing is given up for readers.
+#[test]
+fn nothing_is_given_up_for_readers() {
+    let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"off\"\nburst_seconds = 1\n");
+    let account = || -> serde_json::Value {
+        serde_json::from_slice(&recorder.flightctl(&["budget", "--json"]).stdout).expect("JSON")
+    };
+    let now = |json: &serde_json::Value, part: &str| json["spent"]["now"][part].as_f64().unwrap_or_default();
+    let _hog = Hog::start(online_cpus().into_iter().next().expect("a CPU"));
+    let second = Duration::from_secs(1);
+    let costs = (0..5).map(|_| {
+        std::thread::sleep(second);
+        now(&account(), "all_percent")
+    });
+    let total = (costs.fold(0.0, f64::max) * 1.25).min(90.0);
+    assert!(recorder.flightctl(&["budget", "set", &format!("{total:.1}%")]).status.success());
+    std::thread::sleep(2 * second);
+    let given = |json: &serde_json::Value| json["level"] != "full" || json["detached_seconds"] != 0.0;
+    assert!(!given(&account()), "given up with no reader: {}", account());
+
+    let (mut most, begun) = (0.0f64, std::time::Instant::now());
+    let socket = recorder.sandbox().runtime_dir().join(SOCKET_NAME);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut stream = UnixStream::connect(&socket).expect("flightd");
+                let everything = control::encode(&Request::Pages { from: 0, until: u64::MAX }).expect("a request");
+                stream.write_all(&everything.repeat(1000)).expect("asked");
+                let mut buffer = vec![0; 1 << 20];
+                while begun.elapsed() < 8 * second {
+                    assert!(stream.read(&mut buffer).expect("an answer") > 0);
+                }
+            });
+        }
+        while begun.elapsed() < 8 * second {
+            let account = account();
+            most = most.max(now(&account, "readers_percent"));
+            assert!(!given(&account), "given up for readers, of {total} %: {account}");
+            std::thread::sleep(second / 5);
+        }
+    });
+    assert!(most > 10.0, "readers cost {most} %, too little to tell");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use flightrec_format::abi::page::{COPY_MAGIC, MAGIC};
+use flightrec_format::identity::public_id;
 use flightrec_format::live::{Generation, Recording};
 use flightrec_tests::{c_program, wait_until};
 
@@ -13,7 +14,11 @@ use crate::support::{run, start};
 
 /// How often pages of a session stand in a process's own memory, by their first bytes.
 fn pages_in(pid: u32, magic: u64, session: u64) -> usize {
-    let needle = [magic.to_le_bytes(), session.to_le_bytes()].concat();
+    found_in(pid, &[magic.to_le_bytes(), session.to_le_bytes()].concat())
+}
+
+/// How often bytes stand in a process's own memory, at a word's place.
+fn found_in(pid: u32, needle: &[u8]) -> usize {
     let memory = File::open(format!("/proc/{pid}/mem")).expect("its memory");
     let regions = fs::read_to_string(format!("/proc/{pid}/maps")).expect("its map of memory");
     let mut found = 0;
@@ -32,7 +37,7 @@ fn pages_in(pid: u32, magic: u64, session: u64) -> usize {
             let read = memory.read_at(&mut bytes[..wanted], at).unwrap_or(0);
             // Words of a page's header are aligned wherever the page stands.
             let words = bytes[..read].windows(needle.len()).step_by(8);
-            found += words.filter(|words| *words == needle).count();
+            found += words.filter(|words| words == &needle).count();
             at += wanted as u64;
         }
     }
@@ -66,7 +71,11 @@ fn no_process_holds_what_looks_like_a_ring() {
         assert!(pages_in(pid, COPY_MAGIC, session) > 0, "{name} has copies of pages, and the search finds none");
         assert_eq!(pages_in(pid, MAGIC, session), 0, "{name} has what a dump's reader would take for a ring's page");
     }
-    // The rings themselves are found by it.
-    assert_eq!(recording.maps().meta.load(0, 0), MAGIC);
+    // The rings themselves are found by it. What they say there is a secret, which no reader has.
+    let meta = &recording.maps().meta;
+    let secret = meta.load(0, 8);
+    assert_eq!((meta.load(0, 0), public_id(secret)), (MAGIC, session));
+    assert_eq!(found_in(follower.id(), &secret.to_le_bytes()), 0, "flightctl has the recording's secret");
+    assert_eq!(pages_in(recorder.pid(), COPY_MAGIC, secret), 0, "flightd hands out the recording's secret");
     follower.kill().and_then(|()| follower.wait()).expect("follow ends");
 }

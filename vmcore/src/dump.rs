@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::abi::page::{COPY_MAGIC, PAGE_SIZE};
 
 use crate::error::VmcoreError;
 use crate::extents::{Extent, Extents};
@@ -127,19 +127,23 @@ impl Dump {
 
     /// A reader of its pages, for one thread.
     pub fn reader(&self) -> Reader<'_> {
-        Reader { scanner: self.layout.scanner() }
+        Reader { scanner: self.layout.scanner(), page: Box::new([0; PAGE_SIZE]) }
     }
 }
 
 /// Reads pages again that a scan has found.
 pub struct Reader<'a> {
     scanner: Box<dyn Scanner + 'a>,
+    page: Box<Memory>,
 }
 
 impl Reader<'_> {
-    /// The page; `None` where it can't be read any more.
+    /// A copy of the page, which says the session's public id; `None` where it can't be read any more.
     pub fn page(&mut self, page: &PageRef) -> Option<&Memory> {
-        self.scanner.page(page.place)
+        self.page.copy_from_slice(self.scanner.page(page.place)?);
+        let head = (u128::from(COPY_MAGIC) | u128::from(page.session) << 64).to_le_bytes();
+        *self.page.first_chunk_mut()? = head;
+        Some(&self.page)
     }
 }
 

@@ -5,7 +5,7 @@ use flightrec_format::abi::page::PageHeader;
 /// What a page's header says that sorting and choosing pages needs, and where the page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageRef {
-    /// Session.
+    /// Public id of its session.
     pub session: u64,
     /// Lane, by number: of lanes that this release does not know, too.
     pub lane: u8,
@@ -24,8 +24,9 @@ pub struct PageRef {
 }
 
 impl PageRef {
-    pub(crate) fn new(header: &PageHeader, place: u64) -> Self {
-        let PageHeader { session, lane, cpu, seq, used, base_mono, base_tai, .. } = *header;
+    /// The page with this header in the kernel's memory; `session`: the public id of its secret.
+    pub(crate) fn new(header: &PageHeader, session: u64, place: u64) -> Self {
+        let PageHeader { lane, cpu, seq, used, base_mono, base_tai, .. } = *header;
         Self { session, lane, cpu, seq, used, base_mono, base_tai, place }
     }
 

@@ -7,6 +7,7 @@ use std::thread;
 
 use flightrec_format::decode::PageError;
 use flightrec_format::decode::page::read_header;
+use flightrec_format::identity::PublicIds;
 
 use crate::dump::Dump;
 use crate::error::VmcoreError;
@@ -53,6 +54,7 @@ struct Part {
     pages: Vec<PageRef>,
     rejected: Rejected,
     shortfall: Shortfall,
+    ids: PublicIds,
 }
 
 impl Dump {
@@ -112,7 +114,8 @@ impl Part {
         match read_header(bytes) {
             // Opened and not yet written: it holds nothing.
             Ok(header) if header.used == 0 => {}
-            Ok(header) => self.pages.push(PageRef::new(&header, place)),
+            // What the page says is a secret, or a guess: who claims another's public id gets the hash of that.
+            Ok(header) => self.pages.push(PageRef::new(&header, self.ids.of(header.session), place)),
             Err(PageError::Version(_)) => self.rejected.version += 1,
             Err(PageError::Lane(_)) => self.rejected.lane += 1,
             Err(_) => self.rejected.damaged += 1,

@@ -19,7 +19,7 @@ const META_PAGES_MAX: usize = 1 << 14;
 /// A recording, or what is left of one: memory that was freed keeps its pages until somebody else writes there.
 #[derive(Debug)]
 pub struct Session {
-    /// Its id.
+    /// Its public id: the hash of what its pages say ([`flightrec_format::identity`]).
     pub id: u64,
     /// What its metadata tell; `None` where no generation of them is whole.
     pub about: Option<About>,
@@ -46,6 +46,8 @@ pub struct About {
     pub kernel: String,
     /// When it began, ns of `CLOCK_MONOTONIC`.
     pub started: u64,
+    /// When it was ended for another one, ns of `CLOCK_MONOTONIC`; 0: it was not.
+    pub ended: u64,
     /// `CLOCK_TAI` minus `CLOCK_REALTIME` at its last page, seconds.
     pub tai_offset: i64,
 }
@@ -125,6 +127,7 @@ impl Session {
             host: meta.host,
             kernel: meta.kernel,
             started: meta.started,
+            ended: meta.ended,
         });
         session
     }
@@ -136,7 +139,10 @@ impl Session {
 
     fn unpack(&self, reader: &mut Reader<'_>) -> Result<Meta, MetaError> {
         let of_meta = self.pages.iter().rev().filter(|page| page.lane == Lane::Meta as u8).take(META_PAGES_MAX);
-        meta::unpack(of_meta.filter_map(|page| reader.page(page).copied()))
+        let meta = meta::unpack(of_meta.filter_map(|page| reader.page(page).copied()))?;
+        // A description of another recording, in pages of this one, is none.
+        let is_own = meta.session == self.id;
+        if is_own { Ok(meta) } else { Err(MetaError::Incomplete { pages: 0 }) }
     }
 
     /// CPUs that it has ring pages of.

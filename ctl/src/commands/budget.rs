@@ -98,6 +98,8 @@ struct Parts {
     floor_percent: f64,
     drain_percent: f64,
     daemon_percent: f64,
+    /// Answers to clients; not part of all.
+    readers_percent: f64,
     all_percent: f64,
 }
 
@@ -137,7 +139,7 @@ impl Shown {
         let cpus = account.cpus.len();
         let parts = |i: usize| {
             let span = account.spans.get(i).copied().unwrap_or(0);
-            let [drain, daemon] = account.daemon.get(i).copied().unwrap_or_default();
+            let [drain, daemon, readers] = account.daemon.get(i).copied().unwrap_or_default();
             let sum = |part: fn(&Spent) -> u64| {
                 let of = account.cpus.iter().filter_map(|cpu| cpu.spent.get(i)).map(part);
                 of.fold(0, u64::saturating_add)
@@ -151,6 +153,7 @@ impl Shown {
                 floor_percent: share(sum(|spent| spent.floor)),
                 drain_percent: share(drain),
                 daemon_percent: share(daemon),
+                readers_percent: share(readers),
                 all_percent: share(sum(all).saturating_add(drain).saturating_add(daemon)),
             }
         };
@@ -222,7 +225,7 @@ impl Shown {
             "",
             format!("({})", span(running))
         );
-        let lines: [(&str, Part); 7] = [
+        let lines: [(&str, Part); 8] = [
             ("probes: system calls", |p| p.calls_percent),
             ("probes: their strings", |p| p.strings_percent),
             ("probes: scheduling", |p| p.sched_percent),
@@ -230,6 +233,7 @@ impl Shown {
             ("drain, compression, writing", |p| p.drain_percent),
             ("flightd otherwise", |p| p.daemon_percent),
             ("in all", |p| p.all_percent),
+            ("beside that: answering readers", |p| p.readers_percent),
         ];
         for (name, part) in lines {
             figures(&mut out, name, self.spent.iter().map(part));
@@ -274,7 +278,7 @@ mod tests {
             left: -5_000_000,
             detached: 2 * S,
             spans: [S, 60 * S, 100 * S],
-            daemon: [[10_000_000, 2_000_000], [0, 0], [0, 0]],
+            daemon: [[10_000_000, 2_000_000, 4_000_000], [0; 3], [0; 3]],
             cpus: vec![cpu(0, 0, 50_000, 1_000_000), cpu(1, 2, 0, 0)],
         }
     }
@@ -294,6 +298,7 @@ mod tests {
             "  floor: being asked                   0.200     0.100         0.100\n",
             "  drain, compression, writing          0.500     0.000         0.000\n",
             "  in all                               1.100     0.250         0.250\n",
+            "  beside that: answering readers       0.200     0.000         0.000\n",
             "  CPU 0    level 0, of 5.00            1.000     0.500         0.500\n",
             "  CPU 1    level 2, no limit           0.000     0.000         0.000\n",
         ] {
@@ -312,6 +317,7 @@ mod tests {
             ("/give_up/0", "strings".into()),
             ("/detached_seconds", 2.0.into()),
             ("/spent/now/all_percent", 1.1.into()),
+            ("/spent/now/readers_percent", 0.2.into()),
             ("/spent/minute/seconds", 60.0.into()),
             ("/spent/start/floor_percent", 0.1.into()),
             ("/cpus/1/limit_percent", Value::Null),

@@ -9,10 +9,11 @@ use super::vmcore::{WITHOUT_TABLE, announce};
 use crate::exit::Exit;
 use crate::fds::Fds;
 use crate::human::counted;
+use crate::in_flight;
 use crate::output::{Output, note};
 use crate::pipeline::with_leads;
 use crate::plan::PsPlan;
-use crate::ps::{self, HEAD};
+use crate::ps::{self, HEAD, without_place};
 use crate::source::{self, Recording, Source, VmcoreSource};
 use crate::text::{Options, Renderer};
 use crate::window::Window;
@@ -23,10 +24,17 @@ pub fn run(plan: &PsPlan) -> Result<Exit> {
         let mut source = source::open(&plan.origin)?;
         let now = source.clock().now;
         // The table of threads comes with any window.
-        let recording = source.read(Window { from: now, until: now })?;
-        return show(plan, &recording, now);
+        let mut recording = source.read(Window { from: now, until: now })?;
+        let mut missing = None;
+        if recording.misplaced() != 0
+            && let Some(before) = without_place::alive()
+        {
+            recording = source.read(Window { from: now, until: now })?;
+            missing = without_place::alive().map(|after| without_place::missing(&before, &recording.slots, &after));
+        }
+        return show(plan, &recording, now, missing.as_deref());
     };
-    let mut source = VmcoreSource::open(file, plan.session)?;
+    let mut source = VmcoreSource::open(file, plan.session, &plan.state_dir)?;
     announce(&source, &crate::zone::system());
     let now = source.clock().now;
     // What descriptors stand for is known from the events before.
@@ -34,14 +42,15 @@ pub fn run(plan: &PsPlan) -> Result<Exit> {
     if recording.slots.is_empty() {
         note(WITHOUT_TABLE);
     }
-    show(plan, &recording, now)
+    let missing = (recording.misplaced() != 0).then(|| in_flight::without_place(&recording));
+    show(plan, &recording, now, missing.as_deref())
 }
 
 /// How far back opened descriptors are looked for in a dump, ns.
 const NAMING_NS: u64 = 10_000_000_000;
 
-/// The threads that are blocked at `now`.
-fn show(plan: &PsPlan, recording: &Recording, now: u64) -> Result<Exit> {
+/// The threads that are blocked at `now`; `missing`: those that are not in the table, where that is known.
+fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<&[u32]>) -> Result<Exit> {
     // The counters were read last; a thread may have blocked since `now`.
     let now = now.max(recording.totals.now);
     let mut threads = ps::blocked(recording, plan, now);
@@ -55,7 +64,15 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64) -> Result<Exit> {
     let mut text = Vec::new();
     if plan.json {
         let threads = threads.iter().map(|thread| thread.json(&renderer)).collect();
-        serde_json::to_writer_pretty(&mut text, &Document { mono_ns: now, threads })?;
+        serde_json::to_writer_pretty(
+            &mut text,
+            &Document {
+                mono_ns: now,
+                threads,
+                disputed_by: source::anchor::hex(&recording.disputed_by),
+                without_place: missing.unwrap_or_default().to_vec(),
+            },
+        )?;
         text.push(b'\n');
     } else if !threads.is_empty() {
         text.extend_from_slice(HEAD.as_bytes());
@@ -64,14 +81,21 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64) -> Result<Exit> {
         }
     }
     output.write_all(&text).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
-    let lost = recording.totals.slot_collisions;
-    if lost != 0 {
+    tell_missing(recording, missing);
+    Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
+}
+
+/// Says which threads the table has no place for, as far as that is known.
+pub(super) fn tell_missing(recording: &Recording, missing: Option<&[u32]>) {
+    let lost = recording.misplaced();
+    if let Some(said) = without_place::said(missing.unwrap_or_default()) {
+        note(&said);
+    } else if lost != 0 && missing.is_none() {
         let times = counted(lost, "time");
         note(&format!(
             "the thread table had no room {times}: threads may be missing; raise threads.slots in flightd.toml"
         ));
     }
-    Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
 }
 
 /// What `--json` prints.
@@ -81,4 +105,10 @@ struct Document<T> {
     mono_ns: u64,
     /// The worst first.
     threads: Vec<T>,
+    /// Of a kernel dump: recordings that claim as much as this one, while nothing decides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    disputed_by: Vec<String>,
+    /// Threads that are alive and have no place in the table.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    without_place: Vec<u32>,
 }

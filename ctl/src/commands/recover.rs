@@ -26,7 +26,7 @@ use crate::human::{bytes, counted};
 use crate::output::note;
 use crate::plan::RecoverPlan;
 use crate::progress::Progress;
-use crate::source::{Source, VmcoreSource};
+use crate::source::{Source, VmcoreSource, anchor};
 
 /// Pages of the table of threads that are held at once.
 const SLOT_PAGES: usize = 256;
@@ -36,7 +36,7 @@ const DESCRIPTOR_PAGES_MAX: usize = 1 << 13;
 /// Recovers the recording.
 pub fn run(plan: &RecoverPlan) -> Result<Exit> {
     check(&plan.output, plan.force)?;
-    let source = VmcoreSource::open(&plan.file, plan.session)?;
+    let source = VmcoreSource::open(&plan.file, plan.session, &plan.state_dir)?;
     let session = source.session()?;
     announce(&source, &crate::zone::system());
     if session.newest().next().is_none() {
@@ -53,7 +53,12 @@ pub fn run(plan: &RecoverPlan) -> Result<Exit> {
         counted(events, "event"),
         counted(pages, "page")
     ));
-    if missing != 0 || !is_exact {
+    if !source.disputed_by().is_empty() {
+        let others = anchor::list(source.disputed_by());
+        note(&format!(
+            "INCOMPLETE: nothing decides between this recording and {others}, so that its end is not vouched for"
+        ));
+    } else if missing != 0 || !is_exact {
         let at_least = if is_exact { "" } else { "at least " };
         note(&format!("INCOMPLETE: {at_least}{} of the rings are not in the dump", counted(missing, "event")));
     } else if source.totals().is_none() {

@@ -13,12 +13,14 @@ use flightrec_format::abi::page::Lane;
 use flightrec_vmcore::Session;
 
 use super::dump;
+use super::ps::tell_missing;
 use crate::args::FormatArg;
 use crate::exit::Exit;
-use crate::in_flight::{HEAD, at_death, document};
+use crate::in_flight::{HEAD, at_death, document, without_place};
 use crate::output::{Output, note, refuse};
 use crate::pipeline::with_leads;
 use crate::plan::{Origin, PsPlan, VmcorePlan, VmcoreShow};
+use crate::source::anchor::Files;
 use crate::source::vmcore::Image;
 use crate::source::{Source, VmcoreSource};
 use crate::text::{Options, Renderer, escape};
@@ -34,13 +36,14 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
     if plan.show == VmcoreShow::Sessions {
         let image = Image::open(&plan.file)?;
         image.missing().iter().for_each(|line| note(line));
+        let files = Files::read(&plan.state_dir);
         let text = match plan.dump.format {
-            FormatArg::Text => sessions(image.sessions(), &zone),
-            FormatArg::Jsonl => serde_json::to_string(&List { sessions: json(image.sessions()) })? + "\n",
+            FormatArg::Text => sessions(image.sessions(), &files, &zone),
+            FormatArg::Jsonl => serde_json::to_string(&List { sessions: json(image.sessions(), &files) })? + "\n",
         };
         return print(plan, text.as_bytes()).map(|()| Exit::Fine);
     }
-    let mut source = VmcoreSource::open(&plan.file, plan.session)?;
+    let mut source = VmcoreSource::open(&plan.file, plan.session, &plan.state_dir)?;
     announce(&source, &zone);
     match plan.show {
         VmcoreShow::InFlight => in_flight(plan, &mut source),
@@ -48,8 +51,9 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
     }
 }
 
-/// Says which recording it is, until when it goes, and what the dump lacks.
+/// Says which recording it is, until when it goes, and what the dump lacks; before all, what others claim to be it.
 pub(crate) fn announce(source: &VmcoreSource, zone: &TimeZone) {
+    source.first_remark().into_iter().for_each(note);
     let death = source.clock();
     let moment = moment(i128::from(death.now) + i128::from(death.wall_offset), zone);
     note(&format!("recording {:016x}, up to its last event at {moment}", source.meta().session));
@@ -79,6 +83,7 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
         comms: vec![],
         vmcore: Some(plan.file.clone()),
         session: plan.session,
+        state_dir: plan.state_dir.clone(),
         json: false,
         color: crate::args::ColorArg::Never,
     };
@@ -86,7 +91,7 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.dump.format == FormatArg::Jsonl {
-        serde_json::to_writer(&mut text, &document(&threads, now, &renderer))?;
+        serde_json::to_writer(&mut text, &document(&threads, &recording, now, &renderer))?;
         text.push(b'\n');
     } else if !threads.is_empty() {
         text.extend_from_slice(HEAD.as_bytes());
@@ -95,10 +100,16 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
         }
     }
     print(plan, &text)?;
+    let missing = (recording.misplaced() != 0).then(|| without_place(&recording));
+    tell_missing(&recording, missing.as_deref());
     if recording.slots.is_empty() {
         note(WITHOUT_TABLE);
     }
-    Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
+    Ok(match threads.is_empty() {
+        _ if plan.dump.strict && !source.disputed_by().is_empty() => Exit::Incomplete,
+        true => Exit::Nothing,
+        false => Exit::Fine,
+    })
 }
 
 /// What `--list-sessions --format jsonl` prints.
@@ -121,6 +132,10 @@ struct Listed {
     pages: BTreeMap<&'static str, u64>,
     /// Copies beside them.
     copies: u64,
+    /// Whether the files of the state directory are of it: no process can have made it up.
+    vouched: bool,
+    /// Whether it was ended for another recording.
+    ended: bool,
     /// Whether its description is there; what follows is `null` without.
     described: bool,
     boot_id: Option<String>,
@@ -129,7 +144,7 @@ struct Listed {
 }
 
 /// The recordings, for programs.
-fn json(sessions: &[Session]) -> Vec<Listed> {
+fn json(sessions: &[Session], files: &Files) -> Vec<Listed> {
     let of = |session: &Session| {
         let at = |mono: Option<u64>| Timestamp::from_nanosecond(i128::from(mono?) + wall(session)?).ok();
         let about = session.about.as_ref();
@@ -139,6 +154,8 @@ fn json(sessions: &[Session]) -> Vec<Listed> {
             until: at(session.last),
             pages: Lane::RINGS.into_iter().map(|lane| (lane.name(), pages_of(session, lane))).collect(),
             copies: session.lanes.iter().map(|count| count.copies).sum(),
+            vouched: files.number(session.id).is_some(),
+            ended: about.is_some_and(|about| about.ended != 0),
             described: about.is_some(),
             boot_id: about.map(|about| printable(&about.boot_id)),
             host: about.map(|about| printable(&about.host)),
@@ -166,9 +183,11 @@ fn pages_of(session: &Session, lane: Lane) -> u64 {
 }
 
 /// A line for each recording.
-fn sessions(sessions: &[Session], zone: &TimeZone) -> String {
-    let mut text =
-        format!("{:<16}  {:<23}  {:<23}  {:>24}  {:>6}  OF\n", "SESSION", "FROM", "UNTIL", "PAGES", "COPIES");
+fn sessions(sessions: &[Session], files: &Files, zone: &TimeZone) -> String {
+    let mut text = format!(
+        "{:<16}  {:<23}  {:<23}  {:>24}  {:>6}  {:<7}  OF\n",
+        "SESSION", "FROM", "UNTIL", "PAGES", "COPIES", "VOUCHED"
+    );
     for session in sessions {
         let at = |mono: Option<u64>| match (mono, wall(session)) {
             (Some(mono), Some(wall)) => moment(i128::from(mono) + wall, zone),
@@ -176,6 +195,7 @@ fn sessions(sessions: &[Session], zone: &TimeZone) -> String {
         };
         let pages = Lane::RINGS.map(|lane| format!("{} {}", pages_of(session, lane), lane.name()));
         let copies: u64 = session.lanes.iter().map(|count| count.copies).sum();
+        let vouched = if files.number(session.id).is_some() { "files" } else { "-" };
         let of = session.about.as_ref().map_or_else(
             || "unknown: its description is not whole".to_owned(),
             |about| format!("{}, Linux {}", printable(&about.host), printable(&about.kernel)),
@@ -183,7 +203,7 @@ fn sessions(sessions: &[Session], zone: &TimeZone) -> String {
         // Writing to a string can't fail.
         let _ = writeln!(
             text,
-            "{:016x}  {:<23}  {:<23}  {:>24}  {copies:>6}  {of}",
+            "{:016x}  {:<23}  {:<23}  {:>24}  {copies:>6}  {vouched:<7}  {of}",
             session.id,
             at(began(session)),
             at(session.last),

@@ -13,6 +13,7 @@ use crate::json::Aside;
 use crate::json::clock::Clock;
 use crate::kind::Kind;
 use crate::pipeline::wall::WallClock;
+use crate::source::anchor;
 use crate::text::escape;
 
 /// The first line.
@@ -30,6 +31,8 @@ struct Coverage {
     own: ByLane,
     misses: BTreeMap<String, u64>,
     cpus_without_rings: Vec<NoRings>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    disputed_by: Vec<String>,
     recording: Recorded,
 }
 
@@ -124,6 +127,7 @@ impl Report {
                 .unrecorded()
                 .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
                 .collect(),
+            disputed_by: anchor::hex(&self.disputed_by),
             recording: Recorded {
                 session: format!("{:016x}", meta.session),
                 boot_id: printable(&meta.boot_id),

@@ -13,15 +13,22 @@ use super::fold::{Folded, fold};
 use crate::human::{counted, ranges, span};
 use crate::kind::Kind;
 use crate::pipeline::wall::WallClock;
+use crate::source::anchor;
 
 impl Report {
     /// The report, a line each, times of day in `zone`.
     pub fn lines(&self, wall: &mut WallClock, zone: &TimeZone) -> Vec<String> {
         let mut times = Times { wall, zone };
-        if self.window.from >= self.window.until {
-            return vec![self.nothing(&mut times)];
+        let mut lines = Vec::new();
+        if !self.disputed_by.is_empty() {
+            let others = anchor::list(&self.disputed_by);
+            lines.push(format!("NOT VOUCHED FOR: nothing decides between this recording and {others}"));
         }
-        let mut lines = vec![self.summary(&mut times)];
+        if self.window.from >= self.window.until {
+            lines.push(self.nothing(&mut times));
+            return lines;
+        }
+        lines.push(self.summary(&mut times));
         let named = |lane: &Lane| !self.is_complete() || self.is_off(*lane);
         lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
         let rows = fold(&self.gaps());

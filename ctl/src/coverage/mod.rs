@@ -38,6 +38,8 @@ pub struct Report {
     off: [bool; 3],
     /// When system calls were detached, within the window.
     detached: Vec<(u64, u64)>,
+    /// Other recordings that claim to be the same machine's last, while nothing decides.
+    disputed_by: Vec<u64>,
 }
 
 impl Report {
@@ -54,6 +56,7 @@ impl Report {
             window,
             now,
             detached,
+            disputed_by: recording.disputed_by.clone(),
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes,
@@ -73,7 +76,8 @@ impl Report {
 
     /// Whether every event of the window is there.
     pub fn is_complete(&self) -> bool {
-        self.lanes.iter().all(|lane| self.is_lane_complete(lane))
+        self.disputed_by.is_empty()
+            && self.lanes.iter().all(|lane| self.is_lane_complete(lane))
             && self.unrecorded().next().is_none()
             // Skipped program runs are counted since the start, and known to be in the window only if all is.
             && !(self.from_start && self.missed().next().is_some())

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Doing, InFlight};
 use crate::human::span;
+use crate::source::{Recording, anchor};
 use crate::text::Renderer;
 
 /// What stands over the lines; the columns are those of `ps`.
@@ -48,9 +49,18 @@ pub(crate) struct Document<T> {
     mono_ns: u64,
     /// Those that ran first.
     threads: Vec<T>,
+    /// Recordings that claim as much as this one, while nothing decides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    disputed_by: Vec<String>,
 }
 
-/// The document of these threads.
-pub(crate) fn document(threads: &[InFlight], now: u64, renderer: &Renderer) -> Document<impl Serialize + use<>> {
-    Document { mono_ns: now, threads: threads.iter().map(|thread| thread.json(renderer)).collect() }
+/// The document of these threads of a recording.
+pub(crate) fn document(
+    threads: &[InFlight],
+    recording: &Recording,
+    now: u64,
+    renderer: &Renderer,
+) -> Document<impl Serialize + use<>> {
+    let threads = threads.iter().map(|thread| thread.json(renderer)).collect();
+    Document { mono_ns: now, threads, disputed_by: anchor::hex(&recording.disputed_by) }
 }

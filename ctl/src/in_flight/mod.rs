@@ -6,7 +6,7 @@
 
 mod lines;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::slot::TaskSlot;
@@ -87,6 +87,21 @@ pub fn at_death(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<InFlight>
         in_flight.thread.name_descriptors(&fds);
     }
     threads
+}
+
+/// Threads that the rings show alive, and that the table has no place for; it must be known that it lacked some.
+pub fn without_place(recording: &Recording) -> Vec<u32> {
+    let mut ended = HashSet::new();
+    for stream in recording.streams.iter().filter(|stream| stream.lane() == Lane::Task) {
+        ended.extend(
+            stream.events().filter_map(|event| matches!(event.body, Body::TaskExit { .. }).then_some(event.tid)),
+        );
+    }
+    let table: HashSet<u32> = recording.slots.iter().map(|slot| slot.tid).collect();
+    let known = known(recording).into_keys();
+    let mut missing: Vec<u32> = known.filter(|tid| *tid != 0 && !table.contains(tid) && !ended.contains(tid)).collect();
+    missing.sort_unstable();
+    missing
 }
 
 /// A thread that was not blocked.

@@ -27,7 +27,7 @@ pub(super) fn exec(exec: &Exec, file: Option<&Text>, args: Option<&Text>, out: &
     match args.filter(|args| args.status != StringStatus::Unreadable) {
         Some(args) => {
             out.push(b'[');
-            let (list, cut) = argument_list(args, exec.args_len as usize);
+            let (list, cut, end) = argument_list(args, exec.args_len as usize);
             for (index, argument) in list.enumerate() {
                 if index > 0 {
                     out.push(b',');
@@ -37,6 +37,16 @@ pub(super) fn exec(exec: &Exec, file: Option<&Text>, args: Option<&Text>, out: &
             out.push(b']');
             if cut {
                 value::cut("argv", out);
+            }
+            if let Some(end) = end {
+                out.extend_from_slice(b",\"argv_end\":[");
+                for (index, argument) in end.enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    value::string(argument, out);
+                }
+                out.push(b']');
             }
         }
         None if exec.args_len == 0 => out.extend_from_slice(b"[]"),

@@ -3,6 +3,7 @@
 
 mod lines;
 mod state;
+pub mod without_place;
 
 use std::cmp::Reverse;
 
@@ -158,6 +159,7 @@ mod tests {
             comms: vec![],
             vmcore: None,
             session: None,
+            state_dir: "/nonexistent".into(),
             json: false,
             color: crate::args::ColorArg::Never,
         }

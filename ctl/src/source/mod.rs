@@ -1,5 +1,6 @@
 //! Where pages come from. Every command works on every source, and does not know which it is.
 
+pub mod anchor;
 mod daemon;
 pub mod files;
 pub mod history;
@@ -74,9 +75,18 @@ pub struct Recording {
     pub copied: u64,
     /// Whether files are part of the source, and all that was written to them is there.
     pub whole_files: bool,
+    /// How often a thread found no place in the table, as the table's pages tell.
+    pub slot_misses: u64,
+    /// Other recordings that claim to be the same machine's last, where nothing decides ([`anchor`]).
+    pub disputed_by: Vec<u64>,
 }
 
 impl Recording {
+    /// How often a thread found no place in the table, since the start: by the probes' counters, or by its pages.
+    pub fn misplaced(&self) -> u64 {
+        self.totals.slot_collisions.max(self.slot_misses)
+    }
+
     /// The recording's wall time; `present` is the offset to `CLOCK_MONOTONIC` to use without pages.
     pub fn wall_clock(&self, present: i64) -> WallClock {
         let headers = self.streams.iter().flat_map(LaneStream::pages).map(Page::header);
@@ -145,6 +155,7 @@ pub struct Collector {
     meta: Meta,
     rings: Rings,
     slots: Vec<TaskSlot>,
+    slot_misses: u64,
     descriptors: Chunks,
     room: u64,
 }
@@ -191,7 +202,7 @@ impl Collector {
         let ring_pages: u64 = meta.ring_bytes.iter().map(|bytes| bytes.div_ceil(4096)).fold(0, u64::saturating_add);
         // Twice, as a ring goes round while it is read.
         let room = ring_pages.saturating_mul(2 * meta.cpus.len() as u64).saturating_add(OTHER_PAGES);
-        Self { meta, rings, slots: Vec::new(), descriptors: Chunks::new(Lane::Descriptors), room }
+        Self { meta, rings, slots: Vec::new(), slot_misses: 0, descriptors: Chunks::new(Lane::Descriptors), room }
     }
 
     /// Takes a page. What is no page of this recording is passed over: coverage tells what is missing.
@@ -199,7 +210,11 @@ impl Collector {
         self.room = self.room.checked_sub(1).ok_or(SourceError::TooManyPages)?;
         let Ok(page) = Page::copy_from(bytes) else { return Ok(()) };
         match page.lane() {
-            Lane::Slots if page.header().session == self.meta.session => self.slots.extend(slots::read(bytes)),
+            Lane::Slots if page.header().session == self.meta.session => {
+                let [misses, ..] = page.header().refused;
+                self.slot_misses = self.slot_misses.saturating_add(misses);
+                self.slots.extend(slots::read(bytes));
+            }
             Lane::Descriptors if page.header().session == self.meta.session => self.descriptors.add(bytes),
             _ => drop(self.rings.add(page)),
         }
@@ -208,7 +223,7 @@ impl Collector {
 
     /// All pages are there.
     pub fn finish(self, totals: Totals) -> Recording {
-        let Self { meta, rings, slots, descriptors, .. } = self;
+        let Self { meta, rings, slots, slot_misses, descriptors, .. } = self;
         let descriptors = snapshots(descriptors.documents().map(|document| document.bytes));
         Recording {
             meta,
@@ -220,6 +235,8 @@ impl Collector {
             marks: Vec::new(),
             copied: u64::MAX,
             whole_files: false,
+            slot_misses,
+            disputed_by: Vec::new(),
         }
     }
 }

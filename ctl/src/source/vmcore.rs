@@ -10,6 +10,7 @@ use flightrec_format::decode::Page;
 use flightrec_format::meta::Meta;
 use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, VmcoreError};
 
+use super::anchor::{Choice, Files, choose};
 use super::{Clock, Collector, Recording, Source, SourceError};
 use crate::human::{bytes, counted};
 use crate::progress::Progress;
@@ -131,22 +132,22 @@ pub struct VmcoreSource {
     clock: Clock,
     /// The rings' counters at death, as their newest pages have them.
     totals: Totals,
+    /// Others that claim to be the machine's last, while nothing decides.
+    disputed_by: Vec<u64>,
+    /// What is to be said first: how it was told from others that claim the same.
+    first: Option<String>,
     /// What is to be said of it.
     remarks: Vec<String>,
 }
 
 impl VmcoreSource {
-    /// Opens a dump; the recording `session`, or the newest.
-    pub fn open(path: &Path, session: Option<u64>) -> Result<Self, DumpError> {
+    /// Opens a dump; the recording `session`, or the one that the files in `state_dir` vouch for, or the newest.
+    pub fn open(path: &Path, session: Option<u64>, state_dir: &Path) -> Result<Self, DumpError> {
         let image = Image::open(path)?;
-        let index = match session {
-            None => Some(0),
-            Some(id) => image.sessions().iter().position(|session| session.id == id),
-        };
-        let no_session = |session| DumpError::NoSession { path: path.into(), session };
-        let Some((index, session)) = index.and_then(|index| Some((index, image.sessions().get(index)?))) else {
-            return Err(no_session(session.unwrap_or(0)));
-        };
+        let no_session = DumpError::NoSession { path: path.into(), session: session.unwrap_or(0) };
+        let Some(choice) = choose(image.sessions(), session, &Files::read(state_dir)) else { return Err(no_session) };
+        let Choice { index, disputed_by, remark: first } = choice;
+        let Some(session) = image.sessions().get(index) else { return Err(no_session) };
         let mut remarks = image.missing();
         let Rejected { version, lane, .. } = image.scan.rejected;
         if version + lane != 0 {
@@ -162,7 +163,17 @@ impl VmcoreSource {
             undescribed(session)
         });
         let (clock, totals) = death(&image, session, &meta);
-        Ok(Self { image, index, meta, clock, totals, remarks })
+        Ok(Self { image, index, meta, clock, totals, disputed_by, first, remarks })
+    }
+
+    /// Other recordings that claim to be the machine's last, where nothing decides between them and this one.
+    pub fn disputed_by(&self) -> &[u64] {
+        &self.disputed_by
+    }
+
+    /// What is to be said before all else: how the recording was told from others that claim the same.
+    pub fn first_remark(&self) -> Option<&str> {
+        self.first.as_deref()
     }
 
     /// What is to be said beside the coverage.
@@ -187,9 +198,12 @@ impl VmcoreSource {
     }
 
     /// The rings' counters at death, where the dump and each ring in it are whole: the machine stood still, so what the
-    /// rings hold is all there was. What the probes refused after a ring's newest page was opened is not in it.
+    /// rings hold is all there was. What the probes refused after a ring's newest page was opened is not in it. Of a
+    /// recording that may be made up nothing is known.
     pub fn totals(&self) -> Option<&Totals> {
-        let is_whole = self.image.scan.shortfall.is_none() && self.session().ok()?.is_whole(&self.meta.ring_bytes);
+        let is_whole = self.disputed_by.is_empty()
+            && self.image.scan.shortfall.is_none()
+            && self.session().ok()?.is_whole(&self.meta.ring_bytes);
         is_whole.then_some(&self.totals)
     }
 }
@@ -258,6 +272,7 @@ impl Source for VmcoreSource {
         let totals = self.totals();
         let mut recording = collector.finish(totals.cloned().unwrap_or_default());
         recording.copied = if totals.is_some() { self.clock.now } else { 0 };
+        recording.disputed_by.clone_from(&self.disputed_by);
         Ok(recording)
     }
 }

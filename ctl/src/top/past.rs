@@ -26,7 +26,7 @@ use crate::window::Window;
 pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Result<Exit> {
     let mut output = Output::standard();
     let look = Look::of(&output, plan.color, lines);
-    let PastPlan { history, since, until, vmcore, session, store } = past;
+    let PastPlan { history, since, until, vmcore, session, store, state_dir } = past;
     let mut whole = Whole {
         zone,
         is_wide: Wide::has_room(look.width),
@@ -41,7 +41,7 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
         anyhow::Ok(Go::On)
     };
     if let Some(file) = vmcore {
-        let mut source = VmcoreSource::open(file, *session)?;
+        let mut source = VmcoreSource::open(file, *session, state_dir)?;
         crate::commands::vmcore::announce(&source, zone);
         of_source(&mut source, store.as_deref(), question, &mut take)?;
     } else {

@@ -33,7 +33,9 @@ pub(crate) fn stderr(out: &Output) -> String {
     String::from_utf8(out.stderr.clone()).unwrap()
 }
 
-pub(crate) const SESSION: u64 = 0xf11e;
+/// What the recording's pages say in the kernel's memory; and its public id, the hash of that, which all copies say.
+pub(crate) const SECRET: u64 = 0xf11e;
+pub(crate) const SESSION: u64 = 0xab44_5cfd_8bb8_5abd;
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const BOOT_ID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 /// When the recording started, and what now is.

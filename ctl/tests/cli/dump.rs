@@ -200,10 +200,10 @@ fn marks_and_status() {
     assert!(stderr(&refused).contains("no marks today"));
     let status = run(&["status"]);
     assert_eq!(status.status.code(), Some(0));
-    assert!(stdout(&status).contains("session      000000000000f11e"), "{}", stdout(&status));
+    assert!(stdout(&status).contains("session      ab445cfd8bb85abd"), "{}", stdout(&status));
     let json = run(&["status", "--json"]);
     let state: serde_json::Value = serde_json::from_str(&stdout(&json)).unwrap();
-    assert_eq!(state["session"], "000000000000f11e");
+    assert_eq!(state["session"], "ab445cfd8bb85abd");
     assert_eq!(state["lanes"]["syscall"]["events"]["sys_enter"], 2);
     let metrics = run(&["metrics"]);
     assert_eq!(metrics.status.code(), Some(0));

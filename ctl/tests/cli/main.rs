@@ -6,6 +6,7 @@ mod disk;
 mod dump;
 mod everyday;
 mod files;
+mod forged;
 mod gaps;
 mod json;
 mod snapshots;

@@ -9,17 +9,18 @@ use flightrec_format::chunks;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
 use flightrec_format::encode::{PageWriter, in_kernel, write_header, write_slot};
+use flightrec_format::identity::public_id;
 use flightrec_format::meta::{self, Meta};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 use tempfile::TempDir;
 
-use super::common::{NOW, Recording, SECOND, SESSION, STARTED, WALL, flightctl, meta, stderr, stdout};
+use super::common::{NOW, Recording, SECOND, SECRET, SESSION, STARTED, WALL, flightctl, meta, stderr, stdout};
 use super::disk::{Disk, calls, files};
 
 /// When the machine died.
 const DEATH: u64 = 130 * SECOND;
 
-type Bytes = Box<[u8; PAGE_SIZE]>;
+pub(crate) type Bytes = Box<[u8; PAGE_SIZE]>;
 
 fn event(time: u64, cpu: u16, tid: u32, body: Body) -> Event {
     Event { time, cpu, tid, body }
@@ -68,13 +69,13 @@ fn slots_page(slots: &[TaskSlot]) -> Bytes {
     page
 }
 
-fn described(meta: &Meta) -> Vec<Bytes> {
-    meta::pack(meta, 1, meta::HALF_PAGES).unwrap().iter().map(in_kernel).collect()
+pub(crate) fn described(meta: &Meta) -> Vec<Bytes> {
+    meta::pack(meta, 1, meta::HALF_PAGES).unwrap().into_iter().map(Box::new).collect()
 }
 
 /// What the machine's memory held: thread 7 writes on CPU 1 when the machine dies, 9 is blocked in a write that began
 /// 7 s before, 8 was pushed aside by 7 in its own code, CPU 0 idles.
-fn pages() -> Vec<Bytes> {
+pub(crate) fn pages() -> Vec<Bytes> {
     let tai = WALL + 37 * SECOND;
     let mut calls = PageWriter::new(SESSION, Lane::Syscall, 1, tai);
     for i in 0..500u64 {
@@ -97,23 +98,34 @@ fn pages() -> Vec<Bytes> {
     [described(&meta()), rings, vec![slots_page(&slots)]].concat()
 }
 
+/// The secret of the recording before, and of one that a process makes up.
+const SECRET_BEFORE: u64 = 0xbef0;
+pub(crate) const SECRET_FORGED: u64 = 0xf0f0;
+
+/// A page as the kernel's memory has it.
+pub(crate) fn in_memory(page: &Bytes) -> Bytes {
+    let session = page[8..16].try_into().map(u64::from_le_bytes).unwrap();
+    let known = [SECRET, SECRET_BEFORE, SECRET_FORGED].into_iter().find(|secret| public_id(*secret) == session);
+    in_kernel(page, known.unwrap_or(session))
+}
+
 /// Pages among others, as memory has them.
-fn image(pages: &[Bytes]) -> Image {
+pub(crate) fn image(pages: &[Bytes]) -> Image {
     let mut image = Image::new();
     for (i, page) in (0u64..).zip(pages) {
-        image.insert(100 - i * 3 % 90, page.clone());
+        image.insert(100 - i * 3 % 90, in_memory(page));
         image.insert(200 + i, Box::new([i as u8; PAGE_SIZE]));
     }
     image
 }
 
-fn file(dir: &TempDir, bytes: &[u8]) -> PathBuf {
+pub(crate) fn file(dir: &TempDir, bytes: &[u8]) -> PathBuf {
     let path = dir.path().join("vmcore");
     std::fs::write(&path, bytes).unwrap();
     path
 }
 
-fn dump(path: &Path, args: &[&str]) -> std::process::Output {
+pub(crate) fn dump(path: &Path, args: &[&str]) -> std::process::Output {
     flightctl(&[&["dump", "--vmcore", path.to_str().unwrap()], args].concat())
 }
 
@@ -158,6 +170,21 @@ fn threads_in_flight() {
 }
 
 #[test]
+fn threads_that_the_table_had_no_place_for_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pages = pages();
+    let table = pages.iter_mut().find(|page| page[18] == Lane::Slots as u8).unwrap();
+    // How often a thread found no place in this page.
+    table[104..112].copy_from_slice(&3u64.to_le_bytes());
+    let path = file(&dir, &synthetic::elf(&image(&pages), 0));
+    for args in [&["dump", "--in-flight", "--vmcore", text(&path)][..], &["ps", "--vmcore", text(&path)]] {
+        let out = flightctl(args);
+        // It left its CPU a moment before, and did not end.
+        assert!(stderr(&out).contains("1 thread has no place in the table (5)"), "{args:?}: {}", stderr(&out));
+    }
+}
+
+#[test]
 fn blocked_threads_of_a_dump() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(&dir, &synthetic::elf(&image(&pages()), 0));
@@ -184,7 +211,7 @@ fn snapshot() -> Vec<Bytes> {
     let (begin, end) = (DEATH - 20 * SECOND, DEATH - 20 * SECOND + 1000);
     let snapshot = Snapshot { begin, end, left_out: 0, objects: vec![object], tables: vec![table] };
     let pages = chunks::pack(Lane::Descriptors, SESSION, 1, HALF_PAGES, &snapshot.encode()).unwrap();
-    pages.iter().map(in_kernel).collect()
+    pages.into_iter().map(Box::new).collect()
 }
 
 #[test]
@@ -204,7 +231,7 @@ fn a_lost_page_of_the_description_is_no_loss() {
     let dir = tempfile::tempdir().unwrap();
     let meta = Meta { config: "x".repeat(20_000), ..meta() };
     let twice = [1, 2].map(|generation| meta::pack(&meta, generation, meta::HALF_PAGES).unwrap());
-    let both: Vec<Bytes> = twice.iter().flatten().map(in_kernel).collect();
+    let both: Vec<Bytes> = twice.into_iter().flatten().map(Box::new).collect();
     let rings = &pages()[described(&self::meta()).len()..];
     for victim in 0..both.len() {
         let mut left = both.clone();
@@ -218,23 +245,25 @@ fn a_lost_page_of_the_description_is_no_loss() {
 #[test]
 fn sessions_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
-    let before = Meta { session: 0xbef0, started: 50 * SECOND, ..meta() };
-    let mut ring = PageWriter::new(0xbef0, Lane::Sched, 0, WALL + 37 * SECOND);
+    let before = public_id(SECRET_BEFORE);
+    let hex = [SESSION, before].map(|id| format!("{id:016x}"));
+    let before = Meta { session: before, started: 50 * SECOND, ended: STARTED, ..meta() };
+    let mut ring = PageWriter::new(before.session, Lane::Sched, 0, WALL + 37 * SECOND);
     ring.push(&event(60 * SECOND, 0, 5, switch(6, 1))).unwrap();
     let path = file(&dir, &synthetic::elf(&image(&[pages(), described(&before), ring.finish()].concat()), 0));
     let out = dump(&path, &["--list-sessions"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     let text = stdout(&out);
     let ids: Vec<&str> = text.lines().skip(1).map(|line| &line[..16]).collect();
-    assert_eq!(ids, ["000000000000f11e", "000000000000bef0"], "{text}");
+    assert_eq!(ids, hex, "{text}");
     let out = dump(&path, &["--list-sessions", "--format", "jsonl"]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let ids: Vec<&str> = json["sessions"].as_array().unwrap().iter().map(|s| s["session"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["000000000000f11e", "000000000000bef0"], "{json}");
+    assert_eq!(ids, hex, "{json}");
     let first = &json["sessions"][0];
     assert_eq!((&first["from"], &first["described"]), (&"2026-01-01T00:01:40Z".into(), &true.into()), "{json}");
     assert_eq!(first["pages"]["sched"], 2, "{json}");
-    let out = dump(&path, &["--session", "bef0", "--all"]);
+    let out = dump(&path, &["--session", &hex[1], "--all"]);
     assert_eq!(stdout(&out).lines().filter(|line| !line.starts_with('#')).count(), 2, "{}", stdout(&out));
     let out = dump(&path, &["--session", "1234"]);
     assert!(stderr(&out).contains("--list-sessions"), "{}", stderr(&out));
@@ -281,7 +310,7 @@ fn files_without_a_recording_are_named() {
 
 /// 15,000 numbered calls up to [`NOW`]. The files in the directory have all but the last two seconds, for they were being
 /// written when the machine died; the rings in its memory hold about the last three.
-fn died_while_recording(dir: &TempDir) -> (Vec<Bytes>, PathBuf) {
+pub(crate) fn died_while_recording(dir: &TempDir) -> (Vec<Bytes>, PathBuf) {
     let state = dir.path().join("state");
     std::fs::create_dir(&state).unwrap();
     let mut recording = Recording::new();
@@ -313,7 +342,7 @@ fn numbers(out: &std::process::Output) -> Vec<u64> {
     stdout(out).lines().filter_map(number).collect()
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 

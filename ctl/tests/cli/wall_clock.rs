@@ -13,7 +13,7 @@ use flightrec_store::{FileReader, FileWriter};
 use flightrec_vmcore::synthetic::{self, Image};
 use tempfile::TempDir;
 
-use crate::common::{NOW, Recording, SECOND, STARTED, WALL, flightctl, stderr, stdout};
+use crate::common::{NOW, Recording, SECOND, SECRET, STARTED, WALL, flightctl, stderr, stdout};
 use crate::disk::{Disk, calls, files, getpid};
 
 /// Halves of a second that are recorded, 500 calls each, up to [`NOW`].
@@ -100,7 +100,9 @@ fn recorded(steps: &Steps) -> Recorded {
 fn vmcore(recording: &mut Recording) -> Vec<u8> {
     let mut image = Image::new();
     let description = meta::pack(&crate::common::meta(), 1, meta::HALF_PAGES).unwrap();
-    let pages = description.iter().map(in_kernel).chain(recording.pages().into_iter().flatten());
+    let rings: Vec<_> = recording.pages().into_iter().flatten().collect();
+    let rings = rings.iter().map(|page| in_kernel(page, SECRET));
+    let pages = description.iter().map(|page| in_kernel(page, SECRET)).chain(rings);
     for (place, page) in (100..).zip(pages) {
         image.insert(place, page);
     }

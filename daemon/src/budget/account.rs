@@ -82,7 +82,7 @@ pub fn sum(spent: &Spent) -> u64 {
 struct Sample {
     time: u64,
     cpus: Vec<Spent>,
-    daemon: [u64; 2],
+    daemon: [u64; 3],
 }
 
 /// What was spent, over some spans of time.
@@ -96,14 +96,14 @@ pub struct Account {
 }
 
 impl Account {
-    /// Begins at `now`, when the daemon had used so much CPU time: the drain, and all else.
-    pub fn new(now: u64, cpus: usize, daemon: [u64; 2]) -> Self {
+    /// Begins at `now`, when the daemon had used so much CPU time: the drain, all else, and answers to clients.
+    pub fn new(now: u64, cpus: usize, daemon: [u64; 3]) -> Self {
         let began = Sample { time: now, cpus: vec![Spent::default(); cpus], daemon };
         Self { sums: began.clone(), samples: [began.clone()].into(), began }
     }
 
     /// Enters what CPUs have spent until `now`, and the daemon's CPU time as it is now.
-    pub fn enter(&mut self, now: u64, cpus: &[Spent], daemon: [u64; 2]) {
+    pub fn enter(&mut self, now: u64, cpus: &[Spent], daemon: [u64; 3]) {
         for (sum, more) in self.sums.cpus.iter_mut().zip(cpus) {
             *sum = Spent {
                 calls: sum.calls.saturating_add(more.calls),
@@ -123,7 +123,7 @@ impl Account {
 
     /// Lengths of the spans (the last second or two, the last minute, since the daemon began), what each CPU spent in
     /// them, and the daemon.
-    pub fn spans(&self) -> ([u64; SPANS], Vec<[Spent; SPANS]>, [[u64; 2]; SPANS]) {
+    pub fn spans(&self) -> ([u64; SPANS], Vec<[Spent; SPANS]>, [[u64; 3]; SPANS]) {
         // The newest sample that is a second old: not the last one where that has just been taken.
         let now = self.sums.time;
         let old = |sample: &&Sample| now.saturating_sub(sample.time) >= SAMPLE;
@@ -143,8 +143,9 @@ impl Account {
             })
         };
         let daemon = starts.map(|start| {
-            let [drain, rest] = self.sums.daemon;
-            [drain.saturating_sub(start.daemon[0]), rest.saturating_sub(start.daemon[1])]
+            let [drain, rest, readers] = self.sums.daemon;
+            let [drain_then, rest_then, readers_then] = start.daemon;
+            [drain.saturating_sub(drain_then), rest.saturating_sub(rest_then), readers.saturating_sub(readers_then)]
         });
         (length, self.sums.cpus.iter().enumerate().map(of_cpu).collect(), daemon)
     }
@@ -178,21 +179,21 @@ mod tests {
 
     #[test]
     fn spans_of_time() {
-        let mut account = Account::new(10 * S, 1, [5, 7]);
+        let mut account = Account::new(10 * S, 1, [5, 7, 1]);
         for quarter in 1..=400 {
             let spent = Spent { floor: 1, ..Spent::default() };
-            account.enter(10 * S + quarter * S / 4, &[spent], [5 + quarter, 7]);
+            account.enter(10 * S + quarter * S / 4, &[spent], [5 + quarter, 7, 1 + 2 * quarter]);
         }
         let (lengths, cpus, daemon) = account.spans();
         assert_eq!(lengths, [S, 60 * S, 100 * S]);
         assert_eq!(cpus[0].map(|spent| spent.floor), [4, 240, 400]);
-        assert_eq!(daemon, [[4, 0], [240, 0], [400, 0]]);
+        assert_eq!(daemon, [[4, 0, 8], [240, 0, 480], [400, 0, 800]]);
     }
 
     #[test]
     fn a_daemon_that_has_just_begun() {
-        let mut account = Account::new(10 * S, 1, [0, 0]);
-        account.enter(10 * S + S / 4, &[Spent { sched: 3, ..Spent::default() }], [0, 0]);
+        let mut account = Account::new(10 * S, 1, [0; 3]);
+        account.enter(10 * S + S / 4, &[Spent { sched: 3, ..Spent::default() }], [0; 3]);
         let (lengths, cpus, _) = account.spans();
         assert_eq!(lengths, [S / 4; 3]);
         assert_eq!(cpus[0].map(|spent| spent.sched), [3; 3]);

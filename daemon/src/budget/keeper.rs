@@ -17,6 +17,7 @@ use super::ladder::{Ladder, Limits, Rung, Sight};
 use crate::calibrate::{self, Costs};
 use crate::clock;
 use crate::config::{Budget, Detach, Share, Step};
+use crate::control::Meter;
 use crate::drain::Monitor;
 use crate::recording::Recording;
 
@@ -39,6 +40,7 @@ const MILLIONTH: f64 = 1e3;
 pub struct Settings {
     shared: Mutex<Shared>,
     changed: Condvar,
+    readers: Meter,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,11 @@ impl Settings {
     pub fn set(&self, change: impl FnOnce(&mut Budget)) {
         change(&mut self.lock().budget);
         self.changed.notify_all();
+    }
+
+    /// What counts the CPU time of answers to clients. It is no cost of recording: nothing is given up for it.
+    pub fn readers(&self) -> &Meter {
+        &self.readers
     }
 
     /// What was spent, as of the last look.
@@ -81,7 +88,8 @@ impl Keeper {
         files: Arc<Monitor>,
     ) -> io::Result<(Self, oneshot::Receiver<()>)> {
         let shared = Shared { budget, account: control::Account::default(), end: false };
-        let settings = Arc::new(Settings { shared: Mutex::new(shared), changed: Condvar::new() });
+        let settings =
+            Arc::new(Settings { shared: Mutex::new(shared), changed: Condvar::new(), readers: Meter::default() });
         let (alive, died) = oneshot::channel();
         let mut work = Work::new(settings.clone(), recording, files);
         let thread = thread::Builder::new().name(NAME.into()).spawn(move || {
@@ -184,10 +192,10 @@ impl Work {
         let levels: Vec<usize> = cpus.iter().map(level).collect();
         let ladder = Ladder::new(&levels, &limits(&budget, cpus.len()), recording.is_begun());
         let now = clock::mono();
-        let account = Account::new(now, cpus.len(), daemon_cpu(&files));
+        let account = Account::new(now, cpus.len(), daemon_cpu(&files, settings.readers()));
         let costs = Costs::of(&live.budget());
         // The daemon's start is not what recording costs.
-        let daemon = clock::process_cpu();
+        let daemon = clock::process_cpu().saturating_sub(settings.readers().spent());
         Self {
             costs,
             cpus,
@@ -266,10 +274,11 @@ impl Work {
             }
             (seen.counts, seen.enters) = (counts, enters);
         }
-        let process = clock::process_cpu();
+        let process = clock::process_cpu().saturating_sub(self.settings.readers().spent());
         let daemon = process.saturating_sub(self.daemon);
-        self.daemon = process;
-        self.account.enter(now, &spent, daemon_cpu(&self.files));
+        // The clocks are read one after the other: it may seem to have gone back.
+        self.daemon = process.max(self.daemon);
+        self.account.enter(now, &spent, daemon_cpu(&self.files, self.settings.readers()));
         let all = spent.iter().map(sum).fold(daemon, u64::saturating_add);
         let limits = limits(&self.budget, self.cpus.len());
         if dt > 0.0 {
@@ -427,10 +436,10 @@ fn entries(cpu: &control::CpuTotals) -> u64 {
     cpu.events.first().and_then(|calls| calls.first()).copied().unwrap_or(0)
 }
 
-/// The daemon's CPU time: the drain's, and all else; ns.
-fn daemon_cpu(files: &Monitor) -> [u64; 2] {
-    let drain = files.status().cpu;
-    [drain, clock::process_cpu().saturating_sub(drain)]
+/// The daemon's CPU time: the drain's, that of answers to clients, and all else; ns.
+fn daemon_cpu(files: &Monitor, readers: &Meter) -> [u64; 3] {
+    let (drain, readers) = (files.status().cpu, readers.spent());
+    [drain, clock::process_cpu().saturating_sub(drain).saturating_sub(readers), readers]
 }
 
 /// What is given up, by name, in order.

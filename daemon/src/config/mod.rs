@@ -85,7 +85,7 @@ impl Default for Rings {
 /// `[record]`: what is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[expect(clippy::struct_excessive_bools, reason = "five switches that do not depend on one another")]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub struct Record {
     /// System calls.
     pub syscalls: bool,
@@ -95,13 +95,37 @@ pub struct Record {
     pub tasks: bool,
     /// Strings that system calls take (paths).
     pub strings: bool,
+    /// What is recorded of a program that is executed.
+    pub exec_args: ExecArgs,
+    /// Which arguments of programs are masked ([`crate::mask`]).
+    pub mask: Vec<String>,
     /// The recorder's own system calls.
     pub own: bool,
 }
 
+/// `[record] exec_args`: what is recorded of a program that is executed, beside its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecArgs {
+    /// Its file, and its arguments.
+    All,
+    /// Its file.
+    Program,
+    /// Nothing.
+    None,
+}
+
 impl Default for Record {
     fn default() -> Self {
-        Self { syscalls: true, sched: true, tasks: true, strings: true, own: false }
+        Self {
+            syscalls: true,
+            sched: true,
+            tasks: true,
+            strings: true,
+            exec_args: ExecArgs::All,
+            mask: Vec::new(),
+            own: false,
+        }
     }
 }
 
@@ -223,6 +247,7 @@ impl Config {
         if !(1..=90).contains(&rings.max_ram_percent) {
             return Err(("rings.max_ram_percent", format!("{} is not within 1 to 90", rings.max_ram_percent)));
         }
+        crate::mask::compile(&self.record.mask).map_err(|message| ("record.mask", message))?;
         self.budget.check()?;
         let slots = self.threads.slots;
         if !(sizing::SLOTS_LEAST..=sizing::SLOTS_MOST).contains(&slots) {

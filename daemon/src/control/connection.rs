@@ -1,9 +1,10 @@
 //! One client: requests and answers in turn.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
-use flightrec_format::control::{self, FrameError, MARK_MAX, REQUEST_MAX, RESPONSE_MAX, Request, Response};
+use flightrec_format::control::{self, FrameError, MARK_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -11,7 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 use tracing::{debug, error, info};
 
-use super::{Backend, Batches, Limits, Peer};
+use super::{Allowance, Backend, Batches, Limits, Peer};
 
 /// Why a connection ends before its client closes it.
 #[derive(Debug, Error)]
@@ -139,6 +140,10 @@ impl Connection {
                 let response = self.ask(set).await;
                 self.send(&response).await
             }
+            Request::Since { after, .. } if names_a_ring_twice(&after) => {
+                let reason = "a ring is named twice in the request: name each once".to_owned();
+                self.send(&Response::Error(reason)).await
+            }
             Request::Since { session, after, newest } => self.pages(move |b| b.since(session, after, newest)).await,
         }
     }
@@ -151,8 +156,11 @@ impl Connection {
     /// Pages, or metadata where there are none to be had; then totals. While a batch is written the next is taken, and no
     /// further one.
     async fn pages(&mut self, open: impl FnOnce(&dyn Backend) -> Option<Batches> + Send + 'static) -> io::Result<()> {
+        let user = self.user();
+        self.backend.meter().admit(user).await;
         let backend = self.backend.clone();
-        let pages: Batches = match spawn_blocking(move || open(backend.as_ref())).await {
+        let opened = move || backend.meter().measure(user, || open(backend.as_ref()));
+        let pages: Batches = match spawn_blocking(opened).await {
             Ok(Some(pages)) => pages,
             Ok(None) => {
                 self.meta().await?;
@@ -160,7 +168,7 @@ impl Connection {
             }
             Err(e) => return self.send(&fault(&e)).await,
         };
-        let mut taken = take(pages, Vec::new());
+        let mut taken = self.take(pages, Vec::new());
         let mut spare = Vec::new();
         loop {
             let (pages, batch) = match taken.await {
@@ -168,7 +176,8 @@ impl Connection {
                 Ok(taken) => taken,
                 Err(e) => return self.send(&fault(&e)).await,
             };
-            taken = take(pages, spare);
+            self.backend.meter().admit(user).await;
+            taken = self.take(pages, spare);
             if let Ok(head) = control::pages_head(batch.len()) {
                 self.write(&head).await?;
                 self.write(&batch).await?;
@@ -184,8 +193,27 @@ impl Connection {
 
     /// Asks the backend, on a thread that may block.
     async fn ask(&self, question: impl FnOnce(&dyn Backend) -> Response + Send + 'static) -> Response {
-        let backend = self.backend.clone();
-        spawn_blocking(move || question(backend.as_ref())).await.unwrap_or_else(|e| fault(&e))
+        let (user, backend) = (self.user(), self.backend.clone());
+        backend.meter().admit(user).await;
+        let asked = move || backend.meter().measure(user, || question(backend.as_ref()));
+        spawn_blocking(asked).await.unwrap_or_else(|e| fault(&e))
+    }
+
+    /// Whose allowance answers are taken from; `None`: nobody's, as it may change the budget.
+    fn user(&self) -> Option<(u32, Allowance)> {
+        (!self.peer.may_change()).then_some((self.peer.uid, self.limits.readers))
+    }
+
+    /// Takes a batch into a buffer that is used again, on a thread that may block.
+    fn take(&self, mut pages: Batches, mut buffer: Vec<u8>) -> JoinHandle<(Batches, Vec<u8>)> {
+        let (user, backend) = (self.user(), self.backend.clone());
+        spawn_blocking(move || {
+            backend.meter().measure(user, || {
+                buffer.clear();
+                pages(&mut buffer);
+            });
+            (pages, buffer)
+        })
     }
 
     async fn send(&mut self, response: &Response) -> io::Result<()> {
@@ -193,18 +221,17 @@ impl Connection {
     }
 
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let written = timeout(self.limits.write, self.stream.write_all(bytes)).await;
+        let (user, backend) = (self.user(), self.backend.clone());
+        let written =
+            backend.meter().measure_async(user, timeout(self.limits.write, self.stream.write_all(bytes))).await;
         written.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read its answer")))
     }
 }
 
-/// Takes a batch into a buffer that is used again, on a thread that may block.
-fn take(mut pages: Batches, mut buffer: Vec<u8>) -> JoinHandle<(Batches, Vec<u8>)> {
-    spawn_blocking(move || {
-        buffer.clear();
-        pages(&mut buffer);
-        (pages, buffer)
-    })
+/// Whether a request would have a ring copied more than once.
+fn names_a_ring_twice(after: &[Position]) -> bool {
+    let mut seen = HashSet::new();
+    !after.iter().all(|position| seen.insert((position.lane, position.cpu)))
 }
 
 /// Reads until `buf` is full, or the other side has no more; how much.

@@ -6,11 +6,15 @@
 //! - at most [`Limits::connections`] connections, of which some are kept for root, each with one request and one batch of pages in
 //!   memory (about 4 MiB), and each bounded in time: a whole request, a read of an answer, idling;
 //! - a frame that is too long or makes no sense ends its connection, after an answer that says why;
+//! - what answers cost is counted apart from recording ([`Meter`]): nothing is given up for it; who may not change the budget
+//!   waits where it would be more than [`Limits::readers`];
+//! - a ring is asked for once in a request;
 //! - whatever may take long or fault in memory runs on a thread of its own, beside the daemon's.
 
 mod access;
 mod connection;
 mod lock;
+mod meter;
 mod server;
 mod socket;
 #[cfg(test)]
@@ -22,6 +26,7 @@ use flightrec_format::control::{Account, Position, Status, Totals};
 
 pub use access::{Access, Peer};
 pub use lock::{DirLock, LockError, lock, lock_all};
+pub use meter::{Allowance, Meter};
 pub use server::{serve, serve_with};
 pub use socket::{BindError, Listener};
 
@@ -31,6 +36,8 @@ pub type Batches = Box<dyn FnMut(&mut Vec<u8>) + Send>;
 
 /// The recording, as the control socket sees it. The calls may block for a short time.
 pub trait Backend: Send + Sync {
+    /// What counts the CPU time of answers.
+    fn meter(&self) -> &Meter;
     /// The state of the recording.
     fn status(&self) -> Status;
     /// The metadata document (JSON).
@@ -67,6 +74,8 @@ pub struct Limits {
     pub idle: Duration,
     /// For one frame of an answer to be taken.
     pub write: Duration,
+    /// CPU time that answers to one user may take, unless that may change the budget.
+    pub readers: Allowance,
 }
 
 impl Default for Limits {
@@ -77,6 +86,7 @@ impl Default for Limits {
             request: Duration::from_secs(5),
             idle: Duration::from_mins(1),
             write: Duration::from_secs(10),
+            readers: Allowance { burst: Duration::from_secs(3), percent: 20 },
         }
     }
 }

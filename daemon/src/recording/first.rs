@@ -123,12 +123,12 @@ fn take_back(state: &ArrayMap) {
 }
 
 /// Gives each page of the thread table its header.
-pub(super) fn prepare_slots(slots: &ArrayMap, session: u64) {
+pub(super) fn prepare_slots(slots: &ArrayMap, secret: u64) {
     let now = clock::mono();
     for index in 0..slots.entries() {
         let header = PageHeader {
             magic: COPY_MAGIC,
-            session,
+            session: secret,
             version: VERSION,
             lane: Lane::Slots as u8,
             flags: 0,
@@ -142,6 +142,6 @@ pub(super) fn prepare_slots(slots: &ArrayMap, session: u64) {
             events: [0; 6],
             refused: [0; 3],
         };
-        write_head(slots, index, &write_header(&header));
+        write_head(slots, index, &write_header(&header), secret);
     }
 }

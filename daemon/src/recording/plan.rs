@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::Offsets;
-use flightrec_format::abi::state::{ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK};
+use flightrec_format::abi::state::{
+    ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK,
+};
 use flightrec_format::live::sys::Cast;
 use flightrec_format::meta::{Meta, TaiOffset};
 use nix::sys::utsname::uname;
@@ -13,7 +15,7 @@ use tracing::{info, warn};
 
 use super::{Detachable, RecordingError, SYSCALL_EVENTS, io};
 use crate::btf::{Btf, read_file_offsets};
-use crate::config::{Budget, Config, Record, Sizing, SyscallPrograms, ram_bytes};
+use crate::config::{Budget, Config, ExecArgs, Record, Sizing, SyscallPrograms, ram_bytes};
 use crate::load::{LoadError, ProgramForm, Wanted};
 use crate::syscalls::SyscallTables;
 use crate::tracepoints::Tracepoints;
@@ -132,11 +134,15 @@ impl Plan {
 
 /// The `ENABLE_…` bits of what is to be recorded.
 pub(super) fn switches(record: &Record) -> u32 {
+    let exec_args = if record.strings { record.exec_args } else { ExecArgs::None };
     [
         (record.syscalls, ENABLE_SYSCALL),
         (record.sched, ENABLE_SCHED),
         (record.tasks, ENABLE_TASK),
         (record.strings, ENABLE_STRINGS),
+        (exec_args != ExecArgs::None, ENABLE_EXEC_FILE),
+        (exec_args == ExecArgs::All, ENABLE_EXEC_ARGS),
+        (!record.mask.is_empty(), ENABLE_EXEC_MASK),
     ]
     .into_iter()
     .filter(|(on, _)| *on)

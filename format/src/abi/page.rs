@@ -94,7 +94,8 @@ pub const REFUSALS: usize = 3;
 pub struct PageHeader {
     /// [`MAGIC`], or [`COPY_MAGIC`] in a copy.
     pub magic: u64,
-    /// Random id of the recording session (one generation of rings); never 0.
+    /// The recording session (one generation of rings); never 0. Behind [`MAGIC`] its secret, random; behind [`COPY_MAGIC`]
+    /// its public id, a hash of that (`crate::identity`).
     pub session: u64,
     /// [`VERSION`].
     pub version: u16,

@@ -72,6 +72,12 @@ pub enum StringStatus {
 
 /// Most bytes that a recorded string takes, its end included.
 pub const STRING_MAX: usize = 256;
+/// States of the table by which arguments are masked.
+pub const MASK_STATES: usize = 256;
+/// The state at the beginning of an argument list.
+pub const MASK_START: u8 = 0;
+/// Bytes of that table: for each state and byte a u16, the next state and, in the upper half, what the byte becomes.
+pub const MASK_TABLE: usize = MASK_STATES * 256 * 2;
 /// Bytes of a STRING record of the greatest size.
 pub const STRING_ROOM: usize = 8 + STRING_MAX;
 

@@ -62,11 +62,17 @@ pub struct TaskSlot {
 const _: () = assert!(size_of::<TaskSlot>() == 128);
 const _: () = assert!(SLOTS_PER_PAGE == 31);
 
-/// Where a thread's slots are: page, and first of [`WAYS`] neighbours in it.
+/// Where a thread's slots are: page, and first of [`WAYS`] neighbours in it. `seed` is random for each recording: who knows
+/// a thread's id must not be able to choose ids with the same places, and so keep it out of the table. Readers look at the
+/// whole table, and need none of this.
 #[inline(always)]
-pub const fn place(tid: u32, pages: u32) -> (u32, u32) {
-    // Knuth's 2^32 / phi spreads neighbouring ids; multiplying and shifting, unlike `%`, costs nothing.
-    let h = tid.wrapping_mul(2_654_435_761);
+pub const fn place(tid: u32, seed: u64, pages: u32) -> (u32, u32) {
+    // Knuth's 2^32 / phi spreads neighbouring ids; multiplying and shifting, unlike `%`, costs nothing. Twice, with what is
+    // not known before and between: of a single product by a known number, the difference of two ids tells how far apart
+    // their places are.
+    let h = (tid ^ seed as u32).wrapping_mul(2_654_435_761);
+    let h = (h ^ h >> 15).wrapping_mul((seed >> 32) as u32 | 1);
+    let h = h ^ h >> 16;
     // One place less than fits, so that the verifier's bound for the sum stays inside the page.
     let ways = (SLOTS_PER_PAGE - WAYS) as u32;
     (((h as u64 * pages as u64) >> 32) as u32, ((h & 0xffff) * ways) >> 16)

@@ -12,8 +12,14 @@ pub const ENABLE_SCHED: u32 = 2;
 pub const ENABLE_TASK: u32 = 4;
 /// Record strings of system calls.
 pub const ENABLE_STRINGS: u32 = 8;
+/// Record the file of a program that is executed.
+pub const ENABLE_EXEC_FILE: u32 = 16;
+/// Record its arguments.
+pub const ENABLE_EXEC_ARGS: u32 = 32;
+/// Mask its arguments, by the table in the map `exec_masks`.
+pub const ENABLE_EXEC_MASK: u32 = 64;
 /// Everything.
-pub const ENABLE_ALL: u32 = 15;
+pub const ENABLE_ALL: u32 = 127;
 /// System calls draw from their [`Bucket`].
 pub const LIMIT_SYSCALL: u32 = 1 << 8;
 /// Scheduling draws from its [`Bucket`].

@@ -331,6 +331,7 @@ impl<'a> Decoder<'a> {
                     match text.index {
                         0 => file = Some(c_string(text)),
                         1 => args = Some(text),
+                        2 => args = args.map(|args| with_end(args, &text, exec.args_len)),
                         _ => {}
                     }
                 }
@@ -355,6 +356,16 @@ impl Iterator for Decoder<'_> {
         let mut event = Event::default();
         self.read(&mut event).then_some(event)
     }
+}
+
+/// An argument list of `whole` bytes with its end behind its beginning: all of it, where nothing is between them.
+fn with_end(args: Text, end: &Text, whole: u32) -> Text {
+    if args.status == StringStatus::Unreadable || end.status == StringStatus::Unreadable {
+        return args;
+    }
+    let bytes = [&*args.bytes, &*end.bytes].concat();
+    let is_whole = bytes.len() == whole as usize;
+    Text { status: if is_whole { StringStatus::Whole } else { StringStatus::Cut }, bytes: bytes.into(), ..args }
 }
 
 /// Cuts a string at its end, which a writer may have counted in.

@@ -74,7 +74,7 @@ pub enum Body {
         exec: Exec,
         /// File.
         file: Option<Text>,
-        /// Arguments, each ended by NUL.
+        /// Arguments, each ended by NUL. Of a list that is cut, what is behind the first [`STRING_MAX`](crate::abi::record::STRING_MAX) bytes is its end.
         args: Option<Text>,
     },
     /// A thread changed its name.

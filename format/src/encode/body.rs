@@ -59,6 +59,12 @@ impl Records<'_> {
                         self.string(text, index);
                     }
                 }
+                // What is longer has its end apart.
+                if let Some(end) =
+                    args.as_ref().and_then(|args| args.bytes.get(STRING_MAX..)).filter(|end| !end.is_empty())
+                {
+                    self.string(&Text { index: 2, status: StringStatus::Whole, bytes: end.to_vec().into() }, 2);
+                }
             }
             Body::Mark(text) | Body::Act(_, text) => self.string(text, 0),
             _ => {}

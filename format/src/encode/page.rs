@@ -18,11 +18,12 @@ pub enum EncodeError {
     TooLong(usize),
 }
 
-/// A page as it stands in the kernel's memory, for dumps that are made up: no copy.
-pub fn in_kernel(page: &[u8; PAGE_SIZE]) -> Box<[u8; PAGE_SIZE]> {
+/// A page as it stands in the kernel's memory, with its recording's secret ([`crate::identity`]), for dumps that are made
+/// up: no copy.
+pub fn in_kernel(page: &[u8; PAGE_SIZE], secret: u64) -> Box<[u8; PAGE_SIZE]> {
     let mut page = Box::new(*page);
-    if let Some(magic) = page.first_chunk_mut() {
-        *magic = MAGIC.to_le_bytes();
+    if let Some(head) = page.first_chunk_mut::<16>() {
+        *head = (u128::from(MAGIC) | u128::from(secret) << 64).to_le_bytes();
     }
     page
 }

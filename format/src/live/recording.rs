@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::clock;
 use super::error::LiveError;
 use super::map::ArrayMap;
-use super::ring::{Cursor, Pages, Place, Since};
+use super::ring::{Cursor, Ids, Pages, Place, Since};
 use super::state;
 use super::sys;
 use super::tables;
@@ -87,7 +87,7 @@ impl Maps {
 #[derive(Debug)]
 pub struct Recording {
     maps: Maps,
-    session: u64,
+    ids: Ids,
     started: u64,
 }
 
@@ -101,13 +101,13 @@ impl Recording {
     /// A recording whose maps are already at hand. Its metadata must have been published.
     pub fn new(maps: Maps) -> Result<Self, LiveError> {
         maps.check()?;
-        let meta = tables::read_meta(&maps.meta)?;
-        Ok(Self { maps, session: meta.session, started: meta.started })
+        let (ids, meta) = tables::read_identified(&maps.meta)?;
+        Ok(Self { maps, ids, started: meta.started })
     }
 
-    /// Its session id.
+    /// Its public session id.
     pub fn session(&self) -> u64 {
-        self.session
+        self.ids.public
     }
 
     /// When it began, ns of `CLOCK_MONOTONIC`.
@@ -128,7 +128,7 @@ impl Recording {
     /// Publishes new metadata of the same session, and returns its generation. For the one daemon
     /// that opened the recording writable.
     pub fn publish_meta(&self, meta: &Meta) -> Result<u64, LiveError> {
-        tables::publish_meta(&self.maps.meta, meta)
+        tables::publish_meta(&self.maps.meta, meta, self.ids.secret)
     }
 
     /// CPUs that have a ring of any lane.
@@ -146,7 +146,7 @@ impl Recording {
         let (first, pages) = (lane.ring_base as usize, lane.ring_pages as usize);
         // A state of another layout is no reason to look for long.
         let within = pages != 0 && first.saturating_add(pages) <= map.entries();
-        within.then_some(Place { map, session: self.session, first, pages })
+        within.then_some(Place { map, ids: self.ids, first, pages })
     }
 
     /// Copies of the pages of one ring that may hold events of [`from`, `until`) (ns of `CLOCK_MONOTONIC`), oldest
@@ -216,20 +216,20 @@ impl Recording {
 
     /// Copies of the slot pages that hold any thread, for [`crate::slots::read`].
     pub fn slots(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
-        (0..self.maps.slots.entries()).filter_map(|index| tables::copy_slots(&self.maps.slots, index))
+        (0..self.maps.slots.entries()).filter_map(|index| tables::copy_slots(&self.maps.slots, self.ids, index))
     }
 
     /// Copies of the pages of the descriptor snapshot, for [`crate::chunks`]: those of the present one, and what is
     /// left of the one before.
     pub fn descriptors(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
-        self.maps.descriptors.iter().flat_map(tables::copy_descriptors)
+        self.maps.descriptors.iter().flat_map(|map| tables::copy_descriptors(map, self.ids))
     }
 
     /// Publishes a snapshot's pages ([`crate::chunks::pack`] with [`crate::descriptors::HALF_PAGES`]), of a generation
     /// greater than those before. For the one daemon that opened the recording writable. `false`: there is no map.
     pub fn publish_descriptors(&self, generation: u64, pages: &[[u8; PAGE_SIZE]]) -> bool {
         let map = self.maps.descriptors.as_ref();
-        map.is_some_and(|map| tables::publish_descriptors(map, generation, pages))
+        map.is_some_and(|map| tables::publish_descriptors(map, generation, pages, self.ids.secret))
     }
 
     /// The counters of the recording: the probes' own, and the kernel's, of the programs pinned in

@@ -5,6 +5,7 @@
 //! whole when `seq` was the same before and after it, and `used`, loaded before the copying
 //! began, was not 0: whatever was published by then is in it.
 
+use std::fmt;
 use std::mem::offset_of;
 use std::sync::atomic::{Ordering, fence};
 
@@ -13,6 +14,7 @@ use super::recording::Recording;
 use crate::abi::layout::Layout;
 use crate::abi::page::{COPY_MAGIC, Lane, MAGIC, PAGE_SIZE, PageHeader};
 use crate::control::Position;
+use crate::identity::public_id;
 
 /// A page in a ring, as it was when the ring was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +27,8 @@ pub(super) struct PageRef {
     pub(super) index: usize,
 }
 
-const BODY: usize = offset_of!(PageHeader, session);
+/// What stands behind magic and session.
+const BODY: usize = offset_of!(PageHeader, version);
 /// The word of version, lane, flags and CPU.
 const IDENTITY: usize = offset_of!(PageHeader, version);
 const SEQ: usize = offset_of!(PageHeader, seq);
@@ -35,7 +38,8 @@ const SESSION: usize = offset_of!(PageHeader, session);
 
 /// Copies the first bytes of a page with as much as is in use, if the page stays
 /// `seq` (or whatever it is, if 0) meanwhile. What is not in use comes out zero.
-fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAGE_SIZE]) -> Option<u64> {
+fn copy(place: &Place<'_>, index: usize, seq: u64, limit: usize, out: &mut [u8; PAGE_SIZE]) -> Option<u64> {
+    let map = place.map;
     let word = map.u64(index, SEQ)?;
     let before = word.load(Ordering::Acquire);
     if before == 0 || seq != 0 && before != seq {
@@ -48,7 +52,7 @@ fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAG
     let version = (map.load(index, IDENTITY) & 0xffff) as u16;
     let bytes = Layout::of(version).bytes(used as usize).min(limit);
     // By words, of which the last may be half in use.
-    if !copy_words(map, index, bytes.next_multiple_of(8), out) {
+    if !copy_words(map, place.ids, index, bytes.next_multiple_of(8), out) {
         return None;
     }
     out.get_mut(bytes..bytes.next_multiple_of(8))?.fill(0);
@@ -63,41 +67,67 @@ fn copy(map: &ArrayMap, index: usize, seq: u64, limit: usize, out: &mut [u8; PAG
     Some(before)
 }
 
-/// Copies the first bytes of what stands in a map as a page, as a copy ([`COPY_MAGIC`]); `false` where none does. At no
-/// moment is there a second page of its magic in memory.
-pub(super) fn copy_words(map: &ArrayMap, index: usize, bytes: usize, out: &mut [u8; PAGE_SIZE]) -> bool {
-    let Some((magic, rest)) = out.get_mut(..bytes).and_then(|out| out.split_first_chunk_mut()) else { return false };
-    if map.load(index, 0) != MAGIC || !map.read(index, BODY, rest) {
+/// Copies the first bytes of what stands in a map as a page, as a copy ([`COPY_MAGIC`]) with the session's public id;
+/// `false` where none does, or one of another session. At no moment is there a second page of its magic in memory, and
+/// the secret is not in what comes out.
+pub(super) fn copy_words(map: &ArrayMap, ids: Ids, index: usize, bytes: usize, out: &mut [u8; PAGE_SIZE]) -> bool {
+    let Some((head, rest)) = out.get_mut(..bytes).and_then(|out| out.split_first_chunk_mut::<BODY>()) else {
+        return false;
+    };
+    if map.load(index, 0) != MAGIC || map.load(index, SESSION) != ids.secret || !map.read(index, BODY, rest) {
         return false;
     }
-    *magic = COPY_MAGIC.to_le_bytes();
+    *head = (u128::from(COPY_MAGIC) | u128::from(ids.public) << 64).to_le_bytes();
     true
 }
 
 /// Copies a page, if it is still the one that was looked at.
-fn copy_page(map: &ArrayMap, page: &PageRef) -> Option<Box<[u8; PAGE_SIZE]>> {
+fn copy_page(place: &Place<'_>, page: &PageRef) -> Option<Box<[u8; PAGE_SIZE]>> {
     // Not `Box::new` of an array: that goes by way of the stack.
     let mut out: Box<[u8; PAGE_SIZE]> = vec![0; PAGE_SIZE].into_boxed_slice().try_into().ok()?;
-    copy(map, page.index, page.seq, PAGE_SIZE, &mut out).map(|_| out)
+    copy(place, page.index, page.seq, PAGE_SIZE, &mut out).map(|_| out)
 }
 
 /// The same, behind what `out` holds; `out` is as it was where the page is no longer there.
-fn append_page(map: &ArrayMap, page: &PageRef, out: &mut Vec<u8>) -> Option<()> {
+fn append_page(place: &Place<'_>, page: &PageRef, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     out.resize(start + PAGE_SIZE, 0);
     let to = out.get_mut(start..).and_then(|rest| rest.first_chunk_mut());
-    let copied = to.and_then(|to| copy(map, page.index, page.seq, PAGE_SIZE, to)).map(|_| ());
+    let copied = to.and_then(|to| copy(place, page.index, page.seq, PAGE_SIZE, to)).map(|_| ());
     if copied.is_none() {
         out.truncate(start);
     }
     copied
 }
 
+/// Who a recording is ([`crate::identity`]).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ids {
+    /// What its pages in the kernel say.
+    pub(super) secret: u64,
+    /// What copies of them say.
+    pub(super) public: u64,
+}
+
+impl fmt::Debug for Ids {
+    /// The secret gets into no log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ids").field("public", &self.public).finish_non_exhaustive()
+    }
+}
+
+impl Ids {
+    /// Of the recording with this secret.
+    pub(super) fn of(secret: u64) -> Self {
+        Self { secret, public: public_id(secret) }
+    }
+}
+
 /// A ring's place in its map.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) map: &'a ArrayMap,
-    pub(super) session: u64,
+    pub(super) ids: Ids,
     pub(super) first: usize,
     pub(super) pages: usize,
 }
@@ -114,11 +144,9 @@ impl Place<'_> {
             if self.map.load(index, SEQ) == 0 {
                 break;
             }
-            let Some(seq) = copy(self.map, index, 0, BASE + 8, &mut head) else { continue };
+            let Some(seq) = copy(self, index, 0, BASE + 8, &mut head) else { continue };
             let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
-            if word(SESSION) == self.session {
-                found.push(PageRef { seq, base: word(BASE), index });
-            }
+            found.push(PageRef { seq, base: word(BASE), index });
         }
         found.sort_unstable_by_key(|page| page.seq);
         found
@@ -174,13 +202,13 @@ impl Cursor {
 
     /// Appends the next page; `false`: there is none.
     pub(super) fn append(&mut self, place: &Place<'_>, out: &mut Vec<u8>) -> bool {
-        self.next(place, |map, page| append_page(map, page, out)).is_some()
+        self.next(place, |place, page| append_page(place, page, out)).is_some()
     }
 
-    fn next<T>(&mut self, place: &Place<'_>, mut copy: impl FnMut(&ArrayMap, &PageRef) -> Option<T>) -> Option<T> {
+    fn next<T>(&mut self, place: &Place<'_>, mut copy: impl FnMut(&Place<'_>, &PageRef) -> Option<T>) -> Option<T> {
         loop {
             for page in self.selected.by_ref() {
-                if let Some(copy) = copy(place.map, &page) {
+                if let Some(copy) = copy(place, &page) {
                     self.last = page.seq;
                     return Some(copy);
                 }
@@ -226,10 +254,10 @@ impl Since {
 
     /// Appends it; `false`: there is none.
     pub(super) fn append(&mut self, place: &Place<'_>, out: &mut Vec<u8>) -> bool {
-        self.next(place, |map, page| append_page(map, page, out)).is_some()
+        self.next(place, |place, page| append_page(place, page, out)).is_some()
     }
 
-    fn next<T>(&mut self, place: &Place<'_>, mut copy: impl FnMut(&ArrayMap, &PageRef) -> Option<T>) -> Option<T> {
+    fn next<T>(&mut self, place: &Place<'_>, mut copy: impl FnMut(&Place<'_>, &PageRef) -> Option<T>) -> Option<T> {
         let pages = place.pages as u64;
         // Older ones were overwritten.
         self.next = self.next.max(self.last.saturating_sub(pages).saturating_add(1));
@@ -242,7 +270,7 @@ impl Since {
             if seq == self.after.seq && used <= self.after.used {
                 continue;
             }
-            if let Some(copy) = copy(place.map, &PageRef { seq, base: 0, index }) {
+            if let Some(copy) = copy(place, &PageRef { seq, base: 0, index }) {
                 return Some(copy);
             }
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::error::LiveError;
 use super::map::ArrayMap;
-use super::ring::copy_words;
+use super::ring::{Ids, copy_words};
 use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
 use crate::abi::slot::{SLOTS_PER_PAGE, TaskSlot};
 use crate::chunks;
@@ -15,47 +15,65 @@ use crate::meta::{self, Meta, MetaError};
 /// How often a table is read again that changed under the reading.
 const TRIES: usize = 16;
 const USED: usize = offset_of!(PageHeader, used);
+const SESSION: usize = offset_of!(PageHeader, session);
 const SLOT: usize = size_of::<TaskSlot>();
 
 /// Reads the metadata; `map` is the map of [`meta::PAGES`].
 pub fn read_meta(map: &ArrayMap) -> Result<Meta, LiveError> {
-    read_generation(map).map(|(_, meta)| meta)
+    read_identified(map).map(|(_, meta)| meta)
 }
 
-fn read_generation(map: &ArrayMap) -> Result<(u64, Meta), LiveError> {
+/// The metadata, and whose they are: the secret is learned from their pages.
+pub(super) fn read_identified(map: &ArrayMap) -> Result<(Ids, Meta), LiveError> {
+    let (ids, _, meta) = read_generation(map)?;
+    // Builds before this had one id for both.
+    if meta.session != ids.public {
+        return Err(LiveError::Layout { map: "meta", what: "an id that is not the hash of its secret".into() });
+    }
+    Ok((ids, meta))
+}
+
+fn read_generation(map: &ArrayMap) -> Result<(Ids, u64, Meta), LiveError> {
+    // A map is of one recording, and so are its pages.
+    let secrets = (0..map.entries()).filter(|i| map.load(*i, 0) == MAGIC).map(|i| map.load(i, SESSION));
+    let Some(secret) = { secrets }.find(|secret| *secret != 0) else {
+        return Err(MetaError::Incomplete { pages: 0 }.into());
+    };
+    let ids = Ids::of(secret);
     let mut tries = TRIES;
     loop {
         let mut pages = Vec::new();
         for i in 0..map.entries() {
             let mut page = [0; PAGE_SIZE];
-            if copy_words(map, i, PAGE_SIZE, &mut page) {
+            if copy_words(map, ids, i, PAGE_SIZE, &mut page) {
                 pages.push(page);
             }
         }
         match meta::unpack_generation(&pages) {
             // Both halves were replaced meanwhile.
             Err(MetaError::Incomplete { pages }) if pages > 0 && tries > 0 => tries -= 1,
-            other => return Ok(other?),
+            other => return other.map(|(generation, meta)| (ids, generation, meta)).map_err(LiveError::from),
         }
     }
 }
 
 /// Writes a new generation of the metadata beside the present one, and returns its number; the first is written twice, so
-/// that there are two from the beginning on: whoever has lost a page of one, in a memory dump, has the other. There
-/// must be one writer only.
-pub fn publish_meta(map: &ArrayMap, meta: &Meta) -> Result<u64, LiveError> {
+/// that there are two from the beginning on: whoever has lost a page of one, in a memory dump, has the other. `secret` is
+/// the recording's ([`crate::identity`]), [`Meta::session`] the public id. There must be one writer only.
+pub fn publish_meta(map: &ArrayMap, meta: &Meta, secret: u64) -> Result<u64, LiveError> {
+    let write = |generation| write_generation(map, meta, generation, secret);
     match read_generation(map) {
-        Ok((present, _)) => write_generation(map, meta, present.wrapping_add(1)),
+        Ok((_, present, _)) => write(present.wrapping_add(1)),
         // A fresh map, or a first writing that was cut short.
-        Err(LiveError::Meta(_)) => write_generation(map, meta, 1).and_then(|_| write_generation(map, meta, 2)),
+        Err(LiveError::Meta(_)) => write(1).and_then(|_| write(2)),
         Err(e) => Err(e),
     }
 }
 
-fn write_generation(map: &ArrayMap, meta: &Meta, generation: u64) -> Result<u64, LiveError> {
+fn write_generation(map: &ArrayMap, meta: &Meta, generation: u64, secret: u64) -> Result<u64, LiveError> {
     let half = map.entries() / 2;
     let pages = meta::pack(meta, generation, half)?;
-    if write_pages(map, chunks::first_page(generation, half), &pages) {
+    if write_pages(map, chunks::first_page(generation, half), &pages, secret) {
         Ok(generation)
     } else {
         Err(LiveError::Layout { map: "meta", what: format!("{} pages", map.entries()) })
@@ -63,46 +81,49 @@ fn write_generation(map: &ArrayMap, meta: &Meta, generation: u64) -> Result<u64,
 }
 
 /// Copies of the descriptor snapshots' pages in the map: those of the present one, and what is left of others.
-pub(super) fn copy_descriptors(map: &ArrayMap) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
-    (0..map.entries()).filter_map(|index| {
+pub(super) fn copy_descriptors(map: &ArrayMap, ids: Ids) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
+    (0..map.entries()).filter_map(move |index| {
         let mut page = [0; PAGE_SIZE];
-        let read = copy_words(map, index, PAGE_SIZE, &mut page);
+        let read = copy_words(map, ids, index, PAGE_SIZE, &mut page);
         (read && read_header(&page).is_ok_and(|header| header.lane == Lane::Descriptors as u8)).then_some(page)
     })
 }
 
 /// Writes the pages of a descriptor snapshot ([`chunks::pack`]) beside the present one. There must be one writer only.
-pub(super) fn publish_descriptors(map: &ArrayMap, generation: u64, pages: &[[u8; PAGE_SIZE]]) -> bool {
-    write_pages(map, chunks::first_page(generation, map.entries() / 2), pages)
+pub(super) fn publish_descriptors(map: &ArrayMap, generation: u64, pages: &[[u8; PAGE_SIZE]], secret: u64) -> bool {
+    write_pages(map, chunks::first_page(generation, map.entries() / 2), pages, secret)
 }
 
 /// Writes pages from the map's page `first` on; `false` where they do not fit.
-fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]]) -> bool {
+fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]], secret: u64) -> bool {
     pages.iter().enumerate().all(|(i, page)| {
         // As a ring's page: empty first, `used` last.
         let (head, rest) = page.split_at(USED);
         let (used, rest) = rest.split_at(8);
         map.write(first + i, USED, &[0; 8])
-            && write_head(map, first + i, head)
+            && write_head(map, first + i, head, secret)
             && map.write(first + i, USED + 8, rest)
             && map.write(first + i, USED, used)
     })
 }
 
-/// Writes the beginning of a page's header ([`crate::encode::write_header`]), which makes a page of what stands there.
-pub fn write_head(map: &ArrayMap, index: usize, head: &[u8]) -> bool {
-    let (Some(magic), Some(rest)) = (map.u64(index, 0), head.get(8..)) else { return false };
+/// Writes the beginning of a page's header ([`crate::encode::write_header`]), which makes a page of what stands there: of
+/// the recording with this secret, whatever session the header says.
+pub fn write_head(map: &ArrayMap, index: usize, head: &[u8], secret: u64) -> bool {
+    let (Some(magic), Some(session)) = (map.u64(index, 0), map.u64(index, SESSION)) else { return false };
+    let Some(rest) = head.get(SESSION + 8..) else { return false };
+    session.store(secret, Ordering::Release);
     magic.store(MAGIC, Ordering::Release);
-    map.write(index, 8, rest)
+    map.write(index, SESSION + 8, rest)
 }
 
 /// Copies a slot page, each slot whole; `None` where no thread is in it.
 ///
 /// A slot's `seq` is odd while it is written (`abi::slot::TaskSlot`). One that changes all the
 /// time comes out with an odd `seq`, which readers pass over.
-pub(super) fn copy_slots(map: &ArrayMap, index: usize) -> Option<[u8; PAGE_SIZE]> {
+pub(super) fn copy_slots(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; PAGE_SIZE]> {
     let mut out = [0; PAGE_SIZE];
-    if !copy_words(map, index, HEADER_LEN, &mut out) {
+    if !copy_words(map, ids, index, HEADER_LEN, &mut out) {
         return None;
     }
     if read_header(&out).ok()?.lane != Lane::Slots as u8 {

@@ -15,11 +15,13 @@ use crate::control::{CpuTotals, Position, Totals};
 use crate::decode::{Body, Call, Event, Page};
 use crate::descriptors;
 use crate::encode::{PageWriter, write_header, write_slot};
+use crate::identity::public_id;
 use crate::meta::{Meta, PAGES};
 use crate::ring::{Rings, Scope};
 use crate::slots;
 
-const SESSION: u64 = 0xabcd;
+/// What the pages in the maps say, and copies of them do not.
+const SECRET: u64 = 0xabcd;
 const RING: usize = 8;
 
 fn maps() -> Maps {
@@ -31,7 +33,7 @@ fn maps() -> Maps {
         assert!(state.write(1, at, &(RING as u64 | (RING as u64) << 32).to_le_bytes()));
     }
     let meta = ArrayMap::anonymous(PAGE_SIZE, PAGES).unwrap();
-    publish_meta(&meta, &Meta { session: SESSION, started: 1, ..Meta::default() }).unwrap();
+    publish_meta(&meta, &Meta { session: public_id(SECRET), started: 1, ..Meta::default() }, SECRET).unwrap();
     let slots = ArrayMap::anonymous(PAGE_SIZE, 3).unwrap();
     let descriptors = Some(ArrayMap::anonymous(PAGE_SIZE, descriptors::PAGES).unwrap());
     Maps { rings: [ring(), ring(), ring()], state, meta, slots, descriptors }
@@ -68,7 +70,7 @@ fn copies(recording: &Recording, from: u64, until: u64) -> Vec<Page> {
 #[test]
 fn windows_get_their_pages_and_one_behind() {
     let recording = Recording::new(maps()).unwrap();
-    let mut writer = PageWriter::new(SESSION, Lane::Sched, 1, 0);
+    let mut writer = PageWriter::new(SECRET, Lane::Sched, 1, 0);
     let mut n = 0;
     while writer.header().seq < 5 {
         writer.push(&event(n)).unwrap();
@@ -95,7 +97,7 @@ fn windows_get_their_pages_and_one_behind() {
 #[test]
 fn a_page_that_ends_within_a_word_is_copied_up_to_there() {
     let recording = Recording::new(maps()).unwrap();
-    let mut writer = PageWriter::new(SESSION, Lane::Syscall, 1, 0);
+    let mut writer = PageWriter::new(SECRET, Lane::Syscall, 1, 0);
     let call = Call { nr: 39, abi: Abi::Native, nargs: 0, args: [0; 6], strings: Vec::new() };
     for time in 1000..1010 {
         writer.push(&Event { time, cpu: 1, tid: 5, body: Body::Enter(call.clone()) }).unwrap();
@@ -105,7 +107,7 @@ fn a_page_that_ends_within_a_word_is_copied_up_to_there() {
         let copy = recording.pages(Lane::Syscall, 1, 0, u64::MAX).next().map(|page| Page::copy_from(&page).unwrap());
         let copy = copy.unwrap();
         assert_eq!(copy.events().count(), writer.totals().0.iter().sum::<u64>() as usize);
-        assert_eq!(copy.bytes()[8..used], page[8..used]);
+        assert_eq!(copy.bytes()[16..used], page[16..used]);
         assert!(copy.bytes()[used..].iter().all(|byte| *byte == 0), "{used}");
     }
 }
@@ -113,7 +115,7 @@ fn a_page_that_ends_within_a_word_is_copied_up_to_there() {
 #[test]
 fn only_what_is_new() {
     let recording = Recording::new(maps()).unwrap();
-    let mut writer = PageWriter::new(SESSION, Lane::Sched, 1, 0);
+    let mut writer = PageWriter::new(SECRET, Lane::Sched, 1, 0);
     let mut n = 0;
     // Half as much again as the ring holds.
     while writer.header().seq < 12 {
@@ -168,7 +170,7 @@ fn a_flooded_ring_is_copied_whole_or_not_at_all() {
     let flood = {
         let (recording, stop) = (recording.clone(), stop.clone());
         std::thread::spawn(move || {
-            let mut writer = PageWriter::new(SESSION, Lane::Sched, 1, 0);
+            let mut writer = PageWriter::new(SECRET, Lane::Sched, 1, 0);
             let mut n = 0;
             while !stop.load(Ordering::Relaxed) {
                 for _ in 0..40 {
@@ -183,7 +185,7 @@ fn a_flooded_ring_is_copied_whole_or_not_at_all() {
             writer.totals()
         })
     };
-    let mut rings = Rings::new(SESSION);
+    let mut rings = Rings::new(public_id(SECRET));
     // Long enough that the ring was written over many times.
     let (mut rounds, mut seq) = (0, 0);
     while rounds < 300 || seq < 100 * RING as u64 {
@@ -218,7 +220,7 @@ fn pages_of_another_session_and_empty_ones_are_passed_over() {
     page[..HEADER_LEN].copy_from_slice(&write_header(&header));
     store(ring, &page);
     assert_eq!(copies(&recording, 0, u64::MAX).len(), 0);
-    page[..HEADER_LEN].copy_from_slice(&write_header(&PageHeader { session: SESSION, used: 0, ..header }));
+    page[..HEADER_LEN].copy_from_slice(&write_header(&PageHeader { session: SECRET, used: 0, ..header }));
     store(ring, &page);
     assert_eq!(copies(&recording, 0, u64::MAX).len(), 0);
 }
@@ -251,7 +253,7 @@ fn metadata_is_replaced_beside_the_present_one() {
     let present = read_meta(&maps.meta).unwrap();
     for n in 3..7 {
         let next = Meta { host: format!("host {n}"), ..present.clone() };
-        assert_eq!(publish_meta(&maps.meta, &next).unwrap(), n);
+        assert_eq!(publish_meta(&maps.meta, &next, SECRET).unwrap(), n);
         assert_eq!(read_meta(&maps.meta).unwrap(), next);
     }
 }
@@ -267,10 +269,21 @@ fn any_page_of_the_metadata_may_be_lost() {
 }
 
 #[test]
+fn a_recording_that_says_its_secret_as_its_id_is_refused() {
+    let maps = maps();
+    publish_meta(&maps.meta, &Meta { session: SECRET, ..Meta::default() }, SECRET).unwrap();
+    assert!(read_meta(&maps.meta).is_err() && Recording::new(maps).is_err());
+}
+
+#[test]
 fn slots_are_copied_whole_or_left_out() {
     let maps = maps();
-    let header =
-        PageHeader { seq: 1, used: 1024, lane: Lane::Slots as u8, ..PageWriter::new(1, Lane::Sched, 0, 0).header() };
+    let header = PageHeader {
+        seq: 1,
+        used: 1024,
+        lane: Lane::Slots as u8,
+        ..PageWriter::new(SECRET, Lane::Sched, 0, 0).header()
+    };
     assert_eq!(header.magic, MAGIC);
     for i in 0..2 {
         assert!(maps.slots.write(i, 0, &write_header(&header)));
@@ -290,7 +303,7 @@ fn slots_are_copied_whole_or_left_out() {
 #[test]
 fn a_copy_is_never_taken_for_the_page_itself() {
     let recording = Recording::new(maps()).unwrap();
-    let mut writer = PageWriter::new(SESSION, Lane::Sched, 1, 0);
+    let mut writer = PageWriter::new(SECRET, Lane::Sched, 1, 0);
     for n in 0..1000 {
         writer.push(&event(n)).unwrap();
     }
@@ -299,10 +312,10 @@ fn a_copy_is_never_taken_for_the_page_itself() {
         store(&recording.maps().rings[1], page);
     }
     let header = PageHeader { seq: 1, used: 1024, lane: Lane::Slots as u8, ..writer_header() };
-    assert!(super::write_head(&recording.maps().slots, 0, &write_header(&header)));
+    assert!(super::write_head(&recording.maps().slots, 0, &write_header(&header), SECRET));
     let slot = TaskSlot { tid: 11, seq: 2, ..slots::parse(&[0; size_of::<TaskSlot>()]) };
     assert!(recording.maps().slots.write(0, HEADER_LEN, &write_slot(&slot)));
-    let snapshot = chunks::pack(Lane::Descriptors, SESSION, 1, descriptors::HALF_PAGES, &[1, 2, 3]).unwrap();
+    let snapshot = chunks::pack(Lane::Descriptors, public_id(SECRET), 1, descriptors::HALF_PAGES, &[1, 2, 3]).unwrap();
     assert!(recording.publish_descriptors(1, &snapshot));
 
     let mut since = recording.since(&Position { lane: Lane::Sched as u8, cpu: 1, seq: 0, used: 0 }, 100);
@@ -312,21 +325,22 @@ fn a_copy_is_never_taken_for_the_page_itself() {
     copies.extend(recording.slots().chain(recording.descriptors()).chain(snapshot));
     for copy in &copies {
         assert_eq!(&copy[..8], b"FLTRECCP");
-        assert_eq!(copy[8..16], SESSION.to_le_bytes());
+        assert_eq!(copy[8..16], public_id(SECRET).to_le_bytes());
+        assert!(!copy.windows(8).any(|bytes| bytes == SECRET.to_le_bytes()), "the secret stays where it is");
     }
     // What they are copies of can be found.
     let map = recording.maps();
     for (map, index) in [(&map.rings[1], RING), (&map.meta, 0), (&map.slots, 0)] {
-        assert_eq!(map.load(index, 0), MAGIC);
+        assert_eq!((map.load(index, 0), map.load(index, 8)), (MAGIC, SECRET));
     }
     // A page from wherever is a copy, once it is here.
     let page = Page::new(pages[0].clone()).unwrap();
     assert_eq!((page.header().magic, &page.bytes()[..8]), (COPY_MAGIC, b"FLTRECCP".as_slice()));
-    assert_eq!(page, Page::copy_from(&copies[0]).unwrap());
+    assert_eq!(page.bytes()[16..], Page::copy_from(&copies[0]).unwrap().bytes()[16..]);
 }
 
 fn writer_header() -> PageHeader {
-    PageWriter::new(SESSION, Lane::Sched, 1, 0).header()
+    PageWriter::new(SECRET, Lane::Sched, 1, 0).header()
 }
 
 #[test]

@@ -5,24 +5,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::identity::public_id;
 use flightrec_format::meta::Meta;
 use flightrec_vmcore::synthetic::Image;
 use flightrec_vmcore::{Dump, Form};
 
-use crate::support::{Bytes, description, forms, meta_of, ring_of_version, scan};
+use crate::support::{Bytes, copied, described, forms, meta_of, ring_of_version, scan};
 
-const SESSION: u64 = 0xf11e;
+const SECRET: u64 = 0xf11e;
 
 /// In pages of version 1, as the dumps that are kept have them.
 fn rings() -> Vec<Bytes> {
-    [ring_of_version(1, SESSION, 0, 1000, 150), ring_of_version(1, SESSION, 1, 1500, 100)].concat()
+    [ring_of_version(1, SECRET, 0, 1000, 150), ring_of_version(1, SECRET, 1, 1500, 100)].concat()
 }
 
 /// Eight pages of memory, out of order, one of zeros, one of something else.
 fn image() -> Image {
-    let meta = Meta { config: "[rings]".into(), ..meta_of(SESSION, "boot", 5) };
+    let meta = Meta { config: "[rings]".into(), ..meta_of(SECRET, "boot", 5) };
     let mut image = Image::new();
-    for (number, page) in [5, 1, 3, 2, 7].into_iter().zip([description(&meta), rings()].concat()) {
+    for (number, page) in [5, 1, 3, 2, 7].into_iter().zip([described(&meta, SECRET), rings()].concat()) {
         image.insert(number, page);
     }
     image.insert(4, Box::new([0; PAGE_SIZE]));
@@ -56,10 +57,11 @@ fn dumps_that_were_written_before_are_read() {
         assert!(scan.shortfall.is_none(), "{name}: {:?}", scan.shortfall);
         assert_eq!(scan.sessions.len(), 1, "{name}");
         let session = &scan.sessions[0];
-        assert_eq!((session.id, session.meta(&dump).unwrap().boot_id.as_str()), (SESSION, "boot"), "{name}");
+        assert_eq!((session.id, session.meta(&dump).unwrap().boot_id.as_str()), (public_id(SECRET), "boot"), "{name}");
         let mut reader = dump.reader();
         let pages: Vec<Bytes> = session.pages(0, u64::MAX).map(|page| Box::new(*reader.page(page).unwrap())).collect();
-        assert!(pages == rings(), "{name}: other pages");
+        let rings: Vec<Bytes> = rings().iter().map(|page| copied(page, SECRET)).collect();
+        assert!(pages == rings, "{name}: other pages");
         seen.push((dump.form(), dump.is_flattened()));
     }
     for form in [Form::Elf, Form::Kdump, Form::Raw] {

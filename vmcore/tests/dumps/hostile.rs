@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use flightrec_vmcore::synthetic::{self, Codec};
 use proptest::prelude::*;
 
-use crate::support::{description, file, forms, meta_of, open, recording, ring, scan, scattered};
+use crate::support::{description, file, forms, open, recording, ring, scan, scattered};
 
 /// Reads as far as it goes.
 fn try_all(bytes: &[u8]) {
@@ -22,7 +22,7 @@ fn try_all(bytes: &[u8]) {
 
 /// Small enough to be tried a thousand times over.
 fn small() -> Vec<(String, Vec<u8>)> {
-    forms(&scattered(&[description(&meta_of(7, "b", 1)), ring(7, 0, 10, 60)].concat()))
+    forms(&scattered(&[description(7, "b", 1), ring(7, 0, 10, 60)].concat()))
 }
 
 #[test]

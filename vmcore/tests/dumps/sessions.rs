@@ -2,9 +2,10 @@
 
 use flightrec_format::abi::page::VERSION;
 use flightrec_format::decode::Page;
+use flightrec_format::identity::public_id;
 use flightrec_vmcore::{Dump, synthetic};
 
-use crate::support::{Bytes, description, file, meta_of, recording, ring, scan, scattered};
+use crate::support::{Bytes, copied, description, file, recording, ring, scan, scattered};
 
 fn dump(pages: &[Bytes]) -> (tempfile::NamedTempFile, Dump) {
     let file = file(&synthetic::raw(&scattered(pages)));
@@ -14,8 +15,7 @@ fn dump(pages: &[Bytes]) -> (tempfile::NamedTempFile, Dump) {
 
 #[test]
 fn the_newest_that_is_whole_comes_first() {
-    let session =
-        |id, boot: &str, started, at| [description(&meta_of(id, boot, started)), ring(id, 0, at, 300)].concat();
+    let session = |id, boot: &str, started, at| [description(id, boot, started), ring(id, 0, at, 300)].concat();
     // Of the boot before, whose clock had gone further (and whose wall clock had not).
     let mut old_boot = session(1, "old", 50_000_000, 60_000_000);
     for page in old_boot.iter_mut().skip(3) {
@@ -28,7 +28,7 @@ fn the_newest_that_is_whole_comes_first() {
     let (_file, dump) = dump(&[before, bare, present, old_boot].concat());
     let scan = scan(&dump).unwrap();
     let ids: Vec<u64> = scan.sessions.iter().map(|session| session.id).collect();
-    assert_eq!(ids, [3, 2, 1, 4]);
+    assert_eq!(ids, [3, 2, 1, 4].map(public_id));
     assert_eq!(scan.sessions[0].about.as_ref().map(|about| about.started), Some(2_000_000));
     assert_eq!(scan.sessions[3].about, None);
     assert!(scan.sessions[3].meta(&dump).is_err());
@@ -52,7 +52,7 @@ fn of_copies_the_fullest_is_given() {
     let mut reader = dump.reader();
     let newest: Vec<_> = session.newest().filter(|page| page.cpu == 1).collect();
     assert_eq!(newest.len(), 2, "both full ones: either may have an exit folded");
-    assert!(newest.iter().all(|page| reader.page(page).unwrap() == &*last));
+    assert!(newest.iter().all(|page| reader.page(page).unwrap() == &*copied(&last, 7)));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn pages_of_other_releases_are_counted() {
 #[test]
 fn copies_in_memory_that_was_freed_are_not_taken() {
     let pages = recording(7);
-    let rings = &pages[description(&meta_of(7, "boot", 5)).len()..];
+    let rings = &pages[description(7, "boot", 5).len()..];
     // What a daemon had in its hands, of which other programs have since had some bytes: as long as the ring's own.
     let stale = rings.iter().map(|page| {
         let mut copy = Box::new(*Page::new(page.clone()).unwrap().bytes());
@@ -103,6 +103,7 @@ fn copies_in_memory_that_was_freed_are_not_taken() {
         assert!(session.lanes.iter().all(|lane| lane.copies == 0), "{:?}", session.lanes);
         let mut reader = dump.reader();
         let read: Vec<Bytes> = session.pages(0, u64::MAX).map(|page| Box::new(*reader.page(page).unwrap())).collect();
+        let rings: Vec<Bytes> = rings.iter().map(|page| copied(page, 7)).collect();
         assert!(read == rings, "other bytes than the rings'");
     }
 }

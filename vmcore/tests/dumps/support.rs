@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::num::NonZero;
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE, VERSION};
+use flightrec_format::abi::page::{COPY_MAGIC, Lane, PAGE_SIZE, VERSION};
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::encode::{PageWriter, in_kernel};
+use flightrec_format::identity::public_id;
 use flightrec_format::meta::{self, Meta};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 use flightrec_vmcore::{Dump, Scan, VmcoreError};
@@ -13,14 +14,14 @@ use tempfile::NamedTempFile;
 
 pub(crate) type Bytes = Box<[u8; PAGE_SIZE]>;
 
-/// A ring's pages: switches, one every microsecond from `start` on.
-pub(crate) fn ring(session: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes> {
-    ring_of_version(VERSION, session, cpu, start, events)
+/// A ring's pages as the kernel has them, with the secret of their session: switches, one every microsecond from `start` on.
+pub(crate) fn ring(secret: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes> {
+    ring_of_version(VERSION, secret, cpu, start, events)
 }
 
 /// The same, as an earlier release wrote them.
-pub(crate) fn ring_of_version(version: u16, session: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes> {
-    let mut writer = PageWriter::of_version(version, session, Lane::Sched, cpu, 1 << 60);
+pub(crate) fn ring_of_version(version: u16, secret: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes> {
+    let mut writer = PageWriter::of_version(version, secret, Lane::Sched, cpu, 1 << 60);
     for i in 0..events {
         let body = Body::Switch { prev_state: 0, next: i + 1, preempted: false, prev_prio: 120, next_prio: 120 };
         writer.push(&Event { time: start + u64::from(i) * 1000, cpu, tid: i, body }).unwrap();
@@ -28,16 +29,30 @@ pub(crate) fn ring_of_version(version: u16, session: u64, cpu: u16, start: u64, 
     writer.finish()
 }
 
-/// The pages of the description of a session.
-pub(crate) fn description(meta: &Meta) -> Vec<Bytes> {
-    meta::pack(meta, 1, meta::HALF_PAGES).unwrap().iter().map(in_kernel).collect()
+/// The pages of the description of the session with this secret.
+pub(crate) fn description(secret: u64, boot: &str, started: u64) -> Vec<Bytes> {
+    described(&meta_of(secret, boot, started), secret)
 }
 
-/// A session's meta.
-pub(crate) fn meta_of(session: u64, boot: &str, started: u64) -> Meta {
+/// The pages of these metadata, of the session with this secret.
+pub(crate) fn described(meta: &Meta, secret: u64) -> Vec<Bytes> {
+    let pages = meta::pack(meta, 1, meta::HALF_PAGES).unwrap();
+    pages.iter().map(|page| in_kernel(page, secret)).collect()
+}
+
+/// What a reader makes of a page of the session with this secret.
+pub(crate) fn copied(page: &Bytes, secret: u64) -> Bytes {
+    let mut page = page.clone();
+    page[..8].copy_from_slice(&COPY_MAGIC.to_le_bytes());
+    page[8..16].copy_from_slice(&public_id(secret).to_le_bytes());
+    page
+}
+
+/// What the session with this secret tells of itself.
+pub(crate) fn meta_of(secret: u64, boot: &str, started: u64) -> Meta {
     // More than one page of it, as in real recordings.
     let config = "x".repeat(9000);
-    let boot_id = boot.to_owned();
+    let (session, boot_id) = (public_id(secret), boot.to_owned());
     Meta { session, boot_id, started, cpus: vec![0, 1], ring_bytes: [1 << 20; 3], config, ..Meta::default() }
 }
 
@@ -65,9 +80,9 @@ pub(crate) fn scattered(pages: &[Bytes]) -> Image {
     image
 }
 
-/// A recording of a session on two CPUs.
-pub(crate) fn recording(session: u64) -> Vec<Bytes> {
-    [description(&meta_of(session, "boot", 5)), ring(session, 0, 1000, 4000), ring(session, 1, 1500, 3000)].concat()
+/// A recording on two CPUs.
+pub(crate) fn recording(secret: u64) -> Vec<Bytes> {
+    [description(secret, "boot", 5), ring(secret, 0, 1000, 4000), ring(secret, 1, 1500, 3000)].concat()
 }
 
 /// Every form of a dump of an image, by name.

@@ -278,7 +278,19 @@ impl SessionSource {
         }
         // Where something is damaged, only the counters tell what is there.
         let copied = if whole { after.now } else { 0 };
-        Ok(Recording { meta, streams, slots, descriptors, totals: after, before, marks, copied, whole_files: whole })
+        Ok(Recording {
+            meta,
+            streams,
+            slots,
+            descriptors,
+            totals: after,
+            before,
+            marks,
+            copied,
+            whole_files: whole,
+            slot_misses: 0,
+            disputed_by: Vec::new(),
+        })
     }
 
     /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if it can be shown that nothing
@@ -301,8 +313,20 @@ impl SessionSource {
         let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
         self.ahead = ahead;
         let (slots, descriptors, copied) = (Vec::new(), Vec::new(), totals.now);
-        let (marks, whole_files) = (Vec::new(), false);
-        let recording = Recording { meta, streams, slots, descriptors, totals, before, marks, copied, whole_files };
+        let marks = Vec::new();
+        let recording = Recording {
+            meta,
+            streams,
+            slots,
+            descriptors,
+            totals,
+            before,
+            marks,
+            copied,
+            whole_files: false,
+            slot_misses: 0,
+            disputed_by: Vec::new(),
+        };
         Some((recording, self.remarks.clone()))
     }
 

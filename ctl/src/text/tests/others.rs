@@ -86,6 +86,11 @@ fn execs() {
         line(body(exec(100), args(StringStatus::Cut, b"ls\0--col")), &context()),
         r#"(EXEC) "/bin/ls" ["ls", "--col"...] cgroup:5"#
     );
+    let hole = [&[b'x'; 256][..], b"yz\0last\0"].concat();
+    assert_eq!(
+        line(body(exec(900), args(StringStatus::Cut, &hole)), &context()),
+        format!(r#"(EXEC) "/bin/ls" ["{}"..., ..."yz", "last"] cgroup:5"#, "x".repeat(256))
+    );
     assert_eq!(line(body(exec(0), args(whole, b"")), &context()), r#"(EXEC) "/bin/ls" [] cgroup:5"#);
     assert_eq!(line(body(exec(9), None), &context()), r#"(EXEC) "/bin/ls" [...] cgroup:5"#);
     let other = Body::Exec { exec: Exec { old_tid: 8890, ..exec(0) }, file: None, args: None };

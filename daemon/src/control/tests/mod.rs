@@ -33,9 +33,16 @@ struct Fake {
     taken: Arc<AtomicUsize>,
     windows: Mutex<Vec<(u64, u64)>>,
     panics: bool,
+    meter: Meter,
+    /// How long a batch keeps a CPU busy.
+    busy: Duration,
 }
 
 impl Backend for Fake {
+    fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
     fn account(&self) -> Account {
         Account { total: 3, ..Account::default() }
     }
@@ -74,9 +81,13 @@ impl Backend for Fake {
 
     fn pages(&self, from: u64, until: u64) -> Batches {
         self.windows.lock().unwrap().push((from, until));
-        let taken = self.taken.clone();
+        let (taken, busy) = (self.taken.clone(), self.busy);
         batches((0..BATCHES).map(move |i| {
             taken.fetch_add(1, Ordering::SeqCst);
+            let until = crate::clock::thread_cpu() + busy.as_nanos() as u64;
+            while crate::clock::thread_cpu() < until {
+                std::hint::spin_loop();
+            }
             vec![i as u8; BATCH]
         }))
     }
@@ -183,7 +194,14 @@ impl Client {
 
 fn short() -> Limits {
     let limit = Duration::from_millis(300);
-    Limits { connections: 3, reserved: 0, request: limit, idle: Duration::from_secs(20), write: limit }
+    Limits {
+        connections: 3,
+        reserved: 0,
+        request: limit,
+        idle: Duration::from_secs(20),
+        write: limit,
+        ..Limits::default()
+    }
 }
 
 #[tokio::test]
@@ -225,6 +243,48 @@ async fn what_is_new_comes_without_metadata_unless_the_recording_is_another() {
     client.ask(&Request::Since { session: 8, after, newest: 2 }).await;
     assert_eq!(client.answer().await, Some(Response::Meta("{}".into())));
     assert!(matches!(client.answer().await, Some(Response::End(_))));
+}
+
+#[tokio::test]
+async fn a_ring_that_is_named_twice_is_refused() {
+    let server = Server::start(Limits::default());
+    let mut client = server.client().await;
+    let position = |cpu, seq| Position { lane: 0, cpu, seq, used: 0 };
+    let after = vec![position(1, 0), position(2, 0), position(1, 5)];
+    client.ask(&Request::Since { session: 7, after, newest: 2 }).await;
+    assert!(matches!(client.answer().await, Some(Response::Error(e)) if e.contains("twice")));
+    // As often as fits into a request.
+    let many = vec![position(1, 0); 30_000];
+    client.ask(&Request::Since { session: 7, after: many, newest: 1 }).await;
+    assert!(matches!(client.answer().await, Some(Response::Error(e)) if e.contains("twice")));
+    client.ask(&Request::Status).await;
+    assert!(matches!(client.answer().await, Some(Response::Status(_))), "the connection is good for more");
+}
+
+/// How long a user's client takes for a dump of [`BATCHES`] batches, 4 ms of a CPU each; and what the meter says then.
+async fn dump_as(uid: u32) -> (Duration, Duration) {
+    const GROUP: u32 = 4711;
+    let limits = Limits { readers: Allowance { burst: Duration::from_millis(60), percent: 20 }, ..Limits::default() };
+    let fake = Fake { busy: Duration::from_millis(4), ..Fake::default() };
+    let server = Server::start_with(limits, Access { uid: 0, gid: Some(GROUP) }, fake);
+    let path = server.path.clone();
+    let stream = tokio::task::spawn_blocking(move || connect_as(&path, uid, GROUP, vec![])).await.unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let mut client = Client(UnixStream::from_std(stream).unwrap());
+    let begun = Instant::now();
+    client.ask(&Request::Pages { from: 0, until: 1 }).await;
+    while !matches!(client.answer().await, Some(Response::End(_))) {}
+    (begun.elapsed(), Duration::from_nanos(server.backend.meter.spent()))
+}
+
+#[tokio::test]
+async fn readers_are_counted_and_bounded() {
+    const SPENT: Duration = Duration::from_millis(4 * BATCHES as u64);
+    let (_, spent) = dump_as(0).await;
+    assert!(spent >= SPENT, "{spent:?}");
+    // 100 ms and more beyond what may be had at once, at a fifth of a CPU.
+    let (took, spent) = dump_as(12_345).await;
+    assert!(spent >= SPENT && took >= Duration::from_millis(500), "{took:?} for {spent:?}");
 }
 
 #[tokio::test]
