@@ -24,11 +24,20 @@ fn with(trigger: &str, keys: &str) -> Recorder {
 
 /// The same; a window reaches so far behind its cause.
 fn with_window(after: &str, trigger: &str, keys: &str) -> Recorder {
+    with_all(after, "100ms", trigger, keys)
+}
+
+/// The same; it looks so often.
+fn with_looks(interval: &str, trigger: &str, keys: &str) -> Recorder {
+    with_all("500ms", interval, trigger, keys)
+}
+
+fn with_all(after: &str, interval: &str, trigger: &str, keys: &str) -> Recorder {
     let off = ALL.iter().filter(|name| **name != trigger).map(|name| format!("[triggers.{name}]\nenabled = false\n"));
     let off: String = off.collect();
     start(&format!(
         "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"{after}\"\nper_hour = 3600\n\
-         [triggers]\ninterval = \"100ms\"\n{off}[triggers.{trigger}]\n{keys}"
+         [triggers]\ninterval = \"{interval}\"\n{off}[triggers.{trigger}]\n{keys}"
     ))
 }
 
@@ -168,6 +177,21 @@ fn slow_calls_of_whoever_is_named() {
     let lines = whole(&recorder, id(&snapshot), &["--tid", &pid, "--syscall", "read"]);
     assert!(lines.iter().any(|line| line.text.starts_with("read(")), "{lines:#?}");
     assert_eq!(list(&recorder).len(), 1, "its end is no second one");
+}
+
+/// Processes that live for less than the time between two looks, whose names come and go with them.
+#[test]
+fn slow_calls_of_processes_that_are_gone_when_it_is_looked() {
+    let rule = "rules = [{ process = \"bad_end\", calls = [\"read\"], slower_than = \"300ms\" },
+                         { process = \"renamed\", calls = [\"read\"], slower_than = \"300ms\" }]\n";
+    let recorder = with_looks("1s", "slow_call", rule);
+    let pids: Vec<u32> = (0..12).map(|_| run(&bad_end(), &["read", "400"]).id("pid")).collect();
+    let found = || figure(&recorder, "taken").as_u64().zip(figure(&recorder, "repeated").as_u64());
+    assert!(wait_until(PATIENCE, || found() == Some((1, 11))), "{:?} of {pids:?}\n{}", found(), recorder.log());
+    // One that took another name before its call.
+    let pid = run(&bad_end(), &["read", "400", "renamed"]).id("pid").to_string();
+    kept(&recorder, "slow_call", |snapshot| says(snapshot, &format!("read of renamed ({pid})")));
+    assert_eq!(found(), Some((2, 11)), "{:#?}", list(&recorder));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! snapshot is [`Snapshots::fire`]'s matter.
 
 pub mod blocked;
+mod calls;
 pub mod crash;
 pub mod errors;
 pub mod feed;

@@ -11,6 +11,9 @@ use crate::snapshots::names::text;
 
 /// Most threads that ended and are remembered until it is looked again.
 const ENDED_MOST: usize = 1 << 14;
+/// Most names of others that a thread, and all threads, had since it was looked and that are remembered.
+const NAMES_MOST: usize = 8;
+const CHANGED_MOST: usize = 1 << 14;
 
 /// A thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,9 @@ pub struct Known {
     pub comm: Comm,
 }
 
+/// What threads were until they became something else, with that moment (ns of `CLOCK_MONOTONIC`), in the order of time.
+type Past = HashMap<u32, Vec<(u64, Known)>>;
+
 /// The threads that live, and those that have just ended.
 #[derive(Debug, Default)]
 pub struct Threads {
@@ -30,24 +36,47 @@ pub struct Threads {
     known: HashMap<u32, Known>,
     /// As it was known before: what has ended since is still told of.
     before: HashMap<u32, Known>,
+    /// What they were since it was looked, and before that.
+    past: Past,
+    past_before: Past,
 }
 
 impl Threads {
-    /// Looks again.
+    /// Looks again. What was recorded until then is to be learned before.
     pub fn look(&mut self, live: Vec<TaskSlot>) {
         let known = live.iter().map(|slot| (slot.tid, Known::of(slot))).collect();
         self.before = std::mem::replace(&mut self.known, known);
+        self.past_before = std::mem::take(&mut self.past);
         self.live = live;
     }
 
-    /// A thread came, or became something else, since it was looked.
+    /// A thread came, became something else, or ended, since it was looked; in the order of time.
     pub fn learn(&mut self, event: &Event) {
-        let (tid, known) = match &event.body {
-            Body::Fork(fork) => (fork.tid, Known { tgid: fork.tgid, cgroup: fork.cgroup, comm: fork.comm }),
-            Body::Exec { exec, .. } => (exec.tid, Known { tgid: exec.tgid, cgroup: exec.cgroup, comm: exec.comm }),
+        let held = |tid: u32| self.get(tid).map_or(0, |known| known.cgroup);
+        let (tid, was, known) = match &event.body {
+            Body::Fork(fork) => (fork.tid, None, Known { tgid: fork.tgid, cgroup: fork.cgroup, comm: fork.comm }),
+            Body::Exec { exec, .. } => {
+                (exec.tid, None, Known { tgid: exec.tgid, cgroup: exec.cgroup, comm: exec.comm })
+            }
+            Body::Rename(rename) => {
+                let of = |comm| Known { tgid: rename.tgid, cgroup: held(rename.tid), comm };
+                (rename.tid, Some(of(rename.old)), of(rename.new))
+            }
+            Body::TaskExit(exit) => {
+                (exit.tid, None, Known { tgid: exit.tgid, cgroup: held(exit.tid), comm: exit.comm })
+            }
             _ => return,
         };
-        if self.known.len() < self.live.len() + ENDED_MOST {
+        if let Some(was) = was.or(self.get(tid).copied()).filter(|was| *was != known) {
+            let room = self.past.len() < CHANGED_MOST || self.past.contains_key(&tid);
+            if room
+                && let names = self.past.entry(tid).or_default()
+                && names.len() < NAMES_MOST
+            {
+                names.push((event.time, was));
+            }
+        }
+        if self.known.len() < self.live.len() + ENDED_MOST || self.known.contains_key(&tid) {
             self.known.insert(tid, known);
         }
     }
@@ -57,20 +86,27 @@ impl Threads {
         &self.live
     }
 
-    /// A thread.
+    /// A thread, as it was last.
     pub fn get(&self, tid: u32) -> Option<&Known> {
         self.known.get(&tid).or_else(|| self.before.get(&tid))
     }
 
-    /// A thread for people: `name (1234)`.
-    pub fn text(&self, tid: u32) -> String {
-        self.get(tid).map_or_else(|| format!("thread {tid}"), |known| format!("{} ({tid})", text(&known.comm)))
+    /// A thread, as it was at a moment (ns of `CLOCK_MONOTONIC`) of the last look or two.
+    pub fn at(&self, tid: u32, time: u64) -> Option<&Known> {
+        let past = [&self.past_before, &self.past].into_iter().filter_map(|past| past.get(&tid)).flatten();
+        let then = past.into_iter().find(|(until, _)| time < *until).map(|(_, known)| known);
+        then.or_else(|| self.get(tid))
     }
 
-    /// The name of a thread's process: that of its first thread, or, where that is gone, its own.
-    pub fn process(&self, tid: u32) -> String {
-        let Some(known) = self.get(tid) else { return "?".into() };
-        let leader = self.get(known.tgid).unwrap_or(known);
+    /// A thread for people: `name (1234)`, by its name at a moment.
+    pub fn text(&self, tid: u32, time: u64) -> String {
+        self.at(tid, time).map_or_else(|| format!("thread {tid}"), |known| format!("{} ({tid})", text(&known.comm)))
+    }
+
+    /// The name of a thread's process at a moment: that of its first thread, or, where that is gone, its own.
+    pub fn process(&self, tid: u32, time: u64) -> String {
+        let Some(known) = self.at(tid, time) else { return "?".into() };
+        let leader = self.at(known.tgid, time).unwrap_or(known);
         text(&leader.comm)
     }
 }
@@ -103,6 +139,8 @@ pub fn group(meta: &Meta, cgroup: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flightrec_format::abi::record::{Rename, TaskExit};
+
     use super::*;
 
     #[test]
@@ -120,9 +158,41 @@ mod tests {
         let mut threads = Threads::default();
         threads.learn(&Event { time: 1, cpu: 0, tid: 1, body: Body::Fork(fork) });
         threads.look(Vec::new());
-        assert_eq!((threads.text(9), threads.process(9)), ("short (9)".to_owned(), "short".to_owned()));
+        assert_eq!((threads.text(9, 1), threads.process(9, 1)), ("short (9)".to_owned(), "short".to_owned()));
         threads.look(Vec::new());
-        assert_eq!((threads.text(9), threads.get(9)), ("thread 9".to_owned(), None));
+        assert_eq!((threads.text(9, 1), threads.get(9)), ("thread 9".to_owned(), None));
+    }
+
+    fn comm(name: &str) -> Comm {
+        let mut comm = [0; 16];
+        comm[..name.len()].copy_from_slice(name.as_bytes());
+        comm
+    }
+
+    #[test]
+    fn a_thread_has_the_name_that_it_had_then() {
+        let rename = |time, old, new| {
+            let rename = Rename { tid: 9, tgid: 9, old: comm(old), new: comm(new) };
+            Event { time, cpu: 0, tid: 9, body: Body::Rename(rename) }
+        };
+        let exit = |time, name| {
+            let exit = TaskExit { tid: 9, tgid: 9, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
+            Event { time, cpu: 0, tid: 9, body: Body::TaskExit(exit) }
+        };
+        let mut threads = Threads::default();
+        threads.learn(&rename(100, "a", "b"));
+        threads.learn(&rename(200, "b", "c"));
+        threads.learn(&exit(300, "c"));
+        let names = |threads: &Threads| [50, 150, 250, 350].map(|time| threads.process(9, time));
+        assert_eq!(names(&threads), ["a", "b", "c", "c"]);
+        // Until the next look, when it is gone.
+        threads.look(Vec::new());
+        assert_eq!(names(&threads), ["a", "b", "c", "c"]);
+        threads.look(Vec::new());
+        assert_eq!(names(&threads), ["?"; 4]);
+        // A flood of names is bounded.
+        (0..1000).for_each(|i| threads.learn(&rename(i, "x", if i % 2 == 0 { "y" } else { "z" })));
+        assert!(threads.past[&9].len() == NAMES_MOST && threads.process(9, 2000) == "z");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use flightrec_format::meta::Meta;
 use tracing::info;
 
 use super::blocked::Blocked;
+use super::calls::Calls;
 use super::crash::{OomKills, core_signal, oom_victim};
 use super::errors::Errors;
 use super::feed::{Feed, New};
@@ -101,11 +102,12 @@ impl Watch {
         let now = clock::mono();
         let meta = self.recording.meta();
         let mut alarms = Vec::new();
+        // What was recorded is older than the table.
+        self.task_life(&mut alarms);
         if now.saturating_sub(self.looked) >= THREADS_EACH {
             self.looked = now;
             self.threads.look(names::threads(self.recording.live()));
         }
-        self.task_life(&mut alarms);
         self.scheduling(&mut alarms);
         self.calls(&meta, now, &mut alarms);
         if self.looked == now {
@@ -148,9 +150,10 @@ impl Watch {
             let delay = queue.event(&event);
             next = event;
             let Some(delay) = delay else { continue };
-            let (who, cpu) = (self.threads.text(delay.tid), delay.cpu);
+            let (who, cpu) = (self.threads.text(delay.tid, delay.time), delay.cpu);
             let reason = format!("{who} waited {} for CPU {cpu}", span(delay.ns));
-            alarms.push(alarm("run_queue", self.threads.process(delay.tid), reason, delay.time, &[delay.tid]));
+            let process = self.threads.process(delay.tid, delay.time);
+            alarms.push(alarm("run_queue", process, reason, delay.time, &[delay.tid]));
         }
     }
 
@@ -163,27 +166,20 @@ impl Watch {
         if let Some(slow) = self.slow_calls.as_mut().filter(|_| news.broken) {
             slow.forget();
         }
-        for new in news.rings.iter().flatten() {
+        let mut calls = Calls::new(&news.rings);
+        loop {
             let (errors, slow_calls) = (self.errors.as_ref(), self.slow_calls.as_ref());
             let counts = |ret: Option<i64>| errors.zip(ret).and_then(|(errors, ret)| errors.counts(ret));
             let wanted = |abi, nr, ret| counts(ret).is_some() || slow_calls.is_some_and(|slow| slow.wants(abi, nr));
-            let begins = || new.page.events().nth(new.seen).map_or(u64::MAX, |event| event.time);
-            let begins = if new.seen == 0 { 0 } else { begins() };
-            let records: Vec<_> = new.page.calls(wanted).collect();
-            for record in records {
-                let time = record.exited.map_or(record.entered.unwrap_or(0), |(time, _)| time);
-                if time < begins {
-                    continue;
-                }
-                if let Some(errors) = &mut self.errors
-                    && let Some(error) = record.exited.and_then(|(_, ret)| errors.counts(ret))
-                {
-                    errors.failed(record.tid, error);
-                }
-                let slow = self.slow_calls.as_mut().filter(|slow| slow.wants(record.call.abi, record.call.nr));
-                if let Some(slow) = slow.and_then(|slow| slow.record(&record, meta, &self.threads)) {
-                    alarms.push(slow_alarm(&slow, &self.threads));
-                }
+            let Some(record) = calls.next(wanted) else { break };
+            if let Some(errors) = &mut self.errors
+                && let Some(error) = record.exited.and_then(|(_, ret)| errors.counts(ret))
+            {
+                errors.failed(record.tid, error);
+            }
+            let slow = self.slow_calls.as_mut().filter(|slow| slow.wants(record.call.abi, record.call.nr));
+            if let Some(slow) = slow.and_then(|slow| slow.record(&record, meta, &self.threads)) {
+                alarms.push(slow_alarm(&slow, &self.threads));
             }
         }
         let threads = &self.threads;
@@ -192,7 +188,7 @@ impl Watch {
         for burst in bursts.unwrap_or_default() {
             let group = group(meta, burst.cgroup);
             let (error, tid) = burst.worst.unwrap_or_default();
-            let who = threads.text(tid);
+            let who = threads.text(tid, now);
             let reason = format!(
                 "calls of {group} fail {:.0} times a second, usual are {:.1}; most of {who}, {}",
                 burst.rate,
@@ -208,8 +204,9 @@ impl Watch {
         if let Some(blocked) = &mut self.blocked {
             for slot in blocked.look(self.threads.live(), meta, now) {
                 let waits = span(now.saturating_sub(slot.since.max(meta.started)));
-                let reason = format!("{} has been in uninterruptible sleep for {waits}", self.threads.text(slot.tid));
-                alarms.push(alarm("blocked", self.threads.process(slot.tid), reason, now, &[slot.tid]));
+                let (who, process) = (self.threads.text(slot.tid, now), self.threads.process(slot.tid, now));
+                let reason = format!("{who} has been in uninterruptible sleep for {waits}");
+                alarms.push(alarm("blocked", process, reason, now, &[slot.tid]));
             }
         }
         if let Some(slow) = &mut self.slow_calls {
@@ -262,13 +259,13 @@ fn alarm(cause: &'static str, subject: String, reason: String, time: u64, thread
 }
 
 fn slow_alarm(slow: &super::slow_call::Slow, threads: &Threads) -> Alarm {
-    let (who, call, took) = (threads.text(slow.tid), &slow.call, span(slow.ns));
+    let (who, call, took) = (threads.text(slow.tid, slow.time), &slow.call, span(slow.ns));
     let reason = if slow.ended {
         format!("{call} of {who} took {took}")
     } else {
         format!("{call} of {who} has taken {took} so far")
     };
-    alarm("slow_call", format!("{call} of {}", threads.process(slow.tid)), reason, slow.time, &[slow.tid])
+    alarm("slow_call", format!("{call} of {}", threads.process(slow.tid, slow.time)), reason, slow.time, &[slow.tid])
 }
 
 /// A length of time for people.
