@@ -18,7 +18,9 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::state::{
     GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
 };
-use flightrec_format::control::{self, CpuTotals, DescriptorStatus, Status, StoreState, StoreStatus, Totals};
+use flightrec_format::control::{
+    self, CpuTotals, DELETED_FOR, DescriptorStatus, Status, StoreState, StoreStatus, Totals,
+};
 
 use crate::control::{Client, ControlError};
 use crate::kind::Kind;
@@ -229,10 +231,10 @@ pub struct Store {
     pub directory: String,
     /// The file that is being written.
     pub file: Option<String>,
-    /// Files of all boots.
-    pub files: u64,
-    /// What they take.
-    pub bytes: u64,
+    /// Files of all boots; `None`: not known.
+    pub files: Option<u64>,
+    /// What they take; `None`: not known.
+    pub bytes: Option<u64>,
     /// When the oldest of them began.
     pub oldest: Option<Timestamp>,
     /// How far the files are behind.
@@ -247,6 +249,10 @@ pub struct Store {
     pub written_events: BTreeMap<&'static str, u64>,
     /// Events that were overwritten before they were written, by lane.
     pub lost_events: BTreeMap<&'static str, u64>,
+    /// Files that were deleted, by the key of `[store]` that it was for.
+    pub deleted_files: BTreeMap<&'static str, u64>,
+    /// Their bytes.
+    pub deleted_bytes: BTreeMap<&'static str, u64>,
     /// Times that writing failed.
     pub failures: u64,
     /// CPU time of draining, encoding and writing.
@@ -270,7 +276,7 @@ impl Store {
             directory: store.directory,
             file: store.file,
             files: store.files,
-            bytes: store.bytes,
+            bytes: store.files.map(|_| store.bytes),
             oldest: store.oldest.and_then(|wall| Timestamp::from_nanosecond(wall.into()).ok()),
             behind_seconds: behind(store.drained),
             unsynced_seconds: behind(store.synced),
@@ -278,6 +284,8 @@ impl Store {
             bytes_per_second: store.rate,
             written_events: by_lane(store.written_events),
             lost_events: by_lane(store.lost_events),
+            deleted_files: DELETED_FOR.into_iter().zip(store.deleted.map(|(files, _)| files)).collect(),
+            deleted_bytes: DELETED_FOR.into_iter().zip(store.deleted.map(|(_, bytes)| bytes)).collect(),
             failures: store.failures,
             cpu_seconds: seconds(store.cpu),
         }

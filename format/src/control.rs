@@ -279,6 +279,9 @@ pub enum StoreState {
     },
 }
 
+/// The keys of `[store]` for which files are deleted; `keep_free` also where the disk is full.
+pub const DELETED_FOR: [&str; 3] = ["max_total", "keep_free", "max_age"];
+
 /// The files that the recording is drained into. Counters count from the daemon's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct StoreStatus {
@@ -288,8 +291,8 @@ pub struct StoreStatus {
     pub directory: String,
     /// The file that is being written.
     pub file: Option<String>,
-    /// Files of all boots.
-    pub files: u64,
+    /// Files of all boots; `None`: not known, as the directory can't be read, or has not been yet.
+    pub files: Option<u64>,
     /// Bytes that they take.
     pub bytes: u64,
     /// When the oldest of them began, ns since 1970.
@@ -306,6 +309,8 @@ pub struct StoreStatus {
     pub written_events: [u64; 3],
     /// Events that the rings had overwritten before they were written, by lane.
     pub lost_events: [u64; 3],
+    /// Files deleted, and their bytes, by the limit that was to be kept ([`DELETED_FOR`]).
+    pub deleted: [(u64, u64); 3],
     /// Times that writing failed.
     pub failures: u64,
     /// CPU time of draining, encoding and writing, ns; a part of [`Status::daemon_cpu`].

@@ -144,7 +144,10 @@ pub(super) fn budget(budget: &Budget) -> String {
 fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
     let kept = || {
         let oldest = store.oldest.map(|oldest| format!(", since {}", at(oldest, zone))).unwrap_or_default();
-        format!("{}, {}{oldest}", counted(store.files, "file"), bytes(store.bytes))
+        match (store.files, store.bytes) {
+            (Some(files), Some(size)) => format!("{}, {}{oldest}", counted(files, "file"), bytes(size)),
+            _ => "an unknown number of files".to_owned(),
+        }
     };
     match store.state {
         Files::Off => return table.row("files", "none are written ([store] enabled = false)"),
@@ -172,6 +175,18 @@ fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
         let text = format!("{} overwritten in the rings before they could be written", counted(lost, "event"));
         table.row("not written", &text);
     }
+    let gone = store.deleted_files.iter().filter(|(_, files)| **files != 0);
+    let gone: Vec<String> = gone.map(|(key, files)| deleted(store, key, *files)).collect();
+    if !gone.is_empty() {
+        table.row("deleted", &gone.join("; "));
+    }
+}
+
+/// `5 files, 320 MiB, for keep_free (others fill the disk)`
+fn deleted(store: &Store, key: &str, files: u64) -> String {
+    let size = bytes(store.deleted_bytes.get(key).copied().unwrap_or(0));
+    let why = if key == "keep_free" { " (others fill the disk)" } else { "" };
+    format!("{}, {size}, for {key}{why}", counted(files, "file"))
 }
 
 /// What was kept because something happened.
@@ -280,6 +295,7 @@ mod tests {
             "files        12 files, 700 MiB, since 2023-11-14 19:26:40 in /var/lib/flightrec\n",
             "written      3 MiB with 234 events at 2 KiB/s, CPU time 25.0 ms; to the file 1.0 s ago; to the disk 7.5 s ago\n",
             "not written  6 events overwritten in the rings before they could be written\n",
+            "deleted      3 files, 192 MiB, for keep_free (others fill the disk); 40 files, 2 GiB, for max_total\n",
             "snapshots    9 kept, 40 MiB; 3 taken by this daemon, 1 being taken, 1234 repeats counted, 5 refused, \
              6 FAILED (see the daemon's log)\n",
             "             the last of 2023-11-14 22:14:25, 20231114T221425Z-blocked: dd (12) has been blocked\\u{1b}[2J\n",
@@ -296,6 +312,9 @@ mod tests {
         let said = text(failed);
         let want = "files        NOT WRITTEN since 2023-11-14 22:14:20: No space left on device\\u{1b}[2J; the rings go on recording\n";
         assert!(said.contains(want), "{said}");
+        let unknown = StoreState::Failed { since: 60_000_000_000, reason: "Input/output error".into() };
+        let said = text(StoreStatus { state: unknown, files: None, bytes: 0, oldest: None, ..store() });
+        assert!(said.contains("             an unknown number of files in /var/lib/flightrec\n"), "{said}");
         let said = text(StoreStatus::default());
         assert!(said.contains("files        none are written") && !said.contains("written  "), "{said}");
     }
@@ -334,6 +353,8 @@ mod tests {
             ("/store/directory", "/var/lib/flightrec".into()),
             ("/store/file", "/var/lib/flightrec/0123/20231114T221330Z-000001.flight".into()),
             ("/store/files", 12.into()),
+            ("/store/deleted_files/keep_free", 3.into()),
+            ("/store/deleted_bytes/max_total", (2_u64 << 30).into()),
             ("/store/bytes", (700 << 20).into()),
             ("/store/oldest", "2023-11-14T19:26:40Z".into()),
             ("/store/behind_seconds", 1.0.into()),
