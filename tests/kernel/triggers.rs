@@ -1,6 +1,8 @@
 //! Each trigger, by a real cause that the test makes; what it keeps holds that cause.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,19 +26,24 @@ fn with(trigger: &str, keys: &str) -> Recorder {
 
 /// The same; a window reaches so far behind its cause.
 fn with_window(after: &str, trigger: &str, keys: &str) -> Recorder {
-    with_all(after, "100ms", trigger, keys)
+    with_all(after, "100ms", 3600, trigger, keys)
 }
 
 /// The same; it looks so often.
 fn with_looks(interval: &str, trigger: &str, keys: &str) -> Recorder {
-    with_all("500ms", interval, trigger, keys)
+    with_all("500ms", interval, 3600, trigger, keys)
 }
 
-fn with_all(after: &str, interval: &str, trigger: &str, keys: &str) -> Recorder {
+/// The same; it takes so many an hour.
+fn with_hour(per_hour: u32, trigger: &str) -> Recorder {
+    with_all("500ms", "100ms", per_hour, trigger, "enabled = true")
+}
+
+fn with_all(after: &str, interval: &str, per_hour: u32, trigger: &str, keys: &str) -> Recorder {
     let off = ALL.iter().filter(|name| **name != trigger).map(|name| format!("[triggers.{name}]\nenabled = false\n"));
     let off: String = off.collect();
     start(&format!(
-        "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"{after}\"\nper_hour = 3600\n\
+        "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"{after}\"\nper_hour = {per_hour}\n\
          [triggers]\ninterval = \"{interval}\"\n{off}[triggers.{trigger}]\n{keys}"
     ))
 }
@@ -105,6 +112,31 @@ fn a_signal_that_dumps_core_and_a_storm_of_it() {
     assert!(wait_until(PATIENCE, || counted() == [Some(30)]), "{:?}\n{}", counted(), recorder.log());
     let figures = ["taken", "repeated", "refused", "failed", "pending", "kept"].map(|name| figure(&recorder, name));
     assert_eq!(figures, [1, 30, 0, 0, 0, 1].map(Value::from));
+}
+
+/// Crashes of a user who may do nothing else, by names of his choice, and then one of somebody else.
+#[test]
+fn crashes_of_one_user_leave_room_for_those_of_others() {
+    let recorder = with_hour(20, "core_dump");
+    let folder = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    for i in 0..6 {
+        let program = folder.path().join(format!("x{i}\u{1b}[2J\nroot"));
+        fs::copy(bad_end(), &program).expect("copied");
+        let script = "\"$0\" segv; \"$0\" segv; sleep 2";
+        let mut command = Command::new("/bin/sh");
+        let ended = command.args(["-c", script]).arg(&program).uid(54_321).gid(54_321).stdin(Stdio::null());
+        ended.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("sh");
+    }
+    let pid = crash();
+    kept(&recorder, "core_dump", |snapshot| says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV")));
+    let users = list(&recorder).iter().filter(|snapshot| says(snapshot, "x")).count();
+    assert_eq!(users, 2, "{:#?}", list(&recorder));
+    let named = "were taken ([snapshots] per_hour)";
+    assert!(wait_until(PATIENCE, || recorder.log().contains(named)), "{}", recorder.log());
+    let log = recorder.log();
+    assert!(log.contains("no snapshot of \"x2?[2J?root") && log.contains("user 54321"), "{log}");
+    assert!(!log.contains('\u{1b}') && log.lines().all(|line| !line.starts_with("root")), "{log}");
 }
 
 #[test]

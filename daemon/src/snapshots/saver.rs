@@ -19,6 +19,7 @@ use flightrec_store::{FileHeader, FileWriter};
 use tracing::{debug, info, warn};
 
 use super::gate::Gate;
+use super::refusals::Refused;
 use super::tally::Tally;
 use super::{Alarm, Place, REQUEST, from_files, from_rings, hook, lock, names, room, summary};
 use crate::clock;
@@ -335,7 +336,7 @@ impl Saver {
     fn keep_house(&self) {
         let (counts, refused) = {
             let mut gate = lock(&self.gate);
-            (gate.counts(), gate.refused())
+            (gate.counts(), gate.refused(clock::mono()))
         };
         let offset = clock::wall_offset();
         for (id, count, last) in counts {
@@ -349,8 +350,19 @@ impl Saver {
                 warn!("how often the cause of snapshot {id} came again ({count}) could not be written: {e}");
             }
         }
-        if refused != 0 {
-            warn!("{refused} alarms were refused: more than [snapshots] per_hour allows");
+        if let Some((named, others)) = refused {
+            for Refused { cause, subject, reason, quota, count } in named {
+                let again = if count > 1 { format!(" ({count} times)") } else { String::new() };
+                warn!(
+                    CAUSE = cause,
+                    SUBJECT = subject,
+                    REFUSED = count,
+                    "no snapshot of \"{reason}\"{again}: {quota} were taken ([snapshots] per_hour)"
+                );
+            }
+            if others != 0 {
+                warn!("no snapshots of {others} other alarms: more than [snapshots] per_hour allows");
+            }
         }
         if self.config.max_age.limit().is_some() {
             let held = self.held();

@@ -1,6 +1,6 @@
 //! The thread that looks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -103,26 +103,26 @@ impl Watch {
         let meta = self.recording.meta();
         let mut alarms = Vec::new();
         // What was recorded is older than the table.
-        self.task_life(&mut alarms);
+        self.task_life(&meta, &mut alarms);
         if now.saturating_sub(self.looked) >= THREADS_EACH {
             self.looked = now;
             self.threads.look(names::threads(self.recording.live()));
         }
-        self.scheduling(&mut alarms);
+        self.scheduling(&meta, &mut alarms);
         self.calls(&meta, now, &mut alarms);
         if self.looked == now {
             self.stuck(&meta, now, &mut alarms);
         }
-        self.kernel(now, &mut alarms);
+        self.kernel(&meta, now, &mut alarms);
         if let Some(pressure) = &mut self.pressure {
             let short = pressure.look(&self.proc, now).into_iter();
-            alarms.extend(short.map(|short| alarm("pressure", short.resource.into(), short.reason, now, &[])));
+            alarms.extend(short.map(|short| Alarm::new("pressure", short.resource, &short.reason, now, &[])));
         }
         alarms
     }
 
     /// Births, deaths, new names.
-    fn task_life(&mut self, alarms: &mut Vec<Alarm>) {
+    fn task_life(&mut self, meta: &Meta, alarms: &mut Vec<Alarm>) {
         let news = self.feed.take(Lane::Task);
         let rings = news.rings.iter().map(|ring| events(ring));
         for event in Merge::new(rings) {
@@ -132,13 +132,14 @@ impl Watch {
                 let name = names::text(&exit.comm);
                 let core = if dumped { "core dumped" } else { "no core was dumped" };
                 let reason = format!("{name} ({}) was killed by {signal}, {core}", exit.tgid);
-                alarms.push(alarm("core_dump", name, reason, event.time, &[exit.tid]));
+                let owner = self.threads.owner(&self.proc, meta, exit.tid, event.time);
+                alarms.push(Alarm::new("core_dump", &name, &reason, event.time, &[exit.tid]).owned(owner));
             }
         }
     }
 
     /// Who waits for a CPU.
-    fn scheduling(&mut self, alarms: &mut Vec<Alarm>) {
+    fn scheduling(&mut self, meta: &Meta, alarms: &mut Vec<Alarm>) {
         let Some(queue) = &mut self.run_queue else { return };
         let news = self.feed.take(Lane::Sched);
         if news.broken {
@@ -153,7 +154,8 @@ impl Watch {
             let (who, cpu) = (self.threads.text(delay.tid, delay.time), delay.cpu);
             let reason = format!("{who} waited {} for CPU {cpu}", span(delay.ns));
             let process = self.threads.process(delay.tid, delay.time);
-            alarms.push(alarm("run_queue", process, reason, delay.time, &[delay.tid]));
+            let owner = self.threads.owner(&self.proc, meta, delay.tid, delay.time);
+            alarms.push(Alarm::new("run_queue", &process, &reason, delay.time, &[delay.tid]).owned(owner));
         }
     }
 
@@ -179,7 +181,7 @@ impl Watch {
             }
             let slow = self.slow_calls.as_mut().filter(|slow| slow.wants(record.call.abi, record.call.nr));
             if let Some(slow) = slow.and_then(|slow| slow.record(&record, meta, &self.threads)) {
-                alarms.push(slow_alarm(&slow, &self.threads));
+                alarms.push(slow_alarm(&slow, &self.threads, &self.proc, meta));
             }
         }
         let threads = &self.threads;
@@ -195,7 +197,8 @@ impl Watch {
                 burst.usual,
                 names::error(error)
             );
-            alarms.push(alarm("errors", group, reason, now, &[tid]));
+            let owner = threads.owner(&self.proc, meta, tid, now);
+            alarms.push(Alarm::new("errors", &group, &reason, now, &[tid]).owned(owner));
         }
     }
 
@@ -206,17 +209,18 @@ impl Watch {
                 let waits = span(now.saturating_sub(slot.since.max(meta.started)));
                 let (who, process) = (self.threads.text(slot.tid, now), self.threads.process(slot.tid, now));
                 let reason = format!("{who} has been in uninterruptible sleep for {waits}");
-                alarms.push(alarm("blocked", process, reason, now, &[slot.tid]));
+                let owner = self.threads.owner(&self.proc, meta, slot.tid, now);
+                alarms.push(Alarm::new("blocked", &process, &reason, now, &[slot.tid]).owned(owner));
             }
         }
         if let Some(slow) = &mut self.slow_calls {
             let slow = slow.look(&self.threads, meta, now);
-            alarms.extend(slow.iter().map(|slow| slow_alarm(slow, &self.threads)));
+            alarms.extend(slow.iter().map(|slow| slow_alarm(slow, &self.threads, &self.proc, meta)));
         }
     }
 
     /// What the kernel says and counts.
-    fn kernel(&mut self, now: u64, alarms: &mut Vec<Alarm>) {
+    fn kernel(&mut self, meta: &Meta, now: u64, alarms: &mut Vec<Alarm>) {
         let killed = self.oom_kills.as_mut().map_or(0, |kills| kills.look(&self.proc));
         let (mut lines, mut victims) = (Vec::new(), Vec::new());
         if let Some(log) = &mut self.log {
@@ -231,20 +235,21 @@ impl Watch {
         }
         for line in lines {
             // The same place in the kernel is the same cause, whoever ran into it.
-            let subject = line.chars().filter(|c| !c.is_ascii_digit()).take(80).collect();
-            alarms.push(alarm("kernel_log", subject, format!("the kernel logged: {line}"), now, &[]));
+            let subject: String = line.chars().filter(|c| !c.is_ascii_digit()).take(80).collect();
+            alarms.push(Alarm::new("kernel_log", &subject, &format!("the kernel logged: {line}"), now, &[]));
         }
         if self.oom_kills.is_none() {
             return;
         }
         for (pid, name) in &victims {
             let reason = format!("{name} ({pid}) was killed because memory ran out");
-            alarms.push(alarm("oom_kill", name.clone(), reason, now, &[*pid]));
+            let owner = self.threads.owner(&self.proc, meta, *pid, now);
+            alarms.push(Alarm::new("oom_kill", name, &reason, now, &[*pid]).owned(owner));
         }
         if killed != 0 && victims.is_empty() {
             let processes = if killed == 1 { "a process was".to_owned() } else { format!("{killed} processes were") };
             let reason = format!("{processes} killed because memory ran out");
-            alarms.push(alarm("oom_kill", "the machine".into(), reason, now, &[]));
+            alarms.push(Alarm::new("oom_kill", "the machine", &reason, now, &[]));
         }
     }
 }
@@ -254,18 +259,16 @@ fn events(ring: &[New]) -> Events<'_> {
     Events::new(ring.iter().map(|new| Excerpt { page: &new.page, skip: new.seen as u64, take: u64::MAX }).collect())
 }
 
-fn alarm(cause: &'static str, subject: String, reason: String, time: u64, threads: &[u32]) -> Alarm {
-    Alarm { cause, subject, reason, time, threads: threads.to_vec() }
-}
-
-fn slow_alarm(slow: &super::slow_call::Slow, threads: &Threads) -> Alarm {
+fn slow_alarm(slow: &super::slow_call::Slow, threads: &Threads, proc: &Path, meta: &Meta) -> Alarm {
     let (who, call, took) = (threads.text(slow.tid, slow.time), &slow.call, span(slow.ns));
     let reason = if slow.ended {
         format!("{call} of {who} took {took}")
     } else {
         format!("{call} of {who} has taken {took} so far")
     };
-    alarm("slow_call", format!("{call} of {}", threads.process(slow.tid, slow.time)), reason, slow.time, &[slow.tid])
+    let subject = format!("{call} of {}", threads.process(slow.tid, slow.time));
+    let owner = threads.owner(proc, meta, slow.tid, slow.time);
+    Alarm::new("slow_call", &subject, &reason, slow.time, &[slow.tid]).owned(owner)
 }
 
 /// A length of time for people.
