@@ -242,14 +242,33 @@ fn a_process_killed_for_want_of_memory() {
 
 #[test]
 fn a_line_that_the_kernel_logs() {
-    let recorder = with("kernel_log", "lines = [\"flightrec test\"]\n");
-    let line = format!("flightrec test of process {}", std::process::id());
-    // What root writes there passes the same place as the kernel's own.
+    let recorder = with("kernel_log", "lines = [\"segfault at \"]\n");
+    // What somebody writes there passes the same place as the kernel's own, and is not.
+    let line = format!("flightrec test of process {}: segfault at 0", std::process::id());
     fs::write("/dev/kmsg", format!("<4>{line}\n")).expect("/dev/kmsg");
-    let snapshot = kept(&recorder, "kernel_log", |snapshot| says(snapshot, &line));
-    let pid = std::process::id().to_string();
-    let lines = whole(&recorder, id(&snapshot), &["--pid", &pid, "--path", "/dev/kmsg"]);
+    let pid = crash();
+    let words = format!("the kernel logged: bad_end[{pid}]: segfault at 0");
+    let snapshot = kept(&recorder, "kernel_log", |snapshot| says(snapshot, &words));
+    assert_eq!(list(&recorder).len(), 1, "{:#?}", list(&recorder));
+    let involved = &snapshot["summary"]["involved"][0];
+    assert_eq!((&involved["thread"]["name"], involved["thread"]["tid"].to_string()), (&Value::from("bad_end"), pid));
+    let lines = whole(&recorder, id(&snapshot), &["--path", "/dev/kmsg"]);
     assert!(lines.iter().any(|event| event.text.contains("/dev/kmsg")), "{lines:#?}");
+}
+
+/// A process that is called like what the kernel says when it is in trouble.
+#[test]
+fn a_name_is_no_word_of_the_kernel() {
+    let recorder = with("kernel_log", "lines = [\"BUG: \", \"drop_caches: 1\"]\n");
+    let folder = tempfile::tempdir().expect("a directory");
+    let program = folder.path().join("BUG: x");
+    fs::copy(bad_end(), &program).expect("copied");
+    let ended = Command::new(&program).arg("segv").stdin(Stdio::null()).stdout(Stdio::null()).status().expect("run");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGSEGV));
+    // A line behind that one.
+    fs::write("/proc/sys/vm/drop_caches", "1").expect("drop_caches");
+    kept(&recorder, "kernel_log", |snapshot| says(snapshot, "drop_caches: 1"));
+    assert_eq!(list(&recorder).len(), 1, "{:#?}", list(&recorder));
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub mod errors;
 pub mod feed;
 pub mod kernel_log;
 pub mod pressure;
+mod quoted;
 pub mod run_queue;
 pub mod slow_call;
 pub mod threads;

@@ -17,13 +17,14 @@ use super::calls::Calls;
 use super::crash::{OomKills, core_signal, oom_victim};
 use super::errors::Errors;
 use super::feed::{Feed, New};
-use super::kernel_log::KernelLog;
+use super::kernel_log::{KernelLog, is_wanted};
 use super::pressure::Pressure;
 use super::run_queue::RunQueue;
 use super::slow_call::SlowCalls;
 use super::threads::{Threads, group};
 use crate::config;
 use crate::recording::Recording;
+use crate::snapshots::quota::Owner;
 use crate::snapshots::{Alarm, Snapshots, names};
 use crate::{clock, load};
 
@@ -226,17 +227,26 @@ impl Watch {
         if let Some(log) = &mut self.log {
             let wanted = log.wanted().to_vec();
             log.each(|line| {
-                if let Some((pid, name)) = oom_victim(line) {
+                if line.written {
+                    // Anybody's words.
+                } else if let Some((pid, name)) = oom_victim(&line.text) {
                     victims.push((pid, name.to_owned()));
-                } else if super::kernel_log::is_wanted(&wanted, line) {
-                    lines.push(line.to_owned());
+                } else if is_wanted(&wanted, &line) {
+                    lines.push(line);
                 }
             });
         }
         for line in lines {
             // The same place in the kernel is the same cause, whoever ran into it.
-            let subject: String = line.chars().filter(|c| !c.is_ascii_digit()).take(80).collect();
-            alarms.push(Alarm::new("kernel_log", &subject, &format!("the kernel logged: {line}"), now, &[]));
+            let text = &line.text;
+            let subject: String = text.chars().filter(|c| !c.is_ascii_digit()).take(80).collect();
+            let (threads, reason) = (line.thread(), format!("the kernel logged: {text}"));
+            // An idle thread is nobody's.
+            let owner = threads.map_or(Owner::Machine, |tid| match self.threads.get(tid) {
+                Some(known) if tid == line.tid => Owner::of(Some(line.uid), known.cgroup, None),
+                _ => self.threads.owner(&self.proc, meta, tid, now),
+            });
+            alarms.push(Alarm::new("kernel_log", &subject, &reason, now, threads.as_slice()).owned(owner));
         }
         if self.oom_kills.is_none() {
             return;
