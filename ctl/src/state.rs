@@ -73,6 +73,17 @@ pub struct State {
     pub cpus: Vec<CpuState>,
     /// What recording may cost on each CPU, and what it costs.
     pub budget: Budget,
+    /// What is wrong with the recording's pins; none: nothing, or the pinned rings were read.
+    pub unpinned: Option<Unpinned>,
+}
+
+/// The recording's pins are not where they should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unpinned {
+    /// What is wrong.
+    pub reason: String,
+    /// Whether it goes on nevertheless, as long as the daemon runs.
+    pub recording: bool,
 }
 
 /// What recording may cost, and what an event costs.
@@ -150,6 +161,8 @@ pub enum Level {
     SchedulingOnly,
     /// The programs on system calls are detached, on all CPUs, for part of the time.
     Detached,
+    /// Nothing is recorded: the programs are no longer attached.
+    Stopped,
 }
 
 /// What can be given up: bit, name, and the level that it makes.
@@ -187,6 +200,7 @@ impl Level {
             Self::Sampled => "sampled",
             Self::SchedulingOnly => "scheduling_only",
             Self::Detached => "detached",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -420,6 +434,8 @@ impl State {
     /// As the daemon tells it.
     pub fn of_daemon(status: Status) -> Self {
         let budget = Budget::from(status.budget);
+        let unpinned =
+            status.unpinned.map(|control::Unpinned { reason, records }| Unpinned { reason, recording: records });
         let running = status.totals.now.saturating_sub(status.daemon_since);
         let daemon = Daemon {
             version: status.version,
@@ -438,6 +454,7 @@ impl State {
             memory_bytes: status.memory,
             threads: u64::from(status.threads),
             descriptors: Descriptors::of(&status.descriptors, status.totals.now),
+            unpinned,
             ..Self::counted(
                 status.session,
                 (status.recording_since, status.wall_offset),
@@ -450,7 +467,13 @@ impl State {
 
     /// With its budget, and the level that follows from it.
     fn with(self, budget: Budget) -> Self {
-        Self { level: if budget.detached { Level::Detached } else { self.level }, budget, ..self }
+        let stopped = self.unpinned.as_ref().is_some_and(|unpinned| !unpinned.recording);
+        let level = match (stopped, budget.detached) {
+            (true, _) => Level::Stopped,
+            (_, true) => Level::Detached,
+            _ => self.level,
+        };
+        Self { level, budget, ..self }
     }
 
     fn of_rings(bpffs_dir: &Path) -> Result<Self> {
@@ -509,6 +532,7 @@ impl State {
             lanes: Lane::RINGS.into_iter().zip(held).zip(ring_bytes).map(of_lane).collect(),
             cpus,
             budget: Budget::default(),
+            unpinned: None,
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod journal;
 pub mod load;
 pub mod members;
 pub mod note;
+pub mod pins;
 pub mod prepare;
 pub mod recording;
 pub mod reload;

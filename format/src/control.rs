@@ -260,6 +260,17 @@ pub struct Status {
     pub descriptors: DescriptorStatus,
     /// Windows that were kept because something happened.
     pub snapshots: SnapshotStatus,
+    /// What is wrong with the recording's pins, if anything is.
+    pub unpinned: Option<Unpinned>,
+}
+
+/// The recording's pins are not where they should be.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Unpinned {
+    /// What is wrong.
+    pub reason: String,
+    /// Whether events are counted nevertheless: then the recording goes on, and ends with the daemon.
+    pub records: bool,
 }
 
 /// How the writing of files goes.

@@ -14,7 +14,7 @@ use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{Budget, Descriptors, Files, Level, Snapshots, State, Store};
+use crate::state::{Budget, Descriptors, Files, Level, Snapshots, State, Store, Unpinned};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
@@ -49,6 +49,9 @@ fn text(state: &State, zone: &TimeZone) -> String {
     table.row("session", &state.session);
     table.row("daemon", &daemon(state));
     table.row("level", &level(state));
+    if let Some(unpinned) = &state.unpinned {
+        table.row("pins", &pins(unpinned));
+    }
     let strings = if state.strings { "recorded" } else { "not recorded" };
     table.row("programs", &format!("{} for system calls, strings {strings}", state.syscall_programs));
     table.row("budget", &budget(&state.budget));
@@ -101,6 +104,18 @@ fn daemon(state: &State) -> String {
     )
 }
 
+/// Pins that are not where they should be.
+fn pins(unpinned: &Unpinned) -> String {
+    let reason = shown(&unpinned.reason);
+    if unpinned.recording {
+        return format!(
+            "NOT REACHABLE: {reason}; recording goes on as long as flightd runs: mount the BPF file system again, \
+             and restart flightd"
+        );
+    }
+    format!("GONE: {reason}: restart flightd")
+}
+
 /// `no_strings: strings given up on CPUs 0-1`
 pub(super) fn level(state: &State) -> String {
     let mut what: Vec<(&[&str], Vec<u16>)> = Vec::new();
@@ -109,6 +124,9 @@ pub(super) fn level(state: &State) -> String {
             Some((_, cpus)) => cpus.push(cpu.cpu),
             None => what.push((&cpu.given_up, vec![cpu.cpu])),
         }
+    }
+    if state.level == Level::Stopped {
+        return format!("{}: NOTHING IS RECORDED: the programs are no longer attached", state.level.name());
     }
     let mut parts = Vec::new();
     if state.level == Level::Detached {
@@ -250,6 +268,9 @@ fn losses(state: &State) -> String {
     push(sum(state.skipped_runs.values().copied()), "event", "skipped by the kernel (recursion)");
     push(sum(state.lanes.values().map(|of| of.counts.own)), "event", "left out (the recorder's own)");
     push(state.slot_collisions, "thread", "without room in the thread table (raise [threads] slots)");
+    if state.unpinned.is_some() {
+        lost.push("what the kernel skipped is not known".to_owned());
+    }
     if lost.is_empty() { "nothing".to_owned() } else { lost.join("; ") }
 }
 
@@ -269,7 +290,7 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 mod tests {
     use super::*;
     use crate::state::testing::{status, store};
-    use flightrec_format::control::{Status, StoreState, StoreStatus};
+    use flightrec_format::control::{self, Status, StoreState, StoreStatus};
     use serde_json::Value;
 
     #[test]
@@ -317,6 +338,26 @@ mod tests {
         assert!(said.contains("             an unknown number of files in /var/lib/flightrec\n"), "{said}");
         let said = text(StoreStatus::default());
         assert!(said.contains("files        none are written") && !said.contains("written  "), "{said}");
+    }
+
+    #[test]
+    fn pins_that_are_gone_are_told_with_what_that_means() {
+        let state = |records| {
+            let unpinned = Some(control::Unpinned { reason: "/b/links: gone\u{1b}".into(), records });
+            State::of_daemon(Status { unpinned, ..status() })
+        };
+        let (goes_on, stopped) = (text(&state(true), &TimeZone::UTC), text(&state(false), &TimeZone::UTC));
+        for (said, part) in [
+            (&goes_on, "level        untimed_exits: "),
+            (&goes_on, "pins         NOT REACHABLE: /b/links: gone\\u{1b}; recording goes on as long as flightd runs"),
+            (&goes_on, "; what the kernel skipped is not known"),
+            (&stopped, "level        stopped: NOTHING IS RECORDED"),
+            (&stopped, "pins         GONE: /b/links: gone\\u{1b}: restart flightd\n"),
+        ] {
+            assert!(said.contains(part), "{part:?} is not in\n{said}");
+        }
+        let json = serde_json::to_value(state(false)).unwrap();
+        assert_eq!((&json["level"], &json["unpinned"]["recording"]), (&Value::from("stopped"), &Value::from(false)));
     }
 
     #[test]

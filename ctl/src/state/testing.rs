@@ -96,5 +96,6 @@ pub(crate) fn status() -> Status {
                 reason: "dd (12) has been blocked\u{1b}[2J".into(),
             }),
         },
+        unpinned: None,
     }
 }

@@ -139,6 +139,7 @@ impl Recording {
             store: StoreStatus::default(),
             descriptors: DescriptorStatus::default(),
             snapshots: SnapshotStatus::default(),
+            unpinned: None,
         };
         daemon(move |request| match request {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],
