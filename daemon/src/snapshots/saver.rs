@@ -235,7 +235,7 @@ impl Saver {
             time: order.alarm.time,
             wall,
             from: order.from,
-            until: order.until,
+            until: selection.as_ref().map_or(order.until, |selection| selection.until.min(order.until)),
             held_from: selection.as_ref().map_or(order.from, |selection| selection.from.max(order.from)),
             source,
             threads: order.alarm.threads.clone(),
@@ -244,6 +244,13 @@ impl Saver {
         match summary::make(&making.0, &about, &meta, &names::threads(live)) {
             Ok(made) => about.summary = made,
             Err(e) => about.summary.notes.push(format!("no first answer could be made: {e}")),
+        }
+        if about.until < order.until {
+            let missing = order.until.saturating_sub(about.until) as f64 / 1e9;
+            about
+                .summary
+                .notes
+                .push(format!("the window takes more than max_size: its last {missing:.1} s are left out"));
         }
         if order.until < order.wanted {
             let missing = Duration::from_millis(order.wanted.saturating_sub(order.until) / 1_000_000);
@@ -275,7 +282,8 @@ impl Saver {
             // All of it is there, and the checkpoint behind it, or the disk hangs.
             if status.synced >= until || late && status.drained >= until {
                 let window = (order.from, until);
-                return from_files::select(&self.state_dir, boot, meta.session, window, self.config.max_size.bytes());
+                let (cause, most) = (order.alarm.time, self.config.max_size.bytes());
+                return from_files::select(&self.state_dir, boot, meta.session, window, cause, most);
             }
             if late {
                 return None;
