@@ -154,7 +154,8 @@ impl Backend for Server {
 
     fn totals(&self) -> Totals {
         let live = self.recording.live();
-        // What the kernel skipped is asked through the pins; the probes' own counters are in memory.
+        // What the kernel skipped is asked through the pins; the probes' own counters are in
+        // memory.
         live.totals(&self.recording.programs()).unwrap_or_else(|_: LiveError| live.counters())
     }
 

@@ -1,7 +1,9 @@
-//! Whether the recording's pins are where they should be; and where they are not, whether anything is recorded still.
+//! Whether the recording's pins are where they should be; and where they are not, whether anything
+//! is recorded still.
 //!
-//! A file system that was unmounted lazily lives on while flightd has its directory open, and the programs in it; one whose
-//! pins were deleted has let the programs go. From outside both look alike: nothing is there. So it is tried.
+//! A file system that was unmounted lazily lives on while flightd has its directory open, and the
+//! programs in it; one whose pins were deleted has let the programs go. From outside both look
+//! alike: nothing is there. So it is tried.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +13,8 @@ use std::time::Duration;
 use flightrec_format::control::{Totals, Unpinned};
 use flightrec_format::live;
 
-/// Longest that is waited for something to be counted: this thread's own sleep, and its end, are events.
+/// Longest that is waited for something to be counted: this thread's own sleep, and its end, are
+/// events.
 const TRIES: u32 = 10;
 const NAP: Duration = Duration::from_millis(5);
 

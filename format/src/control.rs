@@ -269,7 +269,8 @@ pub struct Status {
 pub struct Unpinned {
     /// What is wrong.
     pub reason: String,
-    /// Whether events are counted nevertheless: then the recording goes on, and ends with the daemon.
+    /// Whether events are counted nevertheless: then the recording goes on, and ends with the
+    /// daemon.
     pub records: bool,
 }
 

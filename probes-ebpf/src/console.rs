@@ -27,7 +27,8 @@ fn console(ctx: BtfTracePointContext) -> Option<()> {
     let text: *const c_void = ctx.arg(0);
     let mut line = KERNEL_LOG.reserve::<LogLine>(0)?;
     let (entry, task) = (line.as_mut_ptr(), Task::current());
-    // SAFETY: the entry has these members, which are written whole; of the text, what can't be read leaves an empty string.
+    // SAFETY: the entry has these members, which are written whole; of the text, what can't be read
+    // leaves an empty string.
     unsafe {
         (*entry).tid = task.tid();
         (*entry).tgid = task.tgid();

@@ -187,7 +187,8 @@ fn walk_files(ctx: *mut c_void) -> i32 {
     0
 }
 
-/// The device that a process's descriptor is open on, as the kernel numbers it (include/linux/kdev_t.h); 0: on none, or not known.
+/// The device that a process's descriptor is open on, as the kernel numbers it
+/// (include/linux/kdev_t.h); 0: on none, or not known.
 #[inline(always)]
 pub(crate) fn device(task: Task, fd: u32) -> u32 {
     // SAFETY: see `offset`.

@@ -24,7 +24,8 @@ pub struct Held<'a> {
 pub struct Plan {
     /// Which of the files are to be deleted, in this order.
     pub delete: Vec<usize>,
-    /// How many of them, the first, go for [`Limits::max_total`]; the others for [`Limits::keep_free`].
+    /// How many of them, the first, go for [`Limits::max_total`]; the others for
+    /// [`Limits::keep_free`].
     pub for_total: usize,
     /// The limit that would be broken nevertheless.
     pub short: Option<Short>,
@@ -45,7 +46,8 @@ pub fn plan(limits: &Limits, held: &Held<'_>) -> Plan {
     let mut total = held.files.iter().fold(held.incoming, |sum, file| sum.saturating_add(file.bytes));
     let mut free = held.free;
     let needed = limits.keep_free.saturating_add(held.incoming);
-    // Whoever fills the disk gets what is deleted, and fills it again: he must not come at all of the history so.
+    // Whoever fills the disk gets what is deleted, and fills it again: he must not come at all of
+    // the history so.
     let floor = floor(limits, held.files);
     for (i, file) in held.files.iter().enumerate() {
         let too_much = total > limits.max_total;
@@ -68,7 +70,8 @@ pub fn plan(limits: &Limits, held: &Held<'_>) -> Plan {
     plan
 }
 
-/// The first of the newest files that stay however little is free: [`Limits::keep_at_least`], and one in any case.
+/// The first of the newest files that stay however little is free: [`Limits::keep_at_least`], and
+/// one in any case.
 fn floor(limits: &Limits, files: &[FileInfo]) -> usize {
     let mut kept = 0u64;
     let stays = |(_, file): &(usize, &FileInfo)| {

@@ -114,7 +114,8 @@ fn a_signal_that_dumps_core_and_a_storm_of_it() {
     assert_eq!(figures, [1, 30, 0, 0, 0, 1].map(Value::from));
 }
 
-/// Crashes of a user who may do nothing else, by names of his choice, and then one of somebody else.
+/// Crashes of a user who may do nothing else, by names of his choice, and then one of somebody
+/// else.
 #[test]
 fn crashes_of_one_user_leave_room_for_those_of_others() {
     let recorder = with_hour(20, "core_dump");

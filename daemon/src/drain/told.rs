@@ -11,8 +11,8 @@ use tracing::{debug, field, info, warn};
 /// How often a lane's loss is told, at most: a machine that writes more than its disk takes loses all the time.
 const LOST_EVERY: Duration = Duration::from_hours(1);
 
-/// How often it is told that files were deleted because others fill the disk, and that they were for limits of their own: that
-/// is what happens all the time.
+/// How often it is told that files were deleted because others fill the disk, and that they were
+/// for limits of their own: that is what happens all the time.
 const SQUEEZED_EVERY: Duration = Duration::from_mins(10);
 const ROTATED_EVERY: Duration = Duration::from_hours(24);
 /// Where `keep_free` is in [`DELETED_FOR`].
@@ -76,7 +76,8 @@ impl Told {
         }
     }
 
-    /// Tells which files were deleted, and why; `deleted`: files and bytes so far, by limit; `now`: monotonic, ns.
+    /// Tells which files were deleted, and why; `deleted`: files and bytes so far, by limit; `now`:
+    /// monotonic, ns.
     pub(super) fn deleted(&mut self, deleted: [(u64, u64); 3], now: u64) {
         for (limit, files, bytes) in self.gone(deleted, now) {
             let mib = bytes >> 20;

@@ -93,7 +93,8 @@ pub fn select(
     Some(Selection { files, blocks, names, from: held, until, whole })
 }
 
-/// The last position before `end` where copying may end behind a cause: behind a checkpoint; and that checkpoint's time.
+/// The last position before `end` where copying may end behind a cause: behind a checkpoint; and
+/// that checkpoint's time.
 fn end_before(all: &[(usize, BlockRef)], end: usize, cause: u64) -> Option<(usize, u64)> {
     let marks = all.iter().enumerate().take(end.checked_sub(1)?).rev();
     let mut marks = marks.filter(|(_, (_, block))| block.header.kind == Kind::Checkpoint);

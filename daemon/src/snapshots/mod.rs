@@ -72,8 +72,8 @@ pub struct Alarm {
 const TEXT_MAX: usize = 512;
 
 impl Alarm {
-    /// Of the machine as a whole. Subject and reason may hold names that anybody chose: they are cleaned here, before they go
-    /// into the log, the hook and the file.
+    /// Of the machine as a whole. Subject and reason may hold names that anybody chose: they are
+    /// cleaned here, before they go into the log, the hook and the file.
     pub fn new(cause: &'static str, subject: &str, reason: &str, time: u64, threads: &[u32]) -> Self {
         let (subject, reason) = (clean(subject), clean(reason));
         Self { cause, subject, reason, time, threads: threads.to_vec(), owner: Owner::Machine }
@@ -86,7 +86,8 @@ impl Alarm {
     }
 }
 
-/// A text on one line of bounded length, without what a terminal or a log would obey, or would not show.
+/// A text on one line of bounded length, without what a terminal or a log would obey, or would not
+/// show.
 fn clean(text: &str) -> String {
     let unseen = |c: char| {
         c.is_control()

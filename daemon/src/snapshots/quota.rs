@@ -1,7 +1,8 @@
 //! How many snapshots may be taken because of whom: so many at once, and so many an hour.
 //!
-//! Whoever can crash a process can make alarms at will. So what one user or unit causes has a quota of its own, each cause has one,
-//! and what users cause takes nothing from what the system's own services and the kernel have.
+//! Whoever can crash a process can make alarms at will. So what one user or unit causes has a quota
+//! of its own, each cause has one, and what users cause takes nothing from what the system's own
+//! services and the kernel have.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,7 +27,8 @@ const BURST: u64 = 5;
 const HOUR: u64 = 3_600_000_000_000;
 
 impl Owner {
-    /// Of a subject whose user and control group are so, as far as they are known. `path`: of the group.
+    /// Of a subject whose user and control group are so, as far as they are known. `path`: of the
+    /// group.
     pub fn of(uid: Option<u32>, group: u64, path: Option<&str>) -> Self {
         match uid.or_else(|| path.and_then(slice_user)) {
             Some(uid) if uid >= PEOPLE => Self::User(uid),

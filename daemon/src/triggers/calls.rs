@@ -1,5 +1,5 @@
-//! The records of system calls that are new, over all CPUs in the order of time: a thread may begin a call on one CPU and end it
-//! on another.
+//! The records of system calls that are new, over all CPUs in the order of time: a thread may begin
+//! a call on one CPU and end it on another.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,8 @@ impl<'n> Calls<'n> {
         Self(rings.iter().map(ring).collect())
     }
 
-    /// The next record of those that are wanted: by table, number and return value, if the record has one.
+    /// The next record of those that are wanted: by table, number and return value, if the record
+    /// has one.
     pub(super) fn next(&mut self, wanted: impl Fn(Abi, u16, Option<i64>) -> bool) -> Option<CallRecord> {
         for ring in &mut self.0 {
             ring.fill(&wanted);

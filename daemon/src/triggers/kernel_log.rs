@@ -81,7 +81,8 @@ impl Line {
         Some(Self { tid, tgid, uid, written: flags & WRITTEN != 0, comm, text })
     }
 
-    /// The thread that it is about: the one that it names as hung, else the one that it was logged in.
+    /// The thread that it is about: the one that it names as hung, else the one that it was logged
+    /// in.
     pub fn thread(&self) -> Option<u32> {
         let hung = self.text.strip_prefix("INFO: task ").and_then(|rest| rest.split_once(" blocked for more than"));
         let named = hung.and_then(|(name, _)| name.rsplit_once(':')?.1.parse().ok());

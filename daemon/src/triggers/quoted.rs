@@ -1,16 +1,18 @@
 //! What in a line of the kernel's log is a quotation: names of threads, which anybody may choose.
 //!
-//! A line is text, and the kernel puts names into it as they are: `BUG: x[77]: segfault at …`. It does so in a few forms, and of
-//! the thread in which it logs the name is known; all that is replaced by `?` before words are looked for. What can't be told
-//! apart is in docs/triggers.md.
+//! A line is text, and the kernel puts names into it as they are: `BUG: x[77]: segfault at …`. It
+//! does so in a few forms, and of the thread in which it logs the name is known; all that is
+//! replaced by `?` before words are looked for. What can't be told apart is in docs/triggers.md.
 
 use super::kernel_log::Line;
 
-/// What stands behind the name of the running thread where the kernel begins a line with it and tells no process id.
+/// What stands behind the name of the running thread where the kernel begins a line with it and
+/// tells no process id.
 const BEHIND_NAME: [&str; 4] =
     [" invoked oom-killer", ": page allocation failure", ": page allocation stalls", " uses "];
 
-/// Beginnings of lines of subsystems that quote no name, but for those that are told by what stands around them.
+/// Beginnings of lines of subsystems that quote no name, but for those that are told by what stands
+/// around them.
 const OWN_PREFIXES: [&str; 3] = ["watchdog: ", "NMI watchdog: ", "rcu: "];
 
 /// The line without the names that it quotes. `words`: what is looked for.
@@ -41,14 +43,16 @@ pub(super) fn without_names(line: &Line, words: &[String]) -> String {
     running(line, text, words)
 }
 
-/// Replaces what stands between two parts, up to the last that may be the second: a name may hold that, too.
+/// Replaces what stands between two parts, up to the last that may be the second: a name may hold
+/// that, too.
 fn mask(text: &mut String, begin: &str, end: &str) {
     let Some(from) = text.find(begin).map(|at| at + begin.len()) else { return };
     let Some(length) = text.get(from..).and_then(|rest| rest.rfind(end)) else { return };
     text.replace_range(from..from + length, "?");
 }
 
-/// A row of the table of processes that is logged when memory runs out: numbers, and then a name (mm/oom_kill.c: `dump_task`).
+/// A row of the table of processes that is logged when memory runs out: numbers, and then a name
+/// (mm/oom_kill.c: `dump_task`).
 fn process_row(text: &str) -> Option<String> {
     let (id, rest) = text.strip_prefix('[')?.split_once(']')?;
     id.trim().parse::<u32>().ok()?;
@@ -61,8 +65,9 @@ fn process_row(text: &str) -> Option<String> {
     Some(text.get(..text.len() - name.len())?.to_owned() + "?")
 }
 
-/// Without the name of the thread that ran: where its process id follows, where the kernel is known to begin with it, and, if it
-/// is one of the words, anywhere but at the line's beginning, where those are the kernel's own.
+/// Without the name of the thread that ran: where its process id follows, where the kernel is known
+/// to begin with it, and, if it is one of the words, anywhere but at the line's beginning, where
+/// those are the kernel's own.
 fn running(line: &Line, text: String, words: &[String]) -> String {
     let name = line.comm.as_str();
     if name.is_empty() {

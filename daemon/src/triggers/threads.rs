@@ -16,7 +16,8 @@ use crate::snapshots::quota::Owner;
 const ENDED_MOST: usize = 1 << 14;
 /// How far above a process that is gone its user is looked for.
 const ANCESTORS_MOST: usize = 8;
-/// Most names of others that a thread, and all threads, had since it was looked and that are remembered.
+/// Most names of others that a thread, and all threads, had since it was looked and that are
+/// remembered.
 const NAMES_MOST: usize = 8;
 const CHANGED_MOST: usize = 1 << 14;
 
@@ -33,7 +34,8 @@ pub struct Known {
     pub parent: u32,
 }
 
-/// What threads were until they became something else, with that moment (ns of `CLOCK_MONOTONIC`), in the order of time.
+/// What threads were until they became something else, with that moment (ns of `CLOCK_MONOTONIC`),
+/// in the order of time.
 type Past = HashMap<u32, Vec<(u64, Known)>>;
 
 /// The threads that live, and those that have just ended.
@@ -118,15 +120,17 @@ impl Threads {
         self.at(tid, time).map_or_else(|| format!("thread {tid}"), |known| format!("{} ({tid})", text(&known.comm)))
     }
 
-    /// The name of a thread's process at a moment: that of its first thread, or, where that is gone, its own.
+    /// The name of a thread's process at a moment: that of its first thread, or, where that is
+    /// gone, its own.
     pub fn process(&self, tid: u32, time: u64) -> String {
         let Some(known) = self.at(tid, time) else { return "?".into() };
         let leader = self.at(known.tgid, time).unwrap_or(known);
         text(&leader.comm)
     }
 
-    /// Because of whom something is that a thread did or suffered at a moment: the user, as far as /proc (`proc`) or the control
-    /// group tells it; else the group. Of a process that is gone, the user of the nearest one above it that is not.
+    /// Because of whom something is that a thread did or suffered at a moment: the user, as far as
+    /// /proc (`proc`) or the control group tells it; else the group. Of a process that is gone, the
+    /// user of the nearest one above it that is not.
     pub fn owner(&self, proc: &Path, meta: &Meta, tid: u32, time: u64) -> Owner {
         let (process, group) = self.at(tid, time).map_or((tid, 0), |known| (known.tgid, known.cgroup));
         let above = |process: &u32| self.at(*process, time).map(|known| known.parent).filter(|parent| *parent != 0);

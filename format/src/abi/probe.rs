@@ -119,7 +119,8 @@ pub const ARGS_LOST: u32 = 1 << 3;
 /// Bytes of a line of the kernel's log that are looked at: the rest is cut. A program asks for them by a constant.
 pub const LOG_LINE: usize = 256;
 
-/// A line of the kernel's log, and in which thread it was logged: what runs there, also in interrupts.
+/// A line of the kernel's log, and in which thread it was logged: what runs there, also in
+/// interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct LogLine {
@@ -139,7 +140,8 @@ pub struct LogLine {
 
 const _: () = assert!(size_of::<LogLine>() == 32 + LOG_LINE);
 
-/// Of a [`LogLine`]: the thread is in a call that writes to /dev/kmsg, so the line is no word of the kernel's.
+/// Of a [`LogLine`]: the thread is in a call that writes to /dev/kmsg, so the line is no word of
+/// the kernel's.
 pub const WRITTEN: u32 = 1;
 
 /// No further string.

@@ -1,7 +1,8 @@
 //! A file's window, event by event in the order of time, with few of its pages in memory.
 //!
-//! Blocks are no order of time: each is a lane's, and pages of slow rings reach far. So the window is cut where the pages
-//! that touch a slice are as many as may be held; blocks that reach over a cut are read again for the next slice.
+//! Blocks are no order of time: each is a lane's, and pages of slow rings reach far. So the window
+//! is cut where the pages that touch a slice are as many as may be held; blocks that reach over a
+//! cut are read again for the next slice.
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Event, Page, Summary};
@@ -36,7 +37,8 @@ pub(super) struct Slices<'f> {
 }
 
 impl<'f> Slices<'f> {
-    /// Of the window [`from`, `until`), or of so much of it around `cause` as `bounds` allow; all ns of `CLOCK_MONOTONIC`.
+    /// Of the window [`from`, `until`), or of so much of it around `cause` as `bounds` allow; all
+    /// ns of `CLOCK_MONOTONIC`.
     pub(super) fn new(file: &'f FileReader, session: u64, window: (u64, u64), cause: u64, bounds: Bounds) -> Self {
         let is_ring = |block: &&BlockRef| block.header.lane.is_some_and(|lane| Lane::RINGS.contains(&lane));
         let mut blocks: Vec<BlockRef> = file.of(Kind::Pages).filter(is_ring).copied().collect();
@@ -56,8 +58,9 @@ impl<'f> Slices<'f> {
         self.missing
     }
 
-    /// Gives each event of it to `visit`, in the order of time. Those on the first pages that are older than the window come too.
-    /// What of it did not fit, ns: 0, unless its pages overlap as no recorder's do.
+    /// Gives each event of it to `visit`, in the order of time. Those on the first pages that are
+    /// older than the window come too. What of it did not fit, ns: 0, unless its pages overlap as
+    /// no recorder's do.
     pub(super) fn each(&mut self, mut visit: impl FnMut(&Event)) -> u64 {
         let mut left_out = 0;
         while self.next < self.until {
@@ -130,7 +133,8 @@ fn touches(block: &BlockRef, from: u64, until: u64) -> bool {
     block.header.last >= from && block.header.first < until
 }
 
-/// The window, or where it holds more than `most` events, so much on both sides of the cause, in the window's proportions.
+/// The window, or where it holds more than `most` events, so much on both sides of the cause, in
+/// the window's proportions.
 fn around(blocks: &[BlockRef], window: (u64, u64), cause: u64, most: u64) -> (u64, u64) {
     const PARTS: u64 = 1 << 20;
     let (from, until) = window;

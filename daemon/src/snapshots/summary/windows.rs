@@ -1,4 +1,5 @@
-//! First answers of whole files: windows larger than what may be in memory, with the cause anywhere in them.
+//! First answers of whole files: windows larger than what may be in memory, with the cause anywhere
+//! in them.
 
 use std::fs::File;
 use std::path::PathBuf;
