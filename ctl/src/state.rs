@@ -18,7 +18,9 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::state::{
     GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
 };
-use flightrec_format::control::{self, CpuTotals, DescriptorStatus, Status, StoreState, StoreStatus, Totals};
+use flightrec_format::control::{
+    self, CpuTotals, DELETED_FOR, DescriptorStatus, Status, StoreState, StoreStatus, Totals,
+};
 
 use crate::control::{Client, ControlError};
 use crate::kind::Kind;
@@ -71,6 +73,17 @@ pub struct State {
     pub cpus: Vec<CpuState>,
     /// What recording may cost on each CPU, and what it costs.
     pub budget: Budget,
+    /// What is wrong with the recording's pins; none: nothing, or the pinned rings were read.
+    pub unpinned: Option<Unpinned>,
+}
+
+/// The recording's pins are not where they should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unpinned {
+    /// What is wrong.
+    pub reason: String,
+    /// Whether it goes on nevertheless, as long as the daemon runs.
+    pub recording: bool,
 }
 
 /// What recording may cost, and what an event costs.
@@ -148,6 +161,8 @@ pub enum Level {
     QuietOnly,
     /// The programs on system calls are detached, on all CPUs, for part of the time.
     Detached,
+    /// Nothing is recorded: the programs are no longer attached.
+    Stopped,
 }
 
 /// What can be given up: bit, name, and the level that it makes.
@@ -185,6 +200,7 @@ impl Level {
             Self::Sampled => "sampled",
             Self::QuietOnly => "quiet_only",
             Self::Detached => "detached",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -229,10 +245,10 @@ pub struct Store {
     pub directory: String,
     /// The file that is being written.
     pub file: Option<String>,
-    /// Files of all boots.
-    pub files: u64,
-    /// What they take.
-    pub bytes: u64,
+    /// Files of all boots; `None`: not known.
+    pub files: Option<u64>,
+    /// What they take; `None`: not known.
+    pub bytes: Option<u64>,
     /// When the oldest of them began.
     pub oldest: Option<Timestamp>,
     /// How far the files are behind.
@@ -247,6 +263,10 @@ pub struct Store {
     pub written_events: BTreeMap<&'static str, u64>,
     /// Events that were overwritten before they were written, by lane.
     pub lost_events: BTreeMap<&'static str, u64>,
+    /// Files that were deleted, by the key of `[store]` that it was for.
+    pub deleted_files: BTreeMap<&'static str, u64>,
+    /// Their bytes.
+    pub deleted_bytes: BTreeMap<&'static str, u64>,
     /// Times that writing failed.
     pub failures: u64,
     /// CPU time of draining, encoding and writing.
@@ -270,7 +290,7 @@ impl Store {
             directory: store.directory,
             file: store.file,
             files: store.files,
-            bytes: store.bytes,
+            bytes: store.files.map(|_| store.bytes),
             oldest: store.oldest.and_then(|wall| Timestamp::from_nanosecond(wall.into()).ok()),
             behind_seconds: behind(store.drained),
             unsynced_seconds: behind(store.synced),
@@ -278,6 +298,8 @@ impl Store {
             bytes_per_second: store.rate,
             written_events: by_lane(store.written_events),
             lost_events: by_lane(store.lost_events),
+            deleted_files: DELETED_FOR.into_iter().zip(store.deleted.map(|(files, _)| files)).collect(),
+            deleted_bytes: DELETED_FOR.into_iter().zip(store.deleted.map(|(_, bytes)| bytes)).collect(),
             failures: store.failures,
             cpu_seconds: seconds(store.cpu),
         }
@@ -412,6 +434,8 @@ impl State {
     /// As the daemon tells it.
     pub fn of_daemon(status: Status) -> Self {
         let budget = Budget::from(status.budget);
+        let unpinned =
+            status.unpinned.map(|control::Unpinned { reason, records }| Unpinned { reason, recording: records });
         let running = status.totals.now.saturating_sub(status.daemon_since);
         let daemon = Daemon {
             version: status.version,
@@ -430,6 +454,7 @@ impl State {
             memory_bytes: status.memory,
             threads: u64::from(status.threads),
             descriptors: Descriptors::of(&status.descriptors, status.totals.now),
+            unpinned,
             ..Self::counted(
                 status.session,
                 (status.recording_since, status.wall_offset),
@@ -442,7 +467,13 @@ impl State {
 
     /// With its budget, and the level that follows from it.
     fn with(self, budget: Budget) -> Self {
-        Self { level: if budget.detached { Level::Detached } else { self.level }, budget, ..self }
+        let stopped = self.unpinned.as_ref().is_some_and(|unpinned| !unpinned.recording);
+        let level = match (stopped, budget.detached) {
+            (true, _) => Level::Stopped,
+            (_, true) => Level::Detached,
+            _ => self.level,
+        };
+        Self { level, budget, ..self }
     }
 
     fn of_rings(bpffs_dir: &Path) -> Result<Self> {
@@ -501,6 +532,7 @@ impl State {
             lanes: Lane::RINGS.into_iter().zip(held).zip(ring_bytes).map(of_lane).collect(),
             cpus,
             budget: Budget::default(),
+            unpinned: None,
         }
     }
 }

@@ -2,22 +2,22 @@
 
 use std::collections::VecDeque;
 use std::iter;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::control::{Account, PAGES_MAX, Position, Status, Totals};
+use flightrec_format::control::{Account, PAGES_MAX, Position, Status, Totals, Unpinned};
 use flightrec_format::live::{Cursor, LiveError, Since};
 use flightrec_format::{meta, slots};
 use tracing::{info, warn};
 
 use crate::budget::Settings;
-use crate::clock;
 use crate::config::Share;
 use crate::control::{Backend, Batches, Meter};
 use crate::descriptors::Descriptors;
 use crate::drain::Monitor;
 use crate::recording::Recording;
 use crate::snapshots::Snapshots;
+use crate::{clock, pins};
 
 /// A recording, served.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct Server {
     descriptors: Descriptors,
     snapshots: Arc<Snapshots>,
     since: u64,
+    /// What was told of the pins.
+    told: Mutex<Option<Unpinned>>,
 }
 
 impl Server {
@@ -42,7 +44,27 @@ impl Server {
     ) -> Self {
         let descriptors = Descriptors::open(recording.live().clone(), recording.file_walk());
         descriptors.keep_up();
-        Self { recording, files, budget, descriptors, snapshots, since }
+        Self { recording, files, budget, descriptors, snapshots, since, told: Mutex::new(None) }
+    }
+
+    /// What is wrong with the pins; told to the log when that changes.
+    fn unpinned(&self) -> Option<Unpinned> {
+        let unpinned = pins::look(self.recording.dir(), self.recording.live());
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if *told != unpinned {
+            match &unpinned {
+                Some(Unpinned { reason, records: true }) => warn!(
+                    "{reason}: the pinned recording can't be reached; it goes on as long as flightd runs: mount the BPF file \
+                     system again, and restart flightd"
+                ),
+                Some(Unpinned { reason, records: false }) => {
+                    warn!("{reason}: nothing is recorded any more: restart flightd");
+                }
+                None => info!("the pinned recording can be reached again"),
+            }
+            (*told).clone_from(&unpinned);
+        }
+        unpinned
     }
 
     /// The snapshots of what descriptors stand for.
@@ -78,6 +100,7 @@ impl Backend for Server {
             store: self.files.status(),
             descriptors: self.descriptors.status(),
             snapshots: self.snapshots.status(),
+            unpinned: self.unpinned(),
         }
     }
 
@@ -135,10 +158,9 @@ impl Backend for Server {
 
     fn totals(&self) -> Totals {
         let live = self.recording.live();
-        live.totals(&self.recording.programs()).unwrap_or_else(|e: LiveError| {
-            warn!("the counters could not be read: {e}");
-            Totals::default()
-        })
+        // What the kernel skipped is asked through the pins; the probes' own counters are in
+        // memory.
+        live.totals(&self.recording.programs()).unwrap_or_else(|_: LiveError| live.counters())
     }
 
     fn mark(&self, text: &str, tid: u32) -> Result<(), String> {

@@ -19,6 +19,7 @@ pub mod load;
 pub mod mask;
 pub mod members;
 pub mod note;
+pub mod pins;
 pub mod prepare;
 pub mod recording;
 pub mod reload;

@@ -502,6 +502,11 @@ impl Recording {
         self.live.maps().bytes()
     }
 
+    /// Where it is pinned.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Where its programs are pinned.
     pub fn programs(&self) -> PathBuf {
         self.dir.join("progs")

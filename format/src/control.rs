@@ -261,6 +261,18 @@ pub struct Status {
     pub descriptors: DescriptorStatus,
     /// Windows that were kept because something happened.
     pub snapshots: SnapshotStatus,
+    /// What is wrong with the recording's pins, if anything is.
+    pub unpinned: Option<Unpinned>,
+}
+
+/// The recording's pins are not where they should be.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Unpinned {
+    /// What is wrong.
+    pub reason: String,
+    /// Whether events are counted nevertheless: then the recording goes on, and ends with the
+    /// daemon.
+    pub records: bool,
 }
 
 /// How the writing of files goes.
@@ -280,6 +292,9 @@ pub enum StoreState {
     },
 }
 
+/// The keys of `[store]` for which files are deleted; `keep_free` also where the disk is full.
+pub const DELETED_FOR: [&str; 3] = ["max_total", "keep_free", "max_age"];
+
 /// The files that the recording is drained into. Counters count from the daemon's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct StoreStatus {
@@ -289,8 +304,8 @@ pub struct StoreStatus {
     pub directory: String,
     /// The file that is being written.
     pub file: Option<String>,
-    /// Files of all boots.
-    pub files: u64,
+    /// Files of all boots; `None`: not known, as the directory can't be read, or has not been yet.
+    pub files: Option<u64>,
     /// Bytes that they take.
     pub bytes: u64,
     /// When the oldest of them began, ns since 1970.
@@ -307,6 +322,8 @@ pub struct StoreStatus {
     pub written_events: [u64; 3],
     /// Events that the rings had overwritten before they were written, by lane.
     pub lost_events: [u64; 3],
+    /// Files deleted, and their bytes, by the limit that was to be kept ([`DELETED_FOR`]).
+    pub deleted: [(u64, u64); 3],
     /// Times that writing failed.
     pub failures: u64,
     /// CPU time of draining, encoding and writing, ns; a part of [`Status::daemon_cpu`].

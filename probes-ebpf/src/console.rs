@@ -1,24 +1,57 @@
 //! The lines that the kernel logs, for whoever in user space looks for a bad one. Not a part of the recording.
 
-use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
+use aya_ebpf::helpers::generated::{bpf_get_current_uid_gid, bpf_probe_read_kernel_str, bpf_task_pt_regs};
 use aya_ebpf::macros::{btf_tracepoint, map};
 use aya_ebpf::maps::RingBuf;
 use aya_ebpf::programs::BtfTracePointContext;
 use core::ffi::c_void;
-use flightrec_format::abi::probe::LOG_LINE;
+use flightrec_format::abi::probe::{LOG_LINE, LogLine, WRITTEN, regs};
 
-/// Beginnings of lines, [`LOG_LINE`] bytes each.
+use crate::files::device;
+use crate::kernel::{Regs, Task, comm_bytes};
+
+/// Beginnings of lines, and who logged them.
 #[map(name = "kernel_log")]
 static KERNEL_LOG: RingBuf = RingBuf::with_byte_size(64 << 10, 0);
 
+/// /dev/kmsg: `MKDEV(MEM_MAJOR, 11)` (drivers/char/mem.c, include/linux/kdev_t.h, Linux 6.1).
+const KMSG: u32 = 1 << 20 | 11;
+/// write, writev, pwrite64, pwritev, pwritev2; the same of the 32-bit table.
+const WRITES: [i64; 5] = [1, 20, 18, 296, 328];
+const WRITES_COMPAT: [i64; 5] = [4, 146, 181, 334, 379];
+
 /// `printk:console`: `text`, `len`. Every line passes here, whatever its level (`printk_sprint`, kernel/printk/printk.c, Linux 6.1).
+/// Where it comes from (`facility`) is no argument of it, and not yet in the log's own record.
 #[btf_tracepoint(function = "console")]
 fn console(ctx: BtfTracePointContext) -> Option<()> {
     let text: *const c_void = ctx.arg(0);
-    let mut line = KERNEL_LOG.reserve::<[u8; LOG_LINE]>(0)?;
-    // SAFETY: the entry has that many bytes; what can't be read leaves an empty string.
-    unsafe { bpf_probe_read_kernel_str(line.as_mut_ptr().cast(), LOG_LINE as u32, text) };
+    let mut line = KERNEL_LOG.reserve::<LogLine>(0)?;
+    let (entry, task) = (line.as_mut_ptr(), Task::current());
+    // SAFETY: the entry has these members, which are written whole; of the text, what can't be read
+    // leaves an empty string.
+    unsafe {
+        (*entry).tid = task.tid();
+        (*entry).tgid = task.tgid();
+        (*entry).uid = bpf_get_current_uid_gid() as u32;
+        (*entry).flags = if writes(task) { WRITTEN } else { 0 };
+        (*entry).comm = comm_bytes(task.comm());
+        bpf_probe_read_kernel_str((&raw mut (*entry).text).cast(), LOG_LINE as u32, text);
+    }
     // Nobody is woken: who looks does so by himself (`BPF_RB_NO_WAKEUP`).
     line.submit(1);
     Some(())
+}
+
+/// Whether a thread is in a call that writes to /dev/kmsg.
+#[inline(always)]
+fn writes(task: Task) -> bool {
+    if !task.makes_calls() {
+        return false;
+    }
+    // SAFETY: the helper takes any task that the verifier knows.
+    let registers = Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8);
+    let nr = registers.nr();
+    let (calls, fd) = if task.is_compat() { (WRITES_COMPAT, regs::BX) } else { (WRITES, regs::DI) };
+    let [a, b, c, d, e] = calls;
+    (nr == a || nr == b || nr == c || nr == d || nr == e) && device(task, registers.register(fd) as u32) == KMSG
 }

@@ -59,6 +59,8 @@ static FILE_OFFSETS: FileOffsets = FileOffsets {
     unix_peer: 0,
     unix_len: 0,
     unix_name: 0,
+    fd: 0,
+    i_rdev: 0,
 };
 
 /// The member of [`FILE_OFFSETS`], read so that the compiler does not assume its initial value. For use
@@ -107,7 +109,7 @@ unsafe fn load<T: Copy>(p: *const u8, offset: u32) -> T {
 
 /// What stands at any kernel address; zero where nothing can be read.
 #[inline(always)]
-fn peek<T: Copy + Default>(address: u64, offset: u32) -> T {
+pub(crate) fn peek<T: Copy + Default>(address: u64, offset: u32) -> T {
     let mut value = T::default();
     // SAFETY: the helper takes any address, and writes no more than the value.
     unsafe {
@@ -183,6 +185,23 @@ fn walk_files(ctx: *mut c_void) -> i32 {
     // SAFETY: record and text are one piece, of which so much is filled.
     unsafe { bpf_seq_write(seq.cast(), scratch.cast(), (size_of::<FileRecord>() + length) as u32) };
     0
+}
+
+/// The device that a process's descriptor is open on, as the kernel numbers it
+/// (include/linux/kdev_t.h); 0: on none, or not known.
+#[inline(always)]
+pub(crate) fn device(task: Task, fd: u32) -> u32 {
+    // SAFETY: see `offset`.
+    let at = unsafe { (&raw const FILE_OFFSETS).read_volatile() };
+    if at.files == 0 {
+        return 0;
+    }
+    let files: u64 = peek(task.as_ptr() as u64, at.files);
+    let table: u64 = peek(files, at.fdt);
+    let array: u64 = peek(table, at.fd);
+    let file: u64 = peek(array.wrapping_add(u64::from(fd) * 8), 0);
+    let inode: u64 = peek(file, at.f_inode);
+    if inode == 0 { 0 } else { peek(inode, at.i_rdev) }
 }
 
 /// Whether an exec closes the descriptor (`close_on_exec`, include/linux/fdtable.h). The walk runs under

@@ -47,6 +47,6 @@ pub use flightrec_format::part;
 pub use header::{FileHeader, read_header};
 pub use limits::Limits;
 pub use reader::FileReader;
-pub use store_writer::{Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced};
+pub use store_writer::{Deleted, Gone, Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced};
 pub use verify::{Report, Verifier, verify};
 pub use writer::FileWriter;

@@ -15,6 +15,9 @@ pub struct Limits {
     pub max_total: u64,
     /// Bytes that stay free on the file system.
     pub keep_free: u64,
+    /// Bytes of the newest files that are never deleted for the sake of [`Self::keep_free`] or of a
+    /// full disk; the newest file is not in any case.
+    pub keep_at_least: u64,
     /// Files whose last content is older are deleted; `None`: only for room.
     pub max_age: Option<Duration>,
     /// Bytes at which a file is closed and the next begun.

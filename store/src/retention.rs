@@ -24,6 +24,9 @@ pub struct Held<'a> {
 pub struct Plan {
     /// Which of the files are to be deleted, in this order.
     pub delete: Vec<usize>,
+    /// How many of them, the first, go for [`Limits::max_total`]; the others for
+    /// [`Limits::keep_free`].
+    pub for_total: usize,
     /// The limit that would be broken nevertheless.
     pub short: Option<Short>,
 }
@@ -43,14 +46,19 @@ pub fn plan(limits: &Limits, held: &Held<'_>) -> Plan {
     let mut total = held.files.iter().fold(held.incoming, |sum, file| sum.saturating_add(file.bytes));
     let mut free = held.free;
     let needed = limits.keep_free.saturating_add(held.incoming);
+    // Whoever fills the disk gets what is deleted, and fills it again: he must not come at all of
+    // the history so.
+    let floor = floor(limits, held.files);
     for (i, file) in held.files.iter().enumerate() {
-        if total <= limits.max_total && free >= needed {
+        let too_much = total > limits.max_total;
+        if !too_much && (free >= needed || i >= floor) {
             break;
         }
         if held.writing == Some(&file.path) {
             continue;
         }
         plan.delete.push(i);
+        plan.for_total += usize::from(too_much);
         total -= file.bytes.min(total);
         free = free.saturating_add(file.bytes);
     }
@@ -60,6 +68,19 @@ pub fn plan(limits: &Limits, held: &Held<'_>) -> Plan {
         plan.short = Some(Short::Free(free));
     }
     plan
+}
+
+/// The first of the newest files that stay however little is free: [`Limits::keep_at_least`], and
+/// one in any case.
+fn floor(limits: &Limits, files: &[FileInfo]) -> usize {
+    let mut kept = 0u64;
+    let stays = |(_, file): &(usize, &FileInfo)| {
+        let stays = kept < limits.keep_at_least;
+        kept = kept.saturating_add(file.bytes);
+        stays
+    };
+    let by_bytes = files.iter().enumerate().rev().take_while(stays).map(|(i, _)| i).last();
+    by_bytes.unwrap_or(files.len()).min(files.len().saturating_sub(1))
 }
 
 /// Which of the files are older than they may be. `age`: since a file's last content; `None` where that is not known.

@@ -1,6 +1,10 @@
 //! What `status --json` and `metrics` say of a running recorder, and of one whose daemon has died.
 
-use flightrec_tests::{Recorder, numbered_call};
+use std::fs;
+use std::time::Duration;
+
+use flightrec_tests::{Recorder, numbered_call, wait_until};
+use nix::mount::{MntFlags, umount2};
 use serde_json::Value;
 
 use crate::support::start;
@@ -26,6 +30,41 @@ fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
 
 fn events(state: &Value, lane: &str, kind: &str) -> f64 {
     state["lanes"][lane]["events"][kind].as_f64().unwrap_or_else(|| panic!("no {lane} {kind} in {state:#}"))
+}
+
+/// The file system goes from its place; the programs live on in it, as flightd has it open.
+#[test]
+fn a_bpffs_that_is_unmounted_lazily_is_told_and_nothing_made_up() {
+    let recorder = start("");
+    let before = state(&recorder, &[]);
+    assert!(before["unpinned"].is_null(), "{before:#}");
+    umount2(&recorder.sandbox().bpffs_dir(), MntFlags::MNT_DETACH).expect("umount");
+    for i in 0..1000 {
+        numbered_call(i);
+    }
+    let after = state(&recorder, &[]);
+    assert_eq!(after["cpus"].as_array().map(Vec::len), before["cpus"].as_array().map(Vec::len), "{after:#}");
+    let counted = events(&after, "syscall", "sys_enter") - events(&before, "syscall", "sys_enter");
+    assert!(counted >= 1000.0, "{counted}");
+    assert_eq!((&after["level"], &after["unpinned"]["recording"]), (&before["level"], &Value::from(true)));
+    let text = recorder.flightctl(&["status"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("NOT REACHABLE: "), "{text:?}");
+}
+
+/// Somebody deletes what keeps the programs attached.
+#[test]
+fn links_that_are_deleted_are_told_as_the_end_of_recording() {
+    let recorder = start("");
+    for pin in recorder.sandbox().pins().expect("pins") {
+        if pin.parent().is_some_and(|dir| dir.ends_with("links")) {
+            fs::remove_file(&pin).expect("a link");
+        }
+    }
+    let stopped = || state(&recorder, &[])["level"] == "stopped";
+    assert!(wait_until(Duration::from_secs(20), stopped), "{:#}", state(&recorder, &[]));
+    let text = recorder.flightctl(&["status"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("NOTHING IS RECORDED"), "{text:?}");
+    assert!(recorder.log().contains("nothing is recorded any more"), "{}", recorder.log());
 }
 
 #[test]

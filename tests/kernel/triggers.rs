@@ -1,6 +1,8 @@
 //! Each trigger, by a real cause that the test makes; what it keeps holds that cause.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,11 +26,25 @@ fn with(trigger: &str, keys: &str) -> Recorder {
 
 /// The same; a window reaches so far behind its cause.
 fn with_window(after: &str, trigger: &str, keys: &str) -> Recorder {
+    with_all(after, "100ms", 3600, trigger, keys)
+}
+
+/// The same; it looks so often.
+fn with_looks(interval: &str, trigger: &str, keys: &str) -> Recorder {
+    with_all("500ms", interval, 3600, trigger, keys)
+}
+
+/// The same; it takes so many an hour.
+fn with_hour(per_hour: u32, trigger: &str) -> Recorder {
+    with_all("500ms", "100ms", per_hour, trigger, "enabled = true")
+}
+
+fn with_all(after: &str, interval: &str, per_hour: u32, trigger: &str, keys: &str) -> Recorder {
     let off = ALL.iter().filter(|name| **name != trigger).map(|name| format!("[triggers.{name}]\nenabled = false\n"));
     let off: String = off.collect();
     start(&format!(
-        "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"{after}\"\nper_hour = 3600\n\
-         [triggers]\ninterval = \"100ms\"\n{off}[triggers.{trigger}]\n{keys}"
+        "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"{after}\"\nper_hour = {per_hour}\n\
+         [triggers]\ninterval = \"{interval}\"\n{off}[triggers.{trigger}]\n{keys}"
     ))
 }
 
@@ -96,6 +112,32 @@ fn a_signal_that_dumps_core_and_a_storm_of_it() {
     assert!(wait_until(PATIENCE, || counted() == [Some(30)]), "{:?}\n{}", counted(), recorder.log());
     let figures = ["taken", "repeated", "refused", "failed", "pending", "kept"].map(|name| figure(&recorder, name));
     assert_eq!(figures, [1, 30, 0, 0, 0, 1].map(Value::from));
+}
+
+/// Crashes of a user who may do nothing else, by names of his choice, and then one of somebody
+/// else.
+#[test]
+fn crashes_of_one_user_leave_room_for_those_of_others() {
+    let recorder = with_hour(20, "core_dump");
+    let folder = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    for i in 0..6 {
+        let program = folder.path().join(format!("x{i}\u{1b}[2J\nroot"));
+        fs::copy(bad_end(), &program).expect("copied");
+        let script = "\"$0\" segv; \"$0\" segv; sleep 2";
+        let mut command = Command::new("/bin/sh");
+        let ended = command.args(["-c", script]).arg(&program).uid(54_321).gid(54_321).stdin(Stdio::null());
+        ended.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("sh");
+    }
+    let pid = crash();
+    kept(&recorder, "core_dump", |snapshot| says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV")));
+    let users = list(&recorder).iter().filter(|snapshot| says(snapshot, "x")).count();
+    assert_eq!(users, 2, "{:#?}", list(&recorder));
+    let named = "were taken ([snapshots] per_hour)";
+    assert!(wait_until(PATIENCE, || recorder.log().contains(named)), "{}", recorder.log());
+    let log = recorder.log();
+    assert!(log.contains("no snapshot of \"x2?[2J?root") && log.contains("user 54321"), "{log}");
+    assert!(!log.contains('\u{1b}') && log.lines().all(|line| !line.starts_with("root")), "{log}");
 }
 
 #[test]
@@ -170,6 +212,21 @@ fn slow_calls_of_whoever_is_named() {
     assert_eq!(list(&recorder).len(), 1, "its end is no second one");
 }
 
+/// Processes that live for less than the time between two looks, whose names come and go with them.
+#[test]
+fn slow_calls_of_processes_that_are_gone_when_it_is_looked() {
+    let rule = "rules = [{ process = \"bad_end\", calls = [\"read\"], slower_than = \"300ms\" },
+                         { process = \"renamed\", calls = [\"read\"], slower_than = \"300ms\" }]\n";
+    let recorder = with_looks("1s", "slow_call", rule);
+    let pids: Vec<u32> = (0..12).map(|_| run(&bad_end(), &["read", "400"]).id("pid")).collect();
+    let found = || figure(&recorder, "taken").as_u64().zip(figure(&recorder, "repeated").as_u64());
+    assert!(wait_until(PATIENCE, || found() == Some((1, 11))), "{:?} of {pids:?}\n{}", found(), recorder.log());
+    // One that took another name before its call.
+    let pid = run(&bad_end(), &["read", "400", "renamed"]).id("pid").to_string();
+    kept(&recorder, "slow_call", |snapshot| says(snapshot, &format!("read of renamed ({pid})")));
+    assert_eq!(found(), Some((2, 11)), "{:#?}", list(&recorder));
+}
+
 #[test]
 fn a_process_killed_for_want_of_memory() {
     let recorder = with("oom_kill", "enabled = true");
@@ -186,14 +243,33 @@ fn a_process_killed_for_want_of_memory() {
 
 #[test]
 fn a_line_that_the_kernel_logs() {
-    let recorder = with("kernel_log", "lines = [\"flightrec test\"]\n");
-    let line = format!("flightrec test of process {}", std::process::id());
-    // What root writes there passes the same place as the kernel's own.
+    let recorder = with("kernel_log", "lines = [\"segfault at \"]\n");
+    // What somebody writes there passes the same place as the kernel's own, and is not.
+    let line = format!("flightrec test of process {}: segfault at 0", std::process::id());
     fs::write("/dev/kmsg", format!("<4>{line}\n")).expect("/dev/kmsg");
-    let snapshot = kept(&recorder, "kernel_log", |snapshot| says(snapshot, &line));
-    let pid = std::process::id().to_string();
-    let lines = whole(&recorder, id(&snapshot), &["--pid", &pid, "--path", "/dev/kmsg"]);
+    let pid = crash();
+    let words = format!("the kernel logged: bad_end[{pid}]: segfault at 0");
+    let snapshot = kept(&recorder, "kernel_log", |snapshot| says(snapshot, &words));
+    assert_eq!(list(&recorder).len(), 1, "{:#?}", list(&recorder));
+    let involved = &snapshot["summary"]["involved"][0];
+    assert_eq!((&involved["thread"]["name"], involved["thread"]["tid"].to_string()), (&Value::from("bad_end"), pid));
+    let lines = whole(&recorder, id(&snapshot), &["--path", "/dev/kmsg"]);
     assert!(lines.iter().any(|event| event.text.contains("/dev/kmsg")), "{lines:#?}");
+}
+
+/// A process that is called like what the kernel says when it is in trouble.
+#[test]
+fn a_name_is_no_word_of_the_kernel() {
+    let recorder = with("kernel_log", "lines = [\"BUG: \", \"drop_caches: 1\"]\n");
+    let folder = tempfile::tempdir().expect("a directory");
+    let program = folder.path().join("BUG: x");
+    fs::copy(bad_end(), &program).expect("copied");
+    let ended = Command::new(&program).arg("segv").stdin(Stdio::null()).stdout(Stdio::null()).status().expect("run");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGSEGV));
+    // A line behind that one.
+    fs::write("/proc/sys/vm/drop_caches", "1").expect("drop_caches");
+    kept(&recorder, "kernel_log", |snapshot| says(snapshot, "drop_caches: 1"));
+    assert_eq!(list(&recorder).len(), 1, "{:#?}", list(&recorder));
 }
 
 #[test]

@@ -2,7 +2,7 @@
  * Ends badly, in one of these ways. Prints `pid` before that.
  * `bad_end segv`: by SIGSEGV. `bad_end oom MIB`: takes so many MiB of memory and writes to all of it.
  * `bad_end vfork MS`: waits in vfork for a child that sleeps so long; ends well.
- * `bad_end read MS`: waits so long in a read from a pipe; ends well.
+ * `bad_end read MS [NAME]`: takes that name, if any, and waits so long in a read from a pipe; ends well.
  * `bad_end errno N`: N calls of open, each of which fails with ENAMETOOLONG; ends well.
  * `bad_end fuse MS DIR`: mounts a file system of its own on DIR, which does not answer for so long, and looks at
  *   a file in it: a child waits there uninterruptibly once it has been killed. Prints `child`.
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -125,6 +126,8 @@ int main(int argc, char **argv)
 		return eat((size_t)n);
 	if (!strcmp(how, "vfork"))
 		return fork_and_wait(n);
+	if (!strcmp(how, "read") && argc > 3 && prctl(PR_SET_NAME, argv[3]))
+		return 1;
 	if (!strcmp(how, "read"))
 		return wait_for_pipe(n);
 	if (!strcmp(how, "fuse") && argc > 3)
@@ -139,6 +142,6 @@ int main(int argc, char **argv)
 				return 1;
 		return 0;
 	}
-	fprintf(stderr, "usage: bad_end segv | oom MIB | vfork MS | read MS | errno N | fuse MS DIR\n");
+	fprintf(stderr, "usage: bad_end segv | oom MIB | vfork MS | read MS [NAME] | errno N | fuse MS DIR\n");
 	return 2;
 }

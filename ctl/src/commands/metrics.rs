@@ -163,8 +163,10 @@ fn snapshots(out: &mut Exposition, of: &Snapshots) {
 fn files(out: &mut Exposition, store: &Store) {
     let up = u8::from(store.state == Files::Writing);
     out.gauge("flightrec_store_up", "", "Whether files can be written.", up);
-    out.gauge("flightrec_store_files", "", "Files of all boots.", store.files);
-    out.gauge("flightrec_store_bytes", "bytes", "What the files take.", store.bytes);
+    if let (Some(files), Some(bytes)) = (store.files, store.bytes) {
+        out.gauge("flightrec_store_files", "", "Files of all boots.", files);
+        out.gauge("flightrec_store_bytes", "bytes", "What the files take.", bytes);
+    }
     if let Some(oldest) = store.oldest {
         out.gauge("flightrec_store_oldest_seconds", "seconds", "When the oldest file began.", unix(oldest));
     }
@@ -184,6 +186,15 @@ fn files(out: &mut Exposition, store: &Store) {
         let mut family = out.family(name, "", true, help);
         for (lane, n) in counts {
             family.sample(&[("lane", lane)], n);
+        }
+    }
+    for (name, unit, help, counts) in [
+        ("flightrec_store_deleted_files", "", "Files deleted to keep a limit.", &store.deleted_files),
+        ("flightrec_store_deleted_bytes", "bytes", "Bytes of files deleted to keep a limit.", &store.deleted_bytes),
+    ] {
+        let mut family = out.family(name, unit, true, help);
+        for (limit, n) in counts {
+            family.sample(&[("limit", limit)], n);
         }
     }
     out.family("flightrec_store_failures", "", true, "Times that writing failed.").sample(&[], store.failures);
@@ -341,6 +352,8 @@ mod tests {
         }
         assert_eq!(value("flightrec_store_written_events_total", &[("lane", "sched")]), "30");
         assert_eq!(value("flightrec_store_lost_events_total", &[("lane", "syscall")]), "5");
+        assert_eq!(value("flightrec_store_deleted_files_total", &[("limit", "keep_free")]), "3");
+        assert_eq!(value("flightrec_store_deleted_bytes_total", &[("limit", "max_age")]), "0");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
 use crate::plan::Origin;
-use crate::state::{Budget, Descriptors, Files, Level, Snapshots, State, Store};
+use crate::state::{Budget, Descriptors, Files, Level, Snapshots, State, Store, Unpinned};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
@@ -49,6 +49,9 @@ fn text(state: &State, zone: &TimeZone) -> String {
     table.row("session", &state.session);
     table.row("daemon", &daemon(state));
     table.row("level", &level(state));
+    if let Some(unpinned) = &state.unpinned {
+        table.row("pins", &pins(unpinned));
+    }
     let strings = if state.strings { "recorded" } else { "not recorded" };
     table.row("programs", &format!("{} for system calls, strings {strings}", state.syscall_programs));
     table.row("budget", &budget(&state.budget));
@@ -101,6 +104,18 @@ fn daemon(state: &State) -> String {
     )
 }
 
+/// Pins that are not where they should be.
+fn pins(unpinned: &Unpinned) -> String {
+    let reason = shown(&unpinned.reason);
+    if unpinned.recording {
+        return format!(
+            "NOT REACHABLE: {reason}; recording goes on as long as flightd runs: mount the BPF file system again, \
+             and restart flightd"
+        );
+    }
+    format!("GONE: {reason}: restart flightd")
+}
+
 /// `no_strings: strings given up on CPUs 0-1`
 pub(super) fn level(state: &State) -> String {
     let mut what: Vec<(&[&str], Vec<u16>)> = Vec::new();
@@ -109,6 +124,9 @@ pub(super) fn level(state: &State) -> String {
             Some((_, cpus)) => cpus.push(cpu.cpu),
             None => what.push((&cpu.given_up, vec![cpu.cpu])),
         }
+    }
+    if state.level == Level::Stopped {
+        return format!("{}: NOTHING IS RECORDED: the programs are no longer attached", state.level.name());
     }
     let mut parts = Vec::new();
     if state.level == Level::Detached {
@@ -144,7 +162,10 @@ pub(super) fn budget(budget: &Budget) -> String {
 fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
     let kept = || {
         let oldest = store.oldest.map(|oldest| format!(", since {}", at(oldest, zone))).unwrap_or_default();
-        format!("{}, {}{oldest}", counted(store.files, "file"), bytes(store.bytes))
+        match (store.files, store.bytes) {
+            (Some(files), Some(size)) => format!("{}, {}{oldest}", counted(files, "file"), bytes(size)),
+            _ => "an unknown number of files".to_owned(),
+        }
     };
     match store.state {
         Files::Off => return table.row("files", "none are written ([store] enabled = false)"),
@@ -172,6 +193,18 @@ fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
         let text = format!("{} overwritten in the rings before they could be written", counted(lost, "event"));
         table.row("not written", &text);
     }
+    let gone = store.deleted_files.iter().filter(|(_, files)| **files != 0);
+    let gone: Vec<String> = gone.map(|(key, files)| deleted(store, key, *files)).collect();
+    if !gone.is_empty() {
+        table.row("deleted", &gone.join("; "));
+    }
+}
+
+/// `5 files, 320 MiB, for keep_free (others fill the disk)`
+fn deleted(store: &Store, key: &str, files: u64) -> String {
+    let size = bytes(store.deleted_bytes.get(key).copied().unwrap_or(0));
+    let why = if key == "keep_free" { " (others fill the disk)" } else { "" };
+    format!("{}, {size}, for {key}{why}", counted(files, "file"))
 }
 
 /// What was kept because something happened.
@@ -235,6 +268,9 @@ fn losses(state: &State) -> String {
     push(sum(state.skipped_runs.values().copied()), "event", "skipped by the kernel (recursion)");
     push(sum(state.lanes.values().map(|of| of.counts.own)), "event", "left out (the recorder's own)");
     push(state.slot_collisions, "thread", "without room in the thread table (raise [threads] slots)");
+    if state.unpinned.is_some() {
+        lost.push("what the kernel skipped is not known".to_owned());
+    }
     if lost.is_empty() { "nothing".to_owned() } else { lost.join("; ") }
 }
 
@@ -254,7 +290,7 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 mod tests {
     use super::*;
     use crate::state::testing::{status, store};
-    use flightrec_format::control::{Status, StoreState, StoreStatus};
+    use flightrec_format::control::{self, Status, StoreState, StoreStatus};
     use serde_json::Value;
 
     #[test]
@@ -280,6 +316,7 @@ mod tests {
             "files        12 files, 700 MiB, since 2023-11-14 19:26:40 in /var/lib/flightrec\n",
             "written      3 MiB with 234 events at 2 KiB/s, CPU time 25.0 ms; to the file 1.0 s ago; to the disk 7.5 s ago\n",
             "not written  6 events overwritten in the rings before they could be written\n",
+            "deleted      3 files, 192 MiB, for keep_free (others fill the disk); 40 files, 2 GiB, for max_total\n",
             "snapshots    9 kept, 40 MiB; 3 taken by this daemon, 1 being taken, 1234 repeats counted, 5 refused, \
              6 FAILED (see the daemon's log)\n",
             "             the last of 2023-11-14 22:14:25, 20231114T221425Z-blocked: dd (12) has been blocked\\u{1b}[2J\n",
@@ -296,8 +333,31 @@ mod tests {
         let said = text(failed);
         let want = "files        NOT WRITTEN since 2023-11-14 22:14:20: No space left on device\\u{1b}[2J; the rings go on recording\n";
         assert!(said.contains(want), "{said}");
+        let unknown = StoreState::Failed { since: 60_000_000_000, reason: "Input/output error".into() };
+        let said = text(StoreStatus { state: unknown, files: None, bytes: 0, oldest: None, ..store() });
+        assert!(said.contains("             an unknown number of files in /var/lib/flightrec\n"), "{said}");
         let said = text(StoreStatus::default());
         assert!(said.contains("files        none are written") && !said.contains("written  "), "{said}");
+    }
+
+    #[test]
+    fn pins_that_are_gone_are_told_with_what_that_means() {
+        let state = |records| {
+            let unpinned = Some(control::Unpinned { reason: "/b/links: gone\u{1b}".into(), records });
+            State::of_daemon(Status { unpinned, ..status() })
+        };
+        let (goes_on, stopped) = (text(&state(true), &TimeZone::UTC), text(&state(false), &TimeZone::UTC));
+        for (said, part) in [
+            (&goes_on, "level        untimed_exits: "),
+            (&goes_on, "pins         NOT REACHABLE: /b/links: gone\\u{1b}; recording goes on as long as flightd runs"),
+            (&goes_on, "; what the kernel skipped is not known"),
+            (&stopped, "level        stopped: NOTHING IS RECORDED"),
+            (&stopped, "pins         GONE: /b/links: gone\\u{1b}: restart flightd\n"),
+        ] {
+            assert!(said.contains(part), "{part:?} is not in\n{said}");
+        }
+        let json = serde_json::to_value(state(false)).unwrap();
+        assert_eq!((&json["level"], &json["unpinned"]["recording"]), (&Value::from("stopped"), &Value::from(false)));
     }
 
     #[test]
@@ -334,6 +394,8 @@ mod tests {
             ("/store/directory", "/var/lib/flightrec".into()),
             ("/store/file", "/var/lib/flightrec/0123/20231114T221330Z-000001.flight".into()),
             ("/store/files", 12.into()),
+            ("/store/deleted_files/keep_free", 3.into()),
+            ("/store/deleted_bytes/max_total", (2_u64 << 30).into()),
             ("/store/bytes", (700 << 20).into()),
             ("/store/oldest", "2023-11-14T19:26:40Z".into()),
             ("/store/behind_seconds", 1.0.into()),

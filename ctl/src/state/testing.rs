@@ -9,7 +9,7 @@ pub(crate) fn store() -> StoreStatus {
         state: StoreState::Writing,
         directory: "/var/lib/flightrec".into(),
         file: Some("/var/lib/flightrec/0123/20231114T221330Z-000001.flight".into()),
-        files: 12,
+        files: Some(12),
         bytes: 700 << 20,
         oldest: Some(1_699_990_000_000_000_000),
         drained: 69_000_000_000,
@@ -18,6 +18,7 @@ pub(crate) fn store() -> StoreStatus {
         rate: 2 << 10,
         written_events: [200, 30, 4],
         lost_events: [5, 0, 1],
+        deleted: [(40, 2 << 30), (3, 192 << 20), (0, 0)],
         failures: 2,
         cpu: 25_000_000,
     }
@@ -95,5 +96,6 @@ pub(crate) fn status() -> Status {
                 reason: "dd (12) has been blocked\u{1b}[2J".into(),
             }),
         },
+        unpinned: None,
     }
 }

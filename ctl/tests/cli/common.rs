@@ -172,6 +172,7 @@ pub(crate) fn status() -> Status {
         store: StoreStatus::default(),
         descriptors: DescriptorStatus::default(),
         snapshots: SnapshotStatus::default(),
+        unpinned: None,
     }
 }
 

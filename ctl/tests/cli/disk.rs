@@ -43,6 +43,7 @@ impl Disk {
         let limits = Limits {
             max_total: 1 << 30,
             keep_free: 0,
+            keep_at_least: 0,
             max_age: None,
             file_size: 1 << 30,
             file_age: Some(std::time::Duration::from_secs(file_seconds)),

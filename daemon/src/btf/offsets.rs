@@ -72,5 +72,7 @@ pub fn read_file_offsets(btf: &Btf) -> Result<FileOffsets, BtfError> {
         unix_peer: btf.member_offset("unix_sock", "peer")?,
         unix_len: btf.member_offset("unix_address", "len")?,
         unix_name: btf.member_offset("unix_address", "name")?,
+        fd: btf.member_offset("fdtable", "fd")?,
+        i_rdev: btf.member_offset("inode", "i_rdev")?,
     })
 }

@@ -27,6 +27,8 @@ pub struct Store {
     pub max_total: Size,
     /// Bytes of the file system that are left free.
     pub keep_free: Size,
+    /// Bytes of the newest files that stay, however little is free.
+    pub keep_at_least: Size,
     /// Files older than this are deleted; 0: none is for its age.
     pub max_age: Span,
     /// A file of this size is closed, and the next begun.
@@ -49,6 +51,7 @@ impl Default for Store {
             enabled: true,
             max_total: Size::mib(2048),
             keep_free: Size::mib(1024),
+            keep_at_least: Size::mib(256),
             max_age: Span::seconds(0),
             file_size: Size::mib(64),
             file_age: Span::seconds(3600),

@@ -136,6 +136,7 @@ fn limits(config: &config::Store) -> Limits {
     Limits {
         max_total: config.max_total.bytes(),
         keep_free: config.keep_free.bytes(),
+        keep_at_least: config.keep_at_least.bytes(),
         max_age: config.max_age.limit(),
         file_size: config.file_size.bytes(),
         file_age: Some(config.file_age.duration()),

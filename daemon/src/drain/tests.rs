@@ -108,7 +108,14 @@ impl Opening for Nothing {
 }
 
 fn writer(dir: &Path) -> StoreWriter {
-    let limits = Limits { max_total: 1 << 30, keep_free: 0, max_age: None, file_size: 1 << 20, file_age: None };
+    let limits = Limits {
+        max_total: 1 << 30,
+        keep_free: 0,
+        keep_at_least: 0,
+        max_age: None,
+        file_size: 1 << 20,
+        file_age: None,
+    };
     StoreWriter::open(Options { state_dir: dir.into(), limits, level: 1, group: None, boot_id: BOOT, session: SESSION })
 }
 

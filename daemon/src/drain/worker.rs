@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flightrec_format::control::{StoreState, StoreStatus};
-use flightrec_store::State;
+use flightrec_store::{Deleted, State};
 use tracing::{debug, error, field, info, warn};
 
 use super::Bell;
@@ -167,6 +167,9 @@ impl Worker {
         info!(file = file.map(field::display), "what the ended recording held is in its files");
         self.past.written_bytes += stats.bytes_written;
         self.past.failures += stats.faults;
+        for (sum, (files, bytes)) in self.past.deleted.iter_mut().zip(deleted(&stats.deleted)) {
+            *sum = (sum.0.saturating_add(files), sum.1.saturating_add(bytes));
+        }
         for (sums, counts) in [(&mut self.past.written_events, written), (&mut self.past.lost_events, lost)] {
             for (sum, n) in sums.iter_mut().zip(counts) {
                 *sum = sum.saturating_add(n);
@@ -187,7 +190,10 @@ impl Worker {
         let lost = add(past.lost_events, lost);
         let failures = past.failures + stats.faults;
         self.told.state(&state, failures, stats.last_fault.as_deref(), stats.file.as_deref());
+        let (a, b) = (past.deleted, deleted(&stats.deleted));
+        let deleted = std::array::from_fn(|i| (a[i].0.saturating_add(b[i].0), a[i].1.saturating_add(b[i].1)));
         self.told.lost(lost, clock::mono());
+        self.told.deleted(deleted, clock::mono());
         let written_bytes = past.written_bytes + stats.bytes_written;
         let rate = self.meter.update(clock::mono(), written_bytes);
         let status = StoreStatus {
@@ -197,7 +203,7 @@ impl Worker {
             },
             directory: String::new(),
             file: stats.file.map(|file| file.display().to_string()),
-            files: stats.files as u64,
+            files: stats.files.map(|files| files as u64),
             bytes: stats.bytes,
             oldest: stats.oldest.map(|start| start.saturating_mul(1_000_000_000)),
             drained,
@@ -206,6 +212,7 @@ impl Worker {
             rate,
             written_events: add(past.written_events, written),
             lost_events: lost,
+            deleted,
             failures,
             cpu: clock::thread_cpu().saturating_add(self.syncer.cpu()),
         };
@@ -214,6 +221,11 @@ impl Worker {
             *told = StoreStatus { directory, ..status };
         });
     }
+}
+
+/// Files and bytes deleted, in the order of [`flightrec_format::control::DELETED_FOR`].
+fn deleted(deleted: &Deleted) -> [(u64, u64); 3] {
+    [deleted.total, deleted.free, deleted.age].map(|gone| (gone.files, gone.bytes))
 }
 
 /// Lets others run first.

@@ -18,6 +18,9 @@ const NAMES_MOST: u64 = 4 << 20;
 /// A file that was begun by so much before the window, ns, has checkpoints enough in it.
 const BEFORE: u64 = 1_000_000_000;
 
+/// So much before the cause stays, ns, where the end of the window can be left out instead.
+const BEFORE_CAUSE: u64 = 5_000_000_000;
+
 /// Where a window is.
 #[derive(Debug)]
 pub struct Selection {
@@ -28,14 +31,24 @@ pub struct Selection {
     names: Vec<(usize, BlockRef)>,
     /// From when on it holds the window, ns of `CLOCK_MONOTONIC`.
     pub from: u64,
+    /// Until when.
+    pub until: u64,
     /// Whether a checkpoint stands behind the window.
     pub whole: bool,
 }
 
 /// Finds the window [`from`, `until`) (ns of `CLOCK_MONOTONIC`) of a session in the files of a state directory; `None` where
-/// they hold nothing of it. Where it takes more than `most` bytes its beginning is left out.
-pub fn select(state_dir: &Path, boot: &[u8; 16], session: u64, window: (u64, u64), most: u64) -> Option<Selection> {
-    let (from, until) = window;
+/// they hold nothing of it. Where it takes more than `most` bytes its beginning is left out; and its end before that, where the
+/// cause would be left out.
+pub fn select(
+    state_dir: &Path,
+    boot: &[u8; 16],
+    session: u64,
+    window: (u64, u64),
+    cause: u64,
+    most: u64,
+) -> Option<Selection> {
+    let (from, mut until) = window;
     let mut files: Vec<FileReader> = Vec::new();
     for file in Store::open(state_dir).ok()?.files(boot).iter().rev() {
         // One that is gone, or not yet whole, holds nothing of it.
@@ -54,13 +67,20 @@ pub fn select(state_dir: &Path, boot: &[u8; 16], session: u64, window: (u64, u64
         files.iter().enumerate().flat_map(|(i, file)| file.blocks().iter().map(move |block| (i, *block))).collect();
     let mark = |(_, block): &(usize, BlockRef)| block.header.kind == Kind::Checkpoint;
     let behind = all.iter().position(|at| mark(at) && at.1.header.last >= until);
-    let (end, whole) = behind.map_or((all.len(), false), |at| (at + 1, true));
+    let (mut end, whole) = behind.map_or((all.len(), false), |at| (at + 1, true));
     let starts = Starts::new(all.get(..end)?);
     let (mut start, mut held) = starts.last_before(from).unwrap_or((0, from));
     let size =
         |blocks: &[(usize, BlockRef)]| blocks.iter().fold(0u64, |sum, (_, block)| sum.saturating_add(bytes(block)));
     while size(all.get(start..end)?) > most {
-        (start, held) = starts.behind(start)?;
+        let next = starts.behind(start);
+        let spares = next.is_some_and(|(_, whole)| whole <= cause.saturating_sub(BEFORE_CAUSE));
+        let earlier = if spares { None } else { end_before(&all, end, cause) };
+        if let Some((position, time)) = earlier {
+            (end, until) = (position, until.min(time));
+        } else {
+            (start, held) = next?;
+        }
     }
     // A checkpoint from before it is whole would vouch for what is not copied.
     let vouches = |at: &&(usize, BlockRef)| !mark(at) || start == 0 || at.1.header.last >= held;
@@ -70,7 +90,16 @@ pub fn select(state_dir: &Path, boot: &[u8; 16], session: u64, window: (u64, u64
         return None;
     }
     let names = names(all.get(..start)?, &all);
-    Some(Selection { files, blocks, names, from: held, whole })
+    Some(Selection { files, blocks, names, from: held, until, whole })
+}
+
+/// The last position before `end` where copying may end behind a cause: behind a checkpoint; and
+/// that checkpoint's time.
+fn end_before(all: &[(usize, BlockRef)], end: usize, cause: u64) -> Option<(usize, u64)> {
+    let marks = all.iter().enumerate().take(end.checked_sub(1)?).rev();
+    let mut marks = marks.filter(|(_, (_, block))| block.header.kind == Kind::Checkpoint);
+    let (at, (_, mark)) = marks.next()?;
+    (mark.header.last > cause).then_some((at + 1, mark.header.last))
 }
 
 /// Where copying may begin: behind a checkpoint. What was recorded just behind a checkpoint's time may stand before it, so what is

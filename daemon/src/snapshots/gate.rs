@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use super::ns;
+use super::quota::{Bucket, Quotas};
+use super::refusals::{Refusals, Refused};
+use super::{Alarm, ns};
 
 /// Most causes that are remembered at a time.
 const CAUSES_MOST: usize = 1024;
-/// Snapshots that may come at once, of each kind.
-const BURST: u64 = 5;
-const HOUR: u64 = 3_600_000_000_000;
 
 /// What comes of an alarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,51 +36,27 @@ pub struct Known {
     written: u64,
 }
 
-/// So many at once, and so many an hour.
-#[derive(Debug)]
-struct Bucket {
-    /// ns that one takes to come back.
-    each: u64,
-    /// When it would be full.
-    full: u64,
-}
-
-impl Bucket {
-    fn new(per_hour: u32, now: u64) -> Self {
-        Self { each: HOUR / u64::from(per_hour.max(1)), full: now }
-    }
-
-    /// Takes one, or says how long it is until there is one.
-    fn take(&mut self, now: u64) -> Result<(), Duration> {
-        let full = self.full.max(now).saturating_add(self.each);
-        let most = now.saturating_add(self.each.saturating_mul(BURST));
-        if full > most {
-            return Err(Duration::from_nanos(full - most));
-        }
-        self.full = full;
-        Ok(())
-    }
-}
-
 /// Counts and limits. Times are ns of `CLOCK_MONOTONIC`.
 #[derive(Debug)]
 pub struct Gate {
     fold: u64,
     known: Vec<Known>,
-    alarms: Bucket,
+    alarms: Quotas,
     requests: Bucket,
-    refused: u64,
+    refused: Refusals,
 }
 
 impl Gate {
-    /// `fold`: how long the same is counted. `per_hour`: how many triggers may take, and how many may be asked for.
+    /// `fold`: how long the same is counted. `per_hour`: how many triggers may take because of
+    /// users, and as many because of the rest; and how many may be asked for.
     pub fn new(fold: Duration, per_hour: u32, now: u64) -> Self {
-        let bucket = || Bucket::new(per_hour, now);
-        Self { fold: ns(fold), known: Vec::new(), alarms: bucket(), requests: bucket(), refused: 0 }
+        let (alarms, requests) = (Quotas::new(per_hour, now), Bucket::whole(per_hour, now));
+        Self { fold: ns(fold), known: Vec::new(), alarms, requests, refused: Refusals::default() }
     }
 
     /// A trigger saw something.
-    pub fn alarm(&mut self, cause: &str, subject: &str, now: u64) -> Decision {
+    pub fn alarm(&mut self, alarm: &Alarm, now: u64) -> Decision {
+        let (cause, subject) = (alarm.cause, alarm.subject.as_str());
         let same = |known: &&mut Known| known.cause == cause && known.subject == subject;
         // Of one that is older the count is final; whoever writes it has had its time.
         if let Some(known) = self.known.iter_mut().find(same).filter(|known| now < known.until) {
@@ -91,8 +66,10 @@ impl Gate {
         }
         self.known.retain(|known| now < known.until || known.id.is_some() && known.written != known.count);
         self.known.retain(|known| known.cause != cause || known.subject != subject);
-        if self.known.len() >= CAUSES_MOST || self.alarms.take(now).is_err() {
-            self.refused += 1;
+        let room = if self.known.len() < CAUSES_MOST { Ok(()) } else { Err("all that are remembered".to_owned()) };
+        if let Err(quota) = room.and_then(|()| self.alarms.take(cause, alarm.owner, now)) {
+            let (subject, reason) = (subject.to_owned(), alarm.reason.clone());
+            self.refused.add(Refused { cause, subject, reason, quota, count: 1 });
             return Decision::Refused;
         }
         self.known.push(Known {
@@ -135,9 +112,9 @@ impl Gate {
         counts.collect()
     }
 
-    /// Alarms that were refused since this was asked last.
-    pub fn refused(&mut self) -> u64 {
-        std::mem::take(&mut self.refused)
+    /// Alarms that were refused and are to be told now, and how many more there were.
+    pub fn refused(&mut self, now: u64) -> Option<(Vec<Refused>, u64)> {
+        self.refused.news(now)
     }
 }
 
@@ -145,37 +122,59 @@ impl Gate {
 mod tests {
     use super::*;
 
+    use crate::snapshots::quota::Owner;
+
     const S: u64 = 1_000_000_000;
+
+    fn alarm(cause: &'static str, subject: &str, uid: u32) -> Alarm {
+        let reason = format!("{subject} failed");
+        Alarm::new(cause, subject, &reason, 0, &[]).owned(Owner::of(Some(uid), 0, None))
+    }
+
+    #[test]
+    fn a_real_crash_behind_a_storm_of_crashes_is_taken_and_who_is_refused_is_named() {
+        let mut gate = Gate::new(Duration::from_mins(10), 20, 0);
+        let taken = |gate: &mut Gate, alarm: &Alarm| gate.alarm(alarm, S) == Decision::Take;
+        let storm = (0..50).filter(|i| taken(&mut gate, &alarm("core_dump", &format!("x{i}"), 1000))).count();
+        assert_eq!(storm, 2);
+        assert!(taken(&mut gate, &alarm("core_dump", "editor", 1001)), "another user's");
+        assert!(taken(&mut gate, &alarm("core_dump", "db", 70)), "a service's");
+        let (named, others) = gate.refused(S).unwrap();
+        assert_eq!((named[0].subject.as_str(), named[0].reason.as_str()), ("x2", "x2 failed"));
+        assert_eq!((named[0].quota.as_str(), named.len() as u64 + others), ("those that user 1000 may cause", 48));
+    }
 
     #[test]
     fn a_storm_of_one_cause_is_one_snapshot_and_a_count() {
         let mut gate = Gate::new(Duration::from_mins(10), 20, 0);
-        assert_eq!(gate.alarm("blocked", "process 5", S), Decision::Take);
+        assert_eq!(gate.alarm(&alarm("blocked", "process 5", 0), S), Decision::Take);
         for i in 0..1000 {
-            assert_eq!(gate.alarm("blocked", "process 5", 2 * S + i), Decision::Counted);
+            assert_eq!(gate.alarm(&alarm("blocked", "process 5", 0), 2 * S + i), Decision::Counted);
         }
         assert_eq!(gate.counts(), [], "there is no file to count beside yet");
         gate.taken("blocked", "process 5", "x");
         assert_eq!(gate.counts(), [("x".to_owned(), 1000, 2 * S + 999)]);
         assert_eq!(gate.counts(), []);
-        assert_eq!(gate.alarm("blocked", "process 5", 601 * S), Decision::Take);
+        assert_eq!(gate.alarm(&alarm("blocked", "process 5", 0), 601 * S), Decision::Take);
     }
 
     #[test]
     fn other_subjects_and_causes_are_snapshots_of_their_own() {
         let mut gate = Gate::new(Duration::from_mins(10), 20, 0);
-        for (cause, subject) in [("a", "x"), ("a", "y"), ("b", "x")] {
-            assert_eq!(gate.alarm(cause, subject, S), Decision::Take, "{cause} {subject}");
+        for (cause, subject, uid) in [("a", "x", 1000), ("a", "y", 1001), ("b", "x", 1002)] {
+            assert_eq!(gate.alarm(&alarm(cause, subject, uid), S), Decision::Take, "{cause} {subject}");
         }
         gate.forget("a", "x");
-        assert_eq!(gate.alarm("a", "x", S), Decision::Take);
+        assert_eq!(gate.alarm(&alarm("a", "x", 1000), S), Decision::Take);
     }
 
     #[test]
     fn many_causes_at_once_are_bounded_and_do_not_keep_others_from_asking() {
         let mut gate = Gate::new(Duration::from_mins(10), 20, 0);
-        let taken = (0..1000).filter(|i| gate.alarm("a", &i.to_string(), S) == Decision::Take).count();
-        assert_eq!((taken, gate.refused()), (5, 995));
+        let alarms = (0..1000).map(|i| alarm(if i % 2 == 0 { "a" } else { "b" }, &i.to_string(), 1000 + i));
+        let taken = alarms.filter(|alarm| gate.alarm(alarm, S) == Decision::Take).count();
+        let refused = gate.refused(S).map(|(named, others)| named.len() as u64 + others);
+        assert_eq!((taken, refused), (5, Some(995)));
         let asked = (0..1000).filter(|_| gate.request(S).is_ok()).count();
         assert_eq!(asked, 5);
         // 20 an hour: one in three minutes.

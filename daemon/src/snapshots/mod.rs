@@ -14,6 +14,8 @@ pub mod from_rings;
 pub mod gate;
 pub mod hook;
 pub mod names;
+pub mod quota;
+pub mod refusals;
 pub mod room;
 mod saver;
 pub mod summary;
@@ -34,6 +36,7 @@ use crate::config;
 use crate::drain::Monitor;
 use crate::recording::Recording;
 use gate::{Decision, Gate};
+use quota::Owner;
 use saver::{Order, Saver, Task};
 use tally::Tally;
 
@@ -61,6 +64,37 @@ pub struct Alarm {
     pub time: u64,
     /// Threads that it names.
     pub threads: Vec<u32>,
+    /// Because of whom it is: whose quota it takes from.
+    pub owner: Owner,
+}
+
+/// Longest text of an alarm, characters.
+const TEXT_MAX: usize = 512;
+
+impl Alarm {
+    /// Of the machine as a whole. Subject and reason may hold names that anybody chose: they are
+    /// cleaned here, before they go into the log, the hook and the file.
+    pub fn new(cause: &'static str, subject: &str, reason: &str, time: u64, threads: &[u32]) -> Self {
+        let (subject, reason) = (clean(subject), clean(reason));
+        Self { cause, subject, reason, time, threads: threads.to_vec(), owner: Owner::Machine }
+    }
+
+    /// The same, because of somebody.
+    #[must_use]
+    pub fn owned(self, owner: Owner) -> Self {
+        Self { owner, ..self }
+    }
+}
+
+/// A text on one line of bounded length, without what a terminal or a log would obey, or would not
+/// show.
+fn clean(text: &str) -> String {
+    let unseen = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    };
+    text.chars().take(TEXT_MAX).map(|c| if unseen(c) { '?' } else { c }).collect()
 }
 
 /// The snapshots of a recording.
@@ -138,7 +172,7 @@ impl Snapshots {
     pub fn fire(&self, alarm: Alarm) {
         let Some(orders) = &self.orders else { return };
         let now = clock::mono();
-        let decision = lock(&self.gate).alarm(alarm.cause, &alarm.subject, now);
+        let decision = lock(&self.gate).alarm(&alarm, now);
         match decision {
             Decision::Take => {}
             Decision::Counted => return self.tally.update(|status| status.repeated += 1),
@@ -178,14 +212,7 @@ impl Snapshots {
             ));
         }
         let last = if last == 0 { ns(self.config.before.duration()) } else { last };
-        let alarm = Alarm {
-            cause: REQUEST,
-            subject: format!("user {uid}"),
-            // It goes into the journal, too: on one line.
-            reason: reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
-            time: now,
-            threads: Vec::new(),
-        };
+        let alarm = Alarm::new(REQUEST, &format!("user {uid}"), reason, now, &[]);
         let (answer, answered) = mpsc::sync_channel(1);
         let order = Order { alarm, from: now.saturating_sub(last), until: now, wanted: now, answer: Some(answer) };
         match self.order(orders, order) {
@@ -230,4 +257,18 @@ fn lock(gate: &Mutex<Gate>) -> MutexGuard<'_, Gate> {
 /// A span in ns.
 fn ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_nothing_to_a_log() {
+        let name = "a\u{1b}[2J\nNov 22 root: all is well\0\u{202e}\u{2028}x";
+        let alarm = Alarm::new("core_dump", name, &format!("{name} was killed"), 1, &[5]);
+        assert_eq!(alarm.subject, "a?[2J?Nov 22 root: all is well???x");
+        assert_eq!(alarm.reason, "a?[2J?Nov 22 root: all is well???x was killed");
+        assert_eq!(Alarm::new("x", &"\u{e4}".repeat(10_000), "", 1, &[]).subject.chars().count(), TEXT_MAX);
+    }
 }

@@ -23,6 +23,15 @@ impl Names {
         Self(threads.iter().map(|slot| (slot.tid, (slot.tgid, slot.comm))).collect())
     }
 
+    /// Keeps room for a thread, whose name may come.
+    pub fn expect(&mut self, tid: u32) {
+        self.0.entry(tid).or_insert_with(|| {
+            let mut comm = [0; 16];
+            comm[0] = b'?';
+            (0, comm)
+        });
+    }
+
     /// What an event tells.
     pub fn learn(&mut self, event: &Event) {
         let (tid, tgid, comm) = match &event.body {

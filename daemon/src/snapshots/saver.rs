@@ -19,6 +19,7 @@ use flightrec_store::{FileHeader, FileWriter};
 use tracing::{debug, info, warn};
 
 use super::gate::Gate;
+use super::refusals::Refused;
 use super::tally::Tally;
 use super::{Alarm, Place, REQUEST, from_files, from_rings, hook, lock, names, room, summary};
 use crate::clock;
@@ -234,7 +235,7 @@ impl Saver {
             time: order.alarm.time,
             wall,
             from: order.from,
-            until: order.until,
+            until: selection.as_ref().map_or(order.until, |selection| selection.until.min(order.until)),
             held_from: selection.as_ref().map_or(order.from, |selection| selection.from.max(order.from)),
             source,
             threads: order.alarm.threads.clone(),
@@ -243,6 +244,13 @@ impl Saver {
         match summary::make(&making.0, &about, &meta, &names::threads(live)) {
             Ok(made) => about.summary = made,
             Err(e) => about.summary.notes.push(format!("no first answer could be made: {e}")),
+        }
+        if about.until < order.until {
+            let missing = order.until.saturating_sub(about.until) as f64 / 1e9;
+            about
+                .summary
+                .notes
+                .push(format!("the window takes more than max_size: its last {missing:.1} s are left out"));
         }
         if order.until < order.wanted {
             let missing = Duration::from_millis(order.wanted.saturating_sub(order.until) / 1_000_000);
@@ -274,7 +282,8 @@ impl Saver {
             // All of it is there, and the checkpoint behind it, or the disk hangs.
             if status.synced >= until || late && status.drained >= until {
                 let window = (order.from, until);
-                return from_files::select(&self.state_dir, boot, meta.session, window, self.config.max_size.bytes());
+                let (cause, most) = (order.alarm.time, self.config.max_size.bytes());
+                return from_files::select(&self.state_dir, boot, meta.session, window, cause, most);
             }
             if late {
                 return None;
@@ -335,7 +344,7 @@ impl Saver {
     fn keep_house(&self) {
         let (counts, refused) = {
             let mut gate = lock(&self.gate);
-            (gate.counts(), gate.refused())
+            (gate.counts(), gate.refused(clock::mono()))
         };
         let offset = clock::wall_offset();
         for (id, count, last) in counts {
@@ -349,8 +358,19 @@ impl Saver {
                 warn!("how often the cause of snapshot {id} came again ({count}) could not be written: {e}");
             }
         }
-        if refused != 0 {
-            warn!("{refused} alarms were refused: more than [snapshots] per_hour allows");
+        if let Some((named, others)) = refused {
+            for Refused { cause, subject, reason, quota, count } in named {
+                let again = if count > 1 { format!(" ({count} times)") } else { String::new() };
+                warn!(
+                    CAUSE = cause,
+                    SUBJECT = subject,
+                    REFUSED = count,
+                    "no snapshot of \"{reason}\"{again}: {quota} were taken ([snapshots] per_hour)"
+                );
+            }
+            if others != 0 {
+                warn!("no snapshots of {others} other alarms: more than [snapshots] per_hour allows");
+            }
         }
         if self.config.max_age.limit().is_some() {
             let held = self.held();

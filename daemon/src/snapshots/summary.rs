@@ -1,77 +1,66 @@
 //! The first answer: what stands out in a window.
 //!
-//! It is made by one pass over the events of the snapshot's file, in the order of time. Where the window is larger than
-//! [`PAGES_MOST`], the pages nearest to its end are taken, and the answer says so.
+//! It is made by one pass over the events of the snapshot's file, in the order of time
+//! ([`slices`]), whatever the window's size. Only of a window of more than [`EVENTS_MOST`] events a
+//! part is taken, around the cause, and the answer says so.
 
 mod pass;
+mod slices;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod windows;
 
 use std::path::Path;
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::slot::TaskSlot;
-use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
-use flightrec_format::ring::{LaneStream, Rings};
-use flightrec_store::block::PAGES_MAX;
 use flightrec_store::snapshot::{About, Summary};
-use flightrec_store::{BlockRef, Content, FileReader, Kind, StoreError};
+use flightrec_store::{FileReader, StoreError};
 
 use pass::Pass;
+use slices::{Bounds, Slices};
 
 /// Most pages that are in memory for it: 32 MiB.
 pub const PAGES_MOST: usize = 8192;
+/// Most events that it is made of: some seconds of one CPU.
+pub const EVENTS_MOST: u64 = 16 << 20;
 
 /// Makes it of the window of a snapshot's file, as yet without its end. `threads`: those that live now.
 pub fn make(path: &Path, about: &About, meta: &Meta, threads: &[TaskSlot]) -> Result<Summary, StoreError> {
-    let reader = FileReader::open(path)?;
-    let (from, until) = (about.held_from, about.until);
-    let mut rings = Rings::new(meta.session);
-    let mut left = PAGES_MOST;
-    let mut begins = from;
-    // What explains the most first; of each lane what is nearest to the end.
-    for lane in [Lane::Task, Lane::Sched, Lane::Syscall] {
-        let touches = |block: &&BlockRef| {
-            let header = &block.header;
-            header.lane == Some(lane) && header.last >= from && header.first < until
-        };
-        // A block has no more pages than that, and one that was written early has fewer.
-        for block in reader.of(Kind::Pages).filter(touches).rev() {
-            if left < PAGES_MAX {
-                begins = begins.max(block.header.last);
-                break;
-            }
-            // What is damaged is missing, as for any reader.
-            let Ok(Content::Pages(pages)) = reader.read(block) else { continue };
-            left = left.saturating_sub(pages.len());
-            for page in pages {
-                rings.add(page);
-            }
-        }
-    }
-    let streams: Vec<LaneStream> = rings.finish();
-    let missing: u64 = streams
-        .iter()
-        .flat_map(LaneStream::gaps)
-        .filter(|gap| gap.until > from && gap.from < until)
-        .filter_map(|gap| gap.missing())
-        .fold(0, u64::saturating_add);
-    let mut pass = Pass::new(begins, until, about, meta, threads);
-    for event in Merge::new(streams.iter().map(|stream| stream.events_from(begins))) {
-        if event.time >= until {
-            break;
-        }
-        pass.event(&event);
-    }
+    make_within(path, about, meta, threads, Bounds { pages: PAGES_MOST, events: EVENTS_MOST })
+}
+
+fn make_within(
+    path: &Path,
+    about: &About,
+    meta: &Meta,
+    threads: &[TaskSlot],
+    bounds: Bounds,
+) -> Result<Summary, StoreError> {
+    let file = FileReader::open(path)?;
+    let window = (about.held_from, about.until);
+    let mut slices = Slices::new(&file, meta.session, window, about.time, bounds);
+    let (from, until) = slices.range();
+    let mut pass = Pass::new(from, until, about, meta, threads);
+    let left_out = slices.each(|event| pass.event(event));
     let mut summary = pass.finish();
+    let missing = slices.missing();
     if missing != 0 {
         summary.notes.push(format!("{missing} events of the window are missing"));
     }
-    if begins > from {
-        let mib = (PAGES_MOST * PAGE_SIZE) >> 20;
-        let seconds = (begins - from) as f64 / 1e9;
-        summary.notes.push(format!("made of the last {mib} MiB: the first {seconds:.1} s of the window are not in it"));
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    if (from, until) != window {
+        let (before, behind) = (about.time.saturating_sub(from), until.saturating_sub(about.time));
+        summary.notes.push(format!(
+            "the window holds more events than a first answer is made of: it is of {:.1} s before the cause and {:.1} s behind it",
+            seconds(before),
+            seconds(behind)
+        ));
+    }
+    if left_out != 0 {
+        let seconds = seconds(left_out);
+        summary.notes.push(format!("the last {seconds:.1} s are not in it: too many pages of one moment"));
     }
     Ok(summary)
 }

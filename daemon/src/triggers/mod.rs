@@ -6,11 +6,13 @@
 //! snapshot is [`Snapshots::fire`]'s matter.
 
 pub mod blocked;
+mod calls;
 pub mod crash;
 pub mod errors;
 pub mod feed;
 pub mod kernel_log;
 pub mod pressure;
+mod quoted;
 pub mod run_queue;
 pub mod slow_call;
 pub mod threads;

@@ -83,12 +83,15 @@ impl SlowCalls {
         self.begun.clear();
     }
 
-    /// A record of a call, in the order of its ring. Those of a thread that changes its CPU may come in another.
+    /// A record of a call, in the order of time over all CPUs.
     pub fn record(&mut self, record: &CallRecord, meta: &Meta, threads: &Threads) -> Option<Slow> {
         let (begin, end) = match (record.entered, record.exited) {
-            (Some(begin), Some((end, _))) => (begin, end),
+            (Some(begin), Some((end, _))) => {
+                self.begun.remove(&record.tid);
+                (begin, end)
+            }
             (Some(begin), None) => {
-                if self.begun.len() < CALLS_MOST {
+                if self.begun.len() < CALLS_MOST || self.begun.contains_key(&record.tid) {
                     self.begun.insert(record.tid, (record.call.nr, begin));
                 }
                 return None;
@@ -139,23 +142,25 @@ impl SlowCalls {
             self.told.entry(tid).or_insert(since);
         }
         self.told.retain(|tid, _| threads.get(*tid).is_some());
+        // Whoever is gone ends no call any more (exit_group).
+        self.begun.retain(|tid, _| threads.get(*tid).is_some());
         found
     }
 
     fn is_of_a_rule(&self, slow: &Slow, meta: &Meta, threads: &Threads) -> bool {
-        let Some(known) = threads.get(slow.tid) else { return false };
+        let Some(known) = threads.at(slow.tid, slow.time) else { return false };
         self.rules.iter().any(|rule| {
             slow.ns >= rule.slower_than
                 && (rule.calls.is_empty() || rule.calls.contains(&slow.call))
-                && rule.process.as_ref().is_none_or(|name| is_named(name, known, slow.tid, threads))
+                && rule.process.as_ref().is_none_or(|name| is_named(name, known, slow, threads))
                 && rule.unit.as_ref().is_none_or(|unit| is_of_unit(meta, known.cgroup, unit))
         })
     }
 }
 
 /// Whether a thread, or its process, has this name.
-fn is_named(name: &str, known: &Known, tid: u32, threads: &Threads) -> bool {
-    text(&known.comm) == name || threads.process(tid) == name
+fn is_named(name: &str, known: &Known, slow: &Slow, threads: &Threads) -> bool {
+    text(&known.comm) == name || threads.process(slow.tid, slow.time) == name
 }
 
 fn nanos(rule: &SlowRule) -> u64 {
@@ -253,5 +258,19 @@ mod tests {
         let again = threads(&[slot(5, b"a", 1000 * MS)]);
         assert_eq!(slow.look(&again, &meta, 2000 * MS).len(), 1);
         assert!(SlowCalls::new(&[], &meta).is_none());
+    }
+
+    #[test]
+    fn who_is_gone_keeps_no_room() {
+        let (meta, gone) = (meta(), threads(&[]));
+        let mut slow = SlowCalls::new(&[rule(Some("mysqld"), None)], &meta).unwrap();
+        for tid in 0..2 * CALLS_MOST as u32 {
+            slow.record(&record(tid, 74, Some(1), None), &meta, &gone);
+        }
+        slow.look(&gone, &meta, 2);
+        let late = 2 * CALLS_MOST as u32;
+        let threads = threads(&[slot(late, b"mysqld", 1)]);
+        slow.record(&record(late, 74, Some(100 * MS), None), &meta, &threads);
+        assert!(slow.record(&record(late, 74, None, Some(700 * MS)), &meta, &threads).is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! The thread that looks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,16 +13,18 @@ use flightrec_format::meta::Meta;
 use tracing::info;
 
 use super::blocked::Blocked;
+use super::calls::Calls;
 use super::crash::{OomKills, core_signal, oom_victim};
 use super::errors::Errors;
 use super::feed::{Feed, New};
-use super::kernel_log::KernelLog;
+use super::kernel_log::{KernelLog, is_wanted};
 use super::pressure::Pressure;
 use super::run_queue::RunQueue;
 use super::slow_call::SlowCalls;
 use super::threads::{Threads, group};
 use crate::config;
 use crate::recording::Recording;
+use crate::snapshots::quota::Owner;
 use crate::snapshots::{Alarm, Snapshots, names};
 use crate::{clock, load};
 
@@ -101,26 +103,27 @@ impl Watch {
         let now = clock::mono();
         let meta = self.recording.meta();
         let mut alarms = Vec::new();
+        // What was recorded is older than the table.
+        self.task_life(&meta, &mut alarms);
         if now.saturating_sub(self.looked) >= THREADS_EACH {
             self.looked = now;
             self.threads.look(names::threads(self.recording.live()));
         }
-        self.task_life(&mut alarms);
-        self.scheduling(&mut alarms);
+        self.scheduling(&meta, &mut alarms);
         self.calls(&meta, now, &mut alarms);
         if self.looked == now {
             self.stuck(&meta, now, &mut alarms);
         }
-        self.kernel(now, &mut alarms);
+        self.kernel(&meta, now, &mut alarms);
         if let Some(pressure) = &mut self.pressure {
             let short = pressure.look(&self.proc, now).into_iter();
-            alarms.extend(short.map(|short| alarm("pressure", short.resource.into(), short.reason, now, &[])));
+            alarms.extend(short.map(|short| Alarm::new("pressure", short.resource, &short.reason, now, &[])));
         }
         alarms
     }
 
     /// Births, deaths, new names.
-    fn task_life(&mut self, alarms: &mut Vec<Alarm>) {
+    fn task_life(&mut self, meta: &Meta, alarms: &mut Vec<Alarm>) {
         let news = self.feed.take(Lane::Task);
         let rings = news.rings.iter().map(|ring| events(ring));
         for event in Merge::new(rings) {
@@ -130,13 +133,14 @@ impl Watch {
                 let name = names::text(&exit.comm);
                 let core = if dumped { "core dumped" } else { "no core was dumped" };
                 let reason = format!("{name} ({}) was killed by {signal}, {core}", exit.tgid);
-                alarms.push(alarm("core_dump", name, reason, event.time, &[exit.tid]));
+                let owner = self.threads.owner(&self.proc, meta, exit.tid, event.time);
+                alarms.push(Alarm::new("core_dump", &name, &reason, event.time, &[exit.tid]).owned(owner));
             }
         }
     }
 
     /// Who waits for a CPU.
-    fn scheduling(&mut self, alarms: &mut Vec<Alarm>) {
+    fn scheduling(&mut self, meta: &Meta, alarms: &mut Vec<Alarm>) {
         let Some(queue) = &mut self.run_queue else { return };
         let news = self.feed.take(Lane::Sched);
         if news.broken {
@@ -148,9 +152,11 @@ impl Watch {
             let delay = queue.event(&event);
             next = event;
             let Some(delay) = delay else { continue };
-            let (who, cpu) = (self.threads.text(delay.tid), delay.cpu);
+            let (who, cpu) = (self.threads.text(delay.tid, delay.time), delay.cpu);
             let reason = format!("{who} waited {} for CPU {cpu}", span(delay.ns));
-            alarms.push(alarm("run_queue", self.threads.process(delay.tid), reason, delay.time, &[delay.tid]));
+            let process = self.threads.process(delay.tid, delay.time);
+            let owner = self.threads.owner(&self.proc, meta, delay.tid, delay.time);
+            alarms.push(Alarm::new("run_queue", &process, &reason, delay.time, &[delay.tid]).owned(owner));
         }
     }
 
@@ -163,27 +169,20 @@ impl Watch {
         if let Some(slow) = self.slow_calls.as_mut().filter(|_| news.broken) {
             slow.forget();
         }
-        for new in news.rings.iter().flatten() {
+        let mut calls = Calls::new(&news.rings);
+        loop {
             let (errors, slow_calls) = (self.errors.as_ref(), self.slow_calls.as_ref());
             let counts = |ret: Option<i64>| errors.zip(ret).and_then(|(errors, ret)| errors.counts(ret));
             let wanted = |abi, nr, ret| counts(ret).is_some() || slow_calls.is_some_and(|slow| slow.wants(abi, nr));
-            let begins = || new.page.events().nth(new.seen).map_or(u64::MAX, |event| event.time);
-            let begins = if new.seen == 0 { 0 } else { begins() };
-            let records: Vec<_> = new.page.calls(wanted).collect();
-            for record in records {
-                let time = record.exited.map_or(record.entered.unwrap_or(0), |(time, _)| time);
-                if time < begins {
-                    continue;
-                }
-                if let Some(errors) = &mut self.errors
-                    && let Some(error) = record.exited.and_then(|(_, ret)| errors.counts(ret))
-                {
-                    errors.failed(record.tid, error);
-                }
-                let slow = self.slow_calls.as_mut().filter(|slow| slow.wants(record.call.abi, record.call.nr));
-                if let Some(slow) = slow.and_then(|slow| slow.record(&record, meta, &self.threads)) {
-                    alarms.push(slow_alarm(&slow, &self.threads));
-                }
+            let Some(record) = calls.next(wanted) else { break };
+            if let Some(errors) = &mut self.errors
+                && let Some(error) = record.exited.and_then(|(_, ret)| errors.counts(ret))
+            {
+                errors.failed(record.tid, error);
+            }
+            let slow = self.slow_calls.as_mut().filter(|slow| slow.wants(record.call.abi, record.call.nr));
+            if let Some(slow) = slow.and_then(|slow| slow.record(&record, meta, &self.threads)) {
+                alarms.push(slow_alarm(&slow, &self.threads, &self.proc, meta));
             }
         }
         let threads = &self.threads;
@@ -192,14 +191,15 @@ impl Watch {
         for burst in bursts.unwrap_or_default() {
             let group = group(meta, burst.cgroup);
             let (error, tid) = burst.worst.unwrap_or_default();
-            let who = threads.text(tid);
+            let who = threads.text(tid, now);
             let reason = format!(
                 "calls of {group} fail {:.0} times a second, usual are {:.1}; most of {who}, {}",
                 burst.rate,
                 burst.usual,
                 names::error(error)
             );
-            alarms.push(alarm("errors", group, reason, now, &[tid]));
+            let owner = threads.owner(&self.proc, meta, tid, now);
+            alarms.push(Alarm::new("errors", &group, &reason, now, &[tid]).owned(owner));
         }
     }
 
@@ -208,46 +208,58 @@ impl Watch {
         if let Some(blocked) = &mut self.blocked {
             for slot in blocked.look(self.threads.live(), meta, now) {
                 let waits = span(now.saturating_sub(slot.since.max(meta.started)));
-                let reason = format!("{} has been in uninterruptible sleep for {waits}", self.threads.text(slot.tid));
-                alarms.push(alarm("blocked", self.threads.process(slot.tid), reason, now, &[slot.tid]));
+                let (who, process) = (self.threads.text(slot.tid, now), self.threads.process(slot.tid, now));
+                let reason = format!("{who} has been in uninterruptible sleep for {waits}");
+                let owner = self.threads.owner(&self.proc, meta, slot.tid, now);
+                alarms.push(Alarm::new("blocked", &process, &reason, now, &[slot.tid]).owned(owner));
             }
         }
         if let Some(slow) = &mut self.slow_calls {
             let slow = slow.look(&self.threads, meta, now);
-            alarms.extend(slow.iter().map(|slow| slow_alarm(slow, &self.threads)));
+            alarms.extend(slow.iter().map(|slow| slow_alarm(slow, &self.threads, &self.proc, meta)));
         }
     }
 
     /// What the kernel says and counts.
-    fn kernel(&mut self, now: u64, alarms: &mut Vec<Alarm>) {
+    fn kernel(&mut self, meta: &Meta, now: u64, alarms: &mut Vec<Alarm>) {
         let killed = self.oom_kills.as_mut().map_or(0, |kills| kills.look(&self.proc));
         let (mut lines, mut victims) = (Vec::new(), Vec::new());
         if let Some(log) = &mut self.log {
             let wanted = log.wanted().to_vec();
             log.each(|line| {
-                if let Some((pid, name)) = oom_victim(line) {
+                if line.written {
+                    // Anybody's words.
+                } else if let Some((pid, name)) = oom_victim(&line.text) {
                     victims.push((pid, name.to_owned()));
-                } else if super::kernel_log::is_wanted(&wanted, line) {
-                    lines.push(line.to_owned());
+                } else if is_wanted(&wanted, &line) {
+                    lines.push(line);
                 }
             });
         }
         for line in lines {
             // The same place in the kernel is the same cause, whoever ran into it.
-            let subject = line.chars().filter(|c| !c.is_ascii_digit()).take(80).collect();
-            alarms.push(alarm("kernel_log", subject, format!("the kernel logged: {line}"), now, &[]));
+            let text = &line.text;
+            let subject: String = text.chars().filter(|c| !c.is_ascii_digit()).take(80).collect();
+            let (threads, reason) = (line.thread(), format!("the kernel logged: {text}"));
+            // An idle thread is nobody's.
+            let owner = threads.map_or(Owner::Machine, |tid| match self.threads.get(tid) {
+                Some(known) if tid == line.tid => Owner::of(Some(line.uid), known.cgroup, None),
+                _ => self.threads.owner(&self.proc, meta, tid, now),
+            });
+            alarms.push(Alarm::new("kernel_log", &subject, &reason, now, threads.as_slice()).owned(owner));
         }
         if self.oom_kills.is_none() {
             return;
         }
         for (pid, name) in &victims {
             let reason = format!("{name} ({pid}) was killed because memory ran out");
-            alarms.push(alarm("oom_kill", name.clone(), reason, now, &[*pid]));
+            let owner = self.threads.owner(&self.proc, meta, *pid, now);
+            alarms.push(Alarm::new("oom_kill", name, &reason, now, &[*pid]).owned(owner));
         }
         if killed != 0 && victims.is_empty() {
             let processes = if killed == 1 { "a process was".to_owned() } else { format!("{killed} processes were") };
             let reason = format!("{processes} killed because memory ran out");
-            alarms.push(alarm("oom_kill", "the machine".into(), reason, now, &[]));
+            alarms.push(Alarm::new("oom_kill", "the machine", &reason, now, &[]));
         }
     }
 }
@@ -257,18 +269,16 @@ fn events(ring: &[New]) -> Events<'_> {
     Events::new(ring.iter().map(|new| Excerpt { page: &new.page, skip: new.seen as u64, take: u64::MAX }).collect())
 }
 
-fn alarm(cause: &'static str, subject: String, reason: String, time: u64, threads: &[u32]) -> Alarm {
-    Alarm { cause, subject, reason, time, threads: threads.to_vec() }
-}
-
-fn slow_alarm(slow: &super::slow_call::Slow, threads: &Threads) -> Alarm {
-    let (who, call, took) = (threads.text(slow.tid), &slow.call, span(slow.ns));
+fn slow_alarm(slow: &super::slow_call::Slow, threads: &Threads, proc: &Path, meta: &Meta) -> Alarm {
+    let (who, call, took) = (threads.text(slow.tid, slow.time), &slow.call, span(slow.ns));
     let reason = if slow.ended {
         format!("{call} of {who} took {took}")
     } else {
         format!("{call} of {who} has taken {took} so far")
     };
-    alarm("slow_call", format!("{call} of {}", threads.process(slow.tid)), reason, slow.time, &[slow.tid])
+    let subject = format!("{call} of {}", threads.process(slow.tid, slow.time));
+    let owner = threads.owner(proc, meta, slow.tid, slow.time);
+    Alarm::new("slow_call", &subject, &reason, slow.time, &[slow.tid]).owned(owner)
 }
 
 /// A length of time for people.

@@ -103,6 +103,10 @@ pub struct FileOffsets {
     pub unix_len: u32,
     /// `unix_address.name`: a `struct sockaddr_un`.
     pub unix_name: u32,
+    /// `fdtable.fd`: the files by descriptor; for lines that somebody writes into the kernel's log.
+    pub fd: u32,
+    /// `inode.i_rdev`: which device; as above.
+    pub i_rdev: u32,
 }
 
-const _: () = assert!(size_of::<FileOffsets>() == 23 * 4);
+const _: () = assert!(size_of::<FileOffsets>() == 25 * 4);

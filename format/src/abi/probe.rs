@@ -119,6 +119,31 @@ pub const ARGS_LOST: u32 = 1 << 3;
 /// Bytes of a line of the kernel's log that are looked at: the rest is cut. A program asks for them by a constant.
 pub const LOG_LINE: usize = 256;
 
+/// A line of the kernel's log, and in which thread it was logged: what runs there, also in
+/// interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct LogLine {
+    /// The thread; 0: an idle one.
+    pub tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// [`WRITTEN`].
+    pub flags: u32,
+    /// Its name.
+    pub comm: super::record::Comm,
+    /// The line's beginning, up to a NUL.
+    pub text: [u8; LOG_LINE],
+}
+
+const _: () = assert!(size_of::<LogLine>() == 32 + LOG_LINE);
+
+/// Of a [`LogLine`]: the thread is in a call that writes to /dev/kmsg, so the line is no word of
+/// the kernel's.
+pub const WRITTEN: u32 = 1;
+
 /// No further string.
 pub const NO_STRING: u32 = 7;
 /// Most strings of one call that are recorded.

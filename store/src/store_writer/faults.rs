@@ -57,7 +57,7 @@ impl StoreWriter {
             self.abandon(current);
         }
         // What is there is looked at again before the next attempt.
-        self.files = None;
+        self.stale = true;
     }
 
     /// Looks whether what was written is still there. What somebody deleted is written again, as far as the rings still hold
@@ -87,7 +87,7 @@ impl StoreWriter {
         if self.syncing == Syncing::Running {
             self.syncing = Syncing::Stale;
         }
-        self.files = None;
+        self.stale = true;
     }
 
     /// Leaves a file as it is; one that holds nothing goes.
@@ -100,6 +100,9 @@ impl StoreWriter {
             drop(file);
             // Nothing but what every file begins with: it would only be litter, one more with each attempt.
             let _ = self.disk.remove(&path);
+            if let Some(files) = &mut self.files {
+                files.retain(|file| file.path != path);
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ impl StoreWriter {
             self.ended = ends(&store, &self.options.boot_id);
             self.resumed = true;
         }
-        self.files = Some(store.all().to_vec());
+        (self.files, self.stale) = (Some(store.all().to_vec()), false);
         Ok(())
     }
 
@@ -145,8 +145,9 @@ impl StoreWriter {
         let level = options.level;
         let mut path = dir::path(&options.state_dir, &options.boot_id, now.wall, next);
         let boot_dir = path.parent().unwrap_or(&options.state_dir).to_owned();
-        self.disk.make_dir(&boot_dir).map_err(|e| Fault::at(&boot_dir, &e))?;
         self.room(4096)?;
+        // Behind that: where the boot's last file had to go, so did its directory.
+        self.disk.make_dir(&boot_dir).map_err(|e| Fault::at(&boot_dir, &e))?;
         let mut made = self.disk.create(&path);
         for number in (next..).take(NAMES as usize).skip(1) {
             if !matches!(&made, Err(e) if e.kind() == io::ErrorKind::AlreadyExists) {

@@ -36,7 +36,7 @@ use clock::Clock;
 use faults::Fault;
 use progress::{InFile, Progress};
 use state::Health;
-pub use state::{Now, State, Stats};
+pub use state::{Deleted, Gone, Now, State, Stats};
 use sync::Syncing;
 pub use sync::{SyncJob, Synced};
 
@@ -102,8 +102,10 @@ pub struct StoreWriter {
     lock: Option<Lock>,
     health: Health,
     stats: Stats,
-    /// All files, oldest first, once the directory was read.
+    /// All files, oldest first, once the directory was read; `None` where it can't be.
     files: Option<Vec<FileInfo>>,
+    /// Something failed since: it is to be read again.
+    stale: bool,
     current: Option<Current>,
     progress: Progress,
     /// How far the rings are on the disk.
@@ -139,6 +141,7 @@ impl StoreWriter {
             health: Health::new(),
             stats: Stats::default(),
             files: None,
+            stale: false,
             current: None,
             progress: Progress::default(),
             durable: Progress::default(),
@@ -162,8 +165,10 @@ impl StoreWriter {
             return false;
         }
         self.look(now);
-        if self.files.is_none() {
+        if self.files.is_none() || self.stale {
             if let Err(e) = self.begin() {
+                // What it held may be gone.
+                self.files = None;
                 self.failed(e, now);
                 self.health.dir = true;
                 return false;
@@ -274,7 +279,7 @@ impl StoreWriter {
         let bytes = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes));
         Stats {
             file: self.current.as_ref().map(|current| current.path.clone()),
-            files: files.len(),
+            files: self.files.as_ref().map(Vec::len),
             bytes,
             oldest: files.first().map(|file| file.start),
             ..self.stats.clone()

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::faults::Fault;
+use super::state::{Deleted, Gone};
 use super::{Now, StoreWriter};
 use crate::retention::{self, Held, Short};
 
@@ -17,7 +18,11 @@ impl StoreWriter {
             let writing = self.current.as_ref().map(|current| current.path.as_path());
             retention::plan(&self.options.limits, &Held { files, writing, incoming, free })
         };
-        self.delete(&plan.delete)?;
+        let (for_total, for_free) = plan.delete.split_at(plan.for_total.min(plan.delete.len()));
+        self.delete(for_total, |deleted| &mut deleted.total)?;
+        let moved = for_total.len();
+        let for_free: Vec<usize> = for_free.iter().map(|i| i.saturating_sub(moved)).collect();
+        self.delete(&for_free, |deleted| &mut deleted.free)?;
         match plan.short {
             None => Ok(()),
             Some(Short::Total) => Err(Fault::says(format!(
@@ -26,8 +31,8 @@ impl StoreWriter {
                 self.options.limits.max_total
             ))),
             Some(Short::Free(free)) => Err(Fault::says(format!(
-                "{}: {free} bytes are free, {} are to stay free, and no older file is left to delete: free some space, or \
-                 lower the limit",
+                "{}: no space left: {free} bytes are free, {} are to stay free, and no older file is left to delete: free \
+                 some space, or lower keep_free",
                 dir.display(),
                 self.options.limits.keep_free
             ))),
@@ -53,25 +58,26 @@ impl StoreWriter {
             })
         };
         let old = retention::expired(&self.options.limits, files, writing, age);
-        self.delete(&old)
+        self.delete(&old, |deleted| &mut deleted.age)
     }
 
     /// Deletes the files at these indexes, which ascend.
-    fn delete(&mut self, which: &[usize]) -> Result<(), Fault> {
+    fn delete(&mut self, which: &[usize], reason: fn(&mut Deleted) -> &mut Gone) -> Result<(), Fault> {
         // From the last on, so that indexes stay right; but the oldest is deleted first.
         let mut done = Vec::new();
         let mut result = Ok(());
         for &i in which {
-            let Some(path) = self.files.as_ref().and_then(|files| files.get(i)).map(|file| file.path.clone()) else {
-                continue;
-            };
+            let Some(file) = self.files.as_ref().and_then(|files| files.get(i)).cloned() else { continue };
+            let path = file.path;
             if let Err(e) = self.disk.remove(&path) {
                 result = Err(Fault::at(&path, &e));
                 break;
             }
             self.forget(&path);
             done.push(i);
-            self.stats.deleted += 1;
+            let gone = reason(&mut self.stats.deleted);
+            gone.files += 1;
+            gone.bytes = gone.bytes.saturating_add(file.bytes);
         }
         if let Some(files) = &mut self.files {
             for i in done.into_iter().rev() {

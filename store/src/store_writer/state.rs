@@ -32,9 +32,9 @@ pub enum State {
 pub struct Stats {
     /// The file being written.
     pub file: Option<PathBuf>,
-    /// Files in the store, that one included, and their bytes.
-    pub files: usize,
-    /// Bytes of all files in the store.
+    /// Files in the store, that one included; `None`: not known, as the directory can't be read.
+    pub files: Option<usize>,
+    /// Bytes of all of them.
     pub bytes: u64,
     /// When the oldest file was begun, s since 1970, by the clock of then.
     pub oldest: Option<i64>,
@@ -43,11 +43,31 @@ pub struct Stats {
     /// Events written by this writer.
     pub events_written: u64,
     /// Files deleted to keep the limits.
-    pub deleted: u64,
+    pub deleted: Deleted,
     /// Times that writing failed.
     pub faults: u64,
     /// What failed last.
     pub last_fault: Option<String>,
+}
+
+/// Files that were deleted, by the limit that was to be kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// [`crate::Limits::max_total`].
+    pub total: Gone,
+    /// [`crate::Limits::keep_free`], or because the disk was full.
+    pub free: Gone,
+    /// [`crate::Limits::max_age`].
+    pub age: Gone,
+}
+
+/// Files that are gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// How many.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// First and longest pause between two attempts, ns.

@@ -101,8 +101,8 @@ fn the_oldest_goes_before_the_limit_is_broken() {
     assert!(removed.len() > 5 && most > 700_000, "{} {most}", removed.len());
     let stats = store.stats();
     assert_eq!(
-        (stats.bytes, stats.files, stats.deleted),
-        (bytes_below(dir.path()), 20 - removed.len(), removed.len() as u64)
+        (stats.bytes, stats.files, stats.deleted.total.files),
+        (bytes_below(dir.path()), Some(20 - removed.len()), removed.len() as u64)
     );
 }
 
@@ -129,6 +129,68 @@ fn space_is_left_free_for_others() {
     machine.work(RINGS[0], 1);
     assert!(machine.drain(&mut store));
     assert_eq!(numbers(dir.path()), [12, 13]);
+}
+
+/// Others fill the disk, take what the recorder gives up, and go on.
+fn filled(keep_free: u64, keep_at_least: u64) -> (tempfile::TempDir, FaultyDisk, StoreWriter, Machine) {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Limits { file_size: 100_000, keep_free, keep_at_least, ..limits() };
+    let disk = FaultyDisk::default();
+    disk.faults().size = Some(2_000_000);
+    let mut store = StoreWriter::with_disk(options(dir.path(), limits), Box::new(disk.clone()));
+    let mut machine = Machine::new();
+    fill(&mut machine, &mut store, &disk, 5);
+    for _ in 0..20 {
+        let taken = 2_000_000u64.saturating_sub(bytes_below(dir.path()));
+        disk.faults().others = taken;
+        machine.work(RINGS[0], 100);
+        machine.pass(HOUR);
+        machine.drain(&mut store);
+    }
+    (dir, disk, store, machine)
+}
+
+#[test]
+fn whoever_fills_the_disk_deletes_neither_the_newest_file_nor_the_floor() {
+    for keep_free in [0, 50_000] {
+        for keep_at_least in [0, 150_000, 250_000] {
+            let (dir, disk, store, mut machine) = filled(keep_free, keep_at_least);
+            let left = numbers(dir.path());
+            let files = Store::open(dir.path()).unwrap();
+            let bytes = bytes_below(dir.path());
+            assert!(bytes >= keep_at_least && !left.is_empty(), "{keep_free} {keep_at_least}: {left:?}");
+            // And no more of it than that.
+            let without = bytes - files.all()[0].bytes;
+            assert!(without < keep_at_least || left.len() == 1, "{keep_free} {keep_at_least}: {left:?}");
+            let State::Failed { error, .. } = store.state().clone() else { panic!("{:?}", store.state()) };
+            assert!(error.contains("no space") && !error.contains("No such file"), "{error}");
+            let stats = store.stats();
+            let (gone, removed) = (stats.deleted, disk.faults().removed.len() as u64);
+            assert_eq!((gone.free.files, gone.total.files, gone.age.files), (removed, 0, 0));
+            assert!(gone.free.bytes >= 90_000 * gone.free.files, "{gone:?}");
+            assert_eq!((stats.files, stats.bytes), (Some(left.len()), bytes), "while it is paused");
+            // They give it back.
+            disk.faults().others = 0;
+            let mut store = store;
+            machine.pass(HOUR);
+            machine.work(RINGS[0], 1);
+            assert!(machine.drain(&mut store), "{:?}", store.state());
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_went_with_its_last_file_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let boot = dir.path().join("30313233-3435-3637-3839-616263646566");
+    std::fs::create_dir(&boot).unwrap();
+    std::fs::write(boot.join("20200101T000000Z-000007.flight"), vec![0; 600_000]).unwrap();
+    let limits = Limits { max_total: 500_000, ..limits() };
+    let mut store = StoreWriter::open(options(dir.path(), limits));
+    let mut machine = Machine::new();
+    machine.work(RINGS[0], 100);
+    assert!(machine.drain(&mut store), "{:?}", store.state());
+    assert_eq!(numbers(dir.path()), [8]);
 }
 
 #[test]
@@ -205,27 +267,34 @@ proptest! {
         sizes in prop::collection::vec(0..1000u64, 0..12),
         writing in any::<prop::sample::Index>(),
         (incoming, free, keep_free, max_total) in (0..2000u64, 0..5000u64, 0..5000u64, 0..8000u64),
+        keep_at_least in prop_oneof![Just(0), 0..5000u64],
     ) {
         let files = files(&sizes);
         let writing = (!files.is_empty()).then(|| writing.index(files.len()));
         let held = Held { files: &files, writing: writing.map(|i| files[i].path.as_path()), incoming, free };
-        let limits = Limits { max_total, keep_free, ..limits() };
-        let kept = |deleted: &[usize]| {
-            let gone: u64 = deleted.iter().map(|i| sizes[*i]).sum();
-            sizes.iter().sum::<u64>() - gone + incoming <= max_total && free + gone >= keep_free + incoming
-        };
-        let Plan { delete, short } = plan(&limits, &held);
+        let limits = Limits { max_total, keep_free, keep_at_least, ..limits() };
+        let gone = |deleted: &[usize]| deleted.iter().map(|i| sizes[*i]).sum::<u64>();
+        let all_bytes = sizes.iter().sum::<u64>();
+        let kept_total = |deleted: &[usize]| all_bytes - gone(deleted) + incoming <= max_total;
+        let kept = |deleted: &[usize]| kept_total(deleted) && free + gone(deleted) >= keep_free + incoming;
+        // The newest stay for a lack of space: one at least.
+        let stays = |i: usize| i + 1 == sizes.len() || sizes[i + 1..].iter().sum::<u64>() < keep_at_least;
+        let Plan { delete, for_total, short } = plan(&limits, &held);
         let all: Vec<usize> = (0..files.len()).filter(|i| Some(*i) != writing).collect();
         prop_assert_eq!(&delete[..], &all[..delete.len()]);
         prop_assert_eq!(short.is_none(), kept(&delete));
         if let Some((_, fewer)) = delete.split_last() {
             prop_assert!(!kept(fewer));
         }
-        if short.is_some() {
-            prop_assert_eq!(delete, all);
-        }
-        if let Some(Short::Free(left)) = short {
-            prop_assert!(left < keep_free + incoming);
+        prop_assert!(for_total == 0 || !kept_total(&delete[..for_total - 1]));
+        prop_assert!(delete[for_total..].iter().all(|i| !stays(*i) && kept_total(&delete[..for_total])));
+        match short {
+            Some(Short::Total) => prop_assert_eq!(delete, all),
+            Some(Short::Free(left)) => {
+                prop_assert!(left < keep_free + incoming);
+                prop_assert!(all[delete.len()..].iter().all(|i| stays(*i)));
+            }
+            None => {}
         }
     }
 }

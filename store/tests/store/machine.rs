@@ -150,7 +150,7 @@ impl Opening for Begin {
 
 /// Room for anything.
 pub(crate) fn limits() -> Limits {
-    Limits { max_total: 1 << 30, keep_free: 0, max_age: None, file_size: 1 << 20, file_age: None }
+    Limits { max_total: 1 << 30, keep_free: 0, keep_at_least: 0, max_age: None, file_size: 1 << 20, file_age: None }
 }
 
 pub(crate) fn options(dir: &Path, limits: Limits) -> Options {

@@ -248,7 +248,7 @@ fn number(path: &Path) -> u32 {
 fn hold(steps: &[Step], max_total: u64, version: u16) {
     let dir = tempfile::tempdir().unwrap();
     let file_age = Some(std::time::Duration::from_secs(30));
-    let limits = Limits { max_total, keep_free: 0, max_age: None, file_size: 4000, file_age };
+    let limits = Limits { max_total, keep_free: 0, keep_at_least: 0, max_age: None, file_size: 4000, file_age };
     let mut model = Model::new(&dir.path().join("state"), limits, version);
     for step in steps {
         model.run(step);

@@ -72,6 +72,7 @@ impl Backend for Fake {
             store: StoreStatus::default(),
             descriptors: DescriptorStatus::default(),
             snapshots: SnapshotStatus::default(),
+            unpinned: None,
         }
     }
 

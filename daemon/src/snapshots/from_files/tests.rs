@@ -43,6 +43,7 @@ fn recorded() -> TempDir {
     let limits = Limits {
         max_total: 1 << 30,
         keep_free: 0,
+        keep_at_least: 0,
         max_age: None,
         file_size: 1 << 30,
         file_age: Some(std::time::Duration::from_secs(4)),
@@ -80,7 +81,18 @@ fn recorded() -> TempDir {
 
 /// Copies a window; the times of its events in ms, when its first and last checkpoints are, and from when it is held.
 fn window(dir: &TempDir, from: u64, until: u64, most: u64) -> Option<(Vec<u64>, (u64, u64), u64)> {
-    let selection = select(dir.path(), &BOOT, SESSION, (from * MS, until * MS), most)?;
+    around(dir, (from, until), until, most).map(|(times, marks, (held, _))| (times, marks, held))
+}
+
+/// The same of a cause; until when it is held, too.
+#[expect(clippy::type_complexity, reason = "what a test looks at")]
+fn around(
+    dir: &TempDir,
+    (from, until): (u64, u64),
+    cause: u64,
+    most: u64,
+) -> Option<(Vec<u64>, (u64, u64), (u64, u64))> {
+    let selection = select(dir.path(), &BOOT, SESSION, (from * MS, until * MS), cause * MS, most)?;
     let path = dir.path().join("copy.flight");
     let header = FileHeader {
         compatible: 0,
@@ -108,7 +120,7 @@ fn window(dir: &TempDir, from: u64, until: u64, most: u64) -> Option<(Vec<u64>, 
     }
     let times = rings.finish()[0].events().map(|event| event.time / MS).collect();
     let marks: Vec<u64> = reader.of(Kind::Checkpoint).map(|block| block.header.last / MS).collect();
-    Some((times, (marks[0], *marks.last().unwrap()), selection.from / MS))
+    Some((times, (marks[0], *marks.last().unwrap()), (selection.from / MS, selection.until / MS)))
 }
 
 #[test]
@@ -128,7 +140,7 @@ fn every_window_is_whole_and_little_more() {
 #[test]
 fn what_takes_too_much_loses_its_beginning_and_says_so() {
     let dir = recorded();
-    let all = select(dir.path(), &BOOT, SESSION, (1000 * MS, 19_000 * MS), u64::MAX).unwrap();
+    let all = select(dir.path(), &BOOT, SESSION, (1000 * MS, 19_000 * MS), u64::MAX, u64::MAX).unwrap();
     assert!(all.whole);
     let (times, (before, behind), held) = window(&dir, 1000, 19_000, all.bytes() / 2).unwrap();
     assert!(held > 5000 && held < 15_000 && before == held && behind >= 19_000, "{held} {before}");
@@ -140,9 +152,26 @@ fn what_takes_too_much_loses_its_beginning_and_says_so() {
 #[test]
 fn what_is_not_there_is_not_found() {
     let dir = recorded();
-    assert!(select(dir.path(), &[8; 16], SESSION, (1000 * MS, 2000 * MS), u64::MAX).is_none(), "another boot");
-    assert!(select(dir.path(), &BOOT, 5, (1000 * MS, 2000 * MS), u64::MAX).is_none(), "another recording");
-    assert!(select(&dir.path().join("none"), &BOOT, SESSION, (0, MS), u64::MAX).is_none());
-    let late = select(dir.path(), &BOOT, SESSION, (19_500 * MS, 30_000 * MS), u64::MAX).unwrap();
+    assert!(
+        select(dir.path(), &[8; 16], SESSION, (1000 * MS, 2000 * MS), u64::MAX, u64::MAX).is_none(),
+        "another boot"
+    );
+    assert!(select(dir.path(), &BOOT, 5, (1000 * MS, 2000 * MS), u64::MAX, u64::MAX).is_none(), "another recording");
+    assert!(select(&dir.path().join("none"), &BOOT, SESSION, (0, MS), u64::MAX, u64::MAX).is_none());
+    let late = select(dir.path(), &BOOT, SESSION, (19_500 * MS, 30_000 * MS), u64::MAX, u64::MAX).unwrap();
     assert!(!late.whole, "no checkpoint is behind it");
+}
+
+#[test]
+fn what_takes_too_much_keeps_its_cause_wherever_it_is() {
+    let dir = recorded();
+    let all = select(dir.path(), &BOOT, SESSION, (1000 * MS, 19_000 * MS), u64::MAX, u64::MAX).unwrap();
+    for cause in [1500, 6000, 10_000, 15_000, 18_900] {
+        for part in [2, 4] {
+            let (times, (_, behind), (held, until)) = around(&dir, (1000, 19_000), cause, all.bytes() / part).unwrap();
+            assert!(held <= cause && cause < until && behind >= until, "{cause} in 1/{part}: {held} to {until}");
+            let inside: Vec<u64> = times.into_iter().filter(|time| *time > held && *time < until).collect();
+            assert_eq!(inside, (held + 1..until).collect::<Vec<_>>(), "{cause} in 1/{part}");
+        }
+    }
 }

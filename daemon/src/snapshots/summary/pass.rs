@@ -80,14 +80,17 @@ pub(super) struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// Over [`from`, `until`) (ns of `CLOCK_MONOTONIC`).
     pub(super) fn new(from: u64, until: u64, about: &'a About, meta: &'a Meta, threads: &'a [TaskSlot]) -> Self {
+        // Whoever the cause names has room, however many others there are.
+        let mut names = Names::of(threads);
+        about.threads.iter().for_each(|tid| names.expect(*tid));
         Self {
             from,
             until,
             about,
             meta,
             threads,
-            names: Names::of(threads),
-            states: HashMap::new(),
+            names,
+            states: about.threads.iter().map(|tid| (*tid, State::default())).collect(),
             switched: Vec::new(),
             waits: Vec::new(),
             failures: HashMap::new(),

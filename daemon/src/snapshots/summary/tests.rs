@@ -126,3 +126,18 @@ fn a_flood_of_waits_is_bounded_and_the_worst_is_kept() {
     let summary = pass.finish();
     assert!(summary.waits.iter().any(|wait| wait.ns == 50 * MS), "{summary:#?}");
 }
+
+#[test]
+fn a_storm_of_threads_leaves_room_for_whom_the_cause_names() {
+    let about = About { threads: vec![7_000_000], ..About::default() };
+    let meta = Meta::default();
+    let mut pass = Pass::new(0, u64::MAX, &about, &meta, &[]);
+    for tid in 1..200_000 {
+        pass.event(&name(tid, b"bomb"));
+        pass.event(&Event { time: MS, cpu: 0, tid, body: Body::Enter(call(0)) });
+    }
+    pass.event(&name(7_000_000, b"db"));
+    pass.event(&Event { time: MS, cpu: 0, tid: 7_000_000, body: Body::Enter(call(0)) });
+    let involved = &pass.finish().involved[0];
+    assert_eq!((involved.thread.name.as_str(), involved.calls), ("db", 1));
+}

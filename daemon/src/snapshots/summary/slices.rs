@@ -1,0 +1,159 @@
+//! A file's window, event by event in the order of time, with few of its pages in memory.
+//!
+//! Blocks are no order of time: each is a lane's, and pages of slow rings reach far. So the window
+//! is cut where the pages that touch a slice are as many as may be held; blocks that reach over a
+//! cut are read again for the next slice.
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::decode::{Event, Page, Summary};
+use flightrec_format::merge::Merge;
+use flightrec_format::part;
+use flightrec_format::ring::{LaneStream, Rings};
+use flightrec_store::{BlockRef, FileReader, Kind};
+
+/// How much of a file is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Most pages that are in memory at a time, but for one block.
+    pub(super) pages: usize,
+    /// Most events of all: of more, those nearest to the cause.
+    pub(super) events: u64,
+}
+
+/// A file's window, slice by slice.
+pub(super) struct Slices<'f> {
+    file: &'f FileReader,
+    session: u64,
+    pages: usize,
+    /// The blocks that touch the window, by their first event.
+    blocks: Vec<BlockRef>,
+    from: u64,
+    until: u64,
+    /// Where the next slice begins.
+    next: u64,
+    /// The last page of each ring: what is missing behind it shows in the next slice.
+    last: Vec<Page>,
+    missing: u64,
+}
+
+impl<'f> Slices<'f> {
+    /// Of the window [`from`, `until`), or of so much of it around `cause` as `bounds` allow; all
+    /// ns of `CLOCK_MONOTONIC`.
+    pub(super) fn new(file: &'f FileReader, session: u64, window: (u64, u64), cause: u64, bounds: Bounds) -> Self {
+        let is_ring = |block: &&BlockRef| block.header.lane.is_some_and(|lane| Lane::RINGS.contains(&lane));
+        let mut blocks: Vec<BlockRef> = file.of(Kind::Pages).filter(is_ring).copied().collect();
+        blocks.sort_by_key(|block| (block.header.first, block.header.number));
+        let (from, until) = around(&blocks, window, cause, bounds.events);
+        blocks.retain(|block| touches(block, from, until));
+        Self { file, session, pages: bounds.pages, blocks, from, until, next: from, last: Vec::new(), missing: 0 }
+    }
+
+    /// The part of the window that is read.
+    pub(super) fn range(&self) -> (u64, u64) {
+        (self.from, self.until)
+    }
+
+    /// Events that are missing in what was read so far, as far as their number is known.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Gives each event of it to `visit`, in the order of time. Those on the first pages that are
+    /// older than the window come too. What of it did not fit, ns: 0, unless its pages overlap as
+    /// no recorder's do.
+    pub(super) fn each(&mut self, mut visit: impl FnMut(&Event)) -> u64 {
+        let mut left_out = 0;
+        while self.next < self.until {
+            let begins = self.next;
+            let (streams, ends) = self.slice();
+            if ends <= begins {
+                // So many pages at one moment are no recorder's work.
+                left_out = self.until.saturating_sub(begins);
+                break;
+            }
+            self.count(&streams);
+            let least = if begins == self.from { 0 } else { begins };
+            for event in Merge::new(streams.iter().map(|stream| stream.events_from(begins))) {
+                if event.time >= ends {
+                    break;
+                }
+                if event.time >= least {
+                    visit(&event);
+                }
+            }
+            self.last = streams.into_iter().filter_map(|stream| stream.into_pages().pop()).collect();
+            self.next = ends;
+        }
+        left_out
+    }
+
+    /// The rings from `next` on as far as there is room for them, and how far that is.
+    fn slice(&self) -> (Vec<LaneStream>, u64) {
+        let begins = self.next;
+        let mut ends = self.until;
+        let mut held: Vec<(u64, Page, Summary)> = Vec::new();
+        for block in &self.blocks {
+            if block.header.first >= ends {
+                break;
+            }
+            if !touches(block, begins, ends) {
+                continue;
+            }
+            // What is damaged is missing, as for any reader.
+            let Ok(pages) = self.file.pages(block) else { continue };
+            let pages = pages.into_iter().map(|(page, sums)| (part::begins(&page), page, sums));
+            held.extend(pages.filter(|(first, _, sums)| *first < ends && sums.last >= begins));
+            if held.len() > self.pages {
+                held.sort_by_key(|(first, ..)| *first);
+                // A part of the room stays for what comes.
+                ends = held.get(self.pages - self.pages / 4).map_or(ends, |(first, ..)| *first);
+                held.retain(|(first, ..)| *first < ends);
+            }
+        }
+        let mut rings = Rings::new(self.session);
+        for page in &self.last {
+            rings.add(page.clone());
+        }
+        for (_, page, sums) in held {
+            rings.add_summed(page, sums);
+        }
+        (rings.finish(), ends)
+    }
+
+    /// Counts what is missing between the pages of a slice, and between it and the one before.
+    fn count(&mut self, streams: &[LaneStream]) {
+        let (from, until) = (self.from, self.until);
+        let gaps = streams.iter().flat_map(LaneStream::gaps).filter(|gap| gap.intersects(from, until));
+        let missing = gaps.filter_map(|gap| gap.missing());
+        self.missing = missing.fold(self.missing, u64::saturating_add);
+    }
+}
+
+fn touches(block: &BlockRef, from: u64, until: u64) -> bool {
+    block.header.last >= from && block.header.first < until
+}
+
+/// The window, or where it holds more than `most` events, so much on both sides of the cause, in
+/// the window's proportions.
+fn around(blocks: &[BlockRef], window: (u64, u64), cause: u64, most: u64) -> (u64, u64) {
+    const PARTS: u64 = 1 << 20;
+    let (from, until) = window;
+    let cause = cause.clamp(from, until);
+    let share = |of: u64, parts: u64| (u128::from(of) * u128::from(parts) / u128::from(PARTS)) as u64;
+    let range = |parts: u64| (cause - share(cause - from, parts), cause + share(until - cause, parts));
+    let fits = |parts: u64| {
+        let (from, until) = range(parts);
+        let blocks = blocks.iter().filter(|block| touches(block, from, until));
+        blocks.fold(0, |sum: u64, block| sum.saturating_add(block.header.events)) <= most
+    };
+    if fits(PARTS) {
+        return window;
+    }
+    // The greatest share that fits; the blocks right at the cause are taken in any case.
+    let (mut good, mut bad) = (1, PARTS);
+    while bad - good > 1 {
+        let middle = good.midpoint(bad);
+        if fits(middle) { good = middle } else { bad = middle }
+    }
+    range(good)
+}
