@@ -93,6 +93,7 @@ impl Machine {
             ..Meta::default()
         };
         let limits = Limits {
+            keep_at_least: 0,
             max_total: 1 << 30,
             keep_free: 0,
             max_age: None,
