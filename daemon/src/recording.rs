@@ -443,9 +443,27 @@ impl Recording {
         Ok(())
     }
 
+    /// Notes that system calls are detached, or no longer, and for how long they were until now.
     fn set_detached(&self, detached: bool) {
+        self.count_detached();
+        let moment = if detached { clock::mono() } else { 0 };
         for cpu in 0..self.state().entries() {
-            self.state().write(cpu, offset_of!(CpuState, detached), &u64::from(detached).to_le_bytes());
+            self.state().write(cpu, offset_of!(CpuState, detached), &moment.to_le_bytes());
+        }
+    }
+
+    /// Counts the time for which they have been detached until now, if they are, so that headers of pages tell it.
+    pub fn count_detached(&self) {
+        let (since, time) = (offset_of!(CpuState, detached), offset_of!(CpuState, detached_time));
+        let now = clock::mono();
+        let counted = self.state().load(0, since);
+        if counted == 0 {
+            return;
+        }
+        let all = self.state().load(0, time).saturating_add(now.saturating_sub(counted));
+        for cpu in 0..self.state().entries() {
+            self.state().write(cpu, time, &all.to_le_bytes());
+            self.state().write(cpu, since, &now.to_le_bytes());
         }
     }
 

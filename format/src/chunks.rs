@@ -63,7 +63,7 @@ pub fn pack(
             base_mono: 0,
             base_tai: 0,
             used: ((HEADER_LEN + content.len()).div_ceil(Layout::of(VERSION).unit())) as u32,
-            reserved: 0,
+            detached: 0,
             events: fields,
             refused: [0; REFUSALS],
         };

@@ -109,9 +109,7 @@ pub(crate) fn see_drawer(state: &mut CpuState) -> u32 {
     let i = Lane::Syscall as usize;
     know_drawer(state);
     let share = share::of(&mut state.shares[i], state.drawer.at);
-    let quiet = share::is_quiet(share, &state.buckets[i]);
-    state.drawer.quiet = u64::from(quiet);
-    u32::from(quiet)
+    u32::from(share::is_quiet(share, &state.buckets[i]))
 }
 
 /// Takes the cost of a call that is recorded in any case, at the expense of those that follow; no debt is longer

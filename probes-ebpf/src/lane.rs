@@ -16,7 +16,7 @@ use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_ns, b
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use flightrec_format::abi::layout::Layout;
-use flightrec_format::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, Refusal, VERSION};
+use flightrec_format::abi::page::{DETACHED_SHIFT, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, Refusal, VERSION};
 use flightrec_format::abi::probe::{LAST_CPU, STATE};
 use flightrec_format::abi::record::{self, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD};
@@ -327,7 +327,8 @@ fn next_page(lane: &mut LaneState, rings: &'static Array<Page>, name: Lane, time
         let tai = bpf_ktime_get_tai_ns();
         let since = now().wrapping_sub(time);
         (&raw mut (*header).base_tai).write_volatile(tai.wrapping_sub(since));
-        (&raw mut (*header).reserved).write_volatile(0);
+        let detached = (&raw const (*state_of(cpu())).detached_time).read_volatile();
+        (&raw mut (*header).detached).write_volatile((detached >> DETACHED_SHIFT) as u32);
         let events = (&raw mut (*header).events).cast::<u64>();
         for (i, n) in lane.events.iter().enumerate() {
             events.add(i).write_volatile(*n);

@@ -6,15 +6,16 @@ use std::mem::offset_of;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::page::{DETACHED_SHIFT, Lane, Refusal};
+use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
     Bucket, CpuState, GIVEN_ALL, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
     LIMIT_SYSCALL, REFUSE_SYSCALL,
 };
 use flightrec_format::control::{self, Request, SOCKET_NAME};
-use flightrec_format::decode::Body;
+use flightrec_format::decode::{Body, Event};
 use flightrec_format::live::{Generation, Recording};
-use flightrec_format::ring::Reason;
+use flightrec_format::ring::{LaneStream, Reason};
 use flightrec_tests::{
     Recorder, Snapshot, c_program, monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu, wait_until,
 };
@@ -365,9 +366,12 @@ fn detaches_and_attaches(form: &str) {
     };
     assert!(wait_until(PATIENCE, || links() == [true; 2]), "not attached by the next daemon");
     let tid = run(&c_program("hog", &[]), &["100", "0"]).id("pid");
+    // Fresh pages of scheduling.
+    run(&c_program("pingpong", &[]), &["2000", "4", "0", "0"]);
     let after = snapshot(&recorder);
     assert_eq!(after.meta.session, session);
     assert_eq!(after.calls_named(tid, "getppid").len(), 100);
+    headers_tell_it_too(&after);
     let said = acts(&recorder);
     for words in ["system calls are detached on all CPUs", "system calls are attached on all CPUs"] {
         assert!(said.contains(words), "no {words:?} in\n{said}");
@@ -420,6 +424,26 @@ fn nothing_is_given_up_for_readers() {
         }
     });
     assert!(most > 10.0, "readers cost {most} %, too little to tell");
+}
+
+/// For how long system calls were detached stands in headers of pages as in the recorder's own lines, which may be lost.
+fn headers_tell_it_too(snapshot: &Snapshot) {
+    let act = |wanted: Act| {
+        let is = move |event: &&Event| matches!(event.body, Body::Act(act, _) if act == wanted as u16);
+        snapshot.events.iter().filter(is).map(|event| event.time).collect::<Vec<u64>>()
+    };
+    let (detached, attached) = (act(Act::Detached), act(Act::Attached));
+    // They may be detached again by now; attaching that is tried again, by the next daemon too, has a line of its own.
+    let until = |from: &u64| attached.iter().find(|until| *until > from).unwrap_or(&snapshot.copied);
+    let by_lines: u64 = detached.iter().map(|from| until(from).saturating_sub(*from)).sum();
+    let pages = snapshot.streams.iter().flat_map(LaneStream::pages);
+    let by_headers = pages.map(|page| u64::from(page.header().detached) << DETACHED_SHIFT).max().expect("a page");
+    let apart = by_lines.abs_diff(by_headers);
+    // The daemon counts the time every 250 ms, and a page is opened some time later.
+    assert!(
+        apart < 500_000_000 + 100_000_000 * detached.len() as u64,
+        "{by_lines} ns by lines, {by_headers} by headers"
+    );
 }
 
 #[test]

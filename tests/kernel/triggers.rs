@@ -312,7 +312,8 @@ fn calls_that_fail_far_more_than_usual() {
     let mut total = 0;
     let came = wait_until(Duration::from_secs(150), || {
         // A call now and then is what the unit is known for; behind the minute that it takes to know it, a storm.
-        let calls = if begun.elapsed() > Duration::from_secs(70) { 100_000 } else { 1 };
+        // As many as a ring holds with their paths: more come faster than any drain on a fast machine.
+        let calls = if begun.elapsed() > Duration::from_secs(70) { 20_000 } else { 1 };
         total += calls;
         run(&bad_end(), &["errno", &calls.to_string()]);
         !list(&recorder).is_empty()

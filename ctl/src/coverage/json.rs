@@ -31,6 +31,8 @@ struct Coverage {
     own: ByLane,
     misses: BTreeMap<String, u64>,
     cpus_without_rings: Vec<NoRings>,
+    #[serde(skip_serializing_if = "is_zero")]
+    detached_untold_ns: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disputed_by: Vec<String>,
     recording: Recorded,
@@ -127,6 +129,7 @@ impl Report {
                 .unrecorded()
                 .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
                 .collect(),
+            detached_untold_ns: self.untold,
             disputed_by: anchor::hex(&self.disputed_by),
             recording: Recorded {
                 session: format!("{:016x}", meta.session),
@@ -223,6 +226,12 @@ fn printable(text: &str) -> String {
 }
 
 /// What has no maps with odd keys and no failing parts always becomes JSON.
+/// For what is left out then.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 pub(super) fn json_line(value: &impl Serialize) -> String {
     let mut line = serde_json::to_string(value).unwrap_or_default();
     line.push('\n');

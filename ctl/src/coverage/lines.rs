@@ -39,6 +39,13 @@ impl Report {
             let how = "for the budget: not recorded, nor counted";
             lines.push(format!("system calls were detached on all CPUs for {} in all ({times}), {how}", span(ns)));
         }
+        if self.untold != 0 {
+            let lost = "the recorder's own lines about it are lost, so it is not known when: not recorded, nor counted";
+            lines.push(format!(
+                "system calls were detached for {} more in or near the window: {lost}",
+                span(self.untold)
+            ));
+        }
         let refused = [
             (Refusal::Busy, "refused, as another program was writing the lane"),
             (Refusal::Throttled, "refused by the budget"),

@@ -38,6 +38,8 @@ pub struct Report {
     off: [bool; 3],
     /// When system calls were detached, within the window.
     detached: Vec<(u64, u64)>,
+    /// For how long they were detached beyond that, ns: the recorder's own lines about it are lost.
+    untold: u64,
     /// Other recordings that claim to be the same machine's last, while nothing decides.
     disputed_by: Vec<u64>,
 }
@@ -51,11 +53,14 @@ impl Report {
             lane.gaps = Gap::joined(std::mem::take(&mut lane.gaps));
         }
         let within = |(from, until): (u64, u64)| (from.max(window.from), until.min(window.until));
-        let detached = detached(recording).into_iter().map(within).filter(|(from, until)| from < until).collect();
+        let lines = detached(recording);
+        let untold = detached::untold(recording, &lines, window);
+        let detached = lines.into_iter().map(within).filter(|(from, until)| from < until).collect();
         Self {
             window,
             now,
             detached,
+            untold,
             disputed_by: recording.disputed_by.clone(),
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
@@ -84,7 +89,7 @@ impl Report {
     }
 
     fn is_lane_complete(&self, lane: &Coverage) -> bool {
-        let is_counted = lane.lane != Lane::Syscall || self.detached.is_empty();
+        let is_counted = lane.lane != Lane::Syscall || self.detached.is_empty() && self.untold == 0;
         is_counted && lane.is_complete(self.window.from, self.window.until)
     }
 

@@ -202,7 +202,7 @@ mod tests {
             base_mono,
             base_tai: wall + 37 * S,
             used: 16,
-            reserved: 0,
+            detached: 0,
             events: [0; 6],
             refused: [0; 3],
         }

@@ -246,6 +246,7 @@ impl Work {
         let now = totals.now;
         let dt = now.saturating_sub(self.looked) as f64 / 1e9;
         self.looked = now;
+        self.recording.count_detached();
         self.time_call();
         let costs = if self.detached_since.is_some() || self.ladder.in_slice() {
             self.costs.times(self.crowding.factor())

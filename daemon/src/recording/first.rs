@@ -59,8 +59,8 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             savings: [0; 2],
             total: 0,
             clock: 0,
-            told: 0,
-            reserved: [0; 6],
+            detached_time: 0,
+            reserved: [0; 7],
             shares: [[Share::default(); SHARES]; BUCKETS],
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
@@ -138,7 +138,7 @@ pub(super) fn prepare_slots(slots: &ArrayMap, secret: u64) {
             base_mono: now,
             base_tai: (now as i64 + clock::wall_offset() + clock::tai_offset() * 1_000_000_000) as u64,
             used: (PAGE_SIZE / Layout::of(VERSION).unit()) as u32,
-            reserved: 0,
+            detached: 0,
             events: [0; 6],
             refused: [0; 3],
         };

@@ -18,6 +18,9 @@ pub const LANE_KINDS: usize = 6;
 /// Lanes that are rings: `syscall`, `sched`, `task`.
 pub const RING_LANES: usize = 3;
 
+/// Binary logarithm of the ns in a unit of [`PageHeader::detached`].
+pub const DETACHED_SHIFT: u32 = 20;
+
 /// What a page holds. The first [`RING_LANES`] are per-CPU rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -115,8 +118,9 @@ pub struct PageHeader {
     pub base_tai: u64,
     /// [`Layout::unit`]s of the page in use, this header included.
     pub used: u32,
-    /// Reserved, 0.
-    pub reserved: u32,
+    /// For how long system calls had been detached in this recording when the page was opened, in units of 2^20 ns
+    /// ([`DETACHED_SHIFT`]), modulo 2^32: nothing counts what happens meanwhile.
+    pub detached: u32,
     /// Events the lane had recorded on this CPU before this page, by kind (see [`crate::abi::record`]).
     pub events: [u64; LANE_KINDS],
     /// Events the lane had refused on this CPU before this page, by [`Refusal`].

@@ -174,8 +174,6 @@ pub struct Drawer {
     pub at: u32,
     /// `jiffies_64` when it was refused last: in the same jiffy it is refused again.
     pub refused: u64,
-    /// Not 0: it has spent little, so nothing of its calls is given up.
-    pub quiet: u64,
 }
 
 /// The thread that runs on a CPU, as far as its programs know: right where they find themselves on its stack.
@@ -220,7 +218,8 @@ pub struct CpuState {
     pub limits: [u32; TIMED_BUCKETS],
     /// 1: the buckets' costs were measured on this machine; 0: they are assumed.
     pub measured: u64,
-    /// 1: the daemon has detached the system call programs for a time. The same on every CPU.
+    /// Not 0: the daemon has detached the system call programs for a time, and counted that time until this moment, ns of
+    /// `CLOCK_MONOTONIC`. The same on every CPU.
     pub detached: u64,
     /// What an event costs when nothing is given up, by lane, ns. For status and the next daemon, as are the fields
     /// below; the same on every CPU.
@@ -233,10 +232,10 @@ pub struct CpuState {
     pub total: u64,
     /// What reading the clock took when these were measured, thousandths of a ns; 0: not known.
     pub clock: u64,
-    /// What the headers of this CPU's pages tell of the recorder's own acts ([`super::page::PageHeader::told`]).
-    pub told: u64,
+    /// For how long they have been detached in this recording, ns: for the pages' headers. The same on every CPU.
+    pub detached_time: u64,
     /// 0.
-    pub reserved: [u64; 6],
+    pub reserved: [u64; 7],
     /// What processes have taken out of the buckets, by lane.
     pub shares: [[Share; SHARES]; BUCKETS],
 }

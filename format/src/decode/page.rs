@@ -76,7 +76,7 @@ fn parse(head: &[u8; HEADER_LEN]) -> PageHeader {
         base_mono: w(4),
         base_tai: w(5),
         used: w(6) as u32,
-        reserved: (w(6) >> 32) as u32,
+        detached: (w(6) >> 32) as u32,
         events: [w(7), w(8), w(9), w(10), w(11), w(12)],
         refused: [w(13), w(14), w(15)],
     }

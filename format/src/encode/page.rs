@@ -35,7 +35,7 @@ pub fn write_header(header: &PageHeader) -> [u8; HEADER_LEN] {
         | u64::from(header.flags) << 24
         | u64::from(header.cpu) << 32
         | u64::from(header.header_len) << 48;
-    let used = u64::from(header.used) | u64::from(header.reserved) << 32;
+    let used = u64::from(header.used) | u64::from(header.detached) << 32;
     let words = [header.magic, header.session, identity, header.seq, header.base_mono, header.base_tai, used]
         .into_iter()
         .chain(header.events)
@@ -98,7 +98,7 @@ impl PageWriter {
             base_mono: 0,
             base_tai: 0,
             used: 0,
-            reserved: 0,
+            detached: 0,
             events: [0; LANE_KINDS],
             refused: [0; REFUSALS],
         };

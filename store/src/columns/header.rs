@@ -57,7 +57,7 @@ const NONE: PageHeader = PageHeader {
     base_mono: 0,
     base_tai: 0,
     used: 0,
-    reserved: 0,
+    detached: 0,
     events: [0; LANE_KINDS],
     refused: [0; REFUSALS],
 };
@@ -104,7 +104,7 @@ impl Rings {
             miss |= if usize::from(h.header_len) == HEADER_LEN { 0 } else { LENGTH };
             miss |= if h.seq == next.header.seq.wrapping_add(1) { 0 } else { SEQUENCE };
             miss |= if (h.events, h.refused) == next.totals() { 0 } else { TOTALS };
-            miss |= if h.reserved == 0 && h.flags == 0 { 0 } else { RESERVED };
+            miss |= if h.detached == 0 && h.flags == 0 { 0 } else { RESERVED };
             miss |= if head.before { BEFORE } else { 0 };
             miss |= if h.version == version { 0 } else { OTHER_VERSION };
         }
@@ -136,10 +136,10 @@ impl Rings {
                 *value = s.near(column, *value, expected);
             }
         }
-        (h.flags, h.reserved) = if miss & RESERVED == 0 {
+        (h.flags, h.detached) = if miss & RESERVED == 0 {
             (0, 0)
         } else {
-            (s.byte(column, h.flags), s.varint(column, u64::from(h.reserved)) as u32)
+            (s.byte(column, h.flags), s.varint(column, u64::from(h.detached)) as u32)
         };
         head.before = miss & BEFORE != 0;
         // A part of the page before has its base.
