@@ -24,6 +24,7 @@ mod own_calls;
 mod pingpong;
 mod pipes;
 mod ps;
+mod quiet;
 mod run_queue;
 mod side_by_side;
 mod snapshots;

@@ -10,10 +10,12 @@ use crate::args::FormatArg;
 use crate::coverage::{self, Report, Seam, clock_asides, clock_lines};
 use crate::exit::Exit;
 use crate::fds::Naming;
-use crate::filter::{FilterError, FilterPlan, Seen};
+use crate::filter::{Filter, FilterError, FilterPlan, Seen};
 use crate::json;
+use crate::left_out::LeftOuts;
 use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::pipeline;
+use crate::pipeline::threads_before;
 use crate::pipeline::wall::WallClock;
 use crate::plan::DumpPlan;
 use crate::progress::Progress;
@@ -109,7 +111,8 @@ impl<'a> Dump<'a> {
         self.known = true;
         let mut wall = recording.wall_clock(clock.wall_offset);
         let windows = chapter.windows(&wall);
-        let reports = reports(recording, &windows, clock.now);
+        let mut reports = reports(recording, &windows, clock.now);
+        spare(&mut reports, recording, &filter);
         // A time of day is looked for wherever it may have been shown.
         if windows.is_empty() && !chapter.is_only {
             let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
@@ -273,6 +276,16 @@ fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut
 /// The coverage of each stretch of a chapter's window.
 fn reports(recording: &Recording, windows: &Windows, now: u64) -> Vec<Report> {
     coverage::told(windows).iter().map(|window| Report::new(recording, window, now)).collect()
+}
+
+/// Takes out of reports the gaps in which the quiet ring left out none of those who are asked for.
+fn spare(reports: &mut [Report], recording: &Recording, filter: &Filter) {
+    if let Some(left_outs) = LeftOuts::of(recording) {
+        let threads = threads_before(recording);
+        for report in reports {
+            report.spare(recording, &mut |left_out| filter.may_want(left_out, &left_outs, &threads));
+        }
+    }
 }
 
 /// What stands before the events of a chapter.

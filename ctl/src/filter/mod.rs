@@ -8,6 +8,7 @@ mod hints;
 mod names;
 mod paths;
 mod plan;
+mod process;
 #[cfg(test)]
 mod tests;
 

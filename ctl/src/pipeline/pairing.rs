@@ -6,6 +6,8 @@
 //! there, comes with the exit (or with the EXEC event) and is put where it belongs. Where the recorder resumes system calls that it
 //! did not record for a time, entries from before have no exits.
 
+use std::sync::Arc;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use flightrec_format::abi::record::{Abi, Act, NR_INVALID, StringStatus};
@@ -13,6 +15,7 @@ use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::meta::Meta;
 
 use super::delay::{DelayLine, Item};
+use crate::left_out::LeftOuts;
 
 /// An entry without its exit, so far.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +35,7 @@ pub struct Pairing {
     /// A thread keeps its place until it ends: one look finds it, for its entries and its exits.
     pending: FxHashMap<u32, Option<Pending>>,
     execve: FxHashSet<(Abi, u16)>,
+    left_outs: Option<Arc<LeftOuts>>,
 }
 
 impl Pairing {
@@ -43,7 +47,13 @@ impl Pairing {
         };
         let native = numbers(&meta.native, &[Abi::Native, Abi::X32]);
         let compat = numbers(&meta.compat, &[Abi::Compat]);
-        Self { pending: FxHashMap::default(), execve: native.chain(compat).collect() }
+        Self { pending: FxHashMap::default(), execve: native.chain(compat).collect(), left_outs: None }
+    }
+
+    /// Where events are left out of a thread, an exit may be of another call than the last entry.
+    #[must_use]
+    pub fn without(self, left_outs: Option<Arc<LeftOuts>>) -> Self {
+        Self { left_outs, ..self }
     }
 
     /// Takes the next event in, on its way to the end of the line.
@@ -62,6 +72,9 @@ impl Pairing {
             Body::Exit { call, entered, .. } => {
                 item.found.entered = *entered;
                 let Some(pending) = self.pending.get_mut(&tid).and_then(Option::take) else { return };
+                if self.left_outs.as_ref().is_some_and(|left_outs| left_outs.has(tid, pending.time, time)) {
+                    return pending.release(line);
+                }
                 if let Some(number) = pending.incomplete {
                     line.settle(number, |entry| complete(&mut entry.event.body, &call.strings));
                 }

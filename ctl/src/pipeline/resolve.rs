@@ -19,6 +19,7 @@ use super::threads::Threads;
 use super::wall::WallClock;
 use crate::fds::{Fds, Naming};
 use crate::filter::{CallFacts, Filter};
+use crate::left_out::LeftOuts;
 use crate::render::{Context, Renderer, Wake};
 use crate::source::Recording;
 use crate::text::plan::Plans;
@@ -77,7 +78,7 @@ impl<'a> Resolver<'a> {
             fds: Fds::of(recording, follows_fds),
             follows_fds,
             threads: threads_before(recording),
-            queues: RunQueues::default(),
+            queues: RunQueues::new(LeftOuts::of(recording)),
             lead: None,
             passed: 0,
             shown: 0,
