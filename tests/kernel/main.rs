@@ -21,6 +21,7 @@ mod links;
 mod modes;
 mod names;
 mod own_calls;
+mod padded;
 mod pingpong;
 mod pipes;
 mod ps;

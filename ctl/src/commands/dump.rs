@@ -11,6 +11,7 @@ use crate::coverage::{self, Report, Seam, clock_asides, clock_lines};
 use crate::exit::Exit;
 use crate::fds::Naming;
 use crate::filter::{Filter, FilterError, FilterPlan, Seen};
+use crate::human::counted;
 use crate::json;
 use crate::left_out::LeftOuts;
 use crate::output::{Output, is_broken_pipe, note, refuse};
@@ -65,6 +66,8 @@ struct Dump<'a> {
     /// Events; `None`: the reader has seen enough.
     printed: Option<u64>,
     complete: bool,
+    /// Events that are shown though their paths may be others than those asked for.
+    undecided: u64,
     /// The filter means nothing to a chapter: an error unless another one knows what it names.
     unknown: Option<FilterError>,
     /// Whether a chapter knew it.
@@ -88,6 +91,7 @@ impl<'a> Dump<'a> {
             told: Vec::new(),
             printed: Some(0),
             complete: true,
+            undecided: 0,
             unknown: None,
             known: false,
             nothing: None,
@@ -157,6 +161,7 @@ impl<'a> Dump<'a> {
             .and_then(|()| pipeline::run(recording, windows, &filter, wall, renderer, &mut *output))
             .map_err(|e| output.explain(e));
         self.told.extend(coverage);
+        self.undecided = self.undecided.saturating_add(filter.undecided());
         match written {
             Ok(printed) => {
                 if printed == 0 && plan.filter != FilterPlan::all() {
@@ -206,6 +211,13 @@ impl<'a> Dump<'a> {
         }
         drop(self.output);
         self.told.iter().for_each(|line| note(line));
+        if self.undecided != 0 {
+            note(&format!(
+                "of {} that are shown it is not known whether --path is theirs: the paths are too long to be recorded whole, \
+                 and their middle may be anything",
+                counted(self.undecided, "event")
+            ));
+        }
         if !self.known {
             note("the window is before everything that is recorded");
         } else if self.printed == Some(0) {

@@ -62,7 +62,7 @@ impl Pairing {
         let (tid, time) = (item.event.tid, item.event.time);
         match &mut item.event.body {
             Body::Enter(call) => {
-                let incomplete = call.strings.iter().any(unreadable).then(|| line.next());
+                let incomplete = call.strings.iter().any(partial).then(|| line.next());
                 item.waiting = incomplete.is_some();
                 let pending = Pending { time, nr: call.nr, abi: call.abi, incomplete, executed: false };
                 if let Some(before) = self.pending.entry(tid).or_default().replace(pending) {
@@ -147,10 +147,15 @@ fn unreadable(text: &Text) -> bool {
     text.status == StringStatus::Unreadable
 }
 
+/// Whether the exit may tell more: nothing could be read at the entry, or not the end.
+fn partial(text: &Text) -> bool {
+    matches!(text.status, StringStatus::Unreadable | StringStatus::Cut)
+}
+
 /// Puts strings that could be read later where they could not be read.
 fn complete(entry: &mut Body, later: &[Text]) {
     let Body::Enter(call) = entry else { return };
-    for text in call.strings.iter_mut().filter(|text| unreadable(text)) {
+    for text in call.strings.iter_mut().filter(|text| partial(text)) {
         if let Some(found) = later.iter().find(|found| found.index == text.index && !unreadable(found)) {
             text.clone_from(found);
         }
@@ -250,6 +255,16 @@ mod tests {
         let out = run(vec![cold(10, 1, 2), enter(11, 1, 2, 0), warm]);
         assert_eq!(path(&out[0]), b"/etc/cold");
         assert_eq!(out.len(), 3);
+    }
+
+    #[test]
+    fn the_cold_end_of_a_path_comes_with_the_exit() {
+        let of = |status, path: &str| Call { strings: vec![text(0, status, path)], ..call(2) };
+        let entry = event(10, 0, 1, Body::Enter(of(StringStatus::Cut, "/./.")));
+        let call = of(StringStatus::Ends, &["/.".repeat(64), "/secret".to_owned()].concat());
+        let out = run(vec![entry, event(15, 0, 1, Body::Exit { call, ret: 3, entered: None })]);
+        assert!(path(&out[0]).ends_with(b"/secret"));
+        assert_eq!(out.len(), 2);
     }
 
     #[test]

@@ -139,6 +139,10 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         copy_program(program, &to, true)?;
         libraries(program, &root)?;
     }
+    // This program, as what attacks the recording.
+    let program = std::env::current_exe().context("where this program is")?;
+    copy_program(&program, &root.join("bin/xtask"), true)?;
+    libraries(&program, &root)?;
     // As the package has it, for the hook.
     if let Some(program) = super::static_program() {
         fs::create_dir_all(root.join("usr/lib/flightrec"))?;

@@ -1,13 +1,14 @@
 //! `cargo xtask vm`: real kernels that really panic, in a virtual machine, and whether what was recorded is found.
 //!
 //! For each kernel: it boots under QEMU (without KVM, if need be), `flightd` records numbered calls under preemption and a workload
-//! with numbered marks, a sysrq panics the machine in the middle of it, the crash kernel runs our hook and then makedumpfile in every form, and what
+//! with numbered marks, a process without rights maps what looks like another recording ([`forge`]), a sysrq panics the machine in the middle of it, the crash kernel runs our hook and then makedumpfile in every form, and what
 //! comes out is held against one another and against what `flightctl` said live ([`check`]).
 //!
 //! `--boot` is about the other end of a machine's life ([`boot`]).
 
 mod boot;
 mod check;
+mod forge;
 mod image;
 mod kernels;
 mod machine;
@@ -19,6 +20,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+pub(crate) use self::forge::run as forge;
 use self::kernels::{Kernel, Promise};
 use crate::build;
 use crate::command::repository;
