@@ -1,5 +1,6 @@
 //! What must be true of a machine that panicked.
 
+mod flood;
 mod forged;
 mod refusal;
 mod stress;
@@ -14,6 +15,7 @@ use serde_json::Value;
 /// At the ends of what two sources have in common: what was on its way there, ns.
 const EDGE: u64 = 200_000_000;
 
+pub(super) use flood::flooded;
 pub(super) use refusal::refuses;
 
 /// Checks all; what was found, for people.
@@ -192,10 +194,16 @@ fn dump(args: &[&str]) -> Result<String> {
 }
 
 fn flightctl(args: &[&str]) -> Result<String> {
-    let output = Command::new(super::programs().join("flightctl")).args(args).output()?;
+    let output = command(args).output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "flightctl {}: {}: {errors}", args.join(" "), output.status);
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(super::programs().join("flightctl"));
+    command.args(args);
+    command
 }
 
 fn text(path: &Path) -> &str {
