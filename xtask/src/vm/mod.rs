@@ -87,11 +87,8 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
             continue;
         }
         let started = Instant::now();
-        let result = if vm.boot {
-            boot::one(&cache, kernel, package.as_deref())
-        } else {
-            one(&cache, kernel, forms, vm)
-        };
+        let result =
+            if vm.boot { boot::one(&cache, kernel, package.as_deref()) } else { one(&cache, kernel, forms, vm) };
         let seconds = started.elapsed().as_secs();
         match result {
             Ok(lines) => {
@@ -119,7 +116,11 @@ fn prepare(vm: &Vm) -> Result<(PathBuf, Vec<&'static Kernel>)> {
         None => PathBuf::from(std::env::var_os("HOME").context("vm: no HOME: name a folder by --cache")?)
             .join(".cache/flightrec-vm"),
     };
-    let wanted = if vm.ci || vm.flood.is_some() && vm.kernels.is_empty() { kernels::named(&[CI.0.to_owned()])? } else { kernels::named(&vm.kernels)? };
+    let wanted = if vm.ci || vm.flood.is_some() && vm.kernels.is_empty() {
+        kernels::named(&[CI.0.to_owned()])?
+    } else {
+        kernels::named(&vm.kernels)?
+    };
     if !vm.check_only {
         setup::run(Scope::Vm)?;
         fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
