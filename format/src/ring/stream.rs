@@ -102,15 +102,15 @@ impl LaneStream {
     /// recorded and is not here; exact, whatever the cause.
     /// Of a thinned page that is the two apart: what was left out, and what was refused.
     fn between(&self, (page, summary): (&Page, &Summary), next: &Page) -> impl Iterator<Item = Gap> + use<> {
-        let gap = self.gap_between((page, summary), next);
-        let thinned = kept::is_thinned(page.header()) && next.header().seq == kept::through(page).saturating_add(1);
-        let split = gap.filter(|gap| thinned && gap.reason == Reason::Missing);
-        let left_out = split.map(|gap| Gap {
-            from: page.header().base_mono,
-            refused: [0; REFUSALS],
-            reason: Reason::LeftOut,
-            ..gap
-        });
+        let mut gap = self.gap_between((page, summary), next);
+        let is_thinned = kept::is_thinned(page.header());
+        let is_next = next.header().seq == kept::through(page).saturating_add(1);
+        if let Some(gap) = gap.as_mut().filter(|_| is_thinned) {
+            // What was left out may have been at any time since the page's beginning.
+            gap.from = page.header().base_mono;
+        }
+        let split = gap.filter(|gap| is_thinned && is_next && gap.reason == Reason::Missing);
+        let left_out = split.map(|gap| Gap { refused: [0; REFUSALS], reason: Reason::LeftOut, ..gap });
         let refused = split.filter(|gap| is_loss(&gap.refused)).map(|gap| Gap {
             from: page.header().base_mono,
             lost: Some([0; LANE_KINDS]),
