@@ -296,7 +296,8 @@ pub struct FilterArgs {
     #[arg(long, value_name = "CALL", value_delimiter = ',')]
     pub syscall: Vec<String>,
     /// System calls on files that match: by a path they take, or by a descriptor whose path is known (see
-    /// --fds). `*` stays within a directory, `**` does not; without a slash, a file name.
+    /// --fds). `*` stays within a directory, `**` does not; without a slash, a file name. Of a path too long to be
+    /// recorded whole, the end decides whether it may match; how many of these are shown is said.
     #[arg(long, value_name = "GLOB")]
     pub path: Vec<String>,
     /// System calls that failed: the ends alone, with their arguments.

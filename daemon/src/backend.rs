@@ -5,7 +5,7 @@ use std::iter;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::control::{Account, PAGES_MAX, Position, Status, Totals, Unpinned};
+use flightrec_format::control::{Account, PAGES_MAX, Position, Status, StoreState, Totals, Unpinned};
 use flightrec_format::live::{Cursor, LiveError, Since};
 use flightrec_format::{meta, slots};
 use tracing::{info, warn};
@@ -119,7 +119,14 @@ impl Backend for Server {
         let mut rings =
             Lane::RINGS.into_iter().flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
         let tables = live.clone();
-        let mut rest = iter::once_with(move || tables.slots().collect::<Vec<_>>()).flatten().chain(descriptors);
+        // What files have need not come out of the quiet ring.
+        let kept = live.clone();
+        let wants_kept = self.files.status().state != StoreState::Writing;
+        let kept = iter::once_with(move || kept.kept(0).map(|(_, page)| page).collect::<Vec<_>>());
+        let mut rest = iter::once_with(move || tables.slots().collect::<Vec<_>>())
+            .chain(kept.filter(move |_| wants_kept))
+            .flatten()
+            .chain(descriptors);
         let mut cursor: Option<Cursor> = None;
         Box::new(move |out| {
             while out.len() < BATCH {

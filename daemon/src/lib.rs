@@ -21,6 +21,7 @@ pub mod members;
 pub mod note;
 pub mod pins;
 pub mod prepare;
+pub mod quiet;
 pub mod recording;
 pub mod reload;
 pub mod run;

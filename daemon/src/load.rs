@@ -185,6 +185,8 @@ pub struct Frozen<'a> {
     pub meta_pages: u32,
     /// Pages of the descriptor snapshot.
     pub descriptor_pages: u32,
+    /// Pages of the quiet ring, all CPUs together.
+    pub quiet_pages: u32,
 }
 
 /// Looks up what the programs need of this kernel, and refuses one that they do not fit.
@@ -257,6 +259,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .map_max_entries("slots", frozen.slot_pages)
         .map_max_entries("meta", frozen.meta_pages)
         .map_max_entries("descriptors", frozen.descriptor_pages)
+        .map_max_entries("quiet", frozen.quiet_pages.max(1))
         .load(programs.get(begin..).unwrap_or_default())
         .map(|ebpf| Loaded { ebpf, state })
         .map_err(refused_or_broken)
@@ -273,7 +276,7 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 10] = [
+pub const PINNED_MAPS: [&str; 11] = [
     STATE,
     "rings_syscall",
     "rings_sched",
@@ -281,6 +284,7 @@ pub const PINNED_MAPS: [&str; 10] = [
     "meta",
     "slots",
     "descriptors",
+    "quiet",
     "note_text",
     EXEC_MASKS,
     KERNEL_LOG,

@@ -263,6 +263,7 @@ impl Recording {
             slot_seed: random().map_err(io("/dev/urandom"))?,
             meta_pages: sizing.meta_pages,
             descriptor_pages: sizing.descriptor_pages,
+            quiet_pages: sizing.quiet_pages * cpus,
         };
         let kernel_btf = aya::Btf::parse_file(&plan.btf, aya::Endianness::default())
             .map_err(|e| io(plan.btf.display().to_string())(io::Error::other(e)))?;

@@ -16,6 +16,7 @@ use crate::budget::{Keeper, Settings};
 use crate::config::{Config, Sizing, ram_bytes};
 use crate::control::{self, Access, DirLock, LockError};
 use crate::drain::Drain;
+use crate::quiet::Quiet;
 use crate::recording::Recording;
 use crate::reload::Reload;
 use crate::snapshots::{self, Snapshots};
@@ -67,8 +68,9 @@ pub fn check(options: &Options) -> Result<()> {
     };
     println!(
         "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for each CPU {syscall} KiB \
-         of system calls, {sched} KiB of scheduling, {task} KiB of task life; {files}.",
-        (sizing.total + (1 << 19)) >> 20
+         of system calls, {sched} KiB of scheduling, {task} KiB of task life, {} KiB of quiet processes; {files}.",
+        (sizing.total + (1 << 19)) >> 20,
+        u64::from(sizing.quiet_pages) * 4
     );
     Ok(())
 }
@@ -154,6 +156,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let recording = Arc::new(recording);
     let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
         .context("the drain's thread")?;
+    let (quiet, mut quiet_died) = Quiet::start(recording.clone()).context("the thread of the quiet ring")?;
     let (keeper, mut keeper_died) = Keeper::start(config.budget.clone(), recording.clone(), drain.monitor())
         .context("the thread that keeps the budget")?;
     let place = snapshots::Place { state_dir: &options.state_dir, group: access.gid, store: &config.store };
@@ -186,6 +189,10 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
                 recording.leave();
                 anyhow::bail!("the thread that writes files died; its message stands above; please report it");
             }
+            _ = &mut quiet_died => {
+                recording.leave();
+                anyhow::bail!("the thread of the quiet ring died; its message stands above; please report it");
+            }
             _ = &mut keeper_died => {
                 recording.leave();
                 anyhow::bail!("the thread that keeps the budget died; its message stands above; please report it");
@@ -210,6 +217,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     supervisor.stopping();
     keeper.finish();
     snapshots.finish();
+    quiet.finish();
     if options.keep_recording {
         recording.leave();
         info!("the recording goes on in the kernel");

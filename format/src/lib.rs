@@ -26,6 +26,8 @@ pub mod file;
 #[cfg(feature = "std")]
 pub mod identity;
 #[cfg(feature = "std")]
+pub mod kept;
+#[cfg(feature = "std")]
 pub mod live;
 #[cfg(feature = "std")]
 pub mod merge;

@@ -77,6 +77,8 @@ pub struct Meta {
     pub cpus: Vec<u16>,
     /// Bytes of one CPU's ring, by lane.
     pub ring_bytes: [u64; 3],
+    /// Bytes of the quiet ring, of all CPUs ([`crate::kept`]).
+    pub quiet_bytes: u64,
     /// Whether strings of system calls are recorded.
     pub strings: bool,
     /// Lanes whose events the configuration leaves out, by lane. (Of the task lane, marks and the

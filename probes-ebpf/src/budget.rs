@@ -112,11 +112,15 @@ pub(crate) fn see_drawer(state: &mut CpuState) -> u32 {
     u32::from(share::is_quiet(share, &state.buckets[i]))
 }
 
-/// Takes the cost of a call that is recorded in any case, at the expense of those that follow; no debt is longer
-/// than what the bucket holds.
+/// Takes the cost of a call that is recorded in any case, at the expense of those that follow.
 #[inline(always)]
 pub(crate) fn owe_call(state: &mut CpuState) {
-    let cost = state.buckets[Lane::Syscall as usize].cost;
+    owe(state, state.buckets[Lane::Syscall as usize].cost);
+}
+
+/// Takes what was spent on a call already; no debt is longer than what the bucket holds.
+#[inline(always)]
+pub(crate) fn owe(state: &mut CpuState, cost: u32) {
     if !draw(&mut state.buckets[Lane::Syscall as usize], cost) {
         owe_call_fairly(state, cost);
     }

@@ -22,6 +22,10 @@ use crate::lane::{Page, bounded};
 #[map(name = "descriptors")]
 static DESCRIPTORS: Array<Page> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
 
+/// The quiet ring (`format::kept`). As above: the daemon alone writes it.
+#[map(name = "quiet")]
+static QUIET: Array<Page> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
+
 /// A record and its text.
 #[repr(C)]
 struct Scratch {

@@ -1,10 +1,14 @@
 //! Strings from user and kernel memory into a page.
 
-use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_probe_read_user_str};
+use aya_ebpf::helpers::generated::{
+    bpf_probe_read_kernel, bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_probe_read_user_str,
+};
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::Array;
+use aya_ebpf::maps::{Array, PerCpuArray};
 use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING, call_strings};
-use flightrec_format::abi::record::{self, MASK_START, MASK_TABLE, STRING_MAX, STRING_ROOM, StringStatus, kind};
+use flightrec_format::abi::record::{
+    self, MASK_START, MASK_TABLE, STRING_HEAD, STRING_MAX, STRING_REACH, STRING_ROOM, STRING_TAIL, StringStatus, kind,
+};
 
 use crate::lane::{BODY, UNIT, bounded, length, store};
 
@@ -17,8 +21,10 @@ pub(crate) fn room(entry: u32) -> usize {
     ROOM * call_strings(entry) as usize
 }
 
-/// Bit of [`put_call`]'s result: a string could not be read.
+/// Bit of [`put_call`]'s result: a string could not be read, or not to its end.
 pub(crate) const COLD: u64 = 1 << 32;
+/// From this bit on: how many times [`STRING_MAX`] bytes were read to find the end of a string; of several strings, or'ed.
+pub(crate) const SOUGHT: u32 = 33;
 
 /// Where a string is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,8 +33,9 @@ pub(crate) enum Source {
     Kernel,
 }
 
-/// Reads the string at `from` and writes it as a STRING record at `body + at`.
-/// Returns the offset behind it; [`COLD`] added where it could not be read.
+/// Reads the string at `from` and writes it as a STRING record at `body + at`; of one that is too long its beginning and
+/// its end, for the middle may be padding. Returns the offset behind it; [`COLD`] added where it could not be read, and
+/// what was sought of its end.
 #[inline(always)]
 pub(crate) fn put(body: *mut u8, at: usize, index: u16, from: u64, source: Source) -> u64 {
     if at > BODY - ROOM {
@@ -47,11 +54,77 @@ pub(crate) fn put(body: *mut u8, at: usize, index: u16, from: u64, source: Sourc
     let (len, status, cold) = if got <= 0 || got > STRING_MAX as i64 {
         (0, StringStatus::Unreadable, COLD)
     } else if got == STRING_MAX as i64 {
-        (got as u64 - 1, StringStatus::Cut, 0)
+        let sought = match source {
+            Source::User => end_in_user(body, at, from),
+            Source::Kernel => end_in_kernel(body, at, from),
+        };
+        let status = if sought & ENDS != 0 { StringStatus::Ends } else { StringStatus::Cut };
+        (got as u64 - 1, status, sought & !ENDS)
     } else {
         (got as u64 - 1, StringStatus::Whole, 0)
     };
     header(body, at, index, len, status) | cold
+}
+
+/// Of what [`end`] returns: the end was found.
+const ENDS: u64 = 1;
+
+/// Where the end of a string is looked for. What is put there tells nothing but its length, so that whoever comes between
+/// does no harm.
+#[map(name = "string_reach")]
+static REACH: PerCpuArray<[u8; STRING_REACH]> = PerCpuArray::with_max_entries(1, 0);
+
+/// Puts the end of the string at `from` behind its head in the STRING record at `body + at`, whose text has
+/// [`STRING_MAX`] - 1 bytes. Returns [`ENDS`] where that is there now, [`COLD`] where it could not be read, and what was
+/// sought. Apart, for such strings are rare.
+#[inline(never)]
+fn end_in_user(body: *mut u8, at: usize, from: u64) -> u64 {
+    end(body, at, from, Source::User)
+}
+
+#[inline(never)]
+fn end_in_kernel(body: *mut u8, at: usize, from: u64) -> u64 {
+    end(body, at, from, Source::Kernel)
+}
+
+#[inline(always)]
+fn end(body: *mut u8, at: usize, from: u64, source: Source) -> u64 {
+    const TAIL: i64 = STRING_TAIL as i64;
+    if at > BODY - ROOM {
+        return 0;
+    }
+    let at = bounded::<ROOM, BODY>(at);
+    let Some(reach) = REACH.get_ptr_mut(0) else { return 0 };
+    let rest = from.wrapping_add(STRING_HEAD as u64);
+    // SAFETY: all of the map's value.
+    let got = unsafe {
+        match source {
+            Source::User => bpf_probe_read_user_str(reach.cast(), STRING_REACH as u32, rest as *const _),
+            Source::Kernel => bpf_probe_read_kernel_str(reach.cast(), STRING_REACH as u32, rest as *const _),
+        }
+    };
+    if got <= 0 {
+        return COLD;
+    }
+    let sought = (got as u64).div_ceil(STRING_MAX as u64) << SOUGHT;
+    // Its NUL counts. It may have been changed meanwhile; and where it has no end here, the kernel takes it for no path.
+    if got <= TAIL || got >= STRING_REACH as i64 {
+        return sought;
+    }
+    let tail = rest.wrapping_add((got - 1 - TAIL) as u64);
+    // SAFETY: the tail's bytes are behind the head, inside the record by the check above.
+    let failed = unsafe {
+        let to = body.add(at + 8 + STRING_HEAD).cast();
+        match source {
+            Source::User => bpf_probe_read_user(to, STRING_TAIL as u32, tail as *const _),
+            Source::Kernel => bpf_probe_read_kernel(to, STRING_TAIL as u32, tail as *const _),
+        }
+    };
+    if failed != 0 {
+        // The helper has left zeros there: what stands before them is all.
+        return sought | COLD;
+    }
+    sought | ENDS
 }
 
 /// Reads `len` bytes of user memory (cut at the limit) and writes them as a STRING record.
@@ -121,12 +194,12 @@ fn header(body: *mut u8, at: usize, index: u16, len: u64, status: StringStatus) 
 const _: () = assert!(UNIT == 4);
 
 /// Writes the strings that a call's arguments point to, as its table entry lists them
-/// (`format::abi::probe::CallTable`). Returns the offset behind them, and [`COLD`] where one could
-/// not be read. A function of its own: it is off the path of most calls.
+/// (`format::abi::probe::CallTable`). Returns the offset behind them, [`COLD`] where one could
+/// not be read, and what was sought. A function of its own: it is off the path of most calls.
 #[inline(never)]
 pub(crate) fn put_call(body: *mut u8, at: usize, args: &[u64; 6], entry: u32) -> u64 {
     let mut at = at as u64;
-    let mut cold = 0;
+    let mut rare = 0;
     for k in 0..CALL_STRINGS {
         let index = entry >> (8 + 3 * k) & NO_STRING;
         if index > 5 {
@@ -138,7 +211,7 @@ pub(crate) fn put_call(body: *mut u8, at: usize, args: &[u64; 6], entry: u32) ->
         }
         let end = put(body, at as usize, index as u16, from, Source::User);
         at = end & (COLD - 1);
-        cold |= end & COLD;
+        rare |= end >> 32;
     }
-    at | cold
+    at | rare << 32
 }

@@ -121,8 +121,8 @@ fn gives_up(state: &mut CpuState) -> bool {
 }
 
 /// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in front where the page
-/// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, and whether a
-/// string could not be read.
+/// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, and the upper half
+/// of what [`strings::put_call`] returned.
 #[inline(always)]
 fn put<'a, const STRINGS: bool>(
     state: &'a mut CpuState,
@@ -131,7 +131,7 @@ fn put<'a, const STRINGS: bool>(
     value: u64,
     values: impl Values,
     args: bool,
-) -> Option<(Writer<'a>, bool)> {
+) -> Option<(Writer<'a>, u32)> {
     let i = Lane::Syscall as usize;
     let tid = state.running.tid;
     let first_alone = state.enabled & GIVEN_ARGUMENTS != 0 && gives_up(state);
@@ -169,7 +169,7 @@ fn put<'a, const STRINGS: bool>(
         record.add(1).write_volatile((length / UNIT) as u8);
         w.at = (&raw const w.lane.enter_off).read_volatile() as usize + length;
     }
-    let mut cold = false;
+    let mut rare = 0;
     if STRINGS {
         state.strings += u64::from(call_strings(call.entry));
         if w.at > BODY - ENTER_ROOM {
@@ -177,12 +177,25 @@ fn put<'a, const STRINGS: bool>(
         }
         let end = strings::put_call(w.body(), w.at, &values.all(), call.entry);
         w.at = (end & (strings::COLD - 1)) as usize;
-        cold = end & strings::COLD != 0;
+        rare = (end >> 32) as u32;
         if w.at > BODY {
             w.at = BODY; // never; the verifier wants to see it
         }
     }
-    Some((w, cold))
+    Some((w, rare))
+}
+
+/// In the upper half of what [`strings::put_call`] returns: a string could not be read.
+const COLD_STRING: u32 = (strings::COLD >> 32) as u32;
+
+/// Long strings cost more than was drawn for them: what was read to find their ends.
+#[inline(never)]
+fn pay_for_ends(state: &mut CpuState, rare: u32, entry: u32) -> u32 {
+    if state.enabled & LIMIT_SYSCALL != 0 {
+        let cost = state.buckets[Lane::Syscall as usize].string_cost;
+        budget::owe(state, (rare >> (strings::SOUGHT - 32)) * call_strings(entry) * cost);
+    }
+    0
 }
 
 /// How many of `n` arguments are recorded where the others were given up. Apart, as that is rare.
@@ -256,7 +269,8 @@ fn put_enter<const STRINGS: bool>(
         }
     }
     let tid = state.running.tid;
-    let (w, cold) = put::<STRINGS>(state, kind::ENTER, call, 0, values, true)?;
+    let (w, rare) = put::<STRINGS>(state, kind::ENTER, call, 0, values, true)?;
+    let cold = rare & COLD_STRING != 0;
     w.lane.enter_time = w.now;
     w.lane.entered = entered::FOLDABLE;
     if cold {
@@ -267,6 +281,9 @@ fn put_enter<const STRINGS: bool>(
         }
     }
     w.publish(kind::ENTER);
+    if STRINGS && rare > COLD_STRING {
+        pay_for_ends(state, rare, call.entry);
+    }
     if state.enabled & GIVEN_EXIT_TIMES != 0 && gives_up(state) {
         let lane = &mut state.lanes[i];
         lane.enter_time = budget::jiffies();
@@ -476,8 +493,11 @@ fn put_exit<const STRINGS: bool>(
         }
     }
     let args = began == entered::UNKNOWN && !loses_arguments(call, ret);
-    let (w, _) = put::<STRINGS>(state, kind::EXIT, call, ret as u64, values, args)?;
+    let (w, rare) = put::<STRINGS>(state, kind::EXIT, call, ret as u64, values, args)?;
     w.publish(kind::EXIT);
+    if STRINGS && rare > COLD_STRING {
+        pay_for_ends(state, rare, call.entry);
+    }
     Some(())
 }
 

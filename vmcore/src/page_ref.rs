@@ -1,6 +1,7 @@
 //! A page of a recording that was found, and where.
 
 use flightrec_format::abi::page::PageHeader;
+use flightrec_format::kept;
 
 /// What a page's header says that sorting and choosing pages needs, and where the page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +14,8 @@ pub struct PageRef {
     pub cpu: u16,
     /// Number in its ring.
     pub seq: u64,
+    /// Whether it stands in the quiet ring ([`flightrec_format::kept`]).
+    pub kept: bool,
     /// Words in use.
     pub used: u32,
     /// When it was opened, ns of `CLOCK_MONOTONIC`.
@@ -27,7 +30,8 @@ impl PageRef {
     /// The page with this header in the kernel's memory; `session`: the public id of its secret.
     pub(crate) fn new(header: &PageHeader, session: u64, place: u64) -> Self {
         let PageHeader { lane, cpu, seq, used, base_mono, base_tai, .. } = *header;
-        Self { session, lane, cpu, seq, used, base_mono, base_tai, place }
+        let kept = kept::is_kept(header);
+        Self { session, lane, cpu, seq, kept, used, base_mono, base_tai, place }
     }
 
     /// What all copies of a page have in common.

@@ -31,8 +31,12 @@ pub struct Session {
     pub last: Option<u64>,
     /// The same moment, ns of `CLOCK_TAI`.
     pub last_tai: Option<u64>,
+    /// Pages of its quiet ring ([`flightrec_format::kept`]).
+    pub kept: u64,
     /// Sorted by lane, CPU and number; of copies the fullest first.
     pages: Vec<PageRef>,
+    /// Those of the quiet ring.
+    quiet: Vec<PageRef>,
 }
 
 /// What a recording tells of itself, in short.
@@ -67,7 +71,7 @@ pub struct LaneCount {
 pub(crate) fn all(mut pages: Vec<PageRef>, reader: &mut Reader<'_>) -> Vec<Session> {
     pages.sort_unstable_by_key(|page| (page.identity(), Reverse(page.used), page.place));
     let by_session = pages.chunk_by(|a, b| a.session == b.session);
-    let mut sessions: Vec<Session> = by_session.map(|pages| Session::new(pages.to_vec(), reader)).collect();
+    let mut sessions: Vec<Session> = by_session.map(|pages| Session::new(pages, reader)).collect();
     // Of a boot, the one that began last. Of boots, the one that was last heard of: their monotonic clocks have
     // nothing in common.
     let mut boots: BTreeMap<String, u64> = BTreeMap::new();
@@ -88,7 +92,8 @@ pub(crate) fn all(mut pages: Vec<PageRef>, reader: &mut Reader<'_>) -> Vec<Sessi
 }
 
 impl Session {
-    fn new(pages: Vec<PageRef>, reader: &mut Reader<'_>) -> Self {
+    fn new(pages: &[PageRef], reader: &mut Reader<'_>) -> Self {
+        let (quiet, pages): (Vec<PageRef>, Vec<PageRef>) = pages.iter().partition(|page| page.kept);
         let mut lanes: Vec<LaneCount> = Vec::new();
         let mut last_seen = None;
         for page in &pages {
@@ -112,13 +117,15 @@ impl Session {
         let ring = || pages.iter().filter(|page| page.lane < TABLES);
         let newest = ring().max_by_key(|page| page.base_mono);
         let mut session = Self {
-            id: pages.first().map_or(0, |page| page.session),
+            id: pages.first().or(quiet.first()).map_or(0, |page| page.session),
+            kept: quiet.len() as u64,
             about: None,
             lanes,
             first: ring().map(|page| page.base_mono).min(),
             last: newest.map(|page| page.base_mono),
             last_tai: newest.map(|page| page.base_tai),
             pages,
+            quiet,
         };
         let last = session.last.unwrap_or(0);
         session.about = session.unpack(reader).ok().map(|meta| About {
@@ -170,7 +177,9 @@ impl Session {
         let rings = self.rings().flat_map(move |ring| {
             (0..ring.len()).filter(move |i| wanted((*i, ring))).filter_map(move |i| best(ring, i))
         });
-        rings.chain(self.pages.iter().filter(|page| page.lane >= TABLES && page.lane != Lane::Meta as u8))
+        // What the quiet ring holds of the rings' pages gives way to these.
+        let quiet = self.quiet.iter().filter(move |page| page.base_mono < until);
+        rings.chain(quiet).chain(self.pages.iter().filter(|page| page.lane >= TABLES && page.lane != Lane::Meta as u8))
     }
 
     /// Its newest page of each ring, with its copies.

@@ -94,6 +94,12 @@ enum Task {
         #[arg(long, default_value_t = 0)]
         soak: u64,
     },
+    /// What `vm` runs in its machine, to be found in the dump.
+    #[command(hide = true)]
+    VmForge {
+        /// Where the recording is pinned.
+        bpffs: PathBuf,
+    },
     /// What `demo` records.
     #[command(hide = true)]
     DemoWorkload {
@@ -129,6 +135,7 @@ fn run(task: Task) -> Result<()> {
         Task::Rpm => rpm::run().map(|package| println!("made: {}", package.display())),
         Task::Service { soak, keep } => service::run(minutes(soak), keep),
         Task::ServiceTrial { soak } => service::trial(minutes(soak)),
+        Task::VmForge { bpffs } => vm::forge(&bpffs),
         Task::Calm(calm) => calm::run(calm),
         Task::Man => man::run(),
         Task::DemoWorkload { folder } => workload::run(&folder),

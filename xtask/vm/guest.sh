@@ -38,6 +38,16 @@ ctl() { flightctl --runtime-dir /run/fr/run "$@"; }
 # Numbered calls of threads that are preempted; before all that fills the rings.
 stress 20000 >/out/stress.txt || { say "FAILED: stress"; exit 1; }
 say "stressed"
+# A process without rights makes up a recording, for whoever reads the dump.
+ctl mark "mark 0"
+xtask vm-forge /run/fr/bpf >/out/forged.txt 2>&1 &
+i=0
+until grep -q kept /out/forged.txt; do
+    i=$((i + 1))
+    [ $i -lt 240 ] || { say "FAILED: nothing was forged: $(cat /out/forged.txt)"; exit 1; }
+    sleep 0.25
+done
+say "forged: $(cat /out/forged.txt)"
 # Somebody who is blocked, somebody who never sleeps, and somebody who makes system calls.
 mkfifo /tmp/fifo
 cat /tmp/fifo &

@@ -10,10 +10,13 @@ use crate::args::FormatArg;
 use crate::coverage::{self, Report, Seam, clock_asides, clock_lines};
 use crate::exit::Exit;
 use crate::fds::Naming;
-use crate::filter::{FilterError, FilterPlan, Seen};
+use crate::filter::{Filter, FilterError, FilterPlan, Seen};
+use crate::human::counted;
 use crate::json;
+use crate::left_out::LeftOuts;
 use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::pipeline;
+use crate::pipeline::threads_before;
 use crate::pipeline::wall::WallClock;
 use crate::plan::DumpPlan;
 use crate::progress::Progress;
@@ -63,6 +66,8 @@ struct Dump<'a> {
     /// Events; `None`: the reader has seen enough.
     printed: Option<u64>,
     complete: bool,
+    /// Events that are shown though their paths may be others than those asked for.
+    undecided: u64,
     /// The filter means nothing to a chapter: an error unless another one knows what it names.
     unknown: Option<FilterError>,
     /// Whether a chapter knew it.
@@ -86,6 +91,7 @@ impl<'a> Dump<'a> {
             told: Vec::new(),
             printed: Some(0),
             complete: true,
+            undecided: 0,
             unknown: None,
             known: false,
             nothing: None,
@@ -109,7 +115,8 @@ impl<'a> Dump<'a> {
         self.known = true;
         let mut wall = recording.wall_clock(clock.wall_offset);
         let windows = chapter.windows(&wall);
-        let reports = reports(recording, &windows, clock.now);
+        let mut reports = reports(recording, &windows, clock.now);
+        spare(&mut reports, recording, &filter);
         // A time of day is looked for wherever it may have been shown.
         if windows.is_empty() && !chapter.is_only {
             let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
@@ -154,6 +161,7 @@ impl<'a> Dump<'a> {
             .and_then(|()| pipeline::run(recording, windows, &filter, wall, renderer, &mut *output))
             .map_err(|e| output.explain(e));
         self.told.extend(coverage);
+        self.undecided = self.undecided.saturating_add(filter.undecided());
         match written {
             Ok(printed) => {
                 if printed == 0 && plan.filter != FilterPlan::all() {
@@ -203,6 +211,13 @@ impl<'a> Dump<'a> {
         }
         drop(self.output);
         self.told.iter().for_each(|line| note(line));
+        if self.undecided != 0 {
+            note(&format!(
+                "of {} that are shown it is not known whether --path is theirs: the paths are too long to be recorded whole, \
+                 and their middle may be anything",
+                counted(self.undecided, "event")
+            ));
+        }
         if !self.known {
             note("the window is before everything that is recorded");
         } else if self.printed == Some(0) {
@@ -273,6 +288,16 @@ fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut
 /// The coverage of each stretch of a chapter's window.
 fn reports(recording: &Recording, windows: &Windows, now: u64) -> Vec<Report> {
     coverage::told(windows).iter().map(|window| Report::new(recording, window, now)).collect()
+}
+
+/// Takes out of reports the gaps in which the quiet ring left out none of those who are asked for.
+fn spare(reports: &mut [Report], recording: &Recording, filter: &Filter) {
+    if let Some(left_outs) = LeftOuts::of(recording) {
+        let threads = threads_before(recording);
+        for report in reports {
+            report.spare(recording, &mut |left_out| filter.may_want(left_out, &left_outs, &threads));
+        }
+    }
 }
 
 /// What stands before the events of a chapter.

@@ -13,6 +13,7 @@ use flightrec_format::chunks::Chunks;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::descriptors::Snapshot;
+use flightrec_format::kept;
 use flightrec_format::ring::Sequence;
 use flightrec_store::block::PAGES_MAX;
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
@@ -45,7 +46,7 @@ pub fn run(plan: &RecoverPlan) -> Result<Exit> {
     }
     let mut held = Held::default();
     let size = Target::make(&plan.output, plan.force)?.fill(|out| write(out, &source, session, &mut held))?;
-    let Held { events, pages, missing, is_exact, .. } = held;
+    let Held { events, pages, missing, left_out, is_exact, .. } = held;
     note(&format!(
         "recovered {} ({}, {} in {})",
         plan.output.display(),
@@ -53,6 +54,12 @@ pub fn run(plan: &RecoverPlan) -> Result<Exit> {
         counted(events, "event"),
         counted(pages, "page")
     ));
+    if left_out != 0 {
+        let n = counted(left_out, "event");
+        note(&format!(
+            "beyond the rings, the quiet ring holds what quiet processes did; {n} of busy ones are not in it"
+        ));
+    }
     if !source.disputed_by().is_empty() {
         let others = anchor::list(source.disputed_by());
         note(&format!(
@@ -64,7 +71,7 @@ pub fn run(plan: &RecoverPlan) -> Result<Exit> {
     } else if source.totals().is_none() {
         note("INCOMPLETE: the dump or a ring in it is not whole, so that the rings' ends are not vouched for");
     }
-    let complete = missing == 0 && is_exact && source.totals().is_some();
+    let complete = missing == 0 && left_out == 0 && is_exact && source.totals().is_some();
     Ok(if plan.strict && !complete { Exit::Incomplete } else { Exit::Fine })
 }
 
@@ -75,10 +82,20 @@ struct Held {
     pages: u64,
     /// Events that are missing between pages.
     missing: u64,
+    /// Events that the quiet ring left out.
+    left_out: u64,
     /// Whether headers that contradict each other left none uncounted.
     is_exact: bool,
-    /// Events of each ring up to the end of its last page.
-    rings: HashMap<(u8, u16), [u64; LANE_KINDS]>,
+    /// Of each ring, by the end of its last page.
+    rings: HashMap<(u8, u16), End>,
+}
+
+/// Where a page ends.
+struct End {
+    /// Events up to there.
+    events: [u64; LANE_KINDS],
+    /// The page behind it, where events were left out of it.
+    thinned: Option<u64>,
 }
 
 impl Held {
@@ -88,9 +105,11 @@ impl Held {
         self.pages += 1;
         self.events = summary.counts.iter().fold(self.events, |sum, count| sum.saturating_add(*count));
         if let Some(before) = self.rings.get(&(header.lane, header.cpu)) {
-            for (now, then) in header.events.iter().zip(before) {
-                match now.checked_sub(*then) {
-                    Some(missing) => self.missing = self.missing.saturating_add(missing),
+            let is_left_out = before.thinned == Some(header.seq);
+            let sum = if is_left_out { &mut self.left_out } else { &mut self.missing };
+            for (now, then) in header.events.iter().zip(before.events) {
+                match now.checked_sub(then) {
+                    Some(missing) => *sum = sum.saturating_add(missing),
                     None => self.is_exact = false,
                 }
             }
@@ -99,7 +118,8 @@ impl Held {
         for (total, count) in end.iter_mut().zip(summary.counts) {
             *total = total.saturating_add(count);
         }
-        self.rings.insert((header.lane, header.cpu), end);
+        let thinned = kept::is_thinned(header).then(|| kept::through(page).saturating_add(1));
+        self.rings.insert((header.lane, header.cpu), End { events: end, thinned });
     }
 }
 
@@ -144,9 +164,22 @@ fn write(out: impl Write, source: &VmcoreSource, session: &Session, held: &mut H
         // By time, so that a window of the file is a few of its blocks; copies of a page stay together.
         let mut pages: Vec<&PageRef> = of_lane(lane).collect();
         pages.sort_by_key(|page| (page.base_mono, page.cpu, page.seq));
+        // Where each ring itself begins: what the quiet ring has of these pages is in them.
+        let mut begins: HashMap<u16, (u64, u64)> = HashMap::new();
+        for page in pages.iter().filter(|page| !page.kept) {
+            begins.entry(page.cpu).or_insert((page.seq, page.base_mono));
+        }
         let mut block: Vec<Page> = Vec::with_capacity(PAGES_MAX);
         for copies in pages.chunk_by(|a, b| a.identity() == b.identity()) {
             let Some(page) = best(copies, lane, &mut reader) else { continue };
+            let ring = begins.get(&page.header().cpu).filter(|(seq, _)| *seq <= kept::through(&page));
+            let page = match ring {
+                Some((seq, opened)) if kept::is_thinned(page.header()) => match kept::before(&page, *seq, *opened) {
+                    Some(cut) if cut.header().seq < *seq => cut,
+                    _ => continue,
+                },
+                _ => page,
+            };
             held.add(&page);
             block.push(page);
             progress.add(PAGE_SIZE as u64);

@@ -32,6 +32,8 @@ struct Coverage {
     misses: BTreeMap<String, u64>,
     cpus_without_rings: Vec<NoRings>,
     #[serde(skip_serializing_if = "is_zero")]
+    left_out_of_others: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     detached_untold_ns: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disputed_by: Vec<String>,
@@ -129,6 +131,7 @@ impl Report {
                 .unrecorded()
                 .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
                 .collect(),
+            left_out_of_others: self.spared(),
             detached_untold_ns: self.untold,
             disputed_by: anchor::hex(&self.disputed_by),
             recording: Recorded {
@@ -205,6 +208,7 @@ impl Times<'_> {
                 Reason::Damaged => "damaged",
                 Reason::Refused => "refused",
                 Reason::Newer => "newer",
+                Reason::LeftOut => "left_out",
             },
             missing: if gap.reason == Reason::Refused { Some(0) } else { gap.missing() },
             lost: kinds,

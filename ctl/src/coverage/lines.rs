@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::kept::{ANYONE, YOUNG};
 use flightrec_format::ring::Reason;
 
 use super::Report;
@@ -33,6 +34,14 @@ impl Report {
         lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
         let rows = fold(&self.gaps());
         lines.extend(rows.iter().map(|row| gap_line(row, self.is_beyond(&row.gap), &mut times)));
+        if !self.left_out.is_empty() {
+            lines.push(busy(&self.left_out));
+        }
+        if self.spared() != 0 {
+            let n = events(self.spared());
+            let how = "of processes that were not asked for, overwritten in the rings";
+            lines.push(format!("not counted as missing: {n} {how} (the quiet ring holds the others')"));
+        }
         if !self.detached.is_empty() {
             let ns = self.detached.iter().map(|(from, until)| until - from).fold(0, u64::saturating_add);
             let times = counted(self.detached.len() as u64, "time");
@@ -169,6 +178,23 @@ fn total(counts: &[u64]) -> u64 {
 
 fn events(n: u64) -> String {
     counted(n, "event")
+}
+
+/// `the busy processes are: 4711 (123 events), new ones (45 events)`
+fn busy(left_out: &[(u32, u64)]) -> String {
+    /// Most that are named.
+    const NAMED: usize = 8;
+    let name = |(process, n): &(u32, u64)| match *process {
+        ANYONE => format!("unknown ones ({})", events(*n)),
+        YOUNG => format!("new ones ({})", events(*n)),
+        process => format!("{process} ({})", events(*n)),
+    };
+    let names: Vec<String> = left_out.iter().take(NAMED).map(name).collect();
+    let more = match left_out.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("the busy processes are: {}{more}", names.join(", "))
 }
 
 /// `12 syscall, 3 sched`

@@ -9,6 +9,7 @@ mod marks;
 #[cfg(test)]
 mod partition;
 mod seam;
+mod spared;
 
 pub use clock::{clock_asides, clock_lines, told};
 pub use detached::detached;
@@ -42,6 +43,10 @@ pub struct Report {
     untold: u64,
     /// Other recordings that claim to be the same machine's last, while nothing decides.
     disputed_by: Vec<u64>,
+    /// Gaps of others than those who are asked for.
+    spared: Vec<Gap>,
+    /// Whose events the quiet ring left out of the other gaps, and how many; the busiest first.
+    left_out: Vec<(u32, u64)>,
 }
 
 impl Report {
@@ -62,6 +67,8 @@ impl Report {
             detached,
             untold,
             disputed_by: recording.disputed_by.clone(),
+            spared: Vec::new(),
+            left_out: spared::left_out(recording, window),
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes,

@@ -467,12 +467,15 @@ fn flag(call: &Call, cloexec: Cloexec) -> Option<bool> {
     }
 }
 
-/// A string argument; `...` behind it where it was cut.
+/// A string argument; `...` where it was cut.
 fn string(call: &Call, index: u8) -> Option<Vec<u8>> {
     let text = call.strings.iter().find(|text| text.index == index)?;
     match text.status {
         StringStatus::Whole => Some(text.bytes.to_vec()),
-        StringStatus::Cut => Some([&*text.bytes, b"..."].concat()),
+        StringStatus::Cut | StringStatus::Ends => {
+            let (head, tail) = text.parts();
+            Some([head, b"...", tail.unwrap_or_default()].concat())
+        }
         StringStatus::Unreadable => None,
     }
 }

@@ -2,14 +2,18 @@
 
 mod calls;
 mod class;
+mod ends;
 mod errors;
 mod groups;
 mod hints;
 mod names;
 mod paths;
 mod plan;
+mod process;
 #[cfg(test)]
 mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashSet;
 use syscalls::Errno;
@@ -21,6 +25,7 @@ use flightrec_format::meta::Meta;
 use self::calls::CallSet;
 pub use self::hints::Seen;
 pub use self::names::{Names, is_pattern};
+pub use self::paths::Matched;
 use self::paths::Paths;
 pub use self::plan::{FilterError, FilterPlan};
 use crate::fds::FdNames;
@@ -36,7 +41,7 @@ pub struct CallFacts {
     /// Of an exit: how long the call took.
     pub duration_ns: Option<u64>,
     /// Whether the call has to do with a path that is wanted ([`Filter::wants_path`]).
-    pub path: bool,
+    pub path: Matched,
 }
 
 /// A filter whose names are looked up. Empty sets want everything.
@@ -51,6 +56,7 @@ pub struct Filter {
     units: Option<FxHashSet<u64>>,
     calls: Option<CallSet>,
     paths: Option<Paths>,
+    undecided: AtomicU64,
     errors: bool,
     errnos: FxHashSet<i32>,
     /// Calls that return what a register held before: never an error.
@@ -96,8 +102,18 @@ impl Filter {
     }
 
     /// Whether a call has to do with a path that is wanted.
-    pub fn wants_path(&self, call: &Call, fds: FdNames<'_>) -> bool {
-        self.paths.as_ref().is_some_and(|paths| paths.has(call, fds))
+    pub fn wants_path(&self, call: &Call, fds: FdNames<'_>) -> Matched {
+        self.paths.as_ref().map_or(Matched::No, |paths| paths.has(call, fds))
+    }
+
+    /// Notes an event that is shown though it is not known whether its path is wanted.
+    pub fn note_undecided(&self) {
+        self.undecided.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many of these there were.
+    pub fn undecided(&self) -> u64 {
+        self.undecided.load(Ordering::Relaxed)
     }
 
     /// Whether the event is wanted, given the threads as they are when it happens.
@@ -115,7 +131,7 @@ impl Filter {
             _ => return true,
         };
         self.calls.as_ref().is_none_or(|calls| calls.has(call))
-            && (self.paths.is_none() || facts.path)
+            && (self.paths.is_none() || facts.path != Matched::No)
             && self.slower_than.is_none_or(|least| facts.duration_ns.is_some_and(|took| took >= least))
             && self.faster_than.is_none_or(|limit| facts.duration_ns.is_some_and(|took| took < limit))
             && self.wants_error(call, ret)

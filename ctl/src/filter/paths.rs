@@ -1,16 +1,17 @@
 //! Calls on paths that match a pattern: by a path that they are given, or by a descriptor of one.
 
-use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
-
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+
 use flightrec_format::abi::record::{Abi, StringStatus};
-use flightrec_format::decode::Call;
+use flightrec_format::decode::{Call, Text};
 use flightrec_format::meta::{Argument, Meta, Syscall};
 
 use super::FilterError;
 use super::calls::arguments;
+use super::ends::{Ends, plain};
 use crate::fds::{FdNames, joined};
 use crate::names::{is_descriptor, is_path};
 
@@ -20,10 +21,26 @@ pub(super) fn compile(patterns: &[String]) -> Result<GlobSet, FilterError> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         let wrong = |e: &globset::Error| FilterError::Path { pattern: pattern.clone(), reason: e.kind().to_string() };
-        let anywhere = if pattern.contains('/') { pattern.clone() } else { format!("**/{pattern}") };
-        set.add(GlobBuilder::new(&anywhere).literal_separator(true).build().map_err(|e| wrong(&e))?);
+        set.add(GlobBuilder::new(&anywhere(pattern)).literal_separator(true).build().map_err(|e| wrong(&e))?);
     }
     set.build().map_err(|e| FilterError::Path { pattern: patterns.join(","), reason: e.kind().to_string() })
+}
+
+/// The pattern of a whole path.
+fn anywhere(pattern: &str) -> String {
+    if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") }
+}
+
+/// Whether something matches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Matched {
+    /// It does not.
+    #[default]
+    No,
+    /// It may: not all of it is recorded.
+    Maybe,
+    /// It does.
+    Yes,
 }
 
 /// Which arguments of a call are what, bit by bit.
@@ -37,6 +54,7 @@ struct Roles {
 #[derive(Debug)]
 pub(super) struct Paths {
     set: GlobSet,
+    ends: Ends,
     native: Vec<Roles>,
     compat: Vec<Roles>,
 }
@@ -47,24 +65,40 @@ impl Paths {
             return Ok(None);
         }
         let set = compile(patterns)?;
-        Ok(Some(Self { set, native: table(&meta.native, meta), compat: table(&meta.compat, meta) }))
+        let anywhere: Vec<String> = patterns.iter().map(|pattern| anywhere(pattern)).collect();
+        let ends = Ends::new(anywhere.iter().map(String::as_str));
+        Ok(Some(Self { set, ends, native: table(&meta.native, meta), compat: table(&meta.compat, meta) }))
     }
 
     /// Whether a call has to do with such a path, `fds` being its process's descriptors.
-    pub(super) fn has(&self, call: &Call, fds: FdNames<'_>) -> bool {
+    pub(super) fn has(&self, call: &Call, fds: FdNames<'_>) -> Matched {
         let table = if call.abi == Abi::Compat { &self.compat } else { &self.native };
-        let Some(&roles) = table.get(usize::from(call.nr)) else { return false };
-        let path = call.strings.iter().any(|text| {
-            text.index < 6
-                && roles.paths >> text.index & 1 != 0
-                && text.status != StringStatus::Unreadable
-                && (self.matches(&text.bytes)
-                    || self.matches_in(roles, call, usize::from(text.index), &text.bytes, fds))
-        });
-        let recorded = call.args.iter().take(usize::from(call.nargs)).enumerate();
-        path || recorded
-            .filter(|(index, _)| roles.descriptors >> index & 1 != 0)
-            .any(|(_, value)| fds.get(*value as i32).is_some_and(|name| self.matches(name)))
+        let Some(&roles) = table.get(usize::from(call.nr)) else { return Matched::No };
+        let paths = call.strings.iter().filter(|text| text.index < 6 && roles.paths >> text.index & 1 != 0);
+        let path = paths.map(|text| self.is_path(roles, call, text, fds)).max().unwrap_or_default();
+        let mut recorded = call.args.iter().take(usize::from(call.nargs)).enumerate();
+        let is_open = path != Matched::Yes
+            && recorded.any(|(index, value)| {
+                roles.descriptors >> index & 1 != 0 && fds.get(*value as i32).is_some_and(|name| self.matches(name))
+            });
+        if is_open { Matched::Yes } else { path }
+    }
+
+    /// Whether a path that the call is given matches.
+    fn is_path(&self, roles: Roles, call: &Call, text: &Text, fds: FdNames<'_>) -> Matched {
+        let is = match text.status {
+            StringStatus::Unreadable => false,
+            StringStatus::Whole => {
+                self.matches(&text.bytes) || self.matches_in(roles, call, usize::from(text.index), &text.bytes, fds)
+            }
+            // Where it ends is not known.
+            StringStatus::Cut => return Matched::Maybe,
+            StringStatus::Ends => {
+                let may = text.parts().1.is_none_or(|end| self.ends.may_match(end));
+                return if may { Matched::Maybe } else { Matched::No };
+            }
+        };
+        if is { Matched::Yes } else { Matched::No }
     }
 
     /// Whether a path matches that is relative to the directory in the argument before it.
@@ -74,8 +108,10 @@ impl Paths {
         directory.is_some_and(|directory| !path.starts_with(b"/") && self.matches(&joined(directory, path)))
     }
 
+    /// Whether a whole path does, as it stands or without what leads nowhere.
     fn matches(&self, path: &[u8]) -> bool {
-        self.set.is_match_candidate(&Candidate::new(OsStr::from_bytes(path)))
+        let is = |path: &[u8]| self.set.is_match_candidate(&Candidate::new(OsStr::from_bytes(path)));
+        is(path) || plain(path).is_some_and(|path| is(&path))
     }
 }
 

@@ -1,5 +1,7 @@
 //! A filter as typed, and what can be wrong with it.
 
+use std::sync::atomic::AtomicU64;
+
 use thiserror::Error;
 
 use flightrec_format::meta::Meta;
@@ -177,6 +179,7 @@ impl FilterPlan {
             units: units(&self.units, meta)?,
             calls: self.calls.resolve(meta)?,
             paths: Paths::new(&self.paths, meta)?,
+            undecided: AtomicU64::new(0),
             errors: self.errors,
             errnos: self.errnos.iter().copied().collect(),
             restored: Filter::restored(meta),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flightrec_format::abi::record::{Abi, NR_INVALID, StringStatus};
+use flightrec_format::abi::record::{Abi, NR_INVALID};
 use flightrec_format::decode::Call;
 
 use super::{escape, value};
@@ -230,9 +230,13 @@ fn one(
     };
     if let Some(string) = string {
         // As in the text, but that printable characters beyond ASCII stand for themselves.
-        escape::quoted(&string.bytes, out);
-        if string.status == StringStatus::Cut {
+        let (head, tail) = string.parts();
+        escape::quoted(head, out);
+        if string.is_cut() {
             out.extend_from_slice(b"...");
+        }
+        if let Some(tail) = tail {
+            escape::quoted(tail, out);
         }
     } else if text && known.is_some_and(|number| argument::reads_as(kind, number) && value::is_plain(number)) {
         out.extend_from_within(start..end);

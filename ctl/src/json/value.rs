@@ -70,7 +70,8 @@ pub(super) fn comm(comm: &Comm, out: &mut Vec<u8>) {
     }
 }
 
-/// `"key":"text"`, with `"key_cut":true` behind it where it is not all; `null`: it could not be read.
+/// `"key":"text"`, with `"key_cut":true` behind it where it is not all, and `"key_end":"text"` where its end is
+/// recorded; `null`: it could not be read.
 /// A comma before it.
 pub(super) fn text(key: &str, text: Option<&Text>, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
@@ -78,9 +79,16 @@ pub(super) fn text(key: &str, text: Option<&Text>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\":");
     match text.filter(|text| text.status != StringStatus::Unreadable) {
         Some(text) => {
-            string(&text.bytes, out);
-            if text.status == StringStatus::Cut {
+            let (head, tail) = text.parts();
+            string(head, out);
+            if text.is_cut() {
                 cut(key, out);
+            }
+            if let Some(tail) = tail {
+                out.extend_from_slice(b",\"");
+                out.extend_from_slice(key.as_bytes());
+                out.extend_from_slice(b"_end\":");
+                string(tail, out);
             }
         }
         None => out.extend_from_slice(b"null"),

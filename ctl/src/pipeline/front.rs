@@ -2,12 +2,13 @@
 
 use flightrec_format::decode::Event;
 use flightrec_format::merge::{Merge, Stream};
-use flightrec_format::meta::Meta;
 
 use super::SPARE;
 use super::delay::{DelayLine, Item};
 use super::pairing::Pairing;
 use super::placement::Placement;
+use crate::left_out::LeftOuts;
+use crate::source::Recording;
 
 /// Finds out about each event what later ones tell.
 pub struct Front {
@@ -23,10 +24,11 @@ pub struct Front {
 
 impl Front {
     /// For a recording.
-    pub fn new(meta: &Meta) -> Self {
+    pub fn new(recording: &Recording) -> Self {
+        let left_outs = LeftOuts::of(recording);
         Self {
-            pairing: Pairing::new(meta),
-            placement: Placement::default(),
+            pairing: Pairing::new(&recording.meta).without(left_outs.clone()),
+            placement: Placement::default().without(left_outs),
             line: DelayLine::default(),
             now: 0,
             spare: Vec::new(),

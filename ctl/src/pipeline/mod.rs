@@ -95,7 +95,7 @@ fn run_on<W: Write>(
     let until = with_leads(window).until;
     // Descriptors may have been opened at any time before.
     let all = filter.has_paths() || renderer.naming() == Naming::All;
-    let mut front = Front::new(&recording.meta);
+    let mut front = Front::new(recording);
     let Some(share) = share else {
         let mut back = Back::new(recording, windows, filter, wall, renderer);
         let events = events(recording, window, all);
@@ -142,7 +142,7 @@ impl<'a> Pass<'a> {
         renderer: impl Into<Renderer>,
     ) -> Self {
         let back = Back::new(recording, window.into(), filter, wall, renderer.into());
-        Self { front: Front::new(&recording.meta), back }
+        Self { front: Front::new(recording), back }
     }
 
     /// Prints nothing until [`Self::begin`], whatever the window.

@@ -6,6 +6,8 @@
 //! there, comes with the exit (or with the EXEC event) and is put where it belongs. Where the recorder resumes system calls that it
 //! did not record for a time, entries from before have no exits.
 
+use std::sync::Arc;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use flightrec_format::abi::record::{Abi, Act, NR_INVALID, StringStatus};
@@ -13,6 +15,7 @@ use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::meta::Meta;
 
 use super::delay::{DelayLine, Item};
+use crate::left_out::LeftOuts;
 
 /// An entry without its exit, so far.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +35,7 @@ pub struct Pairing {
     /// A thread keeps its place until it ends: one look finds it, for its entries and its exits.
     pending: FxHashMap<u32, Option<Pending>>,
     execve: FxHashSet<(Abi, u16)>,
+    left_outs: Option<Arc<LeftOuts>>,
 }
 
 impl Pairing {
@@ -43,7 +47,13 @@ impl Pairing {
         };
         let native = numbers(&meta.native, &[Abi::Native, Abi::X32]);
         let compat = numbers(&meta.compat, &[Abi::Compat]);
-        Self { pending: FxHashMap::default(), execve: native.chain(compat).collect() }
+        Self { pending: FxHashMap::default(), execve: native.chain(compat).collect(), left_outs: None }
+    }
+
+    /// Where events are left out of a thread, an exit may be of another call than the last entry.
+    #[must_use]
+    pub fn without(self, left_outs: Option<Arc<LeftOuts>>) -> Self {
+        Self { left_outs, ..self }
     }
 
     /// Takes the next event in, on its way to the end of the line.
@@ -52,7 +62,7 @@ impl Pairing {
         let (tid, time) = (item.event.tid, item.event.time);
         match &mut item.event.body {
             Body::Enter(call) => {
-                let incomplete = call.strings.iter().any(unreadable).then(|| line.next());
+                let incomplete = call.strings.iter().any(partial).then(|| line.next());
                 item.waiting = incomplete.is_some();
                 let pending = Pending { time, nr: call.nr, abi: call.abi, incomplete, executed: false };
                 if let Some(before) = self.pending.entry(tid).or_default().replace(pending) {
@@ -62,6 +72,9 @@ impl Pairing {
             Body::Exit { call, entered, .. } => {
                 item.found.entered = *entered;
                 let Some(pending) = self.pending.get_mut(&tid).and_then(Option::take) else { return };
+                if self.left_outs.as_ref().is_some_and(|left_outs| left_outs.has(tid, pending.time, time)) {
+                    return pending.release(line);
+                }
                 if let Some(number) = pending.incomplete {
                     line.settle(number, |entry| complete(&mut entry.event.body, &call.strings));
                 }
@@ -134,10 +147,15 @@ fn unreadable(text: &Text) -> bool {
     text.status == StringStatus::Unreadable
 }
 
+/// Whether the exit may tell more: nothing could be read at the entry, or not the end.
+fn partial(text: &Text) -> bool {
+    matches!(text.status, StringStatus::Unreadable | StringStatus::Cut)
+}
+
 /// Puts strings that could be read later where they could not be read.
 fn complete(entry: &mut Body, later: &[Text]) {
     let Body::Enter(call) = entry else { return };
-    for text in call.strings.iter_mut().filter(|text| unreadable(text)) {
+    for text in call.strings.iter_mut().filter(|text| partial(text)) {
         if let Some(found) = later.iter().find(|found| found.index == text.index && !unreadable(found)) {
             text.clone_from(found);
         }
@@ -237,6 +255,16 @@ mod tests {
         let out = run(vec![cold(10, 1, 2), enter(11, 1, 2, 0), warm]);
         assert_eq!(path(&out[0]), b"/etc/cold");
         assert_eq!(out.len(), 3);
+    }
+
+    #[test]
+    fn the_cold_end_of_a_path_comes_with_the_exit() {
+        let of = |status, path: &str| Call { strings: vec![text(0, status, path)], ..call(2) };
+        let entry = event(10, 0, 1, Body::Enter(of(StringStatus::Cut, "/./.")));
+        let call = of(StringStatus::Ends, &["/.".repeat(64), "/secret".to_owned()].concat());
+        let out = run(vec![entry, event(15, 0, 1, Body::Exit { call, ret: 3, entered: None })]);
+        assert!(path(&out[0]).ends_with(b"/secret"));
+        assert_eq!(out.len(), 2);
     }
 
     #[test]

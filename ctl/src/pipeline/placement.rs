@@ -10,11 +10,14 @@
 //! on running; or it leaves, and is queued again at once, without another wakeup. Which one it was
 //! shows when it next appears: a switch away from such a thread waits for that.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use flightrec_format::decode::Body;
 
 use super::delay::{DelayLine, Item};
+use crate::left_out::LeftOuts;
 
 /// How long after the waker's report the sleeper's switch may come and still be the same sleep,
 /// ns. The work in between is done with interrupts off and takes microseconds; a virtual CPU can be
@@ -38,6 +41,7 @@ struct Wakeup {
 pub struct Placement {
     wakeups: FxHashMap<u32, Wakeup>,
     cpus: Vec<Cpu>,
+    left_outs: Option<Arc<LeftOuts>>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -49,6 +53,12 @@ struct Cpu {
 }
 
 impl Placement {
+    /// Of a thread of which events are left out nothing is found out.
+    #[must_use]
+    pub fn without(self, left_outs: Option<Arc<LeftOuts>>) -> Self {
+        Self { left_outs, ..self }
+    }
+
     /// Takes the next event in, on its way to the end of the line.
     pub fn take(&mut self, item: &mut Item, line: &mut DelayLine) {
         let (tid, time, cpu) = (item.event.tid, item.event.time, item.event.cpu);
@@ -77,7 +87,8 @@ impl Placement {
                 }
                 // A new thread's wakeup is recorded once it is queued: what follows is a migration of its own.
                 self.cpu(cpu).waking = if new { 0 } else { wakee };
-                if wakee == tid || wakee == 0 {
+                let is_left_out = |left_outs: &Arc<LeftOuts>| left_outs.has(wakee, time, time.saturating_add(1));
+                if wakee == tid || wakee == 0 || self.left_outs.as_ref().is_some_and(is_left_out) {
                     return;
                 }
                 item.waiting = true;

@@ -3,11 +3,14 @@
 //! The kernel does not report it; it is counted from switches, wakeups and migrations. The count of
 //! a CPU starts, and starts anew, whenever the CPU goes idle: then it is 0. Before that it is unknown.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use flightrec_format::decode::{Body, Event};
 
 use super::delay::Found;
+use crate::left_out::LeftOuts;
 
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +24,10 @@ enum State {
 #[derive(Debug, Default, Clone, Copy)]
 struct Cpu {
     count: u32,
-    /// How often it went idle; 0: not yet, and the count means nothing.
+    /// How often it went idle; 0: not yet.
     epoch: u32,
+    /// Whether it went idle since it was not known what runs there.
+    is_known: bool,
 }
 
 /// Run queues of all CPUs.
@@ -30,14 +35,33 @@ struct Cpu {
 pub struct RunQueues {
     threads: FxHashMap<u32, State>,
     cpus: Vec<Cpu>,
+    left_outs: Option<Arc<LeftOuts>>,
 }
 
 impl RunQueues {
+    /// Where events of scheduling are left out, nothing is known.
+    pub fn new(left_outs: Option<Arc<LeftOuts>>) -> Self {
+        Self { left_outs, ..Self::default() }
+    }
+
     /// Goes past an event. For a wakeup, returns the length that the wakee found, itself not counted.
     #[inline]
     pub fn take(&mut self, event: &Event, found: &Found) -> Option<u32> {
         // Most events are calls.
-        if matches!(event.body, Body::Enter(_) | Body::Exit { .. }) { None } else { self.pass(event, found) }
+        if matches!(event.body, Body::Enter(_) | Body::Exit { .. }) {
+            return None;
+        }
+        let length = self.pass(event, found);
+        if self.left_outs.as_ref().is_some_and(|left_outs| left_outs.has_scheduling(event.cpu, event.time)) {
+            self.forget(event.cpu);
+        }
+        length
+    }
+
+    /// Until it goes idle again, nothing is known of a CPU.
+    fn forget(&mut self, cpu: u16) {
+        self.idle(cpu);
+        self.cpu(cpu).is_known = false;
     }
 
     fn pass(&mut self, event: &Event, found: &Found) -> Option<u32> {
@@ -95,7 +119,7 @@ impl RunQueues {
 
     /// Runnable threads of a CPU, once known.
     pub fn count(&self, cpu: u16) -> Option<u32> {
-        self.cpus.get(usize::from(cpu)).filter(|cpu| cpu.epoch != 0).map(|cpu| cpu.count)
+        self.cpus.get(usize::from(cpu)).filter(|cpu| cpu.is_known).map(|cpu| cpu.count)
     }
 
     /// The CPU that counts the thread now.
@@ -137,7 +161,7 @@ impl RunQueues {
     /// Nobody is left on `cpu`, whatever was counted there.
     fn idle(&mut self, cpu: u16) {
         let entry = self.cpu(cpu);
-        *entry = Cpu { count: 0, epoch: entry.epoch.wrapping_add(1).max(1) };
+        *entry = Cpu { count: 0, epoch: entry.epoch.wrapping_add(1).max(1), is_known: true };
     }
 
     fn cpu(&mut self, cpu: u16) -> &mut Cpu {

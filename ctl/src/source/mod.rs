@@ -201,7 +201,8 @@ impl Collector {
         }
         let ring_pages: u64 = meta.ring_bytes.iter().map(|bytes| bytes.div_ceil(4096)).fold(0, u64::saturating_add);
         // Twice, as a ring goes round while it is read.
-        let room = ring_pages.saturating_mul(2 * meta.cpus.len() as u64).saturating_add(OTHER_PAGES);
+        let room = ring_pages.saturating_mul(2 * meta.cpus.len() as u64);
+        let room = room.saturating_add(meta.quiet_bytes.div_ceil(4096)).saturating_add(OTHER_PAGES);
         Self { meta, rings, slots: Vec::new(), slot_misses: 0, descriptors: Chunks::new(Lane::Descriptors), room }
     }
 

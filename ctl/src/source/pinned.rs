@@ -85,6 +85,9 @@ impl Source for PinnedSource {
                 }
             }
         }
+        for (_, page) in self.recording.kept(0) {
+            collector.add(&page)?;
+        }
         for page in self.recording.slots() {
             collector.add(&page)?;
         }

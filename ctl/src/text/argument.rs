@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Call, Text};
 
-use super::escape::{escape, quote};
+use super::escape::{escape, quote_text};
 use super::number::{Short, decimal, hex, hex_or_zero, mode};
 use super::plain::plain;
 use crate::fds::{FdNames, is_socket};
@@ -256,7 +256,7 @@ fn string(call: &Call, index: usize, out: &mut Vec<u8>) -> Option<bool> {
     if text.status == StringStatus::Unreadable {
         return Some(false);
     }
-    quote(&text.bytes, text.status == StringStatus::Cut, out);
+    quote_text(text, out);
     Some(true)
 }
 

@@ -3,6 +3,8 @@
 //! Names, paths and marks are chosen by any user of the recorded machine, and are printed on the
 //! terminal of its administrator: no byte of theirs may reach it raw.
 
+use flightrec_format::decode::Text;
+
 use super::plain::plain;
 
 /// Appends `bytes`, escaped.
@@ -24,6 +26,15 @@ pub fn quote(bytes: &[u8], cut: bool, out: &mut Vec<u8>) {
     out.push(b'"');
     if cut {
         out.extend_from_slice(b"...");
+    }
+}
+
+/// Appends a recorded string in double quotes: `"/a/b"..."c/d"` where its middle is not recorded.
+pub(crate) fn quote_text(text: &Text, out: &mut Vec<u8>) {
+    let (head, tail) = text.parts();
+    quote(head, text.is_cut(), out);
+    if let Some(tail) = tail {
+        quote(tail, false, out);
     }
 }
 

@@ -4,7 +4,7 @@ use flightrec_format::abi::record::{Comm, Exec, Fork, Rename, STRING_MAX, String
 use flightrec_format::decode::Text;
 
 use super::argument::write_signal;
-use super::escape::{escape, quote};
+use super::escape::{escape, quote, quote_text};
 use super::number::decimal;
 use super::paint::Paint;
 
@@ -23,7 +23,7 @@ pub(super) fn fork(fork: &Fork, out: &mut Vec<u8>) {
 pub(super) fn exec(exec: &Exec, file: Option<&Text>, args: Option<&Text>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"(EXEC) ");
     if let Some(file) = file.filter(|file| file.status != StringStatus::Unreadable) {
-        quote(&file.bytes, file.status == StringStatus::Cut, out);
+        quote_text(file, out);
     } else {
         // The name says a little of what the file would have said.
         out.extend_from_slice(b"? ");
@@ -128,7 +128,7 @@ fn line(label: &[u8], text: &Text, paint: Paint, out: &mut Vec<u8>) {
     paint.mark(out);
     out.extend_from_slice(label);
     escape(&text.bytes, out);
-    if text.status == StringStatus::Cut {
+    if text.is_cut() {
         out.extend_from_slice(b"...");
     }
     paint.end(out);

@@ -77,7 +77,8 @@ fn every_kind() -> Recording {
     let fork = Fork { parent_tid: 7, parent_tgid: 7, tid: 9, tgid: 7, start_time: T, cgroup: 12, comm: name };
     push(Lane::Task, 0, 7, Body::Fork(fork));
     let exec = Exec { tid: 7, old_tid: 9, tgid: 7, args_len: 6, cgroup: 12, comm: comm(b"ls") };
-    let (file, args) = (text(0, StringStatus::Cut, b"/bin/ls"), text(1, StringStatus::Whole, b"ls\0-l\0"));
+    let file = text(0, StringStatus::Ends, ("/.".repeat(64) + "/bin/ls").as_bytes());
+    let (file, args) = (file, text(1, StringStatus::Whole, b"ls\0-l\0"));
     push(Lane::Task, 0, 7, Body::Exec { exec, file: Some(file), args: Some(args) });
     push(Lane::Task, 0, 7, Body::Rename(Rename { tid: 7, tgid: 7, old: comm(b"ls"), new: comm(b"\xff") }));
     let exit = |code| TaskExit { tid: 7, tgid: 7, code, reserved: 0, start_time: 0, comm: comm(b"\xff") };
@@ -117,7 +118,7 @@ fn the_schema_can_fail() {
         for field in fields.keys().filter(|field| !["errno", "duration_ns"].contains(&&***field)) {
             let mut less = fields.clone();
             less.remove(field);
-            let optional = ["file_cut", "text_cut", "argv_cut"].contains(&&**field)
+            let optional = ["file_cut", "file_end", "text_cut", "argv_cut"].contains(&&**field)
                 || (field == "args" && good["event"] == "sys_exit");
             assert_eq!(schema.is_valid(&less.into()), optional, "without {field}: {good}");
             let mut other = fields.clone();

@@ -9,6 +9,7 @@ mod files;
 mod forged;
 mod gaps;
 mod json;
+mod quiet;
 mod snapshots;
 mod usage;
 mod vmcore;

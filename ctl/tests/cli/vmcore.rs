@@ -22,11 +22,11 @@ const DEATH: u64 = 130 * SECOND;
 
 pub(crate) type Bytes = Box<[u8; PAGE_SIZE]>;
 
-fn event(time: u64, cpu: u16, tid: u32, body: Body) -> Event {
+pub(crate) fn event(time: u64, cpu: u16, tid: u32, body: Body) -> Event {
     Event { time, cpu, tid, body }
 }
 
-fn call(nr: u16, args: &[u64]) -> Call {
+pub(crate) fn call(nr: u16, args: &[u64]) -> Call {
     let mut all = [0; 6];
     all[..args.len()].copy_from_slice(args);
     Call { nr, abi: Abi::Native, nargs: args.len() as u8, args: all, strings: Vec::new() }
@@ -36,7 +36,7 @@ fn switch(next: u32, prev_state: u16) -> Body {
     Body::Switch { prev_state, next, preempted: false, prev_prio: 120, next_prio: 120 }
 }
 
-fn slot(tid: u32, name: &[u8], flags: u32) -> TaskSlot {
+pub(crate) fn slot(tid: u32, name: &[u8], flags: u32) -> TaskSlot {
     let mut comm = [0; 16];
     comm[..name.len()].copy_from_slice(name);
     TaskSlot {
@@ -58,7 +58,7 @@ fn slot(tid: u32, name: &[u8], flags: u32) -> TaskSlot {
     }
 }
 
-fn slots_page(slots: &[TaskSlot]) -> Bytes {
+pub(crate) fn slots_page(slots: &[TaskSlot]) -> Bytes {
     let mut header = PageWriter::new(SESSION, Lane::Slots, 0, 0).header();
     (header.seq, header.used) = (1, 1024);
     let mut page = Box::new([0; PAGE_SIZE]);

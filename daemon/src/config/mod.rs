@@ -64,6 +64,8 @@ pub struct Rings {
     pub sched: Size,
     /// Ring of task life and marks, of each CPU.
     pub task: Size,
+    /// The quiet ring, of each CPU: what quiet processes did, kept when a flood writes over the rings. 0: none.
+    pub quiet: Size,
     /// Most kernel memory that rings and tables of all CPUs take together.
     pub max_total: Size,
     /// The same, in percent of the machine's memory; the lesser of the two counts.
@@ -76,6 +78,7 @@ impl Default for Rings {
             syscall: Size::mib(16),
             sched: Size::mib(8),
             task: Size::mib(1),
+            quiet: Size::mib(8),
             max_total: Size::mib(512),
             max_ram_percent: 6,
         }
@@ -235,6 +238,13 @@ impl Config {
             if size.bytes() > ram {
                 return Err((key, more_than_ram(size, ram)));
             }
+        }
+        if rings.quiet.bytes() != 0 && rings.quiet < sizing::QUIET_LEAST {
+            let message = format!("{} is too small: give at least {}, or 0B", rings.quiet, sizing::QUIET_LEAST);
+            return Err(("rings.quiet", message));
+        }
+        if rings.quiet.bytes() > ram {
+            return Err(("rings.quiet", more_than_ram(rings.quiet, ram)));
         }
         if rings.max_total < sizing::TOTAL_LEAST {
             let message = format!("{} is too small: give at least {}", rings.max_total, sizing::TOTAL_LEAST);

@@ -14,6 +14,8 @@ pub const META_PAGES: u32 = 128;
 const DESCRIPTOR_PAGES: u32 = 128;
 /// Smallest ring: one page is written while the other holds history.
 pub(super) const RING_LEAST: Size = Size::new(2 * PAGE_SIZE as u64);
+/// Smallest quiet ring of a CPU.
+pub(super) const QUIET_LEAST: Size = Size::kib(64);
 /// Rings are not shrunk below this, unless less was asked for.
 const RING_FLOOR: u64 = Size::kib(64).bytes();
 /// Least cap that makes sense: tables of the least size, and a few rings.
@@ -24,12 +26,16 @@ pub(super) const SLOTS_LEAST: u32 = WAYS as u32;
 pub(super) const SLOTS_MOST: u32 = 1 << 22;
 
 const PAGE: u64 = PAGE_SIZE as u64;
+/// Rings of a CPU: one for each lane, and the quiet ring.
+const RINGS: usize = RING_LANES + 1;
 
 /// Sizes of all maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizing {
     /// By lane: pages of one CPU's ring.
     pub ring_pages: [u32; RING_LANES],
+    /// Pages of one CPU's quiet ring.
+    pub quiet_pages: u32,
     /// Pages of the thread table, of all CPUs.
     pub slot_pages: u32,
     /// Pages of the metadata.
@@ -91,7 +97,8 @@ impl Sizing {
         let ring = |recorded: bool, ring: Size| if recorded { ring } else { RING_LEAST };
         let Record { syscalls, sched, .. } = config.record;
         let asked = [ring(syscalls, rings.syscall), ring(sched, rings.sched), rings.task];
-        let asked = asked.map(|ring| (ring.bytes() / PAGE).max(2));
+        let [a, b, c] = asked.map(|ring| (ring.bytes() / PAGE).max(2));
+        let asked = [a, b, c, rings.quiet.bytes() / PAGE];
         let floor = asked.map(|pages| pages.min(RING_FLOOR / PAGE));
         let least = (floor.iter().sum::<u64>() * PAGE).saturating_mul(cpus).saturating_add(tables);
         if least > cap {
@@ -100,16 +107,18 @@ impl Sizing {
         }
         let pages = shrink(asked, floor, (cap - tables) / cpus / PAGE);
 
-        let mut ring_pages = [0; RING_LANES];
-        for (out, pages) in ring_pages.iter_mut().zip(pages) {
+        let mut counts = [0; RINGS];
+        for (out, pages) in counts.iter_mut().zip(pages) {
             // The map has the pages of all CPUs, and counts them in 32 bits.
             let all = u32::try_from(pages.saturating_mul(cpus));
             let ring = Size::new(pages.saturating_mul(PAGE));
             *out = all.map_err(|_| SizingError::TooManyPages { cpus: online, ring })? / cpus as u32;
         }
         let total = tables + pages.iter().sum::<u64>() * PAGE * cpus;
+        let [syscall, sched, task, quiet_pages] = counts;
         Ok(Self {
-            ring_pages,
+            ring_pages: [syscall, sched, task],
+            quiet_pages,
             slot_pages,
             meta_pages: META_PAGES,
             descriptor_pages: DESCRIPTOR_PAGES,
@@ -125,19 +134,19 @@ impl Sizing {
 }
 
 /// Shrinks `asked` to `room` in proportion, a floor under each; the floors together fit.
-fn shrink(asked: [u64; RING_LANES], floor: [u64; RING_LANES], room: u64) -> [u64; RING_LANES] {
+fn shrink(asked: [u64; RINGS], floor: [u64; RINGS], room: u64) -> [u64; RINGS] {
     if asked.iter().sum::<u64>() <= room {
         return asked;
     }
     // A ring that would fall below its floor stays there, and the others share what is left; that
     // can put a further one below its floor, hence as many rounds as there are rings.
-    let mut fixed = [false; RING_LANES];
+    let mut fixed = [false; RINGS];
     let mut pages = floor;
-    for _ in 0..RING_LANES {
-        let taken: u64 = (0..RING_LANES).filter(|i| fixed[*i]).map(|i| floor[i]).sum();
-        let free: u64 = (0..RING_LANES).filter(|i| !fixed[*i]).map(|i| asked[i]).sum();
+    for _ in 0..RINGS {
+        let taken: u64 = (0..RINGS).filter(|i| fixed[*i]).map(|i| floor[i]).sum();
+        let free: u64 = (0..RINGS).filter(|i| !fixed[*i]).map(|i| asked[i]).sum();
         let mut settled = true;
-        for i in (0..RING_LANES).filter(|i| !fixed[*i]).collect::<Vec<_>>() {
+        for i in (0..RINGS).filter(|i| !fixed[*i]).collect::<Vec<_>>() {
             let share = u128::from(asked[i]) * u128::from(room.saturating_sub(taken)) / u128::from(free.max(1));
             pages[i] = share as u64; // at most `room`
             if pages[i] < floor[i] {

@@ -188,8 +188,9 @@ fn the_defaults_on_2_64_and_256_cpus_as_documented() {
     for (cpus, ram) in [(2, 16 * GIB), (64, 256 * GIB), (256, 1024 * GIB)] {
         let s = Sizing::compute(&Config::default(), cpus, cpus, ram).unwrap();
         let [syscall, sched, task] = s.ring_bytes().map(|b| b >> 10);
-        let mib = (s.total + (1 << 19)) >> 20;
-        let line = format!("#{cpus:>7}   {syscall:>5} KiB, {sched:>5} KiB, {task:>4} KiB   {mib:>3} MiB");
+        let (quiet, mib) = (s.quiet_pages * 4, (s.total + (1 << 19)) >> 20);
+        let line =
+            format!("#{cpus:>7}   {syscall:>5} KiB, {sched:>5} KiB, {task:>4} KiB, {quiet:>4} KiB   {mib:>3} MiB");
         assert!(shipped.contains(&line), "config/flightd.toml should say:\n{line}");
         assert!(s.total <= 512 << 20);
         assert_eq!(s.shrunk, cpus > 2);
@@ -232,7 +233,10 @@ fn a_cap_without_room_is_an_error_that_names_the_key() {
     let mut config = Config::default();
     config.rings.max_total = Size::mib(20);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
-    assert!(error.contains("256 CPUs") && error.contains("61MiB") && error.contains("raise max_total"), "{error}");
+    assert!(error.contains("256 CPUs") && error.contains("77MiB") && error.contains("raise max_total"), "{error}");
+    config.rings.quiet = Size::new(0);
+    let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
+    assert!(error.contains("61MiB"), "{error}");
     let error = Sizing::compute(&Config::default(), 2, 2, GIB / 10).unwrap_err().to_string();
     assert!(error.contains("max_ram_percent"), "{error}");
 }

@@ -9,7 +9,7 @@
 
 mod losses;
 mod monitor;
-mod pacing;
+pub(crate) mod pacing;
 mod rate;
 mod round;
 mod session;

@@ -29,15 +29,15 @@ const fn surge(lane: Lane) -> u64 {
 
 /// One ring, as it was seen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sight {
+pub(crate) struct Sight {
     /// Lane.
-    pub(super) lane: Lane,
+    pub(crate) lane: Lane,
     /// Its newest page.
-    pub(super) newest: u64,
+    pub(crate) newest: u64,
     /// The page up to which it is drained.
-    pub(super) drained: u64,
+    pub(crate) drained: u64,
     /// Pages that it has.
-    pub(super) pages: u64,
+    pub(crate) pages: u64,
 }
 
 impl Sight {
@@ -59,16 +59,16 @@ impl Sight {
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Step {
+pub(crate) struct Step {
     /// Drain now.
-    pub(super) round: bool,
+    pub(crate) round: bool,
     /// Then look again after this.
-    pub(super) sleep: Duration,
+    pub(crate) sleep: Duration,
 }
 
 /// Remembers how fast the rings fill.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     flush: Duration,
     /// When it looked last, and the newest page of each ring then.
     before: Option<(u64, Vec<u64>)>,
@@ -76,13 +76,13 @@ pub(super) struct Pace {
 
 impl Pace {
     /// `flush`: how often the open pages are drained.
-    pub(super) fn new(flush: Duration) -> Self {
+    pub(crate) fn new(flush: Duration) -> Self {
         Self { flush, before: None }
     }
 
     /// What to do at `now` (ns of `CLOCK_MONOTONIC`), where the open pages were drained last at `flushed`. The
     /// rings come in the same order every time.
-    pub(super) fn step(&mut self, now: u64, flushed: u64, rings: &[Sight]) -> Step {
+    pub(crate) fn step(&mut self, now: u64, flushed: u64, rings: &[Sight]) -> Step {
         let flush_in = self.flush.saturating_sub(Duration::from_nanos(now.saturating_sub(flushed)));
         let round = flush_in.is_zero() || rings.iter().any(|ring| ring.unread() >= ring.share());
         let mut sleep = if flush_in.is_zero() { self.flush } else { flush_in }.min(LONGEST);

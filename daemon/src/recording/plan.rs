@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::file::FileOffsets;
+use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::state::{
     ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK,
@@ -75,8 +76,13 @@ impl Plan {
         };
         let record = &config.record;
         let wanted = Wanted { syscalls: record.syscalls.then_some(form), sched: record.sched, tasks: record.tasks };
-        let identity =
-            format!("{} rings {:?} slots {} {wanted:?}", load::probes_id(), sizing.ring_pages, sizing.slot_pages);
+        let identity = format!(
+            "{} rings {:?} quiet {} slots {} {wanted:?}",
+            load::probes_id(),
+            sizing.ring_pages,
+            sizing.quiet_pages,
+            sizing.slot_pages
+        );
         Ok(Self {
             sizing,
             online,
@@ -122,6 +128,7 @@ impl Plan {
             tai_offsets: vec![TaiOffset { since: 0, seconds: clock::tai_offset() }],
             cpus: self.online.clone(),
             ring_bytes: self.sizing.ring_bytes(),
+            quiet_bytes: u64::from(self.sizing.quiet_pages) * PAGE_SIZE as u64 * self.online.len() as u64,
             strings: self.strings,
             off: [self.wanted.syscalls.is_none(), !self.wanted.sched, !self.wanted.tasks],
             config: self.config.clone(),

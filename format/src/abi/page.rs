@@ -153,6 +153,10 @@ pub mod part_flag {
     pub const CONTEXT: u8 = 3;
     /// The rest of a page whose beginning is stored elsewhere (`crate::part`).
     pub const PART: u8 = 4;
+    /// The page stands in the quiet ring (`crate::kept`): behind a header of
+    /// [`HEADER_LEN`](super::HEADER_LEN) bytes as the probes wrote it, behind a longer one with what
+    /// was left out.
+    pub const KEPT: u8 = 8;
 }
 
 /// Where a page of `meta` or `descriptors` keeps its chunk bookkeeping inside [`PageHeader::events`].

@@ -68,10 +68,19 @@ pub enum StringStatus {
     Cut = 1,
     /// The address could not be read (not mapped, or not yet faulted in).
     Unreadable = 2,
+    /// Longer than the limit: its first [`STRING_HEAD`] bytes, and right behind them its last ones.
+    Ends = 3,
 }
 
 /// Most bytes that a recorded string takes, its end included.
 pub const STRING_MAX: usize = 256;
+/// Of a string that is cut in the middle ([`StringStatus::Ends`]), the bytes of its beginning.
+pub const STRING_HEAD: usize = 127;
+/// And those of its end.
+pub const STRING_TAIL: usize = STRING_MAX - 1 - STRING_HEAD;
+/// Most bytes behind the head among which a string's end is looked for: no path that the kernel takes is longer
+/// (`PATH_MAX`, include/uapi/linux/limits.h).
+pub const STRING_REACH: usize = 4096;
 /// States of the table by which arguments are masked.
 pub const MASK_STATES: usize = 256;
 /// The state at the beginning of an argument list.

@@ -9,7 +9,7 @@ use super::event::{Body, Call, Event, Text};
 use super::page::Page;
 use super::records::{Broken, Record, Records};
 use crate::abi::page::LANE_KINDS;
-use crate::abi::record::{Abi, StringStatus, counter, kind};
+use crate::abi::record::{Abi, STRING_HEAD, StringStatus, counter, kind};
 
 /// What is wrong with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -178,8 +178,9 @@ impl<'a> Decoder<'a> {
             let record = self.record()?;
             let status = match record.aux >> 4 & 0xf {
                 0 => StringStatus::Whole,
-                1 => StringStatus::Cut,
                 2 => StringStatus::Unreadable,
+                3 if record.upper as usize > STRING_HEAD => StringStatus::Ends,
+                1 | 3 => StringStatus::Cut,
                 _ => {
                     self.fault(Fault::Text, at);
                     continue;
@@ -198,8 +199,8 @@ impl<'a> Decoder<'a> {
     #[inline]
     fn strings(&mut self, into: &mut Vec<Text>) {
         while let Some((index, status, bytes)) = self.string_record() {
-            let bytes = bytes.split(|b| *b == 0).next().unwrap_or_default().into();
-            into.push(Text { index, status, bytes });
+            let text = bytes.split(|b| *b == 0).next().filter(|_| status != StringStatus::Ends).unwrap_or(bytes);
+            into.push(Text { index, status, bytes: text.into() });
         }
     }
 
@@ -207,7 +208,7 @@ impl<'a> Decoder<'a> {
     fn line(&mut self) -> Text {
         let mut line = None;
         while let Some(text) = self.string() {
-            line.get_or_insert(c_string(text));
+            line.get_or_insert(no_ends(c_string(text)));
         }
         line.unwrap_or_else(|| Text { index: 0, status: StringStatus::Whole, bytes: Box::default() })
     }
@@ -330,7 +331,7 @@ impl<'a> Decoder<'a> {
                 while let Some(text) = self.string() {
                     match text.index {
                         0 => file = Some(c_string(text)),
-                        1 => args = Some(text),
+                        1 => args = Some(no_ends(text)),
                         2 => args = args.map(|args| with_end(args, &text, exec.args_len)),
                         _ => {}
                     }
@@ -368,9 +369,19 @@ fn with_end(args: Text, end: &Text, whole: u32) -> Text {
     Text { status: if is_whole { StringStatus::Whole } else { StringStatus::Cut }, bytes: bytes.into(), ..args }
 }
 
-/// Cuts a string at its end, which a writer may have counted in.
+/// A string that is never cut in the middle, whatever its record says.
+fn no_ends(mut text: Text) -> Text {
+    if text.status == StringStatus::Ends {
+        text.status = StringStatus::Cut;
+    }
+    text
+}
+
+/// Cuts a string at its end, which a writer may have counted in; but one that is cut in the middle.
 fn c_string(mut text: Text) -> Text {
-    if let Some(end) = text.bytes.iter().position(|b| *b == 0) {
+    if text.status != StringStatus::Ends
+        && let Some(end) = text.bytes.iter().position(|b| *b == 0)
+    {
         text.bytes = text.bytes.get(..end).unwrap_or_default().into();
     }
     text

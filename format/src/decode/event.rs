@@ -1,6 +1,6 @@
 //! What a reader sees: one event, whole, with its thread and its time.
 
-use crate::abi::record::{Abi, Exec, Fork, Rename, StringStatus, TaskExit};
+use crate::abi::record::{Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +132,21 @@ pub struct Text {
     pub index: u8,
     /// How it came out.
     pub status: StringStatus,
-    /// Its bytes, without the ending NUL.
+    /// Its bytes, without the ending NUL; of [`StringStatus::Ends`] its beginning and its end, one behind the other.
     pub bytes: Box<[u8]>,
+}
+
+impl Text {
+    /// What is recorded from the beginning on, and, where the middle is not, of the end.
+    pub fn parts(&self) -> (&[u8], Option<&[u8]>) {
+        match self.bytes.split_at_checked(STRING_HEAD) {
+            Some((head, tail)) if self.status == StringStatus::Ends => (head, Some(tail)),
+            _ => (&self.bytes, None),
+        }
+    }
+
+    /// Whether bytes of it are not recorded.
+    pub fn is_cut(&self) -> bool {
+        matches!(self.status, StringStatus::Cut | StringStatus::Ends)
+    }
 }

@@ -141,11 +141,45 @@ impl PageWriter {
             self.open(event.time);
             self.group(event);
         }
+        self.publish(event, kind);
+        Ok(())
+    }
+
+    /// A page that begins with these bytes, of which the first are its header's; events go into it
+    /// by [`Self::append`] alone.
+    pub(super) fn of_page(header: PageHeader, lane: Lane, page: Vec<u8>) -> Self {
+        let mut writer = Self::of_version(header.version, header.session, lane, header.cpu, 0);
+        (writer.header, writer.page, writer.base) = (header, page, header.base_mono);
+        writer
+    }
+
+    /// Appends events to the open page: all, or, where they don't fit, none (`false`).
+    pub(super) fn append(&mut self, events: &[Event]) -> bool {
+        let (length, base, tid, entered, counts) = (self.page.len(), self.base, self.tid, self.entered, self.events);
+        self.entered = None;
+        for event in events {
+            let (lane, kind) = place(&event.body);
+            if lane == self.lane && self.fold(event) {
+                self.events[counter(kind::EXIT)] += 1;
+                continue;
+            }
+            self.group(event);
+            if lane != self.lane || self.group.len() > PAGE_SIZE - self.page.len() {
+                self.page.truncate(length);
+                (self.base, self.tid, self.entered, self.events) = (base, tid, entered, counts);
+                return false;
+            }
+            self.publish(event, kind);
+        }
+        true
+    }
+
+    /// Puts the group of an event into the page.
+    fn publish(&mut self, event: &Event, kind: u8) {
         let at = self.page.len();
         self.page.append(&mut self.group);
         self.published(event, at);
         self.events[counter(kind)] += 1;
-        Ok(())
     }
 
     /// Counts an event as refused.

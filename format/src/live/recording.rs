@@ -28,6 +28,8 @@ pub struct Maps {
     pub slots: ArrayMap,
     /// `descriptors`; recordings of early releases have none.
     pub descriptors: Option<ArrayMap>,
+    /// `quiet`, the quiet ring; recordings of early releases have none.
+    pub quiet: Option<ArrayMap>,
 }
 
 impl Maps {
@@ -40,22 +42,25 @@ impl Maps {
             let path: PathBuf = gen_dir.join("maps").join(name);
             ArrayMap::open(&path, writable).map_err(|e| LiveError::at(&path, e))
         };
+        let optional = |name: &str| match open(name) {
+            Err(LiveError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        };
         let [syscall, sched, task] = Self::RINGS;
         Ok(Self {
             rings: [open(syscall)?, open(sched)?, open(task)?],
             state: open("state")?.in_values(size_of::<CpuState>()),
             meta: open("meta")?,
             slots: open("slots")?,
-            descriptors: match open("descriptors") {
-                Err(LiveError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => None,
-                opened => Some(opened?),
-            },
+            descriptors: optional("descriptors")?,
+            quiet: optional("quiet")?,
         })
     }
 
     /// Kernel memory of rings and tables, bytes.
     pub fn bytes(&self) -> u64 {
-        let maps = self.rings.iter().chain([&self.state, &self.meta, &self.slots]).chain(&self.descriptors);
+        let maps = self.rings.iter().chain([&self.state, &self.meta, &self.slots]);
+        let maps = maps.chain(&self.descriptors).chain(&self.quiet);
         maps.map(|map| map.entries() as u64 * map.stride() as u64).sum()
     }
 
@@ -71,7 +76,8 @@ impl Maps {
             ("slots", &self.slots, PAGE_SIZE),
         ];
         let descriptors = self.descriptors.as_ref().map(|map| ("descriptors", map, PAGE_SIZE));
-        for (map, array, stride) in strides.into_iter().chain(descriptors) {
+        let quiet = self.quiet.as_ref().map(|map| ("quiet", map, PAGE_SIZE));
+        for (map, array, stride) in strides.into_iter().chain(descriptors).chain(quiet) {
             if array.stride() != stride {
                 return Err(LiveError::Layout { map, what: format!("values of {} bytes", array.stride()) });
             }
@@ -230,6 +236,32 @@ impl Recording {
     pub fn publish_descriptors(&self, generation: u64, pages: &[[u8; PAGE_SIZE]]) -> bool {
         let map = self.maps.descriptors.as_ref();
         map.is_some_and(|map| tables::publish_descriptors(map, generation, pages, self.ids.secret))
+    }
+
+    /// Pages that the quiet ring has room for; 0: there is none.
+    pub fn quiet_pages(&self) -> usize {
+        self.maps.quiet.as_ref().map_or(0, ArrayMap::entries)
+    }
+
+    /// Copies of the quiet ring's pages ([`crate::kept`]), in no order, from place `first` on, with their places.
+    pub fn kept(&self, first: usize) -> impl Iterator<Item = (usize, [u8; PAGE_SIZE])> + '_ {
+        let map = self.maps.quiet.as_ref();
+        let pages = map.into_iter().flat_map(move |map| {
+            (first..map.entries()).map(move |index| (index, tables::copy_kept(map, self.ids, index)))
+        });
+        pages.filter_map(|(index, page)| Some((index, page?)))
+    }
+
+    /// Puts a page into a place of the quiet ring, in place of what is there. For the one daemon that opened the
+    /// recording writable. `false`: there is no such place.
+    pub fn keep(&self, index: usize, page: &[u8; PAGE_SIZE]) -> bool {
+        let map = self.maps.quiet.as_ref();
+        map.is_some_and(|map| tables::write_pages(map, index, std::slice::from_ref(page), self.ids.secret))
+    }
+
+    /// Brings a page of the quiet ring up to date, to which records were added since it was put there.
+    pub fn keep_more(&self, index: usize, page: &[u8; PAGE_SIZE]) -> bool {
+        self.maps.quiet.as_ref().is_some_and(|map| tables::extend_kept(map, index, page))
     }
 
     /// The counters of the recording: the probes' own, and the kernel's, of the programs pinned in

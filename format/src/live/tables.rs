@@ -8,14 +8,15 @@ use super::map::ArrayMap;
 use super::ring::{Ids, copy_words};
 use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
 use crate::abi::slot::{SLOTS_PER_PAGE, TaskSlot};
-use crate::chunks;
 use crate::decode::page::read_header;
 use crate::meta::{self, Meta, MetaError};
+use crate::{chunks, kept};
 
 /// How often a table is read again that changed under the reading.
 const TRIES: usize = 16;
 const USED: usize = offset_of!(PageHeader, used);
 const SESSION: usize = offset_of!(PageHeader, session);
+const SEQ: usize = offset_of!(PageHeader, seq);
 const SLOT: usize = size_of::<TaskSlot>();
 
 /// Reads the metadata; `map` is the map of [`meta::PAGES`].
@@ -95,7 +96,7 @@ pub(super) fn publish_descriptors(map: &ArrayMap, generation: u64, pages: &[[u8;
 }
 
 /// Writes pages from the map's page `first` on; `false` where they do not fit.
-fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]], secret: u64) -> bool {
+pub(super) fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]], secret: u64) -> bool {
     pages.iter().enumerate().all(|(i, page)| {
         // As a ring's page: empty first, `used` last.
         let (head, rest) = page.split_at(USED);
@@ -105,6 +106,37 @@ fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]], secret: 
             && map.write(first + i, USED + 8, rest)
             && map.write(first + i, USED, used)
     })
+}
+
+/// Copies a page of the quiet ring; `None` where none is, or where it changes all the time.
+pub(super) fn copy_kept(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; PAGE_SIZE]> {
+    let state = || (map.load(index, SEQ), map.load(index, USED) as u32, map.load(index, kept::THROUGH));
+    let mut out = [0; PAGE_SIZE];
+    for _ in 0..TRIES {
+        let before = state();
+        if before.1 == 0 || !copy_words(map, ids, index, PAGE_SIZE, &mut out) {
+            return None;
+        }
+        fence(Ordering::Acquire);
+        if state() == before {
+            return read_header(&out).is_ok().then_some(out);
+        }
+        std::hint::spin_loop();
+    }
+    None
+}
+
+/// Adds what a page has more than the one in the map, which begins as it does: first the records, then
+/// how many they are, then up to which page of its ring it reaches. Whoever reads a dump of a machine that stopped
+/// between is told of no page whose records are not there.
+pub(super) fn extend_kept(map: &ArrayMap, index: usize, page: &[u8; PAGE_SIZE]) -> bool {
+    const BEHIND: usize = kept::THROUGH + 8;
+    let (Some(used), Some(through), Some(rest)) =
+        (page.get(USED..USED + 8), page.get(kept::THROUGH..BEHIND), page.get(BEHIND..))
+    else {
+        return false;
+    };
+    map.write(index, BEHIND, rest) && map.write(index, USED, used) && map.write(index, kept::THROUGH, through)
 }
 
 /// Writes the beginning of a page's header ([`crate::encode::write_header`]), which makes a page of what stands there: of

@@ -36,7 +36,7 @@ fn maps() -> Maps {
     publish_meta(&meta, &Meta { session: public_id(SECRET), started: 1, ..Meta::default() }, SECRET).unwrap();
     let slots = ArrayMap::anonymous(PAGE_SIZE, 3).unwrap();
     let descriptors = Some(ArrayMap::anonymous(PAGE_SIZE, descriptors::PAGES).unwrap());
-    Maps { rings: [ring(), ring(), ring()], state, meta, slots, descriptors }
+    Maps { rings: [ring(), ring(), ring()], state, meta, slots, descriptors, quiet: None }
 }
 
 fn event(n: u64) -> Event {

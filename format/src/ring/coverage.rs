@@ -5,7 +5,7 @@ use super::stream::LaneStream;
 use crate::abi::page::{LANE_KINDS, Lane, REFUSALS};
 use crate::control::{CpuTotals, Totals};
 use crate::decode::Page;
-use crate::part;
+use crate::{kept, part};
 
 /// What is asked, and what is known beside the pages. Times in ns of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +95,9 @@ impl LaneStream {
     fn end(&self, scope: &Scope<'_>, totals: Option<(u64, &CpuTotals)>) -> End {
         let lane = self.lane() as usize;
         let known = self.known().next_back();
-        let last = known.map(|(_, summary)| summary.last);
+        // What was left out of a thinned page may have been at any time since its beginning.
+        let begins = |page: &Page| kept::is_thinned(page.header()).then_some(page.header().base_mono);
+        let last = known.map(|(page, summary)| begins(page).unwrap_or(summary.last));
         let damaged = known.is_some_and(|(_, summary)| summary.damage.is_some());
         let copied = (scope.copied != 0 && !damaged).then_some(scope.copied.min(scope.until));
         let sure = last.max(copied);

@@ -17,6 +17,9 @@ pub enum Reason {
     Refused,
     /// They are newer than the copy: no loss, only a later moment.
     Newer,
+    /// The ring was written over, and the quiet ring holds the events of other processes alone
+    /// ([`crate::kept`]).
+    LeftOut,
 }
 
 impl Reason {
@@ -29,6 +32,7 @@ impl Reason {
             Reason::Damaged => "damaged page",
             Reason::Refused => "refused by the probes",
             Reason::Newer => "newer than the copy",
+            Reason::LeftOut => "of busy processes, overwritten in the ring (the quiet ring holds the others')",
         }
     }
 }

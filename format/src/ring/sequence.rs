@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use super::stream::LaneStream;
 use crate::abi::page::Lane;
 use crate::decode::{Page, Summary};
-use crate::part;
+use crate::{kept, part};
 
 /// The best copy of each page, or part of a page, of one ring of one session.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Sequence {
     /// No more pages come.
     pub fn finish(self) -> LaneStream {
         let mut pages: Vec<(Page, Summary)> = Vec::with_capacity(self.pages.len());
-        for (page, summary) in self.pages.into_values() {
+        for (page, summary) in without_thinned(self.pages) {
             match pages.last_mut() {
                 Some((last, sums)) if overlap(last, &page) => {
                     if let Some(whole) = united(last, page) {
@@ -66,6 +66,28 @@ impl Sequence {
         }
         LaneStream::new(self.lane, self.cpu, pages.into_iter())
     }
+}
+
+/// The pages in order. What a thinned page holds of pages that are there themselves is left out.
+fn without_thinned(pages: BTreeMap<(u64, u32), (Page, Summary)>) -> Vec<(Page, Summary)> {
+    let whole = pages.values().map(|(page, _)| page.header()).filter(|header| !kept::is_thinned(header));
+    let whole: Vec<(u64, u64)> = whole.map(|header| (header.seq, header.base_mono)).collect();
+    let fitted = |(page, summary): (Page, Summary)| {
+        let header = page.header();
+        if !kept::is_thinned(header) {
+            return Some((page, summary));
+        }
+        match whole.get(whole.partition_point(|(seq, _)| *seq < header.seq)) {
+            Some((seq, _)) if *seq == header.seq => None,
+            Some((seq, opened)) if *seq <= kept::through(&page) => {
+                let page = kept::before(&page, *seq, *opened)?;
+                let summary = page.summary();
+                Some((page, summary))
+            }
+            _ => Some((page, summary)),
+        }
+    };
+    pages.into_values().filter_map(fitted).collect()
 }
 
 /// Whether the second piece begins within the first or where it ends.

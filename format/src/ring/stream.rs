@@ -1,9 +1,10 @@
 //! One ring's pages in order.
 
 use super::gap::{Gap, Reason, difference, is_loss, sum};
-use crate::abi::page::{LANE_KINDS, Lane};
+use crate::abi::page::{LANE_KINDS, Lane, REFUSALS};
 use crate::decode::{Damage, Decoder, Event, Page, Summary};
-use crate::part;
+use crate::kept::LeftOut;
+use crate::{kept, part};
 
 /// The pages of one ring, oldest first, each once, and what they come to.
 #[derive(Debug)]
@@ -58,6 +59,16 @@ impl LaneStream {
         self.summaries.iter().fold([0; LANE_KINDS], |all, s| sum(&all, &s.counts))
     }
 
+    /// What is left out of its pages, in order.
+    pub fn left_out(&self) -> impl Iterator<Item = LeftOut> + '_ {
+        self.pages.iter().flat_map(kept::left_out)
+    }
+
+    /// The first of its pages that is none of the quiet ring's.
+    pub fn first_of_ring(&self) -> Option<&Page> {
+        self.pages.iter().find(|page| !kept::is_kept(page.header()))
+    }
+
     /// The first fault of each damaged page, with the page's sequence number.
     pub fn damage(&self) -> impl Iterator<Item = (u64, Damage)> + '_ {
         self.known().filter_map(|(page, summary)| Some((page.header().seq, summary.damage?)))
@@ -77,7 +88,7 @@ impl LaneStream {
     /// next that is there: its counts are exact, and do not depend on which other pages are.
     pub fn gaps(&self) -> Vec<Gap> {
         let pairs = self.known().zip(self.pages.iter().skip(1));
-        let mut gaps: Vec<Gap> = pairs.filter_map(|(page, next)| self.between(page, next)).collect();
+        let mut gaps: Vec<Gap> = pairs.flat_map(|(page, next)| self.between(page, next)).collect();
         if let Some((_, Summary { damage: Some(damage), last, .. })) = self.known().next_back() {
             let until = damage.after.max(*last).saturating_add(1);
             gaps.push(self.gap(damage.after, until, None, [0; 3], Reason::Damaged));
@@ -89,7 +100,27 @@ impl LaneStream {
     ///
     /// The next page's totals, less this page's totals and what it decodes to, is what was
     /// recorded and is not here; exact, whatever the cause.
-    fn between(&self, (page, summary): (&Page, &Summary), next: &Page) -> Option<Gap> {
+    /// Of a thinned page that is the two apart: what was left out, and what was refused.
+    fn between(&self, (page, summary): (&Page, &Summary), next: &Page) -> impl Iterator<Item = Gap> + use<> {
+        let mut gap = self.gap_between((page, summary), next);
+        let is_thinned = kept::is_thinned(page.header());
+        let is_next = next.header().seq == kept::through(page).saturating_add(1);
+        if let Some(gap) = gap.as_mut().filter(|_| is_thinned) {
+            // What was left out may have been at any time since the page's beginning.
+            gap.from = page.header().base_mono;
+        }
+        let split = gap.filter(|gap| is_thinned && is_next && gap.reason == Reason::Missing);
+        let left_out = split.map(|gap| Gap { refused: [0; REFUSALS], reason: Reason::LeftOut, ..gap });
+        let refused = split.filter(|gap| is_loss(&gap.refused)).map(|gap| Gap {
+            from: page.header().base_mono,
+            lost: Some([0; LANE_KINDS]),
+            reason: Reason::Refused,
+            ..gap
+        });
+        gap.xor(split).into_iter().chain(left_out).chain(refused)
+    }
+
+    fn gap_between(&self, (page, summary): (&Page, &Summary), next: &Page) -> Option<Gap> {
         let (a, b) = (page.header(), next.header());
         let lost = difference(&b.events, &sum(&a.events, &summary.counts));
         let refused = difference(&b.refused, &a.refused);

@@ -1,7 +1,7 @@
 //! Events to test with: sequences that a ring could really hold.
 
 use flightrec_format::abi::page::{Lane, VERSION};
-use flightrec_format::abi::record::{Abi, Exec, Fork, Rename, StringStatus, TaskExit, fold};
+use flightrec_format::abi::record::{Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, fold};
 use flightrec_format::decode::{Body, Call, Event, Text};
 use proptest::prelude::*;
 
@@ -20,10 +20,21 @@ pub(crate) fn text(index: u8, bytes: &[u8]) -> Text {
 
 fn texts() -> impl Strategy<Value = Text> {
     let status = prop_oneof![Just(StringStatus::Whole), Just(StringStatus::Cut), Just(StringStatus::Unreadable)];
-    (0..16u8, status, prop::collection::vec(1..=255u8, 0..256)).prop_map(|(index, status, bytes)| Text {
+    let text = (status, prop::collection::vec(1..=255u8, 0..256));
+    // Of one that is cut in the middle there is more than a head.
+    let ends = (Just(StringStatus::Ends), prop::collection::vec(1..=255u8, STRING_HEAD + 1..256));
+    (0..16u8, prop_oneof![4 => text, 1 => ends]).prop_map(|(index, (status, bytes))| Text {
         index,
         status,
         bytes: bytes.into(),
+    })
+}
+
+/// Of what is never cut in the middle: marks, acts, and arguments.
+fn lines(index: u8) -> impl Strategy<Value = Text> {
+    texts().prop_map(move |text| match text.status {
+        StringStatus::Ends => Text { index, status: StringStatus::Cut, ..text },
+        _ => Text { index, ..text },
     })
 }
 
@@ -111,13 +122,13 @@ fn steps(lane: Lane) -> BoxedStrategy<Step> {
         }
         _ => prop_oneof![
             forks().prop_map(|f| (f.parent_tid, Body::Fork(f))),
-            (execs(), indexed(0), indexed(1))
+            (execs(), indexed(0), prop::option::of(lines(1)))
                 .prop_map(|(exec, file, args)| (exec.tid, Body::Exec { exec, file, args })),
             (tids(), tids(), any::<[u8; 16]>(), any::<[u8; 16]>())
                 .prop_map(|(tid, tgid, old, new)| (tid, Body::Rename(Rename { tid, tgid, old, new }))),
             exits().prop_map(|e| (e.tid, Body::TaskExit(e))),
-            (tids(), texts()).prop_map(|(tid, t)| (tid, Body::Mark(Text { index: 0, ..t }))),
-            (tids(), any::<u16>(), texts()).prop_map(|(tid, act, t)| (tid, Body::Act(act, Text { index: 0, ..t }))),
+            (tids(), lines(0)).prop_map(|(tid, t)| (tid, Body::Mark(t))),
+            (tids(), any::<u16>(), lines(0)).prop_map(|(tid, act, t)| (tid, Body::Act(act, t))),
         ]
         .prop_map(event)
         .boxed(),

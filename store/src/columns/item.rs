@@ -236,7 +236,7 @@ impl Item {
 /// Whether a string's status is one that there is.
 #[inline]
 pub(super) fn is_fine(aux: u8) -> bool {
-    aux >> 4 <= StringStatus::Unreadable as u8
+    aux >> 4 <= StringStatus::Ends as u8
 }
 
 /// Where the walk is in a page.

@@ -295,7 +295,13 @@ fn kept(version: u16, habits: &[Habit]) -> Vec<Page> {
         ];
         let nargs = 2 + *which + u8::from(*different == 4 && *which < 3);
         let strings = if *string {
-            vec![Text { index: 0, status: StringStatus::Whole, bytes: (*b"/etc/hosts").into() }]
+            // One that is cut in the middle is kept like any other.
+            let padded = ("/.".repeat(123) + "etc/hosts").into_bytes();
+            let (status, bytes) = match *which {
+                2 => (StringStatus::Ends, padded.into()),
+                _ => (StringStatus::Whole, (*b"/etc/hosts").into()),
+            };
+            vec![Text { index: 0, status, bytes }]
         } else {
             Vec::new()
         };

@@ -57,6 +57,10 @@ pub(crate) fn run(soak: Duration, keep: bool) -> Result<()> {
         fs::copy(packages.join(name), container.place(name)).context("a copy of a package")?;
     }
     fs::copy(&program, container.place("xtask")).context("a copy of this program")?;
+    let hook = repository().join("packaging/kdump/pre-dump.sh");
+    fs::copy(&hook, container.place("pre-dump.sh")).with_context(|| hook.display().to_string())?;
+    let attack = privileges::ATTACK;
+    fs::copy(flightrec_tests::c_program(attack, &[]), container.place(attack)).context("a copy of a program")?;
     let minutes = soak.as_secs() / 60;
     let command = format!("{}/xtask service-trial --soak {minutes}", container::INSIDE);
     // What was recorded is read back, on a machine that may be busy.

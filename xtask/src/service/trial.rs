@@ -29,7 +29,7 @@ pub(super) const LIMIT: Duration = Duration::from_mins(15);
 const SOAK: &str = "soak: memory is flat, and no loss is unaccounted for";
 pub(super) const UNIT: &str = "flightd.service";
 const UNITS: [&str; 2] = [UNIT, "flightrec-recording.service"];
-const RUNTIME: &str = "/run/flightrec";
+pub(super) const RUNTIME: &str = "/run/flightrec";
 pub(super) const STATE: &str = "/var/lib/flightrec";
 pub(super) const CONFIG: &str = "/etc/flightrec/flightd.toml";
 const DROP_IN: &str = "/etc/systemd/system/flightd.service.d/trial.conf";
@@ -84,7 +84,11 @@ const STEPS: &[Named] = &[
     ("the journal names the recording, and what events cost", journal::names_the_start),
     ("systemd-analyze security", exposure),
     ("a member of the group may dump, another user may not", access),
+    ("a member of the group does not lock root out", privileges::connections),
     ("taken over, the service's user leads root's part nowhere", privileges::links),
+    ("nor either hook of kdump", privileges::hooks),
+    ("nor the package's scripts", privileges::scripts),
+    ("taken over while it records, flightd loads nothing", privileges::loads_nothing),
     ("reload changes what it can, and says what it can't", reloads),
     ("no call is lost by reload, restart, kill -9 and watchdog", survives),
     ("no call is lost by an upgrade", upgrades),
@@ -295,7 +299,9 @@ fn stops(_: &mut Trial) -> Result<String> {
 }
 
 fn purges(_: &mut Trial) -> Result<String> {
+    privileges::plant()?;
     check(Command::new("dpkg").args(["--purge", "flightrec"]))?;
+    privileges::untouched("the purge")?;
     let find = "find / -xdev -iname '*flight[rcd]*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/trial/*' \
                 -not -path '/var/log/*' -not -path '/usr/share/icons/*'";
     let left = read(Command::new("/bin/sh").args(["-c", find]))?;
@@ -306,7 +312,7 @@ fn purges(_: &mut Trial) -> Result<String> {
     }
     let failed = read(Command::new("systemctl").args(["--failed", "--plain", "--no-legend"]))?;
     ensure!(!failed.contains("flight"), "{failed}");
-    Ok("no file, user, group or unit".to_owned())
+    Ok("no file, user, group or unit; links of the user's were not followed".to_owned())
 }
 
 fn install(package: &str) -> Result<()> {

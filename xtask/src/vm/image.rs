@@ -29,13 +29,18 @@ pub(super) struct Image {
     pub(super) memory: PathBuf,
 }
 
-/// Makes them, for an unpacked kernel; `forms` is what [`super::FORMS`] are.
-pub(super) fn build(cache: &Path, kernel: &Path, forms: &[&str]) -> Result<Image> {
+/// Makes them, for an unpacked kernel; `forms` is what [`super::FORMS`] are, `flood` how many seconds of a flood the machine
+/// is to have in place of all else.
+pub(super) fn build(cache: &Path, kernel: &Path, forms: &[&str], flood: Option<u32>) -> Result<Image> {
     let release = kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
     let work = cache.join(format!("work-{release}"));
     image(&work, kernel, |vmlinuz, initrd| {
         let root = root(&work, vmlinuz, initrd)?;
         fs::write(root.join("out/forms"), forms.join(" "))?;
+        if let Some(seconds) = flood {
+            fs::write(root.join("flood"), format!("{seconds}\n"))?;
+            fs::rename(root.join("flood.sh"), root.join("guest.sh"))?;
+        }
         Ok(root)
     })
 }
@@ -139,19 +144,24 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         copy_program(program, &to, true)?;
         libraries(program, &root)?;
     }
+    // This program, as what attacks the recording.
+    let program = std::env::current_exe().context("where this program is")?;
+    copy_program(&program, &root.join("bin/xtask"), true)?;
+    libraries(&program, &root)?;
     // As the package has it, for the hook.
     if let Some(program) = super::static_program() {
         fs::create_dir_all(root.join("usr/lib/flightrec"))?;
         copy_program(&program, &root.join("usr/lib/flightrec/flightctl"), true)?;
     }
-    for name in ["load-crash-kernel", "stress", "first"] {
-        let source = repository.join(format!("xtask/vm/{name}.c"));
+    let sources = ["load-crash-kernel", "stress", "first", "quiet"].map(|name| (name, format!("xtask/vm/{name}.c")));
+    for (name, source) in sources.into_iter().chain([("storm", "tests/programs/storm.c".to_owned())]) {
+        let source = repository.join(source);
         let mut gcc = Command::new("gcc");
         gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o"]);
         run(gcc.arg(root.join("bin").join(name)).arg(source))?;
     }
     copy_program(&repository.join("packaging/kdump/kdump-recover"), &root.join("bin/kdump-recover"), false)?;
-    for name in ["guest.sh", "crash.sh", "flightd.toml"] {
+    for name in ["guest.sh", "crash.sh", "flightd.toml", "flood.sh", "flood.toml"] {
         fs::copy(repository.join("xtask/vm").join(name), root.join(name))?;
     }
     fs::copy(vmlinuz, root.join("boot/vmlinuz"))?;

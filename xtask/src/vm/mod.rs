@@ -1,13 +1,14 @@
 //! `cargo xtask vm`: real kernels that really panic, in a virtual machine, and whether what was recorded is found.
 //!
 //! For each kernel: it boots under QEMU (without KVM, if need be), `flightd` records numbered calls under preemption and a workload
-//! with numbered marks, a sysrq panics the machine in the middle of it, the crash kernel runs our hook and then makedumpfile in every form, and what
+//! with numbered marks, a process without rights maps what looks like another recording ([`forge`]), a sysrq panics the machine in the middle of it, the crash kernel runs our hook and then makedumpfile in every form, and what
 //! comes out is held against one another and against what `flightctl` said live ([`check`]).
 //!
-//! `--boot` is about the other end of a machine's life ([`boot`]).
+//! `--flood` is about what a flood leaves of others; `--boot` is about the other end of a machine's life ([`boot`]).
 
 mod boot;
 mod check;
+mod forge;
 mod image;
 mod kernels;
 mod machine;
@@ -19,6 +20,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+pub(crate) use self::forge::run as forge;
 use self::kernels::{Kernel, Promise};
 use crate::build;
 use crate::command::repository;
@@ -40,6 +42,10 @@ pub(crate) struct Vm {
     /// had, that is said, and is no failure.
     #[arg(long, conflicts_with_all = ["kernels", "check_only", "boot"])]
     ci: bool,
+    /// Instead of all else: a flood of so many seconds, then a panic; the last minute of quiet processes must be in the dump
+    /// (on 6.12, unless --kernel says otherwise).
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["ci", "boot"], value_parser = clap::value_parser!(u32).range(70..=1500))]
+    flood: Option<u32>,
     /// Instead of panics: the package in a Debian that boots twice, recorded from early in boot on (as root).
     #[arg(long)]
     boot: bool,
@@ -48,7 +54,7 @@ pub(crate) struct Vm {
 impl Vm {
     /// All kernels, as they come.
     pub(crate) fn all() -> Self {
-        Self { kernels: Vec::new(), cache: None, check_only: false, ci: false, boot: false }
+        Self { kernels: Vec::new(), cache: None, check_only: false, ci: false, flood: None, boot: false }
     }
 }
 
@@ -65,7 +71,7 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
     if !vm.check_only && !vm.boot && std::env::var_os("FLIGHTREC_BIN_DIR").is_none() {
         build::programs(Scope::Build)?;
     }
-    let forms = if vm.ci { CI.1 } else { FORMS };
+    let forms = if vm.ci || vm.flood.is_some() { CI.1 } else { FORMS };
     let (cache, wanted) = match prepare(vm) {
         Err(why) if vm.ci => {
             println!("left out: a real panic in a virtual machine: {why:#}");
@@ -81,11 +87,8 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
             continue;
         }
         let started = Instant::now();
-        let result = if vm.boot {
-            boot::one(&cache, kernel, package.as_deref())
-        } else {
-            one(&cache, kernel, forms, vm.check_only)
-        };
+        let result =
+            if vm.boot { boot::one(&cache, kernel, package.as_deref()) } else { one(&cache, kernel, forms, vm) };
         let seconds = started.elapsed().as_secs();
         match result {
             Ok(lines) => {
@@ -113,7 +116,11 @@ fn prepare(vm: &Vm) -> Result<(PathBuf, Vec<&'static Kernel>)> {
         None => PathBuf::from(std::env::var_os("HOME").context("vm: no HOME: name a folder by --cache")?)
             .join(".cache/flightrec-vm"),
     };
-    let wanted = if vm.ci { kernels::named(&[CI.0.to_owned()])? } else { kernels::named(&vm.kernels)? };
+    let wanted = if vm.ci || vm.flood.is_some() && vm.kernels.is_empty() {
+        kernels::named(&[CI.0.to_owned()])?
+    } else {
+        kernels::named(&vm.kernels)?
+    };
     if !vm.check_only {
         setup::run(Scope::Vm)?;
         fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
@@ -136,11 +143,12 @@ fn static_program() -> Option<PathBuf> {
 }
 
 /// One kernel's run and checks; what was found, for people.
-fn one(cache: &Path, kernel: &Kernel, forms: &[&str], check_only: bool) -> Result<Vec<String>> {
-    let out = cache.join(format!("out-{}", kernel.name));
-    if !check_only {
+fn one(cache: &Path, kernel: &Kernel, forms: &[&str], vm: &Vm) -> Result<Vec<String>> {
+    let what = if vm.flood.is_some() { "flood" } else { "out" };
+    let out = cache.join(format!("{what}-{}", kernel.name));
+    if !vm.check_only {
         let unpacked = kernels::unpacked(cache, kernel)?;
-        let image = image::build(cache, &unpacked, forms)?;
+        let image = image::build(cache, &unpacked, forms, vm.flood)?;
         machine::run(&image)?;
         image.extract(&out)?;
         if forms.contains(&QEMU) {
@@ -148,6 +156,7 @@ fn one(cache: &Path, kernel: &Kernel, forms: &[&str], check_only: bool) -> Resul
         }
     }
     match kernel.promise {
+        Promise::Records if vm.flood.is_some() => check::flooded(&out),
         Promise::Records => check::records(&out),
         Promise::Refuses => check::refuses(&out),
     }

@@ -55,6 +55,11 @@ fn strings() {
     assert_eq!(path(whole(1, "/tmp/grün\x1b\n".as_bytes()))["text"], r#""/tmp/grün\33\n""#);
     assert_eq!(path(whole(1, b"\xff\\"))["text"], r#""\377\\""#);
     assert_eq!(path(string(1, StringStatus::Cut, b"/long"))["text"], r#""/long"..."#);
+    let padded = "x".repeat(127) + "./secret";
+    assert_eq!(
+        path(string(1, StringStatus::Ends, padded.as_bytes()))["text"],
+        format!(r#""{}"..."./secret""#, "x".repeat(127))
+    );
     assert_eq!(path(string(1, StringStatus::Unreadable, b""))["text"], "0x1000 /* unreadable */");
 }
 

@@ -54,6 +54,9 @@ fn life() {
     let expected = json!({"event":"exec","file":"/bin/ls","file_cut":true,"argv":["ls","-\\377"],"new_comm":"x",
         "old_tid":6,"cgroup":1});
     assert_eq!(own(Body::Exec { exec, file: Some(file), args: Some(args.clone()) }, &context()), expected);
+    let padded = string(0, StringStatus::Ends, ("x".repeat(127) + "/bin/ls").as_bytes());
+    let cut = own(Body::Exec { exec, file: Some(padded), args: None }, &context());
+    assert_eq!((&cut["file_end"], &cut["file_cut"]), (&json!("/bin/ls"), &json!(true)));
     let longer = Exec { args_len: 600, ..exec };
     let cut = own(Body::Exec { exec: longer, file: None, args: Some(args) }, &context());
     assert_eq!((&cut["file"], &cut["argv_cut"]), (&Value::Null, &json!(true)));

@@ -109,7 +109,8 @@ fn is_damaged(recording: &Recording) -> bool {
 
 /// Whether a ring's pages go back to a moment, or to the ring's first event.
 fn reaches(stream: &LaneStream, from: u64) -> bool {
-    stream.pages().first().is_none_or(|page| {
+    // What the quiet ring holds of older ones is not all of them.
+    stream.first_of_ring().is_none_or(|page| {
         let header = page.header();
         (header.seq == 1 && !part::is_part(header)) || header.base_mono <= from
     })
@@ -201,6 +202,6 @@ fn extend(
 fn short_of(streams: &[LaneStream], from: u64) -> Option<(Vec<Lane>, u64)> {
     let short: Vec<&LaneStream> = streams.iter().filter(|stream| !reaches(stream, from)).collect();
     let lanes = Lane::RINGS.into_iter().filter(|lane| short.iter().any(|stream| stream.lane() == *lane)).collect();
-    let begins = short.iter().filter_map(|stream| stream.pages().first()).map(|page| page.header().base_mono);
+    let begins = short.iter().filter_map(|stream| stream.first_of_ring()).map(|page| page.header().base_mono);
     begins.max().map(|begins| (lanes, begins))
 }

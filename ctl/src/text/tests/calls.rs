@@ -34,6 +34,11 @@ fn open() {
         enter(2, &[1, libc::O_TMPFILE as u64 | 2, 0o600], vec![string(0, StringStatus::Cut, b"/tmp")]),
         r#"open("/tmp"..., O_RDWR|O_TMPFILE, 0600) -->"#
     );
+    let padded = "/.".repeat(63) + "/" + "./secret";
+    assert_eq!(
+        enter(2, &[1, 0, 0], vec![string(0, StringStatus::Ends, padded.as_bytes())]),
+        format!(r#"open("{}/"..."./secret", O_RDONLY) -->"#, "/.".repeat(63))
+    );
     assert_eq!(
         enter(257, &[5, 0x7f00_1000, 0x4000_0000, 0], vec![string(1, StringStatus::Unreadable, b"")]),
         "openat(5, 0x7f001000 /* unreadable */, O_RDONLY|0x40000000) -->"

@@ -1,5 +1,7 @@
 //! What must be true of a machine that panicked.
 
+mod flood;
+mod forged;
 mod refusal;
 mod stress;
 
@@ -13,6 +15,7 @@ use serde_json::Value;
 /// At the ends of what two sources have in common: what was on its way there, ns.
 const EDGE: u64 = 200_000_000;
 
+pub(super) use flood::flooded;
 pub(super) use refusal::refuses;
 
 /// Checks all; what was found, for people.
@@ -21,13 +24,16 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     ensure!(said.iter().any(|line| line.ends_with(" done")), "it did not get to its end: {}", said.join("\n"));
     let files = out.join("out");
     let crash = recovered(out)?;
+    // What vouches for the recording, where a dump has all memory.
+    let store = out.join("flightrec");
+    let of = |path| ["--vmcore", text(path), "--state-dir", text(&store)];
 
     let mut texts: Vec<(String, String)> = Vec::new();
     let forms = fs::read_to_string(files.join("forms")).context("no list of the dump's forms")?;
     let path = |form: &str| files.join(if form == super::QEMU { form.to_owned() } else { format!("d31-{form}") });
     let dumps: Vec<PathBuf> = forms.split_whitespace().map(path).collect();
     for path in &dumps {
-        texts.push((path.display().to_string(), dump(&["--vmcore", text(path), "--all"])?));
+        texts.push((path.display().to_string(), dump(&[&of(path), ["--all"].as_slice()].concat())?));
     }
     texts.push(("recovered by the hook".to_owned(), dump(&["--file", text(&crash), "--all"])?));
     let (Some(((_, first), others)), Some(vmcore)) = (texts.split_first(), dumps.first()) else { bail!("no dump") };
@@ -41,12 +47,12 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     found.extend(stress::numbered_calls(&files, &events)?);
     // The last second of every CPU, by the coverage.
     for path in &dumps {
-        let last = dump(&["--vmcore", text(path), "--last", "1s", "--strict"]);
+        let last = dump(&[&of(path), ["--last", "1s", "--strict"].as_slice()].concat());
         last.with_context(|| format!("the last second is not complete in {}", path.display()))?;
     }
     dump(&["--file", text(&crash), "--last", "1s", "--strict"])
         .context("the last second is not complete in the recovered file")?;
-    let in_flight = flightctl(&["dump", "--vmcore", text(vmcore), "--in-flight"])?;
+    let in_flight = flightctl(&[&["dump"], of(vmcore).as_slice(), &["--in-flight"]].concat())?;
     let writer = in_flight.lines().find(|line| line.contains("write(") && line.contains(", on CPU "));
     let writer = writer.with_context(|| format!("nobody writes to sysrq-trigger in {in_flight}"))?;
     found.push(format!("in flight: {}", writer.split_whitespace().collect::<Vec<_>>().join(" ")));
@@ -55,6 +61,7 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     found.push(live(&files, &events)?);
     joined(out, vmcore, &events)?;
     found.push(sessions(vmcore)?);
+    found.extend(forged::is_told(out, &crash)?);
     found.extend(memory(&files)?);
     let log = fs::read_to_string(files.join("flightd-live.log")).unwrap_or_default();
     let warnings = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR"));
@@ -187,10 +194,16 @@ fn dump(args: &[&str]) -> Result<String> {
 }
 
 fn flightctl(args: &[&str]) -> Result<String> {
-    let output = Command::new(super::programs().join("flightctl")).args(args).output()?;
+    let output = command(args).output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "flightctl {}: {}: {errors}", args.join(" "), output.status);
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(super::programs().join("flightctl"));
+    command.args(args);
+    command
 }
 
 fn text(path: &Path) -> &str {
