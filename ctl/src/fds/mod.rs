@@ -467,7 +467,7 @@ fn flag(call: &Call, cloexec: Cloexec) -> Option<bool> {
     }
 }
 
-/// A string argument; `...` where it was cut.
+/// A string argument; `...` behind it where it was cut.
 fn string(call: &Call, index: u8) -> Option<Vec<u8>> {
     let text = call.strings.iter().find(|text| text.index == index)?;
     match text.status {

@@ -8,6 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use flightrec_format::abi::record::StringStatus;
+use flightrec_format::decode::Text;
+
 /// Most patterns that the alternatives in braces come to.
 const ALTERNATIVES_MAX: usize = 64;
 
@@ -21,11 +24,11 @@ pub(super) struct Ends {
 
 impl Ends {
     /// Of patterns that begin with a slash, or with `**`.
-    pub(super) fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(super) fn new(patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut set = GlobSetBuilder::new();
         let mut any = false;
         for pattern in patterns {
-            let Some(alternatives) = alternatives(pattern) else {
+            let Some(alternatives) = alternatives(pattern.as_ref()) else {
                 any = true;
                 continue;
             };
@@ -48,8 +51,18 @@ impl Ends {
         Self { set, any }
     }
 
+    /// Whether a path of which not all is recorded may match; `None`: all is.
+    pub(super) fn may_be(&self, path: &Text) -> Option<bool> {
+        match path.status {
+            StringStatus::Whole | StringStatus::Unreadable => None,
+            // Where it ends is not known.
+            StringStatus::Cut => Some(true),
+            StringStatus::Ends => Some(path.parts().1.is_none_or(|end| self.may_match(end))),
+        }
+    }
+
     /// Whether a path with this end may match.
-    pub(super) fn may_match(&self, end: &[u8]) -> bool {
+    fn may_match(&self, end: &[u8]) -> bool {
         let Some(known) = known(end) else { return true };
         self.any || self.set.is_match_candidate(&Candidate::new(OsStr::from_bytes(&known)))
     }

@@ -13,19 +13,19 @@ mod process;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashSet;
 use syscalls::Errno;
 
 use flightrec_format::abi::record::Abi;
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::meta::Meta;
 
 use self::calls::CallSet;
 pub use self::hints::Seen;
 pub use self::names::{Names, is_pattern};
-pub use self::paths::Matched;
 use self::paths::Paths;
 pub use self::plan::{FilterError, FilterPlan};
 use crate::fds::FdNames;
@@ -41,7 +41,7 @@ pub struct CallFacts {
     /// Of an exit: how long the call took.
     pub duration_ns: Option<u64>,
     /// Whether the call has to do with a path that is wanted ([`Filter::wants_path`]).
-    pub path: Matched,
+    pub path: bool,
 }
 
 /// A filter whose names are looked up. Empty sets want everything.
@@ -56,7 +56,7 @@ pub struct Filter {
     units: Option<FxHashSet<u64>>,
     calls: Option<CallSet>,
     paths: Option<Paths>,
-    undecided: AtomicU64,
+    undecided: Arc<AtomicU64>,
     errors: bool,
     errnos: FxHashSet<i32>,
     /// Calls that return what a register held before: never an error.
@@ -102,16 +102,20 @@ impl Filter {
     }
 
     /// Whether a call has to do with a path that is wanted.
-    pub fn wants_path(&self, call: &Call, fds: FdNames<'_>) -> Matched {
-        self.paths.as_ref().map_or(Matched::No, |paths| paths.has(call, fds))
+    pub fn wants_path(&self, call: &Call, fds: FdNames<'_>) -> bool {
+        self.paths.as_ref().is_some_and(|paths| paths.has(call, fds))
     }
 
-    /// Notes an event that is shown though it is not known whether its path is wanted.
-    pub fn note_undecided(&self) {
-        self.undecided.fetch_add(1, Ordering::Relaxed);
+    /// Notes an event that is shown: whether its path is wanted may not be known.
+    pub fn note_shown(&self, event: &Event) {
+        if let (Some(_), Body::Enter(call) | Body::Exit { call, .. }) = (&self.paths, &event.body)
+            && call.strings.iter().any(Text::is_cut)
+        {
+            self.undecided.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
-    /// How many of these there were.
+    /// How many events were shown whose path is not recorded whole, where paths are asked for.
     pub fn undecided(&self) -> u64 {
         self.undecided.load(Ordering::Relaxed)
     }
@@ -131,7 +135,7 @@ impl Filter {
             _ => return true,
         };
         self.calls.as_ref().is_none_or(|calls| calls.has(call))
-            && (self.paths.is_none() || facts.path != Matched::No)
+            && (self.paths.is_none() || facts.path)
             && self.slower_than.is_none_or(|least| facts.duration_ns.is_some_and(|took| took >= least))
             && self.faster_than.is_none_or(|limit| facts.duration_ns.is_some_and(|took| took < limit))
             && self.wants_error(call, ret)

@@ -1,12 +1,12 @@
 //! Calls on paths that match a pattern: by a path that they are given, or by a descriptor of one.
 
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
-
 use flightrec_format::abi::record::{Abi, StringStatus};
-use flightrec_format::decode::{Call, Text};
+use flightrec_format::decode::Call;
 use flightrec_format::meta::{Argument, Meta, Syscall};
 
 use super::FilterError;
@@ -31,18 +31,6 @@ fn anywhere(pattern: &str) -> String {
     if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") }
 }
 
-/// Whether something matches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Matched {
-    /// It does not.
-    #[default]
-    No,
-    /// It may: not all of it is recorded.
-    Maybe,
-    /// It does.
-    Yes,
-}
-
 /// Which arguments of a call are what, bit by bit.
 #[derive(Debug, Clone, Copy, Default)]
 struct Roles {
@@ -65,40 +53,26 @@ impl Paths {
             return Ok(None);
         }
         let set = compile(patterns)?;
-        let anywhere: Vec<String> = patterns.iter().map(|pattern| anywhere(pattern)).collect();
-        let ends = Ends::new(anywhere.iter().map(String::as_str));
+        let ends = Ends::new(patterns.iter().map(|pattern| anywhere(pattern)));
         Ok(Some(Self { set, ends, native: table(&meta.native, meta), compat: table(&meta.compat, meta) }))
     }
 
     /// Whether a call has to do with such a path, `fds` being its process's descriptors.
-    pub(super) fn has(&self, call: &Call, fds: FdNames<'_>) -> Matched {
+    pub(super) fn has(&self, call: &Call, fds: FdNames<'_>) -> bool {
         let table = if call.abi == Abi::Compat { &self.compat } else { &self.native };
-        let Some(&roles) = table.get(usize::from(call.nr)) else { return Matched::No };
-        let paths = call.strings.iter().filter(|text| text.index < 6 && roles.paths >> text.index & 1 != 0);
-        let path = paths.map(|text| self.is_path(roles, call, text, fds)).max().unwrap_or_default();
-        let mut recorded = call.args.iter().take(usize::from(call.nargs)).enumerate();
-        let is_open = path != Matched::Yes
-            && recorded.any(|(index, value)| {
-                roles.descriptors >> index & 1 != 0 && fds.get(*value as i32).is_some_and(|name| self.matches(name))
-            });
-        if is_open { Matched::Yes } else { path }
-    }
-
-    /// Whether a path that the call is given matches.
-    fn is_path(&self, roles: Roles, call: &Call, text: &Text, fds: FdNames<'_>) -> Matched {
-        let is = match text.status {
-            StringStatus::Unreadable => false,
-            StringStatus::Whole => {
-                self.matches(&text.bytes) || self.matches_in(roles, call, usize::from(text.index), &text.bytes, fds)
-            }
-            // Where it ends is not known.
-            StringStatus::Cut => return Matched::Maybe,
-            StringStatus::Ends => {
-                let may = text.parts().1.is_none_or(|end| self.ends.may_match(end));
-                return if may { Matched::Maybe } else { Matched::No };
-            }
-        };
-        if is { Matched::Yes } else { Matched::No }
+        let Some(&roles) = table.get(usize::from(call.nr)) else { return false };
+        let path = call.strings.iter().any(|text| {
+            text.index < 6
+                && roles.paths >> text.index & 1 != 0
+                && text.status != StringStatus::Unreadable
+                && self.ends.may_be(text).unwrap_or_else(|| {
+                    self.matches(&text.bytes) || self.matches_in(roles, call, usize::from(text.index), &text.bytes, fds)
+                })
+        });
+        let recorded = call.args.iter().take(usize::from(call.nargs)).enumerate();
+        path || recorded
+            .filter(|(index, _)| roles.descriptors >> index & 1 != 0)
+            .any(|(_, value)| fds.get(*value as i32).is_some_and(|name| self.matches(name)))
     }
 
     /// Whether a path matches that is relative to the directory in the argument before it.

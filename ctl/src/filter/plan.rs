@@ -1,6 +1,6 @@
 //! A filter as typed, and what can be wrong with it.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -179,7 +179,7 @@ impl FilterPlan {
             units: units(&self.units, meta)?,
             calls: self.calls.resolve(meta)?,
             paths: Paths::new(&self.paths, meta)?,
-            undecided: AtomicU64::new(0),
+            undecided: Arc::default(),
             errors: self.errors,
             errnos: self.errnos.iter().copied().collect(),
             restored: Filter::restored(meta),

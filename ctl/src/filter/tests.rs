@@ -189,7 +189,7 @@ fn failures() {
 fn slow_calls() {
     let slow = filter(FilterArgs { slower_than: Some(Duration::from_millis(1)), ..FilterArgs::default() });
     let took = |ns| {
-        let facts = CallFacts { duration_ns: ns, ..CallFacts::default() };
+        let facts = CallFacts { duration_ns: ns, path: false };
         slow.wants(&exit(1, 0, 5, 0), facts, &Threads::default())
     };
     assert_eq!([Some(999_999), Some(1_000_000), None].map(took), [false, true, false]);
@@ -201,7 +201,7 @@ fn paths() {
     let with = |pattern: &str, path: &str| {
         let filter = filter(FilterArgs { path: strings(&[pattern]), ..FilterArgs::default() });
         let made = Call { nargs: 2, strings: vec![text(1, StringStatus::Whole, path)], ..call(257) };
-        filter.wants_path(&made, FdNames::default()) == Matched::Yes
+        filter.wants_path(&made, FdNames::default())
     };
     assert!(with("/etc/*", "/etc/hosts") && !with("/etc/*", "/etc/ssl/certs") && with("/etc/**", "/etc/ssl/certs"));
     assert!(with("*.so", "/lib/libc.so") && with("hosts", "/etc/hosts") && with("hosts", "hosts"));
@@ -214,16 +214,18 @@ fn paths_of_which_not_all_is_recorded() {
     let with = |status, pattern: &str, path: &str| {
         let filter = filter(FilterArgs { path: strings(&[pattern]), ..FilterArgs::default() });
         let made = Call { nargs: 2, strings: vec![text(1, status, path)], ..call(257) };
-        filter.wants_path(&made, FdNames::default())
+        let wanted = filter.wants_path(&made, FdNames::default());
+        filter.note_shown(&event(1, 0, 5, Body::Enter(made)));
+        (wanted, filter.undecided())
     };
     let padded = ["/.".repeat(64), "/./secret".to_owned()].concat();
     for pattern in ["/etc/secret", "secret", "*/secret", "/etc/**"] {
-        assert_eq!(with(StringStatus::Ends, pattern, &padded), Matched::Maybe, "{pattern}");
+        assert_eq!(with(StringStatus::Ends, pattern, &padded), (true, 1), "{pattern}");
     }
-    assert_eq!(with(StringStatus::Ends, "/etc/hosts", &padded), Matched::No);
-    assert_eq!(with(StringStatus::Cut, "/etc/hosts", &padded), Matched::Maybe);
-    assert_eq!(with(StringStatus::Whole, "/secret", &padded), Matched::Yes);
-    assert_eq!(with(StringStatus::Unreadable, "/secret", ""), Matched::No);
+    assert!(!with(StringStatus::Ends, "/etc/hosts", &padded).0);
+    assert_eq!(with(StringStatus::Cut, "/etc/hosts", &padded), (true, 1));
+    assert_eq!(with(StringStatus::Whole, "/secret", &padded), (true, 0));
+    assert_eq!(with(StringStatus::Unreadable, "/secret", ""), (false, 0));
 }
 
 #[test]
@@ -232,14 +234,14 @@ fn paths_by_descriptors() {
     let names = [(3, b"/etc/hosts"[..].into()), (4, b"/etc"[..].into())];
     let fds = FdNames::kept(&names);
     let read = |fd| filter.wants_path(&Call { nargs: 1, args: [fd, 0, 0, 0, 0, 0], ..call(0) }, fds);
-    assert_eq!([3, 4, 5].map(read), [Matched::Yes, Matched::No, Matched::No]);
+    assert_eq!([3, 4, 5].map(read), [true, false, false]);
     let relative =
         Call { nargs: 2, args: [4, 0, 0, 0, 0, 0], strings: vec![text(1, StringStatus::Whole, "host")], ..call(257) };
-    assert_eq!(filter.wants_path(&relative, fds), Matched::Yes);
-    assert_eq!(filter.wants_path(&Call { args: [9, 0, 0, 0, 0, 0], ..relative.clone() }, fds), Matched::No);
+    assert!(filter.wants_path(&relative, fds));
+    assert!(!filter.wants_path(&Call { args: [9, 0, 0, 0, 0, 0], ..relative.clone() }, fds));
     // An event's own facts decide.
     assert!(!wants(&filter, &enter(1, 0, 5, 257)));
-    let facts = CallFacts { path: Matched::Yes, duration_ns: None };
+    let facts = CallFacts { path: true, duration_ns: None };
     assert!(filter.wants(&enter(1, 0, 5, 257), facts, &Threads::default()));
 }
 

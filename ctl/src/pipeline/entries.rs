@@ -7,14 +7,14 @@ use flightrec_format::decode::{Body, Call, Event};
 
 use super::delay::Found;
 use crate::fds::Fds;
-use crate::filter::{CallFacts, Filter, Matched};
+use crate::filter::{CallFacts, Filter};
 use crate::pipeline::threads::Threads;
 
 /// A call that was entered.
 #[derive(Debug, Clone)]
 struct Entry {
     call: Call,
-    path: Matched,
+    path: bool,
 }
 
 /// The present calls, by thread.
@@ -40,10 +40,7 @@ impl Entries {
         threads: &Threads,
     ) -> (CallFacts, Option<Call>) {
         let Event { time, tid, ref body, .. } = *event;
-        let path = |call: &Call| {
-            let names = || fds.names(tid, threads.tgid(tid, time));
-            if filter.has_paths() { filter.wants_path(call, names()) } else { Matched::No }
-        };
+        let path = |call: &Call| filter.has_paths() && filter.wants_path(call, fds.names(tid, threads.tgid(tid, time)));
         match body {
             Body::Enter(call) => {
                 let path = path(call);
@@ -54,8 +51,7 @@ impl Entries {
                 let same =
                     |entry: &Entry| found.entered.is_some() && (entry.call.nr, entry.call.abi) == (call.nr, call.abi);
                 let entry = self.open.remove(&tid).filter(same);
-                let entered = entry.as_ref().map_or(Matched::No, |entry| entry.path);
-                let path = if entered == Matched::Yes { entered } else { path(call).max(entered) };
+                let path = entry.as_ref().is_some_and(|entry| entry.path) || path(call);
                 (CallFacts { path, duration_ns: found.duration_ns(time) }, entry.map(|entry| entry.call))
             }
             Body::Exec { exec, .. } if exec.old_tid != exec.tid => {

@@ -18,7 +18,7 @@ use super::shown::{Known, Shown};
 use super::threads::Threads;
 use super::wall::WallClock;
 use crate::fds::{Fds, Naming};
-use crate::filter::{CallFacts, Filter, Matched};
+use crate::filter::{CallFacts, Filter};
 use crate::left_out::LeftOuts;
 use crate::render::{Context, Renderer, Wake};
 use crate::source::Recording;
@@ -100,7 +100,7 @@ impl<'a> Resolver<'a> {
         let within = self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
         let (facts, entry) = match &mut self.entries {
             Some(entries) => entries.take(event, found, self.filter, &self.fds, &self.threads),
-            None => (CallFacts { duration_ns: found.duration_ns(event.time), path: Matched::No }, None),
+            None => (CallFacts { duration_ns: found.duration_ns(event.time), path: false }, None),
         };
         // An exit is shown with the descriptors as they are behind it, anything else as they are before.
         let is_exit = matches!(event.body, Body::Exit { .. });
@@ -111,9 +111,7 @@ impl<'a> Resolver<'a> {
         let mut kept = None;
         if wanted {
             self.shown += 1;
-            if facts.path == Matched::Maybe {
-                self.filter.note_undecided();
-            }
+            self.filter.note_shown(event);
             let whole = entry.and_then(|call| self.whole(event, call));
             let merges = self.calls.merges();
             let shown = whole.as_ref().unwrap_or(event);
