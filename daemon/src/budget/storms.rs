@@ -1,4 +1,5 @@
-//! The probes' tables of who draws from a bucket, as the daemon sets it, under storms of every kind: a model of one CPU.
+//! The probes' tables of who draws from a bucket, as the daemon sets it, under storms of every
+//! kind: a model of one CPU.
 
 use flightrec_format::abi::share::{self, Process, Shares};
 use flightrec_format::abi::state::{HALF_LIFE_SHIFT, SHARES, Share};
@@ -18,7 +19,8 @@ impl Shares for Table {
     }
 }
 
-/// Who makes calls, evenly, from when on and how often; and for how many calls each of his processes lives.
+/// Who makes calls, evenly, from when on and how often; and for how many calls each of his
+/// processes lives.
 #[derive(Clone, Copy)]
 struct Caller {
     from: u64,
@@ -37,7 +39,8 @@ const HAMMER: u64 = 3_000;
 /// Processes of 60 calls, one behind the other.
 const STORM: Caller = Caller { from: 0, every: 8_000, lives: 60 };
 
-/// Calls made and recorded of each, from 3 s on, until 7 s of a CPU that has this limit. The bucket is nearly empty at first.
+/// Calls made and recorded of each, from 3 s on, until 7 s of a CPU that has this limit. The bucket
+/// is nearly empty at first.
 fn run(limit: &Limit, callers: &[Caller]) -> Vec<(u64, u64)> {
     let Allowance { limit: _, rate, depth, resume, fair } = allowance(limit, 0, 10, JIFFY);
     // Since the machine began.
@@ -76,7 +79,8 @@ fn run(limit: &Limit, callers: &[Caller]) -> Vec<(u64, u64)> {
     seen
 }
 
-/// The default limit of a CPU, and a total of 2 % of which hammers and the daemon leave as little as they can.
+/// The default limit of a CPU, and a total of 2 % of which hammers and the daemon leave as little
+/// as they can.
 fn limits() -> [Limit; 2] {
     let given = GIVEN_CONTINUITY;
     [

@@ -1,13 +1,15 @@
-//! Who draws from a [`Bucket`] that runs short: what each process took lately ([`Share`]), on one CPU. Arithmetic on the
-//! probes' state, without the kernel, so that it can be tried outside of it.
+//! Who draws from a [`Bucket`] that runs short: what each process took lately ([`Share`]), on one
+//! CPU. Arithmetic on the probes' state, without the kernel, so that it can be tried outside of it.
 //!
-//! A process is found in a set of [`SHARE_WAYS`] places by a hash of its id that is seeded at the start, so that nobody
-//! can choose ids that meet a victim's. What is forgotten for want of places is the largest, and whoever takes its place
-//! begins with what it had spent: so nobody gets rid of what it spent by making others come.
+//! A process is found in a set of [`SHARE_WAYS`] places by a hash of its id that is seeded at the
+//! start, so that nobody can choose ids that meet a victim's. What is forgotten for want of places
+//! is the largest, and whoever takes its place begins with what it had spent: so nobody gets rid of
+//! what it spent by making others come.
 //!
-//! Nothing is known of a process that has just begun, and it may be one of a storm of them. So the young have an account
-//! together ([`Bucket::newcomers`]), which weighs on each of them as its own does, half as much with each half-life that it
-//! lives: a storm of processes gets what one loud process gets, and what is left serves those that are there longer.
+//! Nothing is known of a process that has just begun, and it may be one of a storm of them. So the
+//! young have an account together ([`Bucket::newcomers`]), which weighs on each of them as its own
+//! does, half as much with each half-life that it lives: a storm of processes gets what one loud
+//! process gets, and what is left serves those that are there longer.
 
 use super::state::{Bucket, HALF_LIFE_SHIFT, LOUD, SHARE_SETS, SHARE_SHIFT, SHARE_WAYS, Share, YOUNG, YOUNG_SHIFT};
 
@@ -15,7 +17,8 @@ use super::state::{Bucket, HALF_LIFE_SHIFT, LOUD, SHARE_SETS, SHARE_SHIFT, SHARE
 const SPENT: u64 = !(LOUD | YOUNG);
 /// Half-lives for which a process is young.
 const YOUTH: u64 = 4;
-/// Jiffies that count at most: 17 minutes and more, so that the product with any rate stays within 64 bits.
+/// Jiffies that count at most: 17 minutes and more, so that the product with any rate stays within
+/// 64 bits.
 const LONGEST: u64 = 1 << 20;
 
 const _: () = assert!(YOUTH <= YOUNG >> YOUNG_SHIFT);
@@ -97,8 +100,8 @@ fn first_place(seed: u32, tgid: u32) -> u32 {
     (tgid.wrapping_mul(seed) >> (32 - SHARE_SETS.trailing_zeros())) * SHARE_WAYS as u32
 }
 
-/// Finds or makes the process's share, and brings it up to date; its index. `shares` are those of the bucket; `seed` is an
-/// odd random number.
+/// Finds or makes the process's share, and brings it up to date; its index. `shares` are those of
+/// the bucket; `seed` is an odd random number.
 #[inline(always)]
 pub fn find(shares: &mut impl Shares, seed: u32, bucket: &Bucket, process: Process) -> u32 {
     let first = first_place(seed, process.tgid);
@@ -136,14 +139,16 @@ pub fn is_still(share: &mut Share, bucket: &Bucket, tgid: u32) -> bool {
     true
 }
 
-/// By how many halves what weighs on all the young weighs less on who has this share, which is young.
+/// By how many halves what weighs on all the young weighs less on who has this share, which is
+/// young.
 #[inline(always)]
 fn grown(youth: u64) -> u64 {
     // A shift by less than 8, whatever it holds.
     YOUTH.wrapping_sub(youth) & 7
 }
 
-/// What weighs on who has this share: what it spent lately itself or, while it is young, all the young.
+/// What weighs on who has this share: what it spent lately itself or, while it is young, all the
+/// young.
 #[inline(always)]
 pub fn weight(share: &Share, bucket: &Bucket) -> u64 {
     let (own, youth) = (share.spent & SPENT, youth(share));
@@ -151,8 +156,8 @@ pub fn weight(share: &Share, bucket: &Bucket) -> u64 {
     if all > own { all } else { own }
 }
 
-/// Whether the bucket gives `cost` to who has this share. Who then gets it has to [`charge`] somebody, and to take it out of
-/// the bucket.
+/// Whether the bucket gives `cost` to who has this share. Who then gets it has to [`charge`]
+/// somebody, and to take it out of the bucket.
 #[inline(always)]
 pub fn gives(share: &mut Share, bucket: &mut Bucket, cost: u32) -> bool {
     let (own, youth) = (share.spent & SPENT, youth(share));
