@@ -113,7 +113,7 @@ impl Backend for Server {
     fn pages(&self, from: u64, until: u64) -> Batches {
         // Before the rings are copied: what happens between the two is then in the rings.
         self.descriptors.asked();
-        let descriptors = self.descriptors.pages(from, until);
+        let (from, descriptors) = self.descriptors.pages(from, until);
         let live = self.recording.live().clone();
         let cpus = self.recording.meta().cpus.clone();
         let mut rings =

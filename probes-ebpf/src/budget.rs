@@ -12,8 +12,6 @@ use crate::kernel::Task;
 use crate::share::{self, Process};
 use crate::{atomic, lane};
 
-/// Jiffies that count at most: 17 minutes and more, so that the product with any rate stays within 64 bits.
-const LONGEST: u64 = 1 << 20;
 /// What events of task life that one process can make without end draw from their bucket, bytes of the ring: the birth
 /// and the end of a thread that is not its process's first; and a rename, which costs whoever makes it next to
 /// nothing, eight times what it takes.
@@ -39,25 +37,12 @@ fn draw(bucket: &mut Bucket, cost: u32) -> bool {
     true
 }
 
-/// Fills the bucket by the kernel's tick: no clock is read, but once a jiffy. Returns the jiffy.
+/// Fills the bucket by the kernel's tick. Returns the jiffy.
 #[inline(always)]
 fn refill(bucket: &mut Bucket) -> u64 {
-    let now = jiffies();
-    let mut passed = now.wrapping_sub(bucket.filled);
-    if passed == 0 {
-        return now;
-    }
-    if passed > LONGEST {
-        passed = LONGEST;
-    }
-    let mut tokens = bucket.tokens + (passed * bucket.rate) as i64;
-    if tokens > bucket.depth as i64 {
-        tokens = bucket.depth as i64;
-    }
-    bucket.tokens = tokens;
-    bucket.filled = now;
-    bucket.time = lane::now();
-    now
+    let jiffy = jiffies();
+    bucket.fill(jiffy, lane::now);
+    jiffy
 }
 
 /// Takes the cost of a system call of the running thread, which is noted.
@@ -80,6 +65,7 @@ fn draw_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
     let i = Lane::Syscall as usize;
     let share = share::of(&mut state.shares[i], state.drawer.at);
     if share::draw(share, &mut state.buckets[i], cost) {
+        state.drawer.quiet = u64::from(share::is_quiet(share, &state.buckets[i]));
         return 1;
     }
     state.drawer.refused = now;
@@ -109,7 +95,9 @@ pub(crate) fn see_drawer(state: &mut CpuState) -> u32 {
     let i = Lane::Syscall as usize;
     know_drawer(state);
     let share = share::of(&mut state.shares[i], state.drawer.at);
-    u32::from(share::is_quiet(share, &state.buckets[i]))
+    let quiet = share::is_quiet(share, &state.buckets[i]);
+    state.drawer.quiet = u64::from(quiet);
+    u32::from(quiet)
 }
 
 /// Takes the cost of a call that is recorded in any case, at the expense of those that follow.
@@ -130,9 +118,9 @@ pub(crate) fn owe(state: &mut CpuState, cost: u32) {
 fn owe_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
     let i = Lane::Syscall as usize;
     know_drawer(state);
-    let share = share::of(&mut state.shares[i], state.drawer.at);
-    share.spent += u64::from(cost);
-    let bucket = &mut state.buckets[i];
+    let (share, bucket) = (share::of(&mut state.shares[i], state.drawer.at), &mut state.buckets[i]);
+    share::charge(share, bucket, cost);
+    state.drawer.quiet = u64::from(share::is_quiet(share, bucket));
     if bucket.tokens > -(bucket.depth as i64) {
         bucket.tokens -= i64::from(cost);
     }
@@ -174,13 +162,13 @@ fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> 
         return u32::from(share::draw(share::of(shares, at), bucket, cost));
     }
     let second = share::find(shares, bucket, Process { tgid: b, began: other.start_time() });
-    let (spent, also) = (share::spent(share::of(shares, at)), share::spent(share::of(shares, second)));
+    let (spent, also) = (share::weight(share::of(shares, at), bucket), share::weight(share::of(shares, second), bucket));
     let (quiet, loud) = if spent <= also { (at, second) } else { (second, at) };
-    if !share::draw(share::of(shares, quiet), bucket, cost) {
+    if !share::gives(share::of(shares, quiet), bucket, cost) {
         return 0;
     }
-    share::of(shares, quiet).spent -= u64::from(cost);
-    share::of(shares, loud).spent += u64::from(cost);
+    share::charge(share::of(shares, loud), bucket, cost);
+    bucket.tokens -= i64::from(cost);
     1
 }
 

@@ -120,6 +120,12 @@ fn gives_up(state: &mut CpuState) -> bool {
     state.enabled & LIMIT_SYSCALL == 0 || budget::see_drawer(state) == 0
 }
 
+/// The same of a call that has drawn from the bucket: it was seen then.
+#[inline(always)]
+fn was_loud(state: &CpuState) -> bool {
+    state.enabled & LIMIT_SYSCALL == 0 || state.drawer.quiet == 0
+}
+
 /// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in front where the page
 /// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, and the upper half
 /// of what [`strings::put_call`] returned.
@@ -134,7 +140,7 @@ fn put<'a, const STRINGS: bool>(
 ) -> Option<(Writer<'a>, u32)> {
     let i = Lane::Syscall as usize;
     let tid = state.running.tid;
-    let first_alone = state.enabled & GIVEN_ARGUMENTS != 0 && gives_up(state);
+    let first_alone = state.enabled & GIVEN_ARGUMENTS != 0 && was_loud(state);
     let need = if STRINGS { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
     let lane = &mut state.lanes[i];
     let mut w = Writer::open::<ENTER_ROOM>(lane, &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, need)?;
@@ -284,7 +290,7 @@ fn put_enter<const STRINGS: bool>(
     if STRINGS && rare > COLD_STRING {
         pay_for_ends(state, rare, call.entry);
     }
-    if state.enabled & GIVEN_EXIT_TIMES != 0 && gives_up(state) {
+    if state.enabled & GIVEN_EXIT_TIMES != 0 && was_loud(state) {
         let lane = &mut state.lanes[i];
         lane.enter_time = budget::jiffies();
         if !cold {

@@ -25,6 +25,10 @@ pub struct About {
     pub until: u64,
     /// From when on the window is held, where its beginning had to be left out; else `from`.
     pub held_from: u64,
+    /// Its stretches, start and end, where it is several: a window by times of day across steps of the wall clock. Else
+    /// none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stretches: Vec<(u64, u64)>,
     /// Where the pages came from.
     pub source: Origin,
     /// Threads that the cause names.

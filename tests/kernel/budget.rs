@@ -29,8 +29,12 @@ const CALLS: u64 = 1_000_000;
 
 /// A loop of getppid on the last CPU; its process id.
 fn hog() -> u32 {
-    let cpu = online_cpus().last().expect("a CPU").to_string();
-    run(&c_program("hog", &[]), &[&CALLS.to_string(), &cpu]).id("pid")
+    calls(CALLS, *online_cpus().last().expect("a CPU"))
+}
+
+/// So many getppid on this CPU; the id of the process that made them.
+fn calls(count: u64, cpu: usize) -> u32 {
+    run(&c_program("storm", &[]), &["calls", &cpu.to_string(), &count.to_string()]).id("pid")
 }
 
 /// Events of system calls by kind (entry, exit): recorded, and refused by the budget.
@@ -211,8 +215,7 @@ fn coverage_says_what_was_refused() {
 fn a_burst_is_recorded_in_full() {
     let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"5%\"\n");
     let before = monotonic_ns();
-    let cpu = online_cpus().last().expect("a CPU").to_string();
-    let tid = run(&c_program("hog", &[]), &["30000", &cpu]).id("pid");
+    let tid = calls(30_000, *online_cpus().last().expect("a CPU"));
     let snapshot = snapshot(&recorder);
     snapshot.assert_complete(before, monotonic_ns().min(snapshot.copied));
     assert!(snapshot.calls_named(tid, "getppid").len() >= 30_000);
@@ -234,8 +237,8 @@ struct Hog(std::process::Child);
 
 impl Hog {
     fn start(cpu: usize) -> Self {
-        let mut command = std::process::Command::new(c_program("hog", &[]));
-        command.args([&u32::MAX.to_string(), &cpu.to_string()]);
+        let mut command = std::process::Command::new(c_program("storm", &[]));
+        command.args(["calls", &cpu.to_string()]);
         Self(flightrec_tests::die_with_parent(&mut command, nix::sys::signal::Signal::SIGKILL).spawn().expect("hog"))
     }
 }
@@ -365,7 +368,7 @@ fn detaches_and_attaches(form: &str) {
         ["sys_enter", "sys_exit"].map(|link| dir.join(link).exists())
     };
     assert!(wait_until(PATIENCE, || links() == [true; 2]), "not attached by the next daemon");
-    let tid = run(&c_program("hog", &[]), &["100", "0"]).id("pid");
+    let tid = calls(100, 0);
     // Fresh pages of scheduling.
     run(&c_program("pingpong", &[]), &["2000", "4", "0", "0"]);
     let after = snapshot(&recorder);
@@ -462,7 +465,7 @@ fn the_budget_is_told_and_set_at_run_time() {
     assert_eq!(told["budget"]["total_percent"], 7.0);
     assert!(told["cpus"][0]["limit_percent"].as_f64().is_some_and(|limit| limit <= 3.0), "{told}");
     let spent = |json: &serde_json::Value| json["spent"]["start"]["floor_percent"].as_f64().unwrap_or_default();
-    run(&c_program("hog", &[]), &["100000", &cpu.to_string()]);
+    calls(100_000, cpu);
     assert!(wait_until(PATIENCE, || spent(&account(&recorder)) > 0.0));
     let output = recorder.flightctl(&["budget", "set", "off", "--per-cpu", "off"]);
     assert!(output.status.success() && wait_until(PATIENCE, || !limited()), "{output:?}");

@@ -106,6 +106,23 @@ fn storms_do_not_hide_a_quiet_process() {
     }
 }
 
+/// The same under a total that being asked alone breaks, where short-lived processes and threads are the storm.
+#[test]
+fn storms_do_not_hide_a_quiet_process_under_a_total() {
+    for kind in ["execs", "threads", "forks"] {
+        let total = "[budget]\ntotal = \"2%\"\nper_cpu = \"5%\"\nburst_seconds = 1\ndetach = \"never\"\n";
+        let recorder = start(&format!("{total}[rings]\nsyscall = \"32MiB\"\n"));
+        let storms = Storms::start(kind);
+        // Until the total's burst has been spent, everybody is whole.
+        let witness = made(witness(1000, 5));
+        drop(storms);
+        let after = snapshot(&recorder);
+        let refused: u64 = after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Syscall as usize][0]).sum();
+        assert!(refused > 100_000, "{kind} were not felt: {refused} refused");
+        assert_whole(&after, witness, kind);
+    }
+}
+
 /// Renames are what a process can fill the ring of task life with: forks, execs and exits stay.
 #[test]
 fn renames_do_not_push_out_forks_and_execs() {

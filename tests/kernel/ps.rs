@@ -1,11 +1,13 @@
 //! `flightctl ps`: who is blocked, since when, in which call.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flightrec_tests::{Recorder, c_program, wait_until};
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::support::{in_both_forms, start};
 
@@ -40,7 +42,7 @@ fn a_blocked_thread_its_call_and_its_time() {
             .filter(|line| line.contains(" read(0<pipe:["))
     };
     let mut line = None;
-    // One look: while flightd writes anew what descriptors stand for, the next may lack it.
+    // What is looked at is the line that was waited for.
     let waits = wait_until(Duration::from_secs(5), || {
         line = blocked();
         line.is_some()
@@ -68,6 +70,32 @@ fn a_blocked_thread_its_call_and_its_time() {
     );
     release(cat);
     assert_eq!(ps(&recorder, &["--tid", &tid]), (vec![], Some(1)), "it is no more");
+}
+
+/// However soon one asks again: what descriptors stand for is looked at anew less often than that.
+#[test]
+fn a_descriptor_keeps_its_name_from_look_to_look() {
+    // The more there are, the longer looking takes, and the longer it is until the next look.
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+    let open = || File::open("/dev/null").expect("opened");
+    let many: Vec<File> = (0..soft.saturating_sub(500).min(15_000)).map(|_| open()).collect();
+    let recorder = start("");
+    let cat = waiting();
+    let tid = cat.id().to_string();
+    let looks = || {
+        let (lines, code) = ps(&recorder, &["--tid", &tid]);
+        (code, lines.last().cloned().unwrap_or_default())
+    };
+    let named = |(code, line): &(Option<i32>, String)| *code == Some(0) && line.contains(" read(0<pipe:[");
+    assert!(wait_until(Duration::from_secs(5), || named(&looks())), "cat never waits");
+    // Several at a time, so that one is asked for shortly behind another.
+    let without: Vec<_> = std::thread::scope(|scope| {
+        let asking = [(); 3].map(|()| scope.spawn(|| (0..15).map(|_| looks()).collect::<Vec<_>>()));
+        asking.into_iter().flat_map(|asking| asking.join().expect("asked")).filter(|look| !named(look)).collect()
+    });
+    assert!(without.is_empty(), "{} of 45 looks lack it: {:?}", without.len(), without.first());
+    release(cat);
+    drop(many);
 }
 
 #[test]

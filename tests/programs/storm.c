@@ -1,5 +1,6 @@
 /*
- * Something without end, on one CPU: `storm KIND CPU`, until it is killed or its parent has gone.
+ * Something without end, on one CPU: `storm KIND CPU`, until it is killed or its parent has gone; `storm KIND CPU COUNT`:
+ * so often (but for wakeups).
  * KIND: calls (getppid), opens (of a missing file), renames (of the thread), forks (of children that end at once), execs
  * (of /bin/true), wakeups (two processes that pass a byte to and fro), threads (that end at once).
  */
@@ -90,6 +91,8 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (!strcmp(argv[1], "wakeups"))
 		return wakeups();
-	for (unsigned long i = 0;; i++)
+	unsigned long count = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
+	for (unsigned long i = 0; !count || i < count; i++)
 		once(argv[1], i);
+	return 0;
 }

@@ -29,6 +29,7 @@ use crate::progress::Progress;
 use crate::source::Recording;
 use crate::source::history::{self, Chapter, Go, Question};
 use crate::window::Window;
+use crate::windows::Windows;
 
 /// zstd's level: a saved file is written once, and kept and sent about.
 pub(super) const LEVEL: i32 = 9;
@@ -74,6 +75,9 @@ pub(super) fn check(output: &Path, force: bool) -> Result<(), SaveError> {
     if force || output.symlink_metadata().is_err() { Ok(()) } else { Err(SaveError::Exists(output.into())) }
 }
 
+/// Most stretches of a window that a file tells: a clock that is slewed makes many that are near together.
+const STRETCHES: usize = 256;
+
 /// What has been saved so far.
 struct Saved<'a> {
     plan: &'a SavePlan,
@@ -100,7 +104,7 @@ impl Saved<'_> {
         self.complete &= reports.iter().all(Report::is_complete) && !self.seam.is_open();
         let path = self.path()?;
         let hull = windows.hull();
-        let about = about(hull, wall.wall(hull.until));
+        let about = about(&windows, wall.wall(hull.until));
         let size = Target::make(&path, self.plan.force)?.fill(|file| write(file, chapter, &about))?;
         self.files += 1;
         let mut lines: Vec<String> = seam.into_iter().chain(clock_lines(&windows, &mut wall, self.zone)).collect();
@@ -184,11 +188,23 @@ impl Drop for Target<'_> {
     }
 }
 
-/// Why the file is there: for this window, whose end was at `wall`, ns since 1970.
-fn about(window: Window, wall: i64) -> About {
-    let Window { from, until } = window;
+/// Why the file is there: for these windows, whose end was at `wall`, ns since 1970.
+fn about(windows: &Windows, wall: i64) -> About {
+    let Window { from, until } = windows.hull();
     let reason = "saved by flightctl save".to_owned();
-    About { cause: "save".into(), reason, time: until, wall, from, until, held_from: from, ..About::default() }
+    let stretches = windows.at_most(STRETCHES);
+    let stretches = (stretches.count() > 1).then(|| stretches.iter().map(|one| (one.from, one.until)).collect());
+    About {
+        cause: "save".into(),
+        reason,
+        time: until,
+        wall,
+        from,
+        until,
+        held_from: from,
+        stretches: stretches.unwrap_or_default(),
+        ..About::default()
+    }
 }
 
 /// A chapter's file.

@@ -232,7 +232,7 @@ impl Fds {
                 }
             }
             // Any number of calls were not seen.
-            Body::Act(act, _) if [Act::Attached, Act::Resumed].into_iter().any(|resumed| resumed as u16 == *act) => {
+            Body::Act(act, _) if *act == Act::Attached as u16 => {
                 self.pending.clear();
                 self.forget_all();
             }

@@ -110,7 +110,7 @@ impl Pairing {
                 }
             }
             // Its thread may have made any number of calls meanwhile.
-            Body::Act(act, _) if [Act::Attached, Act::Resumed].into_iter().any(|resumed| resumed as u16 == *act) => {
+            Body::Act(act, _) if *act == Act::Attached as u16 => {
                 for pending in self.pending.drain().filter_map(|(_, pending)| pending) {
                     pending.release(line);
                 }
@@ -222,7 +222,7 @@ mod tests {
         let act = |act: Act| event(12, 0, 9, Body::Act(act as u16, text(0, StringStatus::Whole, "x")));
         let paired = |with: Act| run(vec![enter(10, 0, 1, 0), act(with), exit(15, 0, 1, 0)])[2].found.entered;
         assert_eq!(paired(Act::Level), Some(10));
-        assert_eq!([Act::Attached, Act::Resumed].map(paired), [None, None]);
+        assert_eq!(paired(Act::Attached), None);
         // Nor does a path that was to come with the exit hold anything up.
         assert_eq!(run(vec![cold(10, 1, 2), act(Act::Attached)]).len(), 2);
     }

@@ -14,13 +14,15 @@ pub enum Column {
     Run,
     /// Time in which it could run, and waited for a CPU.
     Delay,
+    /// Time in which it could run, and was held back while its CPU idled: by the quota of its control group.
+    Held,
     /// Time asleep.
     Blocked,
 }
 
 impl Column {
     /// All of them, from left to right.
-    pub const ALL: [Self; 5] = [Self::Syscalls, Self::Errors, Self::Run, Self::Delay, Self::Blocked];
+    pub const ALL: [Self; 6] = [Self::Syscalls, Self::Errors, Self::Run, Self::Delay, Self::Held, Self::Blocked];
 
     /// The one to the right, or (`by` -1) to the left; round the ends.
     #[must_use]

@@ -78,6 +78,7 @@ pub fn action(key: KeyEvent, mode: Mode) -> Option<Action> {
         (Mode::Table, KeyCode::Char('e')) => Action::Sort(Column::Errors),
         (Mode::Table, KeyCode::Char('r')) => Action::Sort(Column::Run),
         (Mode::Table, KeyCode::Char('d')) => Action::Sort(Column::Delay),
+        (Mode::Table, KeyCode::Char('h')) => Action::Sort(Column::Held),
         (Mode::Table, KeyCode::Char('b')) => Action::Sort(Column::Blocked),
         (Mode::Table, KeyCode::Char('/')) => Action::Filter,
         _ => return None,

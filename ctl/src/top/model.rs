@@ -1,6 +1,6 @@
 //! What each thread did in an interval: accounting over events, in the order of time.
 //!
-//! At any moment a thread runs, waits for a CPU, or sleeps; the three add up to the interval, but for a thread that
+//! At any moment a thread runs, waits for a CPU, is held back, or sleeps; the four add up to the interval, but for a thread that
 //! was born, died, or of which nothing was known in it.
 
 use rustc_hash::FxHashMap;
@@ -13,6 +13,7 @@ use super::doing::Doing;
 use super::table::{Figures, Row, State, Table};
 use crate::pipeline::threads::Threads;
 use crate::source::Recording;
+use crate::text::sched::gave_way_to_idle;
 
 /// Beyond so many threads those that did nothing in the last interval are forgotten.
 const THREADS_MAX: usize = 1 << 16;
@@ -48,6 +49,7 @@ impl Thread {
             state if state.is_over() => return,
             State::Running => &mut self.figures.run,
             State::Waiting => &mut self.figures.delay,
+            State::Held => &mut self.figures.held,
             State::Asleep(_) => &mut self.figures.blocked,
         };
         *figure = figure.saturating_add(time);
@@ -125,8 +127,12 @@ impl Model {
                 self.call(tid, now, None, |figures| figures.errors += u64::from(failed));
             }
             Body::Switch { prev_state, preempted, next, .. } => {
-                let sleeps = *prev_state != 0 && !preempted;
-                self.stop(tid, now, if sleeps { State::Asleep(*prev_state) } else { State::Waiting });
+                let state = match *prev_state {
+                    state if gave_way_to_idle(state, *next == 0) => State::Held,
+                    state if state != 0 && !preempted => State::Asleep(state),
+                    _ => State::Waiting,
+                };
+                self.stop(tid, now, state);
                 self.run(event.cpu, tid, *next, now);
             }
             Body::Waking { wakee, new, .. } => {
@@ -341,6 +347,17 @@ mod tests {
         // It goes on running, without any event.
         let next = of(&model.table(300), 5);
         assert_eq!(next.figures, Figures { run: 100, ..Figures::default() });
+    }
+
+    /// The quota of its control group is spent: nobody takes the CPU, and nobody wakes it.
+    #[test]
+    fn who_gives_way_to_idle_does_not_wait_for_a_cpu() {
+        let mut model = run(vec![switch(100, 0, 7, 1, 5), switch(130, 0, 5, 0, 0), switch(180, 0, 0, 0, 5)]);
+        let held = |row: &Row| (row.figures.run, row.figures.held, row.figures.delay, row.figures.blocked);
+        assert_eq!(held(&of(&model.table(190), 5)), (40, 50, 0, 0));
+        model.take(&switch(200, 0, 5, 0, 0));
+        let row = of(&model.table(250), 5);
+        assert_eq!((held(&row), row.state, row.state.letter()), ((10, 50, 0, 0), State::Held, 'R'));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::text::paint::Paint;
 const COMM: usize = 15;
 
 /// Width of the figures, with all before them.
-const FIGURES: usize = 77;
+const FIGURES: usize = 80;
 /// Where the letter of the state stands.
 const STATE: usize = 32;
 /// Least width for what threads are in.
@@ -71,13 +71,14 @@ pub fn head(sort: Column, wide: Wide) -> String {
             Column::Errors => "errors/s",
             Column::Run => "run %",
             Column::Delay => "delay %",
+            Column::Held => "held %",
             Column::Blocked => "block %",
         };
         if column == sort { name.to_uppercase() } else { name.to_owned() }
     };
-    let [syscalls, errors, run, delay, blocked] = Column::ALL.map(name);
+    let [syscalls, errors, run, delay, held, blocked] = Column::ALL.map(name);
     let mut head = format!(
-        "{:>7} {:>7} {:<COMM$} S {syscalls:>10} {errors:>9} {run:>6} {delay:>7} {blocked:>7}",
+        "{:>7} {:>7} {:<COMM$} S {syscalls:>7} {errors:>8} {run:>6} {delay:>7} {held:>6} {blocked:>7}",
         "tid", "pid", "name"
     );
     wide.append("unit", "in, or waiting for", &mut head);
@@ -92,7 +93,7 @@ pub fn line(row: &Row, length: u64, wide: Wide) -> String {
     let percent = |ns: u64| (ns as f64 * 100.0 / length.max(1) as f64).min(100.0);
     let figures = row.figures;
     let mut line = format!(
-        "{:>7} {:>7} {:<COMM$} {} {:>10.0} {:>9.0} {:>6.1} {:>7.1} {:>7.1}",
+        "{:>7} {:>7} {:<COMM$} {} {:>7.0} {:>8.0} {:>6.1} {:>7.1} {:>6.1} {:>7.1}",
         row.tid,
         row.pid,
         name(row),
@@ -101,6 +102,7 @@ pub fn line(row: &Row, length: u64, wide: Wide) -> String {
         rate(figures.errors),
         percent(figures.run),
         percent(figures.delay),
+        percent(figures.held),
         percent(figures.blocked),
     );
     wide.append(&row.unit, &row.doing, &mut line);
@@ -217,7 +219,7 @@ mod tests {
         };
         let narrow = lines(80);
         for (width, words) in [
-            (100, ["read(3</xxx", "a CPU"]),
+            (103, ["read(3</xxx", "a CPU"]),
             (160, ["nginx.service             read(3</x", "a-unit-with-quite-a-long  a CPU"]),
         ] {
             let wide = lines(width);
@@ -227,7 +229,7 @@ mod tests {
             // What was there stays where it is.
             assert!(wide.iter().zip(&narrow).all(|(wide, narrow)| wide.starts_with(narrow.as_str())), "{wide:#?}");
         }
-        assert!(lines(160)[0].contains(" unit ") && !lines(100)[0].contains("unit"));
+        assert!(lines(160)[0].contains(" unit ") && !lines(103)[0].contains("unit"));
         assert!(narrow.iter().all(|line| line.len() <= 80 && !line.contains("CPU")), "{narrow:#?}");
         // In colour, who can't be interrupted.
         let painted = text(&table, "", Column::Syscalls, Look { colour: true, ..LOOK });
@@ -245,7 +247,8 @@ mod tests {
             figures,
             ..Row::default()
         };
-        let busy = Figures { syscalls: 2_500_000, errors: 1_000_000, run: 999_000_000, delay: 500_000, blocked: 0 };
+        let busy =
+            Figures { syscalls: 2_500_000, errors: 1_000_000, run: 999_000_000, delay: 500_000, ..Figures::default() };
         let rows = vec![row(4_194_303, b"\x1b[2J\n\xffabcdefghij", busy), row(1, b"", Figures::default())];
         let text = table(&Table { length: 1_000_000_000, rows, ..Table::default() }, "", Column::Syscalls, LOOK);
         let lines: Vec<&str> = text.lines().collect();
@@ -253,7 +256,7 @@ mod tests {
         assert!(lines.iter().all(|line| line.len() <= 80), "{text}");
         assert!(text.bytes().all(|b| b == b'\n' || (b' '..=b'~').contains(&b)), "{text:?}");
         assert!(lines[0].contains("CALLS/S") && lines[0].contains("errors/s"), "{text}");
-        assert!(lines[1].ends_with("D    2500000   1000000   99.9     0.1     0.0"), "{text}");
+        assert!(lines[1].ends_with("D 2500000  1000000   99.9     0.1    0.0     0.0"), "{text}");
         assert!(lines[2].contains(" ? "), "{text}");
         assert_eq!(table(&Table::default(), "", Column::Run, LOOK).lines().count(), 1);
     }

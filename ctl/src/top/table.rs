@@ -20,6 +20,8 @@ pub enum State {
     Running,
     /// Waits for a CPU.
     Waiting,
+    /// Could run, and gave way to idle: the quota of its control group is spent, or it moves to another CPU.
+    Held,
     /// Sleeps, in this `task_struct.__state`.
     Asleep(u16),
 }
@@ -29,7 +31,7 @@ impl State {
     pub fn letter(self) -> char {
         match self {
             Self::Unknown => '?',
-            Self::Running | Self::Waiting => 'R',
+            Self::Running | Self::Waiting | Self::Held => 'R',
             Self::Asleep(state) if state & INTERRUPTIBLE != 0 => 'S',
             Self::Asleep(state) if state & UNINTERRUPTIBLE != 0 && state & NO_LOAD != 0 => 'I',
             Self::Asleep(state) if state & UNINTERRUPTIBLE != 0 => 'D',
@@ -60,6 +62,8 @@ pub struct Figures {
     pub run: u64,
     /// Time in which it could run, and waited for a CPU.
     pub delay: u64,
+    /// Time in which it could run, and was held back while its CPU idled.
+    pub held: u64,
     /// Time asleep.
     pub blocked: u64,
 }
@@ -72,16 +76,17 @@ impl Figures {
             Column::Errors => self.errors,
             Column::Run => self.run,
             Column::Delay => self.delay,
+            Column::Held => self.held,
             Column::Blocked => self.blocked,
         }
     }
 
     /// Adds what was done in another interval.
     pub fn add(&mut self, other: &Self) {
-        let Self { syscalls, errors, run, delay, blocked } = other;
-        let sums = [&mut self.syscalls, &mut self.errors, &mut self.run, &mut self.delay, &mut self.blocked];
-        for (sum, more) in sums.into_iter().zip([syscalls, errors, run, delay, blocked]) {
-            *sum = sum.saturating_add(*more);
+        let Self { syscalls, errors, run, delay, held, blocked } = self;
+        let sums = [syscalls, errors, run, delay, held, blocked];
+        for (sum, column) in sums.into_iter().zip(Column::ALL) {
+            *sum = sum.saturating_add(other.get(column));
         }
     }
 }

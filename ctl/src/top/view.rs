@@ -12,7 +12,7 @@ use super::screen::{Detail, Screen};
 use super::table::Row;
 use crate::human::counted;
 
-const TABLE_KEYS: &str = "q quit  s e r d b or ←→ sort  ↑↓ select  Enter events  / filter";
+const TABLE_KEYS: &str = "q quit  s e r d h b or ←→ sort  ↑↓ select  Enter events  / filter";
 const TYPING_KEYS: &str = "Enter done  Esc no filter  (a part of name, tid or pid)";
 const EVENTS_KEYS: &str = "Esc back  r read again  ↑↓ ←→ PgUp PgDn Home End move  q quit";
 
@@ -125,7 +125,8 @@ mod tests {
     use crate::top::table::{Figures, State, Table};
 
     fn row(tid: u32, comm: &str, syscalls: u64, run: u64) -> Row {
-        let figures = Figures { syscalls, errors: syscalls / 10, run, delay: 1000, blocked: 1_000_000_000 - run };
+        let figures =
+            Figures { syscalls, errors: syscalls / 10, run, delay: 1000, held: 0, blocked: 1_000_000_000 - run };
         Row { tid, pid: tid, comm: comm.as_bytes().into(), state: State::Running, figures, ..Row::default() }
     }
 
@@ -148,7 +149,7 @@ mod tests {
         let mut screen = screen();
         let lines = drawn(&mut screen, 80, 8);
         assert_eq!(lines[0], "flightctl top: 3 threads in 1.0 s, 9007 calls/s, 900 errors/s, 1.4 CPUs busy");
-        assert!(lines[2].starts_with("    tid     pid name            S    CALLS/S"), "{lines:#?}");
+        assert!(lines[2].starts_with("    tid     pid name            S CALLS/S"), "{lines:#?}");
         assert!(lines[3].contains("caller") && lines[4].contains("init") && lines[5].contains("hog"), "{lines:#?}");
         assert_eq!(lines[7], TABLE_KEYS);
         assert!(screen.act(Action::Sort(Column::Run)) == Wish::Nothing);

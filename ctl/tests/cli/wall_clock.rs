@@ -304,3 +304,23 @@ fn what_a_window_across_a_step_saves_is_all_of_it() {
     let saved = flightctl(&[&["dump", "--file", &file, "--format", "jsonl"], &window[..]].concat());
     assert_eq!(shown(&saved), expected, "{}", stderr(&saved));
 }
+
+/// Its own window is what was asked for, and not what was between: the clock showed other times then.
+#[test]
+fn what_is_saved_across_a_step_opens_on_what_was_asked_for() {
+    let daemon = live(&[(7, HOUR), (10, -HOUR)]);
+    let dir = tempfile::tempdir().unwrap();
+    let [file, again] = ["x.flight", "y.flight"].map(|name| text(&dir.path().join(name)));
+    let window = ["--since", "2026-01-01T00:01:47Z", "--until", "2026-01-01T00:01:52Z"];
+    let out = of(&daemon, &[&["save", "--strict", "-o", &file], &window[..]].concat());
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let dumped = of(&daemon, &[&["dump", "--fds", "off"], &window[..]].concat());
+    let (expected, told) = (stdout(&dumped), stderr(&dumped));
+    assert!(expected.contains("the window is 2 stretches of time"), "{expected}{told}");
+    let opened = flightctl(&["dump", "--fds", "off", &file]);
+    assert_eq!(stdout(&opened), expected);
+    // Also when it is saved again.
+    let out = flightctl(&["save", "--strict", "--file", &file, "-o", &again]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    assert_eq!(stdout(&flightctl(&["dump", "--fds", "off", &again])), expected);
+}

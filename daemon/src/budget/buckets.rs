@@ -18,7 +18,8 @@ const FIFTHS: [u64; TIMED_BUCKETS] = [3, 2];
 
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
-/// System calls keep this part of their allowance when refused ones eat it up by being asked: something is always seen.
+/// System calls keep this part of what is configured for them when refused ones eat it up by being asked, or the daemon
+/// eats up the total: something is always seen, and enough of it for quiet processes.
 const LEAST: f64 = 1.0 / 5.0;
 /// Where calls are recorded in stretches: for how long a bucket must have filled before it gives again to who was
 /// refused, s.
@@ -26,8 +27,6 @@ const STRETCH: f64 = 0.25;
 /// A bucket that holds less than it gains in so long, s, looks at who draws. One loud process alone has it hold about
 /// half of that, or more, so that the quiet find it filled.
 const FAIR: f64 = 0.25;
-/// A new process is taken to have spent what the limit gives in so long, s.
-const NEWCOMER: f64 = 0.05;
 
 /// Bytes of a CPU's ring of task life that births and ends of threads may take, a second and at once; renames an eighth
 /// of that (`BIRTH`, `END`, `RENAME` in probes-ebpf/src/budget.rs). Processes' own draw nothing.
@@ -47,12 +46,10 @@ struct Allowance {
     resume: u64,
     /// ns.
     fair: u64,
-    /// ns.
-    newcomer: u64,
 }
 
 impl Allowance {
-    const NONE: Self = Self { limit: 0, rate: 0, depth: 0, resume: 0, fair: 0, newcomer: 0 };
+    const NONE: Self = Self { limit: 0, rate: 0, depth: 0, resume: 0, fair: 0 };
 }
 
 /// The limit of one CPU.
@@ -62,6 +59,8 @@ pub struct Limit {
     pub share: Option<f64>,
     /// What refused calls take of that by being asked, ns a second.
     pub refused: f64,
+    /// What is left to system calls in any case, ns a second: see [`least`].
+    pub least: f64,
     /// `GIVEN_…` bits.
     pub given: u32,
 }
@@ -69,6 +68,17 @@ pub struct Limit {
 /// CPU time that system calls may take of a CPU's `share`, ns a second.
 pub fn for_calls(share: f64) -> f64 {
     share * FIFTHS[0] as f64 / 5.0
+}
+
+/// CPU time that system calls may take of a CPU in any case, as `per_cpu` and `total` (of all `cpus`) are configured, ns a
+/// second.
+pub fn least(per_cpu: Option<f64>, total: Option<f64>, cpus: usize) -> f64 {
+    let part = total.map(|total| total / cpus.max(1) as f64);
+    let share = match (per_cpu, part) {
+        (Some(limit), Some(part)) => Some(limit.min(part)),
+        (limit, part) => limit.or(part),
+    };
+    share.map_or(0.0, |share| for_calls(share) * LEAST)
 }
 
 /// A lane's allowance, on a kernel whose jiffy takes `jiffy` ns, with so many seconds' worth of `burst`.
@@ -79,7 +89,7 @@ fn allowance(limit: &Limit, lane: usize, burst: u32, jiffy: u64) -> Allowance {
     };
     let mut rest = share;
     if lane == 0 {
-        rest = (share - limit.refused).max(share * LEAST);
+        rest = (share - limit.refused).max(limit.least).min(share);
     }
     // A limit however small lets something through in time.
     let rate = ((rest * jiffy as f64 / SECOND) as u64).max(1);
@@ -96,8 +106,7 @@ fn allowance(limit: &Limit, lane: usize, burst: u32, jiffy: u64) -> Allowance {
             fair = depth.saturating_add(1);
         }
     }
-    let newcomer = (share * NEWCOMER) as u64;
-    Allowance { limit: (share / SECOND * 1e6).round() as u32, rate, depth, resume, fair, newcomer }
+    Allowance { limit: (share / SECOND * 1e6).round() as u32, rate, depth, resume, fair }
 }
 
 /// The `LIMIT_…` bits of a CPU with or without a limit. To be set behind the limit, and taken away before it is.
@@ -125,13 +134,12 @@ pub fn set_limit(state: &ArrayMap, cpu: usize, limit: &Limit, burst: u32) {
 
 /// Sets how a bucket fills.
 fn fill(state: &ArrayMap, cpu: usize, lane: usize, allowance: &Allowance) {
-    let Allowance { limit: _, rate, depth, resume, fair, newcomer } = *allowance;
+    let Allowance { limit: _, rate, depth, resume, fair } = *allowance;
     for (field, value) in [
         (offset_of!(Bucket, rate), rate),
         (offset_of!(Bucket, depth), depth),
         (offset_of!(Bucket, resume), resume),
         (offset_of!(Bucket, fair), fair),
-        (offset_of!(Bucket, newcomer), newcomer),
     ] {
         state.write(cpu, bucket(lane) + field, &value.to_le_bytes());
     }
@@ -141,8 +149,7 @@ fn fill(state: &ArrayMap, cpu: usize, lane: usize, allowance: &Allowance) {
 pub fn set_task_life(state: &ArrayMap) {
     let rate = ((TASK_LIFE * clock::jiffy() as f64 / SECOND) as u64).max(1);
     let fair = (TASK_LIFE * FAIR) as u64;
-    let newcomer = (TASK_LIFE * NEWCOMER) as u64;
-    let allowance = Allowance { limit: 0, rate, depth: TASK_LIFE_AT_ONCE, resume: 0, fair, newcomer };
+    let allowance = Allowance { limit: 0, rate, depth: TASK_LIFE_AT_ONCE, resume: 0, fair };
     for cpu in 0..state.entries() {
         fill(state, cpu, Lane::Task as usize, &allowance);
     }
@@ -152,9 +159,10 @@ pub fn set_task_life(state: &ArrayMap) {
 /// with a burst's worth, and one that is taken over keeps what it has left.
 pub fn set_limits(state: &ArrayMap, budget: &Budget) {
     let share = budget.per_cpu.millionths().map(|n| f64::from(n) * 1e3);
+    let least = least(share, None, 1);
     for cpu in 0..state.entries() {
         let given = state.load(cpu, offset_of!(CpuState, enabled)) as u32;
-        set_limit(state, cpu, &Limit { share, refused: 0.0, given }, budget.burst_seconds);
+        set_limit(state, cpu, &Limit { share, refused: 0.0, least, given }, budget.burst_seconds);
     }
     set_total(state, budget);
 }
@@ -217,35 +225,21 @@ mod tests {
     use super::*;
 
     fn limit(share: f64) -> Limit {
-        Limit { share: Some(share), refused: 0.0, given: 0 }
+        Limit { share: Some(share), refused: 0.0, least: least(Some(share), None, 1), given: 0 }
     }
 
     #[test]
     fn a_limit_is_shared_by_the_lanes() {
         // Of 5 %, 3 % and 2 % of a CPU: of 4 ms, and of 30 s.
-        let syscall = Allowance {
-            limit: 30_000,
-            rate: 120_000,
-            depth: 900_000_000,
-            resume: 0,
-            fair: 7_500_000,
-            newcomer: 1_500_000,
-        };
-        let sched = Allowance {
-            limit: 20_000,
-            rate: 80_000,
-            depth: 600_000_000,
-            resume: 0,
-            fair: 5_000_000,
-            newcomer: 1_000_000,
-        };
+        let syscall = Allowance { limit: 30_000, rate: 120_000, depth: 900_000_000, resume: 0, fair: 7_500_000 };
+        let sched = Allowance { limit: 20_000, rate: 80_000, depth: 600_000_000, resume: 0, fair: 5_000_000 };
         assert_eq!([0, 1].map(|lane| allowance(&limit(5e7), lane, 30, 4_000_000)), [syscall, sched]);
     }
 
     #[test]
     fn the_least_limit_lets_something_through() {
         let least = allowance(&limit(1e5), 1, 30, 1_000);
-        let want = Allowance { limit: 40, rate: 1, depth: 1_200_000, resume: 0, fair: 10_000, newcomer: 2_000 };
+        let want = Allowance { limit: 40, rate: 1, depth: 1_200_000, resume: 0, fair: 10_000 };
         assert_eq!(least, want);
     }
 
@@ -255,6 +249,17 @@ mod tests {
         assert_eq!([0.0, 1e7, 1e9].map(refused), [120_000, 80_000, 24_000]);
         let sched = Limit { refused: 1e9, ..limit(5e7) };
         assert_eq!(allowance(&sched, 1, 30, 4_000_000).rate, 80_000);
+    }
+
+    /// A total of 2 % of two CPUs, of which the daemon leaves a quarter: calls keep a fifth of what they have of 2 %.
+    #[test]
+    fn calls_keep_a_part_of_what_is_configured_whatever_the_daemon_takes() {
+        let least = least(Some(5e7), Some(4e7), 2);
+        assert!((least - 2.4e6).abs() < 1.0, "{least}");
+        let limit = |share| Limit { share: Some(share), refused: 1e9, least, given: 0 };
+        assert_eq!([2e7, 5e6].map(|share| allowance(&limit(share), 0, 10, 4_000_000).rate), [9_600, 9_600]);
+        // But no more than they may take.
+        assert_eq!(allowance(&limit(1e6), 0, 10, 4_000_000).rate, 2_400);
     }
 
     #[test]
@@ -275,7 +280,11 @@ mod tests {
 
     #[test]
     fn no_limit() {
-        let none = Limit { share: None, refused: 5.0, given: GIVEN_CONTINUITY };
+        let none = Limit { share: None, refused: 5.0, least: 0.0, given: GIVEN_CONTINUITY };
         assert_eq!(allowance(&none, 0, 30, 4_000_000), Allowance::NONE);
     }
 }
+
+#[cfg(test)]
+#[path = "storms.rs"]
+mod storms;

@@ -315,7 +315,7 @@ impl Work {
         let mut changes: Vec<(u32, u32, Vec<u16>)> = Vec::new();
         for (seen, rung) in self.cpus.iter_mut().zip(rungs) {
             let given = given(&budget.give_up, rung.level);
-            let limit = Limit { share: rung.limit, refused: rung.refused, given };
+            let limit = Limit { share: rung.limit, refused: rung.refused, least: rung.least, given };
             if seen.rung != Some(*rung) || seen.given != given {
                 self.recording.set_limit(seen.cpu, &limit, budget.burst_seconds, costs);
                 seen.rung = Some(*rung);

@@ -8,7 +8,7 @@
 //! being asked alone is more than that, system calls are detached: then they are attached for a short slice whenever the
 //! bucket holds enough for one, and a slice that costs little ends it.
 
-use crate::budget::buckets::for_calls;
+use crate::budget::buckets::{for_calls, least};
 use crate::calibrate::Costs;
 use crate::config::Step;
 
@@ -68,6 +68,8 @@ pub struct Rung {
     pub limit: Option<f64>,
     /// What refused calls cost it, ns a second.
     pub refused: f64,
+    /// What is left to its calls in any case, ns a second.
+    pub least: f64,
 }
 
 /// Whether system calls are attached.
@@ -174,6 +176,7 @@ impl Ladder {
         let most = limits.order.len();
         let thrifty = limits.order.iter().position(|s| matches!(s, Step::Continuity | Step::Syscalls)).unwrap_or(most);
         let whole = self.duty == Duty::Whole;
+        let least = least(limits.per_cpu, limits.total, self.cpus.len());
         let rung = |cpu: &mut Cpu| {
             let limit = match (limits.per_cpu, cap.filter(|_| whole)) {
                 (Some(limit), Some(cap)) => Some(limit.min(cap)),
@@ -186,7 +189,7 @@ impl Ladder {
                 Some(limit) => cpu.climb(limits, costs, for_calls(limit), cap.is_some(), dt),
                 None => (cpu.level, cpu.fits) = (0, 0.0),
             }
-            Rung { level: cpu.level, limit, refused: limit.map_or(0.0, |limit| cpu.refused(costs, limit)) }
+            Rung { level: cpu.level, limit, refused: limit.map_or(0.0, |limit| cpu.refused(costs, limit)), least }
         };
         self.cpus.iter_mut().map(rung).collect()
     }

@@ -3,7 +3,8 @@
 //!
 //! No client can harm the recording or another client:
 //! - only root, the daemon's own user and the members of one group are served ([`Access`]);
-//! - at most [`Limits::connections`] connections, of which some are kept for root, each with one request and one batch of pages in
+//! - at most [`Limits::connections`] connections, of which some are kept for root, and of the others
+//!   [`Limits::each`] for one user; each with one request and one batch of pages in
 //!   memory (about 4 MiB), and each bounded in time: a whole request, a read of an answer, idling;
 //! - a frame that is too long or makes no sense ends its connection, after an answer that says why;
 //! - what answers cost is counted apart from recording ([`Meter`]): nothing is given up for it; who may not change the budget
@@ -68,6 +69,8 @@ pub struct Limits {
     pub connections: usize,
     /// How many of these are for root and the daemon's own user alone.
     pub reserved: usize,
+    /// How many of the others one user may have.
+    pub each: usize,
     /// From a request's first byte to its last.
     pub request: Duration,
     /// From an answer to the next request's first byte.
@@ -83,6 +86,7 @@ impl Default for Limits {
         Self {
             connections: 32,
             reserved: 8,
+            each: 8,
             request: Duration::from_secs(5),
             idle: Duration::from_mins(1),
             write: Duration::from_secs(10),

@@ -1,5 +1,6 @@
 //! Accepts connections, within bounds.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::io::{self, Write};
 use std::pin::pin;
@@ -38,8 +39,7 @@ pub async fn serve_with(
 ) -> io::Result<()> {
     let socket = UnixListener::from_std(listener.socket.try_clone()?)?;
     let mut connections = JoinSet::new();
-    // Each connection of others than root and the daemon's user holds a reference.
-    let others = Arc::new(());
+    let mut others = Others::default();
     let mut shutdown = pin!(shutdown);
     loop {
         tokio::select! {
@@ -50,9 +50,8 @@ pub async fn serve_with(
                     while let Some(ended) = connections.try_join_next() {
                         report(ended);
                     }
-                    let open = Open { all: connections.len(), others: Arc::strong_count(&others) - 1 };
-                    if let Some((stream, peer)) = admit(stream, &access, open, &limits) {
-                        let counted = (!peer.may_change()).then(|| others.clone());
+                    if let Some((stream, peer)) = admit(stream, &access, connections.len(), &mut others, &limits) {
+                        let counted = (!peer.may_change()).then(|| others.count(peer.uid));
                         let connection = Connection::new(stream, peer, backend.clone(), limits);
                         connections.spawn(async move {
                             connection.run().await;
@@ -69,16 +68,32 @@ pub async fn serve_with(
     }
 }
 
-/// Connections that are open.
-#[derive(Clone, Copy)]
-struct Open {
-    all: usize,
-    /// Of others than root and the daemon's user.
-    others: usize,
+/// Connections of others than root and the daemon's user, by user: each holds a reference to its user's count.
+#[derive(Default)]
+struct Others(HashMap<u32, Arc<()>>);
+
+impl Others {
+    /// How many there are, and how many of them are this user's.
+    fn open(&mut self, uid: u32) -> (usize, usize) {
+        self.0.retain(|_, count| Arc::strong_count(count) > 1);
+        let number = |count: &Arc<()>| Arc::strong_count(count) - 1;
+        (self.0.values().map(number).sum(), self.0.get(&uid).map_or(0, number))
+    }
+
+    /// Counts one more until it is dropped.
+    fn count(&mut self, uid: u32) -> Arc<()> {
+        self.0.entry(uid).or_default().clone()
+    }
 }
 
-/// Lets a new connection in, or tells it why not.
-fn admit(stream: UnixStream, access: &Access, open: Open, limits: &Limits) -> Option<(UnixStream, Peer)> {
+/// Lets a new connection in beside `open` others, or tells it why not.
+fn admit(
+    stream: UnixStream,
+    access: &Access,
+    open: usize,
+    others: &mut Others,
+    limits: &Limits,
+) -> Option<(UnixStream, Peer)> {
     let peer = match Peer::of(&stream) {
         Ok(peer) => peer,
         Err(e) => {
@@ -94,10 +109,24 @@ fn admit(stream: UnixStream, access: &Access, open: Open, limits: &Limits) -> Op
         );
         return None;
     }
-    // One member of the group must not lock root out.
-    let shared = limits.connections.saturating_sub(limits.reserved);
-    let (taken, most) = if peer.may_change() { (open.all, limits.connections) } else { (open.others, shared) };
-    if taken >= most || open.all >= limits.connections {
+    let (taken, most) = if peer.may_change() {
+        (open, limits.connections)
+    } else {
+        // A member of the group must not lock root out, nor another member.
+        let (all, own) = others.open(peer.uid);
+        if own >= limits.each {
+            let (uid, most) = (peer.uid, limits.each);
+            refuse(
+                stream,
+                format!(
+                    "user {uid} has {most} connections, the most that one may have: end another flightctl of theirs"
+                ),
+            );
+            return None;
+        }
+        (all, limits.connections.saturating_sub(limits.reserved))
+    };
+    if taken >= most || open >= limits.connections {
         refuse(stream, format!("all {most} connections are in use: try again, or end another flightctl"));
         return None;
     }

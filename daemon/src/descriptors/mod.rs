@@ -153,12 +153,13 @@ impl Descriptors {
         Ok(())
     }
 
-    /// Pages of those that say something of a window: that were taken in it, the first behind it, and the latest.
-    pub fn pages(&self, from: u64, until: u64) -> Vec<Page> {
+    /// Pages of those that say something of a window, and from when on they do: events from then on tell what has changed
+    /// since.
+    pub fn pages(&self, from: u64, until: u64) -> (u64, Vec<Page>) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let behind = state.kept.iter().find(|kept| kept.end >= until).or(state.kept.back()).map_or(0, |kept| kept.end);
-        let wanted = state.kept.iter().filter(|kept| kept.begin >= from && kept.end <= behind);
-        wanted.flat_map(|kept| kept.pages.iter().copied()).collect()
+        let wanted: Vec<&Kept> = wanted(&state.kept, from, until).collect();
+        let begin = wanted.first().map_or(from, |kept| kept.begin.min(from));
+        (begin, wanted.into_iter().flat_map(|kept| kept.pages.iter().copied()).collect())
     }
 
     /// How it stands.
@@ -166,6 +167,15 @@ impl Descriptors {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         DescriptorStatus { available: self.walk.is_some(), ..state.status.clone() }
     }
+}
+
+/// Those that say something of a window: that were taken in it, and the first behind it. Where there is none, as in a
+/// window shorter than the time since the last one, the latest before it.
+fn wanted(kept: &VecDeque<Kept>, from: u64, until: u64) -> impl Iterator<Item = &Kept> {
+    let behind = kept.iter().find(|kept| kept.end >= until).or(kept.back()).map_or(0, |kept| kept.end);
+    let told = move |kept: &&Kept| kept.end <= behind;
+    let latest = kept.iter().rev().find(told).map_or(0, |kept| kept.begin);
+    kept.iter().filter(told).filter(move |kept| kept.begin >= from.min(latest))
 }
 
 fn pack(session: u64, generation: u64, document: &[u8]) -> Result<Vec<Page>, TooLarge> {

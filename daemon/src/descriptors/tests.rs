@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use flightrec_format::abi::file::{CLOEXEC, FileRecord, SOCKET, UNNAMED};
 use flightrec_format::descriptors::{Descriptor, Ends, Object, Snapshot, Socket, Table};
 
-use super::{fit, walk};
+use super::{Kept, fit, walk, wanted};
 
 fn record(tgid: u32, files: u64, fd: u32) -> FileRecord {
     FileRecord { tgid, tid: tgid, files, fd, ..FileRecord::default() }
@@ -47,6 +47,20 @@ fn named(name: &str) -> Object {
 
 fn file(fd: u32, cloexec: bool, object: u32) -> Descriptor {
     Descriptor { fd, cloexec, object }
+}
+
+#[test]
+fn a_short_window_gets_the_latest_snapshot_before_it() {
+    let kept = [(10, 20), (30, 40), (50, 60)].map(|(begin, end)| Kept { begin, end, pages: Vec::new() }).into();
+    let of = |from, until| wanted(&kept, from, until).map(|kept| kept.begin).collect::<Vec<_>>();
+    // As `ps` asks: what is now, a moment after the last one was taken.
+    assert_eq!(of(65, 65), [50]);
+    assert_eq!(of(65, u64::MAX), [50]);
+    // The first behind a window tells of it; without one, the latest.
+    assert_eq!((of(41, 45), of(5, 15), of(25, 70)), (vec![50], vec![10], vec![30, 50]));
+    // One that was taken while the window began.
+    assert_eq!(of(55, 58), [50]);
+    assert_eq!(wanted(&[].into(), 5, 10).count(), 0);
 }
 
 #[test]

@@ -237,6 +237,7 @@ impl Saver {
             from: order.from,
             until: selection.as_ref().map_or(order.until, |selection| selection.until.min(order.until)),
             held_from: selection.as_ref().map_or(order.from, |selection| selection.from.max(order.from)),
+            stretches: Vec::new(),
             source,
             threads: order.alarm.threads.clone(),
             summary: Summary::default(),

@@ -6,5 +6,6 @@ pub mod layout;
 pub mod page;
 pub mod probe;
 pub mod record;
+pub mod share;
 pub mod slot;
 pub mod state;

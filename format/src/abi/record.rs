@@ -318,6 +318,4 @@ pub enum Act {
     Detached = 5,
     /// The programs on system calls are attached again. An exit need not belong to an entry from before.
     Attached = 6,
-    /// Of earlier builds: system calls are recorded again on a CPU that refused them all. An exit need not belong to an entry from before.
-    Resumed = 7,
 }

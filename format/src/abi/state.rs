@@ -132,8 +132,8 @@ pub struct Bucket {
     pub resume: u64,
     /// While it holds less than this, it looks at who draws.
     pub fair: u64,
-    /// What a process is taken to have spent when it began, since nothing is known of it.
-    pub newcomer: u64,
+    /// What young processes have spent together, halved every half-life ([`super::share`]); with [`LOUD`]. The probes' own.
+    pub newcomers: u64,
 }
 
 /// Binary logarithm of the ns after which what a process spent counts half: 0.54 s.
@@ -155,14 +155,16 @@ pub struct Share {
     pub tgid: u32,
     /// Half-lives (2^[`HALF_LIFE_SHIFT`] ns of `CLOCK_MONOTONIC`) until `spent` was last halved.
     pub halved: u32,
-    /// What it has spent, halved every half-life; with [`LOUD`] and [`NEW`].
+    /// What it has spent, halved every half-life; with [`LOUD`] and [`YOUNG`].
     pub spent: u64,
 }
 
 /// Bit of [`Share::spent`]: it was refused, and waits for [`Bucket::resume`].
 pub const LOUD: u64 = 1 << 63;
-/// The same: it began a moment ago, and `spent` is mostly [`Bucket::newcomer`]. It does not become [`LOUD`].
-pub const NEW: u64 = 1 << 62;
+/// Bits of [`Share::spent`]: for how many half-lives what all the young have spent ([`Bucket::newcomers`]) weighs on it.
+pub const YOUNG: u64 = 7 << YOUNG_SHIFT;
+/// The first of these.
+pub const YOUNG_SHIFT: u32 = 60;
 
 /// The [`Share`] of the process whose call came last, so that it need not be looked for again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,6 +176,8 @@ pub struct Drawer {
     pub at: u32,
     /// `jiffies_64` when it was refused last: in the same jiffy it is refused again.
     pub refused: u64,
+    /// Not 0: nothing is given up of its calls ([`super::share::is_quiet`]), as of its last one.
+    pub quiet: u64,
 }
 
 /// The thread that runs on a CPU, as far as its programs know: right where they find themselves on its stack.
@@ -235,7 +239,7 @@ pub struct CpuState {
     /// For how long they have been detached in this recording, ns: for the pages' headers. The same on every CPU.
     pub detached_time: u64,
     /// 0.
-    pub reserved: [u64; 7],
+    pub reserved: [u64; 6],
     /// What processes have taken out of the buckets, by lane.
     pub shares: [[Share; SHARES]; BUCKETS],
 }

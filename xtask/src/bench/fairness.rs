@@ -18,17 +18,22 @@ const DELAY: &str = "3";
 /// What goes on beside them.
 const STORMS: [&str; 7] = ["calls", "opens", "renames", "forks", "execs", "threads", "wakeups"];
 
-/// A `[budget]`, and whether quiet processes are promised to be whole under it.
+/// A `[budget]`, and why quiet processes are not promised to be whole under it, if they are not.
 struct Case {
     budget: &'static str,
-    promised: bool,
+    unpromised: Option<&'static str>,
 }
 
 const CASES: [Case; 3] = [
-    Case { budget: "per_cpu = \"5%\"", promised: true },
-    Case { budget: "per_cpu = \"5%\"\ntotal = \"2%\"\ndetach = \"never\"", promised: true },
-    // Being asked alone breaks this total beside hammers, and what is detached sees nobody.
-    Case { budget: "per_cpu = \"5%\"\ntotal = \"2%\"", promised: false },
+    Case { budget: "per_cpu = \"5%\"", unpromised: None },
+    Case { budget: "per_cpu = \"5%\"\ntotal = \"2%\"\ndetach = \"never\"", unpromised: None },
+    Case {
+        budget: "per_cpu = \"5%\"\ntotal = \"2%\"",
+        unpromised: Some(
+            "Not held against 99.9 %: with detach = \"auto\" system calls are detached for part of the time where being asked \
+             alone breaks the total, and then nobody's are recorded.",
+        ),
+    },
 ];
 
 /// A program that is ended when this is dropped.
@@ -56,7 +61,8 @@ struct Seen {
 }
 
 fn measure(budget: &str, storm: &str, seconds: u32) -> Result<Seen> {
-    let config = format!("[budget]\n{budget}\n");
+    // Rings that hold all of it: what is asked is what the budget refuses, not how fast files are written.
+    let config = format!("[budget]\n{budget}\n[rings]\nsyscall = \"64MiB\"\n");
     let mut recorder = Recorder::try_start(Options { config, death_signal: Signal::SIGTERM, ..Options::default() })?;
     let storms: Vec<Running> = online_cpus()
         .into_iter()
@@ -92,7 +98,7 @@ fn measure(budget: &str, storm: &str, seconds: u32) -> Result<Seen> {
 /// Measures, prints a table for each budget, and fails where a promise is not kept.
 pub(super) fn run(seconds: u32, only: Option<&str>) -> Result<()> {
     let mut broken = 0;
-    for Case { budget, promised } in CASES {
+    for Case { budget, unpromised } in CASES {
         println!("{}: recorded of the calls of processes that make so many a second", budget.replace('\n', ", "));
         println!("| beside | {} | {} | {} | own account | of it floor | detached |", RATES[0], RATES[1], RATES[2]);
         println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
@@ -105,9 +111,9 @@ pub(super) fn run(seconds: u32, only: Option<&str>) -> Result<()> {
             let (own, floor) = seen.own;
             println!("| {storm} | {} | {own:.2} % | {floor:.2} % | {:.1} s |", cells.join(" | "), seen.detached);
             let is_whole = |(made, recorded): &(u64, u64)| *recorded as f64 >= *made as f64 * WHOLE;
-            broken += usize::from(promised && !seen.witnesses.iter().take(2).all(is_whole));
+            broken += usize::from(unpromised.is_none() && !seen.witnesses.iter().take(2).all(is_whole));
         }
-        println!();
+        println!("{}\n", unpromised.unwrap_or("Of the first two, at least 99.9 % is asked for."));
     }
     ensure!(broken == 0, "{broken} storms hid more than one of 1,000 calls of a quiet process");
     Ok(())

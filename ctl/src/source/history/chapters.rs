@@ -19,6 +19,7 @@ pub(super) struct FilesPart {
     cut: u64,
     present: u64,
     question: Question,
+    own: Vec<Window>,
 }
 
 /// Chapters of files alone.
@@ -90,12 +91,17 @@ pub(super) fn stretches(
         let read = with_leads(Window { from, until: cut });
         let begin = if question.everything { source.file_begins(read.from) } else { read.from };
         let window = Window { from: begin, until: read.until };
-        Part::Files(Box::new(FilesPart { source, window, from, cut, present, question }))
+        Part::Files(Box::new(FilesPart { source, window, from, cut, present, question, own: Vec::new() }))
     };
     Ok(begins.zip(ends).zip(sources).map(part).collect())
 }
 
 impl FilesPart {
+    /// Of the window these stretches alone are wanted.
+    pub(super) fn limit(&mut self, own: &[Window]) {
+        own.clone_into(&mut self.own);
+    }
+
     /// Reads it.
     pub(super) fn read(mut self) -> Result<Chapter, SourceError> {
         let recording = self.source.read(self.window)?;
@@ -120,6 +126,7 @@ impl FilesPart {
         let clock = self.source.clock();
         let clock = Clock { now: clock.now.min(self.cut), ..clock };
         let Question { since, until, .. } = self.question;
-        Chapter { recording, from: self.from, clock, present: self.present, since, until, remarks, is_only: true }
+        let (from, present, own) = (self.from, self.present, self.own.clone());
+        Chapter { recording, from, clock, present, since, until, own, remarks, is_only: true }
     }
 }

@@ -57,6 +57,8 @@ pub struct Chapter {
     pub since: Edge,
     /// End of the window in it.
     pub until: Edge,
+    /// What of the window is wanted, where it is not all: several stretches that a file was saved of. Else none.
+    pub own: Vec<Window>,
     /// What is to be said beside its coverage.
     pub remarks: Vec<String>,
     /// Whether it is the only chapter of the history.
@@ -66,7 +68,8 @@ pub struct Chapter {
 impl Chapter {
     /// The chapter of a source that is the only one.
     pub fn only(recording: Recording, clock: Clock, since: Edge, until: Edge) -> Self {
-        Self { recording, from: 0, clock, present: clock.now, since, until, remarks: Vec::new(), is_only: true }
+        let (own, remarks) = (Vec::new(), Vec::new());
+        Self { recording, from: 0, clock, present: clock.now, since, until, own, remarks, is_only: true }
     }
 
     /// The window as far as the chapter can have events of it.
@@ -74,7 +77,14 @@ impl Chapter {
         let windows = wall.windows(self.since, self.until, self.present);
         // What happens while the pages are read is another dump's; before the recording there is nothing.
         let limits = Window { from: self.recording.meta.started.max(self.from), until: self.clock.now };
-        windows.within(limits).unwrap_or_else(|| {
+        let within = if self.own.is_empty() {
+            windows.within(limits)
+        } else {
+            Windows::new(self.own.iter().copied(), 0)
+                .and_then(|own| own.within(windows.hull()))
+                .and_then(|own| own.within(limits))
+        };
+        within.unwrap_or_else(|| {
             let at = windows.hull().from.max(limits.from).min(limits.until);
             Window { from: at, until: at }.into()
         })

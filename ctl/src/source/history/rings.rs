@@ -33,6 +33,7 @@ pub(super) fn with_rings(
         present: clock.now,
         since: question.since,
         until: question.until,
+        own: Vec::new(),
         remarks: Vec::new(),
         is_only: true,
     };

@@ -38,7 +38,7 @@ impl Machine {
             load: load.to_vec(),
             ladder: Ladder::new(&vec![0; load.len()], &limits, true),
             tokens: vec![for_calls(share) * limits.burst; load.len()],
-            rungs: vec![Rung { level: 0, limit: limits.per_cpu, refused: 0.0 }; load.len()],
+            rungs: vec![Rung { level: 0, limit: limits.per_cpu, refused: 0.0, least: 0.0 }; load.len()],
             limits,
             spent: 0.0,
             attached: 0.0,
@@ -209,7 +209,7 @@ fn without_limits_nothing_is_given_up() {
     let mut machine = Machine::new(&[(4e6, 1.0)], Limits { per_cpu: None, ..limits(2.0, None) });
     machine.ladder.cpus[0].level = 3;
     machine.look();
-    assert_eq!(machine.rungs[0], Rung { level: 0, limit: None, refused: 0.0 });
+    assert_eq!(machine.rungs[0], Rung { level: 0, limit: None, refused: 0.0, least: 0.0 });
 }
 
 #[test]

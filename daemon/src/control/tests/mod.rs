@@ -198,6 +198,7 @@ fn short() -> Limits {
     Limits {
         connections: 3,
         reserved: 0,
+        each: 3,
         request: limit,
         idle: Duration::from_secs(20),
         write: limit,
@@ -480,27 +481,59 @@ async fn only_root_and_the_group_are_served() {
     }
 }
 
+const GROUP: u32 = 54_321;
+
+/// A connection of a member of the group.
+async fn member(server: &Server, uid: u32) -> Client {
+    let path = server.path.clone();
+    let stream = tokio::task::spawn_blocking(move || connect_as(&path, uid, GROUP, Vec::new())).await.unwrap();
+    stream.set_nonblocking(true).unwrap();
+    Client(UnixStream::from_std(stream).unwrap())
+}
+
+/// The same, held and served.
+async fn held(server: &Server, uid: u32) -> Client {
+    let mut client = member(server, uid).await;
+    client.ask(&Request::Status).await;
+    assert!(matches!(client.answer().await, Some(Response::Status(_))), "user {uid}");
+    client
+}
+
 #[tokio::test]
-async fn a_member_of_the_group_does_not_lock_root_out() {
-    const GROUP: u32 = 54_321;
+async fn one_member_leaves_connections_to_the_others() {
+    let limits = Limits::default();
+    let server = Server::start_with(limits, Access { uid: 0, gid: Some(GROUP) }, Fake::default());
+    let mut clients = Vec::new();
+    for _ in 0..limits.each {
+        clients.push(held(&server, 65_534).await);
+    }
+    member(&server, 65_534).await.is_refused("user 65534 has 8 connections, the most that one may have").await;
+    clients.push(held(&server, 65_533).await);
+    // One that ends makes room.
+    clients.remove(0);
+    let mut client = member(&server, 65_534).await;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        client.ask(&Request::Status).await;
+        if matches!(client.answer().await, Some(Response::Status(_))) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "its place stays taken");
+        client = member(&server, 65_534).await;
+    }
+}
+
+#[tokio::test]
+async fn members_of_the_group_do_not_lock_root_out() {
     let access = Access { uid: 0, gid: Some(GROUP) };
     let limits = Limits::default();
     let server = Server::start_with(limits, access, Fake::default());
-    let member = async || {
-        let path = server.path.clone();
-        let stream = tokio::task::spawn_blocking(move || connect_as(&path, 65_534, GROUP, Vec::new())).await.unwrap();
-        stream.set_nonblocking(true).unwrap();
-        Client(UnixStream::from_std(stream).unwrap())
-    };
-    let mut held = Vec::new();
-    for _ in 0..limits.connections - limits.reserved {
-        let mut client = member().await;
-        client.ask(&Request::Status).await;
-        assert!(matches!(client.answer().await, Some(Response::Status(_))));
-        held.push(client);
+    let mut clients = Vec::new();
+    for i in 0..limits.connections - limits.reserved {
+        clients.push(held(&server, 65_534 - (i / limits.each) as u32).await);
     }
-    member().await.is_refused("all 24 connections are in use").await;
-    // Root has the rest, whatever the member does, and no more.
+    member(&server, 65_000).await.is_refused("all 24 connections are in use").await;
+    // Root has the rest, whatever the members do, and no more.
     let mut roots = Vec::new();
     for _ in 0..limits.reserved {
         let mut client = server.client().await;

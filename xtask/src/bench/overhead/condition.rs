@@ -2,10 +2,15 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use flightrec_format::abi::state::{Bucket, CpuState, TIMED_BUCKETS};
+use flightrec_format::live::{Generation, Recording};
 use flightrec_tests::{Options, Recorder, die_with_parent};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
@@ -33,18 +38,22 @@ pub(super) enum Condition {
     StoreFloor,
     Flightrec,
     WithoutStrings,
+    Drawing,
+    Sharing,
     Ftrace,
     Perf,
 }
 
 impl Condition {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Off,
         Self::Floor,
         Self::ClockFloor,
         Self::StoreFloor,
         Self::Flightrec,
         Self::WithoutStrings,
+        Self::Drawing,
+        Self::Sharing,
         Self::Ftrace,
         Self::Perf,
     ];
@@ -57,6 +66,8 @@ impl Condition {
             Self::StoreFloor => "clock, 16 bytes stored",
             Self::Flightrec => "flightrec",
             Self::WithoutStrings => "flightrec, strings = false",
+            Self::Drawing => "flightrec, limited",
+            Self::Sharing => "limited, by who draws",
             Self::Ftrace => "ftrace, same events",
             Self::Perf => "perf record --overwrite",
         }
@@ -71,6 +82,8 @@ impl Condition {
             Self::StoreFloor => "store_floor",
             Self::Flightrec => "flightrec",
             Self::WithoutStrings => "flightrec_without_strings",
+            Self::Drawing => "flightrec_limited",
+            Self::Sharing => "flightrec_limited_by_process",
             Self::Ftrace => "ftrace",
             Self::Perf => "perf",
         }
@@ -78,12 +91,16 @@ impl Condition {
 
     /// Starts it; it records when this returns. `folder` is for its files.
     pub(super) fn start(self, folder: &Path) -> Result<Beside> {
+        let start = |config: String| {
+            let options = Options { config, death_signal: Signal::SIGTERM, ..Options::default() };
+            Ok(Box::new(Recorder::try_start(options)?))
+        };
         let recorder = |config: &str| {
             // A budget would be spent by what is measured, and change it.
-            let config = format!("{config}[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n");
-            let options = Options { config, death_signal: Signal::SIGTERM, ..Options::default() };
-            Ok(Beside::Recorder(Box::new(Recorder::try_start(options)?)))
+            start(format!("{config}[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n")).map(Beside::Recorder)
         };
+        // Buckets that nothing empties.
+        let limited = || start("[budget]\ntotal = \"off\"\nper_cpu = \"100%\"\nburst_seconds = 3600\n".to_owned());
         match self {
             Self::Off => Ok(Beside::Nothing),
             Self::Floor => floor("empty"),
@@ -91,10 +108,38 @@ impl Condition {
             Self::StoreFloor => floor("store"),
             Self::Flightrec => recorder(""),
             Self::WithoutStrings => recorder("[record]\nstrings = false\n"),
+            Self::Drawing => limited().map(Beside::Recorder),
+            Self::Sharing => {
+                let recorder = limited()?;
+                look_at_who_draws(&recorder)?;
+                Ok(Beside::Recorder(recorder))
+            }
             Self::Ftrace => Ok(Beside::Ftrace(Ftrace::start()?)),
             Self::Perf => perf(folder),
         }
     }
+}
+
+/// Has the probes look at who draws whatever their buckets hold, as they do where these run short.
+fn look_at_who_draws(recorder: &Recorder) -> Result<()> {
+    let generation = Generation::find(&recorder.sandbox().bpffs_dir()).context("there is no recording")?;
+    let live = Recording::open(&generation, true).context("can't open the recording")?;
+    let state = &live.maps().state;
+    let fields = (0..TIMED_BUCKETS)
+        .map(|lane| offset_of!(CpuState, buckets) + lane * size_of::<Bucket>() + offset_of!(Bucket, fair));
+    let fields: Vec<usize> = fields.collect();
+    let all = || (0..state.entries()).flat_map(|cpu| fields.iter().map(move |field| (cpu, *field)));
+    // flightd sets the limits once more when it first looks.
+    for _ in 0..10 {
+        for (cpu, field) in all() {
+            ensure!(state.write(cpu, field, &i64::MAX.to_le_bytes()), "the recording has no bucket at {field}");
+        }
+        sleep(Duration::from_millis(600));
+        if all().all(|(cpu, field)| state.load(cpu, field) == i64::MAX as u64) {
+            return Ok(());
+        }
+    }
+    bail!("flightd sets its limits again and again")
 }
 
 /// Builds what the conditions need.

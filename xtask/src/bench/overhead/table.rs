@@ -72,6 +72,14 @@ pub(super) fn text(measured: &Measured) -> String {
             out.push('\n');
         }
     }
+    let medians = [Condition::Drawing, Condition::Sharing].map(|of| spread(measured.of(of, Workload::Getppid)).0);
+    let [plenty, short] = medians;
+    let _ = writeln!(
+        out,
+        "\nA getppid where its bucket looks at who draws, over one where it holds plenty: {:+.1} ns, x {:.3}",
+        short - plenty,
+        short / plenty
+    );
     out.push_str("\nRing bytes an event, the mix, strings = false (an entry and an exit are two events):\n");
     for lane in &measured.density {
         let _ = writeln!(out, "  {}", density(lane.lane.name(), lane.bytes, lane.events));
