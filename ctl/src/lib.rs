@@ -22,6 +22,7 @@ pub mod human;
 pub mod in_flight;
 pub mod json;
 pub mod kind;
+pub mod memory;
 pub mod names;
 pub mod output;
 pub mod pipeline;

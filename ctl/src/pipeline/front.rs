@@ -57,6 +57,11 @@ impl Front {
             }
             self.take(event, each)?;
         }
+        Ok(())
+    }
+
+    /// No more events come.
+    pub fn end<E>(&mut self, each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>) -> Result<(), E> {
         self.advance(u64::MAX, each)
     }
 

@@ -13,6 +13,7 @@ use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::meta::Meta;
 
 use super::delay::{DelayLine, Item};
+use super::threads::THREADS_MAX;
 
 /// An entry without its exit, so far.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +47,16 @@ impl Pairing {
         Self { pending: FxHashMap::default(), execve: native.chain(compat).collect() }
     }
 
+    /// Whether an entry of a thread can be remembered, where there are as many as there may be: places of threads that are in no call
+    /// are given up for it.
+    #[cold]
+    fn has_room(&mut self, tid: u32) -> bool {
+        if !self.pending.contains_key(&tid) {
+            self.pending.retain(|_, pending| pending.is_some());
+        }
+        self.pending.len() < THREADS_MAX || self.pending.contains_key(&tid)
+    }
+
     /// Takes the next event in, on its way to the end of the line.
     #[inline]
     pub fn take(&mut self, item: &mut Item, line: &mut DelayLine) {
@@ -55,6 +66,10 @@ impl Pairing {
                 let incomplete = call.strings.iter().any(unreadable).then(|| line.next());
                 item.waiting = incomplete.is_some();
                 let pending = Pending { time, nr: call.nr, abi: call.abi, incomplete, executed: false };
+                if self.pending.len() >= THREADS_MAX && !self.has_room(tid) {
+                    item.waiting = false;
+                    return;
+                }
                 if let Some(before) = self.pending.entry(tid).or_default().replace(pending) {
                     before.release(line);
                 }

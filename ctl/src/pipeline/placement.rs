@@ -14,12 +14,15 @@ use rustc_hash::FxHashMap;
 
 use flightrec_format::decode::Body;
 
-use super::delay::{DelayLine, Item};
+use super::delay::{DelayLine, Item, LONGEST_EVENTS};
 
 /// How long after the waker's report the sleeper's switch may come and still be the same sleep,
 /// ns. The work in between is done with interrupts off and takes microseconds; a virtual CPU can be
 /// held up in it.
 const EARLY_NS: u64 = 5_000_000;
+
+/// From so many wakeups on, those are forgotten whose events have been told.
+const WAKEUPS_MAX: usize = 4 * LONGEST_EVENTS;
 
 /// A wakeup whose wakee has not run yet.
 #[derive(Debug, Clone)]
@@ -82,6 +85,10 @@ impl Placement {
                 }
                 item.waiting = true;
                 let early = !new && self.cpus.iter().any(|cpu| cpu.running == wakee);
+                // What has left the line long ago is found by nobody.
+                if self.wakeups.len() >= WAKEUPS_MAX {
+                    self.wakeups.retain(|_, wakeup| line.get_mut(wakeup.item).is_some());
+                }
                 self.wakeups.insert(wakee, Wakeup { item: line.next(), time, queued_on: old, early, switch: None });
             }
             Body::Migrate { thread, to, .. } => {

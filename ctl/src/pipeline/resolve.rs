@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::LaneStream;
 
@@ -31,9 +31,9 @@ pub(super) trait Sink {
 }
 
 /// Takes events that are complete, in order, and shows those that are wanted.
-pub(super) struct Resolver<'a> {
+pub(super) struct Resolver {
     windows: Windows,
-    filter: &'a Filter,
+    filter: Arc<Filter>,
     wants_all: bool,
     pub(super) wall: WallClock,
     plans: Arc<Plans>,
@@ -54,12 +54,12 @@ pub(super) struct Resolver<'a> {
     spare: Vec<Box<Event>>,
 }
 
-impl<'a> Resolver<'a> {
+impl Resolver {
     /// Starts where `recording` does. `renderer` is what the events are for.
     pub(super) fn new(
         recording: &Recording,
         windows: Windows,
-        filter: &'a Filter,
+        filter: &Filter,
         wall: WallClock,
         renderer: &Renderer,
     ) -> Self {
@@ -67,7 +67,7 @@ impl<'a> Resolver<'a> {
         let follows_fds = naming != Naming::Off || filter.has_paths();
         Self {
             windows,
-            filter,
+            filter: Arc::new(filter.clone()),
             wants_all: filter.wants_all(),
             wall,
             plans: renderer.plans().clone(),
@@ -85,6 +85,16 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Goes on with what comes next of the same recording, from `from` on.
+    pub(super) fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
+        self.windows = windows;
+        let headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
+        self.wall.learn(headers, &recording.meta);
+        if self.follows_fds {
+            self.fds.go_on(recording, from);
+        }
+    }
+
     /// Whether each event is shown when it is taken, as it is: none waits for the rest of its call, or gets another's
     /// arguments.
     pub(super) fn tells_at_once(&self) -> bool {
@@ -98,7 +108,7 @@ impl<'a> Resolver<'a> {
         self.passed += 1;
         let within = self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
         let (facts, entry) = match &mut self.entries {
-            Some(entries) => entries.take(event, found, self.filter, &self.fds, &self.threads),
+            Some(entries) => entries.take(event, found, &self.filter, &self.fds, &self.threads),
             None => (CallFacts { duration_ns: found.duration_ns(event.time), path: false }, None),
         };
         // An exit is shown with the descriptors as they are behind it, anything else as they are before.

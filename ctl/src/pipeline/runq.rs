@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use flightrec_format::decode::{Body, Event};
 
 use super::delay::Found;
+use super::threads::THREADS_MAX;
 
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,12 +120,16 @@ impl RunQueues {
         let entry = self.cpu(cpu);
         entry.count = entry.count.saturating_add(1);
         let epoch = entry.epoch;
-        self.threads.insert(tid, State::Runnable { cpu, epoch });
+        if self.threads.len() < THREADS_MAX || self.threads.contains_key(&tid) {
+            self.threads.insert(tid, State::Runnable { cpu, epoch });
+        }
     }
 
     fn block(&mut self, tid: u32) {
         self.uncount(tid);
-        self.threads.insert(tid, State::Blocked);
+        if self.threads.len() < THREADS_MAX || self.threads.contains_key(&tid) {
+            self.threads.insert(tid, State::Blocked);
+        }
     }
 
     fn uncount(&mut self, tid: u32) {
