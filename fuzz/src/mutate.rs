@@ -10,7 +10,7 @@ impl Random {
     }
 
     /// The next one.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,12 +20,12 @@ impl Random {
 
     /// Below `n`; 0 where that is 0.
     fn below(&mut self, n: usize) -> usize {
-        if n == 0 { 0 } else { (self.next() % n as u64) as usize }
+        if n == 0 { 0 } else { (self.draw() % n as u64) as usize }
     }
 
     /// Whether the next one is one of `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
-        self.next().is_multiple_of(n)
+        self.draw().is_multiple_of(n)
     }
 }
 
@@ -73,7 +73,7 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
         }
         1 => {
             if let Some(byte) = bytes.get_mut(at) {
-                *byte = random.next() as u8;
+                *byte = random.draw() as u8;
             }
         }
         2 | 3 => {

@@ -83,7 +83,6 @@ fn snapshot() -> Snapshot {
 }
 
 /// A document of descriptors.
-#[expect(clippy::unnecessary_wraps, reason = "one signature for all targets")]
 pub fn descriptors() -> Result<Vec<Vec<u8>>> {
     Ok(vec![snapshot().encode()])
 }
