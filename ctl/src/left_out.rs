@@ -98,6 +98,14 @@ impl LeftOuts {
     }
 }
 
+/// Adds what was left out of the next stretch of a recording: what began in one may end in the next.
+pub fn learn(known: &mut Vec<Arc<LeftOuts>>, next: &Arc<LeftOuts>) {
+    if known.len() == 2 {
+        known.remove(0);
+    }
+    known.push(next.clone());
+}
+
 /// Sorts stretches of time, and makes one of those that touch.
 fn merge(stretches: &mut Vec<(u64, u64)>) {
     stretches.sort_unstable();

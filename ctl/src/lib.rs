@@ -23,6 +23,7 @@ pub mod in_flight;
 pub mod json;
 pub mod kind;
 pub mod left_out;
+pub mod memory;
 pub mod names;
 pub mod output;
 pub mod pipeline;

@@ -13,6 +13,7 @@ use flightctl::commands::{
 use flightctl::descriptors;
 use flightctl::exit::Exit;
 use flightctl::help;
+use flightctl::memory;
 use flightctl::output::{is_broken_pipe, note, told};
 use flightctl::plan::Plan;
 use flightctl::remarks;
@@ -22,6 +23,10 @@ fn main() -> ExitCode {
     descriptors::raise_limit();
     let matches = help::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    if let Some(wrong) = memory::wrong() {
+        note(&format!("flightctl: {wrong}"));
+        return Exit::Error.into();
+    }
     let now = Timestamp::now().to_zoned(zone::system());
     let remarks = remarks::of(&cli, &now);
     let plan = Plan::new(cli, &now);

@@ -82,6 +82,13 @@ impl Renderer {
         }
     }
 
+    /// Also says what `other` has to say between events.
+    pub(crate) fn add_from(&mut self, other: Self) {
+        if let (Self::Json(json), Self::Json(other)) = (self, other) {
+            json.add(other.into_asides());
+        }
+    }
+
     /// A copy that makes the same lines of events, and says nothing between them or behind them.
     pub(crate) fn helper(&self) -> Self {
         match self {

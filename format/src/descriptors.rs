@@ -64,6 +64,16 @@ pub struct Snapshot {
     pub tables: Vec<Table>,
 }
 
+impl Snapshot {
+    /// Bytes of memory that it takes, about.
+    pub fn weight(&self) -> usize {
+        let name = |object: &Object| if let Object::Named(name) = object { name.len() + 16 } else { 0 };
+        let objects: usize = self.objects.iter().map(|object| size_of::<Object>() + name(object)).sum();
+        let of_table = |table: &Table| size_of::<Table>() + 4 * table.processes.len() + size_of_val(&*table.files);
+        objects + self.tables.iter().map(of_table).sum::<usize>()
+    }
+}
+
 /// The descriptors of one process, or of several that share them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {

@@ -4,13 +4,11 @@
 //! It runs on the stable compiler, and needs nothing but the workspace. What it does follows from its seed alone: the same
 //! seed gives the same inputs, so that an end without a report (out of memory, a stack overflow) is found again.
 
-mod mutate;
-mod seeds;
 mod targets;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,7 +17,9 @@ use clap::Parser;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::time::{ClockId, clock_gettime};
 
-use mutate::Random;
+use flightrec_fuzz::corpus::KINDS;
+use flightrec_fuzz::memory::{self, LIMIT, Places, Survey};
+use flightrec_fuzz::mutate::{self, Random};
 use targets::{TARGETS, Target};
 
 /// A parser has so much CPU time for one input: inputs are small. (Of the clock on the wall it may take more: a busy
@@ -39,6 +39,15 @@ struct Args {
     /// Where the row of inputs begins [default: from the clock].
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    /// Run this flightctl over crafted and mutated files instead, and tell the memory that its commands take.
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "input")]
+    memory: Option<PathBuf>,
+    /// With --memory: mutated files, beside the crafted ones.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    mutations: u64,
+    /// With --memory: blocks of pages of crafted files, of 1 MiB each.
+    #[arg(long, value_name = "N", default_value_t = 4600)]
+    blocks: usize,
     /// Run this input instead, of one parser.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
@@ -58,6 +67,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
+    if let Some(flightctl) = &args.memory {
+        return survey(args, flightctl);
+    }
     setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY).context("can't limit memory")?;
     let chosen = chosen(&args.parsers)?;
     if let Some(path) = &args.input {
@@ -73,6 +85,33 @@ fn run(args: &Args) -> Result<()> {
     }
     if found != 0 {
         bail!("{found} findings, in {}", args.findings.display());
+    }
+    Ok(())
+}
+
+/// The memory that the commands of flightctl take.
+fn survey(args: &Args, flightctl: &Path) -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let places = Places { flightctl, dir: dir.path(), findings: &args.findings };
+    let mut survey = Survey::default();
+    for kind in KINDS {
+        // What is made is dropped before anything is run: a child begins with its parent's memory.
+        let length = memory::write(&(kind.make)(args.blocks)?, places)?;
+        survey.run(kind.name, kind.form, places)?;
+        let most = survey.rows.iter().filter(|row| row.kind == kind.name).map(|row| row.peak).max();
+        println!("{}: {} KiB: at most {} MiB", kind.name, length >> 10, most.unwrap_or(0) >> 20);
+    }
+    survey.mutations(args.mutations, args.seed.unwrap_or(1), places)?;
+    survey.rows.sort_by_key(|row| std::cmp::Reverse(row.peak));
+    println!("{} runs; the most:", survey.runs);
+    for row in survey.rows.iter().take(15) {
+        println!("  {:4} MiB  {}: flightctl {}", row.peak >> 20, row.kind, row.command);
+    }
+    for finding in &survey.findings {
+        println!("finding: {finding}");
+    }
+    if !survey.findings.is_empty() {
+        bail!("{} runs failed, or took more than {} MiB", survey.findings.len(), LIMIT >> 20);
     }
     Ok(())
 }
@@ -133,7 +172,19 @@ mod tests {
     fn args(seconds: u64) -> (tempfile::TempDir, Args) {
         let dir = tempfile::tempdir().unwrap();
         let findings = dir.path().join("findings");
-        (dir, Args { parsers: Vec::new(), seconds, seed: None, input: None, findings })
+        (
+            dir,
+            Args {
+                parsers: Vec::new(),
+                seconds,
+                seed: None,
+                memory: None,
+                mutations: 0,
+                blocks: 0,
+                input: None,
+                findings,
+            },
+        )
     }
 
     #[test]

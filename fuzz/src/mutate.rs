@@ -1,14 +1,16 @@
 //! Good inputs, changed.
 
 /// Numbers that follow from a seed (splitmix64: Steele, Lea, Flood, 2014).
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Those of a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next one.
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,11 +20,12 @@ impl Random {
 
     /// Below `n`; 0 where that is 0.
     fn below(&mut self, n: usize) -> usize {
-        if n == 0 { 0 } else { (self.next() % n as u64) as usize }
+        if n == 0 { 0 } else { (self.draw() % n as u64) as usize }
     }
 
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.next().is_multiple_of(n)
+    /// Whether the next one is one of `n`.
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.draw().is_multiple_of(n)
     }
 }
 
@@ -50,7 +53,7 @@ const NUMBERS: [u64; 16] = [
 const CHANGES: usize = 6;
 
 /// One of the inputs, with some changes.
-pub(crate) fn mutate(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+pub fn mutate(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut bytes = seeds.get(random.below(seeds.len())).cloned().unwrap_or_default();
     for _ in 0..=random.below(CHANGES) {
         change(&mut bytes, seeds, random);
@@ -70,7 +73,7 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
         }
         1 => {
             if let Some(byte) = bytes.get_mut(at) {
-                *byte = random.next() as u8;
+                *byte = random.draw() as u8;
             }
         }
         2 | 3 => {

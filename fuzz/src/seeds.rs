@@ -19,7 +19,7 @@ type Bytes = Box<[u8; PAGE_SIZE]>;
 const SECRET: u64 = 7;
 
 /// Pages of all lanes.
-pub(crate) fn pages() -> Result<Vec<Vec<u8>>> {
+pub fn pages() -> Result<Vec<Vec<u8>>> {
     let mut pages = [rings(VERSION)?, rings(1)?].concat();
     pages.extend(description()?);
     Ok(pages.into_iter().map(|page| page.to_vec()).collect())
@@ -71,7 +71,7 @@ fn description() -> Result<Vec<Bytes>> {
 }
 
 /// The metadata's pages, one behind the other.
-pub(crate) fn meta_pages() -> Result<Vec<Vec<u8>>> {
+pub fn meta_pages() -> Result<Vec<Vec<u8>>> {
     Ok(vec![description()?.iter().flat_map(|page| page.iter().copied()).collect()])
 }
 
@@ -83,13 +83,12 @@ fn snapshot() -> Snapshot {
 }
 
 /// A document of descriptors.
-#[expect(clippy::unnecessary_wraps, reason = "one signature for all targets")]
-pub(crate) fn descriptors() -> Result<Vec<Vec<u8>>> {
+pub fn descriptors() -> Result<Vec<Vec<u8>>> {
     Ok(vec![snapshot().encode()])
 }
 
 /// Messages of both directions.
-pub(crate) fn messages() -> Result<Vec<Vec<u8>>> {
+pub fn messages() -> Result<Vec<Vec<u8>>> {
     let bodies = [
         control::encode(&Request::Status)?,
         control::encode(&Request::Mark { text: "now".into() })?,
@@ -100,7 +99,7 @@ pub(crate) fn messages() -> Result<Vec<Vec<u8>>> {
 }
 
 /// A file with blocks of every kind; closed, and as a kill leaves it.
-pub(crate) fn files() -> Result<Vec<Vec<u8>>> {
+pub fn files() -> Result<Vec<Vec<u8>>> {
     let header = FileHeader {
         compatible: 0,
         incompatible: 0,
@@ -134,7 +133,7 @@ pub(crate) fn files() -> Result<Vec<Vec<u8>>> {
 const COLUMNS_1: &[u8] = include_bytes!("../../store/tests/data/v1-mix.columns");
 
 /// Blocks' columns.
-pub(crate) fn columns() -> Result<Vec<Vec<u8>>> {
+pub fn columns() -> Result<Vec<Vec<u8>>> {
     let pages = [rings(VERSION)?, rings(1)?].concat();
     let pages: Vec<Page> = pages.into_iter().filter_map(|page| Page::new(page).ok()).collect();
     let encoded = |lane| {
@@ -163,13 +162,13 @@ fn image() -> Result<Image> {
 }
 
 /// ELF files, and memory without a header.
-pub(crate) fn elf() -> Result<Vec<Vec<u8>>> {
+pub fn elf() -> Result<Vec<Vec<u8>>> {
     let image = image()?;
     Ok(vec![synthetic::elf(&image, 0x7c8), synthetic::elf(&image, 1 << 14), synthetic::raw(&image)])
 }
 
 /// kdump-compressed files, by every codec.
-pub(crate) fn kdump() -> Result<Vec<Vec<u8>>> {
+pub fn kdump() -> Result<Vec<Vec<u8>>> {
     let image = image()?;
     let mut all: Vec<Vec<u8>> = Codec::ALL.iter().map(|codec| synthetic::kdump(&image, *codec)).collect();
     all.push(synthetic::kdump_of_version(&image, Codec::Zlib, 1));
@@ -177,7 +176,7 @@ pub(crate) fn kdump() -> Result<Vec<Vec<u8>>> {
 }
 
 /// Either, flattened.
-pub(crate) fn flattened() -> Result<Vec<Vec<u8>>> {
+pub fn flattened() -> Result<Vec<Vec<u8>>> {
     let image = image()?;
     Ok(vec![
         synthetic::flatten(&synthetic::kdump(&image, Codec::Lzo), 3000),

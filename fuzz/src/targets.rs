@@ -13,7 +13,7 @@ use flightrec_format::{meta, part, slots};
 use flightrec_store::{FileReader, columns, verify};
 use flightrec_vmcore::Dump;
 
-use crate::seeds;
+use flightrec_fuzz::{seal, seeds};
 
 /// A parser.
 pub(crate) struct Target {
@@ -33,7 +33,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "descriptors", seeds: seeds::descriptors, run: descriptors, seal: None },
     Target { name: "control", seeds: seeds::messages, run: message, seal: None },
     Target { name: "columns", seeds: seeds::columns, run: decode_columns, seal: None },
-    Target { name: "file", seeds: seeds::files, run: file, seal: Some(seal_file) },
+    Target { name: "file", seeds: seeds::files, run: file, seal: Some(seal_of_file) },
     Target { name: "elf", seeds: seeds::elf, run: dump, seal: None },
     Target { name: "kdump", seeds: seeds::kdump, run: dump, seal: None },
     Target { name: "flattened", seeds: seeds::flattened, run: dump, seal: None },
@@ -136,34 +136,6 @@ fn seal_chunks(bytes: &mut [u8]) {
     }
 }
 
-/// All checksums of a file, frame by frame (FORMAT.md, section 11).
-fn seal_file(bytes: &mut [u8]) {
-    let _ = seal_frames(bytes);
-}
-
-/// `None`: the file ends.
-fn seal_frames(bytes: &mut [u8]) -> Option<()> {
-    const SKIPPABLE: u32 = 0x184D_2A5E;
-    /// In a block's header: bytes of the frame that follows, and their checksum.
-    const FRAME: usize = 60;
-    const FRAME_CRC: usize = 64;
-    let word = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let mut at = 0;
-    while word(bytes, at)? == SKIPPABLE {
-        let begin = at + 8;
-        let size = word(bytes, at + 4)? as usize;
-        let end = begin.checked_add(size)?;
-        let is_block = bytes.get(begin..begin + 8)? == b"FLTRECBK";
-        let mut next = end;
-        if is_block {
-            next = end.checked_add(word(bytes, begin + FRAME)? as usize)?;
-            let crc = crc32fast::hash(bytes.get(end..next)?).to_le_bytes();
-            bytes.get_mut(begin + FRAME_CRC..begin + FRAME_CRC + 4)?.copy_from_slice(&crc);
-        }
-        let sealed = end.checked_sub(4).filter(|sealed| *sealed >= begin)?;
-        let crc = crc32fast::hash(bytes.get(begin..sealed)?).to_le_bytes();
-        bytes.get_mut(sealed..end)?.copy_from_slice(&crc);
-        at = next;
-    }
-    Some(())
+fn seal_of_file(bytes: &mut [u8]) {
+    seal::file(bytes);
 }

@@ -16,7 +16,7 @@ pub const RAW_MAX: usize = 4 << 20;
 /// Most bytes of a block's content compressed: what zstd needs at worst for [`RAW_MAX`], and room.
 pub const DATA_MAX: usize = RAW_MAX + (RAW_MAX >> 7) + 1024;
 /// Most blocks of a file.
-pub const BLOCKS_MAX: usize = 1 << 20;
+pub const BLOCKS_MAX: usize = 1 << 18;
 /// Most pages of a block.
 pub const PAGES_MAX: usize = 256;
 
@@ -88,6 +88,8 @@ pub struct BlockHeader {
     pub data_len: u32,
     /// CRC-32 of that frame.
     pub data_crc: u32,
+    /// Pages and parts of pages in it; 0 in other kinds, and in files of earlier releases, which do not say.
+    pub pages: u16,
     /// What its pages tell of the wall clock; `None` in other kinds, and in files of earlier releases.
     pub clocks: Option<Clocks>,
 }
@@ -99,6 +101,17 @@ pub struct BlockRef {
     pub offset: u64,
     /// Its header.
     pub header: BlockHeader,
+}
+
+impl BlockHeader {
+    /// Most pages that come out of it.
+    pub fn pages_max(&self) -> usize {
+        match (self.kind, self.pages) {
+            (Kind::Pages, 0) => PAGES_MAX,
+            (Kind::Pages, pages) => PAGES_MAX.min(pages.into()),
+            _ => 0,
+        }
+    }
 }
 
 impl BlockRef {
@@ -130,7 +143,8 @@ impl BlockHeader {
         let mut content = Vec::with_capacity(LEN);
         content.extend(TAG);
         content.extend((LEN as u32).to_le_bytes());
-        content.extend([self.kind as u8, self.lane.map_or(NO_LANE, |lane| lane as u8), 0, 0]);
+        content.extend([self.kind as u8, self.lane.map_or(NO_LANE, |lane| lane as u8)]);
+        content.extend(self.pages.to_le_bytes());
         content.extend(self.session.to_le_bytes());
         content.extend(self.number.to_le_bytes());
         content.extend([0; 4]);
@@ -157,7 +171,7 @@ impl BlockHeader {
         if fields.array()? != TAG || fields.u32()? as usize != LEN {
             return None;
         }
-        let ([kind, lane], _) = (fields.array()?, fields.skip(2)?);
+        let ([kind, lane], pages) = (fields.array()?, fields.u16()?);
         let (session, number) = (fields.u64()?, fields.u32()?);
         fields.skip(4)?;
         let (first, last, events) = (fields.u64()?, fields.u64()?, fields.u64()?);
@@ -165,7 +179,8 @@ impl BlockHeader {
         let clocks = Clocks::take(&mut fields);
         let lane = if lane == NO_LANE { Some(None) } else { Lane::from_u8(lane).map(Some) };
         let (Some(kind), Some(lane)) = (Kind::from_u8(kind), lane) else { return Some(Found::Unknown(data_len)) };
-        let header = Self { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, clocks };
+        let header =
+            Self { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, pages, clocks };
         Some(Found::Block(header))
     }
 }

@@ -1,5 +1,7 @@
 //! Checkpoints: up to which moment, and up to which place in each ring, everything recorded is in the files.
 
+use std::collections::HashMap;
+
 use flightrec_format::abi::page::{LANE_KINDS, Lane, REFUSALS};
 use flightrec_format::control::{CpuTotals, Position, Totals};
 
@@ -53,8 +55,9 @@ impl Checkpoint {
     /// end of a ring, and knows that a ring in which nothing happened is complete.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals { now: self.time, ..Totals::default() };
+        let mut places = HashMap::new();
         for ring in &self.rings {
-            let cpu = totals.cpus.iter().position(|cpu| cpu.cpu == ring.cpu).unwrap_or_else(|| {
+            let cpu = *places.entry(ring.cpu).or_insert_with(|| {
                 totals.cpus.push(CpuTotals { cpu: ring.cpu, recorded: true, ..CpuTotals::default() });
                 totals.cpus.len() - 1
             });

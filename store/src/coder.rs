@@ -58,7 +58,15 @@ struct About {
     first: u64,
     last: u64,
     events: u64,
+    pages: u16,
     clocks: Option<Clocks>,
+}
+
+impl About {
+    /// What holds no pages, at a moment.
+    fn at(kind: Kind, time: u64) -> Self {
+        Self { kind, lane: None, first: time, last: time, events: 0, pages: 0, clocks: None }
+    }
 }
 
 impl Coder {
@@ -75,7 +83,7 @@ impl Coder {
         let text = meta::to_json(meta).map_err(io::Error::other)?;
         self.raw.clear();
         self.raw.extend(text.as_bytes());
-        self.block(About { kind: Kind::Meta, lane: None, first: now, last: now, events: 0, clocks: None })
+        self.block(About::at(Kind::Meta, now))
     }
 
     /// Pages and parts of pages of one lane, at most [`PAGES_MAX`]; best in the order of CPU and sequence number.
@@ -90,7 +98,8 @@ impl Coder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a block holds at most 256 pages, of one lane"));
         }
         let clocks = Clocks::of(pages);
-        let mut about = About { kind: Kind::Pages, lane, first: u64::MAX, last: 0, events: 0, clocks };
+        let count = pages.len() as u16;
+        let mut about = About { kind: Kind::Pages, lane, first: u64::MAX, last: 0, events: 0, pages: count, clocks };
         self.raw.clear();
         let summaries = self.encoder.encode(pages, &mut self.raw);
         for (page, summary) in pages.iter().zip(&summaries) {
@@ -106,7 +115,7 @@ impl Coder {
     pub fn slots(&mut self, time: u64, pages: &[[u8; PAGE_SIZE]]) -> io::Result<Vec<Block>> {
         let mut threads: Vec<TaskSlot> = pages.iter().flat_map(|page| slots::read(page)).collect();
         threads.sort_unstable_by_key(|slot| (slot.tid, slot.start_time));
-        let about = About { kind: Kind::Slots, lane: None, first: time, last: time, events: 0, clocks: None };
+        let about = About::at(Kind::Slots, time);
         let mut blocks = Vec::new();
         for threads in threads.chunks(RAW_MAX / size_of::<TaskSlot>()) {
             self.raw.clear();
@@ -120,21 +129,21 @@ impl Coder {
     pub fn descriptors(&mut self, time: u64, bytes: &[u8]) -> io::Result<Block> {
         self.raw.clear();
         self.raw.extend(bytes);
-        self.block(About { kind: Kind::Descriptors, lane: None, first: time, last: time, events: 0, clocks: None })
+        self.block(About::at(Kind::Descriptors, time))
     }
 
     /// How far the recording is in the files.
     pub fn checkpoint(&mut self, checkpoint: &Checkpoint) -> io::Result<Block> {
         self.raw = checkpoint.encode();
         let time = checkpoint.time;
-        self.block(About { kind: Kind::Checkpoint, lane: None, first: time, last: time, events: 0, clocks: None })
+        self.block(About::at(Kind::Checkpoint, time))
     }
 
     /// Why the file is there.
     pub fn snapshot(&mut self, about: &snapshot::About) -> io::Result<Block> {
         self.raw = serde_json::to_vec(about).map_err(io::Error::other)?;
         let time = about.time;
-        self.block(About { kind: Kind::Snapshot, lane: None, first: time, last: time, events: 0, clocks: None })
+        self.block(About::at(Kind::Snapshot, time))
     }
 
     /// Compresses the content.
@@ -150,11 +159,23 @@ impl Coder {
         let length = frame::compress(self.compressor.context_mut(), &pieces, data)?;
         let data_crc = crc32fast::hash(data.get(..length).unwrap_or_default());
         bytes.truncate(HEAD + length);
-        let About { kind, lane, first, last, events, clocks } = about;
+        let About { kind, lane, first, last, events, pages, clocks } = about;
         let (raw_len, data_len) = (self.raw.len() as u32, length as u32);
         let (session, number) = (0, 0);
-        let header =
-            BlockHeader { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, clocks };
+        let header = BlockHeader {
+            kind,
+            lane,
+            session,
+            number,
+            first,
+            last,
+            events,
+            raw_len,
+            data_len,
+            data_crc,
+            pages,
+            clocks,
+        };
         Ok(Block { header, bytes })
     }
 }

@@ -6,7 +6,7 @@ use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::{self, Meta};
 use flightrec_format::slots;
 
-use crate::block::{BlockHeader, Kind, PAGES_MAX, RAW_MAX};
+use crate::block::{BlockHeader, Kind, RAW_MAX};
 use crate::checkpoint::Checkpoint;
 use crate::columns;
 use crate::damage::What;
@@ -88,9 +88,11 @@ pub(crate) fn decode_pages(header: &BlockHeader, data: &[u8]) -> Result<Vec<(Pag
 
 /// The pages of a block: all of them of its session and lane, or a reader would take them for other rings'.
 fn pages(header: &BlockHeader, raw: &[u8]) -> Result<Vec<(Page, Summary)>, What> {
-    let pages = columns::decode_summed(raw).map_err(|e| What::Content(e.to_string()))?;
-    if pages.len() > PAGES_MAX {
-        return Err(What::Content(format!("{} pages in a block", pages.len())));
+    let most = header.pages_max();
+    let pages = columns::decode_at_most(raw, most as u64).map_err(|e| What::Content(e.to_string()))?;
+    if header.pages != 0 && pages.len() != usize::from(header.pages) {
+        let what = format!("{} pages, and not the {} that its header tells", pages.len(), header.pages);
+        return Err(What::Content(what));
     }
     let own = |page: &Page| Some(page.lane()) == header.lane && page.header().session == header.session;
     let ring = header.lane.is_some_and(|lane| Lane::RINGS.contains(&lane));

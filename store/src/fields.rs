@@ -14,6 +14,10 @@ impl<'a> Fields<'a> {
         self.array::<1>().map(|[b]| b)
     }
 
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
     pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }

@@ -57,7 +57,8 @@ pub(crate) fn put(blocks: &[BlockRef], session: u64, offset: u64, out: &mut Vec<
     content.extend(session.to_le_bytes());
     for BlockRef { offset, header } in blocks {
         content.extend(offset.to_le_bytes());
-        content.extend([header.kind as u8, header.lane.map_or(0xff, |lane| lane as u8), 0, 0]);
+        content.extend([header.kind as u8, header.lane.map_or(0xff, |lane| lane as u8)]);
+        content.extend(header.pages.to_le_bytes());
         content.extend(header.number.to_le_bytes());
         for word in [header.first, header.last, header.events] {
             content.extend(word.to_le_bytes());
@@ -109,7 +110,7 @@ pub(crate) fn parse(frame: &[u8]) -> Option<Vec<BlockRef>> {
 fn parse_entry(bytes: &[u8], session: u64) -> Option<BlockRef> {
     let mut fields = Fields(bytes);
     let offset = fields.u64()?;
-    let ([kind, lane], _) = (fields.array()?, fields.skip(2)?);
+    let ([kind, lane], pages) = (fields.array()?, fields.u16()?);
     let number = fields.u32()?;
     let (first, last, events) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let (raw_len, data_len, data_crc) = (fields.u32()?, fields.u32()?, fields.u32()?);
@@ -117,6 +118,7 @@ fn parse_entry(bytes: &[u8], session: u64) -> Option<BlockRef> {
     let clocks = if bytes.len() < ENTRY { None } else { Clocks::take(&mut fields) };
     let lane = if lane == 0xff { Some(None) } else { Lane::from_u8(lane).map(Some) };
     let (kind, lane) = (Kind::from_u8(kind)?, lane?);
-    let header = BlockHeader { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, clocks };
+    let header =
+        BlockHeader { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, pages, clocks };
     Some(BlockRef { offset, header })
 }

@@ -18,7 +18,7 @@
 //! # Memory
 //! Whatever the file holds or claims: per thread [`UNIT_BYTES`] × 2 and a codec's state; for a flattened file about
 //! 70 bytes for each of at most [`BLOCKS_MAX`] blocks; 32 bytes for each of at most [`SEGMENTS_MAX`] segments of an ELF
-//! file, and its program headers; 64 bytes for each of at most [`PAGES_MAX`] pages of a recording, twice while they are
+//! file, and its program headers; 64 bytes for each of at most [`PAGES_MAX`] pages of a recording, some twice while they are
 //! sorted into sessions.
 
 mod bytes;

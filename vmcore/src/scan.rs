@@ -15,8 +15,8 @@ use crate::layout::{Memory, Shortfall, Unit};
 use crate::page_ref::PageRef;
 use crate::session::{self, Session};
 
-/// Most pages of recordings that are taken: 16 GiB of them.
-pub const PAGES_MAX: usize = 4 << 20;
+/// Most pages of recordings that are taken: 8 GiB of them, for whose index 128 MiB of memory are needed.
+pub const PAGES_MAX: usize = 2 << 20;
 
 /// What a scan found.
 #[derive(Debug)]

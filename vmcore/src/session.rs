@@ -13,6 +13,8 @@ use crate::page_ref::PageRef;
 const TABLES: u8 = 8;
 /// Most copies of one page that are read: the ring's own, and what a daemon may have had in its hands.
 const COPIES_MAX: usize = 4;
+/// Most sessions that are told of: those with the most pages.
+const SESSIONS_MAX: usize = 1 << 14;
 /// Most pages of metadata of a session that are read: the newest, a hundred times what a recording has.
 const META_PAGES_MAX: usize = 1 << 14;
 
@@ -70,8 +72,21 @@ pub struct LaneCount {
 /// Sorts pages into sessions, and sessions by age.
 pub(crate) fn all(mut pages: Vec<PageRef>, reader: &mut Reader<'_>) -> Vec<Session> {
     pages.sort_unstable_by_key(|page| (page.identity(), Reverse(page.used), page.place));
-    let by_session = pages.chunk_by(|a, b| a.session == b.session);
-    let mut sessions: Vec<Session> = by_session.map(|pages| Session::new(pages, reader)).collect();
+    let mut sessions: Vec<Session> = Vec::new();
+    let least = least_pages(&pages);
+    // From the last on, so that nothing is there twice but what is cut off.
+    while let Some(last) = pages.last().map(|page| page.session) {
+        let of_last = match pages.partition_point(|page| page.session < last) {
+            0 => std::mem::take(&mut pages),
+            first => pages.split_off(first),
+        };
+        if of_last.len() >= least {
+            sessions.push(Session::new(of_last, reader));
+        }
+        if pages.len() < pages.capacity() / 2 {
+            pages.shrink_to_fit();
+        }
+    }
     // Of a boot, the one that began last. Of boots, the one that was last heard of: their monotonic clocks have
     // nothing in common.
     let mut boots: BTreeMap<String, u64> = BTreeMap::new();
@@ -91,9 +106,18 @@ pub(crate) fn all(mut pages: Vec<PageRef>, reader: &mut Reader<'_>) -> Vec<Sessi
     sessions
 }
 
+/// How many pages a session has at least that is told of: 1, but where there are more of them than [`SESSIONS_MAX`], which only
+/// somebody makes who wants to hide one among them.
+fn least_pages(pages: &[PageRef]) -> usize {
+    let mut sizes: Vec<usize> = pages.chunk_by(|a, b| a.session == b.session).map(<[PageRef]>::len).collect();
+    sizes.sort_unstable_by_key(|size| Reverse(*size));
+    sizes.get(SESSIONS_MAX).map_or(1, |size| size + 1)
+}
+
 impl Session {
-    fn new(pages: &[PageRef], reader: &mut Reader<'_>) -> Self {
-        let (quiet, pages): (Vec<PageRef>, Vec<PageRef>) = pages.iter().partition(|page| page.kept);
+    fn new(mut pages: Vec<PageRef>, reader: &mut Reader<'_>) -> Self {
+        let quiet: Vec<PageRef> = pages.iter().filter(|page| page.kept).copied().collect();
+        pages.retain(|page| !page.kept);
         let mut lanes: Vec<LaneCount> = Vec::new();
         let mut last_seen = None;
         for page in &pages {

@@ -15,9 +15,9 @@ use crate::human::counted;
 use crate::json;
 use crate::left_out::LeftOuts;
 use crate::output::{Output, is_broken_pipe, note, refuse};
-use crate::pipeline;
 use crate::pipeline::threads_before;
 use crate::pipeline::wall::WallClock;
+use crate::pipeline::{self, Going};
 use crate::plan::DumpPlan;
 use crate::progress::Progress;
 use crate::render::Renderer;
@@ -80,6 +80,10 @@ struct Dump<'a> {
     said: String,
     /// Who is known, as long as nothing matches.
     seen: Seen,
+    /// Where the pass has come to that goes on in the next stretch of a window.
+    going: Option<Going>,
+    /// The coverage of all stretches of a window has been told.
+    is_told: bool,
 }
 
 impl<'a> Dump<'a> {
@@ -98,13 +102,16 @@ impl<'a> Dump<'a> {
             seam: Seam::default(),
             said: String::new(),
             seen: Seen::default(),
+            going: None,
+            is_told: false,
         }
     }
 
     /// Prints a chapter.
     fn show(&mut self, chapter: &Chapter) -> Result<Go> {
         let plan = self.plan;
-        let Chapter { recording, clock, .. } = chapter;
+        let Chapter { recording, clock, joins, .. } = chapter;
+        let going = self.going.take().filter(|_| joins.is_some_and(|joins| joins.before));
         let filter = match plan.filter.resolve(&recording.meta) {
             Ok(filter) => filter,
             Err(unknown) => {
@@ -115,27 +122,35 @@ impl<'a> Dump<'a> {
         self.known = true;
         let mut wall = recording.wall_clock(clock.wall_offset);
         let windows = chapter.windows(&wall);
-        let mut reports = reports(recording, &windows, clock.now);
+        // Of a stretch before the window nothing is told.
+        let is_lead = windows.is_empty() && joins.is_some_and(|joins| joins.behind);
+        let is_silent = is_lead || self.is_told;
+        self.is_told &= joins.is_some_and(|joins| joins.behind);
+        let mut reports = if is_silent { Vec::new() } else { reports(recording, &windows, clock.now) };
         spare(&mut reports, recording, &filter);
         // A time of day is looked for wherever it may have been shown.
-        if windows.is_empty() && !chapter.is_only {
+        if windows.is_empty() && !chapter.is_only && joins.is_none() {
             let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
             let head = head(plan, output(&mut self.output, plan)?, &coverage, &reports, recording, &mut wall);
             self.nothing = self.told.is_empty().then_some((coverage, head));
             return Ok(Go::On);
         }
         self.nothing = None;
-        let mut seam = std::mem::take(&mut self.seam);
-        let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut seam);
-        self.complete &= reports.iter().all(Report::is_complete) && !seam.is_open();
-        self.seam = seam;
+        let mut coverage = Vec::new();
+        if !is_silent {
+            let mut seam = std::mem::take(&mut self.seam);
+            coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut seam);
+            self.complete &= reports.iter().all(Report::is_complete) && !seam.is_open();
+            self.seam = seam;
+        }
 
         let output = output(&mut self.output, plan)?;
         output.show(Progress::start("writing the events"));
         let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
-        let mut head = head(plan, output, &coverage, &reports, recording, &mut wall);
+        let mut head =
+            if is_silent { String::new() } else { head(plan, output, &coverage, &reports, recording, &mut wall) };
         // Where it turned out otherwise, this holds.
-        if std::mem::take(&mut self.said) == head {
+        if !is_silent && std::mem::take(&mut self.said) == head {
             head.clear();
         }
         let renderer: Renderer = match plan.format {
@@ -158,7 +173,25 @@ impl<'a> Dump<'a> {
         };
         let written = output
             .write_all(head.as_bytes())
-            .and_then(|()| pipeline::run(recording, windows, &filter, wall, renderer, &mut *output))
+            .and_then(|()| {
+                let Some(joins) = joins else {
+                    return pipeline::run(recording, windows, &filter, wall, renderer, &mut *output);
+                };
+                let shown = chapter.windows_so_far(&wall);
+                let end = pipeline::with_leads(shown.hull()).until.min(joins.until);
+                let until = if joins.behind { joins.until } else { end };
+                // What was read before the window is for names of descriptors.
+                let from = if question(plan).everything && !joins.before { 0 } else { joins.from };
+                let going = match going {
+                    Some(going) => going.with(recording, shown, from, renderer),
+                    None => Going::new(recording, shown, &filter, wall, renderer),
+                };
+                let before = going.printed();
+                let going = going.run(recording, (from, until), joins.behind, &mut *output)?;
+                let printed = going.printed().saturating_sub(before);
+                self.going = joins.behind.then_some(going);
+                Ok(printed)
+            })
             .map_err(|e| output.explain(e));
         self.told.extend(coverage);
         self.undecided = self.undecided.saturating_add(filter.undecided());
@@ -246,6 +279,7 @@ impl Visitor<anyhow::Error> for Dump<'_> {
 
     /// Says what will be covered: it takes long until all pages are read.
     fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
+        self.is_told = false;
         let plan = self.plan;
         let chapter = foretold.chapter();
         let recording = &chapter.recording;
@@ -264,6 +298,14 @@ impl Visitor<anyhow::Error> for Dump<'_> {
         let head = head(plan, output, &coverage, &reports, recording, &mut wall);
         let written = output.write_all(head.as_bytes()).and_then(|()| output.flush());
         match written.map_err(|e| output.explain(e)) {
+            Ok(()) if chapter.joins.is_some() => {
+                self.is_told = true;
+                self.told.extend(coverage);
+                let mut seam = std::mem::take(&mut self.seam);
+                seam.between(chapter, windows.hull(), &mut wall, self.zone);
+                self.complete &= !seam.is_open();
+                self.seam = seam;
+            }
             Ok(()) => self.said = head,
             // The next to be written finds the same.
             Err(e) if is_broken_pipe(&e) => {}

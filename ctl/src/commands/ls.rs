@@ -13,6 +13,7 @@ use flightrec_store::{FileReader, Kind, What};
 use crate::boots::{self, BootId, id_text};
 use crate::exit::Exit;
 use crate::human::bytes;
+use crate::memory;
 use crate::output::{Output, note};
 use crate::plan::FilesPlan;
 use crate::source::files::{FilesError, catalog};
@@ -73,6 +74,7 @@ struct Document<'a> {
 
 /// Lists files.
 pub fn run(plan: &FilesPlan, json: bool) -> Result<Exit> {
+    memory::watch();
     let paths = state_dir::paths(plan)?;
     let found = catalog::find(&paths)?;
     let present = boots::present();

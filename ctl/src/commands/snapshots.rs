@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::human::{bytes, counted, span};
+use crate::memory;
 use crate::names::TASK_STATE;
 use crate::output::{Output, note};
 use crate::plan::SnapshotsPlan;
@@ -46,6 +47,7 @@ struct Document<'a> {
 
 /// Shows the list, or one.
 pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
+    memory::watch();
     let zone = crate::zone::system();
     let (text, exit) = if let Some(id) = &plan.id {
         // A file's place does not matter.

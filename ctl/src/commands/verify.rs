@@ -16,6 +16,7 @@ use flightrec_store::{FileHeader, What, read_header};
 use crate::boots;
 use crate::exit::Exit;
 use crate::human::{bytes, counted, span};
+use crate::memory;
 use crate::output::{Output, note};
 use crate::plan::FilesPlan;
 use crate::progress::Progress;
@@ -28,6 +29,7 @@ const GAPS_TOLD: usize = 20;
 
 /// Checks files.
 pub fn run(plan: &FilesPlan) -> Result<Exit> {
+    memory::watch();
     let paths = state_dir::paths(plan)?;
     let found = catalog::find(&paths)?;
     if found.is_empty() {

@@ -39,6 +39,10 @@ use crate::source::Recording;
 
 /// Most names that are kept, of all processes together.
 const FILES_MAX: usize = 1 << 18;
+/// Most processes whose descriptors are known.
+const PROCESSES_MAX: usize = 1 << 18;
+/// Most calls that are followed at once, with all their strings.
+const PENDING_MAX: usize = 1 << 16;
 /// Longest name that is put together from a directory's and a path.
 const NAME_MAX: usize = 1024;
 /// Most that a call returns as an error, negated.
@@ -110,6 +114,12 @@ impl Fds {
         let mut fds = Self { settled, ..Self::new(&recording.meta) };
         fds.advance(0);
         fds
+    }
+
+    /// Goes on with what comes next of the same recording: what its snapshots tell of the time before `from` is known.
+    pub fn go_on(&mut self, recording: &Recording, from: u64) {
+        self.settled = Settled::new(recording);
+        while self.settled.next(from.saturating_sub(1)).is_some() {}
     }
 
     /// What descriptors stand for behind all that a recording holds.
@@ -289,7 +299,9 @@ impl Fds {
             Role::CloseRange if call.nargs > 0 => self.change(tgid, |table| table.close_range(first, u32::MAX)),
             _ => {}
         }
-        self.pending.insert(tid, pending);
+        if self.pending.len() < PENDING_MAX || self.pending.contains_key(&tid) {
+            self.pending.insert(tid, pending);
+        }
     }
 
     fn exit(&mut self, tgid: u32, role: Role, call: &Call, ret: i64) {
@@ -396,6 +408,9 @@ impl Fds {
     /// Gives a process a table of its own.
     fn give(&mut self, tgid: u32, table: FdTable) {
         self.forget(tgid);
+        if self.keys.len() >= PROCESSES_MAX {
+            return;
+        }
         self.next_key += 1;
         self.files += table.len();
         self.tables.insert(self.next_key, Shared { users: 1, table });
@@ -406,10 +421,10 @@ impl Fds {
         self.forget(child);
         let Some(key) = self.keys.get(&parent).copied() else { return };
         let Some(shared) = self.tables.get_mut(&key) else { return };
-        if shares {
+        if shares && self.keys.len() < PROCESSES_MAX {
             shared.users += 1;
             self.keys.insert(child, key);
-        } else if self.files + shared.table.len() <= FILES_MAX {
+        } else if !shares && self.files + shared.table.len() <= FILES_MAX {
             let copy = shared.table.clone();
             self.give(child, copy);
         }

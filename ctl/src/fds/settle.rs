@@ -16,6 +16,8 @@ use super::watch::{Changes, UNSURE};
 use crate::coverage::detached;
 use crate::source::Recording;
 
+/// Most that is told of all snapshots together.
+const NEWS_MAX: usize = 1 << 20;
 /// The kernel's name for what is an io_uring.
 const RING: &[u8] = b"anon_inode:[io_uring]";
 
@@ -51,6 +53,9 @@ impl Settled {
             let changes = Changes::new(recording, snapshots);
             let mut before = None;
             for (number, snapshot) in snapshots.iter().enumerate() {
+                if settled.0.len() >= NEWS_MAX {
+                    break;
+                }
                 let sure = settled.snapshot(number, snapshot, &changes, &lost, before.as_ref());
                 before = Some((snapshot.end, sure));
             }

@@ -82,7 +82,7 @@ pub(super) fn arguments<'m>(call: &'m Syscall, meta: &'m Meta) -> Option<&'m [Ar
 }
 
 /// A set of system calls.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct CallSet {
     calls: FxHashSet<(Abi, u16)>,
     but: bool,

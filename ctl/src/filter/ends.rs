@@ -15,7 +15,7 @@ use flightrec_format::decode::Text;
 const ALTERNATIVES_MAX: usize = 64;
 
 /// What patterns match from any slash of theirs on, and from any `**`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Ends {
     set: GlobSet,
     /// A pattern is not looked into: whatever is not known may be its.

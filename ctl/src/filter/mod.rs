@@ -45,7 +45,7 @@ pub struct CallFacts {
 }
 
 /// A filter whose names are looked up. Empty sets want everything.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Filter {
     pids: FxHashSet<u32>,
     tids: FxHashSet<u32>,

@@ -12,7 +12,7 @@ use super::FilterError;
 const META: [char; 4] = ['*', '?', '[', '{'];
 
 /// Names that are wanted; none wants all.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Names {
     /// A name that looks like a pattern is itself as well.
     exact: FxHashSet<Box<[u8]>>,

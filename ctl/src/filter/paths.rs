@@ -39,7 +39,7 @@ struct Roles {
 }
 
 /// Patterns, and where each call of a recording has something for them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Paths {
     set: GlobSet,
     ends: Ends,

@@ -175,7 +175,7 @@ impl Show<'_> {
     }
 
     /// Shows what is new; returns how many events there were. If the end has come, and it takes long, it is cut short.
-    fn round(&mut self, news: &News, until: u64, meta: &Meta, pass: &mut Pass<'_>) -> Result<u64> {
+    fn round(&mut self, news: &News, until: u64, meta: &Meta, pass: &mut Pass) -> Result<u64> {
         let begun = Instant::now();
         pass.wall().learn(news.pages.iter().map(Page::header), meta);
         let round = self.follower.take(&news.pages, until);

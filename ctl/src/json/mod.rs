@@ -79,6 +79,11 @@ impl Renderer {
         self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
     }
 
+    /// The lines that wait to be put between events.
+    pub(crate) fn into_asides(self) -> impl Iterator<Item = Aside> {
+        self.asides.into_iter()
+    }
+
     /// A copy without lines to put between events.
     pub(crate) fn helper(&self) -> Self {
         Self { asides: VecDeque::new(), next_aside: u64::MAX, ..self.clone() }

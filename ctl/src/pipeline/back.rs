@@ -16,8 +16,8 @@ use crate::source::Recording;
 use crate::windows::Windows;
 
 /// Shows the events that are wanted.
-pub(super) struct Back<'a> {
-    pub(super) resolver: Resolver<'a>,
+pub(super) struct Back {
+    pub(super) resolver: Resolver,
     pub(super) lines: Lines,
 }
 
@@ -31,12 +31,12 @@ pub(super) enum Share {
     Always,
 }
 
-impl<'a> Back<'a> {
+impl Back {
     /// Starts where `recording` does.
     pub(super) fn new(
         recording: &Recording,
         windows: Windows,
-        filter: &'a Filter,
+        filter: &Filter,
         wall: WallClock,
         renderer: Renderer,
     ) -> Self {
@@ -114,6 +114,11 @@ impl<'a> Back<'a> {
         self.lines.made(job.number, std::mem::take(&mut job.lines), out)?;
         from.give_back(std::mem::take(&mut job.batch));
         Ok(job)
+    }
+
+    /// A stretch ends: what is complete is written; all, unless another stretch comes behind it.
+    pub(super) fn stop<W: Write>(&mut self, goes_on: bool, out: &mut W) -> io::Result<()> {
+        if goes_on { self.lines.flush(out) } else { self.end(out) }
     }
 
     /// No more events come. Everything is written.

@@ -7,6 +7,7 @@ use std::mem;
 
 use flightrec_format::merge::{Merge, Stream};
 
+use super::delay::Item;
 use super::front::Front;
 use super::handover::FrontSide;
 use super::packed::Packed;
@@ -15,19 +16,31 @@ use super::packed::Packed;
 /// woken at each, which takes as long as some dozens of lines.
 pub(super) const BATCH: usize = 1024;
 
-/// Sends all events before `until` that come out of `front`, until nobody takes them; then helps to make lines.
-pub(super) fn fill<S: Stream>(mut front: Front, events: Merge<S>, until: u64, mut to: FrontSide<'_>) {
+/// Sends all events before `until` that come out of `front`, until nobody takes them; then helps to make lines. Where more
+/// are to come (`goes_on`), those that still wait for them stay in `front`, which comes back.
+pub(super) fn fill<S: Stream>(
+    mut front: Front,
+    events: Merge<S>,
+    until: u64,
+    goes_on: bool,
+    mut to: FrontSide<'_>,
+) -> Front {
     let mut batch = Box::<Packed>::default();
-    let sent: Result<(), ()> = front.all(events, until, &mut |item, before| {
+    let mut send = |item: &mut Item, before| {
         batch.push(item, before);
         if batch.len() < BATCH {
             return Ok(());
         }
         batch = to.send(mem::take(&mut batch)).ok_or(())?;
         Ok(())
-    });
+    };
+    let mut sent: Result<(), ()> = front.all(events, until, &mut send);
+    if !goes_on {
+        sent = sent.and_then(|()| front.end(&mut send));
+    }
     // Whoever takes no more has said why.
     if sent.is_ok() && to.send(batch).is_some() {
         to.end();
     }
+    front
 }

@@ -66,6 +66,11 @@ impl Calls {
         match &held.shown.event.body {
             Body::Enter(call) if call.nr != NR_INVALID => {
                 held.waiting = true;
+                // Entries that have been shown need no place.
+                if self.open.len() > 2 * LONGEST_EVENTS {
+                    let first = self.first;
+                    self.open.retain(|_, number| *number >= first);
+                }
                 self.open.insert(tid, number);
             }
             Body::Exit { .. } => {

@@ -10,6 +10,9 @@ use crate::fds::Fds;
 use crate::filter::{CallFacts, Filter};
 use crate::pipeline::threads::Threads;
 
+/// Most calls that are remembered, with all their strings.
+const OPEN_MAX: usize = 1 << 16;
+
 /// A call that was entered.
 #[derive(Debug, Clone)]
 struct Entry {
@@ -44,7 +47,9 @@ impl Entries {
         match body {
             Body::Enter(call) => {
                 let path = path(call);
-                self.open.insert(tid, Entry { call: call.clone(), path });
+                if self.open.len() < OPEN_MAX || self.open.contains_key(&tid) {
+                    self.open.insert(tid, Entry { call: call.clone(), path });
+                }
                 (CallFacts { path, duration_ns: None }, None)
             }
             Body::Exit { call, .. } => {

@@ -25,13 +25,22 @@ pub struct Front {
 impl Front {
     /// For a recording.
     pub fn new(recording: &Recording) -> Self {
-        let left_outs = LeftOuts::of(recording);
-        Self {
-            pairing: Pairing::new(&recording.meta).without(left_outs.clone()),
-            placement: Placement::default().without(left_outs),
+        let mut front = Self {
+            pairing: Pairing::new(&recording.meta),
+            placement: Placement::default(),
             line: DelayLine::default(),
             now: 0,
             spare: Vec::new(),
+        };
+        front.go_on(recording);
+        front
+    }
+
+    /// Goes on with what comes next of the same recording.
+    pub fn go_on(&mut self, recording: &Recording) {
+        if let Some(left_outs) = LeftOuts::of(recording) {
+            self.pairing.learn(&left_outs);
+            self.placement.learn(&left_outs);
         }
     }
 
@@ -59,6 +68,11 @@ impl Front {
             }
             self.take(event, each)?;
         }
+        Ok(())
+    }
+
+    /// No more events come.
+    pub fn end<E>(&mut self, each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>) -> Result<(), E> {
         self.advance(u64::MAX, each)
     }
 

@@ -36,10 +36,11 @@ use std::thread;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Event;
-use flightrec_format::merge::Merge;
-use flightrec_format::ring::Events;
+use flightrec_format::merge::{Merge, Stream};
+use flightrec_format::ring::{Events, LaneStream};
 
 use self::back::{Back, Share};
+use self::delay::Item;
 use self::front::Front;
 use self::handover::{Handover, failed};
 pub(crate) use self::resolve::threads_before;
@@ -75,10 +76,14 @@ pub fn run<W: Write>(
     renderer: impl Into<Renderer>,
     out: &mut W,
 ) -> io::Result<u64> {
+    run_on(share(recording), recording, windows.into(), filter, wall, renderer.into(), out)
+}
+
+/// Whether two threads are worth their while.
+fn share(recording: &Recording) -> Option<Share> {
     let pages: usize = recording.streams.iter().map(|stream| stream.pages().len()).sum();
     let alone = pages < PAGES_FOR_TWO || thread::available_parallelism().map_or(1, NonZero::get) < 2;
-    let share = (!alone).then_some(Share::WhenAhead);
-    run_on(share, recording, windows.into(), filter, wall, renderer.into(), out)
+    (!alone).then_some(Share::WhenAhead)
 }
 
 /// The same, on two threads if they share the work, else on this one.
@@ -95,25 +100,124 @@ fn run_on<W: Write>(
     let until = with_leads(window).until;
     // Descriptors may have been opened at any time before.
     let all = filter.has_paths() || renderer.naming() == Naming::All;
-    let mut front = Front::new(recording);
+    let (front, helper) = (Front::new(recording), renderer.helper());
+    let back = || Back::new(recording, windows, filter, wall, renderer);
+    let events = || events(recording, window, all);
+    Ok(pass(share, (front, helper, back), events, End { until, goes_on: false }, out)?.printed())
+}
+
+/// A pass that has come to the end of a stretch of its window, and goes on with the next.
+pub struct Going {
+    front: Front,
+    back: Back,
+    /// Whether it has begun: the names that hold at its beginning are known.
+    begun: bool,
+}
+
+impl Going {
+    /// Starts where `recording` does.
+    pub fn new(
+        recording: &Recording,
+        windows: Windows,
+        filter: &Filter,
+        wall: WallClock,
+        renderer: impl Into<Renderer>,
+    ) -> Self {
+        let back = Back::new(recording, windows, filter, wall, renderer.into());
+        Self { front: Front::new(recording), back, begun: false }
+    }
+
+    /// Goes on where it has come to, at `from`, with what `recording` has of the same session from there on. `windows`: what is
+    /// shown, since the beginning. Of the renderer only what it has to say between events is new.
+    #[must_use]
+    pub fn with(mut self, recording: &Recording, windows: Windows, from: u64, renderer: impl Into<Renderer>) -> Self {
+        self.front.go_on(recording);
+        self.back.resolver.go_on(recording, windows, from);
+        self.back.lines.renderer.add_from(renderer.into());
+        self
+    }
+
+    /// Takes the events of a stretch: from `from` on, up to `until`. `goes_on`: another one comes behind it.
+    pub fn run<W: Write>(
+        self,
+        recording: &Recording,
+        (from, until): (u64, u64),
+        goes_on: bool,
+        out: &mut W,
+    ) -> io::Result<Self> {
+        let Self { front, back, begun } = self;
+        // Before its beginning it takes whatever the pages have, as one that has no end does.
+        let since = |stream: &LaneStream| if stream.lane() == Lane::Task && !begun { 0 } else { from };
+        let until_now = if begun { from } else { 0 };
+        let read = |(stream, from): (_, u64)| Since { events: LaneStream::events_from(stream, from), from: until_now };
+        let events = || Merge::new(recording.streams.iter().map(|stream| (stream, since(stream))).map(read));
+        let helper = back.lines.renderer.helper();
+        pass(share(recording), (front, helper, || back), events, End { until, goes_on }, out)
+    }
+
+    /// Events printed so far.
+    pub fn printed(&self) -> u64 {
+        self.back.resolver.shown
+    }
+}
+
+/// Where a pass ends.
+struct End {
+    /// Events before this moment are taken.
+    until: u64,
+    /// Another stretch comes behind it.
+    goes_on: bool,
+}
+
+/// The pass, on two threads if they share the work. What it is made of: the first half, what makes lines beside the second, and
+/// the second, which it takes a while to make.
+fn pass<S: Stream, W: Write>(
+    share: Option<Share>,
+    (mut front, helper, back): (Front, Renderer, impl FnOnce() -> Back),
+    events: impl FnOnce() -> Merge<S> + Send,
+    End { until, goes_on }: End,
+    out: &mut W,
+) -> io::Result<Going> {
     let Some(share) = share else {
-        let mut back = Back::new(recording, windows, filter, wall, renderer);
-        let events = events(recording, window, all);
-        front.all(events, until, &mut |item, before| back.take(&mut item.event, &item.found, before, out))?;
-        back.end(out)?;
-        return Ok(back.resolver.shown);
+        let mut back = back();
+        let mut each = |item: &mut Item, before| back.take(&mut item.event, &item.found, before, out);
+        front.all(events(), until, &mut each)?;
+        if !goes_on {
+            front.end(&mut each)?;
+        }
+        back.stop(goes_on, out)?;
+        return Ok(Going { front, back, begun: true });
     };
     let handover = Handover::default();
     thread::scope(|scope| {
-        let (to, from) = (handover.front(renderer.helper()), handover.back());
-        let ahead = scope.spawn(move || batch::fill(front, events(recording, window, all), until, to));
-        // It takes a while to find out what is known at the beginning.
-        let mut back = Back::new(recording, windows, filter, wall, renderer);
+        let (to, from) = (handover.front(helper), handover.back());
+        let ahead = scope.spawn(move || batch::fill(front, events(), until, goes_on, to));
+        let mut back = back();
         back.all(from, share, out)?;
-        ahead.join().map_err(|_| failed())?;
-        back.end(out)?;
-        Ok(back.resolver.shown)
+        let front = ahead.join().map_err(|_| failed())?;
+        back.stop(goes_on, out)?;
+        Ok(Going { front, back, begun: true })
     })
+}
+
+/// A ring's events from a moment on.
+struct Since<'a> {
+    events: Events<'a>,
+    from: u64,
+}
+
+impl Stream for Since<'_> {
+    #[inline]
+    fn read(&mut self, into: &mut Event) -> bool {
+        while self.events.read(into) {
+            if into.time >= self.from {
+                // Whatever the clock then says: what comes behind it is there once.
+                self.from = 0;
+                return true;
+            }
+        }
+        false
+    }
 }
 
 /// The events that the window needs, in order; `all`: from the recording's beginning on.
@@ -126,18 +230,18 @@ pub(crate) fn events(recording: &Recording, window: Window, all: bool) -> Merge<
 }
 
 /// The pass, event by event, for who has them as they come.
-pub struct Pass<'a> {
+pub struct Pass {
     front: Front,
-    back: Back<'a>,
+    back: Back,
 }
 
-impl<'a> Pass<'a> {
+impl Pass {
     /// Starts where `recording` does: with its whole task lane still to come. Prints what the filter wants of the
     /// window.
     pub fn new(
         recording: &Recording,
         window: Window,
-        filter: &'a Filter,
+        filter: &Filter,
         wall: WallClock,
         renderer: impl Into<Renderer>,
     ) -> Self {

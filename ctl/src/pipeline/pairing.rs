@@ -15,6 +15,7 @@ use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::meta::Meta;
 
 use super::delay::{DelayLine, Item};
+use super::threads::THREADS_MAX;
 use crate::left_out::LeftOuts;
 
 /// An entry without its exit, so far.
@@ -35,7 +36,8 @@ pub struct Pairing {
     /// A thread keeps its place until it ends: one look finds it, for its entries and its exits.
     pending: FxHashMap<u32, Option<Pending>>,
     execve: FxHashSet<(Abi, u16)>,
-    left_outs: Option<Arc<LeftOuts>>,
+    /// Of the stretches of the recording so far, the newest two.
+    left_outs: Vec<Arc<LeftOuts>>,
 }
 
 impl Pairing {
@@ -47,13 +49,22 @@ impl Pairing {
         };
         let native = numbers(&meta.native, &[Abi::Native, Abi::X32]);
         let compat = numbers(&meta.compat, &[Abi::Compat]);
-        Self { pending: FxHashMap::default(), execve: native.chain(compat).collect(), left_outs: None }
+        Self { pending: FxHashMap::default(), execve: native.chain(compat).collect(), left_outs: Vec::new() }
     }
 
     /// Where events are left out of a thread, an exit may be of another call than the last entry.
-    #[must_use]
-    pub fn without(self, left_outs: Option<Arc<LeftOuts>>) -> Self {
-        Self { left_outs, ..self }
+    pub fn learn(&mut self, left_outs: &Arc<LeftOuts>) {
+        crate::left_out::learn(&mut self.left_outs, left_outs);
+    }
+
+    /// Whether an entry of a thread can be remembered, where there are as many as there may be: places of threads that are in no call
+    /// are given up for it.
+    #[cold]
+    fn has_room(&mut self, tid: u32) -> bool {
+        if !self.pending.contains_key(&tid) {
+            self.pending.retain(|_, pending| pending.is_some());
+        }
+        self.pending.len() < THREADS_MAX || self.pending.contains_key(&tid)
     }
 
     /// Takes the next event in, on its way to the end of the line.
@@ -65,6 +76,10 @@ impl Pairing {
                 let incomplete = call.strings.iter().any(partial).then(|| line.next());
                 item.waiting = incomplete.is_some();
                 let pending = Pending { time, nr: call.nr, abi: call.abi, incomplete, executed: false };
+                if self.pending.len() >= THREADS_MAX && !self.has_room(tid) {
+                    item.waiting = false;
+                    return;
+                }
                 if let Some(before) = self.pending.entry(tid).or_default().replace(pending) {
                     before.release(line);
                 }
@@ -72,7 +87,7 @@ impl Pairing {
             Body::Exit { call, entered, .. } => {
                 item.found.entered = *entered;
                 let Some(pending) = self.pending.get_mut(&tid).and_then(Option::take) else { return };
-                if self.left_outs.as_ref().is_some_and(|left_outs| left_outs.has(tid, pending.time, time)) {
+                if self.left_outs.iter().any(|left_outs| left_outs.has(tid, pending.time, time)) {
                     return pending.release(line);
                 }
                 if let Some(number) = pending.incomplete {

@@ -16,13 +16,16 @@ use rustc_hash::FxHashMap;
 
 use flightrec_format::decode::Body;
 
-use super::delay::{DelayLine, Item};
+use super::delay::{DelayLine, Item, LONGEST_EVENTS};
 use crate::left_out::LeftOuts;
 
 /// How long after the waker's report the sleeper's switch may come and still be the same sleep,
 /// ns. The work in between is done with interrupts off and takes microseconds; a virtual CPU can be
 /// held up in it.
 const EARLY_NS: u64 = 5_000_000;
+
+/// From so many wakeups on, those are forgotten whose events have been told.
+const WAKEUPS_MAX: usize = 4 * LONGEST_EVENTS;
 
 /// A wakeup whose wakee has not run yet.
 #[derive(Debug, Clone)]
@@ -41,7 +44,8 @@ struct Wakeup {
 pub struct Placement {
     wakeups: FxHashMap<u32, Wakeup>,
     cpus: Vec<Cpu>,
-    left_outs: Option<Arc<LeftOuts>>,
+    /// Of the stretches of the recording so far, the newest two.
+    left_outs: Vec<Arc<LeftOuts>>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -54,9 +58,8 @@ struct Cpu {
 
 impl Placement {
     /// Of a thread of which events are left out nothing is found out.
-    #[must_use]
-    pub fn without(self, left_outs: Option<Arc<LeftOuts>>) -> Self {
-        Self { left_outs, ..self }
+    pub fn learn(&mut self, left_outs: &Arc<LeftOuts>) {
+        crate::left_out::learn(&mut self.left_outs, left_outs);
     }
 
     /// Takes the next event in, on its way to the end of the line.
@@ -88,11 +91,15 @@ impl Placement {
                 // A new thread's wakeup is recorded once it is queued: what follows is a migration of its own.
                 self.cpu(cpu).waking = if new { 0 } else { wakee };
                 let is_left_out = |left_outs: &Arc<LeftOuts>| left_outs.has(wakee, time, time.saturating_add(1));
-                if wakee == tid || wakee == 0 || self.left_outs.as_ref().is_some_and(is_left_out) {
+                if wakee == tid || wakee == 0 || self.left_outs.iter().any(is_left_out) {
                     return;
                 }
                 item.waiting = true;
                 let early = !new && self.cpus.iter().any(|cpu| cpu.running == wakee);
+                // What has left the line long ago is found by nobody.
+                if self.wakeups.len() >= WAKEUPS_MAX {
+                    self.wakeups.retain(|_, wakeup| line.get_mut(wakeup.item).is_some());
+                }
                 self.wakeups.insert(wakee, Wakeup { item: line.next(), time, queued_on: old, early, switch: None });
             }
             Body::Migrate { thread, to, .. } => {

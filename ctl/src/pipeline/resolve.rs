@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::LaneStream;
 
@@ -32,9 +32,9 @@ pub(super) trait Sink {
 }
 
 /// Takes events that are complete, in order, and shows those that are wanted.
-pub(super) struct Resolver<'a> {
+pub(super) struct Resolver {
     windows: Windows,
-    filter: &'a Filter,
+    filter: Arc<Filter>,
     wants_all: bool,
     pub(super) wall: WallClock,
     plans: Arc<Plans>,
@@ -55,20 +55,20 @@ pub(super) struct Resolver<'a> {
     spare: Vec<Box<Event>>,
 }
 
-impl<'a> Resolver<'a> {
+impl Resolver {
     /// Starts where `recording` does. `renderer` is what the events are for.
     pub(super) fn new(
         recording: &Recording,
         windows: Windows,
-        filter: &'a Filter,
+        filter: &Filter,
         wall: WallClock,
         renderer: &Renderer,
     ) -> Self {
         let naming = renderer.naming();
         let follows_fds = naming != Naming::Off || filter.has_paths();
-        Self {
+        let mut resolver = Self {
             windows,
-            filter,
+            filter: Arc::new(filter.clone()),
             wants_all: filter.wants_all(),
             wall,
             plans: renderer.plans().clone(),
@@ -78,11 +78,31 @@ impl<'a> Resolver<'a> {
             fds: Fds::of(recording, follows_fds),
             follows_fds,
             threads: threads_before(recording),
-            queues: RunQueues::new(LeftOuts::of(recording)),
+            queues: RunQueues::default(),
             lead: None,
             passed: 0,
             shown: 0,
             spare: Vec::new(),
+        };
+        resolver.know(recording);
+        resolver
+    }
+
+    /// Learns what the quiet ring left out.
+    fn know(&mut self, recording: &Recording) {
+        if let Some(left_outs) = LeftOuts::of(recording) {
+            self.queues.learn(&left_outs);
+        }
+    }
+
+    /// Goes on with what comes next of the same recording, from `from` on.
+    pub(super) fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
+        self.windows = windows;
+        self.know(recording);
+        let headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
+        self.wall.learn(headers, &recording.meta);
+        if self.follows_fds {
+            self.fds.go_on(recording, from);
         }
     }
 
@@ -99,7 +119,7 @@ impl<'a> Resolver<'a> {
         self.passed += 1;
         let within = self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
         let (facts, entry) = match &mut self.entries {
-            Some(entries) => entries.take(event, found, self.filter, &self.fds, &self.threads),
+            Some(entries) => entries.take(event, found, &self.filter, &self.fds, &self.threads),
             None => (CallFacts { duration_ns: found.duration_ns(event.time), path: false }, None),
         };
         // An exit is shown with the descriptors as they are behind it, anything else as they are before.

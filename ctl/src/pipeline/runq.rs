@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use flightrec_format::decode::{Body, Event};
 
 use super::delay::Found;
+use super::threads::THREADS_MAX;
 use crate::left_out::LeftOuts;
 
 /// What a thread does.
@@ -35,13 +36,14 @@ struct Cpu {
 pub struct RunQueues {
     threads: FxHashMap<u32, State>,
     cpus: Vec<Cpu>,
-    left_outs: Option<Arc<LeftOuts>>,
+    /// Of the stretches of the recording so far, the newest two.
+    left_outs: Vec<Arc<LeftOuts>>,
 }
 
 impl RunQueues {
     /// Where events of scheduling are left out, nothing is known.
-    pub fn new(left_outs: Option<Arc<LeftOuts>>) -> Self {
-        Self { left_outs, ..Self::default() }
+    pub fn learn(&mut self, left_outs: &Arc<LeftOuts>) {
+        crate::left_out::learn(&mut self.left_outs, left_outs);
     }
 
     /// Goes past an event. For a wakeup, returns the length that the wakee found, itself not counted.
@@ -52,7 +54,7 @@ impl RunQueues {
             return None;
         }
         let length = self.pass(event, found);
-        if self.left_outs.as_ref().is_some_and(|left_outs| left_outs.has_scheduling(event.cpu, event.time)) {
+        if self.left_outs.iter().any(|left_outs| left_outs.has_scheduling(event.cpu, event.time)) {
             self.forget(event.cpu);
         }
         length
@@ -143,12 +145,16 @@ impl RunQueues {
         let entry = self.cpu(cpu);
         entry.count = entry.count.saturating_add(1);
         let epoch = entry.epoch;
-        self.threads.insert(tid, State::Runnable { cpu, epoch });
+        if self.threads.len() < THREADS_MAX || self.threads.contains_key(&tid) {
+            self.threads.insert(tid, State::Runnable { cpu, epoch });
+        }
     }
 
     fn block(&mut self, tid: u32) {
         self.uncount(tid);
-        self.threads.insert(tid, State::Blocked);
+        if self.threads.len() < THREADS_MAX || self.threads.contains_key(&tid) {
+            self.threads.insert(tid, State::Blocked);
+        }
     }
 
     fn uncount(&mut self, tid: u32) {

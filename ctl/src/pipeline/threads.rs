@@ -25,6 +25,8 @@ struct Thread {
     cgroup: u64,
 }
 
+/// Most threads that are known, and most that a part of the pass remembers anything of: a file may name millions.
+pub(crate) const THREADS_MAX: usize = 1 << 19;
 /// Most generations that [`Threads::descends`] goes up: ids that are used again could make a circle.
 const GENERATIONS: usize = 1024;
 
@@ -81,7 +83,9 @@ impl Threads {
     /// `heard` says when that was.
     fn infer(&mut self, event: &Event, heard: &mut FxHashMap<u32, u64>) {
         let mut first = |tid, thread: Option<Thread>| {
-            if let Entry::Vacant(vacant) = heard.entry(tid) {
+            if heard.len() < THREADS_MAX
+                && let Entry::Vacant(vacant) = heard.entry(tid)
+            {
                 vacant.insert(event.time);
                 if let Some(thread) = thread {
                     self.table.insert(tid, thread);
@@ -125,7 +129,9 @@ impl Threads {
                 let Fork { tgid, comm, cgroup, .. } = *fork;
                 // A thread's process was made by its leader's parent.
                 let parent = if tgid == fork.parent_tgid { 0 } else { fork.parent_tgid };
-                self.table.insert(fork.tid, Thread { tgid, comm, from: 0, parent, cgroup });
+                if self.table.len() < THREADS_MAX || self.table.contains_key(&fork.tid) {
+                    self.table.insert(fork.tid, Thread { tgid, comm, from: 0, parent, cgroup });
+                }
             }
             Body::Rename(rename) => self.rename(rename.tid, rename.tgid, rename.new),
             Body::Exec { exec, .. } => {
@@ -145,6 +151,9 @@ impl Threads {
 
     /// The thread has this name now; what else is known of it stays.
     fn rename(&mut self, tid: u32, tgid: u32, comm: Comm) {
+        if self.table.len() >= THREADS_MAX && !self.table.contains_key(&tid) {
+            return;
+        }
         let unknown = Thread { tgid, comm, from: 0, parent: 0, cgroup: 0 };
         let thread = self.table.entry(tid).or_insert(unknown);
         (thread.tgid, thread.comm, thread.from) = (tgid, comm, 0);

@@ -164,10 +164,20 @@ pub struct Collector {
 /// read.
 fn snapshots(documents: impl Iterator<Item = Vec<u8>>) -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
+    let mut taken = 0;
     for document in documents.take(SNAPSHOTS_MAX) {
         match Snapshot::decode(&document) {
-            Ok(snapshot) => snapshots.push(snapshot),
+            Ok(snapshot) => {
+                taken += snapshot.weight();
+                snapshots.push(snapshot);
+            }
             Err(e) => note(&format!("{e}; what it would have named stays a number")),
+        }
+        if taken > SNAPSHOT_BYTES_MAX {
+            note(
+                "there are more names of descriptors than are read at once; some of the window's descriptors stay numbers",
+            );
+            break;
         }
     }
     in_order(snapshots)
@@ -185,6 +195,8 @@ fn in_order(mut snapshots: Vec<Snapshot>) -> Vec<Snapshot> {
     snapshots
 }
 
+/// Bytes of memory that snapshots may take; the one that exceeds it is the last.
+const SNAPSHOT_BYTES_MAX: usize = 48 << 20;
 /// Most snapshots of one recording, the newest: more than a daemon keeps.
 const SNAPSHOTS_MAX: usize = 1024;
 /// Pages beyond those of the rings: the thread table, with room to spare.

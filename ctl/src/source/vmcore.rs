@@ -13,11 +13,9 @@ use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, Vmcore
 use super::anchor::{Choice, Files, choose};
 use super::{Clock, Collector, Recording, Source, SourceError};
 use crate::human::{bytes, counted};
+use crate::memory;
 use crate::progress::Progress;
 use crate::window::Window;
-
-/// Most pages that are read at once: 2 GiB of them.
-const PAGES_MAX: usize = 1 << 19;
 
 /// A dump that can't be read, or has nothing of the recorder in it.
 #[derive(Debug, Error)]
@@ -52,8 +50,9 @@ pub enum DumpError {
     },
     /// More than memory should hold.
     #[error(
-        "the window holds {} of pages, more than the {} that are read at once: ask for less time by --last, --since and --until",
-        bytes(*.0), bytes(*.1)
+        "the window holds {} of pages, more than the {} that are read at once: ask for less time by --last, --since and --until, or allow more by \
+         {}=4GiB in the environment (flightctl recover needs no more for any number of pages)",
+        bytes(*.0), bytes(*.1), memory::VARIABLE
     )]
     TooMuch(u64, u64),
 }
@@ -69,6 +68,7 @@ impl Image {
     /// Opens a dump, and looks for recordings in it.
     pub fn open(path: &Path) -> Result<Self, DumpError> {
         let unreadable = |error| DumpError::Unreadable { path: path.into(), error };
+        memory::watch();
         let dump = Dump::open(path).map_err(unreadable)?;
         let progress = Progress::start("looking for the recording in the dump");
         let scan = dump.scan(None, &|bytes| progress.add(bytes)).map_err(unreadable)?;
@@ -256,9 +256,10 @@ impl Source for VmcoreSource {
     fn read(&mut self, window: Window) -> Result<Recording, SourceError> {
         let session = self.session()?;
         let pages: Vec<&PageRef> = session.pages(window.from, window.until).collect();
-        if pages.len() > PAGES_MAX {
-            let size = |pages: usize| (pages as u64).saturating_mul(PAGE_SIZE as u64);
-            return Err(DumpError::TooMuch(size(pages.len()), size(PAGES_MAX)).into());
+        let most = memory::pages_max() / memory::PAGE_WEIGHT;
+        if pages.len() as u64 > most {
+            let size = |pages: u64| pages.saturating_mul(PAGE_SIZE as u64);
+            return Err(DumpError::TooMuch(size(pages.len() as u64), size(most)).into());
         }
         let mut collector = Collector::new(self.meta.clone());
         let mut reader = self.image.dump.reader();

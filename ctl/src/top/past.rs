@@ -91,6 +91,10 @@ impl Whole<'_> {
         let recording = &chapter.recording;
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = chapter.windows(&wall);
+        // What was read before the window.
+        if windows.is_empty() && chapter.joins.is_some_and(|joins| joins.behind) {
+            return;
+        }
         self.told.extend(self.seam.between(chapter, windows.hull(), &mut wall, self.zone));
         self.told.extend(clock_lines(&windows, &mut wall, self.zone));
         for window in coverage::told(&windows).iter() {

@@ -46,8 +46,8 @@ pub enum ColumnsError {
     /// Written by another release, or damaged.
     #[error("{0} columns are not those that this release knows: use a flightctl of the release that recorded it")]
     Columns(u64),
-    /// More pages than [`PAGES_MAX`].
-    #[error("{0} pages are more than a block holds")]
+    /// More pages than there may be.
+    #[error("{0} pages are more than there may be")]
     Pages(u64),
     /// A column ends too early, or holds what no encoder writes.
     #[error("the columns do not fit together")]
@@ -112,12 +112,17 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Page>, ColumnsError> {
 
 /// As [`decode`], with what each page comes to ([`Page::summary`]).
 pub fn decode_summed(bytes: &[u8]) -> Result<Vec<(Page, Summary)>, ColumnsError> {
+    decode_at_most(bytes, PAGES_MAX)
+}
+
+/// As [`decode_summed`], of at most so many pages: of more, none is decoded.
+pub fn decode_at_most(bytes: &[u8], most: u64) -> Result<Vec<(Page, Summary)>, ColumnsError> {
     let encoded = column::take(bytes)?;
-    if encoded.pages > PAGES_MAX {
+    if encoded.pages > most {
         return Err(ColumnsError::Pages(encoded.pages));
     }
     let mut columns = Reading::new(&encoded.columns);
-    let mut pages = Vec::new();
+    let mut pages = Vec::with_capacity(encoded.pages as usize);
     if encoded.version == 1 {
         let mut block = v1::Block::new();
         for _ in 0..encoded.pages {

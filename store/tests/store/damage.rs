@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use flightrec_store::{BlockRef, Content, FileReader, verify};
+use flightrec_format::abi::page::Lane;
+use flightrec_format::encode::PageWriter;
+use flightrec_store::{BlockRef, Content, FileReader, Kind, verify};
 use proptest::prelude::*;
 
-use crate::support::{content, read, small, write};
+use crate::support::{SESSION, content, event, meta, pages, read, small, tidy, write};
 
 /// A good file: its bytes, its blocks, what they hold.
 struct Good {
@@ -163,5 +165,40 @@ proptest! {
         let path = dir.path().join("a.flight");
         std::fs::write(&path, &bytes).unwrap();
         prop_assert!(FileReader::open(&path).is_err());
+    }
+}
+
+/// A block's header tells how many pages it holds: whoever says less, to be read as if it were small, is not read at all.
+#[test]
+fn a_block_holds_as_many_pages_as_its_header_tells() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.flight");
+    let mut ring = PageWriter::new(SESSION, Lane::Sched, 1, 0);
+    (0..600).for_each(|i| ring.push(&event(Lane::Sched, 1000 + i * 500, 70, i)).unwrap());
+    let content = vec![Content::Meta(Box::new(meta())), Content::Pages(tidy(&pages(&mut ring)))];
+    write(&path, &content);
+    let reader = FileReader::open(&path).unwrap();
+    let told: Vec<usize> = reader.of(Kind::Pages).map(|block| block.header.pages.into()).collect();
+    let held =
+        content.iter().filter_map(|content| if let Content::Pages(pages) = content { Some(pages.len()) } else { None });
+    assert_eq!(told, held.collect::<Vec<_>>());
+    let block = *reader.of(Kind::Pages).find(|block| block.header.pages > 1).unwrap();
+    let walked = FileReader::walk(&path).unwrap();
+    assert_eq!(walked.blocks(), reader.blocks(), "the index says the same");
+    let bytes = std::fs::read(&path).unwrap();
+    // Of its frame: behind 8 bytes, the header, which ends in its checksum.
+    let header = block.offset as usize + 8..block.data() as usize;
+    for (pages, is_read) in [(1, false), (block.header.pages + 1, false), (0, true), (block.header.pages, true)] {
+        let mut forged = bytes.clone();
+        let head = &mut forged[header.clone()];
+        head[14..16].copy_from_slice(&pages.to_le_bytes());
+        let (head, crc) = head.split_at_mut(92);
+        crc.copy_from_slice(&crc32fast::hash(head).to_le_bytes());
+        std::fs::write(&path, &forged[..forged.len() - 56]).unwrap();
+        let reader = FileReader::open(&path).unwrap();
+        let block = reader.blocks().iter().find(|found| found.offset == block.offset).unwrap();
+        assert_eq!(block.header.pages, pages);
+        let read = reader.read(block);
+        assert_eq!(read.is_ok(), is_read, "{pages}: {read:?}");
     }
 }

@@ -46,6 +46,15 @@ pub(crate) enum Bench {
         #[arg(long)]
         only: Option<String>,
     },
+    /// The memory that every command that reads files takes for crafted files, and for mutations of them; fails above 512 MiB.
+    Memory {
+        /// Mutated files.
+        #[arg(long, default_value_t = 10_000)]
+        mutations: u64,
+        /// Blocks of pages in crafted files, of 1 MiB each.
+        #[arg(long, default_value_t = 4600)]
+        blocks: usize,
+    },
     /// How fast kernel dumps of every form are looked through, beside reading and beside their codecs alone.
     Vmcore,
     /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
@@ -83,6 +92,13 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 crate::build::programs(Scope::Build)?;
             }
             fairness::run(seconds, only.as_deref())
+        }
+        Bench::Memory { mutations, blocks } => {
+            run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
+            let run = ["run", "--release", "--locked", "-p", "flightrec-fuzz", "--", "--memory"];
+            let (mutations, blocks) = (mutations.to_string(), blocks.to_string());
+            let flightctl = repository().join("target/release/flightctl");
+            run_command(cargo().args(run).arg(flightctl).args(["--mutations", &mutations, "--blocks", &blocks]))
         }
         Bench::Vmcore => {
             let example = ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];

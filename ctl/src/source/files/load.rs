@@ -51,6 +51,12 @@ pub(super) fn pages<'a>(
     most: usize,
     mut take: impl FnMut(Vec<(Page, Summary)>),
 ) -> Option<Vec<(&'a FileReader, Damage)>> {
+    // No block gives more than its header says.
+    let told = |job: &Job<'_>| job.block.header.pages_max();
+    if jobs.iter().map(told).fold(0, usize::saturating_add) > most && jobs.iter().all(|job| job.block.header.pages != 0)
+    {
+        return None;
+    }
     let progress = Progress::start("reading the files");
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
     let next = AtomicUsize::new(0);

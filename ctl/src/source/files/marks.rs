@@ -47,12 +47,19 @@ pub(super) fn between(opened: &[&FileReader], from: u64, until: u64) -> Vec<Tota
         Ok(Content::Checkpoint(checkpoint)) => Some(checkpoint.totals()),
         _ => None,
     };
-    let step = jobs.len().div_ceil(MARKS_MAX).max(1);
+    // The larger they are, the fewer.
+    let largest = jobs.iter().map(|job| job.block.header.raw_len as usize).max().unwrap_or(0);
+    let most = MARKS_MAX.min(MARK_BYTES_MAX / (largest * LOOSENED).max(1)).max(1);
+    let step = jobs.len().div_ceil(most).max(1);
     jobs.iter().step_by(step).filter_map(read).collect()
 }
 
 /// Most checkpoints of one window that are read.
 const MARKS_MAX: usize = 4096;
+/// Bytes of memory that they may take.
+const MARK_BYTES_MAX: usize = 32 << 20;
+/// How many times as much memory a checkpoint takes as bytes, at most: a ring of 13 bytes may be the only one of its CPU.
+const LOOSENED: usize = 40;
 
 /// The window out to the moments at which the counters are known.
 pub(super) fn to_the_marks(window: Window, before: Option<&Totals>, after: &Totals) -> Window {

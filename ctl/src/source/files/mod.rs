@@ -7,6 +7,7 @@ mod anchor;
 pub mod catalog;
 mod load;
 mod marks;
+mod names;
 mod proof;
 mod select;
 pub mod session;
@@ -52,14 +53,19 @@ pub enum FilesError {
     /// A boot of which there is nothing.
     #[error(transparent)]
     Boot(#[from] BootError),
+    /// More blocks than memory should hold.
+    #[error(
+        "the files have more than {0} blocks in all: name fewer by --file, or ask for less time by --since and --until"
+    )]
+    TooManyBlocks(usize),
     /// No description of the recording, without which its pages mean nothing.
     #[error("no whole metadata are left in {}: its events can't be told; `flightctl verify` says what is damaged", .0.display())]
     NoMeta(PathBuf),
     /// More than memory should hold.
     #[error(
-        "more than {} of pages belong to one moment: the files are damaged, or of a machine far larger than this one; ask for \
-         less time by --since and --until",
-        crate::human::bytes(*.0)
+        "more than {} of pages belong to one moment: the files are damaged (flightctl verify tells), or of a machine far larger \
+         than this one; ask for less time by --since and --until, or allow more by {}=4GiB in the environment",
+        crate::human::bytes(*.0), crate::memory::VARIABLE
     )]
     TooMuch(u64),
 }

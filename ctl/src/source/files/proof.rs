@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane, PAGE_SIZE, REFUSALS, Refusal};
+use flightrec_format::abi::page::{LANE_KINDS, Lane, REFUSALS, Refusal};
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::Meta;
@@ -19,7 +19,7 @@ use rustc_hash::FxHashSet;
 use super::load::{self, Job, Place};
 use super::marks::Mark;
 use super::select;
-use super::session::{PAGES_MAX, streams};
+use super::session::{most_pages, streams};
 use crate::window::Window;
 
 /// A ring's counters: events recorded, and refused.
@@ -70,7 +70,8 @@ impl Proof<'_> {
         if middle.is_empty() || middle.iter().any(|job| !job.reader.is_sound(job.block)) {
             return None;
         }
-        let most = usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE;
+        // Some of them are held twice, and the others are still to come.
+        let most = most_pages() / 2;
         let mut pages = Vec::new();
         if !load::pages(&ends, most, |of_block| pages.extend(of_block))?.is_empty() {
             return None;

@@ -1,19 +1,15 @@
 //! Which blocks of a recording's files a window needs, from their headers alone.
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_store::block::PAGES_MAX;
+use flightrec_format::abi::page::Lane;
 use flightrec_store::{BlockRef, FileReader, Kind};
 
 use super::load::{Job, jobs};
+use crate::memory::PAGE_WEIGHT;
 use crate::window::Window;
 
-/// About how many bytes of memory a block's pages take: a full one has [`PAGES_MAX`] pages, one that was written early has a part
-/// of a page of each CPU.
+/// Bytes of memory that a block's pages take: of one that was written by an earlier release, at most.
 pub(super) fn weight(block: &BlockRef) -> u64 {
-    const EVENTS_OF_A_PAGE: u64 = 64;
-    const PARTS: u64 = 8;
-    let pages = PARTS.saturating_add(block.header.events / EVENTS_OF_A_PAGE).min(PAGES_MAX as u64);
-    pages * PAGE_SIZE as u64
+    (block.header.pages_max() as u64).saturating_mul(PAGE_WEIGHT)
 }
 
 /// Of one file's blocks, the pages that may hold events of the window in these lanes; of the task lane all up to the

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE, REFUSALS};
+use flightrec_format::abi::page::{Lane, REFUSALS};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Page, Summary};
@@ -17,16 +17,18 @@ use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
 use super::marks::{between, marks, to_the_marks};
 use super::proof::{Ahead, Proof};
-use super::{FilesError, load, select, stretch};
+use super::stretch::Weights;
+use super::{FilesError, load, names, select};
 use crate::human::counted;
+use crate::memory;
 use crate::source::{Clock, Recording, snapshots};
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
 
-/// Bytes of pages that are held at once, about: a window of more is read in stretches.
-pub const STRETCH: u64 = if cfg!(test) { 128 << 10 } else { 1 << 30 };
-/// Most bytes of pages that are held at once: what stands around a stretch, and damage, make it more than was planned.
-pub(super) const PAGES_MAX: u64 = 4 * STRETCH;
+/// Most blocks of all files that are open at once: 128 MiB of their headers.
+const BLOCKS_MAX: usize = 1 << 20;
+/// Most threads of one moment's table that are taken.
+const THREADS_MAX: usize = 1 << 18;
 
 /// By how much [`SessionSource::around`] is too wide at either end, where an edge is a time of day and the clock ran evenly.
 pub const AROUND_NS: u64 = 2 * SLACK_NS as u64;
@@ -60,6 +62,17 @@ struct End {
     now: u64,
     /// Whether the last was closed in order.
     closed: bool,
+}
+
+/// A stretch of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins.
+    pub from: u64,
+    /// Where it ends.
+    pub until: u64,
+    /// What is read for it.
+    pub read: Window,
 }
 
 /// What a window's files gave.
@@ -154,6 +167,16 @@ impl SessionSource {
 
     /// A file, opened.
     fn reader(&mut self, index: usize) -> Result<&FileReader, FilesError> {
+        memory::watch();
+        let held = self
+            .files
+            .iter()
+            .filter_map(|open| open.reader.as_ref())
+            .map(|reader| reader.blocks().len())
+            .sum::<usize>();
+        if held > BLOCKS_MAX {
+            return Err(FilesError::TooManyBlocks(BLOCKS_MAX));
+        }
         let no_file = || FilesError::Absent(Path::new("").into());
         let OpenFile { file, reader, failed } = self.files.get_mut(index).ok_or_else(no_file)?;
         match reader {
@@ -251,22 +274,34 @@ impl SessionSource {
         Some(Anchor { mono: header.base_mono, offset })
     }
 
-    /// Where to part the window, so that no stretch of it has many more than `most` bytes of pages: where a file begins, if
-    /// one does near enough, for it begins with all that a reader needs.
-    pub fn parted(&mut self, window: Window, most: u64) -> Vec<u64> {
+    /// The window parted into stretches, none of which takes more than `most` bytes of pages, with what is read `lead` before it and
+    /// `behind` it, where there is room for that; the earliest first. Each begins where the one before ends: where a file begins,
+    /// if one does near enough, for it begins with all that a reader needs.
+    pub fn parted(&mut self, window: Window, (lead, behind): (u64, u64), most: u64) -> Vec<Part> {
         let chosen = self.chosen(window);
         // What can't be opened is told when it is read.
         self.in_a_row(&chosen);
         self.remarks.clear();
         let mut begins: Vec<u64> = Vec::new();
-        let mut blocks: Vec<(u64, u64)> = Vec::new();
+        let mut blocks: Vec<(u64, u64, u64)> = Vec::new();
+        let around = Window { until: window.until.saturating_add(behind), ..window };
         for open in chosen.iter().filter_map(|index| self.files.get(*index)) {
             let Some(reader) = &open.reader else { continue };
             begins.push(open.file.header.created_mono);
-            let pages = select::pages(reader.blocks(), window, &Lane::RINGS);
-            blocks.extend(pages.map(|block| (block.header.first.max(window.from), select::weight(block))));
+            let pages = select::pages(reader.blocks(), around, &Lane::RINGS);
+            blocks.extend(pages.map(|block| (block.header.first, block.header.last, select::weight(block))));
         }
-        stretch::part(&begins, blocks, most)
+        begins.sort_unstable();
+        let weights = Weights::new(&blocks);
+        let cuts = weights.part(window, lead, &begins, most);
+        let froms = [window.from].into_iter().chain(cuts.iter().copied());
+        let parts = froms.zip(cuts.iter().copied().chain([window.until])).enumerate().map(|(number, (from, until))| {
+            let first = if number == 0 { from } else { weights.lead(from, lead, most) };
+            let read = Window { from: first, until: until.saturating_add(behind) };
+            let fits = weights.of(read) <= most.saturating_add(most / 4);
+            Part { from, until, read: if fits { read } else { Window { until, ..read } } }
+        });
+        parts.collect()
     }
 
     /// Reads what the window needs, for a recording of its own.
@@ -344,7 +379,8 @@ impl SessionSource {
         let before = before.map(|mark| mark.totals);
         let after = after.map(|mark| mark.totals).unwrap_or_default();
         let mut asked = window;
-        if !whole {
+        let fits = |window| weight(&opened, window, lanes) <= memory::pages_max();
+        if !whole && fits(to_the_marks(window, before.as_ref(), &after)) {
             // The counters tell exactly what damage cost: up to the next moment at which they are known.
             asked = to_the_marks(window, before.as_ref(), &after);
         }
@@ -353,9 +389,9 @@ impl SessionSource {
         let mut lost = read_pages(&opened, asked, lanes, &known, &mut pages)?;
         let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
         let further = to_the_marks(window, before.as_ref(), &after);
-        let again = asked != further && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
+        let again = asked != further && fits(further) && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
         if again {
-            pages.clear();
+            pages = Vec::new();
             lost = read_pages(&opened, further, lanes, &FxHashSet::default(), &mut pages)?;
         }
         whole &= lost.is_empty();
@@ -510,8 +546,35 @@ fn read_pages<'a>(
 ) -> Result<Lost<'a>, FilesError> {
     let mut jobs = select::needed(opened, window, lanes);
     jobs.retain(|job| !known.contains(&job.place()));
-    let most = (usize::try_from(PAGES_MAX).unwrap_or(usize::MAX) / PAGE_SIZE).saturating_sub(into.len());
-    load::pages(&jobs, most, |pages| into.extend(pages)).ok_or(FilesError::TooMuch(PAGES_MAX))
+    let too_much = || FilesError::TooMuch(memory::pages_max());
+    let most = |held: usize| most_pages().saturating_sub(held);
+    let (early, within): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| is_early(job, window));
+    let mut lost =
+        if early.iter().map(|job| select::weight(job.block)).fold(0, u64::saturating_add) > names::whole_max() {
+            let (pages, lost) = names::last_said(early, most(into.len())).ok_or_else(too_much)?;
+            into.extend(pages);
+            lost
+        } else {
+            load::pages(&early, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?
+        };
+    lost.extend(load::pages(&within, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?);
+    Ok(lost)
+}
+
+/// Whether a block is read for the sake of names alone.
+fn is_early(job: &load::Job<'_>, window: Window) -> bool {
+    job.block.header.lane == Some(Lane::Task) && job.block.header.last < window.from
+}
+
+/// Most pages that are held at once.
+pub(super) fn most_pages() -> usize {
+    usize::try_from(memory::pages_max() / memory::PAGE_WEIGHT).unwrap_or(usize::MAX)
+}
+
+/// Bytes of memory that the pages of a window take, but for those that names need.
+fn weight(opened: &[&FileReader], window: Window, lanes: &[Lane]) -> u64 {
+    let within = select::needed(opened, window, lanes).into_iter().filter(|job| !is_early(job, window));
+    within.map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
 }
 
 /// The threads that lived when the files were begun: of the first last, for it counts.
@@ -523,6 +586,9 @@ fn threads(opened: &[&FileReader]) -> Vec<TaskSlot> {
         let mut blocks = reader.blocks().iter().filter(|block| block.header.kind == Kind::Slots).peekable();
         let Some(moment) = blocks.peek().map(|block| block.header.first) else { continue };
         for block in blocks.take_while(|block| block.header.first == moment) {
+            if slots.len() >= THREADS_MAX {
+                break;
+            }
             if let Ok(Content::Slots(threads)) = reader.read(block) {
                 slots.extend(threads);
             }

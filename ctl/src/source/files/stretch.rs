@@ -1,47 +1,103 @@
 //! Where a window that does not fit into memory is parted.
 
-/// Moments that part blocks (their beginnings and sizes) into stretches of about `most` bytes.
-pub(super) fn part(begins: &[u64], mut blocks: Vec<(u64, u64)>, most: u64) -> Vec<u64> {
-    blocks.sort_unstable();
-    let mut cuts: Vec<u64> = Vec::new();
-    // Bytes since the last cut, and since the last file began behind it.
-    let (mut sum, mut since_begin, mut begin) = (0u64, 0u64, None);
-    let mut begins = begins.iter().copied().peekable();
-    for (first, bytes) in blocks {
-        while let Some(next) = begins.next_if(|next| *next <= first) {
-            if cuts.last().is_none_or(|cut| next > *cut) && sum != 0 {
-                (begin, since_begin) = (Some(next), 0);
+use crate::window::Window;
+
+/// What blocks of pages weigh, by the time that they are of.
+#[derive(Debug, Default)]
+pub(super) struct Weights {
+    /// When blocks begin, and what those weigh that begin until then.
+    begun: Vec<(u64, u64)>,
+    /// When blocks end, and what those weigh that end until then.
+    ended: Vec<(u64, u64)>,
+}
+
+impl Weights {
+    /// Of blocks: when each begins and ends, and what it weighs.
+    pub(super) fn new(blocks: &[(u64, u64, u64)]) -> Self {
+        let sums = |mut blocks: Vec<(u64, u64)>| {
+            blocks.sort_unstable();
+            let mut sum = 0u64;
+            for (_, weight) in &mut blocks {
+                sum = sum.saturating_add(*weight);
+                *weight = sum;
             }
-        }
-        if sum.saturating_add(bytes) > most && sum != 0 {
-            // At a file's beginning, unless that is nearly as far back as the last cut.
-            let (cut, left) = match begin.take() {
-                Some(begin) if since_begin <= most / 2 => (begin, since_begin),
-                _ => (first, 0),
-            };
-            if cuts.last().is_none_or(|last| cut > *last) {
-                cuts.push(cut);
-                sum = left;
-            }
-        }
-        sum = sum.saturating_add(bytes);
-        since_begin = since_begin.saturating_add(bytes);
+            blocks
+        };
+        let begun = sums(blocks.iter().map(|(first, _, weight)| (*first, *weight)).collect());
+        let ended = sums(blocks.iter().map(|(first, last, weight)| ((*last).max(*first), *weight)).collect());
+        Self { begun, ended }
     }
-    cuts
+
+    /// What the blocks weigh that may hold something of a window.
+    pub(super) fn of(&self, window: Window) -> u64 {
+        let before = |sums: &[(u64, u64)], moment: u64| {
+            let behind = sums.partition_point(|(time, _)| *time < moment);
+            behind.checked_sub(1).and_then(|at| sums.get(at)).map_or(0, |(_, sum)| *sum)
+        };
+        before(&self.begun, window.until).saturating_sub(before(&self.ended, window.from))
+    }
+
+    /// Moments that part a window into stretches of at most `most` bytes each, with what is read `lead` before each but the first
+    /// (unless that alone is more than half of them); what belongs to one moment is never parted. Where a file begins
+    /// (`begins`, in order) not far before, it is parted there.
+    pub(super) fn part(&self, window: Window, lead: u64, begins: &[u64], most: u64) -> Vec<u64> {
+        let mut cuts = Vec::new();
+        let mut from = window.from;
+        loop {
+            let read = if cuts.is_empty() { from } else { self.lead(from, lead, most) };
+            let weight = |until: u64| self.of(Window { from: read, until });
+            if weight(window.until) <= most {
+                return cuts;
+            }
+            let next = self.begun.partition_point(|(time, _)| *time <= from);
+            let behind = self.begun.get(next..).unwrap_or_default();
+            let fit = behind.partition_point(|(time, _)| weight(*time) <= most);
+            // Where not even one fits, that one alone.
+            let Some((cut, _)) = behind.get(fit.saturating_sub(1)).filter(|(cut, _)| *cut < window.until) else {
+                return cuts;
+            };
+            let begin = begins.iter().rev().find(|begin| (from.saturating_add(1)..=*cut).contains(*begin));
+            let cut = *begin.filter(|begin| weight(**begin) >= most / 2).unwrap_or(cut);
+            cuts.push(cut);
+            from = cut;
+        }
+    }
+}
+
+impl Weights {
+    /// From when on a stretch is read that begins at a moment: `lead` before, unless that is more than half of what it may be.
+    pub(super) fn lead(&self, from: u64, lead: u64, most: u64) -> u64 {
+        let early = from.saturating_sub(lead);
+        if self.of(Window { from: early, until: from }) <= most / 2 { early } else { from }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn part(begins: &[u64], blocks: &[(u64, u64, u64)], most: u64, lead: u64) -> Vec<u64> {
+        Weights::new(blocks).part(Window { from: 0, until: 1000 }, lead, begins, most)
+    }
+
     #[test]
     fn stretches_are_parted_where_files_begin() {
-        let blocks = |n: u64| (0..n).map(|i| (i * 10, 1)).collect::<Vec<_>>();
-        assert_eq!(part(&[0, 45], blocks(10), 10), [0u64; 0], "all at once");
-        assert_eq!(part(&[0, 45], blocks(10), 8), [45], "five before, five behind");
-        assert_eq!(part(&[0, 45], blocks(20), 8), [45, 130], "no file begins near the second cut");
-        assert_eq!(part(&[0, 11], blocks(10), 8), [80], "too far back");
-        assert_eq!(part(&[], blocks(10), 4), [40, 80]);
-        assert_eq!(part(&[0], vec![(5, 9), (5, 9), (5, 9), (6, 9)], 8), [5, 6], "a block is never parted");
+        let blocks = |n: u64| (0..n).map(|i| (i * 10, i * 10 + 9, 1)).collect::<Vec<_>>();
+        assert_eq!(part(&[0, 45], &blocks(10), 10, 0), [0u64; 0], "all at once");
+        assert_eq!(part(&[0, 45], &blocks(10), 8, 0), [45], "five before, six behind, one of them in both");
+        assert_eq!(part(&[0, 45], &blocks(20), 8, 0), [45, 120], "no file begins near the second cut");
+        assert_eq!(part(&[0, 11], &blocks(10), 8, 0), [80], "too far back");
+        assert_eq!(part(&[], &blocks(10), 4, 0), [40, 80]);
+    }
+
+    #[test]
+    fn what_is_read_before_counts_and_a_moment_is_never_parted() {
+        let blocks = (0..10).map(|i| (i * 10, i * 10 + 9, 1)).collect::<Vec<_>>();
+        assert_eq!(part(&[], &blocks, 4, 20), [40, 60, 80], "two before, two of its own");
+        assert_eq!(part(&[], &blocks, 2, 40), [20, 40, 60, 80], "what is before is too much");
+        assert_eq!(part(&[0], &[(5, 5, 9), (5, 5, 9), (6, 6, 9)], 8, 0), [5, 6]);
+        let spans = Weights::new(&[(0, 90, 5), (10, 20, 1)]);
+        assert_eq!(spans.of(Window { from: 50, until: 60 }), 5, "one that reaches far");
+        assert_eq!(spans.of(Window { from: 91, until: 100 }), 0);
     }
 }

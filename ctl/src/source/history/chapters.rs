@@ -1,10 +1,11 @@
 //! Chapters in files: sessions one behind the other, and long ones in stretches.
 
-use super::{Chapter, Foretold, Part, Question};
+use super::{Chapter, Foretold, Joins, Part, Question};
+use crate::memory;
 use crate::pipeline::with_leads;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{BootFiles, SessionFiles};
-use crate::source::files::session::{AROUND_NS, STRETCH, SessionSource};
+use crate::source::files::session::{self, AROUND_NS, SessionSource};
 use crate::source::{Clock, Recording, SourceError};
 use crate::window::{Edge, Window};
 
@@ -20,6 +21,8 @@ pub(super) struct FilesPart {
     present: u64,
     question: Question,
     own: Vec<Window>,
+    /// Where it is a stretch of a window that does not fit into memory.
+    joins: Option<Joins>,
 }
 
 /// Chapters of files alone.
@@ -64,7 +67,7 @@ pub(super) fn chapters(
         for window in told.into_iter().rev() {
             let source = SessionSource::open(session.clone())?;
             let window = Window { from: window.from, until: window.until.min(cut) };
-            parts.extend(stretches(&session, source, window, present, question)?.into_iter().rev());
+            parts.extend(stretches(&session, source, window, false, present, question)?.into_iter().rev());
         }
         cut = cut.min(meta.started);
     }
@@ -72,28 +75,51 @@ pub(super) fn chapters(
     Ok(parts)
 }
 
-/// A session's window, parted into stretches that fit into memory; the earliest first.
+/// A session's window, parted into stretches that fit into memory; the earliest first. What is read before the window is parted
+/// with it. `goes_on`: the window goes on behind them.
 pub(super) fn stretches(
     session: &SessionFiles,
     mut source: SessionSource,
     window: Window,
+    goes_on: bool,
     present: u64,
     question: Question,
 ) -> Result<Vec<Part>, FilesError> {
-    let cuts: Vec<u64> = source.parted(window, STRETCH).into_iter().filter(|cut| window.contains(*cut)).collect();
-    let begins = [window.from].into_iter().chain(cuts.iter().copied());
-    let ends = cuts.iter().copied().chain([window.until]);
-    let mut sources = vec![source];
-    for _ in &cuts {
-        sources.push(SessionSource::open(session.clone())?);
-    }
-    let part = |((from, cut), source): ((u64, u64), SessionSource)| {
-        let read = with_leads(Window { from, until: cut });
-        let begin = if question.everything { source.file_begins(read.from) } else { read.from };
-        let window = Window { from: begin, until: read.until };
-        Part::Files(Box::new(FilesPart { source, window, from, cut, present, question, own: Vec::new() }))
+    let Window { from, until } = with_leads(window);
+    let begin = if question.everything { source.file_begins(from) } else { from };
+    let around = (window.from.saturating_sub(from), until.saturating_sub(window.until));
+    let asked = Window { from: begin, until: window.until };
+    let parts = source.parted(asked, around, memory::stretch());
+    let (count, is_whole) = (parts.len(), parts.len() == 1 && !goes_on);
+    let mut source = Some(source);
+    let part = |(number, part): (usize, session::Part)| {
+        // Each has readers of its own, which go with it.
+        let source = match source.take() {
+            Some(source) => source,
+            None => SessionSource::open(session.clone())?,
+        };
+        let joins = (!is_whole).then_some(Joins {
+            whole: window,
+            is_whole: !goes_on,
+            from: part.from,
+            until: if number + 1 < count { part.until } else { part.read.until },
+            before: number != 0,
+            behind: goes_on || number + 1 < count,
+        });
+        let told = Window { from: part.from.max(window.from), until: part.until };
+        let part = FilesPart {
+            source,
+            window: part.read,
+            from: told.from,
+            cut: told.until,
+            present,
+            question,
+            own: Vec::new(),
+            joins,
+        };
+        Ok(Part::Files(Box::new(part)))
     };
-    Ok(begins.zip(ends).zip(sources).map(part).collect())
+    parts.into_iter().enumerate().map(part).collect()
 }
 
 impl FilesPart {
@@ -109,24 +135,48 @@ impl FilesPart {
         Ok(self.chapter(recording, remarks))
     }
 
-    /// The chapter as far as it can be told of what is complete, which is known much sooner.
+    /// How it joins others of its window.
+    pub(super) fn joins(&self) -> Option<Joins> {
+        self.joins
+    }
+
+    /// The chapter, or the window of which it is the first stretch, as far as it can be told of what is complete, which is known much
+    /// sooner.
     pub(super) fn foretell(&mut self) -> Option<Foretold> {
         let Question { since, until, everything } = self.question;
         if everything {
             return None;
         }
+        let (window, from, cut) = match self.joins {
+            Some(Joins { before: true, .. } | Joins { is_whole: false, .. }) => return None,
+            // With what comes behind it.
+            Some(Joins { whole, .. }) => (with_leads(whole), whole.from, whole.until),
+            None => (self.window, self.from, self.cut),
+        };
         let slack = |edge| if matches!(edge, Edge::Wall(_)) { AROUND_NS } else { 0 };
-        let sure =
-            Window { from: self.from.saturating_add(slack(since)), until: self.cut.saturating_sub(slack(until)) };
-        let (recording, remarks) = self.source.read_ends(self.window, self.from, sure)?;
-        Some(Foretold { chapter: self.chapter(recording, remarks), sure })
+        let sure = Window { from: from.saturating_add(slack(since)), until: cut.saturating_sub(slack(until)) };
+        let (recording, remarks) = self.source.read_ends(window, from, sure)?;
+        let mut chapter = self.chapter(recording, remarks);
+        chapter.from = from;
+        chapter.clock.now = self.source.clock().now.min(cut);
+        Some(Foretold { chapter, sure })
     }
 
     fn chapter(&self, recording: Recording, remarks: Vec<String>) -> Chapter {
         let clock = self.source.clock();
         let clock = Clock { now: clock.now.min(self.cut), ..clock };
         let Question { since, until, .. } = self.question;
-        let (from, present, own) = (self.from, self.present, self.own.clone());
-        Chapter { recording, from, clock, present, since, until, own, remarks, is_only: true }
+        Chapter {
+            recording,
+            from: self.from,
+            clock,
+            present: self.present,
+            since,
+            until,
+            own: self.own.clone(),
+            remarks,
+            is_only: true,
+            joins: self.joins,
+        }
     }
 }

@@ -63,20 +63,58 @@ pub struct Chapter {
     pub remarks: Vec<String>,
     /// Whether it is the only chapter of the history.
     pub is_only: bool,
+    /// Where it is a stretch of a window that does not fit into memory.
+    pub joins: Option<Joins>,
+}
+
+/// How a stretch of a window joins the others: who goes from one to the next with what he knows has all events of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joins {
+    /// The window of all stretches.
+    pub whole: Window,
+    /// Whether that is all that is asked for of this recording: no rings come behind the files.
+    pub is_whole: bool,
+    /// Events before this moment are the stretch's before it, or lie before all.
+    pub from: u64,
+    /// Events from this moment on are the next one's, or lie behind all.
+    pub until: u64,
+    /// Whether one comes before it.
+    pub before: bool,
+    /// Whether one comes behind it.
+    pub behind: bool,
 }
 
 impl Chapter {
     /// The chapter of a source that is the only one.
     pub fn only(recording: Recording, clock: Clock, since: Edge, until: Edge) -> Self {
-        let (own, remarks) = (Vec::new(), Vec::new());
-        Self { recording, from: 0, clock, present: clock.now, since, until, own, remarks, is_only: true }
+        Self {
+            recording,
+            from: 0,
+            clock,
+            present: clock.now,
+            since,
+            until,
+            own: Vec::new(),
+            remarks: Vec::new(),
+            is_only: true,
+            joins: None,
+        }
     }
 
     /// The window as far as the chapter can have events of it.
     pub fn windows(&self, wall: &WallClock) -> Windows {
+        self.windows_from(self.from, wall)
+    }
+
+    /// The same, with that of the stretches before it.
+    pub fn windows_so_far(&self, wall: &WallClock) -> Windows {
+        self.windows_from(self.joins.map_or(self.from, |joins| joins.whole.from), wall)
+    }
+
+    fn windows_from(&self, from: u64, wall: &WallClock) -> Windows {
         let windows = wall.windows(self.since, self.until, self.present);
         // What happens while the pages are read is another dump's; before the recording there is nothing.
-        let limits = Window { from: self.recording.meta.started.max(self.from), until: self.clock.now };
+        let limits = Window { from: self.recording.meta.started.max(from), until: self.clock.now };
         let within = if self.own.is_empty() {
             windows.within(limits)
         } else {
@@ -174,12 +212,17 @@ pub fn read_beside<E: From<SourceError>>(
 }
 
 fn visit_all<E: From<SourceError>>(parts: Vec<Part>, visitor: &mut impl Visitor<E>) -> Result<(), E> {
-    let is_only = parts.len() == 1;
+    let joins = |part: &Part| match part {
+        Part::Files(part) => part.joins(),
+        Part::Rings(chapter) => chapter.joins,
+    };
+    let is_only = parts.iter().filter(|part| joins(part).is_none_or(|joins| !joins.before)).count() == 1;
     for part in parts {
         let mut chapter = match part {
             Part::Rings(chapter) => *chapter,
             Part::Files(mut part) => {
-                let foretold = if visitor.looks_ahead() { part.foretell() } else { None };
+                let looks = visitor.looks_ahead() || part.joins().is_some();
+                let foretold = if looks { part.foretell() } else { None };
                 if let Some(mut foretold) = foretold {
                     foretold.chapter.is_only = is_only;
                     visitor.ahead(&foretold)?;

@@ -7,12 +7,13 @@ use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings};
 
 use super::chapters::{chapters, stretches};
-use super::{Chapter, Part, Question, told};
+use super::{Chapter, Joins, Part, Question, told};
 use crate::boots;
-use crate::pipeline::with_leads;
+use crate::memory;
+use crate::pipeline::{LEAD_IN_NS, with_leads};
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{self, BootFiles, SessionFiles};
-use crate::source::files::session::{Found, STRETCH, SessionSource};
+use crate::source::files::session::{Found, SessionSource};
 use crate::source::{Recording, Source, SourceError, in_order};
 use crate::window::{Edge, Window};
 
@@ -36,6 +37,7 @@ pub(super) fn with_rings(
         own: Vec::new(),
         remarks: Vec::new(),
         is_only: true,
+        joins: None,
     };
     // What the rings hold is read; whatever the files are good for, it is shown.
     let from = match question.since {
@@ -137,7 +139,7 @@ fn extend(
     for window in windows.drain(..of_rings) {
         let source = SessionSource::open(session.clone())?;
         chapter.from = window.until;
-        earlier.extend(stretches(session, source, window, clock.now, question)?);
+        earlier.extend(stretches(session, source, window, false, clock.now, question)?);
     }
     let asked = match (windows.first(), windows.last()) {
         (Some(first), Some(last)) => Window { from: first.from, until: last.until },
@@ -158,14 +160,18 @@ fn extend(
     // The last stretch is the rings' own.
     let before = Window { from, until };
     let mut window = before;
-    if let Some(cut) = files.parted(before, STRETCH).into_iter().rfind(|cut| before.contains(*cut)) {
+    let parts = files.parted(before, (LEAD_IN_NS, 0), memory::stretch() / 2);
+    let last = parts.last().filter(|last| parts.len() > 1 && last.from > asked.from).copied();
+    if let Some(last) = last {
         let source = SessionSource::open(session.clone())?;
-        let told = Window { from: asked.from, until: cut };
-        earlier.extend(stretches(session, source, told, clock.now, question)?);
-        window.from = with_leads(Window { from: cut, until }).from;
-        chapter.from = cut;
+        let whole = Window { from: asked.from, until: last.from };
+        earlier.extend(stretches(session, source, whole, true, clock.now, question)?);
+        window.from = last.read.from;
+        chapter.from = last.from;
+        let joins = Joins { whole, is_whole: false, from: last.from, until: u64::MAX, before: true, behind: false };
+        chapter.joins = Some(joins);
     }
-    if question.everything {
+    if question.everything && last.is_none() {
         window.from = files.file_begins(window.from);
     }
     let Found { meta, pages, slots, descriptors, before, marks, whole, .. } = files.find(window, &lanes)?;

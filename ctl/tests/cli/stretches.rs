@@ -1,0 +1,120 @@
+//! Windows that are told in stretches, since they do not fit into memory.
+
+use std::process::Output;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::{Abi, Rename, StringStatus};
+use flightrec_format::decode::{Body, Call, Event, Text};
+use tempfile::TempDir;
+
+use crate::common::{NOW, Recording, SECOND, WALL, command, meta, stderr, stdout};
+use crate::disk::Disk;
+
+/// A limit at which some 250 pages are a stretch.
+const SMALL: &str = "3M";
+
+fn run(memory: &str, args: &[&str]) -> Output {
+    command(args).env("FLIGHTREC_MEMORY", memory).output().unwrap()
+}
+
+fn event(time: u64, cpu: u16, tid: u32, body: Body) -> Event {
+    Event { time, cpu, tid, body }
+}
+
+/// Calls that end after up to four seconds, by threads that are renamed, woken and switched, over 20 seconds, in
+/// files of so many.
+fn busy(file_seconds: u64) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::new();
+    let mut disk = Disk::new(dir.path(), meta(), WALL, file_seconds);
+    let begin = NOW - 19 * SECOND;
+    let call = |strings| Call { nr: 1, abi: Abi::Native, nargs: 3, args: [4, 5, 6, 0, 0, 0], strings };
+    let comm = |n: u64| {
+        let mut comm = [0; 16];
+        comm[..9].copy_from_slice(format!("name{n:05}").as_bytes());
+        comm
+    };
+    let mut long: Vec<(u64, u32)> = Vec::new();
+    for n in 0..19_000u64 {
+        let (time, tid) = (begin + n * SECOND / 1000, 10 + (n % 7) as u32);
+        for (_, tid) in long.extract_if(.., |(end, _)| *end <= time) {
+            let bare = Call { nargs: 0, args: [0; 6], ..call(Vec::new()) };
+            recording.push(Lane::Syscall, &event(time, 1, tid, Body::Exit { call: bare, ret: 7, entered: None }));
+        }
+        if n % 10 == 3 {
+            let tid = 1000 + (n / 10) as u32;
+            long.push((time + (1 + n % 40) * SECOND / 10, tid));
+            recording.push(Lane::Syscall, &event(time + 1, 1, tid, Body::Enter(call(Vec::new()))));
+        }
+        let text = Text { index: 1, status: StringStatus::Whole, bytes: format!("text {n}").into_bytes().into() };
+        recording.push(Lane::Syscall, &event(time + 2, 0, tid, Body::Enter(call(vec![text]))));
+        recording.push(
+            Lane::Syscall,
+            &event(time + 400, 0, tid, Body::Exit { call: call(Vec::new()), ret: 3, entered: Some(time + 2) }),
+        );
+        let body = Body::Waking { wakee: tid + 1, prio: 120, state: 1, cpu: 1, new: false };
+        recording.push(Lane::Sched, &event(time + 500, 0, tid, body));
+        if n % 3 == 0 {
+            let body = Body::Switch { prev_state: 1, next: tid + 1, preempted: false, prev_prio: 120, next_prio: 120 };
+            recording.push(Lane::Sched, &event(time + 600, 1, 3, body));
+        }
+        if n % 50 == 0 {
+            let body = Body::Rename(Rename { tid, tgid: tid, old: comm(n / 350), new: comm(n / 350 + 1) });
+            recording.push(Lane::Task, &event(time + 700, 0, tid, body));
+        }
+        if n % 500 == 499 {
+            disk.drain(&mut recording, time + 1000);
+        }
+    }
+    disk.close(&mut recording, begin + 19 * SECOND);
+    dir
+}
+
+const WAYS: [&[&str]; 9] = [
+    &["--last", "12s"],
+    &["--since=-15s", "--until=-2s"],
+    &["--last", "16s", "--format", "jsonl", "--merge"],
+    &["--all", "--format", "jsonl"],
+    &["--all", "--merge"],
+    &["--all", "--fds", "all"],
+    &["--all", "--slower-than", "2500ms"],
+    &["--all", "--comm", "name00020"],
+    &["--all", "--tid", "1003", "--merge", "--format", "jsonl"],
+];
+
+/// The lines of a dump, without those that say what it covers.
+fn events(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.starts_with('#') && !line.contains("\"event\":\"coverage\"")).collect()
+}
+
+/// What a window read in stretches shows is what it shows when it is read at once, whatever is asked for.
+#[test]
+fn a_window_in_stretches_has_the_same_events() {
+    let dir = busy(6);
+    for way in WAYS {
+        let args = [&["dump", "--store", dir.path().to_str().unwrap(), "--strict"], way].concat();
+        let (one, many) = (run("512MiB", &args), run(SMALL, &args));
+        assert_eq!(one.status.code(), Some(0), "{way:?}: {}", stderr(&one));
+        assert_eq!(many.status.code(), Some(0), "{way:?}: {}", stderr(&many));
+        let (one, many) = (stdout(&one), stdout(&many));
+        assert!(many.matches("coverage").count() > one.matches("coverage").count(), "{way:?}: in stretches");
+        let (one, many) = (events(&one), events(&many));
+        assert_eq!(one.iter().zip(&many).find(|(one, many)| one != many), None, "{way:?}");
+        assert_eq!(one.len(), many.len(), "{way:?}");
+    }
+}
+
+/// Where it is known before that all is there, not even what is said of the coverage differs.
+#[test]
+fn a_whole_window_in_stretches_reads_as_one() {
+    let dir = busy(60);
+    for way in WAYS.iter().filter(|way| !way.contains(&"--all")) {
+        let args = [&["dump", "--store", dir.path().to_str().unwrap()], *way].concat();
+        let (one, many) = (run("512MiB", &args), run(SMALL, &args));
+        assert_eq!(one.status.code(), Some(0), "{way:?}: {}", stderr(&one));
+        let (one_lines, many_lines) = (stdout(&one), stdout(&many));
+        let differs = one_lines.lines().zip(many_lines.lines()).find(|(one, many)| one != many);
+        assert_eq!((differs, stderr(&many)), (None, stderr(&one)), "{way:?}");
+        assert_eq!(one_lines.len(), many_lines.len(), "{way:?}");
+    }
+}

@@ -1,0 +1,177 @@
+//! The memory that `flightctl` takes for a file, by every command that reads one.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::corpus::{Form, KINDS};
+use crate::mutate::{Random, mutate};
+use crate::{peak, seal, seeds};
+
+/// The most memory that any command may take for any file, bytes.
+pub const LIMIT: u64 = 512 << 20;
+
+/// What a command took.
+#[derive(Debug)]
+pub struct Run {
+    /// The most memory that it had in use at once, bytes.
+    pub peak: u64,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// The beginning of what it said.
+    pub said: String,
+}
+
+impl Run {
+    /// Whether it ended by itself: with an answer, or with an error that it told.
+    pub fn is_orderly(&self) -> bool {
+        self.status.code().is_some_and(|code| code < 100)
+    }
+}
+
+/// The commands that read files of a form; `FILE` stands for the file, `OUT` for one to be written.
+pub const fn commands(form: Form) -> &'static [&'static [&'static str]] {
+    match form {
+        Form::File => &[
+            &["dump", "FILE"],
+            &["dump", "--file", "FILE", "--all", "--format", "jsonl"],
+            &["dump", "--file", "FILE", "--all", "--merge", "--fds", "all"],
+            &["dump", "--file", "FILE", "--all", "--path", "/no/such", "--slower-than", "1s"],
+            &["dump", "--file", "FILE", "--list-boots"],
+            &["top", "--file", "FILE", "--last", "1000s"],
+            &["save", "--file", "FILE", "--all", "-o", "OUT", "--force"],
+            &["snapshots", "show", "FILE"],
+            &["ls", "FILE"],
+            &["verify", "FILE"],
+        ],
+        Form::Dump => &[
+            &["dump", "--vmcore", "FILE", "--all"],
+            &["dump", "--vmcore", "FILE", "--list-sessions"],
+            &["top", "--vmcore", "FILE", "--last", "1000s"],
+            &["ps", "--vmcore", "FILE"],
+            &["recover", "FILE", "-o", "OUT", "--force"],
+        ],
+    }
+}
+
+/// Runs a command of `flightctl` over a file; `dir` is for what it writes.
+pub fn run(flightctl: &Path, command: &[&str], file: &Path, dir: &Path) -> Result<Run> {
+    let (out, said) = (dir.join("out.flight"), dir.join("said"));
+    let mut told = fs::File::options().read(true).write(true).create(true).truncate(true).open(&said)?;
+    let mut program = Command::new(flightctl);
+    for argument in command {
+        match *argument {
+            "FILE" => program.arg(file),
+            "OUT" => program.arg(&out),
+            other => program.arg(other),
+        };
+    }
+    program.env("TZ", "UTC").env_remove("FLIGHTREC_MEMORY").stdin(Stdio::null()).stdout(Stdio::null());
+    let child = program.stderr(told.try_clone()?).spawn().with_context(|| flightctl.display().to_string())?;
+    let (status, peak) = peak::wait(&child)?;
+    told.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    told.take(4096).read_to_end(&mut bytes)?;
+    Ok(Run { peak, status, said: String::from_utf8_lossy(&bytes).into_owned() })
+}
+
+/// What a command took at most for the files of a kind.
+#[derive(Debug)]
+pub struct Row {
+    /// The kind of files.
+    pub kind: &'static str,
+    /// The command.
+    pub command: String,
+    /// The most memory that it took, bytes.
+    pub peak: u64,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The commands, the one that took the most first.
+    pub rows: Vec<Row>,
+    /// Runs.
+    pub runs: u64,
+    /// Runs that ended by a signal or a panic, or took more than [`LIMIT`]: what the file was, the command, what it said.
+    pub findings: Vec<String>,
+}
+
+/// Where flightctl is, where files are written, and where inputs are kept that were findings.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// The program.
+    pub flightctl: &'a Path,
+    /// Files in the making.
+    pub dir: &'a Path,
+    /// Where an input is kept that was a finding.
+    pub findings: &'a Path,
+}
+
+/// Name of the file that commands are run over.
+const INPUT: &str = "input.flight";
+
+/// Writes the file that commands are to be run over, and returns its length. Whoever made it drops it before: a child's memory
+/// counts from its parent's on.
+pub fn write(bytes: &[u8], places: Places<'_>) -> Result<usize> {
+    fs::write(places.dir.join(INPUT), bytes)?;
+    Ok(bytes.len())
+}
+
+impl Survey {
+    /// Runs all commands over the file that was written last ([`write`]).
+    pub fn run(&mut self, kind: &'static str, form: Form, places: Places<'_>) -> Result<()> {
+        let file = places.dir.join(INPUT);
+        for command in commands(form) {
+            let run = run(places.flightctl, command, &file, places.dir)?;
+            self.runs += 1;
+            let name = command.join(" ");
+            if run.peak > LIMIT || !run.is_orderly() {
+                fs::create_dir_all(places.findings)?;
+                let kept = places.findings.join(format!("memory-{}", self.findings.len()));
+                fs::copy(&file, &kept)?;
+                let (peak, status, said) = (run.peak >> 20, run.status, run.said.lines().next().unwrap_or_default());
+                let kept = kept.display();
+                self.findings.push(format!("{kind}: {name}: {peak} MiB, {status}: {said}; {kept}"));
+            }
+            match self.rows.iter_mut().find(|row| (row.kind, &row.command) == (kind, &name)) {
+                Some(row) => row.peak = row.peak.max(run.peak),
+                None => self.rows.push(Row { kind, command: name, peak: run.peak }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs all commands over so many mutations of files that are whole, and of small crafted ones.
+    pub fn mutations(&mut self, count: u64, seed: u64, places: Places<'_>) -> Result<()> {
+        let mut random = Random::new(seed);
+        let mut files = seeds::files()?;
+        let mut dumps = [seeds::elf()?, seeds::kdump()?, seeds::flattened()?].concat();
+        for kind in KINDS {
+            match kind.form {
+                Form::File => files.push((kind.make)(1)?),
+                Form::Dump => dumps.push((kind.make)(1)?),
+            }
+        }
+        for number in 0..count {
+            let form = if number % 5 == 4 { Form::Dump } else { Form::File };
+            let mut bytes = mutate(if form == Form::File { &files } else { &dumps }, &mut random);
+            if form == Form::File && !number.is_multiple_of(4) {
+                seal::file(&mut bytes);
+            }
+            let kind = if form == Form::File { "mutated recordings" } else { "mutated dumps" };
+            write(&bytes, places)?;
+            drop(bytes);
+            self.run(kind, form, places)?;
+        }
+        Ok(())
+    }
+
+    /// The most memory that was taken, bytes.
+    pub fn peak(&self) -> u64 {
+        self.rows.iter().map(|row| row.peak).max().unwrap_or(0)
+    }
+}
