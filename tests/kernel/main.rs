@@ -14,6 +14,7 @@ mod files;
 mod filters;
 mod flood;
 mod follow;
+mod given_up;
 mod harness;
 mod json;
 mod kdump_hook;

@@ -10,7 +10,7 @@ use crate::args::FormatArg;
 use crate::coverage::{self, Report, Seam, clock_asides, clock_lines};
 use crate::exit::Exit;
 use crate::fds::Naming;
-use crate::filter::{FilterError, FilterPlan, Seen};
+use crate::filter::{Filter, FilterError, FilterPlan, Seen};
 use crate::json;
 use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::pipeline;
@@ -109,7 +109,7 @@ impl<'a> Dump<'a> {
         self.known = true;
         let mut wall = recording.wall_clock(clock.wall_offset);
         let windows = chapter.windows(&wall);
-        let reports = reports(recording, &windows, clock.now);
+        let reports = reports(recording, &windows, clock.now, &filter);
         // A time of day is looked for wherever it may have been shown.
         if windows.is_empty() && !chapter.is_only {
             let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
@@ -234,7 +234,8 @@ impl Visitor<anyhow::Error> for Dump<'_> {
         let plan = self.plan;
         let chapter = foretold.chapter();
         let recording = &chapter.recording;
-        if plan.filter.resolve(&recording.meta).is_err() {
+        // What was given up of calls only their pages tell.
+        if !plan.filter.resolve(&recording.meta).is_ok_and(|filter| !filter.can_doubt()) {
             return Ok(());
         }
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
@@ -271,8 +272,10 @@ fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut
 }
 
 /// The coverage of each stretch of a chapter's window.
-fn reports(recording: &Recording, windows: &Windows, now: u64) -> Vec<Report> {
-    coverage::told(windows).iter().map(|window| Report::new(recording, window, now)).collect()
+fn reports(recording: &Recording, windows: &Windows, now: u64, filter: &Filter) -> Vec<Report> {
+    let told = coverage::told(windows);
+    let doubts = pipeline::doubts(recording, windows, &told, filter);
+    told.iter().map(|window| Report::new(recording, window, now).with_doubts(doubts.of(window))).collect()
 }
 
 /// What stands before the events of a chapter.

@@ -33,6 +33,7 @@ impl Report {
         lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
         let rows = fold(&self.gaps());
         lines.extend(rows.iter().map(|row| gap_line(row, self.is_beyond(&row.gap), &mut times)));
+        lines.extend(self.doubt_lines(&mut times));
         if !self.detached.is_empty() {
             let ns = self.detached.iter().map(|(from, until)| until - from).fold(0, u64::saturating_add);
             let times = counted(self.detached.len() as u64, "time");
@@ -190,7 +191,7 @@ impl Times<'_> {
     }
 
     /// The time; with its date where that is not `other`'s.
-    fn short(&mut self, mono: u64, other: u64) -> String {
+    pub(super) fn short(&mut self, mono: u64, other: u64) -> String {
         let date = "%Y-%m-%d";
         if self.format(mono, date) == self.format(other, date) {
             self.format(mono, "%H:%M:%S%.6f")

@@ -2,6 +2,7 @@
 
 mod clock;
 mod detached;
+mod doubt;
 mod fold;
 mod json;
 mod lines;
@@ -12,6 +13,7 @@ mod seam;
 
 pub use clock::{clock_asides, clock_lines, told};
 pub use detached::detached;
+pub use doubt::why;
 pub use json::gap_line;
 pub use seam::Seam;
 
@@ -19,6 +21,7 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::control::Totals;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 
+use crate::pipeline::Doubt;
 use crate::source::Recording;
 use crate::window::Window;
 
@@ -40,6 +43,10 @@ pub struct Report {
     detached: Vec<(u64, u64)>,
     /// For how long they were detached beyond that, ns: the recorder's own lines about it are lost.
     untold: u64,
+    /// Events of which the filter can't say whether they are wanted.
+    doubts: Vec<Doubt>,
+    /// Whether the configuration has strings recorded.
+    strings: bool,
     /// Other recordings that claim to be the same machine's last, while nothing decides.
     disputed_by: Vec<u64>,
 }
@@ -61,6 +68,8 @@ impl Report {
             now,
             detached,
             untold,
+            doubts: Vec::new(),
+            strings: recording.meta.strings,
             disputed_by: recording.disputed_by.clone(),
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
@@ -68,6 +77,13 @@ impl Report {
             totals: recording.totals.clone(),
             off: recording.meta.off,
         }
+    }
+
+    /// The same for a question that can't be answered of these events.
+    #[must_use]
+    pub fn with_doubts(mut self, doubts: Vec<Doubt>) -> Self {
+        self.doubts = doubts;
+        self
     }
 
     /// As [`Self::new`], of a recording of which is known that no page is missing behind `sure`, though it lacks some.
@@ -90,7 +106,8 @@ impl Report {
 
     fn is_lane_complete(&self, lane: &Coverage) -> bool {
         let is_counted = lane.lane != Lane::Syscall || self.detached.is_empty() && self.untold == 0;
-        is_counted && lane.is_complete(self.window.from, self.window.until)
+        let is_decided = lane.lane != Lane::Syscall || self.doubts.iter().all(|doubt| doubt.cpu != lane.cpu);
+        is_counted && is_decided && lane.is_complete(self.window.from, self.window.until)
     }
 
     /// Gaps that are a loss, by time.

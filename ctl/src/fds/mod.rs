@@ -166,7 +166,7 @@ impl Fds {
     /// A descriptor stands for `name`. How a file was opened says more than where it is, so that name stays.
     fn learn(&mut self, tgid: u32, fd: i32, name: Arc<[u8]>, cloexec: bool) {
         let name = match self.file(tgid, fd) {
-            Some(known) if is_as_opened(&known.name, &name) => known.name.clone(),
+            Some(known) if !known.name.is_empty() && is_as_opened(&known.name, &name) => known.name.clone(),
             _ => name,
         };
         self.set(tgid, fd, Some(File { name, cloexec: Some(cloexec) }));
@@ -302,7 +302,7 @@ impl Fds {
         match role {
             Role::Open { dir, path, cloexec } => {
                 let dir = dir.filter(|_| known).map(|index| arg(call, index) as i32);
-                let name = self.opened(tgid, call, dir, path);
+                let name = self.opened(tgid, call, dir, path).or_else(|| given_up(call, path));
                 self.set(tgid, made, name.map(|name| File { name, cloexec: flag(call, cloexec) }));
             }
             Role::Make { name, cloexec } => {
@@ -353,7 +353,9 @@ impl Fds {
         // Relative to the working directory, which is not recorded, it stays as it was given.
         let dir = dir.and_then(|fd| self.file(tgid, fd));
         match dir {
-            Some(dir) if dir.name.len() + path.len() < NAME_MAX => Some(joined(&dir.name, &path).into()),
+            Some(dir) if !dir.name.is_empty() && dir.name.len() + path.len() < NAME_MAX => {
+                Some(joined(&dir.name, &path).into())
+            }
             _ => Some(path.into()).filter(|path: &Arc<[u8]>| !path.is_empty()),
         }
     }
@@ -468,6 +470,14 @@ fn flag(call: &Call, cloexec: Cloexec) -> Option<bool> {
 }
 
 /// A string argument; `...` behind it where it was cut.
+/// The name of what a call has opened by a path that was not recorded: [`FdNames::is_given_up`].
+fn given_up(call: &Call, path: u8) -> Option<Arc<[u8]>> {
+    let index = usize::from(path);
+    let is_given = index >= usize::from(call.nargs) || call.args.get(index) != Some(&0);
+    let is_read = call.strings.iter().any(|text| text.index == path);
+    (is_given && !is_read).then(|| Arc::from([]))
+}
+
 fn string(call: &Call, index: u8) -> Option<Vec<u8>> {
     let text = call.strings.iter().find(|text| text.index == index)?;
     match text.status {

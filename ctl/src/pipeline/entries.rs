@@ -7,7 +7,7 @@ use flightrec_format::decode::{Body, Call, Event};
 
 use super::delay::Found;
 use crate::fds::Fds;
-use crate::filter::{CallFacts, Filter};
+use crate::filter::{CallFacts, Filter, Part, Took};
 use crate::pipeline::threads::Threads;
 
 /// A call that was entered.
@@ -15,6 +15,7 @@ use crate::pipeline::threads::Threads;
 struct Entry {
     call: Call,
     path: bool,
+    lacks: Option<Part>,
 }
 
 /// The present calls, by thread.
@@ -40,19 +41,31 @@ impl Entries {
         threads: &Threads,
     ) -> (CallFacts, Option<Call>) {
         let Event { time, tid, ref body, .. } = *event;
-        let path = |call: &Call| filter.has_paths() && filter.wants_path(call, fds.names(tid, threads.tgid(tid, time)));
+        let about = |call: &Call, alone: bool| {
+            if !filter.has_paths() {
+                return (false, None);
+            }
+            let names = fds.names(tid, threads.tgid(tid, time));
+            let path = filter.wants_path(call, names);
+            (path, if path { None } else { filter.lacks(call, names, alone) })
+        };
         match body {
             Body::Enter(call) => {
-                let path = path(call);
-                self.open.insert(tid, Entry { call: call.clone(), path });
-                (CallFacts { path, duration_ns: None }, None)
+                let (path, lacks) = about(call, false);
+                self.open.insert(tid, Entry { call: call.clone(), path, lacks });
+                (CallFacts { took: Took::Nothing, path, lacks }, None)
             }
             Body::Exit { call, .. } => {
                 let same =
                     |entry: &Entry| found.entered.is_some() && (entry.call.nr, entry.call.abi) == (call.nr, call.abi);
                 let entry = self.open.remove(&tid).filter(same);
-                let path = entry.as_ref().is_some_and(|entry| entry.path) || path(call);
-                (CallFacts { path, duration_ns: found.duration_ns(time) }, entry.map(|entry| entry.call))
+                let took = Took::between(found.entered, time);
+                let (path, lacks) = match &entry {
+                    Some(Entry { path: true, .. }) => (true, None),
+                    Some(entry) => (about(call, false).0, entry.lacks),
+                    None => about(call, true),
+                };
+                (CallFacts { took, path, lacks }, entry.map(|entry| entry.call))
             }
             Body::Exec { exec, .. } if exec.old_tid != exec.tid => {
                 if let Some(entry) = self.open.remove(&exec.old_tid) {
