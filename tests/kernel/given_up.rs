@@ -40,7 +40,8 @@ fn paths_that_were_given_up_are_told() {
     let made = renames(&recorder, dir.path());
     let after = snapshot(&recorder);
     let (pid, rounds) = (made.id("pid"), made.number::<u64>("rounds"));
-    let (since, until) = (made.number::<u64>("began").to_string(), made.number::<u64>("ended").to_string());
+    let time = |mark: &str| made.number::<String>(mark).split(':').next().expect("a time").to_owned();
+    let (since, until) = (time("mark0"), time("mark10"));
     let window = ["--since", &since, "--until", &until];
     let path = format!("{}/none", dir.path().display());
     let without = after.calls_named(pid, "rename").iter().filter(|call| call.string(0).is_none()).count();

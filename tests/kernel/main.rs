@@ -40,3 +40,4 @@ mod taken_over;
 mod top;
 mod triggers;
 mod unprivileged;
+mod witness;
