@@ -50,8 +50,7 @@ pub fn why(part: Part, strings: bool) -> &'static str {
         Part::Paths if strings => "their paths were given up for the budget",
         Part::Paths => "their paths are not recorded (off in the configuration's [record])",
         Part::Arguments => "their arguments were given up for the budget",
-        Part::Descriptors if strings => "the paths that their descriptors were opened by were given up for the budget",
-        Part::Descriptors => "the paths that their descriptors were opened by are not recorded",
+        Part::Descriptors => "what their descriptors stand for was given up, or opened where events are missing",
         Part::ExitTimes => "how long they took was given up for the budget",
         Part::Entries => "the beginnings of their calls are not in the recording",
     }

@@ -32,6 +32,8 @@ struct Coverage {
     own: ByLane,
     misses: BTreeMap<String, u64>,
     cpus_without_rings: Vec<NoRings>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    detached: Vec<Span>,
     #[serde(skip_serializing_if = "is_zero")]
     detached_untold_ns: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -132,6 +134,7 @@ impl Report {
                 .unrecorded()
                 .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
                 .collect(),
+            detached: self.detached.iter().map(|(from, until)| times.span(*from, *until)).collect(),
             detached_untold_ns: self.untold,
             undecided: self.doubt_fields(|from, until| times.span(from, until)),
             disputed_by: anchor::hex(&self.disputed_by),

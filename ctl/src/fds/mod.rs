@@ -36,6 +36,7 @@ use crate::names::set_for;
 use crate::pipeline::threads::Threads;
 use crate::pipeline::threads_before;
 use crate::source::Recording;
+use crate::window::Window;
 
 /// Most names that are kept, of all processes together.
 const FILES_MAX: usize = 1 << 18;
@@ -84,6 +85,8 @@ pub struct Fds {
     /// What the call that ended last closed, and whose call it was.
     closed: Option<(u32, [Named; 1])>,
     files: usize,
+    /// Events were missing, and since then no snapshot has told what was open.
+    lost: bool,
     /// What the snapshots tell, as far as its time has not come yet.
     settled: Settled,
 }
@@ -99,6 +102,7 @@ impl Fds {
             pending: FxHashMap::default(),
             closed: None,
             files: 0,
+            lost: false,
             settled: Settled::default(),
         }
     }
@@ -110,6 +114,11 @@ impl Fds {
         let mut fds = Self { settled, ..Self::new(&recording.meta) };
         fds.advance(0);
         fds
+    }
+
+    /// Whether what was open is not known, because of what is missing, at any time of a window.
+    pub fn is_lost_in(&self, window: Window) -> bool {
+        self.settled.is_lost_in(window)
     }
 
     /// What descriptors stand for behind all that a recording holds.
@@ -150,6 +159,7 @@ impl Fds {
         while let Some(news) = self.settled.next(time) {
             match news {
                 News::Forget => self.forget_all(),
+                News::Known => self.lost = false,
                 News::Name { process, fd, name, cloexec } => self.learn(process, fd, name, cloexec),
                 News::Share { first, other } => self.share(first, other),
             }
@@ -161,6 +171,7 @@ impl Fds {
         self.keys.clear();
         self.tables.clear();
         self.files = 0;
+        self.lost = true;
     }
 
     /// A descriptor stands for `name`. How a file was opened says more than where it is, so that name stays.
@@ -188,7 +199,7 @@ impl Fds {
     pub fn names(&self, tid: u32, tgid: u32) -> FdNames<'_> {
         let table = self.keys.get(&tgid).and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
         let closed = self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
-        FdNames { table, first: closed.unwrap_or_default(), more: &[] }
+        FdNames { table, first: closed.unwrap_or_default(), more: &[], lost: self.lost }
     }
 
     /// Goes past an event. `threads` are as before it.
@@ -470,7 +481,7 @@ fn flag(call: &Call, cloexec: Cloexec) -> Option<bool> {
 }
 
 /// A string argument; `...` behind it where it was cut.
-/// The name of what a call has opened by a path that was not recorded: [`FdNames::is_given_up`].
+/// The name of what a call has opened by a path that was not recorded: [`FdNames::is_lost`].
 fn given_up(call: &Call, path: u8) -> Option<Arc<[u8]>> {
     let index = usize::from(path);
     let is_given = index >= usize::from(call.nargs) || call.args.get(index) != Some(&0);

@@ -77,6 +77,8 @@ pub struct FdNames<'a> {
     pub(super) first: &'a [Named],
     /// And these next.
     pub(super) more: &'a [Named],
+    /// Descriptors that are not here may stand for anything that was opened while events are missing.
+    pub(super) lost: bool,
 }
 
 impl<'a> FdNames<'a> {
@@ -93,12 +95,11 @@ impl<'a> FdNames<'a> {
         }
     }
 
-    /// Whether the path that `fd` stands for was given up.
-    pub(crate) fn is_given_up(&self, fd: i32) -> bool {
-        match self.known(fd) {
-            Some((_, name)) => name.is_empty(),
-            None => self.table.and_then(|table| table.get(fd)).is_some_and(|file| file.name.is_empty()),
-        }
+    /// Whether the path that `fd` stands for was given up, or the call that opened it is missing.
+    pub(crate) fn is_lost(&self, fd: i32) -> bool {
+        let name = self.known(fd).map(|(_, name)| name);
+        let name = name.or_else(|| self.table?.get(fd).map(|file| &file.name));
+        name.map_or(self.lost && fd >= 0, |name| name.is_empty())
     }
 
     /// Keeps the names of those that a call may be about: its arguments and what it returned.
@@ -142,7 +143,7 @@ pub struct Kept {
 impl Kept {
     /// The names.
     pub fn names(&self) -> FdNames<'_> {
-        FdNames { table: None, first: self.first.as_slice(), more: &self.more }
+        FdNames { table: None, first: self.first.as_slice(), more: &self.more, lost: false }
     }
 
     /// Adds names; those that are there already stay as they are.

@@ -18,7 +18,7 @@ pub enum Part {
     Paths,
     /// Arguments behind the first.
     Arguments,
-    /// The path of a descriptor that it was given: that of the call which opened it.
+    /// What a descriptor stands for that it was given: the path by which it was opened, or the call that did.
     Descriptors,
     /// How long it took.
     ExitTimes,

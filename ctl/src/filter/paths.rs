@@ -101,7 +101,7 @@ impl Paths {
         }
         bits(roles.descriptors).find_map(|index| match call.args.get(index) {
             _ if index >= nargs => Some(Part::Arguments),
-            Some(fd) if fds.is_given_up(*fd as i32) => Some(Part::Descriptors),
+            Some(fd) if fds.is_lost(*fd as i32) => Some(Part::Descriptors),
             _ => None,
         })
     }

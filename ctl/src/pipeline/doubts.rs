@@ -11,7 +11,7 @@ use flightrec_format::ring::LaneStream;
 use super::front::Front;
 use super::resolve::{Resolver, Sink};
 use super::{events, with_leads};
-use crate::fds::Naming;
+use crate::fds::{Fds, Naming};
 use crate::filter::{Filter, Part};
 use crate::render::Context;
 use crate::source::Recording;
@@ -90,7 +90,9 @@ pub fn doubts(recording: &Recording, windows: &Windows, told: &Windows, filter: 
     }
     let calls = recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
     let pages = calls.flat_map(LaneStream::pages).filter(|page| page.header().base_mono < hull.until);
-    if !filter.may_doubt(pages) {
+    // Descriptors may have been opened where events are missing.
+    let is_lost = filter.has_paths() && Fds::of(recording, true).is_lost_in(hull);
+    if !is_lost && !filter.may_doubt(pages) {
         return doubts;
     }
     count(recording, windows, doubts, filter)

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use flightrec_format::abi::record::{Act, StringStatus};
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::descriptors::Snapshot;
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Meta, Syscall};
 
@@ -86,7 +87,10 @@ fn recording(made: &[Made]) -> Recording {
     {
         collector.add(page.as_slice()).unwrap();
     }
-    collector.finish(Totals::default())
+    let mut recording = collector.finish(Totals::default());
+    // What was open before is known.
+    recording.descriptors.push(Snapshot { begin: 1000, end: 1000, ..Snapshot::default() });
+    recording
 }
 
 fn filter(args: FilterArgs) -> Filter {
@@ -145,6 +149,26 @@ fn descriptors_of_a_path_that_was_given_up() {
     let (rows, shown) = found(&made, of_path("/wanted"));
     assert_eq!(rows, [(0, "paths", 1000, 1496, 2), (1, "descriptors", 2000, 2496, 2)]);
     assert_eq!(shown, 4);
+}
+
+/// What was opened where events are missing may be anything, until a snapshot tells.
+#[test]
+fn descriptors_that_were_opened_in_a_gap() {
+    let made = [Made::open(&[(1, "/wanted")], 3), Made::read(3), Made::read(4), Made { took: 300, ..Made::read(4) }];
+    let mut recording = recording(&made);
+    let filter = filter(of_path("/wanted"));
+    let all = Windows::from(Window { from: 0, until: 1_000_000_000 });
+    let mut told = |snapshot: Snapshot| {
+        recording.descriptors = vec![snapshot];
+        let found = doubts(&recording, &all, &all, &filter);
+        found.all().map(|row| (row.cpu, row.part.name(), row.from, row.until, row.events)).collect::<Vec<Row>>()
+    };
+    let before = Snapshot { begin: 1000, end: 1000, ..Snapshot::default() };
+    assert_eq!(told(before), []);
+    let between = Snapshot { begin: 3600, end: 3600, ..Snapshot::default() };
+    assert_eq!(told(between), [(0, "descriptors", 3000, 3496, 2)]);
+    let partial = Snapshot { begin: 1000, end: 1000, left_out: 1, ..Snapshot::default() };
+    assert_eq!(told(partial), [(0, "descriptors", 3000, 3496, 2), (1, "descriptors", 4000, 4288, 2)]);
 }
 
 #[test]
