@@ -1,9 +1,11 @@
-//! What a witness counts by itself is what is shown and what is told as missing, beside floods of any kind, for every filter.
+//! What a witness counts by itself is what is shown and what is told as missing, beside floods of
+//! any kind, for every filter.
 //!
-//! Proven is, for a window with all calls of the witness, and for each filter, in events: what is shown is at most what
-//! happened; what happened is at most what is shown, what the filter can't decide and what is told as missing, which is the
-//! sum over all processes of the witness's CPU; and where the lanes that tell of calls and of threads are called complete, what is shown is exactly
-//! what happened. Of a saved file, what is shown of a window is what is shown of its parts.
+//! Proven is, for a window with all calls of the witness, and for each filter, in events: what is
+//! shown is at most what happened; what happened is at most what is shown, what the filter can't
+//! decide and what is told as missing, which is the sum over all processes of the witness's CPU;
+//! and where the lanes that tell of calls and of threads are called complete, what is shown is
+//! exactly what happened. Of a saved file, what is shown of a window is what is shown of its parts.
 //!
 //! `FLIGHTREC_WITNESS_SECONDS`: for how long rounds are made; `FLIGHTREC_WITNESS_SEED`: what they come from.
 
@@ -47,8 +49,8 @@ impl Floods {
         self.0.push(die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("a flood"));
     }
 
-    /// Stops each of them for a while, again and again, as long as `meanwhile` lasts: there are times with some of them, with
-    /// all, and with none.
+    /// Stops each of them for a while, again and again, as long as `meanwhile` lasts: there are
+    /// times with some of them, with all, and with none.
     fn come_and_go<T>(&self, seed: u64, meanwhile: impl FnOnce() -> T) -> T {
         let (end, ended) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -147,7 +149,8 @@ struct Told {
     shown: u64,
     /// Whether calls are complete where it ran, and threads on all CPUs.
     complete: bool,
-    /// Events of all processes that are missing there, with those that the filter can't decide; `None`: nobody counted them.
+    /// Events of all processes that are missing there, with those that the filter can't decide;
+    /// `None`: nobody counted them.
     missing: Option<u64>,
     coverage: String,
 }
@@ -222,8 +225,8 @@ fn is_complete(coverage: &Value, lane: &str, cpu: u64) -> bool {
     complete.any(|cpus| cpus.iter().any(|of| *of == cpu))
 }
 
-/// A recorder, floods and a witness, as the seed has it. Returns of how many questions the answer was complete, and of how
-/// many it was not.
+/// A recorder, floods and a witness, as the seed has it. Returns of how many questions the answer
+/// was complete, and of how many it was not.
 fn round(seed: u64) -> (u64, u64) {
     let mut random = Random(seed);
     random.below(2);

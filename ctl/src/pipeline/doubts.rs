@@ -80,8 +80,8 @@ impl Sink for Nowhere {
 
 /// What of a recording the filter can't decide; `told` are the windows by which it is told.
 ///
-/// A quick look at the pages says whether there is anything: mostly there is not. Else the whole pass is made once more, and
-/// nothing written.
+/// A quick look at the pages says whether there is anything: mostly there is not. Else the whole
+/// pass is made once more, and nothing written.
 pub fn doubts(recording: &Recording, windows: &Windows, told: &Windows, filter: &Filter) -> Doubts {
     let doubts = Doubts::new(told.iter());
     let hull = windows.hull();
