@@ -126,7 +126,7 @@ impl<'a> Dump<'a> {
         let is_lead = windows.is_empty() && joins.is_some_and(|joins| joins.behind);
         let is_silent = is_lead || self.is_told;
         self.is_told &= joins.is_some_and(|joins| joins.behind);
-        let mut reports = if is_silent { Vec::new() } else { reports(recording, &windows, clock.now) };
+        let mut reports = if is_silent { Vec::new() } else { reports(recording, &windows, clock.now, &filter) };
         spare(&mut reports, recording, &filter);
         // A time of day is looked for wherever it may have been shown.
         if windows.is_empty() && !chapter.is_only && joins.is_none() {
@@ -283,7 +283,8 @@ impl Visitor<anyhow::Error> for Dump<'_> {
         let plan = self.plan;
         let chapter = foretold.chapter();
         let recording = &chapter.recording;
-        if plan.filter.resolve(&recording.meta).is_err() {
+        // What was given up of calls only their pages tell.
+        if !plan.filter.resolve(&recording.meta).is_ok_and(|filter| !filter.can_doubt()) {
             return Ok(());
         }
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
@@ -328,8 +329,10 @@ fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut
 }
 
 /// The coverage of each stretch of a chapter's window.
-fn reports(recording: &Recording, windows: &Windows, now: u64) -> Vec<Report> {
-    coverage::told(windows).iter().map(|window| Report::new(recording, window, now)).collect()
+fn reports(recording: &Recording, windows: &Windows, now: u64, filter: &Filter) -> Vec<Report> {
+    let told = coverage::told(windows);
+    let doubts = pipeline::doubts(recording, windows, &told, filter);
+    told.iter().map(|window| Report::new(recording, window, now).with_doubts(doubts.of(window))).collect()
 }
 
 /// Takes out of reports the gaps in which the quiet ring left out none of those who are asked for.

@@ -9,6 +9,7 @@ use flightrec_format::meta::Meta;
 use flightrec_format::ring::{Gap, Reason};
 
 use super::Report;
+use super::doubt::DoubtFields;
 use crate::json::Aside;
 use crate::json::clock::Clock;
 use crate::kind::Kind;
@@ -31,10 +32,14 @@ struct Coverage {
     own: ByLane,
     misses: BTreeMap<String, u64>,
     cpus_without_rings: Vec<NoRings>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    detached: Vec<Span>,
     #[serde(skip_serializing_if = "is_zero")]
     left_out_of_others: u64,
     #[serde(skip_serializing_if = "is_zero")]
     detached_untold_ns: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    undecided: Vec<DoubtFields>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disputed_by: Vec<String>,
     recording: Recorded,
@@ -68,7 +73,7 @@ struct Recorded {
 
 /// A stretch of time.
 #[derive(Serialize)]
-struct Span {
+pub(super) struct Span {
     from: String,
     from_mono_ns: u64,
     until: String,
@@ -132,7 +137,9 @@ impl Report {
                 .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
                 .collect(),
             left_out_of_others: self.spared(),
+            detached: self.detached.iter().map(|(from, until)| times.span(*from, *until)).collect(),
             detached_untold_ns: self.untold,
+            undecided: self.doubt_fields(|from, until| times.span(from, until)),
             disputed_by: anchor::hex(&self.disputed_by),
             recording: Recorded {
                 session: format!("{:016x}", meta.session),

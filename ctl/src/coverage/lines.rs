@@ -42,6 +42,7 @@ impl Report {
             let how = "of processes that were not asked for, overwritten in the rings";
             lines.push(format!("not counted as missing: {n} {how} (the quiet ring holds the others')"));
         }
+        lines.extend(self.doubt_lines(&mut times));
         if !self.detached.is_empty() {
             let ns = self.detached.iter().map(|(from, until)| until - from).fold(0, u64::saturating_add);
             let times = counted(self.detached.len() as u64, "time");
@@ -216,7 +217,7 @@ impl Times<'_> {
     }
 
     /// The time; with its date where that is not `other`'s.
-    fn short(&mut self, mono: u64, other: u64) -> String {
+    pub(super) fn short(&mut self, mono: u64, other: u64) -> String {
         let date = "%Y-%m-%d";
         if self.format(mono, date) == self.format(other, date) {
             self.format(mono, "%H:%M:%S%.6f")

@@ -2,6 +2,7 @@
 
 mod clock;
 mod detached;
+mod doubt;
 mod fold;
 mod json;
 mod lines;
@@ -13,6 +14,7 @@ mod spared;
 
 pub use clock::{clock_asides, clock_lines, told};
 pub use detached::detached;
+pub use doubt::why;
 pub use json::gap_line;
 pub use seam::Seam;
 
@@ -20,6 +22,7 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::control::Totals;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 
+use crate::pipeline::Doubt;
 use crate::source::Recording;
 use crate::window::Window;
 
@@ -41,6 +44,10 @@ pub struct Report {
     detached: Vec<(u64, u64)>,
     /// For how long they were detached beyond that, ns: the recorder's own lines about it are lost.
     untold: u64,
+    /// Events of which the filter can't say whether they are wanted.
+    doubts: Vec<Doubt>,
+    /// Whether the configuration has strings recorded.
+    strings: bool,
     /// Other recordings that claim to be the same machine's last, while nothing decides.
     disputed_by: Vec<u64>,
     /// Gaps of others than those who are asked for.
@@ -66,6 +73,8 @@ impl Report {
             now,
             detached,
             untold,
+            doubts: Vec::new(),
+            strings: recording.meta.strings,
             disputed_by: recording.disputed_by.clone(),
             spared: Vec::new(),
             left_out: spared::left_out(recording, window),
@@ -75,6 +84,13 @@ impl Report {
             totals: recording.totals.clone(),
             off: recording.meta.off,
         }
+    }
+
+    /// The same for a question that can't be answered of these events.
+    #[must_use]
+    pub fn with_doubts(mut self, doubts: Vec<Doubt>) -> Self {
+        self.doubts = doubts;
+        self
     }
 
     /// As [`Self::new`], of a recording of which is known that no page is missing behind `sure`, though it lacks some.
@@ -97,7 +113,8 @@ impl Report {
 
     fn is_lane_complete(&self, lane: &Coverage) -> bool {
         let is_counted = lane.lane != Lane::Syscall || self.detached.is_empty() && self.untold == 0;
-        is_counted && lane.is_complete(self.window.from, self.window.until)
+        let is_decided = lane.lane != Lane::Syscall || self.doubts.iter().all(|doubt| doubt.cpu != lane.cpu);
+        is_counted && is_decided && lane.is_complete(self.window.from, self.window.until)
     }
 
     /// Gaps that are a loss, by time.

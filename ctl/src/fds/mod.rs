@@ -36,6 +36,7 @@ use crate::names::set_for;
 use crate::pipeline::threads::Threads;
 use crate::pipeline::threads_before;
 use crate::source::Recording;
+use crate::window::Window;
 
 /// Most names that are kept, of all processes together.
 const FILES_MAX: usize = 1 << 18;
@@ -88,6 +89,8 @@ pub struct Fds {
     /// What the call that ended last closed, and whose call it was.
     closed: Option<(u32, [Named; 1])>,
     files: usize,
+    /// Events were missing, and since then no snapshot has told what was open.
+    lost: bool,
     /// What the snapshots tell, as far as its time has not come yet.
     settled: Settled,
 }
@@ -103,6 +106,7 @@ impl Fds {
             pending: FxHashMap::default(),
             closed: None,
             files: 0,
+            lost: false,
             settled: Settled::default(),
         }
     }
@@ -120,6 +124,11 @@ impl Fds {
     pub fn go_on(&mut self, recording: &Recording, from: u64) {
         self.settled = Settled::new(recording);
         while self.settled.next(from.saturating_sub(1)).is_some() {}
+    }
+
+    /// Whether what was open is not known, because of what is missing, at any time of a window.
+    pub fn is_lost_in(&self, window: Window) -> bool {
+        self.settled.is_lost_in(window)
     }
 
     /// What descriptors stand for behind all that a recording holds.
@@ -160,6 +169,7 @@ impl Fds {
         while let Some(news) = self.settled.next(time) {
             match news {
                 News::Forget => self.forget_all(),
+                News::Known => self.lost = false,
                 News::Name { process, fd, name, cloexec } => self.learn(process, fd, name, cloexec),
                 News::Share { first, other } => self.share(first, other),
             }
@@ -171,12 +181,13 @@ impl Fds {
         self.keys.clear();
         self.tables.clear();
         self.files = 0;
+        self.lost = true;
     }
 
     /// A descriptor stands for `name`. How a file was opened says more than where it is, so that name stays.
     fn learn(&mut self, tgid: u32, fd: i32, name: Arc<[u8]>, cloexec: bool) {
         let name = match self.file(tgid, fd) {
-            Some(known) if is_as_opened(&known.name, &name) => known.name.clone(),
+            Some(known) if !known.name.is_empty() && is_as_opened(&known.name, &name) => known.name.clone(),
             _ => name,
         };
         self.set(tgid, fd, Some(File { name, cloexec: Some(cloexec) }));
@@ -198,7 +209,7 @@ impl Fds {
     pub fn names(&self, tid: u32, tgid: u32) -> FdNames<'_> {
         let table = self.keys.get(&tgid).and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
         let closed = self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
-        FdNames { table, first: closed.unwrap_or_default(), more: &[] }
+        FdNames { table, first: closed.unwrap_or_default(), more: &[], lost: self.lost }
     }
 
     /// Goes past an event. `threads` are as before it.
@@ -314,7 +325,7 @@ impl Fds {
         match role {
             Role::Open { dir, path, cloexec } => {
                 let dir = dir.filter(|_| known).map(|index| arg(call, index) as i32);
-                let name = self.opened(tgid, call, dir, path);
+                let name = self.opened(tgid, call, dir, path).or_else(|| given_up(call, path));
                 self.set(tgid, made, name.map(|name| File { name, cloexec: flag(call, cloexec) }));
             }
             Role::Make { name, cloexec } => {
@@ -365,7 +376,9 @@ impl Fds {
         // Relative to the working directory, which is not recorded, it stays as it was given.
         let dir = dir.and_then(|fd| self.file(tgid, fd));
         match dir {
-            Some(dir) if dir.name.len() + path.len() < NAME_MAX => Some(joined(&dir.name, &path).into()),
+            Some(dir) if !dir.name.is_empty() && dir.name.len() + path.len() < NAME_MAX => {
+                Some(joined(&dir.name, &path).into())
+            }
             _ => Some(path.into()).filter(|path: &Arc<[u8]>| !path.is_empty()),
         }
     }
@@ -483,6 +496,14 @@ fn flag(call: &Call, cloexec: Cloexec) -> Option<bool> {
 }
 
 /// A string argument; `...` behind it where it was cut.
+/// The name of what a call has opened by a path that was not recorded: [`FdNames::is_lost`].
+fn given_up(call: &Call, path: u8) -> Option<Arc<[u8]>> {
+    let index = usize::from(path);
+    let is_given = index >= usize::from(call.nargs) || call.args.get(index) != Some(&0);
+    let is_read = call.strings.iter().any(|text| text.index == path);
+    (is_given && !is_read).then(|| Arc::from([]))
+}
+
 fn string(call: &Call, index: u8) -> Option<Vec<u8>> {
     let text = call.strings.iter().find(|text| text.index == index)?;
     match text.status {

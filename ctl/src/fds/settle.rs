@@ -15,6 +15,7 @@ use super::object::{Shown, shown};
 use super::watch::{Changes, UNSURE};
 use crate::coverage::detached;
 use crate::source::Recording;
+use crate::window::Window;
 
 /// Most that is told of all snapshots together.
 const NEWS_MAX: usize = 1 << 20;
@@ -26,6 +27,8 @@ const RING: &[u8] = b"anon_inode:[io_uring]";
 pub(super) enum News {
     /// Events are missing: nothing is known any more.
     Forget,
+    /// All that was open is known again.
+    Known,
     /// A process's descriptor stands for this.
     Name { process: u32, fd: i32, name: Arc<[u8]>, cloexec: bool },
     /// These share their descriptors.
@@ -66,6 +69,20 @@ impl Settled {
         settled
     }
 
+    /// Whether descriptors are unknown because of what is missing, at any time of a window.
+    pub(super) fn is_lost_in(&self, window: Window) -> bool {
+        let mut lost_since = Some(0);
+        for (at, news) in self.0.iter().rev().take_while(|(at, _)| *at < window.until) {
+            match news {
+                News::Forget => lost_since = lost_since.or(Some(*at)),
+                News::Known if lost_since.is_some() && *at > window.from => return true,
+                News::Known => lost_since = None,
+                _ => {}
+            }
+        }
+        lost_since.is_some()
+    }
+
     /// Whether something holds at `time` already.
     #[inline]
     pub(super) fn is_due(&self, time: u64) -> bool {
@@ -91,6 +108,9 @@ impl Settled {
         let since = lost.iter().filter(|(from, _)| *from < snapshot.end).map(|(_, until)| *until).max().unwrap_or(0);
         if since > snapshot.begin {
             return sure;
+        }
+        if snapshot.left_out == 0 {
+            self.0.push((snapshot.end, News::Known));
         }
         let previous = before.map_or(0, |(end, _)| *end);
         let mut seen = FxHashSet::default();

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 /// What one descriptor stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct File {
-    /// A path as it was opened, or the kernel's name for what is no file.
+    /// A path as it was opened, or the kernel's name for what is no file. Empty: the path was given up.
     pub(super) name: Arc<[u8]>,
     /// Whether it is closed when a program is executed; `None`: not known.
     pub(super) cloexec: Option<bool>,
@@ -23,7 +23,7 @@ pub struct FdTable {
 impl FdTable {
     /// What `fd` stands for.
     pub fn name(&self, fd: i32) -> Option<&[u8]> {
-        self.files.get(&fd).map(|file| &*file.name)
+        self.files.get(&fd).map(|file| &*file.name).filter(|name| !name.is_empty())
     }
 
     pub(super) fn get(&self, fd: i32) -> Option<&File> {
@@ -77,6 +77,8 @@ pub struct FdNames<'a> {
     pub(super) first: &'a [Named],
     /// And these next.
     pub(super) more: &'a [Named],
+    /// Descriptors that are not here may stand for anything that was opened while events are missing.
+    pub(super) lost: bool,
 }
 
 impl<'a> FdNames<'a> {
@@ -88,9 +90,16 @@ impl<'a> FdNames<'a> {
     /// What `fd` stands for, where the recording tells.
     pub fn get(&self, fd: i32) -> Option<&'a [u8]> {
         match self.known(fd) {
-            Some((_, name)) => Some(name),
+            Some((_, name)) => Some(&**name).filter(|name| !name.is_empty()),
             None => self.table?.name(fd),
         }
+    }
+
+    /// Whether the path that `fd` stands for was given up, or the call that opened it is missing.
+    pub(crate) fn is_lost(&self, fd: i32) -> bool {
+        let name = self.known(fd).map(|(_, name)| name);
+        let name = name.or_else(|| self.table?.get(fd).map(|file| &file.name));
+        name.map_or(self.lost && fd >= 0, |name| name.is_empty())
     }
 
     /// Keeps the names of those that a call may be about: its arguments and what it returned.
@@ -112,7 +121,8 @@ impl<'a> FdNames<'a> {
         let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| *arg as i32);
         for fd in args.chain(ret.map(|ret| ret as i32)) {
             let known = self.known(fd).map(|(_, name)| name);
-            if let Some(name) = known.or_else(|| self.table?.get(fd).map(|file| &file.name)) {
+            let name = known.or_else(|| self.table?.get(fd).map(|file| &file.name));
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
                 take((fd, name.clone()));
             }
         }
@@ -133,7 +143,7 @@ pub struct Kept {
 impl Kept {
     /// The names.
     pub fn names(&self) -> FdNames<'_> {
-        FdNames { table: None, first: self.first.as_slice(), more: &self.more }
+        FdNames { table: None, first: self.first.as_slice(), more: &self.more, lost: false }
     }
 
     /// Adds names; those that are there already stay as they are.

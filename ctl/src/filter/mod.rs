@@ -2,6 +2,7 @@
 
 mod calls;
 mod class;
+mod doubt;
 mod ends;
 mod errors;
 mod groups;
@@ -24,6 +25,7 @@ use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::meta::Meta;
 
 use self::calls::CallSet;
+pub use self::doubt::{Part, Took};
 pub use self::hints::Seen;
 pub use self::names::{Names, is_pattern};
 use self::paths::Paths;
@@ -39,9 +41,11 @@ const MAX_ERRNO: i64 = 4095;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallFacts {
     /// Of an exit: how long the call took.
-    pub duration_ns: Option<u64>,
+    pub took: Took,
     /// Whether the call has to do with a path that is wanted ([`Filter::wants_path`]).
     pub path: bool,
+    /// Where it does not as far as is known: what is missing of the call ([`Filter::lacks`]).
+    pub lacks: Option<Part>,
 }
 
 /// A filter whose names are looked up. Empty sets want everything.
@@ -120,6 +124,13 @@ impl Filter {
         self.undecided.load(Ordering::Relaxed)
     }
 
+    /// What is missing of a call that, as far as is known, has nothing to do with a path that is wanted. `alone`: it is
+    /// known by its end alone.
+    pub fn lacks(&self, call: &Call, fds: FdNames<'_>, alone: bool) -> Option<Part> {
+        let lacks = self.paths.as_ref()?.lacks(call, fds)?;
+        Some(if alone && lacks != Part::Descriptors { Part::Entries } else { lacks })
+    }
+
     /// Whether the event is wanted, given the threads as they are when it happens.
     pub fn wants(&self, event: &Event, facts: CallFacts, threads: &Threads) -> bool {
         self.kinds.has(Kind::of(&event.body))
@@ -136,8 +147,7 @@ impl Filter {
         };
         self.calls.as_ref().is_none_or(|calls| calls.has(call))
             && (self.paths.is_none() || facts.path)
-            && self.slower_than.is_none_or(|least| facts.duration_ns.is_some_and(|took| took >= least))
-            && self.faster_than.is_none_or(|limit| facts.duration_ns.is_some_and(|took| took < limit))
+            && self.takes(facts.took) == Some(true)
             && self.wants_error(call, ret)
     }
 

@@ -6,12 +6,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use flightrec_format::abi::record::{Abi, StringStatus};
-use flightrec_format::decode::Call;
+use flightrec_format::decode::{Call, CallRecord};
 use flightrec_format::meta::{Argument, Meta, Syscall};
 
-use super::FilterError;
 use super::calls::arguments;
+use super::doubt::lacks_string;
 use super::ends::{Ends, plain};
+use super::{FilterError, Part};
 use crate::fds::{FdNames, joined};
 use crate::names::{is_descriptor, is_path};
 
@@ -59,8 +60,7 @@ impl Paths {
 
     /// Whether a call has to do with such a path, `fds` being its process's descriptors.
     pub(super) fn has(&self, call: &Call, fds: FdNames<'_>) -> bool {
-        let table = if call.abi == Abi::Compat { &self.compat } else { &self.native };
-        let Some(&roles) = table.get(usize::from(call.nr)) else { return false };
+        let Some(roles) = self.roles(call.abi, call.nr) else { return false };
         let path = call.strings.iter().any(|text| {
             text.index < 6
                 && roles.paths >> text.index & 1 != 0
@@ -73,6 +73,45 @@ impl Paths {
         path || recorded
             .filter(|(index, _)| roles.descriptors >> index & 1 != 0)
             .any(|(_, value)| fds.get(*value as i32).is_some_and(|name| self.matches(name)))
+    }
+
+    fn roles(&self, abi: Abi, nr: u16) -> Option<Roles> {
+        let table = if abi == Abi::Compat { &self.compat } else { &self.native };
+        table.get(usize::from(nr)).copied()
+    }
+
+    /// Whether calls of this number may have to do with a path.
+    pub(super) fn concerns(&self, abi: Abi, nr: u16) -> bool {
+        self.roles(abi, nr).is_some_and(|roles| roles.paths | roles.descriptors != 0)
+    }
+
+    /// Whether a record lacks anything that tells what it has to do with.
+    pub(super) fn lacks_parts(&self, record: &CallRecord) -> bool {
+        let Some(roles) = self.roles(record.call.abi, record.call.nr) else { return false };
+        let nargs = usize::from(record.call.nargs);
+        bits(roles.paths).any(|index| lacks_string(record, index))
+            || bits(roles.descriptors).any(|index| index >= nargs)
+    }
+
+    /// What is missing of a call that does not match as far as is known.
+    pub(super) fn lacks(&self, call: &Call, fds: FdNames<'_>) -> Option<Part> {
+        let roles = self.roles(call.abi, call.nr)?;
+        let nargs = usize::from(call.nargs);
+        for index in bits(roles.paths) {
+            if call.strings.iter().any(|text| usize::from(text.index) == index) {
+                continue;
+            }
+            match call.args.get(index) {
+                _ if index >= nargs => return Some(Part::Arguments),
+                Some(0) => {}
+                _ => return Some(Part::Paths),
+            }
+        }
+        bits(roles.descriptors).find_map(|index| match call.args.get(index) {
+            _ if index >= nargs => Some(Part::Arguments),
+            Some(fd) if fds.is_lost(*fd as i32) => Some(Part::Descriptors),
+            _ => None,
+        })
     }
 
     /// Whether a path matches that is relative to the directory in the argument before it.
@@ -89,6 +128,11 @@ impl Paths {
     }
 }
 
+/// The numbers of the bits that are set.
+fn bits(set: u8) -> impl Iterator<Item = usize> {
+    (0..6).filter(move |index| set >> index & 1 != 0)
+}
+
 fn table(calls: &[Syscall], meta: &Meta) -> Vec<Roles> {
     let mut table = Vec::new();
     for call in calls {
@@ -97,11 +141,11 @@ fn table(calls: &[Syscall], meta: &Meta) -> Vec<Roles> {
             table.resize(at + 1, Roles::default());
         }
         let args = arguments(call, meta).unwrap_or_default();
-        let bits = |is: &dyn Fn(&Argument) -> bool| {
+        let all = |is: &dyn Fn(&Argument) -> bool| {
             args.iter().take(6).enumerate().fold(0, |bits, (i, arg)| bits | u8::from(is(arg)) << i)
         };
         if let Some(roles) = table.get_mut(at) {
-            *roles = Roles { paths: bits(&|arg| is_path(&call.name, arg)), descriptors: bits(&is_descriptor) };
+            *roles = Roles { paths: all(&|arg| is_path(&call.name, arg)), descriptors: all(&is_descriptor) };
         }
     }
     table

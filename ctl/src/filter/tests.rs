@@ -92,7 +92,7 @@ fn calls_that_were_fast_enough() {
     let limits = |slower: Option<u64>, faster: Option<u64>, took: Option<u64>| {
         let time = |ns: Option<u64>| ns.map(Duration::from_nanos);
         let args = FilterArgs { slower_than: time(slower), faster_than: time(faster), ..FilterArgs::default() };
-        let facts = CallFacts { duration_ns: took, ..CallFacts::default() };
+        let facts = CallFacts { took: took.map_or(Took::Nothing, Took::Ns), ..CallFacts::default() };
         filter(args).wants(&returned(0, 1), facts, &Threads::default())
     };
     assert!(limits(None, Some(1000), Some(999)) && !limits(None, Some(1000), Some(1000)));
@@ -188,8 +188,8 @@ fn failures() {
 #[test]
 fn slow_calls() {
     let slow = filter(FilterArgs { slower_than: Some(Duration::from_millis(1)), ..FilterArgs::default() });
-    let took = |ns| {
-        let facts = CallFacts { duration_ns: ns, path: false };
+    let took = |ns: Option<u64>| {
+        let facts = CallFacts { took: ns.map_or(Took::Nothing, Took::Ns), ..CallFacts::default() };
         slow.wants(&exit(1, 0, 5, 0), facts, &Threads::default())
     };
     assert_eq!([Some(999_999), Some(1_000_000), None].map(took), [false, true, false]);
@@ -241,7 +241,7 @@ fn paths_by_descriptors() {
     assert!(!filter.wants_path(&Call { args: [9, 0, 0, 0, 0, 0], ..relative.clone() }, fds));
     // An event's own facts decide.
     assert!(!wants(&filter, &enter(1, 0, 5, 257)));
-    let facts = CallFacts { path: true, duration_ns: None };
+    let facts = CallFacts { path: true, ..CallFacts::default() };
     assert!(filter.wants(&enter(1, 0, 5, 257), facts, &Threads::default()));
 }
 

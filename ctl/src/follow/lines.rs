@@ -9,6 +9,7 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::ring::{Gap, Reason};
 
 use super::show::Tally;
+use crate::coverage::why;
 use crate::human::{counted, span};
 use crate::kind::Kind;
 use crate::pipeline::wall::WallClock;
@@ -50,6 +51,9 @@ pub fn summary(tally: &Tally) -> Vec<String> {
     }
     if tally.unknown != 0 {
         lines.push(format!("{} in damaged pages, of unknown length", counted(tally.unknown, "gap")));
+    }
+    for (part, n) in &tally.undecided {
+        lines.push(format!("{} filtered out undecided: {}", events(*n), why(*part, tally.strings)));
     }
     if tally.refused != [0; 2] {
         lines.push(format!("not recorded: {} ({})", events(tally.refused.iter().sum()), reasons(&tally.refused)));

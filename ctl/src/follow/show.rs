@@ -1,5 +1,6 @@
 //! The loop of `follow`: asks, shows, says what it had to skip, until it is told to end.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use crate::args::FormatArg;
 use crate::coverage::gap_line;
 use crate::exit::Exit;
 use crate::fds::Naming;
+use crate::filter::Part;
 use crate::json;
 use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::pipeline::Pass;
@@ -56,13 +58,17 @@ pub struct Tally {
     pub no_ring: u64,
     /// Program runs that the kernel skipped.
     pub missed: u64,
+    /// Of those filtered out: events that the filter can't decide, by what is missing of them.
+    pub undecided: BTreeMap<Part, u64>,
+    /// Whether the configuration has strings recorded.
+    pub strings: bool,
 }
 
 impl Tally {
     /// Whether everything that happened was recorded and read.
     fn is_complete(&self) -> bool {
         let Self { skipped, cut, unknown, refused, no_ring, missed, .. } = self;
-        [*skipped, *cut, *unknown, refused[0], refused[1], *no_ring, *missed] == [0; 7]
+        [*skipped, *cut, *unknown, refused[0], refused[1], *no_ring, *missed] == [0; 7] && self.undecided.is_empty()
     }
 
     fn gap(&mut self, gap: &Gap) {
@@ -142,6 +148,9 @@ impl Show<'_> {
             pass.push(event, &mut io::sink())?;
         }
         pass.begin();
+        if filter.can_doubt() {
+            pass.count_doubts();
+        }
         // What follows needs the pages of the past no more.
         let Beginning { recording, .. } = beginning;
         let (meta, before) = (recording.meta, recording.totals);
@@ -170,6 +179,10 @@ impl Show<'_> {
             self.stop.sleep_until(again);
         };
         pass.finish(&mut self.output).map_err(|e| self.output.explain(e))?;
+        for doubt in pass.doubts() {
+            *self.tally.undecided.entry(doubt.part).or_default() += doubt.events;
+        }
+        self.tally.strings = meta.strings;
         self.account(pushed, pass.printed(), &before, &totals);
         Ok(ended)
     }

@@ -7,7 +7,7 @@ use flightrec_format::decode::{Body, Call, Event};
 
 use super::delay::Found;
 use crate::fds::Fds;
-use crate::filter::{CallFacts, Filter};
+use crate::filter::{CallFacts, Filter, Part, Took};
 use crate::pipeline::threads::Threads;
 
 /// Most calls that are remembered, with all their strings.
@@ -18,6 +18,7 @@ const OPEN_MAX: usize = 1 << 16;
 struct Entry {
     call: Call,
     path: bool,
+    lacks: Option<Part>,
 }
 
 /// The present calls, by thread.
@@ -43,21 +44,33 @@ impl Entries {
         threads: &Threads,
     ) -> (CallFacts, Option<Call>) {
         let Event { time, tid, ref body, .. } = *event;
-        let path = |call: &Call| filter.has_paths() && filter.wants_path(call, fds.names(tid, threads.tgid(tid, time)));
+        let about = |call: &Call, alone: bool| {
+            if !filter.has_paths() {
+                return (false, None);
+            }
+            let names = fds.names(tid, threads.tgid(tid, time));
+            let path = filter.wants_path(call, names);
+            (path, if path { None } else { filter.lacks(call, names, alone) })
+        };
         match body {
             Body::Enter(call) => {
-                let path = path(call);
+                let (path, lacks) = about(call, false);
                 if self.open.len() < OPEN_MAX || self.open.contains_key(&tid) {
-                    self.open.insert(tid, Entry { call: call.clone(), path });
+                    self.open.insert(tid, Entry { call: call.clone(), path, lacks });
                 }
-                (CallFacts { path, duration_ns: None }, None)
+                (CallFacts { took: Took::Nothing, path, lacks }, None)
             }
             Body::Exit { call, .. } => {
                 let same =
                     |entry: &Entry| found.entered.is_some() && (entry.call.nr, entry.call.abi) == (call.nr, call.abi);
                 let entry = self.open.remove(&tid).filter(same);
-                let path = entry.as_ref().is_some_and(|entry| entry.path) || path(call);
-                (CallFacts { path, duration_ns: found.duration_ns(time) }, entry.map(|entry| entry.call))
+                let took = Took::between(found.entered, time);
+                let (path, lacks) = match &entry {
+                    Some(Entry { path: true, .. }) => (true, None),
+                    Some(entry) => (about(call, false).0, entry.lacks),
+                    None => about(call, true),
+                };
+                (CallFacts { took, path, lacks }, entry.map(|entry| entry.call))
             }
             Body::Exec { exec, .. } if exec.old_tid != exec.tid => {
                 if let Some(entry) = self.open.remove(&exec.old_tid) {

@@ -14,6 +14,7 @@ mod back;
 mod batch;
 pub mod calls;
 pub mod delay;
+mod doubts;
 pub mod entries;
 pub mod front;
 mod handover;
@@ -41,6 +42,7 @@ use flightrec_format::ring::{Events, LaneStream};
 
 use self::back::{Back, Share};
 use self::delay::Item;
+pub use self::doubts::{Doubt, Doubts, doubts};
 use self::front::Front;
 use self::handover::{Handover, failed};
 pub(crate) use self::resolve::threads_before;
@@ -292,6 +294,16 @@ impl Pass {
     /// Writes what is complete.
     pub fn flush<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.back.lines.flush(out)
+    }
+
+    /// From here on counts what is not printed, though it might be what the filter wants.
+    pub fn count_doubts(&mut self) {
+        self.back.resolver.doubts = Some(Doubts::new([Window::ALL]));
+    }
+
+    /// What was counted so far.
+    pub fn doubts(&self) -> impl Iterator<Item = &Doubt> {
+        self.back.resolver.doubts.iter().flat_map(Doubts::all)
     }
 
     /// Events printed so far.

@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::Act;
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::merge::Merge;
 use flightrec_format::ring::LaneStream;
@@ -12,13 +13,14 @@ use flightrec_format::ring::LaneStream;
 use super::SPARE;
 use super::calls::Calls;
 use super::delay::Found;
+use super::doubts::Doubts;
 use super::entries::Entries;
 use super::runq::RunQueues;
 use super::shown::{Known, Shown};
 use super::threads::Threads;
 use super::wall::WallClock;
 use crate::fds::{Fds, Naming};
-use crate::filter::{CallFacts, Filter};
+use crate::filter::{CallFacts, Filter, Took};
 use crate::left_out::LeftOuts;
 use crate::render::{Context, Renderer, Wake};
 use crate::source::Recording;
@@ -48,7 +50,9 @@ pub(super) struct Resolver {
     /// So many events are not shown, then all; `None`: the windows decide.
     pub(super) lead: Option<u64>,
     passed: u64,
-    /// Events shown so far, with those that still wait for the rest of their calls.
+    /// Where what is not wanted as far as is known is counted, if it is.
+    pub(super) doubts: Option<Doubts>,
+    /// Events shown so far that are wanted, with those that still wait for the rest of their calls.
     pub(super) shown: u64,
     /// Boxes of events that were shown, to be used again.
     #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
@@ -81,6 +85,7 @@ impl Resolver {
             queues: RunQueues::default(),
             lead: None,
             passed: 0,
+            doubts: None,
             shown: 0,
             spare: Vec::new(),
         };
@@ -118,9 +123,10 @@ impl Resolver {
         self.fds.advance(event.time.saturating_sub(1));
         self.passed += 1;
         let within = self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
-        let (facts, entry) = match &mut self.entries {
-            Some(entries) => entries.take(event, found, &self.filter, &self.fds, &self.threads),
-            None => (CallFacts { duration_ns: found.duration_ns(event.time), path: false }, None),
+        let (facts, entry) = if let Some(entries) = &mut self.entries {
+            entries.take(event, found, &self.filter, &self.fds, &self.threads)
+        } else {
+            (CallFacts { took: Took::between(found.entered, event.time), ..CallFacts::default() }, None)
         };
         // An exit is shown with the descriptors as they are behind it, anything else as they are before.
         let is_exit = matches!(event.body, Body::Exit { .. });
@@ -128,10 +134,20 @@ impl Resolver {
             self.fds.apply(event, &self.threads);
         }
         let wanted = within && (self.wants_all || self.filter.wants(event, facts, &self.threads));
+        if within
+            && !wanted
+            && let Some(doubts) = &mut self.doubts
+            && let Some(part) = self.filter.doubt(event, facts, &self.threads)
+        {
+            doubts.add(event, part);
+        }
         let mut kept = None;
-        if wanted {
-            self.shown += 1;
-            self.filter.note_shown(event);
+        if wanted || within && tells_of_recording(event) {
+            self.shown += u64::from(wanted);
+            // Where doubts are counted nothing is shown.
+            if wanted && self.doubts.is_none() {
+                self.filter.note_shown(event);
+            }
             let whole = entry.and_then(|call| self.whole(event, call));
             let merges = self.calls.merges();
             let shown = whole.as_ref().unwrap_or(event);
@@ -212,6 +228,12 @@ impl Resolver {
         }
         cx
     }
+}
+
+/// Whether it is the recorder's own line about what is recorded and what not, which is shown whatever the filter.
+fn tells_of_recording(event: &Event) -> bool {
+    let acts = [Act::Level, Act::Detached, Act::Attached];
+    matches!(event.body, Body::Act(act, _) if acts.into_iter().any(|of| of as u16 == act))
 }
 
 /// The names as they are when the pass starts.

@@ -61,6 +61,7 @@ pub(crate) fn meta() -> Meta {
         native: vec![
             call(1, "write", &[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")]),
             call(39, "getpid", &[]),
+            call(257, "openat", &[("dfd", "int"), ("filename", "const char *"), ("flags", "int")]),
         ],
         ..Meta::default()
     }

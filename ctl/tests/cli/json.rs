@@ -131,6 +131,34 @@ fn the_schema_can_fail() {
     }
 }
 
+/// What was given up, and when calls were detached.
+#[test]
+fn what_was_given_up_is_as_the_schema_says() {
+    let mut recording = Recording::new();
+    let act = |time, act: Act| {
+        let body = Body::Act(act as u16, text(0, StringStatus::Whole, b"system calls"));
+        Event { time, cpu: 0, tid: 0, body }
+    };
+    let open = call(257, &[libc::AT_FDCWD as u64, 0x7fff_0000_1000, 3]);
+    recording.push(Lane::Syscall, &Event { time: T, cpu: 0, tid: 7, body: Body::Enter(open) });
+    recording.push(Lane::Task, &act(T + SECOND, Act::Detached));
+    recording.push(Lane::Task, &act(T + 2 * SECOND, Act::Attached));
+    let dir = recording.serve();
+    let (coverage, events) = dumped(&dir, &["--path", "/x"]);
+    assert_eq!(coverage["complete"], false);
+    let undecided = coverage["undecided"].as_array().unwrap();
+    assert_eq!(undecided.len(), 1, "{coverage}");
+    let row = &undecided[0];
+    assert_eq!((&row["cpu"], &row["missing"], &row["events"]), (&json!(0), &json!("paths"), &json!(1)));
+    assert_eq!((&row["from_mono_ns"], &row["until_mono_ns"]), (&json!(T), &json!(T)));
+    let detached = &coverage["detached"][0];
+    assert_eq!((&detached["from_mono_ns"], &detached["until_mono_ns"]), (&json!(T + SECOND), &json!(T + 2 * SECOND)));
+    let kinds: Vec<&Value> = events.iter().map(|event| &event["event"]).collect();
+    assert_eq!(kinds, ["level", "level"], "the recorder's own lines");
+    let out = dump(dir.path(), &["--path", "/x", "--strict"]);
+    assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
+}
+
 /// A flood of calls on CPU 0, one event refused in its middle.
 fn flood() -> Recording {
     let mut recording = Recording::new();
@@ -179,7 +207,12 @@ fn gaps_are_objects_where_they_fall() {
 #[test]
 fn merged_calls_are_one() {
     let dir = every_kind().serve();
-    let (_, calls) = dumped(&dir, &["--merge", "--event", "sys_enter,sys_exit"]);
+    // The recorder's own line about what is recorded is there whatever is asked for.
+    let calls_alone = |(_, mut events): (Value, Vec<Value>)| {
+        assert_eq!(events.pop().map(|event| event["event"].clone()), Some(json!("level")));
+        events
+    };
+    let calls = calls_alone(dumped(&dir, &["--merge", "--event", "sys_enter,sys_exit"]));
     let [write, getpid, open] = &calls[..] else { panic!("{calls:#?}") };
     assert_eq!((&write["event"], &write["ret"]), (&json!("sys_exit"), &json!(-2)));
     assert_eq!((&write["duration_ns"], &write["entered_mono_ns"]), (&json!(1000), &json!(T + 1000)));
@@ -188,7 +221,7 @@ fn merged_calls_are_one() {
     assert_eq!(open["event"], "sys_enter", "it has not come back");
 
     // Where entries are not wanted, their exits are as whole.
-    let (_, exits) = dumped(&dir, &["--merge", "--event", "sys_exit"]);
+    let exits = calls_alone(dumped(&dir, &["--merge", "--event", "sys_exit"]));
     assert_eq!(exits[..], calls[..2]);
 
     let out = dump(dir.path(), &["--merge", "--event", "sys_enter,sys_exit"]);
@@ -197,7 +230,8 @@ fn merged_calls_are_one() {
     assert!(lines[0].starts_with("00:01:55.000001 "), "{text}");
     assert!(lines[0].ends_with(r#"write(1, "gr\303\274n\n", 3) = -2 ENOENT (1.0 us)"#), "{text}");
     assert!(lines[1].ends_with("getpid <-- 7") && lines[2].ends_with("-->"), "{text}");
-    assert_eq!(lines.len(), 3);
+    assert!(lines[3].contains("(RECORDER) level 2"), "{text}");
+    assert_eq!(lines.len(), 4);
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub struct CallRecord {
     pub entered: Option<u64>,
     /// When it ended, and its return value; `None`: the record is of its beginning alone.
     pub exited: Option<(u64, i64)>,
+    /// Bit `i`: a string of argument `i` is there, or it is said that it could not be read.
+    pub strings: u8,
 }
 
 /// The records of a page's system calls that are wanted, in order. Where the page is damaged it ends; the page's
@@ -30,6 +32,20 @@ pub struct Calls<'a, F> {
 }
 
 impl Page {
+    /// Whether it has a call whose exit was recorded without its time.
+    pub fn has_untimed_call(&self) -> bool {
+        let bytes = if self.lane() == Lane::Syscall { self.records() } else { &[] };
+        let layout = self.header().layout();
+        let mut records = Records::new(bytes, layout);
+        while let Ok(Some(record)) = records.take() {
+            let folded = || layout.folded(record.result(layout.slot())?.0);
+            if record.kind == kind::ENTER && folded().is_some_and(|(_, ns)| ns == 0) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// The records of calls for which `wanted` says so, by table, number and return value, if the record has one.
     pub fn calls<F: Fn(Abi, u16, Option<i64>) -> bool>(&self, wanted: F) -> Calls<'_, F> {
         let bytes = if self.lane() == Lane::Syscall { self.records() } else { &[] };
@@ -59,10 +75,23 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
         Some(match record.kind {
             kind::ENTER => {
                 let exited = folded.map(|(ret, ns)| (time.saturating_add(ns), ret));
-                CallRecord { tid, call, entered: Some(time), exited }
+                CallRecord { tid, call, entered: Some(time), exited, strings: 0 }
             }
-            _ => CallRecord { tid, call, entered: None, exited: Some((time, word as i64)) },
+            _ => CallRecord { tid, call, entered: None, exited: Some((time, word as i64)), strings: 0 },
         })
+    }
+}
+
+impl<F> Calls<'_, F> {
+    /// Which strings follow, by their arguments.
+    fn strings(&mut self) -> u8 {
+        let mut strings = 0;
+        while self.records.peek() == Some(kind::STRING)
+            && let Ok(Some(record)) = self.records.take()
+        {
+            strings |= 1u8.checked_shl(u32::from(record.aux & 0xf)).unwrap_or(0);
+        }
+        strings
     }
 }
 
@@ -76,7 +105,8 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Iterator for Calls<'_, F> {
                 kind::THREAD => self.tid = Some(record.upper),
                 kind::TIME => self.base = record.word()?,
                 kind::ENTER | kind::EXIT => {
-                    if let Some(record) = self.record(record) {
+                    if let Some(mut record) = self.record(record) {
+                        record.strings = self.strings();
                         return Some(record);
                     }
                 }

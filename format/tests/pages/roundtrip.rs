@@ -42,10 +42,17 @@ proptest! {
     fn calls_alone_are_those_among_the_events(events in events(Lane::Syscall, 120), version in versions()) {
         for page in write(version, Lane::Syscall, &events) {
             let bare = |call: &Call| Call { strings: Vec::new(), ..call.clone() };
-            let mut expected = Vec::new();
+            let (mut expected, mut strings) = (Vec::new(), Vec::new());
             for event in page.events() {
+                let bits = |call: &Call| {
+                    let arguments = call.strings.iter().filter(|text| text.index < 8);
+                    arguments.fold(0u8, |bits, text| bits | 1 << text.index)
+                };
                 match event.body {
-                    Body::Enter(call) => expected.push((event.tid, Some(event.time), None, bare(&call))),
+                    Body::Enter(call) => {
+                        strings.push(bits(&call));
+                        expected.push((event.tid, Some(event.time), None, bare(&call)));
+                    }
                     // A folded exit stands with its entry.
                     Body::Exit { ret, entered: Some(_), .. } => {
                         if let Some(entry) = expected.last_mut() {
@@ -53,6 +60,7 @@ proptest! {
                         }
                     }
                     Body::Exit { call, ret, .. } => {
+                        strings.push(bits(&call));
                         expected.push((event.tid, None, Some((event.time, ret)), bare(&call)));
                     }
                     _ => {}
@@ -60,6 +68,11 @@ proptest! {
             }
             let found = page.calls(|_, _, _| true).map(|found| (found.tid, found.entered, found.exited, found.call));
             prop_assert_eq!(found.collect::<Vec<_>>(), expected.clone());
+            prop_assert_eq!(page.calls(|_, _, _| true).map(|found| found.strings).collect::<Vec<_>>(), strings);
+            let untimed = expected.iter().any(|(_, entered, exited, _)| {
+                entered.is_some_and(|entered| exited.is_some_and(|(exited, _)| exited == entered))
+            });
+            prop_assert_eq!(page.has_untimed_call(), untimed);
             let even: Vec<u16> = page.calls(|_, nr, _| nr % 2 == 0).map(|found| found.call.nr).collect();
             prop_assert_eq!(even, expected.iter().map(|e| e.3.nr).filter(|nr| nr % 2 == 0).collect::<Vec<_>>());
             let failed: Vec<i64> = page.calls(|_, _, ret| ret < Some(0)).filter_map(|found| Some(found.exited?.1)).collect();

@@ -1,0 +1,57 @@
+//! What was given up of calls that are recorded, as far as the question asks for it.
+
+use serde::Serialize;
+
+use super::Report;
+use super::json::Span;
+use super::lines::Times;
+use crate::filter::Part;
+use crate::human::counted;
+use crate::pipeline::Doubt;
+
+/// Events of a CPU of which it is not known whether the filter wants them.
+#[derive(Serialize)]
+pub(super) struct DoubtFields {
+    cpu: u16,
+    #[serde(flatten)]
+    span: Span,
+    missing: &'static str,
+    events: u64,
+}
+
+impl Report {
+    /// A line for each CPU and part.
+    pub(super) fn doubt_lines(&self, times: &mut Times<'_>) -> Vec<String> {
+        self.doubts.iter().map(|doubt| line(doubt, self.strings, times)).collect()
+    }
+
+    /// The same as JSON; `span` tells the times.
+    pub(super) fn doubt_fields(&self, mut span: impl FnMut(u64, u64) -> Span) -> Vec<DoubtFields> {
+        let fields = |doubt: &Doubt| DoubtFields {
+            cpu: doubt.cpu,
+            span: span(doubt.from, doubt.until),
+            missing: doubt.part.name(),
+            events: doubt.events,
+        };
+        self.doubts.iter().map(fields).collect()
+    }
+}
+
+/// `CPU 1, … to …: 12034 events that the filter can't decide: their paths were given up for the budget`
+fn line(doubt: &Doubt, strings: bool, times: &mut Times<'_>) -> String {
+    let (from, until) = (times.full(doubt.from), times.short(doubt.until, doubt.from));
+    let events = counted(doubt.events, "event");
+    format!("CPU {}, {from} to {until}: {events} that the filter can't decide: {}", doubt.cpu, why(doubt.part, strings))
+}
+
+/// What is missing, and why. `strings`: the configuration has them recorded.
+pub fn why(part: Part, strings: bool) -> &'static str {
+    match part {
+        Part::Paths if strings => "their paths were given up for the budget",
+        Part::Paths => "their paths are not recorded (off in the configuration's [record])",
+        Part::Arguments => "their arguments were given up for the budget",
+        Part::Descriptors => "what their descriptors stand for was given up, or opened where events are missing",
+        Part::ExitTimes => "how long they took was given up for the budget",
+        Part::Entries => "the beginnings of their calls are not in the recording",
+    }
+}

@@ -1,0 +1,164 @@
+//! What a filter can't decide: a call of which the recorder gave up just what the filter asks for.
+
+use std::cmp::Ordering;
+
+use flightrec_format::abi::record::Abi;
+use flightrec_format::decode::{CallRecord, Event, Page};
+
+use super::{CallFacts, Filter};
+use crate::pipeline::threads::Threads;
+
+/// Longest that a call took whose time was given up, ns: within one jiffy, of 10 ms at most (FORMAT.md, section 3).
+const UNTIMED_NS: u64 = 10_000_000;
+
+/// What is missing of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A path that it was given.
+    Paths,
+    /// Arguments behind the first.
+    Arguments,
+    /// What a descriptor stands for that it was given: the path by which it was opened, or the call that did.
+    Descriptors,
+    /// How long it took.
+    ExitTimes,
+    /// Its beginning, with its arguments.
+    Entries,
+}
+
+impl Part {
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Paths => "paths",
+            Self::Arguments => "arguments",
+            Self::Descriptors => "descriptors",
+            Self::ExitTimes => "exit_times",
+            Self::Entries => "entries",
+        }
+    }
+}
+
+/// The record of one end of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Alone {
+    /// That tells all that is asked for.
+    WholeExit,
+    /// That tells less.
+    Exit,
+    Entry,
+}
+
+/// How long a call took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Took {
+    /// Nothing to be told: it has not ended, or never began.
+    #[default]
+    Nothing,
+    /// So many ns.
+    Ns(u64),
+    /// At most so many.
+    AtMost(u64),
+}
+
+impl Took {
+    /// Of an exit at `time`, of a call that was entered then, if its entry is there.
+    #[inline]
+    pub fn between(entered: Option<u64>, time: u64) -> Self {
+        match entered {
+            None => Self::Nothing,
+            Some(entered) if entered == time => Self::AtMost(UNTIMED_NS),
+            Some(entered) => Self::Ns(time.saturating_sub(entered)),
+        }
+    }
+
+    /// How that compares to a limit; `None`: it is not known.
+    fn compare(self, limit: u64) -> Option<Ordering> {
+        match self {
+            Self::Nothing => None,
+            Self::Ns(ns) => Some(ns.cmp(&limit)),
+            Self::AtMost(most) => (most < limit).then_some(Ordering::Less),
+        }
+    }
+}
+
+impl Filter {
+    /// Whether it asks for something that may have been given up of calls that are recorded.
+    pub fn can_doubt(&self) -> bool {
+        self.paths.is_some() || self.slower_than.is_some() || self.faster_than.is_some()
+    }
+
+    /// Whether anything is missing in these pages that it asks for. Where this says no, [`Self::doubt`] does of every
+    /// event in them.
+    pub fn may_doubt<'p>(&self, pages: impl IntoIterator<Item = &'p Page>) -> bool {
+        let untimed = self.slower_than.is_some_and(|least| least <= UNTIMED_NS)
+            || self.faster_than.is_some_and(|limit| limit <= UNTIMED_NS);
+        let Some(paths) = &self.paths else {
+            return untimed && pages.into_iter().any(Page::has_untimed_call);
+        };
+        let wanted = |abi: Abi, nr: u16, _: Option<i64>| paths.concerns(abi, nr);
+        // Beginnings and ends that stand alone, by thread.
+        let mut alone: Vec<(u32, u64, Alone)> = Vec::new();
+        for page in pages {
+            if untimed && page.has_untimed_call() {
+                return true;
+            }
+            for record in page.calls(wanted) {
+                let lacks = paths.lacks_parts(&record);
+                match (record.entered, record.exited) {
+                    (Some(_), _) if lacks => return true,
+                    (Some(entered), None) => alone.push((record.tid, entered, Alone::Entry)),
+                    (None, Some((exited, _))) if lacks => alone.push((record.tid, exited, Alone::Exit)),
+                    (None, Some((exited, _))) => alone.push((record.tid, exited, Alone::WholeExit)),
+                    _ => {}
+                }
+            }
+        }
+        alone.sort_unstable();
+        let mut before = None;
+        alone.into_iter().any(|(tid, _, this)| {
+            let is_paired = before.replace((tid, this)) == Some((tid, Alone::Entry));
+            this == Alone::Exit && !is_paired
+        })
+    }
+
+    /// Of an event that is not wanted: what is missing of it, if it might be wanted were that there.
+    pub fn doubt(&self, event: &Event, facts: CallFacts, threads: &Threads) -> Option<Part> {
+        let path = match facts.path {
+            _ if self.paths.is_none() => None,
+            true => None,
+            false => Some(facts.lacks?),
+        };
+        let time = match self.takes(facts.took) {
+            Some(true) => None,
+            Some(false) => return None,
+            None => Some(Part::ExitTimes),
+        };
+        let part = path.or(time)?;
+        let took = if time.is_some() { Took::Ns(self.slower_than.unwrap_or(0)) } else { facts.took };
+        self.wants(event, CallFacts { path: true, took, lacks: None }, threads).then_some(part)
+    }
+
+    /// Whether a call takes as long as is wanted; `None`: it is not known.
+    pub(super) fn takes(&self, took: Took) -> Option<bool> {
+        if (self.slower_than, self.faster_than) == (None, None) {
+            return Some(true);
+        }
+        if took == Took::Nothing {
+            return Some(false);
+        }
+        let slower = self.slower_than.map_or(Some(true), |least| Some(took.compare(least)?.is_ge()));
+        let faster = self.faster_than.map_or(Some(true), |limit| Some(took.compare(limit)?.is_lt()));
+        match (slower, faster) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a record lacks the argument at an index, or has it and not the string that it points to.
+pub(super) fn lacks_string(record: &CallRecord, index: usize) -> bool {
+    let given = record.call.args.get(index).filter(|_| index < usize::from(record.call.nargs));
+    record.strings >> index & 1 == 0 && given.is_none_or(|address| *address != 0)
+}

@@ -1,0 +1,346 @@
+//! What a witness counts by itself is what is shown and what is told as missing, beside floods of
+//! any kind, for every filter.
+//!
+//! Proven is, for a window with all calls of the witness, and for each filter, in events: what is
+//! shown is at most what happened; what happened is at most what is shown, what the filter can't
+//! decide and what is told as missing, which is the sum over all processes of the witness's CPU;
+//! and where the lanes that tell of calls and of threads are called complete, what is shown is
+//! exactly what happened. Of a saved file, what is shown of a window is what is shown of its parts.
+//!
+//! `FLIGHTREC_WITNESS_SECONDS`: for how long rounds are made; `FLIGHTREC_WITNESS_SEED`: what they come from.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use flightrec_tests::{Recorder, c_program, die_with_parent, online_cpus};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::support::{Printed, run, start};
+
+/// For how long rounds are begun, by default.
+const SECONDS: u64 = 25;
+/// Floods, by their names in `storm.c`.
+const FLOODS: [&str; 7] = ["calls", "opens", "renames", "forks", "execs", "threads", "wakeups"];
+
+/// Numbers that come again with their seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// Processes that are killed in the end.
+#[derive(Default)]
+struct Floods(Vec<Child>);
+
+impl Floods {
+    fn start(&mut self, mut command: Command) {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.0.push(die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("a flood"));
+    }
+
+    /// Stops each of them for a while, again and again, as long as `meanwhile` lasts: there are
+    /// times with some of them, with all, and with none.
+    fn come_and_go<T>(&self, seed: u64, meanwhile: impl FnOnce() -> T) -> T {
+        let (end, ended) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                let all = |signal| self.0.iter().for_each(|child| send(child, signal));
+                while let Err(RecvTimeoutError::Timeout) =
+                    ended.recv_timeout(Duration::from_millis(100 + random.below(700)))
+                {
+                    match random.below(3) {
+                        0 => all(Signal::SIGSTOP),
+                        1 => all(Signal::SIGCONT),
+                        _ => {
+                            let signals = [Signal::SIGSTOP, Signal::SIGCONT];
+                            self.0.iter().for_each(|child| send(child, random.of(&signals)));
+                        }
+                    }
+                }
+                all(Signal::SIGCONT);
+            });
+            let result = meanwhile();
+            drop(end);
+            result
+        })
+    }
+}
+
+fn send(child: &Child, signal: Signal) {
+    // One that has ended is none.
+    let _ = kill(Pid::from_raw(child.id() as i32), signal);
+}
+
+impl Drop for Floods {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
+
+/// A moment at which the witness did nothing, and what it had made.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    /// ns since 1970.
+    time: u64,
+    rounds: u64,
+    slept: u64,
+}
+
+impl Mark {
+    /// All of them, in order.
+    fn all(made: &Printed) -> Vec<Self> {
+        let mark = |i: u32| {
+            let text = made.number::<String>(&format!("mark{i}"));
+            let numbers: Vec<u64> = text.split(':').map(|number| number.parse().expect("a number")).collect();
+            Self { time: numbers[0], rounds: numbers[1], slept: numbers[2] }
+        };
+        (0..=10).map(mark).collect()
+    }
+}
+
+/// What is asked, and how many events the answer has.
+struct Question {
+    args: Vec<String>,
+    truth: u64,
+}
+
+/// About what was made between two marks.
+fn questions(pid: u32, from: Mark, until: Mark, dir: &str) -> Vec<Question> {
+    let (rounds, slept) = (until.rounds - from.rounds, until.slept - from.slept);
+    let window = [("--since", from.time), ("--until", until.time)];
+    let window = window.map(|(option, time)| [option.to_owned(), time.to_string()]).concat();
+    let question = |args: &str, truth| {
+        let args = args.replace("PID", &pid.to_string()).replace("DIR", dir);
+        let args = window.iter().cloned().chain(args.split(' ').map(str::to_owned)).collect();
+        Question { args, truth }
+    };
+    vec![
+        question("--syscall getpgrp", 2 * rounds),
+        question("--pid PID --syscall getpgrp", 2 * rounds),
+        question("--tid PID --syscall read,close", 4 * rounds),
+        question("--comm counted-PID --syscall close", 2 * rounds),
+        question("--path DIR/own", 6 * rounds),
+        question("--path DIR/* --pid PID", 8 * rounds),
+        question("--path DIR/none --errors", rounds),
+        question("--pid PID --syscall openat --errno ENOENT", rounds),
+        question("--pid PID --syscall nanosleep --slower-than 2ms", slept),
+        question("--pid PID --syscall getpgrp --faster-than 1s", rounds),
+        question("--pid PID --syscall getpgrp,openat --event sys_enter", 2 * rounds + rounds),
+    ]
+}
+
+/// What a dump tells.
+#[derive(Debug)]
+struct Told {
+    shown: u64,
+    /// Whether calls are complete where it ran, and threads on all CPUs.
+    complete: bool,
+    /// Events of all processes that are missing there, with those that the filter can't decide;
+    /// `None`: nobody counted them.
+    missing: Option<u64>,
+    coverage: String,
+}
+
+/// The witness: its process, and the CPU that it runs on, where it keeps to one.
+#[derive(Debug, Clone, Copy)]
+struct Witness {
+    pid: u32,
+    cpu: Option<u16>,
+}
+
+impl Witness {
+    fn ask(self, recorder: &Recorder, source: &[&str], question: &Question) -> Told {
+        let args = question.args.iter().map(String::as_str);
+        let all: Vec<&str> =
+            ["dump", "--format", "jsonl", "--strict"].iter().chain(source).copied().chain(args).collect();
+        let output = recorder.flightctl(&all);
+        let text = std::str::from_utf8(&output.stdout).expect("UTF-8");
+        let parse = |line| serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let mut lines = text.lines().map(parse);
+        let coverage = lines.next().unwrap_or_else(|| panic!("{all:?}: {output:?}"));
+        assert_eq!(coverage["event"], "coverage", "{coverage}");
+        let is_own = |event: &Value| event["syscall"].is_string() && event["tid"] == self.pid;
+        let shown = lines.filter(is_own).count() as u64;
+        let all_complete = coverage["complete"].as_bool().expect("a bool");
+        assert_eq!(output.status.code() == Some(3), !all_complete, "{:?}: {coverage}", output.status);
+        let complete = self.cpus(&coverage).iter().all(|cpu| is_complete(&coverage, "syscall", *cpu))
+            && cpus(&coverage).iter().all(|cpu| is_complete(&coverage, "task", *cpu));
+        assert!(complete || !all_complete, "{coverage}");
+        let missing = self.missing(&coverage);
+        Told { shown, complete, missing, coverage: coverage.to_string().chars().take(2000).collect() }
+    }
+
+    /// The CPUs on which it may have made calls.
+    fn cpus(self, coverage: &Value) -> Vec<u64> {
+        self.cpu.map_or_else(|| cpus(coverage), |cpu| vec![cpu.into()])
+    }
+
+    /// How many events of system calls are told there as missing, and as undecided.
+    fn missing(self, coverage: &Value) -> Option<u64> {
+        let rows = |name: &str| coverage[name].as_array().cloned().unwrap_or_default();
+        let mut sum = 0;
+        for cpu in self.cpus(coverage) {
+            let gaps = rows("gaps").into_iter().filter(|gap| gap["lane"] == "syscall" && gap["cpu"] == cpu);
+            let undecided = rows("undecided").into_iter().filter(|row| row["cpu"] == cpu);
+            let mut told = is_complete(coverage, "syscall", cpu);
+            for gap in gaps {
+                let refused = ["busy", "throttled"].iter().filter_map(|why| gap["refused"][why].as_u64());
+                sum += gap["missing"].as_u64()? + refused.sum::<u64>();
+                told = true;
+            }
+            for row in undecided {
+                sum += row["events"].as_u64()?;
+                told = true;
+            }
+            let detached = ["detached", "detached_untold_ns"].iter().any(|name| !coverage[name].is_null());
+            assert!(told || detached, "CPU {cpu} is not complete for no reason: {coverage}");
+        }
+        ["detached", "detached_untold_ns"].iter().all(|name| coverage[name].is_null()).then_some(sum)
+    }
+}
+
+/// All CPUs with rings.
+fn cpus(coverage: &Value) -> Vec<u64> {
+    coverage["cpus"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
+}
+
+/// Whether a lane is called complete on a CPU.
+fn is_complete(coverage: &Value, lane: &str, cpu: u64) -> bool {
+    let lanes = coverage["lanes"].as_array().into_iter().flatten();
+    let mut complete = lanes.filter(|of| of["lane"] == lane).filter_map(|of| of["complete_cpus"].as_array());
+    complete.any(|cpus| cpus.iter().any(|of| *of == cpu))
+}
+
+/// A recorder, floods and a witness, as the seed has it. Returns of how many questions the answer
+/// was complete, and of how many it was not.
+fn round(seed: u64) -> (u64, u64) {
+    let mut random = Random(seed);
+    random.below(2);
+    let per_cpu = random.of(&["\"1%\"", "\"2%\"", "\"5%\"", "\"20%\"", "\"off\""]);
+    let total = random.of(&["\"off\"", "\"off\"", "\"1%\"", "\"3%\""]);
+    let give_up =
+        random.of(&["", "give_up = [\"strings\"]\n", "give_up = [\"exit_times\", \"arguments\"]\n", "give_up = []\n"]);
+    let store = random.below(3) != 0;
+    let config = format!(
+        "[budget]\ntotal = {total}\nper_cpu = {per_cpu}\nburst_seconds = 1\n{give_up}[rings]\nsyscall = \"2MiB\"\n\
+         [store]\nenabled = {store}\n"
+    );
+    let recorder = start(&config);
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("own"), "x").expect("a file");
+    let path = dir.path().to_str().expect("UTF-8").to_owned();
+
+    let mut floods = Floods::default();
+    let mut kinds = Vec::new();
+    for cpu in online_cpus() {
+        for _ in 0..random.of(&[0, 0, 1, 1, 2]) {
+            let (kind, cpu) = (random.of(&FLOODS), cpu.to_string());
+            // Some are so slow that strings, times or arguments alone are given up.
+            let paced = random.of(&[0, 0, 3000, 20_000, 60_000]);
+            kinds.push((if paced == 0 { kind } else { "paced" }, paced));
+            let mut command = Command::new(c_program(if paced == 0 { "storm" } else { "counted" }, &[]));
+            match paced {
+                0 => command.args([kind, &cpu]),
+                rate => command.args(["renames", "/nowhere", &rate.to_string(), "60", &cpu]),
+            };
+            floods.start(command);
+        }
+    }
+    if random.below(3) == 0 {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do \"$0\" \"$@\" >/dev/null; done"]);
+        let reader = recorder.flightctl_command();
+        command.arg(reader.get_program()).args(reader.get_args()).args(["dump", "--last", "200ms"]);
+        kinds.push(("reader", 0));
+        floods.start(command);
+    }
+    let (seconds, rate) = (random.of(&["0.4", "1.5", "3"]), random.of(&[20, 200, 1000, 8000]).to_string());
+    let delay = Duration::from_millis(random.below(2500));
+    // On any CPU, or more often on one, whose coverage then says exactly what is missing of it.
+    let cpu = (random.below(4) != 0).then(|| random.of(&online_cpus()) as u16);
+    let pinned = cpu.map_or("-1".to_owned(), |cpu| cpu.to_string());
+    let made = floods.come_and_go(random.below(u64::MAX), || {
+        std::thread::sleep(delay);
+        run(&c_program("counted", &[]), &["all", &path, &rate, seconds, &pinned])
+    });
+    drop(floods);
+
+    let (marks, pid) = (Mark::all(&made), made.id("pid"));
+    let witness = Witness { pid, cpu };
+    let (mut complete, mut incomplete) = (0, 0);
+    let mut check = |source: &[&str], question: &Question| {
+        let told = witness.ask(&recorder, source, question);
+        let truth = question.truth;
+        let place = || {
+            let Told { shown, complete, missing, coverage } = &told;
+            let answer = format!("{shown} shown, missing {missing:?}, complete {complete}, {coverage}");
+            format!("seed {seed}, {kinds:?}, {config}, {:?}: truth {truth}: {answer}", question.args)
+        };
+        assert!(told.shown <= truth, "more than happened: {}", place());
+        assert!(!told.complete || told.shown == truth, "complete, and lacks some: {}", place());
+        let enough = told.missing.is_none_or(|missing| truth <= told.shown + missing);
+        assert!(enough, "more is missing than is told: {}", place());
+        if told.complete {
+            complete += 1;
+        } else {
+            incomplete += 1;
+        }
+        (told.shown, place())
+    };
+    let saved = dir.path().join("saved.flight");
+    let saved = saved.to_str().expect("UTF-8");
+    let window = [marks[0].time.to_string(), marks[10].time.to_string()];
+    let output = recorder.flightctl(&["save", "-o", saved, "--since", &window[0], "--until", &window[1]]);
+    assert!(output.status.success(), "{output:?}");
+    for (i, whole) in questions(pid, marks[0], marks[10], &path).iter().enumerate() {
+        // Any part, and for some the whole, which is what its parts come to.
+        let (one, other) = (random.below(11) as usize, random.below(11) as usize);
+        if one != other {
+            check(&[], &questions(pid, marks[one.min(other)], marks[one.max(other)], &path)[i]);
+        }
+        if random.below(4) == 0 {
+            check(&[], whole);
+        }
+        if random.below(3) == 0 {
+            let cut = marks[1 + random.below(9) as usize];
+            let parts = [(marks[0], cut), (cut, marks[10])];
+            let parts = parts.map(|(from, until)| check(&["--file", saved], &questions(pid, from, until, &path)[i]));
+            let whole = check(&["--file", saved], whole);
+            assert_eq!(whole.0, parts[0].0 + parts[1].0, "a whole and its parts: {whole:?}\n{parts:?}");
+        }
+    }
+    (complete, incomplete)
+}
+
+fn from_env(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
+}
+
+#[test]
+fn what_a_witness_counts_is_shown_or_told_as_missing() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_nanos() as u64;
+    let seed = from_env("FLIGHTREC_WITNESS_SEED", now % 1_000_000_000);
+    let time = Duration::from_secs(from_env("FLIGHTREC_WITNESS_SECONDS", SECONDS));
+    let begun = Instant::now();
+    let (mut rounds, mut complete, mut incomplete) = (0, 0, 0);
+    while rounds == 0 || begun.elapsed() < time {
+        eprintln!("seed {}", seed + rounds); // shown if it fails
+        let (whole, parts) = round(seed + rounds);
+        (rounds, complete, incomplete) = (rounds + 1, complete + whole, incomplete + parts);
+    }
+    println!("{rounds} rounds from seed {seed}: {complete} answers complete, {incomplete} incomplete");
+}
