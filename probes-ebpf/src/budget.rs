@@ -162,7 +162,8 @@ fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> 
         return u32::from(share::draw(share::of(shares, at), bucket, cost));
     }
     let second = share::find(shares, bucket, Process { tgid: b, began: other.start_time() });
-    let (spent, also) = (share::weight(share::of(shares, at), bucket), share::weight(share::of(shares, second), bucket));
+    let (spent, also) =
+        (share::weight(share::of(shares, at), bucket), share::weight(share::of(shares, second), bucket));
     let (quiet, loud) = if spent <= also { (at, second) } else { (second, at) };
     if !share::gives(share::of(shares, quiet), bucket, cost) {
         return 0;
