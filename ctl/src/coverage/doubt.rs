@@ -50,7 +50,10 @@ pub fn why(part: Part, strings: bool) -> &'static str {
         Part::Paths if strings => "their paths were given up for the budget",
         Part::Paths => "their paths are not recorded (off in the configuration's [record])",
         Part::Arguments => "their arguments were given up for the budget",
-        Part::Descriptors => "what their descriptors stand for was given up, or opened where events are missing",
+        Part::Descriptors => {
+            "what their descriptors stand for is not known (opened before the recorder first looked, where \
+             events are missing, or by paths that were given up)"
+        }
         Part::ExitTimes => "how long they took was given up for the budget",
         Part::Entries => "the beginnings of their calls are not in the recording",
     }
