@@ -23,7 +23,7 @@ fn calls(recorder: &Recorder, since: &str, pid: u32, more: &[&str]) -> (usize, O
     let pid = pid.to_string();
     let args = ["dump", "--since", since, "--strict", "--pid", &pid, "--syscall", "getpgrp", "--event", "sys_enter"];
     let output = recorder.flightctl(&[&args, more].concat());
-    let lines = String::from_utf8_lossy(&output.stdout).lines().filter(|line| !line.starts_with('#')).count();
+    let lines = String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains("getpgrp(")).count();
     (lines, output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
