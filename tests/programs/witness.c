@@ -1,5 +1,5 @@
 /*
- * A process that makes few calls, and knows how many. `witness RATE SECONDS CPU`: so many getppid a second, evenly (those
+ * A process that makes few calls, and knows how many. `witness RATE SECONDS CPU`: so many getpgrp a second, evenly (those
  * of a millisecond together), on one CPU, or on any for -1; behind DELAY seconds, if there is a fourth argument. Prints
  * its process id and how many it made.
  */

@@ -11,7 +11,6 @@ mkdir -p /run/fr/bpf /run/fr/run /var/lib/flightrec
 mount -t bpf bpf /run/fr/bpf
 flightd --config /flood.toml --runtime-dir /run/fr/run --state-dir /var/lib/flightrec --bpffs-dir /run/fr/bpf \
     >/out/flightd.log 2>&1 &
-daemon=$!
 ctl() { flightctl --runtime-dir /run/fr/run "$@"; }
 i=0
 until ctl status >/out/flightd.status 2>&1; do

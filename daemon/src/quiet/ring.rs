@@ -159,11 +159,11 @@ impl Ring {
         }
         let mut events = Vec::new();
         for (page, present) in stretch.iter().zip(&present) {
-            events.clear();
             if left_out.is_empty() && self.open.is_none() {
                 self.put_whole(page, places);
                 continue;
             }
+            events.clear();
             // The task lane's marks, and the recorder's own acts, are nobody's.
             if self.lane == Lane::Task || !present.is_disjoint(&kept) {
                 events.extend(page.events().filter(|event| is_kept(event, |tid| kept.contains(&process_of(tid)))));
