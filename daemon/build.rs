@@ -21,7 +21,9 @@ fn main() {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let root = manifest.parent().unwrap_or(Path::new("..")).to_path_buf();
     let probes = root.join("probes-ebpf");
-    for watched in ["probes-ebpf/src", "probes-ebpf/Cargo.toml", "probes-ebpf/Cargo.lock", "format/src/abi"] {
+    for watched in
+        ["probes-ebpf/src", "probes-ebpf/Cargo.toml", "probes-ebpf/Cargo.lock", "format/src/abi"]
+    {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
     for variable in ["FLIGHTREC_BPF_RUSTC", "PATH"] {
@@ -44,7 +46,8 @@ fn main() {
 
 fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
     let compiler = find_compiler().ok_or(format!("no rustc here has `core` for {TARGET}"))?;
-    let linker = find_linker(target_dir).ok_or("bpf-linker is neither in target/tools/bin nor on the PATH")?;
+    let linker = find_linker(target_dir)
+        .ok_or("bpf-linker is neither in target/tools/bin nor on the PATH")?;
     let mut cargo = match &compiler {
         Compiler::Precompiled(rustc) => {
             let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
@@ -60,21 +63,32 @@ fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
         }
     };
     let objects = target_dir.join("probes");
-    cargo.args(["build", "--release", "--locked", "--quiet", "--target", TARGET, "--target-dir"]).arg(&objects);
+    cargo
+        .args(["build", "--release", "--locked", "--quiet", "--target", TARGET, "--target-dir"])
+        .arg(&objects);
     if matches!(compiler, Compiler::BuildStd) {
         cargo.args(["-Z", "build-std=core"]);
     }
     let linker_flag = format!("-Clinker={}", linker.display());
-    // v3: 32-bit arithmetic and every comparison as one instruction, so shorter programs (Linux 5.1).
+    // v3: 32-bit arithmetic and every comparison as one instruction, so shorter programs (Linux
+    // 5.1).
     let flags = [linker_flag.as_str(), "-Clink-arg=--btf", "-Ctarget-cpu=v3", "-Cdebuginfo=2"];
     cargo.current_dir(probes).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
     // What the outer cargo set for its own compiler must not reach this one.
-    for variable in ["RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+    for variable in [
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "CLIPPY_ARGS",
+        "RUSTFLAGS",
+        "CARGO_BUILD_TARGET",
+    ] {
         cargo.env_remove(variable);
     }
-    // Nor a profile that somebody wants for it: the verifier is shown what this release's profile makes, or it is not known
-    // what it says.
-    for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PROFILE_")) {
+    // Nor a profile that somebody wants for it: the verifier is shown what this release's profile
+    // makes, or it is not known what it says.
+    for (variable, _) in
+        env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PROFILE_"))
+    {
         cargo.env_remove(variable);
     }
     let output = cargo.output().map_err(|e| format!("{}: {e}", cargo.get_program().display()))?;
@@ -90,24 +104,31 @@ fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
 }
 
 fn find_compiler() -> Option<Compiler> {
-    let mut candidates: Vec<PathBuf> = env::var_os("FLIGHTREC_BPF_RUSTC").map(PathBuf::from).into_iter().collect();
+    let mut candidates: Vec<PathBuf> =
+        env::var_os("FLIGHTREC_BPF_RUSTC").map(PathBuf::from).into_iter().collect();
     candidates.extend(env::var_os("RUSTC").map(PathBuf::from));
     candidates.push("/usr/bin/rustc".into());
     if let Some(rustc) = candidates.into_iter().find(|rustc| has_core(rustc)) {
         return Some(Compiler::Precompiled(rustc));
     }
-    let sysroot = Command::new("rustup").args(["run", "nightly", "rustc", "--print", "sysroot"]).output().ok()?;
+    let sysroot = Command::new("rustup")
+        .args(["run", "nightly", "rustc", "--print", "sysroot"])
+        .output()
+        .ok()?;
     let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
     sysroot.join("lib/rustlib/src/rust/library/core").is_dir().then_some(Compiler::BuildStd)
 }
 
 fn has_core(rustc: &Path) -> bool {
-    let Ok(output) = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output() else {
+    let Ok(output) =
+        Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output()
+    else {
         return false;
     };
     let dir = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    std::fs::read_dir(dir)
-        .is_ok_and(|mut files| files.any(|f| f.is_ok_and(|f| f.file_name().to_string_lossy().starts_with("libcore-"))))
+    std::fs::read_dir(dir).is_ok_and(|mut files| {
+        files.any(|f| f.is_ok_and(|f| f.file_name().to_string_lossy().starts_with("libcore-")))
+    })
 }
 
 fn find_linker(target_dir: &Path) -> Option<PathBuf> {

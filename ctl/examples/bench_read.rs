@@ -1,8 +1,9 @@
-//! How fast a recording becomes text, or JSON lines: a synthetic recording of 2,000,000 events, in memory, goes
-//! through the whole pipeline (pages checked and sorted, lanes merged, names, pairs, run queues, lines) to a
-//! file, or to `/dev/null` with `--null`.
+//! How fast a recording becomes text, or JSON lines: a synthetic recording of 2,000,000 events, in
+//! memory, goes through the whole pipeline (pages checked and sorted, lanes merged, names, pairs,
+//! run queues, lines) to a file, or to `/dev/null` with `--null`.
 //!
-//! `cargo run --release -p flightctl --example bench_read [-- --json] [--format text|jsonl] [--merge] [--null]`
+//! `cargo run --release -p flightctl --example bench_read [-- --json] [--format text|jsonl]
+//! [--merge] [--null]`
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -74,9 +75,11 @@ impl Options {
 
     fn renderer(&self, meta: &Meta) -> Renderer {
         match self.format {
-            Format::Text => {
-                text::Renderer::new(meta, text::Options { merge: self.merge, ..text::Options::default() }).into()
-            }
+            Format::Text => text::Renderer::new(
+                meta,
+                text::Options { merge: self.merge, ..text::Options::default() },
+            )
+            .into(),
             Format::Jsonl => json::Renderer::new(meta, self.merge, []).into(),
         }
     }
@@ -112,7 +115,9 @@ fn main() -> Result<()> {
     let pages = record()?;
     let dir = tempfile::tempdir()?;
     let path = if options.null { "/dev/null".into() } else { dir.path().join("dump") };
-    let sink = |count_lines| io::Result::Ok(Counted { sink: File::create(&path)?, bytes: 0, lines: 0, count_lines });
+    let sink = |count_lines| {
+        io::Result::Ok(Counted { sink: File::create(&path)?, bytes: 0, lines: 0, count_lines })
+    };
     let mut rates = Vec::new();
     for _ in 0..ROUNDS {
         let mut sink = sink(false)?;
@@ -143,7 +148,12 @@ fn main() -> Result<()> {
             "{EVENTS} events in {} pages to {lines} lines ({format}) of {per_line:.1} bytes, {ROUNDS} rounds",
             pages.len()
         );
-        println!("{:.2} million events/s (median; {:.2} to {:.2})", median / 1e6, slowest / 1e6, fastest / 1e6);
+        println!(
+            "{:.2} million events/s (median; {:.2} to {:.2})",
+            median / 1e6,
+            slowest / 1e6,
+            fastest / 1e6
+        );
     }
     Ok(())
 }
@@ -166,7 +176,9 @@ fn meta() -> Meta {
     let call = |nr, name: &str, args: &[(&str, &str)]| Syscall {
         nr,
         name: name.into(),
-        args: Some(args.iter().map(|(n, t)| Argument { name: (*n).into(), ctype: (*t).into() }).collect()),
+        args: Some(
+            args.iter().map(|(n, t)| Argument { name: (*n).into(), ctype: (*t).into() }).collect(),
+        ),
     };
     Meta {
         session: SESSION,
@@ -176,9 +188,26 @@ fn meta() -> Meta {
         ring_bytes: [256 << 20, 64 << 20, 1 << 20],
         native: vec![
             call(0, "read", &[("fd", "unsigned int"), ("buf", "char *"), ("count", "size_t")]),
-            call(1, "write", &[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")]),
-            call(72, "fcntl", &[("fd", "unsigned int"), ("cmd", "unsigned int"), ("arg", "unsigned long")]),
-            call(257, "openat", &[("dfd", "int"), ("filename", "const char *"), ("flags", "int"), ("mode", "umode_t")]),
+            call(
+                1,
+                "write",
+                &[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")],
+            ),
+            call(
+                72,
+                "fcntl",
+                &[("fd", "unsigned int"), ("cmd", "unsigned int"), ("arg", "unsigned long")],
+            ),
+            call(
+                257,
+                "openat",
+                &[
+                    ("dfd", "int"),
+                    ("filename", "const char *"),
+                    ("flags", "int"),
+                    ("mode", "umode_t"),
+                ],
+            ),
         ],
         ..Meta::default()
     }
@@ -195,14 +224,23 @@ struct Cpu {
     left: u64,
 }
 
-/// The recording's pages. On each CPU threads work a little, wake the next and sleep, as servers do.
+/// The recording's pages. On each CPU threads work a little, wake the next and sleep, as servers
+/// do.
 fn record() -> Result<Vec<Box<[u8; PAGE_SIZE]>>> {
     let mut task = PageWriter::new(SESSION, Lane::Task, 0, TAI);
     let mut births = 0;
     for tid in (0..CPUS).flat_map(|cpu| (0..THREADS).map(move |i| thread(cpu, i))) {
         let mut comm = [0; 16];
         comm[..7].copy_from_slice(format!("work{:03}", tid % 1000).as_bytes());
-        let fork = Fork { parent_tid: 1, parent_tgid: 1, tid, tgid: tid, start_time: STARTED, cgroup: 1, comm };
+        let fork = Fork {
+            parent_tid: 1,
+            parent_tgid: 1,
+            tid,
+            tgid: tid,
+            start_time: STARTED,
+            cgroup: 1,
+            comm,
+        };
         births += 1;
         task.push(&Event { time: STARTED + births, cpu: 0, tid: 1, body: Body::Fork(fork) })?;
     }
@@ -233,32 +271,43 @@ fn thread(cpu: u16, i: u32) -> u32 {
 impl Cpu {
     /// A thread returns from its read, works, wakes the next, and sleeps in read.
     fn round(&mut self) -> Result<()> {
-        let (me, next) = (thread(self.number, self.running), thread(self.number, (self.running + 1) % THREADS));
+        let (me, next) =
+            (thread(self.number, self.running), thread(self.number, (self.running + 1) % THREADS));
         self.running = (self.running + 1) % THREADS;
         let read = call(0, &[5, 0x7ffd_1234_5670, 4096]);
         self.put(me, 300, Body::Exit { call: read.clone(), ret: 512, entered: None })?;
         for _ in 0..3 {
-            let (nr, arg) = if self.random().is_multiple_of(2) { (72, 4) } else { (1, 0x7f00_dead_beef) };
+            let (nr, arg) =
+                if self.random().is_multiple_of(2) { (72, 4) } else { (1, 0x7f00_dead_beef) };
             let size = self.random() % 4096;
             self.whole(me, call(nr, &[3, arg, size]), size as i64)?;
         }
         if self.random().is_multiple_of(4) {
             let mut open = call(257, &[0xffff_ff9c, 0x7ffd_aaaa_0000, 0x8_0000, 0]);
             let path = format!("/usr/share/zoneinfo/Europe/place{}", self.random() % 1000);
-            open.strings.push(Text { index: 1, status: StringStatus::Whole, bytes: path.as_bytes().into() });
+            open.strings.push(Text {
+                index: 1,
+                status: StringStatus::Whole,
+                bytes: path.as_bytes().into(),
+            });
             let ret = if self.random().is_multiple_of(3) { -2 } else { 7 };
             self.whole(me, open, ret)?;
         }
         let entered = self.time + 400;
         let write = call(1, &[6, 0x7ffd_1234_5670, 512]);
         self.put(me, 400, Body::Enter(write.clone()))?;
-        let waking = Body::Waking { wakee: next, prio: 120, state: 1, cpu: self.number, new: false };
+        let waking =
+            Body::Waking { wakee: next, prio: 120, state: 1, cpu: self.number, new: false };
         self.put(me, 700, waking)?;
         let folded = Call { nargs: 0, args: [0; 6], ..write };
         self.put(me, 500, Body::Exit { call: folded, ret: 512, entered: Some(entered) })?;
         self.put(me, 350, Body::Enter(read))?;
         let (prev_prio, next_prio) = (120, 120);
-        self.put(me, 800, Body::Switch { prev_prio, prev_state: 1, preempted: false, next, next_prio })
+        self.put(
+            me,
+            800,
+            Body::Switch { prev_prio, prev_state: 1, preempted: false, next, next_prio },
+        )
     }
 
     /// A call that folds.

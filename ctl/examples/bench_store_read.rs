@@ -1,7 +1,8 @@
-//! How soon `flightctl dump` prints the first line out of a large store: 2 GiB of files of made-up events, written by the
-//! store's own writer, are read by the program as it is built.
+//! How soon `flightctl dump` prints the first line out of a large store: 2 GiB of files of made-up
+//! events, written by the store's own writer, are read by the program as it is built.
 //!
-//! `cargo run --release -p flightctl --example bench_store_read -- FLIGHTCTL [--json] [--mib N] [--rate EVENTS_PER_SECOND]`
+//! `cargo run --release -p flightctl --example bench_store_read -- FLIGHTCTL [--json] [--mib N]
+//! [--rate EVENTS_PER_SECOND]`
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read as _};
@@ -51,7 +52,9 @@ impl Options {
         let flightctl = args.next().context("name the flightctl to measure")?.into();
         let mut options = Self { flightctl, json: false, bytes: 2 << 30, rate: 100_000 };
         while let Some(arg) = args.next() {
-            let mut number = || args.next().and_then(|n| n.parse::<u64>().ok()).with_context(|| format!("{arg} N"));
+            let mut number = || {
+                args.next().and_then(|n| n.parse::<u64>().ok()).with_context(|| format!("{arg} N"))
+            };
             match arg.as_str() {
                 "--json" => options.json = true,
                 "--mib" => options.bytes = number()? << 20,
@@ -66,7 +69,8 @@ impl Options {
 fn main() -> Result<()> {
     let options = Options::parse()?;
     // Beside the programs: on a disk, unlike /tmp on many machines, and not in the way of anything.
-    let target = std::env::current_exe()?.ancestors().nth(3).context("no target directory")?.to_owned();
+    let target =
+        std::env::current_exe()?.ancestors().nth(3).context("no target directory")?.to_owned();
     let dir = tempfile::Builder::new().prefix("bench-store-").tempdir_in(target)?;
     let made = make(dir.path(), &options)?;
     warm(dir.path())?;
@@ -155,8 +159,10 @@ fn make(dir: &Path, options: &Options) -> Result<Made> {
             created_mono: time,
             begins: time,
         };
-        let start = jiff::Timestamp::from_nanosecond(i128::from(header.created_wall))?.strftime("%Y%m%dT%H%M%SZ");
-        let out = BufWriter::new(File::create(dir.join(format!("{start}-{:06}.flight", made.files)))?);
+        let start = jiff::Timestamp::from_nanosecond(i128::from(header.created_wall))?
+            .strftime("%Y%m%dT%H%M%SZ");
+        let out =
+            BufWriter::new(File::create(dir.join(format!("{start}-{:06}.flight", made.files)))?);
         let mut file = FileWriter::new(out, &header, LEVEL)?;
         file.meta(&meta(), time)?;
         file.checkpoint(&Checkpoint { time, ..last })?;
@@ -195,7 +201,9 @@ fn make(dir: &Path, options: &Options) -> Result<Made> {
 fn write(file: &mut FileWriter<BufWriter<File>>, pages: &[Page]) -> Result<()> {
     for lane in Lane::RINGS {
         let of_lane: Vec<Page> = pages.iter().filter(|page| page.lane() == lane).cloned().collect();
-        of_lane.chunks(flightrec_store::block::PAGES_MAX).try_for_each(|pages| file.pages(pages))?;
+        of_lane
+            .chunks(flightrec_store::block::PAGES_MAX)
+            .try_for_each(|pages| file.pages(pages))?;
     }
     Ok(())
 }
@@ -219,7 +227,8 @@ fn command(options: &Options, dir: &Path, window: &[&str]) -> Command {
 /// Runs the program: seconds until its first byte, and until its end.
 fn dump(options: &Options, dir: &Path, window: &[&str]) -> Result<(f64, f64)> {
     let start = Instant::now();
-    let mut child = command(options, dir, window).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut child =
+        command(options, dir, window).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let mut out = child.stdout.take().context("no output")?;
     let mut buffer = vec![0; 1 << 20];
     ensure!(out.read(&mut buffer)? != 0, "nothing was printed");
@@ -234,7 +243,12 @@ fn dump(options: &Options, dir: &Path, window: &[&str]) -> Result<(f64, f64)> {
 /// Lines of a window, which must be complete.
 fn lines(options: &Options, dir: &Path, window: &[&str]) -> Result<usize> {
     let output = command(options, dir, window).arg("--strict").output()?;
-    ensure!(output.status.success(), "flightctl: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "flightctl: {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(output.stdout.split(|byte| *byte == b'\n').count() - 1)
 }
 
@@ -277,7 +291,9 @@ fn report(options: &Options, made: &Made, results: &mut Results<'_>) {
         options.rate,
         made.span as f64 / 1e9
     );
-    println!("flightctl dump --store, ms, median of {ROUNDS} interleaved rounds (least to greatest):");
+    println!(
+        "flightctl dump --store, ms, median of {ROUNDS} interleaved rounds (least to greatest):"
+    );
     for (name, first, whole, lines) in results {
         let ((f, f0, f1), (w, w0, w1)) = (spread(first), spread(whole));
         println!(
@@ -290,7 +306,9 @@ fn meta() -> Meta {
     let call = |nr, name: &str, args: &[(&str, &str)]| Syscall {
         nr,
         name: name.into(),
-        args: Some(args.iter().map(|(n, t)| Argument { name: (*n).into(), ctype: (*t).into() }).collect()),
+        args: Some(
+            args.iter().map(|(n, t)| Argument { name: (*n).into(), ctype: (*t).into() }).collect(),
+        ),
     };
     Meta {
         session: SESSION,
@@ -301,8 +319,21 @@ fn meta() -> Meta {
         ring_bytes: [16 << 20, 8 << 20, 1 << 20],
         native: vec![
             call(0, "read", &[("fd", "unsigned int"), ("buf", "char *"), ("count", "size_t")]),
-            call(1, "write", &[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")]),
-            call(257, "openat", &[("dfd", "int"), ("filename", "const char *"), ("flags", "int"), ("mode", "umode_t")]),
+            call(
+                1,
+                "write",
+                &[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")],
+            ),
+            call(
+                257,
+                "openat",
+                &[
+                    ("dfd", "int"),
+                    ("filename", "const char *"),
+                    ("flags", "int"),
+                    ("mode", "umode_t"),
+                ],
+            ),
         ],
         ..Meta::default()
     }
@@ -349,16 +380,23 @@ impl Cpu {
         let next = (self.thread + 1 + self.random() % THREADS) % THREADS;
         let (me, next) = (1000 + self.thread as u32, 1000 + next as u32);
         self.thread = u64::from(next) - 1000;
-        let (address, count) = (0x7ffd_0000_0000 + (self.random() & 0xf_fff8), self.random() % 4096);
+        let (address, count) =
+            (0x7ffd_0000_0000 + (self.random() & 0xf_fff8), self.random() % 4096);
         let mut open = call(257, &[u64::MAX - 99, address, 0x8_0000, 0]);
         let path = format!("/usr/share/doc/package-{}/copyright", self.random() % 2000);
-        open.strings.push(Text { index: 1, status: StringStatus::Whole, bytes: path.into_bytes().into() });
+        open.strings.push(Text {
+            index: 1,
+            status: StringStatus::Whole,
+            bytes: path.into_bytes().into(),
+        });
         self.whole(me, open, if count.is_multiple_of(3) { -2 } else { 3 + (count % 60) as i64 })?;
         for _ in 0..3 {
-            let (address, count) = (0x55d0_0000_0000 + (self.random() & 0xff_fff8), self.random() % 8192);
+            let (address, count) =
+                (0x55d0_0000_0000 + (self.random() & 0xff_fff8), self.random() % 8192);
             self.whole(me, call(1, &[1 + count % 9, address, count]), count as i64)?;
         }
-        let waking = Body::Waking { wakee: next, prio: 120, state: 1, cpu: self.number, new: false };
+        let waking =
+            Body::Waking { wakee: next, prio: 120, state: 1, cpu: self.number, new: false };
         self.put(me, waking)?;
         self.put(me, Body::Enter(call(0, &[5, address, 512])))?;
         let (prev_prio, next_prio) = (120, 120);
@@ -384,7 +422,8 @@ impl Cpu {
 
     /// The pages that are written, and the rings' marks behind them.
     fn open(&self, pages: &mut Vec<Page>, marks: &mut Vec<RingMark>) -> Result<()> {
-        let rings = [(Lane::Syscall, &self.syscall), (Lane::Sched, &self.sched), (Lane::Task, &self.task)];
+        let rings =
+            [(Lane::Syscall, &self.syscall), (Lane::Sched, &self.sched), (Lane::Task, &self.task)];
         for (lane, ring) in rings {
             if let Some(page) = ring.current() {
                 pages.push(Page::new(page)?);
@@ -409,12 +448,17 @@ impl Cpu {
 
     /// Where the rings are: at the beginning of the open page.
     fn marks(&self) -> Vec<RingMark> {
-        let rings = [(Lane::Syscall, &self.syscall), (Lane::Sched, &self.sched), (Lane::Task, &self.task)];
+        let rings =
+            [(Lane::Syscall, &self.syscall), (Lane::Sched, &self.sched), (Lane::Task, &self.task)];
         rings
             .into_iter()
             .map(|(lane, ring)| {
                 let header = ring.header();
-                RingMark { seq: header.seq, events: header.events, ..RingMark::new(lane, self.number) }
+                RingMark {
+                    seq: header.seq,
+                    events: header.events,
+                    ..RingMark::new(lane, self.number)
+                }
             })
             .collect()
     }

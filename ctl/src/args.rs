@@ -33,8 +33,9 @@ pub struct Cli {
     /// Without it, they are read from RUNTIME_DIR/bpf when no daemon answers.
     #[arg(long, global = true, display_order = 901, value_name = "DIR")]
     pub bpffs_dir: Option<PathBuf>,
-    /// The daemon's state directory: its files are read where the rings do not reach back, and vouch for a recording in a
-    /// kernel dump [default: what the daemon says, else /var/lib/flightrec].
+    /// The daemon's state directory: its files are read where the rings do not reach back, and
+    /// vouch for a recording in a kernel dump [default: what the daemon says, else
+    /// /var/lib/flightrec].
     #[arg(long, global = true, display_order = 902, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
     /// What to do.
@@ -49,12 +50,13 @@ pub enum Command {
     Dump(Box<DumpArgs>),
     /// Write a window of the recording into one file that any flightctl on any machine reads.
     Save(Box<SaveArgs>),
-    /// Recover the recording out of a kernel dump: the rings as one file, megabytes instead of gigabytes.
+    /// Recover the recording out of a kernel dump: the rings as one file, megabytes instead of
+    /// gigabytes.
     Recover(RecoverArgs),
     /// Print events as they are recorded, until Ctrl-C.
     Follow(Box<FollowArgs>),
-    /// Show the busiest threads, live or of a time that is over: system calls, errors, run time, run-queue delay, time
-    /// asleep.
+    /// Show the busiest threads, live or of a time that is over: system calls, errors, run time,
+    /// run-queue delay, time asleep.
     Top(Box<TopArgs>),
     /// Show every thread that is blocked now: for how long, in which call; the worst first.
     Ps(PsArgs),
@@ -65,7 +67,8 @@ pub enum Command {
     },
     /// Keep what was just now: flightd makes a snapshot of it, and says its id.
     Snapshot(SnapshotArgs),
-    /// List the snapshots: windows that were kept because something happened, newest first; or show one's first answer.
+    /// List the snapshots: windows that were kept because something happened, newest first; or show
+    /// one's first answer.
     Snapshots(SnapshotsArgs),
     /// Show the state of the recorder: since when, how much, what it costs, what was lost.
     Status {
@@ -73,14 +76,15 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Look whether this machine is ready for the day it panics: recording, crash kernel, hook, space; with what to
-    /// do. Works without root, and says what it could not see.
+    /// Look whether this machine is ready for the day it panics: recording, crash kernel, hook,
+    /// space; with what to do. Works without root, and says what it could not see.
     Doctor {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Show what recording costs and may cost: by part, by CPU, now, in the last minute, since flightd began.
+    /// Show what recording costs and may cost: by part, by CPU, now, in the last minute, since
+    /// flightd began.
     Budget(BudgetArgs),
     /// Print the state of the recorder as OpenMetrics text, for Prometheus and others.
     Metrics,
@@ -126,18 +130,19 @@ pub enum BudgetCommand {
 pub struct WindowArgs {
     /// The last stretch of time, as in `10s`, `1m 30s`, `250ms` [default: 10s].
     ///
-    /// It counts back from now for the boot that is running, else from the last moment that the files have; so do
-    /// times such as -5s. It never reaches into the boot before.
+    /// It counts back from now for the boot that is running, else from the last moment that the
+    /// files have; so do times such as -5s. It never reaches into the boot before.
     #[arg(long, value_name = "TIME", value_parser = stretch, allow_hyphen_values = true, conflicts_with_all = ["since", "until", "all"])]
     pub last: Option<Duration>,
-    /// From this time on: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` before now, or seconds or
-    /// nanoseconds since 1970.
+    /// From this time on: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` before now, or
+    /// seconds or nanoseconds since 1970.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub since: Option<TimeArg>,
     /// Up to this time; forms as for --since.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub until: Option<TimeArg>,
-    /// Some seconds before and behind this time, forms as for --since: 5 s, or as in `14:03:07:30s`.
+    /// Some seconds before and behind this time, forms as for --since: 5 s, or as in
+    /// `14:03:07:30s`.
     #[arg(long, value_name = "T[:TIME]", allow_hyphen_values = true, conflicts_with_all = ["last", "since", "until", "all"])]
     pub around: Option<Around>,
     /// Everything that is still there.
@@ -149,18 +154,20 @@ pub struct WindowArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Recordings")]
 pub struct StoreArgs {
-    /// Read the files of DIR alone: a state directory, one boot's of it, or a copy of either, from any machine.
+    /// Read the files of DIR alone: a state directory, one boot's of it, or a copy of either, from
+    /// any machine.
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     pub store: Option<PathBuf>,
-    /// Read these files alone, any number in any order, from any machine. What was saved, and a snapshot's file, opens
-    /// on the window that it was saved of, unless another is given.
+    /// Read these files alone, any number in any order, from any machine. What was saved, and a
+    /// snapshot's file, opens on the window that it was saved of, unless another is given.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub file: Vec<PathBuf>,
-    /// Read this snapshot alone, by its id (`flightctl snapshots`), or `latest`; all of its window, unless another is given.
+    /// Read this snapshot alone, by its id (`flightctl snapshots`), or `latest`; all of its
+    /// window, unless another is given.
     #[arg(long, value_name = "ID", conflicts_with_all = ["store", "file"])]
     pub snapshot: Option<String>,
-    /// One boot alone: its id, or 0 for the last, -1 for the one before, 1 for the first that is there; ID-1 is
-    /// the one before ID. Without a value: the boot that is running.
+    /// One boot alone: its id, or 0 for the last, -1 for the one before, 1 for the first that is
+    /// there; ID-1 is the one before ID. Without a value: the boot that is running.
     #[arg(
         short,
         long,
@@ -176,20 +183,23 @@ pub struct StoreArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Kernel dumps")]
 pub struct VmcoreArgs {
-    /// Read a kernel dump: an ELF vmcore (as /proc/vmcore), a kdump-compressed file, either of them flattened, or
-    /// a plain image of a machine's memory. --last counts back from the last event before death. With --store DIR the
-    /// files of that boot are read where the rings do not reach back.
+    /// Read a kernel dump: an ELF vmcore (as /proc/vmcore), a kdump-compressed file, either of
+    /// them flattened, or a plain image of a machine's memory. --last counts back from the
+    /// last event before death. With --store DIR the files of that boot are read where the
+    /// rings do not reach back.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "boot", "list_boots", "bpffs_dir"])]
     pub vmcore: Option<PathBuf>,
-    /// Show what every thread was in the middle of at death, instead of events: which call, with which arguments,
-    /// for how long. With --format jsonl one JSON object, as ps --json has it.
+    /// Show what every thread was in the middle of at death, instead of events: which call, with
+    /// which arguments, for how long. With --format jsonl one JSON object, as ps --json has
+    /// it.
     #[arg(long, requires = "vmcore", conflicts_with = "store")]
     pub in_flight: bool,
-    /// List the recordings in the dump, the newest first, instead of events. With --format jsonl one JSON object.
+    /// List the recordings in the dump, the newest first, instead of events. With --format jsonl
+    /// one JSON object.
     #[arg(long, requires = "vmcore", conflicts_with_all = ["in_flight", "store"])]
     pub list_sessions: bool,
-    /// This recording in the dump, by its id [default: the one that the files in the state directory vouch for, else the
-    /// newest].
+    /// This recording in the dump, by its id [default: the one that the files in the state
+    /// directory vouch for, else the newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
 }
@@ -229,8 +239,8 @@ pub struct DumpArgs {
     /// Replace FILE if it is there.
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Fail with exit status 3 when anything of the window is missing, on any CPU and lane, whatever
-    /// the filters; what the configuration leaves out is named, and is no failure.
+    /// Fail with exit status 3 when anything of the window is missing, on any CPU and lane,
+    /// whatever the filters; what the configuration leaves out is named, and is no failure.
     #[arg(long)]
     pub strict: bool,
     /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
@@ -242,14 +252,16 @@ pub struct DumpArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")] // also of what stands behind it in each command
 pub struct FormatArgs {
-    /// Lines for people, or JSON lines for programs: an object an event, the first says what is covered.
+    /// Lines for people, or JSON lines for programs: an object an event, the first says what is
+    /// covered.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Text)]
     pub format: FormatArg,
-    /// Show a system call as one line with its result, unless another event of its thread comes between.
+    /// Show a system call as one line with its result, unless another event of its thread comes
+    /// between.
     #[arg(long)]
     pub merge: bool,
-    /// Show what file descriptors stand for, `3</etc/hosts>`, as far as it is known: from their opening in the
-    /// recording, or from the daemon's look at what is open
+    /// Show what file descriptors stand for, `3</etc/hosts>`, as far as it is known: from their
+    /// opening in the recording, or from the daemon's look at what is open
     /// [default: near; with --path: all].
     #[arg(long, value_name = "WHICH", value_enum)]
     pub fds: Option<Naming>,
@@ -289,15 +301,17 @@ pub struct FilterArgs {
     /// Events on these CPUs.
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     pub cpu: Vec<u16>,
-    /// These system calls, by name, number or class: file, network, process, signal, memory, desc (as strace
-    /// has them, with or without %). A ! before the first means all but these.
+    /// These system calls, by name, number or class: file, network, process, signal, memory, desc
+    /// (as strace has them, with or without %). A ! before the first means all but these.
     ///
-    /// This and the following filters leave nothing but system calls, unless --event names other kinds too.
+    /// This and the following filters leave nothing but system calls, unless --event names other
+    /// kinds too.
     #[arg(long, value_name = "CALL", value_delimiter = ',')]
     pub syscall: Vec<String>,
-    /// System calls on files that match: by a path they take, or by a descriptor whose path is known (see
-    /// --fds). `*` stays within a directory, `**` does not; without a slash, a file name. Of a path too long to be
-    /// recorded whole, the end decides whether it may match; how many of these are shown is said.
+    /// System calls on files that match: by a path they take, or by a descriptor whose path is
+    /// known (see --fds). `*` stays within a directory, `**` does not; without a slash, a file
+    /// name. Of a path too long to be recorded whole, the end decides whether it may match;
+    /// how many of these are shown is said.
     #[arg(long, value_name = "GLOB")]
     pub path: Vec<String>,
     /// System calls that failed: the ends alone, with their arguments.
@@ -309,11 +323,12 @@ pub struct FilterArgs {
     /// System calls that took at least so long, as in `1ms`: the ends alone, with their arguments.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub slower_than: Option<Duration>,
-    /// System calls that took less than so long: the ends alone. With --slower-than: between the two.
+    /// System calls that took less than so long: the ends alone. With --slower-than: between the
+    /// two.
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub faster_than: Option<Duration>,
-    /// These kinds of event: sys_enter, sys_exit, switch, waking, wakeup_new, migrate, fork, exec, rename,
-    /// exit, mark, act.
+    /// These kinds of event: sys_enter, sys_exit, switch, waking, wakeup_new, migrate, fork, exec,
+    /// rename, exit, mark, act.
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub event: Vec<String>,
 }
@@ -335,7 +350,8 @@ pub struct SaveArgs {
     /// Replace FILE if it is there.
     #[arg(long)]
     pub force: bool,
-    /// Fail with exit status 3 when anything of the window is missing; what is there is saved all the same.
+    /// Fail with exit status 3 when anything of the window is missing; what is there is saved all
+    /// the same.
     #[arg(long)]
     pub strict: bool,
 }
@@ -346,8 +362,8 @@ pub struct RecoverArgs {
     /// The dump, in any form that `dump --vmcore` reads; in the crash kernel /proc/vmcore.
     #[arg(value_name = "VMCORE")]
     pub vmcore: PathBuf,
-    /// This recording in the dump, by its id [default: the one that the files in the state directory vouch for, else the
-    /// newest].
+    /// This recording in the dump, by its id [default: the one that the files in the state
+    /// directory vouch for, else the newest].
     #[arg(long, value_name = "ID", value_parser = session)]
     pub session: Option<u64>,
     /// File to write.
@@ -356,8 +372,8 @@ pub struct RecoverArgs {
     /// Replace FILE if it is there.
     #[arg(long)]
     pub force: bool,
-    /// Fail with exit status 3 when anything that the rings held is missing in the dump; what is there is recovered
-    /// all the same.
+    /// Fail with exit status 3 when anything that the rings held is missing in the dump; what is
+    /// there is recovered all the same.
     #[arg(long)]
     pub strict: bool,
 }
@@ -376,7 +392,8 @@ pub struct LsArgs {
 /// Arguments of `snapshot`.
 #[derive(Debug, Args)]
 pub struct SnapshotArgs {
-    /// How far it reaches back, as in `30s` [default: `before` of [snapshots] in flightd's configuration].
+    /// How far it reaches back, as in `30s` [default: `before` of [snapshots] in flightd's
+    /// configuration].
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub last: Option<Duration>,
     /// Why: a line for whoever looks at it later, at most 255 bytes.
@@ -477,8 +494,8 @@ pub struct TopArgs {
     /// Which recording.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Read a kernel dump, as dump --vmcore does. With --store DIR the files of that boot are read where the rings do
-    /// not reach back.
+    /// Read a kernel dump, as dump --vmcore does. With --store DIR the files of that boot are read
+    /// where the rings do not reach back.
     #[arg(long, value_name = "FILE", help_heading = "Recordings", conflicts_with_all = ["file", "boot", "bpffs_dir"])]
     pub vmcore: Option<PathBuf>,
     /// This recording in the dump, by its id [default: the newest].
@@ -495,8 +512,8 @@ pub struct PsArgs {
     /// Kernel threads that wait for work, too.
     #[arg(short, long)]
     pub all: bool,
-    /// Threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T stopped, t traced, I idle, P
-    /// parked.
+    /// Threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T stopped,
+    /// t traced, I idle, P parked.
     #[arg(short, long, value_name = "STATE", value_delimiter = ',')]
     pub state: Vec<State>,
     /// Threads of these processes.
@@ -514,8 +531,8 @@ pub struct PsArgs {
     /// The threads that were blocked when a machine died, out of its kernel dump.
     #[arg(long, value_name = "FILE", conflicts_with = "bpffs_dir")]
     pub vmcore: Option<PathBuf>,
-    /// This recording in the dump, by its id [default: the one that the files in the state directory vouch for, else the
-    /// newest].
+    /// This recording in the dump, by its id [default: the one that the files in the state
+    /// directory vouch for, else the newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
     /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
@@ -534,7 +551,8 @@ pub enum ColorArg {
     Never,
 }
 
-/// How often something live is looked at. The daemon closes a connection that is silent for a minute.
+/// How often something live is looked at. The daemon closes a connection that is silent for a
+/// minute.
 fn interval(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
     if !(Duration::from_millis(10)..=Duration::from_secs(30)).contains(&time) {
@@ -552,16 +570,22 @@ fn share(text: &str) -> Result<u32, String> {
     let number = number.filter(|number| number.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
     let percent: Option<f64> = number.and_then(|number| number.parse().ok());
     match percent {
-        Some(percent) if (0.01..=100.0).contains(&percent) => Ok((percent * 10_000.0).round() as u32),
+        Some(percent) if (0.01..=100.0).contains(&percent) => {
+            Ok((percent * 10_000.0).round() as u32)
+        }
         Some(_) => Err("not within 0.01% to 100%; `off` is no limit".to_owned()),
-        None => Err("not a share of CPU time; use percent, as in 0.5%, or `off` for no limit".to_owned()),
+        None => {
+            Err("not a share of CPU time; use percent, as in 0.5%, or `off` for no limit"
+                .to_owned())
+        }
     }
 }
 
 /// A length of time, of which there is some.
 fn stretch(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text)
-        .map_err(|_| "not a length of time; use a number and its unit, as in 10s, 250ms or \"1m 30s\"".to_owned())?;
+    let time = humantime::parse_duration(text).map_err(|_| {
+        "not a length of time; use a number and its unit, as in 10s, 250ms or \"1m 30s\"".to_owned()
+    })?;
     if time.is_zero() { Err("no time at all: nothing can be in it".to_owned()) } else { Ok(time) }
 }
 
@@ -583,8 +607,9 @@ fn comm(text: &str) -> Result<String, String> {
 
 /// A session's id.
 fn session(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text.trim_start_matches("0x"), 16)
-        .map_err(|_| "not the id of a recording, 16 hexadecimal digits; --list-sessions shows them".to_owned())
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| {
+        "not the id of a recording, 16 hexadecimal digits; --list-sessions shows them".to_owned()
+    })
 }
 
 /// A process or thread id.
@@ -608,7 +633,17 @@ mod tests {
 
     #[test]
     fn lists_and_repetition_add_up() {
-        let cli = Cli::try_parse_from(["flightctl", "dump", "--pid", "1,2", "--pid", "3", "--since", "-5s"]).unwrap();
+        let cli = Cli::try_parse_from([
+            "flightctl",
+            "dump",
+            "--pid",
+            "1,2",
+            "--pid",
+            "3",
+            "--since",
+            "-5s",
+        ])
+        .unwrap();
         let Command::Dump(dump) = cli.command else { panic!("not dump") };
         assert_eq!(dump.filter.pid, [1, 2, 3]);
         assert!(dump.window.since.is_some());
@@ -616,8 +651,12 @@ mod tests {
 
     #[test]
     fn windows_exclude_one_another() {
-        for args in [["--last=1s", "--all"], ["--last=1s", "--since=-5s"], ["--all", "--until=-5s"]] {
-            assert!(Cli::try_parse_from(["flightctl", "dump"].iter().copied().chain(args)).is_err(), "{args:?}");
+        for args in [["--last=1s", "--all"], ["--last=1s", "--since=-5s"], ["--all", "--until=-5s"]]
+        {
+            assert!(
+                Cli::try_parse_from(["flightctl", "dump"].iter().copied().chain(args)).is_err(),
+                "{args:?}"
+            );
         }
     }
 
@@ -636,7 +675,17 @@ mod tests {
 
     #[test]
     fn any_number_of_files() {
-        let cli = Cli::try_parse_from(["flightctl", "dump", "--file", "a", "b", "--last", "1s", "--file=c"]).unwrap();
+        let cli = Cli::try_parse_from([
+            "flightctl",
+            "dump",
+            "--file",
+            "a",
+            "b",
+            "--last",
+            "1s",
+            "--file=c",
+        ])
+        .unwrap();
         let Command::Dump(dump) = cli.command else { panic!("not dump") };
         assert_eq!(dump.store.file, ["a", "b", "c"].map(PathBuf::from));
         assert!(Cli::try_parse_from(["flightctl", "dump", "--file", "a", "--store", "b"]).is_err());
@@ -651,7 +700,10 @@ mod tests {
 
     #[test]
     fn shares_are_percent() {
-        assert_eq!(["1%", "0.5 %", "off", "100%"].map(|text| share(text).ok()), [10_000, 5000, 0, 1_000_000].map(Some));
+        assert_eq!(
+            ["1%", "0.5 %", "off", "100%"].map(|text| share(text).ok()),
+            [10_000, 5000, 0, 1_000_000].map(Some)
+        );
         for wrong in ["1", "0%", "101%", "inf%", "-1%", "%", "1e1%"] {
             assert!(share(wrong).is_err(), "{wrong}");
         }

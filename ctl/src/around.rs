@@ -29,7 +29,9 @@ impl FromStr for Around {
             && text.ends_with(|last: char| last.is_ascii_alphabetic())
         {
             if radius.is_zero() {
-                return Err("no time at all before and behind it; as in 14:03:07:30s, or alone for 5 s".to_owned());
+                return Err("no time at all before and behind it; as in 14:03:07:30s, or alone \
+                            for 5 s"
+                    .to_owned());
             }
             return Ok(Self { time: time.parse()?, radius });
         }
@@ -45,12 +47,16 @@ impl Around {
             Edge::Open => (Edge::Open, Edge::Open),
             Edge::Ago(ago) => {
                 // What lies ahead is not there yet.
-                let until = ago.checked_sub(radius).filter(|ago| *ago != 0).map_or(Edge::Open, Edge::Ago);
+                let until =
+                    ago.checked_sub(radius).filter(|ago| *ago != 0).map_or(Edge::Open, Edge::Ago);
                 (Edge::Ago(ago.saturating_add(radius)), until)
             }
             Edge::Wall(wall) => {
                 let edge = |wall| Edge::Wall(wall);
-                (edge(wall.saturating_sub_unsigned(radius)), edge(wall.saturating_add_unsigned(radius)))
+                (
+                    edge(wall.saturating_sub_unsigned(radius)),
+                    edge(wall.saturating_add_unsigned(radius)),
+                )
             }
         })
     }
@@ -70,16 +76,28 @@ mod tests {
         let s = 1_000_000_000;
         let wall = 1_772_622_187 * s; // 2026-03-04 11:03:07 UTC
         let five = (Edge::Wall(wall - 5 * s), Edge::Wall(wall + 5 * s));
-        for text in
-            ["11:03:07", "2026-03-04T11:03:07Z", "2026-03-04 11:03:07", "1772622187", "2026-03-04T12:03:07+01:00"]
-        {
+        for text in [
+            "11:03:07",
+            "2026-03-04T11:03:07Z",
+            "2026-03-04 11:03:07",
+            "1772622187",
+            "2026-03-04T12:03:07+01:00",
+        ] {
             assert_eq!(edges(text), five, "{text}");
         }
         let half = (Edge::Wall(wall - 30 * s), Edge::Wall(wall + 30 * s));
-        for text in ["11:03:07:30s", "2026-03-04T11:03:07Z:30s", "1772622187:30s", "2026-03-04 11:03:07: 30s"] {
+        for text in [
+            "11:03:07:30s",
+            "2026-03-04T11:03:07Z:30s",
+            "1772622187:30s",
+            "2026-03-04 11:03:07: 30s",
+        ] {
             assert_eq!(edges(text), half, "{text}");
         }
-        assert_eq!(edges("11:03:07:1m 30s"), (Edge::Wall(wall - 90 * s), Edge::Wall(wall + 90 * s)));
+        assert_eq!(
+            edges("11:03:07:1m 30s"),
+            (Edge::Wall(wall - 90 * s), Edge::Wall(wall + 90 * s))
+        );
     }
 
     #[test]

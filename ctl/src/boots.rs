@@ -25,7 +25,10 @@ pub enum BootArg {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BootError {
     /// None has the id.
-    #[error("there is no recording of boot {0}: `flightctl dump --list-boots` lists those that there are")]
+    #[error(
+        "there is no recording of boot {0}: `flightctl dump --list-boots` lists those that there \
+         are"
+    )]
     Unknown(String),
     /// Fewer boots than that.
     #[error("there are recordings of {0} boots only: `flightctl dump --list-boots` lists them")]
@@ -41,7 +44,10 @@ impl FromStr for BootArg {
         }
         if let Some((id, offset)) = split(text) {
             let id = parse_id(id).ok_or_else(|| wrong(text))?;
-            return Ok(Self::Id(id, if offset.is_empty() { 0 } else { number(offset).ok_or_else(|| wrong(text))? }));
+            return Ok(Self::Id(
+                id,
+                if offset.is_empty() { 0 } else { number(offset).ok_or_else(|| wrong(text))? },
+            ));
         }
         let n = number(text).ok_or_else(|| wrong(text))?;
         let count = usize::try_from(n.unsigned_abs()).map_err(|_| wrong(text))?;
@@ -62,7 +68,10 @@ fn number(text: &str) -> Option<i64> {
 }
 
 fn wrong(text: &str) -> String {
-    format!("{text:?} is no boot; use an id of 32 hexadecimal digits, a number (0 the last, -1 the one before) or both")
+    format!(
+        "{text:?} is no boot; use an id of 32 hexadecimal digits, a number (0 the last, -1 the \
+         one before) or both"
+    )
 }
 
 /// An id from its digits, with or without hyphens.
@@ -104,11 +113,16 @@ impl BootArg {
                 None => boots.len().checked_sub(1).ok_or_else(beyond),
             },
             Self::FromFirst(n) => n.checked_sub(1).filter(|n| *n < boots.len()).ok_or_else(beyond),
-            Self::FromLast(n) => n.checked_add(1).and_then(|n| boots.len().checked_sub(n)).ok_or_else(beyond),
+            Self::FromLast(n) => {
+                n.checked_add(1).and_then(|n| boots.len().checked_sub(n)).ok_or_else(beyond)
+            }
             Self::Id(id, offset) => {
                 let index = at(id).ok_or_else(|| BootError::Unknown(id_text(id)))?;
                 let index = i64::try_from(index).ok().and_then(|index| index.checked_add(*offset));
-                index.and_then(|index| usize::try_from(index).ok()).filter(|n| *n < boots.len()).ok_or_else(beyond)
+                index
+                    .and_then(|index| usize::try_from(index).ok())
+                    .filter(|n| *n < boots.len())
+                    .ok_or_else(beyond)
             }
         }
     }
@@ -131,11 +145,20 @@ mod tests {
     #[test]
     fn as_journalctl_counts_them() {
         assert_eq!(choose(""), Ok(1), "the one that is running");
-        assert_eq!((choose("0"), choose("-0"), choose("-1"), choose("-2")), (Ok(2), Ok(2), Ok(1), Ok(0)));
+        assert_eq!(
+            (choose("0"), choose("-0"), choose("-1"), choose("-2")),
+            (Ok(2), Ok(2), Ok(1), Ok(0))
+        );
         assert_eq!((choose("1"), choose("+2"), choose("3")), (Ok(0), Ok(1), Ok(2)));
-        assert_eq!((choose("-3"), choose("4")), (Err(BootError::Beyond(3)), Err(BootError::Beyond(3))));
+        assert_eq!(
+            (choose("-3"), choose("4")),
+            (Err(BootError::Beyond(3)), Err(BootError::Beyond(3)))
+        );
         let id = "02".repeat(16);
-        assert_eq!((choose(&id), choose(&format!("{id}-1")), choose(&format!("{id}+1"))), (Ok(1), Ok(0), Ok(2)));
+        assert_eq!(
+            (choose(&id), choose(&format!("{id}-1")), choose(&format!("{id}+1"))),
+            (Ok(1), Ok(0), Ok(2))
+        );
         assert_eq!(choose(&format!("{id}-2")), Err(BootError::Beyond(3)));
         assert_eq!(choose(ID), Err(BootError::Unknown(ID.into())));
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use flightrec_format::control::{self, Account, FrameError, RESPONSE_MAX, Request, Response, SOCKET_NAME, Status};
+use flightrec_format::control::{
+    self, Account, FrameError, RESPONSE_MAX, Request, Response, SOCKET_NAME, Status,
+};
 
 /// How long the daemon may take to go on with an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -45,7 +47,9 @@ pub enum ControlError {
     #[error("flightd: {0}")]
     Refused(String),
     /// An answer to another question.
-    #[error("flightd answered something else than asked: use flightctl and flightd of the same release")]
+    #[error(
+        "flightd answered something else than asked: use flightctl and flightd of the same release"
+    )]
     Unexpected,
 }
 
@@ -73,7 +77,9 @@ impl Client {
         let path = runtime_dir.join(SOCKET_NAME);
         let stream = UnixStream::connect(&path).map_err(|e| match e.kind() {
             // A socket on which nobody listens is what a dead daemon leaves.
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::NotRunning(runtime_dir.into()),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ControlError::NotRunning(runtime_dir.into())
+            }
             io::ErrorKind::PermissionDenied => ControlError::Permission(path.clone()),
             _ => ControlError::Socket { path: path.clone(), source: e },
         })?;
@@ -143,7 +149,11 @@ impl Client {
     }
 
     /// Changes what recording may cost, in millionths; 0: no limit.
-    pub fn set_budget(&mut self, total: Option<u32>, per_cpu: Option<u32>) -> Result<(), ControlError> {
+    pub fn set_budget(
+        &mut self,
+        total: Option<u32>,
+        per_cpu: Option<u32>,
+    ) -> Result<(), ControlError> {
         self.send(&Request::SetBudget { total, per_cpu })?;
         match self.receive()? {
             Response::Done => Ok(()),
@@ -160,7 +170,8 @@ impl Client {
         }
     }
 
-    /// Has a snapshot taken that reaches so many ns back (0: as the daemon's configuration says); its id.
+    /// Has a snapshot taken that reaches so many ns back (0: as the daemon's configuration says);
+    /// its id.
     pub fn snapshot(&mut self, last: u64, reason: String) -> Result<String, ControlError> {
         self.send(&Request::Snapshot { last, reason })?;
         match self.receive()? {

@@ -2,8 +2,8 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the limit of open files as far as this process may. The usual 1024 is kept low for programs that use select(2)
-/// only (systemd.exec(5), "LimitNOFILE="), which this one does not.
+/// Raises the limit of open files as far as this process may. The usual 1024 is kept low for
+/// programs that use select(2) only (systemd.exec(5), "LimitNOFILE="), which this one does not.
 pub fn raise_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard

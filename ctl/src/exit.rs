@@ -34,9 +34,13 @@ impl Exit {
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Fine => "fine",
-            Self::Nothing => "nothing to show: nothing was there, or nothing that the filters let through",
+            Self::Nothing => {
+                "nothing to show: nothing was there, or nothing that the filters let through"
+            }
             Self::Damaged => "damage was found; standard output says where, and what it cost",
-            Self::NotReady => "not ready: something is missing; standard output says what, and what to do",
+            Self::NotReady => {
+                "not ready: something is missing; standard output says what, and what to do"
+            }
             Self::Error => "error; standard error says what, and what to do",
             Self::Incomplete => "something is missing, and --strict was given",
         }

@@ -1,5 +1,5 @@
-//! What help and manual pages say beyond the options: examples, exit status. One table for both, and tests hold
-//! every example against the definition.
+//! What help and manual pages say beyond the options: examples, exit status. One table for both,
+//! and tests hold every example against the definition.
 
 use std::fmt::Write as _;
 
@@ -48,19 +48,55 @@ pub const NOTES: &[Notes] = &[
         examples: &[
             example("flightctl dump", "the last 10 seconds of the whole machine"),
             example("flightctl dump --last 1m --pid 4711", "one process, all its threads"),
-            example("flightctl dump --since 14:03:05 --until 14:03:07.5", "what happened at that time today"),
-            example("flightctl dump --around 14:03:07", "5 s before and behind it; :30s behind it is more"),
-            example("flightctl dump --around 1767225600.25:1s", "times as programs print them, too"),
-            example("flightctl dump --all --syscall fsync,fdatasync", "every sync that is still there"),
-            example("flightctl dump --unit nginx --errors", "which calls of a service failed, and how"),
-            example("flightctl dump --tree 4711 --syscall %file,%process", "what a build or a script did"),
-            example("flightctl dump --path '/etc/**' --syscall '!close'", "who uses files below /etc"),
+            example(
+                "flightctl dump --since 14:03:05 --until 14:03:07.5",
+                "what happened at that time today",
+            ),
+            example(
+                "flightctl dump --around 14:03:07",
+                "5 s before and behind it; :30s behind it is more",
+            ),
+            example(
+                "flightctl dump --around 1767225600.25:1s",
+                "times as programs print them, too",
+            ),
+            example(
+                "flightctl dump --all --syscall fsync,fdatasync",
+                "every sync that is still there",
+            ),
+            example(
+                "flightctl dump --unit nginx --errors",
+                "which calls of a service failed, and how",
+            ),
+            example(
+                "flightctl dump --tree 4711 --syscall %file,%process",
+                "what a build or a script did",
+            ),
+            example(
+                "flightctl dump --path '/etc/**' --syscall '!close'",
+                "who uses files below /etc",
+            ),
             example("flightctl dump --slower-than 100ms", "which calls took long"),
-            example("flightctl dump --slower-than 1ms --faster-than 10ms --comm 'nginx*'", "or not so long"),
-            example("flightctl dump --event switch,waking --tid 4711", "when a thread ran, and who woke it"),
-            example("flightctl dump --unit nginx --slower-than 100ms", "calls of a service that took long"),
-            example("flightctl dump --tree 4711 --errors", "calls that failed, of a process and its descendants"),
-            example("flightctl dump --path '/etc/**' --merge", "who did what to files, a call a line"),
+            example(
+                "flightctl dump --slower-than 1ms --faster-than 10ms --comm 'nginx*'",
+                "or not so long",
+            ),
+            example(
+                "flightctl dump --event switch,waking --tid 4711",
+                "when a thread ran, and who woke it",
+            ),
+            example(
+                "flightctl dump --unit nginx --slower-than 100ms",
+                "calls of a service that took long",
+            ),
+            example(
+                "flightctl dump --tree 4711 --errors",
+                "calls that failed, of a process and its descendants",
+            ),
+            example(
+                "flightctl dump --path '/etc/**' --merge",
+                "who did what to files, a call a line",
+            ),
             example("flightctl dump --format jsonl | jq -c 'select(.ret < 0)'", "for programs"),
             example(
                 "flightctl dump --comm nginx --strict -o /tmp/nginx.txt",
@@ -74,8 +110,14 @@ pub const NOTES: &[Notes] = &[
                 "flightctl dump --vmcore /var/crash/202603041200/dump.202603041200",
                 "the last 10 s before a panic",
             ),
-            example("flightctl dump --vmcore vmcore --store /mnt/var/lib/flightrec --last 1h", "its files as well"),
-            example("flightctl dump --vmcore /proc/vmcore --in-flight", "what every thread was in the middle of then"),
+            example(
+                "flightctl dump --vmcore vmcore --store /mnt/var/lib/flightrec --last 1h",
+                "its files as well",
+            ),
+            example(
+                "flightctl dump --vmcore /proc/vmcore --in-flight",
+                "what every thread was in the middle of then",
+            ),
             example(
                 "flightctl --bpffs-dir /run/flightrec/bpf dump",
                 "without flightd, from the kernel's memory (root)",
@@ -98,8 +140,14 @@ pub const NOTES: &[Notes] = &[
     Notes {
         command: "recover",
         examples: &[
-            example("flightctl recover /var/crash/202603041200/dump.202603041200 -o panic.flight", "keep what matters"),
-            example("flightctl recover /proc/vmcore -o /mnt/panic.flight", "in the crash kernel, before the dump"),
+            example(
+                "flightctl recover /var/crash/202603041200/dump.202603041200 -o panic.flight",
+                "keep what matters",
+            ),
+            example(
+                "flightctl recover /proc/vmcore -o /mnt/panic.flight",
+                "in the crash kernel, before the dump",
+            ),
             example("flightctl dump panic.flight --last 5s", "read it, on any machine"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
@@ -124,9 +172,15 @@ pub const NOTES: &[Notes] = &[
         command: "ps",
         examples: &[
             example("flightctl ps", "who waits, for how long, in which call; the worst first"),
-            example("flightctl ps --state D", "who can't even be killed; exit status 1 when nobody is"),
+            example(
+                "flightctl ps --state D",
+                "who can't even be killed; exit status 1 when nobody is",
+            ),
             example("flightctl ps --json | jq -r '.threads[0].call.text'", "the worst one's call"),
-            example("flightctl ps --vmcore vmcore --state D", "who was stuck when the machine died"),
+            example(
+                "flightctl ps --vmcore vmcore --state D",
+                "who was stuck when the machine died",
+            ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },
@@ -146,16 +200,25 @@ pub const NOTES: &[Notes] = &[
         command: "top",
         examples: &[
             example("flightctl top", "the busiest threads, live; q quits"),
-            example("flightctl top --once -n 5 --interval 3s", "one table of three seconds, as text"),
+            example(
+                "flightctl top --once -n 5 --interval 3s",
+                "one table of three seconds, as text",
+            ),
             example("flightctl top --around 14:03:07 --sort delay", "who waited for a CPU then"),
-            example("flightctl top incident.flight", "of the window of a saved file, or a snapshot"),
+            example(
+                "flightctl top incident.flight",
+                "of the window of a saved file, or a snapshot",
+            ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },
     Notes {
         command: "mark",
         examples: &[
-            example("flightctl mark 'deploy of 1.2 begins'", "say what you do, for whoever reads the recording"),
+            example(
+                "flightctl mark 'deploy of 1.2 begins'",
+                "say what you do, for whoever reads the recording",
+            ),
             example("flightctl dump --all --event mark", "find the marks again"),
         ],
         exits: &[Exit::Fine, Exit::Error],
@@ -175,7 +238,10 @@ pub const NOTES: &[Notes] = &[
             example("flightctl snapshots show latest", "the first answer of the newest"),
             example("flightctl snapshots show 20260304T120000Z-oom.flight", "of one by its file"),
             example("flightctl dump --snapshot latest --errors", "its events"),
-            example("flightctl snapshots --json | jq -r '.snapshots[0].path'", "the newest one's file"),
+            example(
+                "flightctl snapshots --json | jq -r '.snapshots[0].path'",
+                "the newest one's file",
+            ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },
@@ -183,15 +249,24 @@ pub const NOTES: &[Notes] = &[
         command: "status",
         examples: &[
             example("flightctl status", "for people"),
-            example("flightctl status --json | jq .lanes.syscall.held_seconds", "how far back system calls go"),
-            example("flightctl status --json | jq '[.lanes[].lost | add] | add'", "events lost since the start"),
+            example(
+                "flightctl status --json | jq .lanes.syscall.held_seconds",
+                "how far back system calls go",
+            ),
+            example(
+                "flightctl status --json | jq '[.lanes[].lost | add] | add'",
+                "events lost since the start",
+            ),
         ],
         exits: &[Exit::Fine, Exit::Error],
     },
     Notes {
         command: "doctor",
         examples: &[
-            example("flightctl doctor", "what to do before the day of the panic; as root it sees more"),
+            example(
+                "flightctl doctor",
+                "what to do before the day of the panic; as root it sees more",
+            ),
             example("flightctl doctor --json | jq '.checks[] | select(.fix)'", "for programs"),
         ],
         exits: &[Exit::Fine, Exit::NotReady, Exit::Error],
@@ -227,7 +302,8 @@ pub fn notes(command: &str) -> Option<&'static Notes> {
 /// The whole command line, with examples and exit status behind each command's help.
 pub fn command() -> clap::Command {
     let mut command = Cli::command();
-    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    let names: Vec<String> =
+        command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     for name in names {
         command = command.mut_subcommand(name, with_notes);
     }
@@ -284,7 +360,9 @@ mod tests {
     fn every_command_has_examples() {
         let mut all = command();
         all.build();
-        for sub in all.get_subcommands().filter(|sub| sub.get_name() != "help" && !sub.is_hide_set()) {
+        for sub in
+            all.get_subcommands().filter(|sub| sub.get_name() != "help" && !sub.is_hide_set())
+        {
             let name = sub.get_name();
             let help = sub.clone().render_long_help().to_string();
             assert!(
@@ -292,7 +370,11 @@ mod tests {
                 "no examples in the help of {name}: add it to help::NOTES"
             );
             assert!(help.contains("Exit status:\n  0  "), "no exit status in the help of {name}");
-            let own = notes(name).expect("notes").examples.iter().any(|e| words(e.line).contains(&name.to_owned()));
+            let own = notes(name)
+                .expect("notes")
+                .examples
+                .iter()
+                .any(|e| words(e.line).contains(&name.to_owned()));
             assert!(own, "no example of {name} is one of it");
         }
         assert!(all.render_help().to_string().contains("Examples:"));
@@ -305,7 +387,8 @@ mod tests {
                 // As the program does: syntax, then sense.
                 match command().try_get_matches_from(words(example.line)) {
                     Ok(matches) => {
-                        let plan = Plan::new(Cli::from_arg_matches(&matches).unwrap(), &Zoned::now());
+                        let plan =
+                            Plan::new(Cli::from_arg_matches(&matches).unwrap(), &Zoned::now());
                         assert!(plan.is_ok(), "{}: {plan:?}", example.line);
                     }
                     Err(e) => assert!(!e.use_stderr(), "{}: {e}", example.line),
@@ -327,7 +410,10 @@ mod tests {
     fn notes_are_of_commands_that_exist() {
         let all = command();
         for notes in NOTES {
-            assert!(notes.command == all.get_name() || all.find_subcommand(notes.command).is_some(), "{notes:?}");
+            assert!(
+                notes.command == all.get_name() || all.find_subcommand(notes.command).is_some(),
+                "{notes:?}"
+            );
         }
     }
 

@@ -46,7 +46,11 @@ pub fn ranges(numbers: impl IntoIterator<Item = u16>) -> String {
     for (i, (first, last)) in runs.iter().enumerate() {
         let comma = if i == 0 { "" } else { ", " };
         // Writing to a string can't fail.
-        let _ = if first == last { write!(out, "{comma}{first}") } else { write!(out, "{comma}{first}-{last}") };
+        let _ = if first == last {
+            write!(out, "{comma}{first}")
+        } else {
+            write!(out, "{comma}{first}-{last}")
+        };
     }
     out
 }

@@ -1,8 +1,9 @@
 //! Which processes' events the quiet ring left out, and when.
 //!
-//! Where the quiet ring stands in for a ring that was written over, busy processes are missing for a time while others are
-//! whole. What is concluded from one event about another of the same thread (which entry an exit is of, where a wakee runs)
-//! holds for those others alone; and whether a window is complete depends on who is asked for.
+//! Where the quiet ring stands in for a ring that was written over, busy processes are missing for
+//! a time while others are whole. What is concluded from one event about another of the same thread
+//! (which entry an exit is of, where a wakee runs) holds for those others alone; and whether a
+//! window is complete depends on who is asked for.
 
 use std::sync::Arc;
 
@@ -57,7 +58,9 @@ impl LeftOuts {
         for event in Merge::new(task.map(|stream| stream.events())) {
             let (tid, thread) = match &event.body {
                 Body::Fork(fork) => (fork.tid, Thread { tgid: fork.tgid, began: event.time }),
-                Body::TaskExit(exit) => (exit.tid, Thread { tgid: exit.tgid, began: exit.start_time }),
+                Body::TaskExit(exit) => {
+                    (exit.tid, Thread { tgid: exit.tgid, began: exit.start_time })
+                }
                 _ => continue,
             };
             left_outs.threads.entry(tid).or_insert(thread);
@@ -67,9 +70,14 @@ impl LeftOuts {
 
     /// Whether events of a thread may be left out between two moments.
     pub fn has(&self, tid: u32, from: u64, until: u64) -> bool {
-        let of = |process: u32| self.stretches.get(&process).and_then(|stretches| within(stretches, from, until));
+        let of = |process: u32| {
+            self.stretches.get(&process).and_then(|stretches| within(stretches, from, until))
+        };
         let Some(thread) = self.threads.get(&tid) else {
-            return self.stretches.values().any(|stretches| within(stretches, from, until).is_some());
+            return self
+                .stretches
+                .values()
+                .any(|stretches| within(stretches, from, until).is_some());
         };
         let leader = self.threads.get(&thread.tgid).map_or(0, |leader| leader.began);
         let is_young = |(begins, _): (u64, u64)| leader == 0 || leader >= begins;
@@ -98,7 +106,8 @@ impl LeftOuts {
     }
 }
 
-/// Adds what was left out of the next stretch of a recording: what began in one may end in the next.
+/// Adds what was left out of the next stretch of a recording: what began in one may end in the
+/// next.
 pub fn learn(known: &mut Vec<Arc<LeftOuts>>, next: &Arc<LeftOuts>) {
     if known.len() == 2 {
         known.remove(0);

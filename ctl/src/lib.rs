@@ -1,7 +1,7 @@
 //! `flightctl`: reads the flight recorder.
 //!
-//! A command asks a [`source`] for pages and does not know where they come from: a live daemon or the
-//! rings pinned in the kernel. The [`pipeline`] makes one stream of events of them, with names,
+//! A command asks a [`source`] for pages and does not know where they come from: a live daemon or
+//! the rings pinned in the kernel. The [`pipeline`] makes one stream of events of them, with names,
 //! durations and places; [`text`] makes lines of the events; [`coverage`] says what is missing.
 
 pub mod args;

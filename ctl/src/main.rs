@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use flightctl::args::Cli;
 use flightctl::commands::{
-    boots, budget, doctor, dump, follow, ls, mark, metrics, ps, recover, save, snapshot, snapshots, status, top,
-    verify, vmcore,
+    boots, budget, doctor, dump, follow, ls, mark, metrics, ps, recover, save, snapshot, snapshots,
+    status, top, verify, vmcore,
 };
 use flightctl::descriptors;
 use flightctl::exit::Exit;
@@ -45,12 +45,16 @@ fn main() -> ExitCode {
         Ok(Plan::Top(plan)) => top::run(&plan),
         Ok(Plan::Ps(plan)) => ps::run(&plan),
         Ok(Plan::Mark { runtime_dir, text }) => mark::run(&runtime_dir, text),
-        Ok(Plan::Snapshot { runtime_dir, last, reason }) => snapshot::run(&runtime_dir, last, reason),
+        Ok(Plan::Snapshot { runtime_dir, last, reason }) => {
+            snapshot::run(&runtime_dir, last, reason)
+        }
         Ok(Plan::Snapshots(plan)) => snapshots::run(&plan),
         Ok(Plan::Status { origin, json }) => status::run(&origin, json),
         Ok(Plan::Doctor { origin, json }) => doctor::run(&origin, json),
         Ok(Plan::Budget { runtime_dir, json }) => budget::run(&runtime_dir, json),
-        Ok(Plan::SetBudget { runtime_dir, total, per_cpu }) => budget::set(&runtime_dir, total, per_cpu),
+        Ok(Plan::SetBudget { runtime_dir, total, per_cpu }) => {
+            budget::set(&runtime_dir, total, per_cpu)
+        }
         Ok(Plan::Metrics(origin)) => metrics::run(&origin),
         Ok(Plan::Ls { files, json }) => ls::run(&files, json),
         Ok(Plan::Verify(files)) => verify::run(&files),

@@ -26,7 +26,8 @@ pub enum OutputError {
     Exists(PathBuf),
 }
 
-/// Refuses a file that is there, before anything is read for it. A device or a pipe holds nothing that could be lost.
+/// Refuses a file that is there, before anything is read for it. A device or a pipe holds nothing
+/// that could be lost.
 pub fn refuse(path: &Path, force: bool) -> Result<(), OutputError> {
     let is_lost = !force && path.metadata().is_ok_and(|metadata| metadata.is_file());
     if is_lost { Err(OutputError::Exists(path.into())) } else { Ok(()) }
@@ -44,11 +45,16 @@ impl Output {
     /// Opens standard output.
     pub fn standard() -> Self {
         let stdout = io::stdout();
-        Self { terminal: stdout.is_terminal(), sink: Box::new(stdout.lock()), path: None, progress: None }
+        Self {
+            terminal: stdout.is_terminal(),
+            sink: Box::new(stdout.lock()),
+            path: None,
+            progress: None,
+        }
     }
 
-    /// Opens the file, or else standard output. A file that is there is replaced with `force` only; a new one is for its
-    /// owner and group only, as what is recorded is sensitive.
+    /// Opens the file, or else standard output. A file that is there is replaced with `force` only;
+    /// a new one is for its owner and group only, as what is recorded is sensitive.
     pub fn to(path: Option<&Path>, force: bool) -> Result<Self, OutputError> {
         let Some(path) = path else { return Ok(Self::standard()) };
         refuse(path, force)?;
@@ -59,17 +65,18 @@ impl Output {
             options.truncate(true).open(path).map_err(failed)?
         } else {
             // What has come there meanwhile stays as well.
-            options.create_new(!force).create(true).truncate(force).open(path).map_err(|source| {
-                match source.kind() {
+            options.create_new(!force).create(true).truncate(force).open(path).map_err(
+                |source| match source.kind() {
                     io::ErrorKind::AlreadyExists => OutputError::Exists(path.into()),
                     _ => failed(source),
-                }
-            })?
+                },
+            )?
         };
         Ok(Self { terminal: false, sink: Box::new(file), path: Some(path.into()), progress: None })
     }
 
-    /// Shows `progress` while this is written. On a terminal the first line ends it: the lines tell enough.
+    /// Shows `progress` while this is written. On a terminal the first line ends it: the lines tell
+    /// enough.
     pub fn show(&mut self, progress: Progress) {
         self.progress = Some(progress);
     }
@@ -141,7 +148,8 @@ mod tests {
 
     #[test]
     fn colour_on_a_terminal_only() {
-        let output = |terminal| Output { sink: Box::new(io::sink()), path: None, terminal, progress: None };
+        let output =
+            |terminal| Output { sink: Box::new(io::sink()), path: None, terminal, progress: None };
         assert!(output(true).colours(ColorArg::Auto, None));
         assert!(output(true).colours(ColorArg::Auto, Some(OsStr::new(""))));
         assert!(!output(true).colours(ColorArg::Auto, Some(OsStr::new("1"))));
@@ -153,7 +161,8 @@ mod tests {
     #[test]
     fn causes_are_told_once() {
         let source = || io::Error::from(io::ErrorKind::StorageFull);
-        let error = anyhow::Error::new(OutputError::Io { path: "/x".into(), source: source() }).context("dump");
+        let error = anyhow::Error::new(OutputError::Io { path: "/x".into(), source: source() })
+            .context("dump");
         assert_eq!(told(&error), format!("dump: can't write /x: {}", source()));
     }
 

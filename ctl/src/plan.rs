@@ -7,8 +7,9 @@ use jiff::Zoned;
 use thiserror::Error;
 
 use crate::args::{
-    BudgetArgs, BudgetCommand, Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg, FormatArgs, LsArgs,
-    PsArgs, RecoverArgs, SaveArgs, SnapshotsArgs, SnapshotsCommand, StoreArgs, TopArgs, VmcoreArgs, WindowArgs,
+    BudgetArgs, BudgetCommand, Cli, ColorArg, Command, DumpArgs, FilterArgs, FollowArgs, FormatArg,
+    FormatArgs, LsArgs, PsArgs, RecoverArgs, SaveArgs, SnapshotsArgs, SnapshotsCommand, StoreArgs,
+    TopArgs, VmcoreArgs, WindowArgs,
 };
 use crate::boots::BootArg;
 use crate::fds::Naming;
@@ -408,7 +409,10 @@ impl Plan {
     pub fn new(cli: Cli, now: &Zoned) -> Result<Self, PlanError> {
         let origin = match cli.bpffs_dir {
             Some(ref bpffs_dir) => Origin::Pinned { bpffs_dir: bpffs_dir.clone() },
-            None => Origin::Daemon { bpffs_dir: cli.runtime_dir.join("bpf"), runtime_dir: cli.runtime_dir.clone() },
+            None => Origin::Daemon {
+                bpffs_dir: cli.runtime_dir.join("bpf"),
+                runtime_dir: cli.runtime_dir.clone(),
+            },
         };
         match cli.command {
             Command::Dump(mut args) => {
@@ -419,7 +423,8 @@ impl Plan {
                     return Ok(Self::ListBoots(history));
                 }
                 if args.vmcore.vmcore.is_some() {
-                    return VmcorePlan::new(*args, history, state_dir, now).map(|plan| Self::Vmcore(Box::new(plan)));
+                    return VmcorePlan::new(*args, history, state_dir, now)
+                        .map(|plan| Self::Vmcore(Box::new(plan)));
                 }
                 DumpPlan::new(*args, history, now).map(|plan| Self::Dump(Box::new(plan)))
             }
@@ -430,13 +435,22 @@ impl Plan {
             Command::Recover(args) => {
                 let RecoverArgs { vmcore, session, output, force, strict } = args;
                 let state_dir = cli.state_dir.unwrap_or_else(|| STATE_DIR.into());
-                Ok(Self::Recover(RecoverPlan { file: vmcore, session, state_dir, output, force, strict }))
+                Ok(Self::Recover(RecoverPlan {
+                    file: vmcore,
+                    session,
+                    state_dir,
+                    output,
+                    force,
+                    strict,
+                }))
             }
             Command::Follow(args) => Ok(Self::Follow(Box::new(FollowPlan::new(*args, origin)?))),
             Command::Top(args) => Ok(Self::Top(TopPlan::new(*args, origin, cli.state_dir, now)?)),
             Command::Ps(args) => Ok(Self::Ps(PsPlan::new(args, origin, cli.state_dir)?)),
             Command::Mark { text } if text.is_empty() => Err(PlanError::MarkEmpty),
-            Command::Mark { text } if text.len() > MARK_MAX => Err(PlanError::MarkLength(text.len())),
+            Command::Mark { text } if text.len() > MARK_MAX => {
+                Err(PlanError::MarkLength(text.len()))
+            }
             Command::Mark { text } => Ok(Self::Mark { runtime_dir: cli.runtime_dir, text }),
             Command::Snapshot(args) => match args.reason.len() {
                 0 => Err(PlanError::ReasonEmpty),
@@ -446,23 +460,29 @@ impl Plan {
                     Ok(Self::Snapshot { runtime_dir: cli.runtime_dir, last, reason: args.reason })
                 }
             },
-            Command::Snapshots(args) => Ok(Self::Snapshots(SnapshotsPlan::new(args, cli.runtime_dir, cli.state_dir))),
+            Command::Snapshots(args) => {
+                Ok(Self::Snapshots(SnapshotsPlan::new(args, cli.runtime_dir, cli.state_dir)))
+            }
             Command::Status { json } => Ok(Self::Status { origin, json }),
             Command::Doctor { json } => Ok(Self::Doctor { origin, json }),
             Command::Budget(BudgetArgs { json, command: None }) => {
                 Ok(Self::Budget { runtime_dir: cli.runtime_dir, json })
             }
-            Command::Budget(BudgetArgs { command: Some(BudgetCommand::Set { total, per_cpu }), .. }) => {
-                Ok(Self::SetBudget { runtime_dir: cli.runtime_dir, total, per_cpu })
-            }
+            Command::Budget(BudgetArgs {
+                command: Some(BudgetCommand::Set { total, per_cpu }),
+                ..
+            }) => Ok(Self::SetBudget { runtime_dir: cli.runtime_dir, total, per_cpu }),
             Command::Metrics => Ok(Self::Metrics(origin)),
             Command::Ls(LsArgs { paths, json }) => {
-                let files = FilesPlan { paths, runtime_dir: cli.runtime_dir, state_dir: cli.state_dir };
+                let files =
+                    FilesPlan { paths, runtime_dir: cli.runtime_dir, state_dir: cli.state_dir };
                 Ok(Self::Ls { files, json })
             }
-            Command::Verify { paths } => {
-                Ok(Self::Verify(FilesPlan { paths, runtime_dir: cli.runtime_dir, state_dir: cli.state_dir }))
-            }
+            Command::Verify { paths } => Ok(Self::Verify(FilesPlan {
+                paths,
+                runtime_dir: cli.runtime_dir,
+                state_dir: cli.state_dir,
+            })),
         }
     }
 }
@@ -491,7 +511,12 @@ impl HistoryPlan {
                     Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
                     Origin::Pinned { .. } => return Err(PlanError::TwoPlaces),
                 };
-                Place::Snapshot { runtime_dir, state_dir, id: args.snapshot.clone().unwrap_or_default(), own_window }
+                Place::Snapshot {
+                    runtime_dir,
+                    state_dir,
+                    id: args.snapshot.clone().unwrap_or_default(),
+                    own_window,
+                }
             }
             (None, [], _) => Place::Recorder { origin, state_dir },
             (.., Origin::Pinned { .. }) => return Err(PlanError::TwoPlaces),
@@ -506,18 +531,26 @@ impl HistoryPlan {
 impl StoreArgs {
     /// Whether anything but the recorder's own recording is asked for.
     fn is_given(&self) -> bool {
-        self.store.is_some() || !self.file.is_empty() || self.snapshot.is_some() || self.boot.is_some()
+        self.store.is_some()
+            || !self.file.is_empty()
+            || self.snapshot.is_some()
+            || self.boot.is_some()
     }
 }
 
 impl WindowArgs {
     /// Whether a window is asked for; else files that were saved of one open on theirs.
     fn is_given(&self) -> bool {
-        self.last.is_some() || self.since.is_some() || self.until.is_some() || self.around.is_some() || self.all
+        self.last.is_some()
+            || self.since.is_some()
+            || self.until.is_some()
+            || self.around.is_some()
+            || self.all
     }
 }
 
-/// Whether the end of a window is a time of day that comes later today, the window having begun today: not yesterday's.
+/// Whether the end of a window is a time of day that comes later today, the window having begun
+/// today: not yesterday's.
 pub(crate) fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
     let (TimeArg::TimeOfDay(until), Some(since)) = (until, since) else { return false };
     let midnight = now.start_of_day().map_or(i128::MAX, |day| day.timestamp().as_nanosecond());
@@ -539,7 +572,9 @@ fn edges(args: &WindowArgs, now: &Zoned) -> Result<(Edge, Edge), PlanError> {
         return around.edges(now).map_err(|reason| PlanError::Time { option: "around", reason });
     }
     let (since, mut until) = match (&args.since, &args.until, args.all) {
-        (None, None, false) => (Edge::Ago(args.last.map_or(DEFAULT_LAST_NS, crate::window::nanos)), Edge::Open),
+        (None, None, false) => {
+            (Edge::Ago(args.last.map_or(DEFAULT_LAST_NS, crate::window::nanos)), Edge::Open)
+        }
         _ => (edge(&args.since, "since")?, edge(&args.until, "until")?),
     };
     if args.until.as_ref().is_some_and(|until| is_ahead(until, args.since.as_ref(), now)) {
@@ -560,7 +595,8 @@ impl VmcorePlan {
         state_dir: Option<PathBuf>,
         now: &Zoned,
     ) -> Result<Self, PlanError> {
-        let VmcoreArgs { vmcore, in_flight, list_sessions, session } = std::mem::take(&mut args.vmcore);
+        let VmcoreArgs { vmcore, in_flight, list_sessions, session } =
+            std::mem::take(&mut args.vmcore);
         let show = match (in_flight, list_sessions) {
             (true, _) => VmcoreShow::InFlight,
             (_, true) => VmcoreShow::Sessions,
@@ -576,7 +612,14 @@ impl VmcorePlan {
 impl SavePlan {
     fn new(args: SaveArgs, history: HistoryPlan, now: &Zoned) -> Result<Self, PlanError> {
         let (since, until) = edges(&args.window, now)?;
-        Ok(Self { history, since, until, output: args.output, force: args.force, strict: args.strict })
+        Ok(Self {
+            history,
+            since,
+            until,
+            output: args.output,
+            force: args.force,
+            strict: args.strict,
+        })
     }
 }
 
@@ -607,16 +650,45 @@ fn naming(format: &FormatArgs, filter: &FilterArgs) -> Naming {
 }
 
 impl TopPlan {
-    fn new(args: TopArgs, origin: Origin, state_dir: Option<PathBuf>, now: &Zoned) -> Result<Self, PlanError> {
-        let TopArgs { interval, sort, filter, once, lines, files, window, mut store, vmcore, session, color } = args;
+    fn new(
+        args: TopArgs,
+        origin: Origin,
+        state_dir: Option<PathBuf>,
+        now: &Zoned,
+    ) -> Result<Self, PlanError> {
+        let TopArgs {
+            interval,
+            sort,
+            filter,
+            once,
+            lines,
+            files,
+            window,
+            mut store,
+            vmcore,
+            session,
+            color,
+        } = args;
         store.file.extend(files);
         let is_past = window.is_given() || store.is_given() || vmcore.is_some();
         let past = if is_past {
-            let vouching = store.store.clone().or_else(|| state_dir.clone()).unwrap_or_else(|| STATE_DIR.into());
+            let vouching = store
+                .store
+                .clone()
+                .or_else(|| state_dir.clone())
+                .unwrap_or_else(|| STATE_DIR.into());
             let history = HistoryPlan::new(&store, &window, origin.clone(), state_dir)?;
             let (since, until) = edges(&window, now)?;
             let store = store.store;
-            Some(Box::new(PastPlan { history, since, until, vmcore, session, store, state_dir: vouching }))
+            Some(Box::new(PastPlan {
+                history,
+                since,
+                until,
+                vmcore,
+                session,
+                store,
+                state_dir: vouching,
+            }))
         } else {
             None
         };
@@ -697,20 +769,28 @@ mod tests {
         assert_eq!(dump(&["--since=-5s", "--until=13:00"]).until, Edge::Open);
         assert!(matches!(dump(&["--since=-20h", "--until=23:00"]).until, Edge::Wall(_)));
         let yesterday = dump(&["--since", "22:00", "--until", "23:00"]);
-        let hours = |edge| if let Edge::Wall(wall) = edge { wall / 3_600_000_000_000 } else { panic!("{edge:?}") };
+        let hours = |edge| {
+            if let Edge::Wall(wall) = edge { wall / 3_600_000_000_000 } else { panic!("{edge:?}") }
+        };
         assert_eq!(hours(yesterday.until) - hours(yesterday.since), 1);
     }
 
     #[test]
     fn an_empty_window_is_refused() {
         for args in [["--since=-5s", "--until=-6s"], ["--since=10:00:00", "--until=09:00:00"]] {
-            assert!(matches!(plan(&[&["dump"], &args[..]].concat()), Err(PlanError::Empty)), "{args:?}");
+            assert!(
+                matches!(plan(&[&["dump"], &args[..]].concat()), Err(PlanError::Empty)),
+                "{args:?}"
+            );
         }
     }
 
     #[test]
     fn bpffs_dir_forces_the_pinned_rings() {
-        let place = |origin, state_dir: Option<&str>| Place::Recorder { origin, state_dir: state_dir.map(Into::into) };
+        let place = |origin, state_dir: Option<&str>| Place::Recorder {
+            origin,
+            state_dir: state_dir.map(Into::into),
+        };
         let pinned = dump(&["--bpffs-dir", "/b"]).history.place;
         assert_eq!(pinned, place(Origin::Pinned { bpffs_dir: "/b".into() }, None));
         let daemon = dump(&["--runtime-dir", "/r", "--state-dir", "/s"]).history.place;
@@ -724,7 +804,11 @@ mod tests {
         let files = || vec!["/f".into(), "/g".into()];
         assert_eq!(dump(&["--file", "/f", "/g"]).history.place, Place::OwnWindows(files()));
         for window in ["--all", "--last=1s", "--since=-1s"] {
-            assert_eq!(dump(&["/g", "--file=/f", window]).history.place, Place::Files(files()), "{window}");
+            assert_eq!(
+                dump(&["/g", "--file=/f", window]).history.place,
+                Place::Files(files()),
+                "{window}"
+            );
         }
         let both = plan(&["--bpffs-dir", "/b", "dump", "--store", "/d"]);
         assert!(matches!(both, Err(PlanError::TwoPlaces)));
@@ -740,7 +824,10 @@ mod tests {
         };
         let ls = |args: &[&str]| plan(&[args, &["ls"]].concat()).unwrap();
         assert_eq!(ls(&[]), Plan::Ls { files: files(&[], None), json: false });
-        assert_eq!(ls(&["--state-dir", "/s"]), Plan::Ls { files: files(&[], Some("/s")), json: false });
+        assert_eq!(
+            ls(&["--state-dir", "/s"]),
+            Plan::Ls { files: files(&[], Some("/s")), json: false }
+        );
         assert_eq!(plan(&["verify", "/f"]).unwrap(), Plan::Verify(files(&["/f"], None)));
     }
 

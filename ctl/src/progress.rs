@@ -18,8 +18,8 @@ const ERASE: &str = "\r\x1b[K";
 /// Whether there are to be no lines.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// A line on standard error that says what is being done. It is there only where standard error is a terminal, from
-/// [`PATIENCE`] on, and is gone when this is dropped.
+/// A line on standard error that says what is being done. It is there only where standard error is
+/// a terminal, from [`PATIENCE`] on, and is gone when this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     /// None where there is nobody to see it.
@@ -104,11 +104,13 @@ impl Shared {
                 (true, false) => return,
                 (true, true) => ERASE.to_owned(),
                 (false, _) => {
-                    let amount = if done == 0 { String::new() } else { format!(", {}", bytes(done)) };
+                    let amount =
+                        if done == 0 { String::new() } else { format!(", {}", bytes(done)) };
                     format!("{ERASE}flightctl: {what}: {} s{amount}", start.elapsed().as_secs())
                 }
             };
-            if terminal.write_all(line.as_bytes()).and_then(|()| terminal.flush()).is_err() || ended {
+            if terminal.write_all(line.as_bytes()).and_then(|()| terminal.flush()).is_err() || ended
+            {
                 return;
             }
             (drawn, wait) = (true, PERIOD);
@@ -143,7 +145,8 @@ mod tests {
         progress.add(3 << 20);
         let first = written.recv().unwrap();
         assert!(first.starts_with(&format!("{ERASE}flightctl: reading: 0 s")), "{first:?}");
-        let amount = std::iter::once(first).chain(written.iter()).find(|line| line.ends_with(", 3 MiB"));
+        let amount =
+            std::iter::once(first).chain(written.iter()).find(|line| line.ends_with(", 3 MiB"));
         assert!(amount.is_some(), "the line ended without the amount");
         drop(progress);
         assert_eq!(written.iter().last().as_deref(), Some(ERASE), "nothing is left of it");

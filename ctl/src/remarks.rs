@@ -1,4 +1,5 @@
-//! What is said of a command line before anything is done: where a time does not mean what it seems to.
+//! What is said of a command line before anything is done: where a time does not mean what it seems
+//! to.
 
 use jiff::Zoned;
 
@@ -19,10 +20,15 @@ fn of_window(window: &WindowArgs, now: &Zoned) -> Vec<String> {
     let WindowArgs { since, until, around, .. } = window;
     let around = around.as_ref().map(|around| &around.time);
     let times = [("since", since.as_ref()), ("until", until.as_ref()), ("around", around)];
-    let mut said: Vec<String> =
-        times.into_iter().filter_map(|(option, time)| yesterday(option, time?, since.as_ref(), now)).collect();
+    let mut said: Vec<String> = times
+        .into_iter()
+        .filter_map(|(option, time)| yesterday(option, time?, since.as_ref(), now))
+        .collect();
     if until.is_some() && since.is_none() {
-        said.push("the window is everything that is recorded up to --until, as no --since is given".to_owned());
+        said.push(
+            "the window is everything that is recorded up to --until, as no --since is given"
+                .to_owned(),
+        );
     }
     said
 }
@@ -34,7 +40,9 @@ fn yesterday(option: &str, time: &TimeArg, since: Option<&TimeArg>, now: &Zoned)
         return None;
     }
     let day = now.date().yesterday().ok()?;
-    Some(format!("--{option} {of_day} is still to come today: yesterday's is meant, {day} {of_day}"))
+    Some(format!(
+        "--{option} {of_day} is still to come today: yesterday's is meant, {day} {of_day}"
+    ))
 }
 
 #[cfg(test)]
@@ -49,12 +57,19 @@ mod tests {
 
     #[test]
     fn yesterday_is_told() {
-        let yesterday = "--since 23:59:50 is still to come today: yesterday's is meant, 2026-03-03 23:59:50";
+        let yesterday =
+            "--since 23:59:50 is still to come today: yesterday's is meant, 2026-03-03 23:59:50";
         assert_eq!(said(&["--since", "23:59:50"]), [yesterday]);
         assert_eq!(said(&["--since", "23:59:50", "--until", "00:01"]), [yesterday]);
         assert_eq!(said(&["--around", "13:00"]).len(), 1);
         assert_eq!(said(&["--since", "22:00", "--until", "23:00"]).len(), 2);
-        for today in [&["--since=11:59"][..], &["--since=2026-03-04 23:00"], &["--around=-5s"], &["--last=1s"], &[]] {
+        for today in [
+            &["--since=11:59"][..],
+            &["--since=2026-03-04 23:00"],
+            &["--around=-5s"],
+            &["--last=1s"],
+            &[],
+        ] {
             assert_eq!(said(today), [""; 0], "{today:?}");
         }
         assert_eq!(said(&["--since=11:00", "--until=13:00"]), [""; 0], "the end lies ahead");

@@ -23,8 +23,8 @@ pub struct Context<'a> {
     pub duration_ns: Option<u64>,
     /// Of an exit: whether its entry was in the recording. Otherwise its arguments are shown here.
     pub entry_seen: bool,
-    /// Of an exit that stands for the whole call, arguments and all: UNIX time of the entry, ns. The
-    /// entry is then not shown by itself.
+    /// Of an exit that stands for the whole call, arguments and all: UNIX time of the entry, ns.
+    /// The entry is then not shown by itself.
     pub merged: Option<i64>,
     /// Name of the other thread: the next of a switch, the wakee, the thread that migrates.
     pub next_comm: Comm,

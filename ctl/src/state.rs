@@ -1,7 +1,7 @@
 //! The state of the recorder at one moment: what `status` shows and `metrics` exports.
 //!
-//! The field names here are those of `flightctl status --json`: scripts rely on them. A field is never
-//! renamed, nor its unit changed; new ones may come.
+//! The field names here are those of `flightctl status --json`: scripts rely on them. A field is
+//! never renamed, nor its unit changed; new ones may come.
 
 mod snapshots;
 #[cfg(test)]
@@ -58,8 +58,8 @@ pub struct State {
     pub slot_collisions: u64,
     /// Runs of programs that the kernel skipped (recursion), by program.
     pub skipped_runs: BTreeMap<String, u64>,
-    /// The last snapshot of what descriptors stand for; none where the pinned rings were read, or the kernel can't be
-    /// asked.
+    /// The last snapshot of what descriptors stand for; none where the pinned rings were read, or
+    /// the kernel can't be asked.
     pub descriptors: Option<Descriptors>,
     /// The daemon; none where the pinned rings were read.
     pub daemon: Option<Daemon>,
@@ -115,7 +115,16 @@ impl From<control::Budget> for Budget {
     fn from(budget: control::Budget) -> Self {
         let [syscall_percent, sched_percent] =
             budget.limits.map(|limit| (limit != 0).then(|| f64::from(limit) / 10_000.0));
-        let control::Budget { call, string, sched, call_floor, sched_floor, measured, detached, .. } = budget;
+        let control::Budget {
+            call,
+            string,
+            sched,
+            call_floor,
+            sched_floor,
+            measured,
+            detached,
+            ..
+        } = budget;
         Self {
             total_percent: (budget.total != 0).then(|| f64::from(budget.total) / 10_000.0),
             syscall_percent,
@@ -141,8 +150,8 @@ pub enum Told {
     Pinned,
 }
 
-/// How much is recorded of what is configured, on the CPU that records least: each level is named after the last thing
-/// that the budget had it give up.
+/// How much is recorded of what is configured, on the CPU that records least: each level is named
+/// after the last thing that the budget had it give up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -182,7 +191,12 @@ fn given_up(given: u32) -> Vec<&'static str> {
 impl Level {
     /// Of a CPU.
     fn of(given: u32) -> Self {
-        STEPS.iter().filter(|(bit, ..)| given & bit != 0).map(|(.., level)| *level).max().unwrap_or_default()
+        STEPS
+            .iter()
+            .filter(|(bit, ..)| given & bit != 0)
+            .map(|(.., level)| *level)
+            .max()
+            .unwrap_or_default()
     }
 
     /// Its number in metrics: 0 is all, each step records less.
@@ -278,10 +292,13 @@ impl Store {
         let (state, failed) = match store.state {
             StoreState::Off => (Files::Off, None),
             StoreState::Writing => (Files::Writing, None),
-            StoreState::Failed { since, reason } => (Files::Failed, Some((moment(since, wall_offset), reason))),
+            StoreState::Failed { since, reason } => {
+                (Files::Failed, Some((moment(since, wall_offset), reason)))
+            }
         };
         let (failed_since, reason) = failed.unzip();
-        let by_lane = |counts: [u64; 3]| Lane::RINGS.map(Lane::name).into_iter().zip(counts).collect();
+        let by_lane =
+            |counts: [u64; 3]| Lane::RINGS.map(Lane::name).into_iter().zip(counts).collect();
         let behind = |until: u64| (until != 0).then(|| seconds(now.saturating_sub(until)));
         Self {
             state,
@@ -298,8 +315,14 @@ impl Store {
             bytes_per_second: store.rate,
             written_events: by_lane(store.written_events),
             lost_events: by_lane(store.lost_events),
-            deleted_files: DELETED_FOR.into_iter().zip(store.deleted.map(|(files, _)| files)).collect(),
-            deleted_bytes: DELETED_FOR.into_iter().zip(store.deleted.map(|(_, bytes)| bytes)).collect(),
+            deleted_files: DELETED_FOR
+                .into_iter()
+                .zip(store.deleted.map(|(files, _)| files))
+                .collect(),
+            deleted_bytes: DELETED_FOR
+                .into_iter()
+                .zip(store.deleted.map(|(_, bytes)| bytes))
+                .collect(),
             failures: store.failures,
             cpu_seconds: seconds(store.cpu),
         }
@@ -389,20 +412,31 @@ impl Counts {
         let by = |reason: Refusal| refused.get(reason as usize).copied().unwrap_or(0);
         let no_ring = totals.no_ring.get(i).copied().unwrap_or(0);
         let named = |counts: [u64; 6]| {
-            counts.into_iter().enumerate().filter_map(|(k, n)| Some((Kind::counted(i, k)?.name(), n))).collect()
+            counts
+                .into_iter()
+                .enumerate()
+                .filter_map(|(k, n)| Some((Kind::counted(i, k)?.name(), n)))
+                .collect()
         };
         Self {
             events: named(events),
             throttled: named(totals.throttled.get(i).copied().unwrap_or_default()),
-            lost: [("busy", by(Refusal::Busy)), ("throttled", by(Refusal::Throttled)), ("no_ring", no_ring)].into(),
+            lost: [
+                ("busy", by(Refusal::Busy)),
+                ("throttled", by(Refusal::Throttled)),
+                ("no_ring", no_ring),
+            ]
+            .into(),
             own: by(Refusal::Own),
         }
     }
 
     fn add(&mut self, other: &Self) {
-        for (sums, more) in
-            [(&mut self.events, &other.events), (&mut self.lost, &other.lost), (&mut self.throttled, &other.throttled)]
-        {
+        for (sums, more) in [
+            (&mut self.events, &other.events),
+            (&mut self.lost, &other.lost),
+            (&mut self.throttled, &other.throttled),
+        ] {
             for (name, n) in more {
                 let sum = sums.entry(name).or_default();
                 *sum = sum.saturating_add(*n);
@@ -421,7 +455,9 @@ impl State {
                 match Client::connect(runtime_dir).and_then(|mut client| client.status()) {
                     Ok(status) => Ok(Self::of_daemon(status)),
                     Err(absent @ ControlError::NotRunning(_)) => {
-                        let Ok(state) = Self::of_rings(bpffs_dir) else { return Err(absent.into()) };
+                        let Ok(state) = Self::of_rings(bpffs_dir) else {
+                            return Err(absent.into());
+                        };
                         note("flightd is not running, but its recording goes on in the kernel");
                         Ok(state)
                     }
@@ -434,8 +470,9 @@ impl State {
     /// As the daemon tells it.
     pub fn of_daemon(status: Status) -> Self {
         let budget = Budget::from(status.budget);
-        let unpinned =
-            status.unpinned.map(|control::Unpinned { reason, records }| Unpinned { reason, recording: records });
+        let unpinned = status
+            .unpinned
+            .map(|control::Unpinned { reason, records }| Unpinned { reason, recording: records });
         let running = status.totals.now.saturating_sub(status.daemon_since);
         let daemon = Daemon {
             version: status.version,
@@ -495,7 +532,12 @@ impl State {
     }
 
     /// What follows from the counters; the rest is left empty.
-    fn counted(session: u64, (started, wall_offset): (u64, i64), lanes: ([u64; 3], [u64; 3]), totals: Totals) -> Self {
+    fn counted(
+        session: u64,
+        (started, wall_offset): (u64, i64),
+        lanes: ([u64; 3], [u64; 3]),
+        totals: Totals,
+    ) -> Self {
         let happened = |cpu: &&CpuTotals| cpu.recorded || cpu.no_ring != [0; 3];
         let of_cpu = |cpu: &CpuTotals| CpuState {
             cpu: cpu.cpu,
@@ -508,7 +550,9 @@ impl State {
         let (held, ring_bytes) = lanes;
         let of_lane = |((lane, held), ring_bytes): ((Lane, u64), u64)| {
             let mut counts = Counts::of(lane, &CpuTotals::default());
-            cpus.iter().filter_map(|cpu| cpu.lanes.get(lane.name())).for_each(|more| counts.add(more));
+            cpus.iter()
+                .filter_map(|cpu| cpu.lanes.get(lane.name()))
+                .for_each(|more| counts.add(more));
             (lane.name(), LaneState { held_seconds: seconds(held), ring_bytes, counts })
         };
         Self {
@@ -543,5 +587,6 @@ fn seconds(ns: u64) -> f64 {
 
 /// Wall time of a moment of the monotonic clock, by the present offset.
 fn moment(mono: u64, wall_offset: i64) -> Timestamp {
-    Timestamp::from_nanosecond(i128::from(mono) + i128::from(wall_offset)).unwrap_or(Timestamp::UNIX_EPOCH)
+    Timestamp::from_nanosecond(i128::from(mono) + i128::from(wall_offset))
+        .unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -33,7 +33,9 @@ impl FromStr for TimeArg {
             return Ok(Self::Ago(Duration::ZERO));
         }
         if let Some(ago) = text.strip_prefix('-') {
-            return humantime::parse_duration(ago).map(Self::Ago).map_err(|e| format!("{e} (a time before now: -5s)"));
+            return humantime::parse_duration(ago)
+                .map(Self::Ago)
+                .map_err(|e| format!("{e} (a time before now: -5s)"));
         }
         if let Some(moment) = epoch::parse(text) {
             return moment.map(Self::Moment);
@@ -49,7 +51,8 @@ impl FromStr for TimeArg {
         } else if let Ok(time) = text.parse::<Time>() {
             return Ok(Self::TimeOfDay(time));
         }
-        Err("not a time; use 2026-01-31T14:03:07Z, \"2026-01-31 14:03:07\", 14:03:07[.25], -5s or seconds since 1970"
+        Err("not a time; use 2026-01-31T14:03:07Z, \"2026-01-31 14:03:07\", 14:03:07[.25], -5s or \
+             seconds since 1970"
             .to_owned())
     }
 }
@@ -66,25 +69,36 @@ pub enum Edge {
 }
 
 impl TimeArg {
-    /// What it means at `now`. Fails for a local time that no clock ever shows or that is out of range.
+    /// What it means at `now`. Fails for a local time that no clock ever shows or that is out of
+    /// range.
     pub fn edge(&self, now: &Zoned) -> Result<Edge, String> {
         let moment = match self {
             Self::Ago(ago) => return Ok(Edge::Ago(nanos(*ago))),
             Self::Moment(moment) => *moment,
-            Self::Local(local) => local.to_zoned(now.time_zone().clone()).map_err(|e| e.to_string())?.timestamp(),
+            Self::Local(local) => {
+                local.to_zoned(now.time_zone().clone()).map_err(|e| e.to_string())?.timestamp()
+            }
             Self::TimeOfDay(time) => {
-                let today =
-                    now.date().to_datetime(*time).to_zoned(now.time_zone().clone()).map_err(|e| e.to_string())?;
+                let today = now
+                    .date()
+                    .to_datetime(*time)
+                    .to_zoned(now.time_zone().clone())
+                    .map_err(|e| e.to_string())?;
                 let latest = if today > *now {
                     let yesterday = now.date().yesterday().map_err(|e| e.to_string())?;
-                    yesterday.to_datetime(*time).to_zoned(now.time_zone().clone()).map_err(|e| e.to_string())?
+                    yesterday
+                        .to_datetime(*time)
+                        .to_zoned(now.time_zone().clone())
+                        .map_err(|e| e.to_string())?
                 } else {
                     today
                 };
                 latest.timestamp()
             }
         };
-        i64::try_from(moment.as_nanosecond()).map(Edge::Wall).map_err(|_| "the time is out of range".to_owned())
+        i64::try_from(moment.as_nanosecond())
+            .map(Edge::Wall)
+            .map_err(|_| "the time is out of range".to_owned())
     }
 }
 
@@ -149,7 +163,10 @@ mod tests {
 
     #[test]
     fn a_time_of_day_is_never_in_the_future() {
-        assert_eq!("23:59:50".parse::<TimeArg>().unwrap().edge(&now()).unwrap(), wall("2026-03-03T22:59:50Z"));
+        assert_eq!(
+            "23:59:50".parse::<TimeArg>().unwrap().edge(&now()).unwrap(),
+            wall("2026-03-03T22:59:50Z")
+        );
     }
 
     #[test]

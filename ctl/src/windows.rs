@@ -1,4 +1,5 @@
-//! A window by the wall clock, in the recording's clock: as many stretches as steps of the wall clock make of it.
+//! A window by the wall clock, in the recording's clock: as many stretches as steps of the wall
+//! clock make of it.
 
 use crate::window::Window;
 
@@ -20,7 +21,8 @@ impl Windows {
     /// These, in any order; those that overlap or are less than `gap` ns apart are one. `None`
     /// where all of them are empty.
     pub fn new(windows: impl IntoIterator<Item = Window>, gap: u64) -> Option<Self> {
-        let mut all: Vec<Window> = windows.into_iter().filter(|window| !window.is_empty()).collect();
+        let mut all: Vec<Window> =
+            windows.into_iter().filter(|window| !window.is_empty()).collect();
         all.sort_unstable_by_key(|window| window.from);
         let mut merged: Vec<Window> = Vec::new();
         for window in all {
@@ -63,7 +65,10 @@ impl Windows {
 
     fn is_in_others(&self, time: u64) -> bool {
         let behind = self.others.partition_point(|window| window.from <= time);
-        behind.checked_sub(1).and_then(|at| self.others.get(at)).is_some_and(|window| window.contains(time))
+        behind
+            .checked_sub(1)
+            .and_then(|at| self.others.get(at))
+            .is_some_and(|window| window.contains(time))
     }
 
     /// What of them is within `limits`; `None` where nothing is.
@@ -77,7 +82,9 @@ impl Windows {
     pub fn at_most(&self, most: usize) -> Self {
         let all: Vec<Window> = self.iter().collect();
         let chunks = all.chunks(self.count().div_ceil(most.max(1)));
-        let hull = |chunk: &[Window]| Some(Window { from: chunk.first()?.from, until: chunk.last()?.until });
+        let hull = |chunk: &[Window]| {
+            Some(Window { from: chunk.first()?.from, until: chunk.last()?.until })
+        };
         Self::new(chunks.filter_map(hull), 0).unwrap_or_else(|| self.clone())
     }
 }
@@ -92,7 +99,8 @@ mod tests {
 
     #[test]
     fn what_touches_is_one() {
-        let windows = Windows::new([(30, 40), (10, 20), (20, 25), (7, 7)].map(|(a, b)| window(a, b)), 0);
+        let windows =
+            Windows::new([(30, 40), (10, 20), (20, 25), (7, 7)].map(|(a, b)| window(a, b)), 0);
         let windows = windows.unwrap();
         assert_eq!(windows.iter().collect::<Vec<_>>(), [window(10, 25), window(30, 40)]);
         assert_eq!((windows.count(), windows.hull()), (2, window(10, 40)));

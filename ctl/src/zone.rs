@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 /// What localtime(5) makes the system's time zone.
 const LOCALTIME: &str = "/etc/localtime";
 
-/// The system's time zone, or that of `TZ`. Where it is the system's, one file is read; jiff, which also wants its name,
-/// lists the whole database of zones first, which takes 3 ms.
+/// The system's time zone, or that of `TZ`. Where it is the system's, one file is read; jiff, which
+/// also wants its name, lists the whole database of zones first, which takes 3 ms.
 pub fn system() -> TimeZone {
     let named = std::env::var_os("TZ").is_some();
     let file = if named { None } else { read(Path::new(LOCALTIME)) };

@@ -1,6 +1,7 @@
 //! Attaches programs that record nothing to the tracepoints of the probes, until standard input is
-//! closed: `floor empty`; `floor clock`, which reads the clock once an event; or `floor store`, which also stores it and a word. Prints `ready` once
-//! all are attached. For `cargo xtask bench overhead`.
+//! closed: `floor empty`; `floor clock`, which reads the clock once an event; or `floor store`,
+//! which also stores it and a word. Prints `ready` once all are attached. For `cargo xtask bench
+//! overhead`.
 
 use std::io::{self, Read, Write};
 
@@ -42,10 +43,13 @@ fn main() -> Result<()> {
         raw.attach(tracepoint).with_context(|| format!("can't attach to {tracepoint}"))?;
     }
     if form == ProgramForm::Tracepoint {
-        let classic: &mut TracePoint = ebpf.program_mut(classic_name).context("no such program")?.try_into()?;
+        let classic: &mut TracePoint =
+            ebpf.program_mut(classic_name).context("no such program")?.try_into()?;
         classic.load()?;
         for tracepoint in SYSCALLS {
-            classic.attach("raw_syscalls", tracepoint).with_context(|| format!("can't attach to {tracepoint}"))?;
+            classic
+                .attach("raw_syscalls", tracepoint)
+                .with_context(|| format!("can't attach to {tracepoint}"))?;
         }
     }
     println!("ready");

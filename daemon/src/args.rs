@@ -22,7 +22,8 @@ Signals:
   SIGTERM, SIGINT
         end the recording, unless --keep-recording, and remove it from the kernel
   SIGHUP
-        read the configuration again, change what can change with no gap, and name the keys that wait for a restart; where
+        read the configuration again, change what can change with no gap, and name the keys that \
+                     wait for a restart; where
         flightd was started on a terminal: end, as with SIGTERM
   SIGKILL
         the kernel goes on recording, and the next flightd takes the recording over
@@ -45,9 +46,9 @@ Exit status:
 
 /// Records what the kernel does, always.
 ///
-/// The flight recorder's daemon: records system calls, context switches and wakeups of the whole machine into
-/// rings in kernel memory, for flightctl to read. It needs root (or CAP_BPF and CAP_PERFMON), Linux 6.1 or later
-/// with BTF, tracefs, and a mounted bpffs.
+/// The flight recorder's daemon: records system calls, context switches and wakeups of the whole
+/// machine into rings in kernel memory, for flightctl to read. It needs root (or CAP_BPF and
+/// CAP_PERFMON), Linux 6.1 or later with BTF, tracefs, and a mounted bpffs.
 #[derive(Debug, Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 #[command(name = "flightd", version, after_help = AFTER)]
@@ -70,12 +71,13 @@ pub struct Args {
     /// Only check the configuration
     #[arg(long, group = "task")]
     check: bool,
-    /// As root, make ready for a flightd that runs as USER with CAP_BPF and CAP_PERFMON alone, and end: mount a BPF
-    /// file system on BPFFS_DIR for it, and leave it a copy of what tracefs shows only to root
+    /// As root, make ready for a flightd that runs as USER with CAP_BPF and CAP_PERFMON alone, and
+    /// end: mount a BPF file system on BPFFS_DIR for it, and leave it a copy of what tracefs
+    /// shows only to root
     #[arg(long, value_name = "USER", group = "task")]
     prepare: Option<String>,
-    /// As root, from ExecStartPre= of the unit of such a flightd: where kernel.perf_event_paranoid is above 2, open the perf
-    /// events that it needs, and leave them with systemd for it
+    /// As root, from ExecStartPre= of the unit of such a flightd: where kernel.perf_event_paranoid
+    /// is above 2, open the perf events that it needs, and leave them with systemd for it
     #[arg(long, group = "task")]
     hand_on: bool,
     /// End the recording that runs without a daemon, and take back what --prepare gave
@@ -131,14 +133,17 @@ mod tests {
 
     #[test]
     fn the_recording_is_pinned_beside_the_socket() {
-        let (options, task) = Args::parse_from(["flightd", "--runtime-dir", "/r", "--check"]).resolve();
+        let (options, task) =
+            Args::parse_from(["flightd", "--runtime-dir", "/r", "--check"]).resolve();
         assert_eq!(options.bpffs_dir, PathBuf::from("/r/bpf"));
         assert_eq!((task, options.keep_recording), (Task::Check, false));
     }
 
     #[test]
     fn one_task_at_a_time() {
-        let task = |args: &[&str]| Args::try_parse_from(["flightd"].iter().chain(args)).map(|args| args.resolve().1);
+        let task = |args: &[&str]| {
+            Args::try_parse_from(["flightd"].iter().chain(args)).map(|args| args.resolve().1)
+        };
         assert_eq!(task(&[]).unwrap(), Task::Run);
         assert_eq!(task(&["--prepare", "u"]).unwrap(), Task::Prepare("u".into()));
         assert_eq!(task(&["--remove"]).unwrap(), Task::Remove);
@@ -149,8 +154,10 @@ mod tests {
     #[test]
     fn every_example_is_right() {
         let examples = AFTER.split("\n\n").next().unwrap_or_default().lines();
-        let lines: Vec<&str> =
-            examples.filter_map(|line| line.strip_prefix("  ")).filter(|l| !l.starts_with(' ')).collect();
+        let lines: Vec<&str> = examples
+            .filter_map(|line| line.strip_prefix("  "))
+            .filter(|l| !l.starts_with(' '))
+            .collect();
         assert_eq!(lines.len(), 4);
         for line in lines {
             let words = line.split_whitespace().skip_while(|word| word.contains('='));

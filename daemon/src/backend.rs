@@ -5,7 +5,9 @@ use std::iter;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::control::{Account, PAGES_MAX, Position, Status, StoreState, Totals, Unpinned};
+use flightrec_format::control::{
+    Account, PAGES_MAX, Position, Status, StoreState, Totals, Unpinned,
+};
 use flightrec_format::live::{Cursor, LiveError, Since};
 use flightrec_format::{meta, slots};
 use tracing::{info, warn};
@@ -33,8 +35,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves a recording, which is drained as `files` tells and kept within `budget`, for a daemon that began at `since` (ns of
-    /// `CLOCK_MONOTONIC`).
+    /// Serves a recording, which is drained as `files` tells and kept within `budget`, for a daemon
+    /// that began at `since` (ns of `CLOCK_MONOTONIC`).
     pub fn new(
         recording: Arc<Recording>,
         files: Arc<Monitor>,
@@ -54,8 +56,8 @@ impl Server {
         if *told != unpinned {
             match &unpinned {
                 Some(Unpinned { reason, records: true }) => warn!(
-                    "{reason}: the pinned recording can't be reached; it goes on as long as flightd runs: mount the BPF file \
-                     system again, and restart flightd"
+                    "{reason}: the pinned recording can't be reached; it goes on as long as \
+                     flightd runs: mount the BPF file system again, and restart flightd"
                 ),
                 Some(Unpinned { reason, records: false }) => {
                     warn!("{reason}: nothing is recorded any more: restart flightd");
@@ -116,8 +118,9 @@ impl Backend for Server {
         let (from, descriptors) = self.descriptors.pages(from, until);
         let live = self.recording.live().clone();
         let cpus = self.recording.meta().cpus.clone();
-        let mut rings =
-            Lane::RINGS.into_iter().flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
+        let mut rings = Lane::RINGS
+            .into_iter()
+            .flat_map(move |lane| cpus.clone().into_iter().map(move |cpu| (lane, cpu)));
         let tables = live.clone();
         // What files have need not come out of the quiet ring.
         let kept = live.clone();
@@ -152,8 +155,10 @@ impl Backend for Server {
         if session != live.session() {
             return None;
         }
-        // What is new is settled for all rings now: a busy ring goes on while those before it are copied.
-        let mut new: VecDeque<Since> = after.iter().map(|position| live.since(position, newest)).collect();
+        // What is new is settled for all rings now: a busy ring goes on while those before it are
+        // copied.
+        let mut new: VecDeque<Since> =
+            after.iter().map(|position| live.since(position, newest)).collect();
         Some(Box::new(move |out| {
             while let Some(since) = new.front_mut().filter(|_| out.len() < BATCH) {
                 if !live.append_since(since, out) {
@@ -200,6 +205,7 @@ impl Backend for Server {
     }
 }
 
-/// Bytes of pages that are sent at once: they are still in the processor's cache when they are written to the socket.
+/// Bytes of pages that are sent at once: they are still in the processor's cache when they are
+/// written to the socket.
 const BATCH: usize = 128 * PAGE_SIZE;
 const _: () = assert!(BATCH <= PAGES_MAX * PAGE_SIZE);

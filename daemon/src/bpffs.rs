@@ -31,12 +31,14 @@ const INCOMPLETE: &str = "new-";
 pub enum BpffsError {
     /// It is on another kind of file system.
     #[error(
-        "{0} is not on a BPF file system, where a recording outlives its daemon: mkdir -p {0} && mount -t bpf bpf {0}"
+        "{0} is not on a BPF file system, where a recording outlives its daemon: mkdir -p {0} && \
+         mount -t bpf bpf {0}"
     )]
     NotBpffs(PathBuf),
     /// A name that no BPF file system takes (`bpf_lookup`, kernel/bpf/inode.c, Linux 6.1).
     #[error(
-        "{dir}: a BPF file system takes no names with a dot, and `{name}` has one: give a --bpffs-dir without, or mount one there (mount -t bpf bpf {dir})"
+        "{dir}: a BPF file system takes no names with a dot, and `{name}` has one: give a \
+         --bpffs-dir without, or mount one there (mount -t bpf bpf {dir})"
     )]
     Dot {
         /// The directory.
@@ -46,7 +48,8 @@ pub enum BpffsError {
     },
     /// Another daemon records there.
     #[error(
-        "{0} is in use by another flightd: give this one directories of its own (--bpffs-dir, --runtime-dir, --state-dir)"
+        "{0} is in use by another flightd: give this one directories of its own (--bpffs-dir, \
+         --runtime-dir, --state-dir)"
     )]
     InUse(PathBuf),
     /// The system refused.
@@ -63,8 +66,8 @@ fn io(path: &Path) -> impl FnOnce(io::Error) -> BpffsError {
     move |source| BpffsError::Io { path: path.into(), source }
 }
 
-/// Mode of the directories that flightd makes in a BPF file system to record in. That it is sticky is how
-/// [`remove_made`] knows them, whichever daemon made them.
+/// Mode of the directories that flightd makes in a BPF file system to record in. That it is sticky
+/// is how [`remove_made`] knows them, whichever daemon made them.
 const MADE: u32 = 0o1700;
 
 /// Makes sure that `dir` exists and is on a BPF file system.
@@ -91,14 +94,17 @@ fn make(dir: &Path) -> Result<(), BpffsError> {
     }
     match fs::DirBuilder::new().mode(MADE).create(dir) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied && name.as_bytes().contains(&b'.') => {
+        Err(e)
+            if e.kind() == io::ErrorKind::PermissionDenied && name.as_bytes().contains(&b'.') =>
+        {
             Err(BpffsError::Dot { dir: dir.into(), name: name.to_string_lossy().into_owned() })
         }
         made => made.map_err(io(dir)),
     }
 }
 
-/// Removes an empty directory that [`prepare`] made, and those above it that it made, as far as they are empty.
+/// Removes an empty directory that [`prepare`] made, and those above it that it made, as far as
+/// they are empty.
 pub fn remove_made(dir: &Path) {
     for dir in dir.ancestors() {
         let made = fs::symlink_metadata(dir).is_ok_and(|m| m.is_dir() && m.mode() & 0o7777 == MADE);
@@ -141,7 +147,10 @@ pub fn create(dir: &Path, session: u64) -> Result<PathBuf, BpffsError> {
 
 /// Declares it complete.
 pub fn complete(dir: &Path, session: u64) -> Result<PathBuf, BpffsError> {
-    let (from, to) = (dir.join(format!("{INCOMPLETE}{session:016x}")), dir.join(format!("{COMPLETE}{session:016x}")));
+    let (from, to) = (
+        dir.join(format!("{INCOMPLETE}{session:016x}")),
+        dir.join(format!("{COMPLETE}{session:016x}")),
+    );
     fs::rename(&from, &to).map_err(io(&from))?;
     Ok(to)
 }
@@ -171,7 +180,8 @@ pub fn is_generation(name: &OsStr) -> bool {
 fn is_incomplete(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.and_then(|name| name.strip_prefix(INCOMPLETE)).is_some_and(|session| {
-        session.len() == 16 && session.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        session.len() == 16
+            && session.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
     })
 }
 
@@ -184,8 +194,8 @@ pub fn remove(generation: &Path) -> Result<(), BpffsError> {
     remove_in(&Dir::open(dir).map_err(io(dir))?, name)
 }
 
-/// The same, by its name in a directory. Nothing behind a link is touched: root does this where another user may have
-/// put one.
+/// The same, by its name in a directory. Nothing behind a link is touched: root does this where
+/// another user may have put one.
 pub fn remove_in(dir: &Dir, name: &OsStr) -> Result<(), BpffsError> {
     let mut name = name.to_owned();
     let at = |name: &OsStr| dir.path().join(name);
@@ -207,7 +217,9 @@ pub fn remove_in(dir: &Dir, name: &OsStr) -> Result<(), BpffsError> {
         let removed = match generation.dir(part) {
             Ok(held) => empty(&held).and_then(|()| generation.remove_dir(part)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ELOOP | libc::ENOTDIR)) => generation.remove(part),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ELOOP | libc::ENOTDIR)) => {
+                generation.remove(part)
+            }
             Err(e) => Err(e),
         };
         removed.map_err(io(&path))?;

@@ -1,9 +1,11 @@
-//! Names of control groups: what the events have is ids, and a reader on another machine, or tomorrow, can't ask.
+//! Names of control groups: what the events have is ids, and a reader on another machine, or
+//! tomorrow, can't ask.
 //!
-//! An id is the inode number of the group's directory in the cgroup2 file system. Groups come and go, so the
-//! tree is walked again and again; those that are gone stay named as long as there is room, as events of
-//! theirs are still in the rings. Bounds: [`GROUPS_MAX`] groups, [`PATH_MAX`] bytes a path, [`BYTES_MAX`] in all,
-//! of the quarter of a megabyte that the metadata can take. What is nearest to the root comes first.
+//! An id is the inode number of the group's directory in the cgroup2 file system. Groups come and
+//! go, so the tree is walked again and again; those that are gone stay named as long as there is
+//! room, as events of theirs are still in the rings. Bounds: [`GROUPS_MAX`] groups, [`PATH_MAX`]
+//! bytes a path, [`BYTES_MAX`] in all, of the quarter of a megabyte that the metadata can take.
+//! What is nearest to the root comes first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -42,19 +44,23 @@ impl Groups {
         let root = places.into_iter().find(|dir| is_cgroup2(dir));
         if root.is_none() {
             info!(
-                "no cgroup2 file system is mounted on {0} or {0}/unified: control groups are known by their ids alone \
-                 ([kernel] cgroup2)",
+                "no cgroup2 file system is mounted on {0} or {0}/unified: control groups are \
+                 known by their ids alone ([kernel] cgroup2)",
                 configured.display()
             );
         }
         Self { root }
     }
 
-    /// Brings the names in a recording's metadata up to date, `walked` being [`Self::walk`]'s result.
+    /// Brings the names in a recording's metadata up to date, `walked` being [`Self::walk`]'s
+    /// result.
     fn update(meta: &mut Meta, walked: Names) {
         let mut names = walked;
         if names.cut && !meta.cgroups_cut {
-            warn!("there are more control groups than the recording has room to name ({} named)", names.map.len());
+            warn!(
+                "there are more control groups than the recording has room to name ({} named)",
+                names.map.len()
+            );
         }
         meta.cgroups_cut |= names.cut;
         // Ids grow, so the greatest are those that went last.
@@ -66,7 +72,8 @@ impl Groups {
         meta.cgroups = names.map;
     }
 
-    /// The change that brings a recording's metadata up to date, which are these now; `None` where they are.
+    /// The change that brings a recording's metadata up to date, which are these now; `None` where
+    /// they are.
     pub fn refresh(&self, meta: &Meta) -> Option<impl FnOnce(&mut Meta) + use<>> {
         let walked = walk(self.root.as_deref()?);
         let is_named = |(id, path)| meta.cgroups.get(id) == Some(path);
@@ -140,19 +147,26 @@ mod tests {
         let id = |dir: &str| fs::metadata(root.path().join(dir)).unwrap().ino();
         assert_eq!(names.map.len(), 5);
         assert_eq!(names.map[&id("")], "/");
-        assert_eq!(names.map[&id("system.slice/web.service/worker")], "/system.slice/web.service/worker");
+        assert_eq!(
+            names.map[&id("system.slice/web.service/worker")],
+            "/system.slice/web.service/worker"
+        );
     }
 
     #[test]
     fn the_gone_stay_named() {
         let root = tree(&["a"]);
-        let mut meta = Meta { cgroups: BTreeMap::from([(u64::MAX, "/gone".into())]), ..Meta::default() };
+        let mut meta =
+            Meta { cgroups: BTreeMap::from([(u64::MAX, "/gone".into())]), ..Meta::default() };
         let groups = Groups { root: Some(root.path().into()) };
         groups.refresh(&meta).expect("new ones")(&mut meta);
         assert_eq!(meta.cgroups.len(), 3);
         assert!(meta.cgroups.values().any(|path| path == "/gone") && !meta.cgroups_cut);
         assert!(groups.refresh(&meta).is_none(), "nothing is new");
-        assert!(Groups::default().refresh(&meta).is_none(), "without the file system nothing changes");
+        assert!(
+            Groups::default().refresh(&meta).is_none(),
+            "without the file system nothing changes"
+        );
         fs::create_dir(root.path().join("b")).unwrap();
         groups.refresh(&meta).expect("a new one")(&mut meta);
         assert!(meta.cgroups.values().any(|path| path == "/b") && meta.cgroups.len() == 4);

@@ -20,14 +20,18 @@ pub fn wall_offset() -> i64 {
         let apart = behind.saturating_sub(before);
         (apart, wall as i64 - before.saturating_add(apart / 2) as i64)
     };
-    [read(), read(), read()].into_iter().min_by_key(|(apart, _)| *apart).map_or(0, |(_, offset)| offset)
+    [read(), read(), read()]
+        .into_iter()
+        .min_by_key(|(apart, _)| *apart)
+        .map_or(0, |(_, offset)| offset)
 }
 
 /// `CLOCK_TAI` minus `CLOCK_REALTIME`, s: 0 until a time service sets it, then 37.
 pub fn tai_offset() -> i64 {
     let difference = ns(ClockId::CLOCK_TAI) as i64 - ns(ClockId::CLOCK_REALTIME) as i64;
     // The two are read one after the other, so the difference is a little more than whole seconds.
-    difference.div_euclid(1_000_000_000) + i64::from(difference.rem_euclid(1_000_000_000) > 500_000_000)
+    difference.div_euclid(1_000_000_000)
+        + i64::from(difference.rem_euclid(1_000_000_000) > 500_000_000)
 }
 
 /// CPU time that the calling thread has used, ns.
@@ -40,8 +44,8 @@ pub fn process_cpu() -> u64 {
     ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Length of a jiffy, ns: the coarse clock goes by it (`hrtimer_resolution`'s counterpart `KTIME_LOW_RES`,
-/// kernel/time/posix-timers.c, Linux 6.1).
+/// Length of a jiffy, ns: the coarse clock goes by it (`hrtimer_resolution`'s counterpart
+/// `KTIME_LOW_RES`, kernel/time/posix-timers.c, Linux 6.1).
 pub fn jiffy() -> u64 {
     clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
         .map_or(4_000_000, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)

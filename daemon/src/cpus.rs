@@ -17,8 +17,12 @@ pub fn possible() -> io::Result<u32> {
 
 fn list(path: &Path) -> io::Result<Vec<u16>> {
     let text = fs::read_to_string(path)?;
-    parse(text.trim())
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a list: {text:?}", path.display())))
+    parse(text.trim()).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{}: not a list: {text:?}", path.display()),
+        )
+    })
 }
 
 /// Parses the kernel's list format: `0-3,8,10-11`.

@@ -1,8 +1,9 @@
 //! Directories by descriptor: all that root does where another user may put links.
 //!
-//! The daemon's user owns the runtime directory and the BPF file system, and may have been taken over. So root's part
-//! ([`crate::prepare`]) names nothing there by a path: it opens directory by directory, follows no link, makes files
-//! under names that are not there yet, and changes owners and modes of what it holds open.
+//! The daemon's user owns the runtime directory and the BPF file system, and may have been taken
+//! over. So root's part ([`crate::prepare`]) names nothing there by a path: it opens directory by
+//! directory, follows no link, makes files under names that are not there yet, and changes owners
+//! and modes of what it holds open.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -29,7 +30,10 @@ const OTHERS_WRITE: u32 = 0o022;
 #[derive(Debug, Error)]
 pub enum DirError {
     /// Somebody may lead root elsewhere.
-    #[error("{path}: {why}. As root, name a directory that root and {user} alone can change, and no link to it")]
+    #[error(
+        "{path}: {why}. As root, name a directory that root and {user} alone can change, and no \
+         link to it"
+    )]
     Untrusted {
         /// The directory, or one on the way to it.
         path: PathBuf,
@@ -74,14 +78,15 @@ pub struct Dir {
 }
 
 impl Dir {
-    /// Opens a directory as the path tells, links included. For what the caller's own rights decide.
+    /// Opens a directory as the path tells, links included. For what the caller's own rights
+    /// decide.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { fd: open(path, OPEN, Mode::empty())?, path: path.into() })
     }
 
-    /// Opens a directory for root to work in: on the way to it there is no link, and no directory that others than root
-    /// and `owner` can change ([`Self::check`] asks that of itself). With `make`, what is missing of it is made, with
-    /// mode 0755.
+    /// Opens a directory for root to work in: on the way to it there is no link, and no directory
+    /// that others than root and `owner` can change ([`Self::check`] asks that of itself). With
+    /// `make`, what is missing of it is made, with mode 0755.
     pub fn trusted(path: &Path, owner: Option<&Owner>, make: bool) -> Result<Self, DirError> {
         let at = |path: &Path| {
             let path = path.to_owned();
@@ -101,7 +106,9 @@ impl Dir {
                 Ok(next) => next,
                 Err(e) if matches!(e.raw_os_error(), Some(libc::ELOOP | libc::ENOTDIR)) => {
                     let path = dir.path.join(name);
-                    return Err(Self { path, ..dir }.untrusted("it is a link, or no directory", owner));
+                    return Err(
+                        Self { path, ..dir }.untrusted("it is a link, or no directory", owner)
+                    );
                 }
                 Err(e) => return Err(at(&dir.path.join(name))(e)),
             };
@@ -169,7 +176,8 @@ impl Dir {
         Ok(renameat(&self.fd, from.as_ref(), &self.fd, to.as_ref())?)
     }
 
-    /// Puts a file of this content and mode in the place of whatever has the name: whole, or not at all.
+    /// Puts a file of this content and mode in the place of whatever has the name: whole, or not at
+    /// all.
     pub fn replace(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
         let new = format!("{name}.new");
         match self.remove(&new) {
@@ -177,8 +185,10 @@ impl Dir {
             _ => {}
         }
         // Exclusive: not through a link that somebody has put there meanwhile.
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let mut file = File::from(openat(&self.fd, new.as_str(), flags, Mode::from_bits_truncate(0o600))?);
+        let flags =
+            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let mut file =
+            File::from(openat(&self.fd, new.as_str(), flags, Mode::from_bits_truncate(0o600))?);
         file.write_all(content)?;
         fchmod(&file, Mode::from_bits_truncate(mode))?;
         self.rename(&new, name)
@@ -189,7 +199,8 @@ impl Dir {
         Ok(fstatfs(&self.fd)?.filesystem_type())
     }
 
-    /// A path that leads to a name in it for as long as this lives, whatever its own path is by then.
+    /// A path that leads to a name in it for as long as this lives, whatever its own path is by
+    /// then.
     pub fn path_of(&self, name: impl AsRef<OsStr>) -> PathBuf {
         Path::new("/proc/self/fd").join(self.fd.as_raw_fd().to_string()).join(name.as_ref())
     }
@@ -204,10 +215,11 @@ impl Dir {
         Ok(fstat(&self.fd)?)
     }
 
-    /// Refuses it where others than root and `owner` can change what stands in it; in a sticky one they can't change
-    /// what is not theirs.
+    /// Refuses it where others than root and `owner` can change what stands in it; in a sticky one
+    /// they can't change what is not theirs.
     pub fn check(&self, owner: Option<&Owner>) -> Result<(), DirError> {
-        let stat = self.stat().map_err(|source| DirError::Io { path: self.path.clone(), source })?;
+        let stat =
+            self.stat().map_err(|source| DirError::Io { path: self.path.clone(), source })?;
         if stat.st_uid != 0 && owner.is_none_or(|owner| owner.uid.as_raw() != stat.st_uid) {
             return Err(self.untrusted("it belongs to another user", owner));
         }

@@ -1,7 +1,7 @@
 //! Where the daemon's own messages go: to the journal under systemd, else to standard error.
 //!
-//! A message is whole without its fields, as `journalctl` shows it; fields are for programs, and go to the journal alone. Those
-//! that people may rely on are in docs/status.md.
+//! A message is whole without its fields, as `journalctl` shows it; fields are for programs, and go
+//! to the journal alone. Those that people may rely on are in docs/status.md.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -22,7 +22,10 @@ const DEFAULT: &str = "info";
 #[derive(Debug, Error)]
 pub enum JournalError {
     /// The filter makes no sense.
-    #[error("{FILTER}={value}: {reason}; give a level (error, warn, info, debug, trace), or module=level, by commas")]
+    #[error(
+        "{FILTER}={value}: {reason}; give a level (error, warn, info, debug, trace), or \
+         module=level, by commas"
+    )]
     Filter {
         /// What it is set to.
         value: String,
@@ -37,7 +40,8 @@ pub enum JournalError {
 /// Sets up logging for the process, once.
 pub fn init() -> Result<(), JournalError> {
     let filter = filter(std::env::var(FILTER).ok().as_deref())?;
-    let to_journal = std::env::var("JOURNAL_STREAM").is_ok_and(|stream| is_stream(&stream, io::stderr()));
+    let to_journal =
+        std::env::var("JOURNAL_STREAM").is_ok_and(|stream| is_stream(&stream, io::stderr()));
     let registry = tracing_subscriber::registry().with(filter);
     // A journal that can't be reached after all still takes standard error, only without levels.
     if let Some(journal) = to_journal.then(tracing_journald::layer).and_then(Result::ok) {
@@ -46,15 +50,24 @@ pub fn init() -> Result<(), JournalError> {
         return Ok(registry.with(journal).try_init()?);
     }
     let colour = wants_colour(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
-    let message = debug_fn(|to, field, value| if field.name() == "message" { write!(to, "{value:?}") } else { Ok(()) });
-    let stderr = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colour).with_target(false);
+    let message =
+        debug_fn(
+            |to, field, value| {
+                if field.name() == "message" { write!(to, "{value:?}") } else { Ok(()) }
+            },
+        );
+    let stderr = tracing_subscriber::fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(colour)
+        .with_target(false);
     let stderr = stderr.fmt_fields(message);
     Ok(registry.with(stderr).try_init()?)
 }
 
 fn filter(value: Option<&str>) -> Result<EnvFilter, JournalError> {
     let value = value.filter(|v| !v.is_empty()).unwrap_or(DEFAULT);
-    EnvFilter::try_new(value).map_err(|e| JournalError::Filter { value: value.into(), reason: e.to_string() })
+    EnvFilter::try_new(value)
+        .map_err(|e| JournalError::Filter { value: value.into(), reason: e.to_string() })
 }
 
 /// Whether `stream` (`device:inode`, from `JOURNAL_STREAM`, systemd.exec(5)) is this descriptor: a
@@ -79,7 +92,12 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let meta = file.metadata().unwrap();
         assert!(is_stream(&format!("{}:{}", meta.dev(), meta.ino()), &file));
-        for other in [String::new(), "8:1".into(), format!("{}:{}", meta.dev(), meta.ino() + 1), "x:y".into()] {
+        for other in [
+            String::new(),
+            "8:1".into(),
+            format!("{}:{}", meta.dev(), meta.ino() + 1),
+            "x:y".into(),
+        ] {
             assert!(!is_stream(&other, &file), "{other}");
         }
     }
@@ -96,6 +114,9 @@ mod tests {
         assert_eq!(filter(Some("")).unwrap().to_string(), "info");
         assert_eq!(filter(Some("flightd=debug")).unwrap().to_string(), "flightd=debug");
         let error = filter(Some("flightd=loud")).unwrap_err().to_string();
-        assert!(error.starts_with("FLIGHTD_LOG=flightd=loud: ") && error.contains("give a level"), "{error}");
+        assert!(
+            error.starts_with("FLIGHTD_LOG=flightd=loud: ") && error.contains("give a level"),
+            "{error}"
+        );
     }
 }

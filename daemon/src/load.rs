@@ -24,8 +24,9 @@ use crate::tracepoints::Tracepoints;
 /// The programs, compiled by `build.rs`.
 pub static PROBES: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probes"));
 
-/// Identity of what [`PROBES`] do: a checksum of their machine code. A daemon adopts only a recording
-/// that the same code makes, so an upgrade that leaves the probes alone keeps the recording.
+/// Identity of what [`PROBES`] do: a checksum of their machine code. A daemon adopts only a
+/// recording that the same code makes, so an upgrade that leaves the probes alone keeps the
+/// recording.
 pub fn probes_id() -> String {
     let mut hash = crc32fast::Hasher::new();
     let mut bytes = 0;
@@ -53,8 +54,8 @@ pub enum LoadError {
     },
     /// The form that was asked for is not right on this kernel.
     #[error(
-        "[kernel] syscall_programs = \"tp_btf\": from Linux 7.0 on such programs are preempted, and this is {release}; \
-         use \"auto\" or \"tracepoint\""
+        "[kernel] syscall_programs = \"tp_btf\": from Linux 7.0 on such programs are preempted, \
+         and this is {release}; use \"auto\" or \"tracepoint\""
     )]
     Form {
         /// `uname -r`.
@@ -62,7 +63,8 @@ pub enum LoadError {
     },
     /// `sched_switch` has another shape than the programs know.
     #[error(
-        "this kernel's sched_switch tracepoint has {found} parameters instead of 5; this release of flightrec does not know that kernel"
+        "this kernel's sched_switch tracepoint has {found} parameters instead of 5; this release \
+         of flightrec does not know that kernel"
     )]
     SwitchShape {
         /// Parameters, the hidden first one included.
@@ -70,7 +72,8 @@ pub enum LoadError {
     },
     /// The rights to use BPF are missing, or the kernel has no BPF.
     #[error(
-        "the kernel refused BPF: {0}. flightd needs root, or the capabilities CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_SYSCALL"
+        "the kernel refused BPF: {0}. flightd needs root, or the capabilities CAP_BPF and \
+         CAP_PERFMON, and a kernel with CONFIG_BPF_SYSCALL"
     )]
     Refused(io::Error),
     /// aya or the kernel could not create maps or take the object.
@@ -95,11 +98,12 @@ pub enum LoadError {
     /// The object lacks a part: a broken build.
     #[error("the probes lack `{0}`: this build of flightd is broken")]
     Missing(&'static str),
-    /// The kernel keeps perf events, and with them classic tracepoints, for root alone (Debian's and Ubuntu's kernels know that
-    /// level, and it is their default; others stop at 2).
+    /// The kernel keeps perf events, and with them classic tracepoints, for root alone (Debian's
+    /// and Ubuntu's kernels know that level, and it is their default; others stop at 2).
     #[error(
-        "kernel.perf_event_paranoid is {level}: this kernel then lets root alone attach to raw_syscalls:{event}; write \
-         `kernel.perf_event_paranoid = 2` into /etc/sysctl.d/flightrec.conf, run `sysctl --system`, and start flightd again"
+        "kernel.perf_event_paranoid is {level}: this kernel then lets root alone attach to \
+         raw_syscalls:{event}; write `kernel.perf_event_paranoid = 2` into \
+         /etc/sysctl.d/flightrec.conf, run `sysctl --system`, and start flightd again"
     )]
     Paranoid {
         /// The tracepoint.
@@ -206,7 +210,10 @@ pub fn examine(btf: &Btf, release: &str) -> Result<Offsets, LoadError> {
 
 /// How the programs make a pointer of the address of a `task_struct`, if this kernel lets them.
 pub fn cast(btf: &Btf) -> Option<Cast> {
-    let cast = Cast { function: btf.function("bpf_rdonly_cast")?, structure: btf.structure("task_struct")? };
+    let cast = Cast {
+        function: btf.function("bpf_rdonly_cast")?,
+        structure: btf.structure("task_struct")?,
+    };
     cast.is_taken().then_some(cast)
 }
 
@@ -224,7 +231,8 @@ unsafe impl aya::Pod for Plain<FileOffsets> {}
 pub struct Loaded {
     /// All but what follows.
     pub ebpf: Ebpf,
-    /// The map `state`, whose address the programs get when they are loaded: it is to be open until then.
+    /// The map `state`, whose address the programs get when they are loaded: it is to be open
+    /// until then.
     pub state: OwnedFd,
 }
 
@@ -237,7 +245,8 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         _ => LoadError::State { cpus: frozen.cpus, source: e },
     })?;
     let last_cpu = frozen.cpus.saturating_sub(1);
-    let known = Known { offsets: frozen.offsets, state: state.as_raw_fd(), last_cpu, cast: frozen.cast };
+    let known =
+        Known { offsets: frozen.offsets, state: state.as_raw_fd(), last_cpu, cast: frozen.cast };
     let (programs, begin) = members::put_in(PROBES, &known).map_err(LoadError::Members)?;
     let files = frozen.files.map(Plain);
     let mut loader = EbpfLoader::new();
@@ -267,10 +276,13 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
 
 /// Tells a kernel that refuses BPF altogether, as the first map shows, from what else can go wrong.
 fn refused_or_broken(error: aya::EbpfError) -> LoadError {
-    let errno = std::iter::successors(Some(&error as &(dyn std::error::Error + 'static)), |e| e.source())
-        .find_map(|e| e.downcast_ref::<io::Error>()?.raw_os_error());
+    let errno =
+        std::iter::successors(Some(&error as &(dyn std::error::Error + 'static)), |e| e.source())
+            .find_map(|e| e.downcast_ref::<io::Error>()?.raw_os_error());
     match errno {
-        Some(errno @ (libc::EPERM | libc::ENOSYS)) => LoadError::Refused(io::Error::from_raw_os_error(errno)),
+        Some(errno @ (libc::EPERM | libc::ENOSYS)) => {
+            LoadError::Refused(io::Error::from_raw_os_error(errno))
+        }
         _ => LoadError::Object(Box::new(error)),
     }
 }
@@ -299,8 +311,8 @@ pub const KERNEL_LOG: &str = "kernel_log";
 /// The program that fills it, and its tracepoint. Not every kernel has that.
 const CONSOLE: &str = "console";
 
-/// Under which name in a generation's directory the walk over open files is pinned: a file that runs it when
-/// it is read. Not every kernel has it.
+/// Under which name in a generation's directory the walk over open files is pinned: a file that
+/// runs it when it is read. Not every kernel has it.
 pub const FILE_WALK: &str = "links/walk_files";
 
 /// Pins the maps under `dir`.
@@ -308,7 +320,8 @@ pub fn pin_maps(loaded: &Loaded, dir: &Path) -> Result<(), LoadError> {
     for name in PINNED_MAPS {
         let path = dir.join(name);
         if name == STATE {
-            sys::obj_pin(loaded.state.as_fd(), &path).map_err(|source| LoadError::Pin { path, source })?;
+            sys::obj_pin(loaded.state.as_fd(), &path)
+                .map_err(|source| LoadError::Pin { path, source })?;
             continue;
         }
         let map = loaded.ebpf.map(name).ok_or(LoadError::Missing(name))?;
@@ -362,9 +375,11 @@ fn attachments(wanted: Wanted) -> Vec<Attachment> {
 
 /// Whether all that is wanted is still attached under the generation's directory.
 pub fn is_attached(wanted: Wanted, dir: &Path) -> io::Result<bool> {
-    let expected: BTreeSet<String> = attachments(wanted).iter().map(|a| a.tracepoint.into()).collect();
-    let pinned: io::Result<BTreeSet<String>> =
-        fs::read_dir(dir.join("links"))?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+    let expected: BTreeSet<String> =
+        attachments(wanted).iter().map(|a| a.tracepoint.into()).collect();
+    let pinned: io::Result<BTreeSet<String>> = fs::read_dir(dir.join("links"))?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect();
     let mut pinned = pinned?;
     // The one that records goes on without.
     pinned.retain(|name| !FILE_WALK.ends_with(name.as_str()) && name != CONSOLE);
@@ -385,19 +400,32 @@ pub fn attach(
     for attachment in attachments(wanted) {
         match attachment.form {
             ProgramForm::TpBtf => attacher.tp_btf(attachment.program)?,
-            ProgramForm::Tracepoint => attacher.tracepoint(attachment.program, attachment.tracepoint)?,
+            ProgramForm::Tracepoint => {
+                attacher.tracepoint(attachment.program, attachment.tracepoint)?
+            }
         }
     }
     attacher.walk_tasks()
 }
 
 /// Loads and pins the walk over open files. A kernel that does not take it is recorded without.
-pub fn pin_file_walk(ebpf: &mut Ebpf, tracepoints: &Tracepoints, btf: &aya::Btf, dir: &Path) -> Result<(), LoadError> {
+pub fn pin_file_walk(
+    ebpf: &mut Ebpf,
+    tracepoints: &Tracepoints,
+    btf: &aya::Btf,
+    dir: &Path,
+) -> Result<(), LoadError> {
     Attacher { ebpf, tracepoints, btf, dir }.pin_file_walk()
 }
 
-/// Attaches the program that hands on what the kernel logs. A kernel that does not take it is recorded without.
-pub fn follow_console(ebpf: &mut Ebpf, tracepoints: &Tracepoints, btf: &aya::Btf, dir: &Path) -> Result<(), LoadError> {
+/// Attaches the program that hands on what the kernel logs. A kernel that does not take it is
+/// recorded without.
+pub fn follow_console(
+    ebpf: &mut Ebpf,
+    tracepoints: &Tracepoints,
+    btf: &aya::Btf,
+    dir: &Path,
+) -> Result<(), LoadError> {
     Attacher { ebpf, tracepoints, btf, dir }.tp_btf(CONSOLE)
 }
 
@@ -412,7 +440,9 @@ fn refused(name: &'static str) -> impl Fn(ProgramError) -> LoadError {
     move |e| LoadError::Program { name, source: Box::new(e) }
 }
 
-fn pin<E: Into<Box<dyn std::error::Error + Send + Sync>>>(path: PathBuf) -> impl FnOnce(E) -> LoadError {
+fn pin<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    path: PathBuf,
+) -> impl FnOnce(E) -> LoadError {
     move |e| LoadError::Pin { path, source: io::Error::other(e) }
 }
 
@@ -443,41 +473,53 @@ impl Attacher<'_> {
         program.pin(&prog).map_err(pin(prog))?;
         let number = number.ok_or(LoadError::Tracepoint { event })?;
         let fd = program.fd().map_err(refused(name))?;
-        tracepoint::attach(fd.as_fd(), event, number, &link).map_err(|e| match tracepoint::paranoid() {
-            Some(level) if level > 2 && e.kind() == io::ErrorKind::PermissionDenied => {
-                LoadError::Paranoid { event, level }
-            }
-            _ => pin(link)(e),
-        })
+        tracepoint::attach(fd.as_fd(), event, number, &link).map_err(
+            |e| match tracepoint::paranoid() {
+                Some(level) if level > 2 && e.kind() == io::ErrorKind::PermissionDenied => {
+                    LoadError::Paranoid { event, level }
+                }
+                _ => pin(link)(e),
+            },
+        )
     }
 
     fn load_note(&mut self) -> Result<(), LoadError> {
         let (prog, _) = self.paths("note");
-        let program: &mut RawTracePoint = self.program("note")?.try_into().map_err(refused("note"))?;
+        let program: &mut RawTracePoint =
+            self.program("note")?.try_into().map_err(refused("note"))?;
         program.load().map_err(refused("note"))?;
         program.pin(&prog).map_err(pin(prog))
     }
 
     fn walk_tasks(&mut self) -> Result<(), LoadError> {
         let btf = self.btf;
-        let program: &mut Iter = self.program("walk_tasks")?.try_into().map_err(refused("walk_tasks"))?;
+        let program: &mut Iter =
+            self.program("walk_tasks")?.try_into().map_err(refused("walk_tasks"))?;
         program.load("task", btf).map_err(refused("walk_tasks"))?;
         let id = program.attach().map_err(refused("walk_tasks"))?;
         let link = program.take_link(id).map_err(refused("walk_tasks"))?;
-        let walked = link.into_file().map_err(|e| io::Error::other(e.to_string())).and_then(|mut file| {
-            // Reading runs the program once for each thread; it prints nothing.
-            io::copy(&mut file, &mut io::sink())
-        });
-        walked.map(drop).map_err(|source| LoadError::Pin { path: "the walk over existing threads".into(), source })
+        let walked =
+            link.into_file().map_err(|e| io::Error::other(e.to_string())).and_then(|mut file| {
+                // Reading runs the program once for each thread; it prints nothing.
+                io::copy(&mut file, &mut io::sink())
+            });
+        walked.map(drop).map_err(|source| LoadError::Pin {
+            path: "the walk over existing threads".into(),
+            source,
+        })
     }
 
     fn pin_file_walk(&mut self) -> Result<(), LoadError> {
         let (btf, path) = (self.btf, self.dir.join(FILE_WALK));
-        let program: &mut Iter = self.program("walk_files")?.try_into().map_err(refused("walk_files"))?;
+        let program: &mut Iter =
+            self.program("walk_files")?.try_into().map_err(refused("walk_files"))?;
         program.load("task_file", btf).map_err(refused("walk_files"))?;
         let id = program.attach().map_err(refused("walk_files"))?;
-        let link: FdLink =
-            program.take_link(id).map_err(refused("walk_files"))?.try_into().map_err(pin(path.clone()))?;
+        let link: FdLink = program
+            .take_link(id)
+            .map_err(refused("walk_files"))?
+            .try_into()
+            .map_err(pin(path.clone()))?;
         link.pin(&path).map_err(pin(path))?;
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! Patterns by which arguments of programs are masked, as the table that the probe walks byte by byte.
+//! Patterns by which arguments of programs are masked, as the table that the probe walks byte by
+//! byte.
 //!
-//! A pattern is held against each argument from its beginning. `*` stands for any bytes, and a blank for a blank or the end
-//! of an argument, so that what follows is the next argument. A pattern ends in `*`: what that stands for, to the end of the
-//! argument, becomes as many `*`.
+//! A pattern is held against each argument from its beginning. `*` stands for any bytes, and a
+//! blank for a blank or the end of an argument, so that what follows is the next argument. A
+//! pattern ends in `*`: what that stands for, to the end of the argument, becomes as many `*`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,7 +27,8 @@ const MASKED: usize = 1;
 
 /// The table of these patterns ([`MASK_TABLE`]), or what is wrong with them.
 pub fn compile(patterns: &[String]) -> Result<Vec<u8>, String> {
-    let patterns: Vec<Vec<Step>> = patterns.iter().map(|pattern| steps(pattern)).collect::<Result<_, _>>()?;
+    let patterns: Vec<Vec<Step>> =
+        patterns.iter().map(|pattern| steps(pattern)).collect::<Result<_, _>>()?;
     let start = reached(&patterns, (0..patterns.len()).map(|pattern| (pattern, 0)));
     let mut numbers = HashMap::from([(start.clone(), usize::from(MASK_START))]);
     // Nothing is ever at this place: the state is known by its number.
@@ -40,8 +42,12 @@ pub fn compile(patterns: &[String]) -> Result<Vec<u8>, String> {
                 MASKED
             } else {
                 let moved = if is_masked { Places::new() } else { step(&patterns, &places, byte) };
-                let next: Places = if byte == 0 { moved.union(&start).copied().collect() } else { moved };
-                if next.iter().any(|(pattern, step)| patterns.get(*pattern).is_some_and(|p| *step == p.len())) {
+                let next: Places =
+                    if byte == 0 { moved.union(&start).copied().collect() } else { moved };
+                if next
+                    .iter()
+                    .any(|(pattern, step)| patterns.get(*pattern).is_some_and(|p| *step == p.len()))
+                {
                     MASKED
                 } else {
                     *numbers.entry(next).or_insert_with_key(|next| {
@@ -55,7 +61,8 @@ pub fn compile(patterns: &[String]) -> Result<Vec<u8>, String> {
         }
         if states.len() > MASK_STATES {
             return Err(format!(
-                "too many patterns, or too long ones: together they take more than {MASK_STATES} states"
+                "too many patterns, or too long ones: together they take more than {MASK_STATES} \
+                 states"
             ));
         }
         at += 1;
@@ -98,12 +105,13 @@ fn reached(patterns: &[Vec<Step>], places: impl IntoIterator<Item = (usize, usiz
 
 /// Where a byte takes them.
 fn step(patterns: &[Vec<Step>], places: &Places, byte: u8) -> Places {
-    let moved = places.iter().filter_map(|(pattern, at)| match patterns.get(*pattern)?.get(*at)? {
-        Step::Byte(wanted) if *wanted == byte => Some((*pattern, at + 1)),
-        Step::Gap if byte == b' ' || byte == 0 => Some((*pattern, at + 1)),
-        Step::Any if byte != 0 => Some((*pattern, *at)),
-        _ => None,
-    });
+    let moved =
+        places.iter().filter_map(|(pattern, at)| match patterns.get(*pattern)?.get(*at)? {
+            Step::Byte(wanted) if *wanted == byte => Some((*pattern, at + 1)),
+            Step::Gap if byte == b' ' || byte == 0 => Some((*pattern, at + 1)),
+            Step::Any if byte != 0 => Some((*pattern, *at)),
+            _ => None,
+        });
     reached(patterns, moved)
 }
 

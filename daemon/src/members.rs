@@ -1,5 +1,6 @@
-//! Offsets of the kernel's members into the instructions that load them ([`MARK`]), as a loader of C programs does by CO-RE;
-//! where the CPUs' states are ([`STATE`], [`LAST_CPU`]); and how an address becomes a pointer ([`CAST`]).
+//! Offsets of the kernel's members into the instructions that load them ([`MARK`]), as a loader of
+//! C programs does by CO-RE; where the CPUs' states are ([`STATE`], [`LAST_CPU`]); and how an
+//! address becomes a pointer ([`CAST`]).
 
 use std::ops::Range;
 
@@ -7,10 +8,12 @@ use flightrec_format::abi::probe::{CAST, LAST_CPU, MARK, Offsets, STATE};
 use flightrec_format::live::sys::Cast;
 use object::{Object, ObjectSection, SectionKind};
 
-/// Bytes of an instruction, and where its offset stands in it (`struct bpf_insn`, include/uapi/linux/bpf.h).
+/// Bytes of an instruction, and where its offset stands in it (`struct bpf_insn`,
+/// include/uapi/linux/bpf.h).
 const INSN: usize = 8;
 const OFFSET: Range<usize> = 2..4;
-/// The class of loads from memory (`BPF_LDX`), and an instruction whose next 8 bytes are the rest of its constant.
+/// The class of loads from memory (`BPF_LDX`), and an instruction whose next 8 bytes are the rest
+/// of its constant.
 const CLASS: u8 = 7;
 const LDX: u8 = 1;
 const LD_IMM64: u8 = 0x18;
@@ -18,12 +21,12 @@ const LD_IMM64: u8 = 0x18;
 const JUMP_AT_MOST: u8 = 0xb5;
 /// A constant into a register (`BPF_ALU64 | BPF_MOV | BPF_K`).
 const MOVE: u8 = 0xb7;
-/// A call of `bpf_get_current_task_btf`, and what its second byte is where it is one of a kernel's function instead
-/// (`BPF_PSEUDO_KFUNC_CALL`).
+/// A call of `bpf_get_current_task_btf`, and what its second byte is where it is one of a kernel's
+/// function instead (`BPF_PSEUDO_KFUNC_CALL`).
 const CURRENT: [u8; INSN] = [0x85, 0, 0, 0, 158, 0, 0, 0];
 const KERNEL_FUNCTION: u8 = 2 << 4;
-/// In the second byte of one that loads 64 bits: its constant is the descriptor of a map, for whose first value's address it stands
-/// (`BPF_PSEUDO_MAP_VALUE`).
+/// In the second byte of one that loads 64 bits: its constant is the descriptor of a map, for whose
+/// first value's address it stands (`BPF_PSEUDO_MAP_VALUE`).
 const MAP_VALUE: u8 = 2 << 4;
 /// Where an instruction's constant stands, and where the rest of one of 64 bits.
 const CONSTANT: Range<usize> = 4..8;
@@ -43,8 +46,9 @@ pub struct Known {
     pub cast: Option<Cast>,
 }
 
-/// The programs with every marked load at the member's offset, and all else that is marked; in the memory of a vector, from an address that is a
-/// multiple of 8 on, at which the second value says it begins. `Err`: what can't be.
+/// The programs with every marked load at the member's offset, and all else that is marked; in the
+/// memory of a vector, from an address that is a multiple of 8 on, at which the second value says
+/// it begins. `Err`: what can't be.
 pub fn put_in(programs: &[u8], known: &Known) -> Result<(Vec<u8>, usize), String> {
     let file = object::File::parse(programs).map_err(|e| e.to_string())?;
     let mut bytes = vec![0; programs.len() + INSN];
@@ -54,14 +58,16 @@ pub fn put_in(programs: &[u8], known: &Known) -> Result<(Vec<u8>, usize), String
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
         let (at, size) = section.file_range().ok_or("a section without content")?;
         let code = usize::try_from(at).ok().zip(usize::try_from(at.saturating_add(size)).ok());
-        let code = code.and_then(|(at, end)| copy.get_mut(at..end)).ok_or("a section beyond the file")?;
+        let code =
+            code.and_then(|(at, end)| copy.get_mut(at..end)).ok_or("a section beyond the file")?;
         let mut insns = code.chunks_exact_mut(INSN);
         while let Some(insn) = insns.next() {
             let opcode = insn.first().copied().unwrap_or(0);
             if opcode == LD_IMM64 {
                 let rest = insns.next().ok_or("half an instruction at a section's end")?;
                 address(insn, rest, known.state);
-            } else if opcode == JUMP_AT_MOST && constant(insn) == Some(&mut LAST_CPU.to_le_bytes()) {
+            } else if opcode == JUMP_AT_MOST && constant(insn) == Some(&mut LAST_CPU.to_le_bytes())
+            {
                 set(insn, known.last_cpu as i32);
             } else if opcode == MOVE && constant(insn) == Some(&mut CAST.to_le_bytes()) {
                 let call = insns.next().ok_or("a cast at a section's end")?;
@@ -119,10 +125,17 @@ fn cast(insn: &mut [u8], call: &mut [u8], cast: Option<Cast>) -> Result<(), Stri
 fn place(insn: &mut [u8], offsets: &Offsets) -> Result<(), String> {
     let Some(Ok(field)) = insn.get_mut(OFFSET).map(<&mut [u8; 2]>::try_from) else { return Ok(()) };
     let mark = i16::from_le_bytes(*field);
-    let Some(member) = u16::try_from(mark).ok().and_then(|mark| mark.checked_sub(MARK)) else { return Ok(()) };
-    let offset = words(offsets).get(usize::from(member)).copied().ok_or(format!("no member has the mark {mark:#x}"))?;
-    // An instruction has 15 bits for it; a greater `task_struct` has not been seen, and would need another way.
-    let offset = i16::try_from(offset).map_err(|_| format!("a member at {offset} is beyond an instruction's reach"))?;
+    let Some(member) = u16::try_from(mark).ok().and_then(|mark| mark.checked_sub(MARK)) else {
+        return Ok(());
+    };
+    let offset = words(offsets)
+        .get(usize::from(member))
+        .copied()
+        .ok_or(format!("no member has the mark {mark:#x}"))?;
+    // An instruction has 15 bits for it; a greater `task_struct` has not been seen, and would need
+    // another way.
+    let offset = i16::try_from(offset)
+        .map_err(|_| format!("a member at {offset} is beyond an instruction's reach"))?;
     *field = offset.to_le_bytes();
     Ok(())
 }
@@ -146,7 +159,12 @@ mod tests {
     }
 
     const fn known(offsets: Offsets) -> Known {
-        Known { offsets, state: 77, last_cpu: 5, cast: Some(Cast { function: 1234, structure: 56 }) }
+        Known {
+            offsets,
+            state: 77,
+            last_cpu: 5,
+            cast: Some(Cast { function: 1234, structure: 56 }),
+        }
     }
 
     fn load(mark: i16) -> [u8; INSN] {
@@ -168,7 +186,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        assert!(place(&mut load(MARK as i16 + MEMBERS as i16), &offsets()).unwrap_err().contains("no member"));
+        assert!(
+            place(&mut load(MARK as i16 + MEMBERS as i16), &offsets())
+                .unwrap_err()
+                .contains("no member")
+        );
         let far = Offsets { pid: 40_000, ..offsets() };
         assert!(place(&mut load(MARK as i16 + 3), &far).unwrap_err().contains("beyond"));
         assert!(put_in(b"no programs", &known(offsets())).is_err());
@@ -182,7 +204,8 @@ mod tests {
             insn
         };
         let (low, high) = (STATE as i32, (STATE >> 32) as i32);
-        let half = [0, 0, 0, 0, high as u8, (high >> 8) as u8, (high >> 16) as u8, (high >> 24) as u8];
+        let half =
+            [0, 0, 0, 0, high as u8, (high >> 8) as u8, (high >> 16) as u8, (high >> 24) as u8];
         let (mut first, mut rest) = (insn(3, low), half);
         address(&mut first, &mut rest, 77);
         assert_eq!((first, rest), (insn(0x23, 77), [0; 8]));
@@ -210,15 +233,23 @@ mod tests {
         assert_eq!(copy.as_ptr().align_offset(INSN), 0);
         let mut members = Vec::new();
         let (mut states, mut bounds, mut casts, mut calls) = (0, 0, 0, 0);
-        for (new, old) in copy.chunks(INSN).zip(PROBES.chunks(INSN)).filter(|(new, old)| new != old) {
+        for (new, old) in copy.chunks(INSN).zip(PROBES.chunks(INSN)).filter(|(new, old)| new != old)
+        {
             match (old[0], new[0]) {
                 (LD_IMM64, LD_IMM64) => {
-                    states += usize::from(new[1] == old[1] | MAP_VALUE && new[4..] == [77, 0, 0, 0]);
+                    states +=
+                        usize::from(new[1] == old[1] | MAP_VALUE && new[4..] == [77, 0, 0, 0]);
                 }
                 (0, 0) => assert_eq!(new, [0; INSN], "the rest of a state's address"),
-                (JUMP_AT_MOST, JUMP_AT_MOST) => bounds += usize::from(new[..4] == old[..4] && new[4..] == [5, 0, 0, 0]),
-                (MOVE, MOVE) => casts += usize::from(new[..4] == old[..4] && new[4..] == [56, 0, 0, 0]),
-                (0x85, 0x85) => calls += usize::from(new == [0x85, KERNEL_FUNCTION, 0, 0, 210, 4, 0, 0]),
+                (JUMP_AT_MOST, JUMP_AT_MOST) => {
+                    bounds += usize::from(new[..4] == old[..4] && new[4..] == [5, 0, 0, 0])
+                }
+                (MOVE, MOVE) => {
+                    casts += usize::from(new[..4] == old[..4] && new[4..] == [56, 0, 0, 0])
+                }
+                (0x85, 0x85) => {
+                    calls += usize::from(new == [0x85, KERNEL_FUNCTION, 0, 0, 210, 4, 0, 0])
+                }
                 _ => members.push(u16::from_le_bytes([new[2], new[3]])),
             }
         }
@@ -226,7 +257,8 @@ mod tests {
         members.dedup();
         // Every event reads these: status, state, prio, pid, tgid, flags, start_time, cpu, stack.
         assert_eq!(members, [1000, 1001, 1002, 1003, 1004, 1006, 1007, 1011, 1019]);
-        // At an entry, in either form; and where a bucket that runs short looks at who draws, three times.
+        // At an entry, in either form; and where a bucket that runs short looks at who draws, three
+        // times.
         assert_eq!((casts, calls), (5, 5));
         // Each program of an event, and no other compares with a number like that.
         assert!(states >= 12 && states == bounds, "{states} {bounds}");

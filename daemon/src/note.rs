@@ -39,7 +39,12 @@ impl Notes {
     pub fn open(generation: &Path, cpus: Vec<u16>) -> io::Result<Self> {
         let program = sys::obj_get(&generation.join("progs/note"))?;
         let own = sys::prog_run(program.as_fd(), &[0; 4], None)?;
-        Ok(Self { program, cpus, own, text: Mutex::new(ArrayMap::open(&generation.join("maps/note_text"), true)?) })
+        Ok(Self {
+            program,
+            cpus,
+            own,
+            text: Mutex::new(ArrayMap::open(&generation.join("maps/note_text"), true)?),
+        })
     }
 
     /// This process's id as the kernel and the probes know it, whatever pid namespace it is in.
@@ -62,7 +67,10 @@ impl Notes {
     }
 
     fn write(&self, kind: u8, aux: u16, tid: u32, text: &str) -> Result<(), NoteError> {
-        let map = self.text.lock().map_err(|_| io::Error::other("a thread died while it wrote a note"))?;
+        let map = self
+            .text
+            .lock()
+            .map_err(|_| io::Error::other("a thread died while it wrote a note"))?;
         let mut bytes = [0u8; STRING_MAX];
         bytes[..text.len()].copy_from_slice(text.as_bytes());
         map.write(0, 0, &bytes);

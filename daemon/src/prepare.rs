@@ -1,6 +1,8 @@
-//! What only root can do for a daemon that runs as another user, before it starts and after it ended.
+//! What only root can do for a daemon that runs as another user, before it starts and after it
+//! ended.
 //!
-//! The directories are that user's, who may have been taken over: root works in them by descriptors ([`crate::dir`]).
+//! The directories are that user's, who may have been taken over: root works in them by descriptors
+//! ([`crate::dir`]).
 
 use std::io;
 use std::path::Path;
@@ -16,19 +18,25 @@ use crate::config::Config;
 use crate::dir::{Dir, DirError, Owner};
 use crate::tracepoints::{FILE, Tracepoints};
 
-/// Gives `user` a BPF file system of its own at `bpffs_dir`, and a copy of what tracefs shows only to root. What is
-/// there already stays: a recording in it goes on.
+/// Gives `user` a BPF file system of its own at `bpffs_dir`, and a copy of what tracefs shows only
+/// to root. What is there already stays: a recording in it goes on.
 pub fn prepare(config: &Config, user: &str, runtime_dir: &Path, bpffs_dir: &Path) -> Result<()> {
     ensure!(geteuid().is_root(), "--prepare mounts a BPF file system: run it as root");
     let Some(user) = User::from_name(user)? else {
-        bail!("there is no user {user}: `useradd --system {user}`, or systemd-sysusers with the package's file")
+        bail!(
+            "there is no user {user}: `useradd --system {user}`, or systemd-sysusers with the \
+             package's file"
+        )
     };
     let user = Owner { uid: user.uid, gid: user.gid, name: user.name };
     let runtime = own(runtime_dir, &user, 0o755)?;
     let dir = Dir::trusted(bpffs_dir, Some(&user), true)?;
     dir.check(Some(&user))?;
-    let bpffs = if dir.file_system()? == BPF_FS_MAGIC { dir } else { mounted(&dir, bpffs_dir, &user)? };
-    bpffs.give(&user, 0o700).with_context(|| format!("giving {} to {}", bpffs_dir.display(), user.name))?;
+    let bpffs =
+        if dir.file_system()? == BPF_FS_MAGIC { dir } else { mounted(&dir, bpffs_dir, &user)? };
+    bpffs
+        .give(&user, 0o700)
+        .with_context(|| format!("giving {} to {}", bpffs_dir.display(), user.name))?;
     Tracepoints::read(&config.kernel.tracefs)?.hand_on(&runtime)?;
     Ok(())
 }
@@ -48,7 +56,11 @@ fn mounted(dir: &Dir, path: &Path, user: &Owner) -> Result<Dir> {
         .with_context(|| format!("mounting a BPF file system on {}", path.display()))?;
     // Unless somebody has moved the directory meanwhile, this leads into what is mounted.
     let mounted = Dir::trusted(path, Some(user), false)?;
-    ensure!(mounted.file_system()? == BPF_FS_MAGIC, "{}: it was moved while it was mounted on", path.display());
+    ensure!(
+        mounted.file_system()? == BPF_FS_MAGIC,
+        "{}: it was moved while it was mounted on",
+        path.display()
+    );
     Ok(mounted)
 }
 

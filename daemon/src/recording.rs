@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
-use flightrec_format::abi::state::{CpuState, ENABLE_ALL, ENABLE_EXEC_ARGS, GIVEN_ALL, LaneState, entered};
+use flightrec_format::abi::state::{
+    CpuState, ENABLE_ALL, ENABLE_EXEC_ARGS, GIVEN_ALL, LaneState, entered,
+};
 use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
@@ -109,8 +111,8 @@ pub struct Recording {
 
 impl Recording {
     /// Takes over the recording under `bpffs_dir` if this daemon's own programs make it, in the
-    /// shape that the configuration asks for; else begins a new one, and then ends any other. Those that were ended
-    /// are handed out with what they hold, for the files.
+    /// shape that the configuration asks for; else begins a new one, and then ends any other. Those
+    /// that were ended are handed out with what they hold, for the files.
     pub fn adopt_or_begin(
         config: &Config,
         runtime_dir: &Path,
@@ -180,7 +182,10 @@ impl Recording {
         let mut recording = Self::open(dir)?;
         let theirs = recording.meta().program.clone();
         if theirs != plan.identity {
-            info!("the running recording is of another build or shape (theirs: {theirs}, ours: {})", plan.identity);
+            info!(
+                "the running recording is of another build or shape (theirs: {theirs}, ours: {})",
+                plan.identity
+            );
             return Ok(None);
         }
         recording.syscalls = plan.detachable();
@@ -200,9 +205,15 @@ impl Recording {
             meta.strings = plan.strings;
             meta.config.clone_from(&plan.config);
         })?;
-        recording.act(Act::Adopt, &format!("flightd {} adopted the recording", env!("CARGO_PKG_VERSION")));
+        recording.act(
+            Act::Adopt,
+            &format!("flightd {} adopted the recording", env!("CARGO_PKG_VERSION")),
+        );
         let session = recording.session();
-        info!(session = format_args!("{session:016x}"), "adopted the running recording {session:016x}");
+        info!(
+            session = format_args!("{session:016x}"),
+            "adopted the running recording {session:016x}"
+        );
         Ok(Some(recording))
     }
 
@@ -222,7 +233,10 @@ impl Recording {
                 buckets::set_limits(recording.state(), &plan.budget);
                 let limited = plan.budget.per_cpu.millionths().is_some();
                 recording.rewrite(|enabled, own| (enabled | buckets::switches(limited), own));
-                recording.act(Act::Start, &format!("flightd {} began recording", env!("CARGO_PKG_VERSION")));
+                recording.act(
+                    Act::Start,
+                    &format!("flightd {} began recording", env!("CARGO_PKG_VERSION")),
+                );
                 let bytes = plan.sizing.total;
                 info!(
                     session = format_args!("{session:016x}"),
@@ -280,7 +294,8 @@ impl Recording {
         let without = calibrate::time(None);
         let ebpf = &mut loaded.ebpf;
         load::attach(ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
-        let (costs, clock) = calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
+        let (costs, clock) =
+            calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
         buckets::set_costs(&state, &costs, clock);
         if plan.files.is_some()
             && let Err(e) = load::pin_file_walk(ebpf, &plan.tracepoints, &kernel_btf, new)
@@ -309,7 +324,8 @@ impl Recording {
         self.rewrite(|enabled, _| (enabled & !ENABLE_ALL | switches(record), own));
     }
 
-    /// Puts into force which arguments of programs are masked; `false`: it can't be. Meanwhile none are recorded.
+    /// Puts into force which arguments of programs are masked; `false`: it can't be. Meanwhile none
+    /// are recorded.
     fn mask(&self, patterns: &[String]) -> bool {
         /// Longer than a program takes that still looks at the table as it was.
         const WHILE: Duration = Duration::from_millis(2);
@@ -324,8 +340,8 @@ impl Recording {
         map.write(0, 0, &table)
     }
 
-    /// Applies what can change while it records, and enters the configuration into the metadata. The budget is the
-    /// keeper's.
+    /// Applies what can change while it records, and enters the configuration into the metadata.
+    /// The budget is the keeper's.
     pub fn reconfigure(&self, config: &Config) {
         self.apply(&config.record);
         let changed = self.update_meta(|meta| {
@@ -359,7 +375,9 @@ impl Recording {
         let limited = limit.share.is_some();
         let switch = || {
             let bits = limit.given | buckets::switches(limited);
-            self.rewrite_on(cpu, |enabled, own| (enabled & !(GIVEN_ALL | buckets::switches(true)) | bits, own));
+            self.rewrite_on(cpu, |enabled, own| {
+                (enabled & !(GIVEN_ALL | buckets::switches(true)) | bits, own)
+            });
         };
         // No limit is in force while its allowance is not: nothing must be refused for a change.
         if !limited {
@@ -372,8 +390,8 @@ impl Recording {
         }
     }
 
-    /// Times a system call of this thread, which it pins to a CPU meanwhile. `None` where the recorder's own calls are
-    /// recorded anyway.
+    /// Times a system call of this thread, which it pins to a CPU meanwhile. `None` where the
+    /// recorder's own calls are recorded anyway.
     pub fn time_own_calls(&self, cpu: usize) -> Option<calibrate::Own> {
         let _pinned = calibrate::Pinned::to(cpu).ok()?;
         let (_, own) = self.rewrite_on(cpu, |enabled, own| (enabled, own));
@@ -398,8 +416,8 @@ impl Recording {
         self.syscalls.is_some_and(|syscalls| syscalls.form == ProgramForm::Tracepoint)
     }
 
-    /// Detaches the programs on system calls: none is recorded, counted or paid for until [`Self::attach`]. `false`: there
-    /// are none.
+    /// Detaches the programs on system calls: none is recorded, counted or paid for until
+    /// [`Self::attach`]. `false`: there are none.
     pub fn detach(&self) -> io::Result<bool> {
         if self.syscalls.is_none() {
             return Ok(false);
@@ -435,7 +453,8 @@ impl Recording {
                     live::sys::obj_pin(live::sys::attach_tracing(program.as_fd())?.as_fd(), &link)?;
                 }
                 ProgramForm::Tracepoint => {
-                    let number = number.ok_or_else(|| io::Error::other("the tracepoint's number is not known"))?;
+                    let number = number
+                        .ok_or_else(|| io::Error::other("the tracepoint's number is not known"))?;
                     tracepoint::attach(program.as_fd(), event, number, &link)?;
                 }
             }
@@ -453,7 +472,8 @@ impl Recording {
         }
     }
 
-    /// Counts the time for which they have been detached until now, if they are, so that headers of pages tell it.
+    /// Counts the time for which they have been detached until now, if they are, so that headers of
+    /// pages tell it.
     pub fn count_detached(&self) {
         let (since, time) = (offset_of!(CpuState, detached), offset_of!(CpuState, detached_time));
         let now = clock::mono();
@@ -488,11 +508,11 @@ impl Recording {
         self.rewrite(|enabled, _| (enabled, 0));
     }
 
-    /// Ends it, and removes everything from the kernel, but for the memory of what it has recorded, which is there to be
-    /// read ([`Self::live`]) as long as this value lives.
+    /// Ends it, and removes everything from the kernel, but for the memory of what it has recorded,
+    /// which is there to be read ([`Self::live`]) as long as this value lives.
     pub fn end(&self) -> Result<(), RecordingError> {
-        // The links go a little later than their pins (`bpf_link_put` leaves it to a worker, kernel/bpf/syscall.c); the
-        // switches hold at once.
+        // The links go a little later than their pins (`bpf_link_put` leaves it to a worker,
+        // kernel/bpf/syscall.c); the switches hold at once.
         self.rewrite(|_, _| (0, self.notes.own_tgid()));
         let mut meta = Meta::clone(&self.meta());
         if let Err(e) = say_ended(&self.live, &mut meta) {
@@ -572,8 +592,8 @@ impl Recording {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Brings the offsets of the wall clock and its scale, and the names of control groups up to date. That it could not is no
-    /// reason to stop.
+    /// Brings the offsets of the wall clock and its scale, and the names of control groups up to
+    /// date. That it could not is no reason to stop.
     pub fn follow(&self) {
         let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
         let meta = self.meta();
@@ -596,7 +616,11 @@ impl Recording {
     /// CPUs that run now and have no ring: they came online after the recording began.
     pub fn unrecorded_cpus(&self) -> Vec<u16> {
         let meta = self.meta();
-        cpus::online().unwrap_or_default().into_iter().filter(|cpu| !meta.cpus.contains(cpu)).collect()
+        cpus::online()
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|cpu| !meta.cpus.contains(cpu))
+            .collect()
     }
 }
 
@@ -622,8 +646,9 @@ impl Ended {
     }
 }
 
-/// Enters into a recording's metadata that it was ended. Freed memory keeps its pages for a while: to the reader of a dump they
-/// must not look like those of the machine's last recording. Twice, for both halves of the map: whichever is left says so.
+/// Enters into a recording's metadata that it was ended. Freed memory keeps its pages for a while:
+/// to the reader of a dump they must not look like those of the machine's last recording. Twice,
+/// for both halves of the map: whichever is left says so.
 fn say_ended(live: &live::Recording, meta: &mut Meta) -> Result<(), LiveError> {
     meta.ended = clock::mono();
     live.publish_meta(meta).and_then(|_| live.publish_meta(meta)).map(|_| ())

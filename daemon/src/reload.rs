@@ -1,10 +1,12 @@
-//! What a changed configuration can change while it records, and what has to wait for the next start.
+//! What a changed configuration can change while it records, and what has to wait for the next
+//! start.
 
 use toml::{Table, Value};
 
 use crate::config::Config;
 
-/// Keys, or whole tables, that take effect at once; all others shape the kernel's side, which would have to be made anew.
+/// Keys, or whole tables, that take effect at once; all others shape the kernel's side, which would
+/// have to be made anew.
 const AT_ONCE: [&str; 3] = ["budget", "record.own", "record.strings"];
 
 /// What comes of reading the configuration again.
@@ -14,19 +16,22 @@ pub struct Reload {
     pub config: Config,
     /// Keys that changed and take effect now.
     pub now: Vec<String>,
-    /// Keys that changed and take effect when flightd is started the next time; the recording then begins anew.
+    /// Keys that changed and take effect when flightd is started the next time; the recording then
+    /// begins anew.
     pub later: Vec<String>,
 }
 
 impl Reload {
-    /// From what is in force to what was read. `None` where a configuration can't be told as TOML, which none is known
-    /// to be.
+    /// From what is in force to what was read. `None` where a configuration can't be told as TOML,
+    /// which none is known to be.
     pub fn new(old: &Config, new: &Config) -> Option<Self> {
         let mut merged: Table = toml::from_str(&old.to_toml()).ok()?;
         let wanted: Table = toml::from_str(&new.to_toml()).ok()?;
         let (mut now, mut later) = (Vec::new(), Vec::new());
         for (table, entries) in wanted {
-            let (Value::Table(entries), Some(Value::Table(held))) = (entries, merged.get_mut(&table)) else {
+            let (Value::Table(entries), Some(Value::Table(held))) =
+                (entries, merged.get_mut(&table))
+            else {
                 return None;
             };
             for (entry, value) in entries {
@@ -73,6 +78,9 @@ mod tests {
         assert!(!reload.config.record.strings);
         assert_eq!(reload.config.budget, new.budget);
         assert_eq!(reload.config.access, old.access);
-        assert_eq!((reload.config.rings.syscall, &reload.config.kernel), (old.rings.syscall, &old.kernel));
+        assert_eq!(
+            (reload.config.rings.syscall, &reload.config.kernel),
+            (old.rings.syscall, &old.kernel)
+        );
     }
 }

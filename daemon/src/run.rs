@@ -67,8 +67,9 @@ pub fn check(options: &Options) -> Result<()> {
         "no files".to_owned()
     };
     println!(
-        "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for each CPU {syscall} KiB \
-         of system calls, {sched} KiB of scheduling, {task} KiB of task life, {} KiB of quiet processes; {files}.",
+        "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for \
+         each CPU {syscall} KiB of system calls, {sched} KiB of scheduling, {task} KiB of task \
+         life, {} KiB of quiet processes; {files}.",
         (sizing.total + (1 << 19)) >> 20,
         u64::from(sizing.quiet_pages) * 4
     );
@@ -95,10 +96,12 @@ pub fn run(options: &Options) -> Result<()> {
     let since = clock::mono();
     let config = config(options)?;
     let runtime_dir = &options.runtime_dir;
-    // What is made without a mode of its own is for this user and its group, whoever started flightd.
+    // What is made without a mode of its own is for this user and its group, whoever started
+    // flightd.
     umask(Mode::from_bits_truncate(0o027));
-    dir::make(runtime_dir, RUNTIME_MODE)
-        .with_context(|| format!("can't make {}; run as root, or give another --runtime-dir", runtime_dir.display()))?;
+    dir::make(runtime_dir, RUNTIME_MODE).with_context(|| {
+        format!("can't make {}; run as root, or give another --runtime-dir", runtime_dir.display())
+    })?;
     ignore_file_size_signal();
     bpffs::prepare(&options.bpffs_dir)?;
     let _locks = lock(options, config.store.enabled)?;
@@ -112,7 +115,8 @@ pub fn run(options: &Options) -> Result<()> {
     served
 }
 
-/// A file that reaches a limit of its size (setrlimit(2)) is an error to be told, not an end of the process.
+/// A file that reaches a limit of its size (setrlimit(2)) is an error to be told, not an end of the
+/// process.
 fn ignore_file_size_signal() {
     // SAFETY: no handler is installed, so none can do harm.
     if let Err(e) = unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, SigHandler::SigIgn) } {
@@ -120,8 +124,8 @@ fn ignore_file_size_signal() {
     }
 }
 
-/// Locks the runtime directory, and the state directory where it is there already: early in boot it may not be, and
-/// recording does not wait for it. Writing files does, and says so.
+/// Locks the runtime directory, and the state directory where it is there already: early in boot it
+/// may not be, and recording does not wait for it. Writing files does, and says so.
 fn lock(options: &Options, files: bool) -> Result<Vec<DirLock>> {
     let both: [&Path; 2] = [&options.runtime_dir, &options.state_dir];
     let [runtime, _] = both;
@@ -140,7 +144,8 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     // Everything that can fail or interrupt comes before the recording is touched.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // By hand: a closed terminal ends it in order, for what it left running would go on costing. As a service: reload.
+    // By hand: a closed terminal ends it in order, for what it left running would go on costing. As
+    // a service: reload.
     let by_hand = std::io::stdin().is_terminal();
     let mut config = config.clone();
     let supervisor = Supervisor::find();
@@ -148,26 +153,41 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let access = Access::new(&config.access.group);
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
-    let (recording, ended) = Recording::adopt_or_begin(&config, &options.runtime_dir, &options.bpffs_dir)?;
+    let (recording, ended) =
+        Recording::adopt_or_begin(&config, &options.runtime_dir, &options.bpffs_dir)?;
     // Loading is done. What comes from outside is read from now on.
     if let Err(e) = seccomp::forbid_loading(recording.needs_perf_events(), seccomp::Threads::All) {
-        warn!("what flightd may load can't be restricted: {e}. It records all the same; see docs/security.md");
+        warn!(
+            "what flightd may load can't be restricted: {e}. It records all the same; see \
+             docs/security.md"
+        );
     }
     let recording = Arc::new(recording);
-    let (drain, mut drain_died) = Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
-        .context("the drain's thread")?;
-    let (quiet, mut quiet_died) = Quiet::start(recording.clone()).context("the thread of the quiet ring")?;
-    let (keeper, mut keeper_died) = Keeper::start(config.budget.clone(), recording.clone(), drain.monitor())
-        .context("the thread that keeps the budget")?;
-    let place = snapshots::Place { state_dir: &options.state_dir, group: access.gid, store: &config.store };
+    let (drain, mut drain_died) =
+        Drain::start(&config.store, &options.state_dir, access.gid, recording.clone(), ended)
+            .context("the drain's thread")?;
+    let (quiet, mut quiet_died) =
+        Quiet::start(recording.clone()).context("the thread of the quiet ring")?;
+    let (keeper, mut keeper_died) =
+        Keeper::start(config.budget.clone(), recording.clone(), drain.monitor())
+            .context("the thread that keeps the budget")?;
+    let place =
+        snapshots::Place { state_dir: &options.state_dir, group: access.gid, store: &config.store };
     let snapshots = Snapshots::start(&config.snapshots, &place, recording.clone(), drain.monitor());
     let snapshots = Arc::new(snapshots.context("the thread of snapshots")?);
     let mut watch_died = triggers::start(&config.triggers, recording.clone(), snapshots.clone())
         .context("the thread that watches for triggers")?;
-    let server = Arc::new(Server::new(recording.clone(), drain.monitor(), keeper.settings(), snapshots.clone(), since));
+    let server = Arc::new(Server::new(
+        recording.clone(),
+        drain.monitor(),
+        keeper.settings(),
+        snapshots.clone(),
+        since,
+    ));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let backend: Arc<dyn control::Backend> = server.clone();
-    let mut serving = tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
+    let mut serving =
+        tokio::spawn(control::serve(listener, backend, access, async { drop(stopped.await) }));
     let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
     let mut named = Vec::new();
     info!("ready, at {}", path.display());
@@ -231,7 +251,8 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     serving.await.context("the control socket's task died")?.context("the control socket failed")
 }
 
-/// Reads the configuration again, makes the changes that can be made without a gap, and names the others.
+/// Reads the configuration again, makes the changes that can be made without a gap, and names the
+/// others.
 fn reload(options: &Options, config: &mut Config, recording: &Recording, budget: &Settings) {
     let read = match self::config(options) {
         Ok(read) => read,
@@ -252,7 +273,11 @@ fn reload(options: &Options, config: &mut Config, recording: &Recording, budget:
         );
     }
     if !later.is_empty() {
-        warn!(pending = later.join(" "), "these keys take effect when flightd is restarted: {}", later.join(", "));
+        warn!(
+            pending = later.join(" "),
+            "these keys take effect when flightd is restarted: {}",
+            later.join(", ")
+        );
     }
 }
 
@@ -262,7 +287,8 @@ fn keep_house(recording: &Recording, named: &mut Vec<u16>) {
     let unrecorded = recording.unrecorded_cpus();
     if !unrecorded.is_empty() && unrecorded != *named {
         warn!(
-            "CPUs {unrecorded:?} came online after the recording began and are not recorded; restart flightd without --keep-recording to include them"
+            "CPUs {unrecorded:?} came online after the recording began and are not recorded; \
+             restart flightd without --keep-recording to include them"
         );
     }
     *named = unrecorded;

@@ -1,13 +1,16 @@
-//! What the daemon gives up once it records: from then on it, and all that it starts, makes no map and loads no program.
+//! What the daemon gives up once it records: from then on it, and all that it starts, makes no map
+//! and loads no program.
 //!
-//! `CAP_BPF` and `CAP_PERFMON` together load programs that read all of the kernel's memory and send signals
-//! (`bpf_send_signal`) to any process. They are needed at the start alone. The commands of bpf(2) that are left open
-//! what is pinned, run its programs, and attach them again (`[budget] detach`): see [`COMMANDS`]. The filter is classic
-//! BPF, which sees bpf(2)'s command as that is the first argument (seccomp(2)); nothing takes it off again.
+//! `CAP_BPF` and `CAP_PERFMON` together load programs that read all of the kernel's memory and send
+//! signals (`bpf_send_signal`) to any process. They are needed at the start alone. The commands of
+//! bpf(2) that are left open what is pinned, run its programs, and attach them again (`[budget]
+//! detach`): see [`COMMANDS`]. The filter is classic BPF, which sees bpf(2)'s command as that is
+//! the first argument (seccomp(2)); nothing takes it off again.
 
 use std::io;
 
-/// Commands of bpf(2) that a daemon which records makes, by `enum bpf_cmd` (include/uapi/linux/bpf.h), and what for.
+/// Commands of bpf(2) that a daemon which records makes, by `enum bpf_cmd`
+/// (include/uapi/linux/bpf.h), and what for.
 const COMMANDS: [(u32, &str); 7] = [
     (1, "BPF_MAP_LOOKUP_ELEM: counters"),
     (6, "BPF_OBJ_PIN: a link that attaches again"),
@@ -26,7 +29,8 @@ const I386_CALLS: [u32; 2] = [357, 336];
 /// `__X32_SYSCALL_BIT`: calls of the third kind, of which none is made here.
 const X32: u32 = 0x4000_0000;
 
-/// Offsets in `struct seccomp_data`, include/uapi/linux/seccomp.h. Of an argument the low half is what an `int` is read from.
+/// Offsets in `struct seccomp_data`, include/uapi/linux/seccomp.h. Of an argument the low half is
+/// what an `int` is read from.
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
@@ -49,8 +53,16 @@ pub fn forbid_loading(perf_events: bool, threads: Threads) -> io::Result<()> {
     };
     let flags = if threads == Threads::All { libc::SECCOMP_FILTER_FLAG_TSYNC } else { 0 };
     let install = || {
-        // SAFETY: `program` and the instructions that it points to are alive, and the kernel copies them.
-        let r = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+        // SAFETY: `program` and the instructions that it points to are alive, and the kernel copies
+        // them.
+        let r = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const program,
+            )
+        };
         match r {
             0 => Ok(()),
             -1 => Err(io::Error::last_os_error()),
@@ -58,7 +70,8 @@ pub fn forbid_loading(perf_events: bool, threads: Threads) -> io::Result<()> {
         }
     };
     match install() {
-        // Without CAP_SYS_ADMIN only a process that can gain no rights may have a filter; the unit sees to that anyway.
+        // Without CAP_SYS_ADMIN only a process that can gain no rights may have a filter; the unit
+        // sees to that anyway.
         Err(e) if e.raw_os_error() == Some(libc::EACCES) => {
             nix::sys::prctl::set_no_new_privs()?;
             install()
@@ -74,7 +87,12 @@ fn filter(perf_events: bool) -> Vec<libc::sock_filter> {
     let give = |what| statement(libc::BPF_RET | libc::BPF_K, what);
     let (allow, deny) = (libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
     // Goes on behind the next instruction where the accumulator is another value.
-    let unless = |k| libc::sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt: 0, jf: 1, k };
+    let unless = |k| libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt: 0,
+        jf: 1,
+        k,
+    };
     let (bpf, perf) = (libc::SYS_bpf as u32, libc::SYS_perf_event_open as u32);
 
     let mut all = vec![load(ARCH)];
@@ -97,7 +115,8 @@ fn filter(perf_events: bool) -> Vec<libc::sock_filter> {
         native.extend([unless(perf), give(deny)]);
     }
     let commands = COMMANDS.iter().flat_map(|(command, _)| [unless(*command), give(allow)]);
-    let commands: Vec<_> = [load(FIRST_ARGUMENT)].into_iter().chain(commands).chain([give(deny)]).collect();
+    let commands: Vec<_> =
+        [load(FIRST_ARGUMENT)].into_iter().chain(commands).chain([give(deny)]).collect();
     native.extend([unless(bpf), jump(1), give(allow)]);
     native.extend(commands);
 
@@ -126,7 +145,9 @@ mod tests {
 
     fn perf_event() -> i32 {
         // SAFETY: no attributes are given, and none are touched.
-        let r = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::null::<u8>(), 0, -1, -1, 0) };
+        let r = unsafe {
+            libc::syscall(libc::SYS_perf_event_open, std::ptr::null::<u8>(), 0, -1, -1, 0)
+        };
         if r < 0 { io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 }
     }
 
@@ -134,20 +155,30 @@ mod tests {
     fn all_but_what_a_recorder_needs_is_refused() {
         for perf_events in [false, true] {
             std::thread::spawn(move || {
-                let allowed_before: Vec<u32> = (0..40).filter(|command| bpf(*command) != libc::EPERM).collect();
+                let allowed_before: Vec<u32> =
+                    (0..40).filter(|command| bpf(*command) != libc::EPERM).collect();
                 let perf_before = perf_event();
                 forbid_loading(perf_events, Threads::This).unwrap();
                 for command in 0..40 {
                     let wanted = COMMANDS.iter().any(|(wanted, _)| *wanted == command);
                     let is_left = bpf(command) != libc::EPERM;
-                    assert_eq!(is_left, wanted && allowed_before.contains(&command), "command {command}");
+                    assert_eq!(
+                        is_left,
+                        wanted && allowed_before.contains(&command),
+                        "command {command}"
+                    );
                 }
                 assert_eq!(perf_event(), if perf_events { perf_before } else { libc::EPERM });
                 // Another kind of call does not get around it (`__X32_SYSCALL_BIT`).
                 // SAFETY: as above.
-                let r = unsafe { libc::syscall(libc::SYS_bpf | i64::from(X32), 5, std::ptr::null::<u8>(), 0) };
+                let r = unsafe {
+                    libc::syscall(libc::SYS_bpf | i64::from(X32), 5, std::ptr::null::<u8>(), 0)
+                };
                 assert_eq!((r, io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EPERM)));
-                assert!(std::fs::read_to_string("/proc/self/status").is_ok(), "other calls are made as before");
+                assert!(
+                    std::fs::read_to_string("/proc/self/status").is_ok(),
+                    "other calls are made as before"
+                );
             })
             .join()
             .unwrap();
@@ -197,7 +228,11 @@ mod tests {
             (0x1234, 3, 0, deny),
         ];
         for (arch, number, argument, wanted) in cases {
-            assert_eq!(judge(&filter, arch, number, argument), wanted, "{arch:x} {number} {argument}");
+            assert_eq!(
+                judge(&filter, arch, number, argument),
+                wanted,
+                "{arch:x} {number} {argument}"
+            );
         }
         assert_eq!(judge(&super::filter(true), X86_64, perf, 0), allow);
     }

@@ -42,8 +42,9 @@ impl Supervisor {
         tell(&[NotifyState::Status(text)]);
     }
 
-    /// Feeds the watchdog, where the stage that has been silent the longest has been so for less than half the unit's limit.
-    /// Else the daemon is killed and started anew, which a stalled stage needs.
+    /// Feeds the watchdog, where the stage that has been silent the longest has been so for less
+    /// than half the unit's limit. Else the daemon is killed and started anew, which a stalled
+    /// stage needs.
     pub fn alive(&self, silent: Duration) {
         if self.watchdog.is_some_and(|limit| silent < limit / 2) {
             tell(&[NotifyState::Watchdog]);

@@ -1,10 +1,12 @@
 //! Attaching a classic tracepoint program by the tracepoint's number.
 //!
-//! aya looks the number up in tracefs itself, which only root can read; here it comes from whoever could.
-//! The link is as `libbpf` makes it: a perf event of the tracepoint, and the program linked to it.
+//! aya looks the number up in tracefs itself, which only root can read; here it comes from whoever
+//! could. The link is as `libbpf` makes it: a perf event of the tracepoint, and the program linked
+//! to it.
 //!
-//! Where the kernel keeps perf events for root ([`paranoid`]), root opens them ahead ([`hand_on`], from the unit's `ExecStartPre=`) and
-//! systemd, which keeps them meanwhile (its file descriptor store), passes them to the daemon when it starts that.
+//! Where the kernel keeps perf events for root ([`paranoid`]), root opens them ahead ([`hand_on`],
+//! from the unit's `ExecStartPre=`) and systemd, which keeps them meanwhile (its file descriptor
+//! store), passes them to the daemon when it starts that.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,19 +22,22 @@ use crate::syscalls::{TracefsError, tracepoint_id};
 
 /// `PERF_TYPE_TRACEPOINT`, include/uapi/linux/perf_event.h.
 const TYPE_TRACEPOINT: u64 = 2;
-/// `PERF_ATTR_SIZE_VER5` (Linux 4.1): `struct perf_event_attr` in bytes. A kernel takes the sizes of all before it.
+/// `PERF_ATTR_SIZE_VER5` (Linux 4.1): `struct perf_event_attr` in bytes. A kernel takes the sizes
+/// of all before it.
 const ATTR_SIZE: usize = 112;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const FD_CLOEXEC: libc::c_ulong = 8;
-/// `perf_event_attr.disabled`: it does not count by itself. Programs that are linked to its tracepoint run all the same.
+/// `perf_event_attr.disabled`: it does not count by itself. Programs that are linked to its
+/// tracepoint run all the same.
 const DISABLED: u64 = 1;
 /// The tracepoints that programs are attached to here, of the subsystem `raw_syscalls`.
 pub const EVENTS: [&str; 2] = ["sys_enter", "sys_exit"];
 
-/// Attaches `program` to the tracepoint of this name (of `raw_syscalls`) and number, on all CPUs, and pins the link as `link`.
+/// Attaches `program` to the tracepoint of this name (of `raw_syscalls`) and number, on all CPUs,
+/// and pins the link as `link`.
 ///
-/// The program hears of every CPU although the event is opened on one: it hangs on the tracepoint, not on the event
-/// (`perf_event_set_bpf_prog`, kernel/events/core.c, Linux 6.1).
+/// The program hears of every CPU although the event is opened on one: it hangs on the tracepoint,
+/// not on the event (`perf_event_set_bpf_prog`, kernel/events/core.c, Linux 6.1).
 pub fn attach(program: BorrowedFd<'_>, name: &str, id: u32, link: &Path) -> io::Result<()> {
     let own;
     let event = match open(id) {
@@ -46,24 +51,33 @@ pub fn attach(program: BorrowedFd<'_>, name: &str, id: u32, link: &Path) -> io::
     sys::obj_pin(linked.as_fd(), link)
 }
 
-/// As root, from the `ExecStartPre=` of a daemon's unit that may not open perf events: opens those that it needs, and leaves them with
-/// systemd for it. Where the kernel lets it open them itself there is nothing to do.
+/// As root, from the `ExecStartPre=` of a daemon's unit that may not open perf events: opens those
+/// that it needs, and leaves them with systemd for it. Where the kernel lets it open them itself
+/// there is nothing to do.
 pub fn hand_on(tracefs: &Path) -> Result<(), HandOnError> {
     match paranoid() {
-        Some(level) if level > 2 => info!("kernel.perf_event_paranoid is {level}: opening perf events for flightd"),
+        Some(level) if level > 2 => {
+            info!("kernel.perf_event_paranoid is {level}: opening perf events for flightd")
+        }
         _ => return Ok(()),
     }
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return Err(HandOnError::NoSystemd);
     }
     for name in EVENTS {
-        let event = open(tracepoint_id(tracefs, "raw_syscalls", name)?).map_err(HandOnError::Open)?;
+        let event =
+            open(tracepoint_id(tracefs, "raw_syscalls", name)?).map_err(HandOnError::Open)?;
         let title = title(name);
         // Those of an earlier start, first.
         sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&title)])
-            // It would be polled for a hang-up, which an event that nobody maps always tells (perf_poll, kernel/events/core.c, Linux 6.1).
+            // It would be polled for a hang-up, which an event that nobody maps always tells
+            // (perf_poll, kernel/events/core.c, Linux 6.1).
             .and_then(|()| {
-                let state = [NotifyState::FdStore, NotifyState::FdName(&title), NotifyState::Custom("FDPOLL=0")];
+                let state = [
+                    NotifyState::FdStore,
+                    NotifyState::FdName(&title),
+                    NotifyState::Custom("FDPOLL=0"),
+                ];
                 sd_notify::notify_with_fds(&state, &[event.as_fd()])
             })
             .map_err(HandOnError::Systemd)?;
@@ -76,7 +90,8 @@ pub fn hand_on(tracefs: &Path) -> Result<(), HandOnError> {
 pub enum HandOnError {
     /// Not started by systemd, or by a unit that does not listen.
     #[error(
-        "--hand-on leaves perf events with systemd: it is for ExecStartPre=+ of a unit with NotifyAccess=exec and FileDescriptorStoreMax="
+        "--hand-on leaves perf events with systemd: it is for ExecStartPre=+ of a unit with \
+         NotifyAccess=exec and FileDescriptorStoreMax="
     )]
     NoSystemd,
     /// Their numbers are not to be had.
@@ -115,7 +130,8 @@ fn handed_on() -> &'static BTreeMap<&'static str, BorrowedFd<'static>> {
     })
 }
 
-/// How far the kernel keeps perf events from others than root (`kernel.perf_event_paranoid`, sysctl/kernel.rst), if it says so.
+/// How far the kernel keeps perf events from others than root (`kernel.perf_event_paranoid`,
+/// sysctl/kernel.rst), if it says so.
 pub fn paranoid() -> Option<i32> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
 }
@@ -127,8 +143,11 @@ fn open(id: u32) -> io::Result<OwnedFd> {
     attr[1] = u64::from(id); // config
     attr[5] = DISABLED; // flags
     let (pid, cpu, group) = (-1, 0, -1);
-    // SAFETY: `attr` is a live `struct perf_event_attr` of the size that it says, and the call keeps no address.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), pid, cpu, group, FD_CLOEXEC) };
+    // SAFETY: `attr` is a live `struct perf_event_attr` of the size that it says, and the call
+    // keeps no address.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), pid, cpu, group, FD_CLOEXEC)
+    };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,4 +1,5 @@
-//! What the kernel publishes of its tracepoints in tracefs, read there, or handed on by root to a daemon that may not.
+//! What the kernel publishes of its tracepoints in tracefs, read there, or handed on by root to a
+//! daemon that may not.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -64,7 +65,8 @@ impl Tracepoints {
         for name in tracepoint::EVENTS {
             match tracepoint_id(tracefs, "raw_syscalls", name) {
                 Ok(number) => drop(numbers.insert(name.to_owned(), number)),
-                // Only needed where programs of the classic form are attached, and then missed there.
+                // Only needed where programs of the classic form are attached, and then missed
+                // there.
                 Err(TracefsError::NoEvent { .. }) => {}
                 Err(e) => return Err(e),
             }
@@ -84,20 +86,28 @@ impl Tracepoints {
                 debug!(error = %refused, "tracefs can't be read; using {}", path.display());
                 Ok(found)
             }
-            Err(e) => Err(TracepointsError::Tracefs { tracefs: refused, copy: format!("{}: {e}", path.display()) }),
+            Err(e) => Err(TracepointsError::Tracefs {
+                tracefs: refused,
+                copy: format!("{}: {e}", path.display()),
+            }),
         }
     }
 
     /// Leaves a copy in the runtime directory, for all to read.
     pub fn hand_on(&self, runtime_dir: &Dir) -> Result<(), TracepointsError> {
         let text = serde_json::to_string(self).map_err(io::Error::other);
-        text.and_then(|text| runtime_dir.replace(FILE, text.as_bytes(), 0o644))
-            .map_err(|source| TracepointsError::Write { path: runtime_dir.path().join(FILE), source })
+        text.and_then(|text| runtime_dir.replace(FILE, text.as_bytes(), 0o644)).map_err(|source| {
+            TracepointsError::Write { path: runtime_dir.path().join(FILE), source }
+        })
     }
 
     /// The tables of system calls.
     pub fn tables(&self) -> SyscallTables {
-        SyscallTables { native: self.native.clone(), compat: self.compat.clone(), unpublished: self.unpublished }
+        SyscallTables {
+            native: self.native.clone(),
+            compat: self.compat.clone(),
+            unpublished: self.unpublished,
+        }
     }
 
     /// Number of a tracepoint of `raw_syscalls`.
@@ -155,8 +165,13 @@ mod tests {
     #[test]
     fn without_either_both_are_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Tracepoints::find(&dir.path().join("none"), dir.path()).unwrap_err().to_string();
-        for word in ["none: no tracefs is mounted there", "flightd --prepare USER", "tracepoints.json: No such file"] {
+        let error =
+            Tracepoints::find(&dir.path().join("none"), dir.path()).unwrap_err().to_string();
+        for word in [
+            "none: no tracefs is mounted there",
+            "flightd --prepare USER",
+            "tracepoints.json: No such file",
+        ] {
             assert!(error.contains(word), "{error}");
         }
     }
@@ -165,7 +180,8 @@ mod tests {
     fn a_copy_of_another_kernel_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         Tracepoints { kernel: "another".into(), ..some() }.hand_on(&held(&dir)).unwrap();
-        let error = Tracepoints::find(&dir.path().join("none"), dir.path()).unwrap_err().to_string();
+        let error =
+            Tracepoints::find(&dir.path().join("none"), dir.path()).unwrap_err().to_string();
         assert!(error.contains("another kernel"), "{error}");
         fs::write(dir.path().join(FILE), "{").unwrap();
         assert!(Tracepoints::find(&dir.path().join("none"), dir.path()).is_err());

@@ -25,12 +25,17 @@ fn syscalls(writer: &mut PageWriter) -> Result<(), EncodeError> {
     for i in 0..EVENTS / 2 {
         let (time, tid) = (i * 700, 1000 + (i / 64 % 5) as u32);
         let entry = if i % 20 == 0 {
-            let path = Text { index: 1, status: StringStatus::Whole, bytes: b"/usr/lib/x86_64/libc.so.6"[..].into() };
+            let path = Text {
+                index: 1,
+                status: StringStatus::Whole,
+                bytes: b"/usr/lib/x86_64/libc.so.6"[..].into(),
+            };
             call(257, &[-100i64 as u64, 0x7fff_1234_5678, 0x8_0000, 0], vec![path])
         } else {
             call(1, &[1, 0x5555_6666_7777, i % 5000], Vec::new())
         };
-        let exit = Body::Exit { call: call(entry.nr, &[], Vec::new()), ret: 3, entered: Some(time) };
+        let exit =
+            Body::Exit { call: call(entry.nr, &[], Vec::new()), ret: 3, entered: Some(time) };
         writer.push(&Event { time, cpu: 0, tid, body: Body::Enter(entry) })?;
         writer.push(&Event { time: time + 300, cpu: 0, tid, body: exit })?;
     }
@@ -42,7 +47,8 @@ fn scheduling(writer: &mut PageWriter) -> Result<(), EncodeError> {
     for i in 0..EVENTS / 2 {
         let (tid, next) = if i % 2 == 0 { (7, 8) } else { (8, 7) };
         let waking = Body::Waking { wakee: next, prio: 120, state: 1, cpu: 0, new: false };
-        let switch = Body::Switch { prev_prio: 120, prev_state: 1, preempted: false, next, next_prio: 120 };
+        let switch =
+            Body::Switch { prev_prio: 120, prev_state: 1, preempted: false, next, next_prio: 120 };
         writer.push(&Event { time: i * 2000, cpu: 0, tid, body: waking })?;
         writer.push(&Event { time: i * 2000 + 500, cpu: 0, tid, body: switch })?;
     }
@@ -65,7 +71,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         rates.sort_by(f64::total_cmp);
         let (median, best) = (rates.get(ROUNDS / 2).unwrap_or(&0.0), rates.last().unwrap_or(&0.0));
         let bytes = pages.len() as f64 * 4096.0 / EVENTS as f64;
-        println!("{}: {median:.1} M events/s median, {best:.1} best; {bytes:.1} bytes an event", lane.name());
+        println!(
+            "{}: {median:.1} M events/s median, {best:.1} best; {bytes:.1} bytes an event",
+            lane.name()
+        );
     }
     Ok(())
 }

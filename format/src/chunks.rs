@@ -1,13 +1,16 @@
 //! A document in pages: cut into chunks of [`CHUNK_BYTES`], one behind each page's header, with the
-//! bookkeeping in the header's counters ([`meta_field`]). Lanes `meta` and `descriptors` are written so.
+//! bookkeeping in the header's counters ([`meta_field`]). Lanes `meta` and `descriptors` are
+//! written so.
 //!
-//! A map of such pages is double-buffered: a new generation of the document goes into the half that the
-//! present one does not use, so that a reader, or a crash, at any moment finds a whole one.
+//! A map of such pages is double-buffered: a new generation of the document goes into the half that
+//! the present one does not use, so that a reader, or a crash, at any moment finds a whole one.
 
 use std::collections::BTreeMap;
 
 use crate::abi::layout::Layout;
-use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, VERSION, meta_field};
+use crate::abi::page::{
+    COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, VERSION, meta_field,
+};
 use crate::decode::page::read_header;
 use crate::encode::write_header;
 
@@ -25,13 +28,14 @@ pub struct TooLarge {
     pub limit: usize,
 }
 
-/// Where chunk 0 of a generation goes in a map whose halves have `half` pages; the others follow it.
+/// Where chunk 0 of a generation goes in a map whose halves have `half` pages; the others follow
+/// it.
 pub const fn first_page(generation: u64, half: usize) -> usize {
     if generation.is_multiple_of(2) { 0 } else { half }
 }
 
-/// The pages of a generation (counted from 1), chunk by chunk; `half`: how many there may be. They are copies of what
-/// then stands in a map ([`COPY_MAGIC`]).
+/// The pages of a generation (counted from 1), chunk by chunk; `half`: how many there may be. They
+/// are copies of what then stands in a map ([`COPY_MAGIC`]).
 pub fn pack(
     lane: Lane,
     session: u64,
@@ -130,16 +134,22 @@ impl Chunks {
 
     /// The documents that are whole: the greatest session first, and in it the greatest generation.
     pub fn documents(self) -> impl Iterator<Item = Document> {
-        self.found.into_iter().rev().filter_map(|((session, generation, chunks, length, crc), parts)| {
-            if parts.len() as u64 != chunks {
-                return None;
-            }
-            let mut bytes = parts.into_values().collect::<Vec<_>>().concat();
-            if (bytes.len() as u64) < length {
-                return None;
-            }
-            bytes.truncate(length as usize);
-            (u64::from(crc32fast::hash(&bytes)) == crc).then_some(Document { session, generation, bytes })
-        })
+        self.found.into_iter().rev().filter_map(
+            |((session, generation, chunks, length, crc), parts)| {
+                if parts.len() as u64 != chunks {
+                    return None;
+                }
+                let mut bytes = parts.into_values().collect::<Vec<_>>().concat();
+                if (bytes.len() as u64) < length {
+                    return None;
+                }
+                bytes.truncate(length as usize);
+                (u64::from(crc32fast::hash(&bytes)) == crc).then_some(Document {
+                    session,
+                    generation,
+                    bytes,
+                })
+            },
+        )
     }
 }

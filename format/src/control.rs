@@ -27,8 +27,9 @@ pub enum Request {
     Status,
     /// Answered by [`Response::Meta`], any number of [`Response::Pages`], then [`Response::End`].
     /// Ring pages that may hold events of the window, oldest first in each ring; all pages of the
-    /// task lane, which tells names; all pages of the slot table; and those of the descriptor snapshots that were
-    /// taken in the window, of the first behind it, and of one that is taken now if the last is old.
+    /// task lane, which tells names; all pages of the slot table; and those of the descriptor
+    /// snapshots that were taken in the window, of the first behind it, and of one that is
+    /// taken now if the last is old.
     Pages {
         /// Start of the window, ns of `CLOCK_MONOTONIC`; 0: from the oldest page.
         from: u64,
@@ -40,9 +41,10 @@ pub enum Request {
         /// At most [`MARK_MAX`] bytes; longer ones are refused.
         text: String,
     },
-    /// What is new, for a client that follows the recording. Answered by any number of [`Response::Pages`] (in each
-    /// ring oldest first), then [`Response::End`]. Where `session` is not the recording's, by [`Response::Meta`] and
-    /// [`Response::End`] alone: the client begins anew with [`Request::Pages`].
+    /// What is new, for a client that follows the recording. Answered by any number of
+    /// [`Response::Pages`] (in each ring oldest first), then [`Response::End`]. Where `session`
+    /// is not the recording's, by [`Response::Meta`] and [`Response::End`] alone: the client
+    /// begins anew with [`Request::Pages`].
     Since {
         /// The recording that the client follows.
         session: u64,
@@ -53,8 +55,8 @@ pub enum Request {
     },
     /// What recording costs. Answered by [`Response::Account`].
     Budget,
-    /// Changes what recording may cost until the configuration is read again; for root and the daemon's own user.
-    /// Answered by [`Response::Done`].
+    /// Changes what recording may cost until the configuration is read again; for root and the
+    /// daemon's own user. Answered by [`Response::Done`].
     SetBudget {
         /// Millionths of the machine's CPU time; 0: no limit. `None`: stays.
         total: Option<u32>,
@@ -79,8 +81,8 @@ pub struct Position {
     pub cpu: u16,
     /// Sequence number of the page that it is in; it is done with all before. 0: with none.
     pub seq: u64,
-    /// Words in use of that page when it was done with them, the header included. The page is sent again only when it
-    /// has more.
+    /// Words in use of that page when it was done with them, the header included. The page is sent
+    /// again only when it has more.
     pub used: u32,
 }
 
@@ -161,7 +163,8 @@ pub const SPANS: usize = 3;
 pub struct Account {
     /// CPU time that the probes may take of each CPU, in millionths; 0: no limit.
     pub per_cpu: u32,
-    /// CPU time that recording may take of the machine, the daemon's included, in millionths; 0: no limit.
+    /// CPU time that recording may take of the machine, the daemon's included, in millionths; 0:
+    /// no limit.
     pub total: u32,
     /// Seconds of unspent allowance that may be spent at once.
     pub burst_seconds: u32,
@@ -175,8 +178,8 @@ pub struct Account {
     pub detached: u64,
     /// Lengths of the spans, ns.
     pub spans: [u64; SPANS],
-    /// The daemon's CPU time by span, ns: draining, compressing and writing; all else; answers to clients, which are no cost
-    /// of recording.
+    /// The daemon's CPU time by span, ns: draining, compressing and writing; all else; answers to
+    /// clients, which are no cost of recording.
     pub daemon: [[u64; 3]; SPANS],
     /// By CPU.
     pub cpus: Vec<CpuAccount>,
@@ -189,7 +192,8 @@ pub struct CpuAccount {
     pub cpu: u16,
     /// Steps of the order that are taken.
     pub level: u32,
-    /// What the probes may take of it now, in millionths: its part of the total, where that is less; 0: no limit.
+    /// What the probes may take of it now, in millionths: its part of the total, where that is
+    /// less; 0: no limit.
     pub limit: u32,
     /// By span.
     pub spent: [Spent; SPANS],
@@ -244,8 +248,8 @@ pub struct Status {
     pub memory: u64,
     /// By lane (`syscall`, `sched`, `task`): bytes of one CPU's ring.
     pub ring_bytes: [u64; 3],
-    /// By lane: the history that every recorded CPU's ring holds, ns (the least over CPUs that wrapped;
-    /// since the start where none has).
+    /// By lane: the history that every recorded CPU's ring holds, ns (the least over CPUs that
+    /// wrapped; since the start where none has).
     pub held: [u64; 3],
     /// Counters.
     pub totals: Totals,
@@ -310,7 +314,8 @@ pub struct StoreStatus {
     pub bytes: u64,
     /// When the oldest of them began, ns since 1970.
     pub oldest: Option<i64>,
-    /// Until when everything recorded is in the files, but for what was lost; ns of `CLOCK_MONOTONIC`. 0: nothing yet.
+    /// Until when everything recorded is in the files, but for what was lost; ns of
+    /// `CLOCK_MONOTONIC`. 0: nothing yet.
     pub drained: u64,
     /// The same, of what the disk has confirmed.
     pub synced: u64,
@@ -349,7 +354,8 @@ pub struct DescriptorStatus {
     pub kept: u32,
 }
 
-/// How it stands with the windows that are kept because something happened. Counters count from the daemon's start.
+/// How it stands with the windows that are kept because something happened. Counters count from the
+/// daemon's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct SnapshotStatus {
     /// Whether any are taken.
@@ -387,7 +393,10 @@ pub struct LastSnapshot {
 #[derive(Debug, Error)]
 pub enum FrameError {
     /// The other side speaks another version.
-    #[error("control protocol version {found} is not {VERSION}: use flightctl and flightd of the same release")]
+    #[error(
+        "control protocol version {found} is not {VERSION}: use flightctl and flightd of the same \
+         release"
+    )]
     Version {
         /// What it speaks.
         found: u16,
@@ -407,7 +416,8 @@ pub enum FrameError {
 
 /// Encodes a message as a whole frame.
 pub fn encode<M: Encode>(message: &M) -> Result<Vec<u8>, FrameError> {
-    let body = bincode::encode_to_vec(message, config::standard()).map_err(|e| FrameError::Malformed(e.to_string()))?;
+    let body = bincode::encode_to_vec(message, config::standard())
+        .map_err(|e| FrameError::Malformed(e.to_string()))?;
     let mut out = Vec::with_capacity(6 + body.len());
     out.extend_from_slice(&((body.len() + 2) as u32).to_le_bytes());
     out.extend_from_slice(&VERSION.to_le_bytes());
@@ -418,8 +428,8 @@ pub fn encode<M: Encode>(message: &M) -> Result<Vec<u8>, FrameError> {
 /// The number of [`Response::Pages`] among the responses, as bincode writes it.
 const PAGES: u32 = 4;
 
-/// What stands before the pages of a [`Response::Pages`] frame of so many bytes of pages: so that they need not be
-/// copied into a message first.
+/// What stands before the pages of a [`Response::Pages`] frame of so many bytes of pages: so that
+/// they need not be copied into a message first.
 pub fn pages_head(bytes: usize) -> Result<Vec<u8>, FrameError> {
     let head = bincode::encode_to_vec((PAGES, bytes as u64), config::standard());
     let head = head.map_err(|e| FrameError::Malformed(e.to_string()))?;
@@ -430,8 +440,8 @@ pub fn pages_head(bytes: usize) -> Result<Vec<u8>, FrameError> {
     Ok([&(length as u32).to_le_bytes(), VERSION.to_le_bytes().as_slice(), &head].concat())
 }
 
-/// The pages of a [`Response::Pages`] in place, given what stands behind a frame's length; `None` for any other
-/// message, right or wrong, which is for [`decode`].
+/// The pages of a [`Response::Pages`] in place, given what stands behind a frame's length; `None`
+/// for any other message, right or wrong, which is for [`decode`].
 pub fn pages(frame: &[u8]) -> Option<&[u8]> {
     let (version, body) = frame.split_first_chunk::<2>()?;
     let decoded = bincode::borrow_decode_from_slice::<(u32, &[u8]), _>(body, config::standard());
@@ -439,7 +449,8 @@ pub fn pages(frame: &[u8]) -> Option<&[u8]> {
     (*version == VERSION.to_le_bytes() && kind == PAGES && used == body.len()).then_some(pages)
 }
 
-/// The length that a frame's first four bytes announce, if it is within `limit` and holds a version.
+/// The length that a frame's first four bytes announce, if it is within `limit` and holds a
+/// version.
 pub fn length(prefix: [u8; 4], limit: usize) -> Result<usize, FrameError> {
     let length = u32::from_le_bytes(prefix) as usize;
     if length > limit {
@@ -463,7 +474,9 @@ pub fn decode<M: Decode<()>>(frame: &[u8]) -> Result<M, FrameError> {
     let config = config::standard().with_limit::<{ RESPONSE_MAX * 2 }>();
     match bincode::decode_from_slice(body, config) {
         Ok((message, used)) if used == body.len() => Ok(message),
-        Ok((_, used)) => Err(FrameError::Malformed(format!("{} bytes behind the message", body.len() - used))),
+        Ok((_, used)) => {
+            Err(FrameError::Malformed(format!("{} bytes behind the message", body.len() - used)))
+        }
         Err(e) => Err(FrameError::Malformed(e.to_string())),
     }
 }
@@ -474,14 +487,17 @@ mod tests {
 
     #[test]
     fn pages_in_place_are_the_message() {
-        for pages in [vec![], vec![7; 3], vec![9; 300], (0..PAGES_MAX * 4096).map(|i| i as u8).collect()] {
+        for pages in
+            [vec![], vec![7; 3], vec![9; 300], (0..PAGES_MAX * 4096).map(|i| i as u8).collect()]
+        {
             let message = encode(&Response::Pages(pages.clone())).unwrap();
             assert_eq!([pages_head(pages.len()).unwrap(), pages.clone()].concat(), message);
             assert_eq!(super::pages(&message[4..]), Some(pages.as_slice()));
             assert_eq!(super::pages(&message[4..message.len() - 1]), None);
             assert_eq!(super::pages(&[&message[4..], &[0]].concat()), None);
         }
-        for other in [Response::Done, Response::Meta("x".into()), Response::End(Totals::default())] {
+        for other in [Response::Done, Response::Meta("x".into()), Response::End(Totals::default())]
+        {
             assert_eq!(pages(&encode(&other).unwrap()[4..]), None);
         }
         let mut other = encode(&Response::Pages(vec![1])).unwrap();

@@ -1,13 +1,14 @@
 //! What the descriptors of all processes stood for at one moment: a snapshot, taken by the daemon.
 //!
-//! The recording tells what a descriptor stands for only where it saw it opened; the snapshot tells the
-//! rest. It is one document in pages of lane `descriptors` ([`crate::chunks`]), integers as LEB128, its
-//! layout in FORMAT.md, section 8. Owners: the daemon writes it, beside the recording, and keeps some older ones
-//! in memory; readers never change it. Every process's descriptors stand in one table, and processes
-//! that share theirs share the table. Names stand once, however many descriptors have them.
+//! The recording tells what a descriptor stands for only where it saw it opened; the snapshot tells
+//! the rest. It is one document in pages of lane `descriptors` ([`crate::chunks`]), integers as
+//! LEB128, its layout in FORMAT.md, section 8. Owners: the daemon writes it, beside the recording,
+//! and keeps some older ones in memory; readers never change it. Every process's descriptors stand
+//! in one table, and processes that share theirs share the table. Names stand once, however many
+//! descriptors have them.
 //!
-//! A snapshot takes time, and is no atomic view: each descriptor stood for its object at *some* moment
-//! between [`Snapshot::begin`] and [`Snapshot::end`].
+//! A snapshot takes time, and is no atomic view: each descriptor stood for its object at *some*
+//! moment between [`Snapshot::begin`] and [`Snapshot::end`].
 
 mod wire;
 
@@ -39,7 +40,10 @@ mod tag {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DescriptorsError {
     /// Of another release.
-    #[error("descriptor snapshot version {0} is not {VERSION}: use a flightctl of the release that recorded it")]
+    #[error(
+        "descriptor snapshot version {0} is not {VERSION}: use a flightctl of the release that \
+         recorded it"
+    )]
     Version(u64),
     /// It ends too early, or a number in it is impossible.
     #[error("damaged descriptor snapshot: {0}")]
@@ -67,9 +71,13 @@ pub struct Snapshot {
 impl Snapshot {
     /// Bytes of memory that it takes, about.
     pub fn weight(&self) -> usize {
-        let name = |object: &Object| if let Object::Named(name) = object { name.len() + 16 } else { 0 };
-        let objects: usize = self.objects.iter().map(|object| size_of::<Object>() + name(object)).sum();
-        let of_table = |table: &Table| size_of::<Table>() + 4 * table.processes.len() + size_of_val(&*table.files);
+        let name =
+            |object: &Object| if let Object::Named(name) = object { name.len() + 16 } else { 0 };
+        let objects: usize =
+            self.objects.iter().map(|object| size_of::<Object>() + name(object)).sum();
+        let of_table = |table: &Table| {
+            size_of::<Table>() + 4 * table.processes.len() + size_of_val(&*table.files)
+        };
         objects + self.tables.iter().map(of_table).sum::<usize>()
     }
 }
@@ -90,7 +98,8 @@ pub struct Descriptor {
     pub fd: u32,
     /// Whether an exec closes it.
     pub cloexec: bool,
-    /// Index in [`Snapshot::objects`]; never beyond their end in what [`Snapshot::decode`] returns.
+    /// Index in [`Snapshot::objects`]; never beyond their end in what [`Snapshot::decode`]
+    /// returns.
     pub object: u32,
 }
 
@@ -134,7 +143,8 @@ pub enum Ends {
     Unix {
         /// Inode number of the other end; 0: none, or it is closed.
         peer: u64,
-        /// What it is bound to: a path, or an abstract name, which begins with a NUL. Empty: nothing.
+        /// What it is bound to: a path, or an abstract name, which begins with a NUL. Empty:
+        /// nothing.
         name: Box<[u8]>,
     },
 }
@@ -143,7 +153,13 @@ impl Snapshot {
     /// Its document.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
-        for n in [VERSION, self.begin, self.end.wrapping_sub(self.begin), self.left_out, self.objects.len() as u64] {
+        for n in [
+            VERSION,
+            self.begin,
+            self.end.wrapping_sub(self.begin),
+            self.left_out,
+            self.objects.len() as u64,
+        ] {
             out.number(n);
         }
         for object in &self.objects {
@@ -158,7 +174,8 @@ impl Snapshot {
         out.0
     }
 
-    /// The snapshot of a document. Takes memory in proportion to it: at most 50 bytes for each of its own.
+    /// The snapshot of a document. Takes memory in proportion to it: at most 50 bytes for each of
+    /// its own.
     pub fn decode(document: &[u8]) -> Result<Self, DescriptorsError> {
         if document.len() > DOCUMENT_MAX {
             return Err(DescriptorsError::TooLong(document.len()));
@@ -169,7 +186,8 @@ impl Snapshot {
             return Err(DescriptorsError::Version(version));
         }
         let begin = from.number()?;
-        let end = begin.checked_add(from.number()?).ok_or(DescriptorsError::Malformed("its time"))?;
+        let end =
+            begin.checked_add(from.number()?).ok_or(DescriptorsError::Malformed("its time"))?;
         let left_out = from.number()?;
         let count = from.number()?;
         let mut objects = Vec::new();
@@ -267,7 +285,9 @@ impl Object {
         let (family, kind, protocol) = (from.narrow()?, from.narrow()?, from.narrow()?);
         let ends = match tag {
             tag::INET => Ends::Inet { local: from.address::<4>()?, remote: from.address::<4>()? },
-            tag::INET6 => Ends::Inet { local: from.address::<16>()?, remote: from.address::<16>()? },
+            tag::INET6 => {
+                Ends::Inet { local: from.address::<16>()?, remote: from.address::<16>()? }
+            }
             tag::UNIX => Ends::Unix { peer: from.number()?, name: from.0.into() },
             _ => Ends::Unknown,
         };

@@ -81,7 +81,8 @@ mod tests {
         let (a, b, c) = (page(1..=9), page(10..=12), page(20..=25));
         let excerpt = |page, skip, take| Excerpt { page, skip, take };
         let times = |excerpts| Events::new(excerpts).map(|event| event.time).collect::<Vec<u64>>();
-        let some = vec![excerpt(&a, 7, u64::MAX), excerpt(&b, 0, 0), excerpt(&b, 3, 1), excerpt(&c, 1, 2)];
+        let some =
+            vec![excerpt(&a, 7, u64::MAX), excerpt(&b, 0, 0), excerpt(&b, 3, 1), excerpt(&c, 1, 2)];
         assert_eq!(times(some), [8, 9, 21, 22]);
         assert_eq!(times(vec![excerpt(&a, u64::MAX >> 40, 1), excerpt(&b, 0, 1)]), [10]);
         assert!(times(Vec::new()).is_empty());

@@ -29,15 +29,19 @@ impl OpenError {
     }
 }
 
-/// Opens a regular file (as `/proc/vmcore` is by its mode) or a block device for reading. A pipe that nobody writes to is not
-/// waited for.
+/// Opens a regular file (as `/proc/vmcore` is by its mode) or a block device for reading. A pipe
+/// that nobody writes to is not waited for.
 pub fn open(path: &Path) -> Result<File, OpenError> {
-    // Of no meaning for files and disks; a FIFO opens at once, a terminal does not become the process's own.
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    // Of no meaning for files and disks; a FIFO opens at once, a terminal does not become the
+    // process's own.
+    let opened =
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = match opened {
         Ok(file) => file,
         // A socket's name.
-        Err(e) if e.raw_os_error() == Some(libc::ENXIO) => return Err(OpenError::Kind("a socket, or no such device")),
+        Err(e) if e.raw_os_error() == Some(libc::ENXIO) => {
+            return Err(OpenError::Kind("a socket, or no such device"));
+        }
         Err(e) => return Err(e.into()),
     };
     let kind = file.metadata()?.file_type();
@@ -55,8 +59,9 @@ pub fn open(path: &Path) -> Result<File, OpenError> {
     }))
 }
 
-/// The first stretch of a file of `size` bytes, at `from` or behind, that is no hole: from where to where. `None`: there is
-/// none. Holes read as zeros, and may be a thousand times what is in the file. Threads may ask at a time.
+/// The first stretch of a file of `size` bytes, at `from` or behind, that is no hole: from where to
+/// where. `None`: there is none. Holes read as zeros, and may be a thousand times what is in the
+/// file. Threads may ask at a time.
 pub fn data(file: &File, from: u64, size: u64) -> Option<(u64, u64)> {
     let from = Some(from).filter(|from| *from < size)?;
     // A disk, or a file system that does not tell: all of it.
@@ -97,10 +102,14 @@ mod tests {
         std::thread::spawn(move || send.send(open(&pipe).unwrap_err().to_string()));
         let said = answer.recv_timeout(Duration::from_secs(10)).expect("it waits for a writer");
         assert!(said.starts_with("a pipe: name a file"), "{said}");
-        for (path, kind) in [(dir.path(), "a directory"), (Path::new("/dev/null"), "a character device")] {
+        for (path, kind) in
+            [(dir.path(), "a directory"), (Path::new("/dev/null"), "a character device")]
+        {
             assert!(open(path).unwrap_err().to_string().starts_with(kind), "{kind}");
         }
-        assert!(matches!(open(&dir.path().join("none")), Err(OpenError::Io(e)) if e.kind() == io::ErrorKind::NotFound));
+        assert!(
+            matches!(open(&dir.path().join("none")), Err(OpenError::Io(e)) if e.kind() == io::ErrorKind::NotFound)
+        );
     }
 
     #[test]
@@ -119,7 +128,10 @@ mod tests {
             at = end;
         }
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0] <= first && found[1] <= second && second - found[1] < 1 << 20, "{found:?}");
+        assert!(
+            found[0] <= first && found[1] <= second && second - found[1] < 1 << 20,
+            "{found:?}"
+        );
         assert_eq!(data(&file, second, second + 1), Some((second, second + 1)));
         assert_eq!(data(&file, 1 << 40, 1 << 40), None);
     }

@@ -1,10 +1,12 @@
-//! Which recording a page is of: a secret in the kernel's memory, and the public id that stands for it everywhere else.
+//! Which recording a page is of: a secret in the kernel's memory, and the public id that stands for
+//! it everywhere else.
 //!
-//! A process can map pages that look like a ring's, and whoever reads a dump of the machine's memory finds them. So the
-//! header of each page in the kernel's maps ([`MAGIC`](crate::abi::page::MAGIC)) says a secret, random for each recording,
-//! which only the kernel's memory and `flightd` hold. A copy ([`COPY_MAGIC`](crate::abi::page::COPY_MAGIC)) says the public
-//! id instead: a hash of the secret. Files, sockets, the journal and status tell that one; who knows it can make no page
-//! that hashes to it, short of 2^64 attempts.
+//! A process can map pages that look like a ring's, and whoever reads a dump of the machine's
+//! memory finds them. So the header of each page in the kernel's maps
+//! ([`MAGIC`](crate::abi::page::MAGIC)) says a secret, random for each recording, which only the
+//! kernel's memory and `flightd` hold. A copy ([`COPY_MAGIC`](crate::abi::page::COPY_MAGIC)) says
+//! the public id instead: a hash of the secret. Files, sockets, the journal and status tell that
+//! one; who knows it can make no page that hashes to it, short of 2^64 attempts.
 
 use sha2::{Digest, Sha256};
 
@@ -18,7 +20,8 @@ pub fn public_id(secret: u64) -> u64 {
     first.max(1)
 }
 
-/// Public ids of secrets, page after page: the last one is remembered, as nearly all pages are of one recording.
+/// Public ids of secrets, page after page: the last one is remembered, as nearly all pages are of
+/// one recording.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PublicIds {
     last: Option<(u64, u64)>,

@@ -1,11 +1,11 @@
 //! Kept pages: what the quiet ring holds of pages that the rings write over.
 //!
 //! A flood of events writes over a ring within seconds, and with it the history of everybody else.
-//! So `flightd` copies what quiet processes did out of pages before they are gone, into pages of its
-//! own in the kernel's memory. Such a page stands for a run of a ring's pages: its header is that of
-//! the first of them (number, times, totals), its records are those of the processes that were kept,
-//! and the rest of its header says up to which page it reaches and which processes were left out.
-//! So the totals of the next page tell how many events were left out, exactly.
+//! So `flightd` copies what quiet processes did out of pages before they are gone, into pages of
+//! its own in the kernel's memory. Such a page stands for a run of a ring's pages: its header is
+//! that of the first of them (number, times, totals), its records are those of the processes that
+//! were kept, and the rest of its header says up to which page it reaches and which processes were
+//! left out. So the totals of the next page tell how many events were left out, exactly.
 //!
 //! A page of which nothing is left out is kept as it is, with [`KEPT`](part_flag::KEPT) alone.
 
@@ -28,7 +28,8 @@ pub const KEPT_HEADER_LEN: usize = LIST + LEFT_OUT_MAX * ENTRY;
 
 /// Stands for processes that are not known, or too many to be named: any.
 pub const ANYONE: u32 = 0;
-/// Stands for processes that began at [`LeftOut::from`] or later: less than [`YOUNG_NS`] before they were looked at.
+/// Stands for processes that began at [`LeftOut::from`] or later: less than [`YOUNG_NS`] before
+/// they were looked at.
 pub const YOUNG: u32 = u32::MAX;
 /// How long a process counts as one of a storm of them, ns.
 pub const YOUNG_NS: u64 = 2_000_000_000;
@@ -68,7 +69,8 @@ pub fn is_thinned(header: &PageHeader) -> bool {
     is_kept(header) && usize::from(header.header_len) == KEPT_HEADER_LEN
 }
 
-/// The number of the last page of its ring that a page stands for; its own, where it stands for itself.
+/// The number of the last page of its ring that a page stands for; its own, where it stands for
+/// itself.
 pub fn through(page: &Page) -> u64 {
     let seq = page.header().seq;
     if is_thinned(page.header()) { word(page, THROUGH).max(seq) } else { seq }
@@ -82,13 +84,19 @@ pub fn left_out(page: &Page) -> Vec<LeftOut> {
     let entry = |at: usize| {
         let first = word(page, at);
         let events = (first >> 32) as u32;
-        LeftOut { process: first as u32, events, from: word(page, at + 8), until: word(page, at + 16) }
+        LeftOut {
+            process: first as u32,
+            events,
+            from: word(page, at + 8),
+            until: word(page, at + 16),
+        }
     };
     let entries = (0..LEFT_OUT_MAX).map(|i| entry(LIST + i * ENTRY));
     entries.filter(|entry| entry.events != 0).collect()
 }
 
-/// A thinned page as far as it is of pages before page `seq` of its ring, which was opened at `opened`.
+/// A thinned page as far as it is of pages before page `seq` of its ring, which was opened at
+/// `opened`.
 pub fn before(page: &Page, seq: u64, opened: u64) -> Option<Page> {
     let cut = part::head(page, position(page, opened));
     let mut bytes = Box::new(*cut.bytes());
@@ -97,11 +105,13 @@ pub fn before(page: &Page, seq: u64, opened: u64) -> Option<Page> {
     Page::new(bytes).ok()
 }
 
-/// Where the first event at or behind a moment begins, with what belongs to it, as [`PageHeader::used`] counts.
+/// Where the first event at or behind a moment begins, with what belongs to it, as
+/// [`PageHeader::used`] counts.
 fn position(page: &Page, time: u64) -> u32 {
     let header = page.header();
     let layout = header.layout();
-    let used = page.bytes().get(usize::from(header.header_len)..header.used_bytes()).unwrap_or_default();
+    let used =
+        page.bytes().get(usize::from(header.header_len)..header.used_bytes()).unwrap_or_default();
     let mut records = Records::new(used, layout);
     let (mut base, mut group) = (header.base_mono, None);
     loop {
@@ -120,8 +130,9 @@ fn position(page: &Page, time: u64) -> u32 {
     }
 }
 
-/// Tells how many events of which threads a page holds: `each` gets a thread and a number, any number
-/// of times. An event of scheduling is one of each thread that it names, but of an idle one (0).
+/// Tells how many events of which threads a page holds: `each` gets a thread and a number, any
+/// number of times. An event of scheduling is one of each thread that it names, but of an idle one
+/// (0).
 pub fn tally(page: &Page, mut each: impl FnMut(u32, u32)) {
     if page.lane() != Lane::Syscall {
         for event in page.events() {
@@ -131,7 +142,8 @@ pub fn tally(page: &Page, mut each: impl FnMut(u32, u32)) {
     }
     let header = page.header();
     let layout = header.layout();
-    let used = page.bytes().get(usize::from(header.header_len)..header.used_bytes()).unwrap_or_default();
+    let used =
+        page.bytes().get(usize::from(header.header_len)..header.used_bytes()).unwrap_or_default();
     let mut records = Records::new(used, layout);
     let (mut tid, mut events) = (0, 0);
     while let Ok(Some(record)) = records.take() {
@@ -143,7 +155,9 @@ pub fn tally(page: &Page, mut each: impl FnMut(u32, u32)) {
                 (tid, events) = (record.upper, 0);
             }
             kind::ENTER => {
-                let folded = record.result(layout.slot()).is_some_and(|(slot, _)| layout.folded(slot).is_some());
+                let folded = record
+                    .result(layout.slot())
+                    .is_some_and(|(slot, _)| layout.folded(slot).is_some());
                 events += 1 + u32::from(folded);
             }
             kind::EXIT => events += 1,
@@ -173,5 +187,8 @@ pub fn threads(tid: u32, body: &Body, mut each: impl FnMut(u32)) {
 }
 
 fn word(page: &Page, at: usize) -> u64 {
-    page.bytes().get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    page.bytes()
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

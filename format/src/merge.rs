@@ -41,8 +41,8 @@ pub struct Merge<S> {
 const END: Place = (u64::MAX, u16::MAX, usize::MAX);
 
 impl<S: Stream> Merge<S> {
-    /// Merges streams, each of which is in time order. Events of the same time and CPU come in the order
-    /// of their streams here.
+    /// Merges streams, each of which is in time order. Events of the same time and CPU come in the
+    /// order of their streams here.
     pub fn new(streams: impl IntoIterator<Item = S>) -> Self {
         let mut streams: Vec<_> = streams.into_iter().map(|stream| (stream, None)).collect();
         let mut heap = BinaryHeap::with_capacity(streams.len());

@@ -4,7 +4,8 @@
 //! `meta` ([`crate::chunks`]).
 //!
 //! The map of these pages is double-buffered: a new generation of the document goes into the half
-//! that the present one does not use, so that a reader, or a crash, at any moment finds a whole one.
+//! that the present one does not use, so that a reader, or a crash, at any moment finds a whole
+//! one.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -33,7 +34,10 @@ pub enum MetaError {
         limit: usize,
     },
     /// No generation of the document is there completely and undamaged.
-    #[error("no complete metadata of a recording ({pages} of its pages found): use a source that holds them all")]
+    #[error(
+        "no complete metadata of a recording ({pages} of its pages found): use a source that \
+         holds them all"
+    )]
     Incomplete {
         /// Metadata pages that were found.
         pages: usize,
@@ -47,7 +51,8 @@ pub enum MetaError {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
-    /// Public id of the recording session, as in the headers of copied pages ([`crate::identity`]).
+    /// Public id of the recording session, as in the headers of copied pages
+    /// ([`crate::identity`]).
     pub session: u64,
     /// `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
@@ -70,8 +75,9 @@ pub struct Meta {
     /// `CLOCK_TAI` minus `CLOCK_REALTIME`: its values over the session, in order. A time service
     /// sets it some time after boot.
     pub tai_offsets: Vec<TaiOffset>,
-    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns: what the recorder read it to be, in order; a new one after each step of
-    /// the wall clock. A page's own reading differs from it by what came between the two clocks.
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns: what the recorder read it to be, in order; a
+    /// new one after each step of the wall clock. A page's own reading differs from it by what
+    /// came between the two clocks.
     pub wall_offsets: Vec<i64>,
     /// CPUs with rings.
     pub cpus: Vec<u16>,
@@ -86,7 +92,8 @@ pub struct Meta {
     pub off: [bool; 3],
     /// The configuration in force, as TOML.
     pub config: String,
-    /// Paths of the v2 control groups in their hierarchy, by id; those that are gone stay while there is room.
+    /// Paths of the v2 control groups in their hierarchy, by id; those that are gone stay while
+    /// there is room.
     pub cgroups: BTreeMap<u64, String>,
     /// Whether there were more control groups than fit.
     pub cgroups_cut: bool,
@@ -118,8 +125,8 @@ impl Meta {
         self.tai_offsets.get(later.saturating_sub(1)).map_or(0, |offset| offset.seconds)
     }
 
-    /// What the wall clock was ahead of `CLOCK_MONOTONIC`, ns, by a reading of it: one value for all readings between two
-    /// steps of the clock, where the recorder knew it.
+    /// What the wall clock was ahead of `CLOCK_MONOTONIC`, ns, by a reading of it: one value for
+    /// all readings between two steps of the clock, where the recorder knew it.
     pub fn wall_offset(&self, read: i64) -> i64 {
         let apart = |known: &i64| known.abs_diff(read);
         let nearest = self.wall_offsets.iter().copied().min_by_key(apart);
@@ -141,7 +148,8 @@ impl Meta {
 
     /// The least and the greatest that it was between two moments, seconds.
     pub fn tai_range(&self, from: u64, until: u64) -> RangeInclusive<i64> {
-        let between = self.tai_offsets.iter().filter(|offset| (from..=until).contains(&offset.since));
+        let between =
+            self.tai_offsets.iter().filter(|offset| (from..=until).contains(&offset.since));
         let all = between.map(|offset| offset.seconds).chain([self.tai_offset(until)]);
         let begin = self.tai_offset(from);
         let (least, greatest) = all.fold((begin, begin), |(a, b), of| (a.min(of), b.max(of)));
@@ -202,7 +210,9 @@ pub fn unpack<P: AsRef<[u8]>>(pages: impl IntoIterator<Item = P>) -> Result<Meta
 
 /// As [`unpack`], with the document's generation. A writer's next one is this plus 1: it then
 /// leaves the half alone that holds the only document known to be whole.
-pub fn unpack_generation<P: AsRef<[u8]>>(pages: impl IntoIterator<Item = P>) -> Result<(u64, Meta), MetaError> {
+pub fn unpack_generation<P: AsRef<[u8]>>(
+    pages: impl IntoIterator<Item = P>,
+) -> Result<(u64, Meta), MetaError> {
     let mut found = Chunks::new(Lane::Meta);
     for page in pages {
         found.add(page.as_ref());
@@ -211,7 +221,8 @@ pub fn unpack_generation<P: AsRef<[u8]>>(pages: impl IntoIterator<Item = P>) -> 
     let mut best: Option<(u64, Meta)> = None;
     let mut failure = None;
     let mut done = None;
-    // Greatest session first, and in it the greatest generation: the first good one of each session is its own.
+    // Greatest session first, and in it the greatest generation: the first good one of each session
+    // is its own.
     for document in found.documents() {
         if done == Some(document.session) {
             continue;

@@ -1,9 +1,10 @@
 //! Parts: pages cut so that what is stored piece by piece stands nowhere twice.
 //!
-//! An open page is stored before it is full, and later what has come since. A *part* is that rest as a page of
-//! its own: its header says where it begins and what was counted before, and its records begin with the THREAD
-//! and TIME that hold there. They always fit in place of what is left out, for such records stood there. So a
-//! reader that knows nothing of parts reads one like any other page; one that does puts them together again.
+//! An open page is stored before it is full, and later what has come since. A *part* is that rest
+//! as a page of its own: its header says where it begins and what was counted before, and its
+//! records begin with the THREAD and TIME that hold there. They always fit in place of what is left
+//! out, for such records stood there. So a reader that knows nothing of parts reads one like any
+//! other page; one that does puts them together again.
 //!
 //! Positions are units of the page's layout, the header's included, as in [`PageHeader::used`].
 
@@ -14,9 +15,9 @@ use crate::decode::Page;
 use crate::decode::records::{Record, Records};
 use crate::encode::write_header;
 
-/// How long the last record of an open page is provisional, ns: an exit may fold into it. The probes fold up to
-/// 1.05 ms after the entry (FORMAT.md, section 3); the rest is for a virtual CPU that was stopped between reading its clock
-/// and storing.
+/// How long the last record of an open page is provisional, ns: an exit may fold into it. The
+/// probes fold up to 1.05 ms after the entry (FORMAT.md, section 3); the rest is for a virtual CPU
+/// that was stopped between reading its clock and storing.
 pub const PROVISIONAL_NS: u64 = 10_000_000;
 
 /// Where a page's own records begin: behind the header, and behind what a part repeats.
@@ -33,7 +34,11 @@ pub fn is_part(header: &PageHeader) -> bool {
 /// When the content of a page begins: with its opening, that of a part with its first event.
 pub fn begins(page: &Page) -> u64 {
     let opened = page.header().base_mono;
-    if is_part(page.header()) { page.events().next().map_or(opened, |event| event.time) } else { opened }
+    if is_part(page.header()) {
+        page.events().next().map_or(opened, |event| event.time)
+    } else {
+        opened
+    }
 }
 
 /// The page up to a position; all of it where it ends before.
@@ -45,14 +50,15 @@ pub fn head(page: &Page, to: u32) -> Page {
     assemble(&PageHeader { used, ..*page.header() }, bytes).unwrap_or_else(|| page.clone())
 }
 
-/// What stands in the page from a position on, as a part; the page itself where its own records begin there or
-/// later. `None` where nothing does, where no record and its strings begin there, or where the page is damaged before: it
-/// is then to be stored whole.
+/// What stands in the page from a position on, as a part; the page itself where its own records
+/// begin there or later. `None` where nothing does, where no record and its strings begin there, or
+/// where the page is damaged before: it is then to be stored whole.
 pub fn tail(page: &Page, from: u32) -> Option<Page> {
     tail_after(page, from, None)
 }
 
-/// As [`tail`], for a caller that knows the totals at the position: it saves decoding what stands before.
+/// As [`tail`], for a caller that knows the totals at the position: it saves decoding what stands
+/// before.
 pub fn tail_after(page: &Page, from: u32, totals: Option<[u64; LANE_KINDS]>) -> Option<Page> {
     let whole = page.header();
     if from >= whole.used {
@@ -77,8 +83,9 @@ pub fn tail_after(page: &Page, from: u32, totals: Option<[u64; LANE_KINDS]>) -> 
     assemble(&PageHeader { header_len: begin as u16, flags, events, ..*whole }, bytes)
 }
 
-/// How much of a page is final, when it was copied at `now` (ns of `CLOCK_MONOTONIC`, read before the copy):
-/// all, but for the last entry of an open page, into which its exit may yet fold, with its THREAD, TIME and STRINGs.
+/// How much of a page is final, when it was copied at `now` (ns of `CLOCK_MONOTONIC`, read before
+/// the copy): all, but for the last entry of an open page, into which its exit may yet fold, with
+/// its THREAD, TIME and STRINGs.
 pub fn settled(page: &Page, open: bool, now: u64) -> u32 {
     let used = page.header().used;
     if !open || page.lane() != Lane::Syscall {
@@ -109,8 +116,8 @@ pub fn settled(page: &Page, open: bool, now: u64) -> u32 {
     }
 }
 
-/// Two pieces of one page as one: `second` is a part that begins within `first` or where it ends, and reaches as far.
-/// `None` where they don't fit.
+/// Two pieces of one page as one: `second` is a part that begins within `first` or where it ends,
+/// and reaches as far. `None` where they don't fit.
 pub fn join(first: &Page, second: &Page) -> Option<Page> {
     let (a, b) = (first.header(), second.header());
     let (at, layout) = (start(b), a.layout());
@@ -154,7 +161,8 @@ fn records(page: &Page) -> Records<'_> {
     Records::new(used.unwrap_or_default(), header.layout())
 }
 
-/// The next record, and at which byte behind the header it begins; `None` also where its length is damaged.
+/// The next record, and at which byte behind the header it begins; `None` also where its length is
+/// damaged.
 fn next<'a>(records: &mut Records<'a>) -> Option<(usize, Record<'a>)> {
     let at = records.at();
     Some((at, records.take().ok()??))
@@ -179,7 +187,11 @@ impl Context {
 /// The context at a position before which a record, with all that belongs to it, ends.
 fn context(page: &Page, to: u32) -> Option<Context> {
     let mut context = Context { thread: None, base: None };
-    let to = page.header().layout().bytes(to as usize).checked_sub(usize::from(page.header().header_len))?;
+    let to = page
+        .header()
+        .layout()
+        .bytes(to as usize)
+        .checked_sub(usize::from(page.header().header_len))?;
     let mut records = records(page);
     while records.at() < to {
         let Some((_, record)) = next(&mut records) else { break };

@@ -14,14 +14,17 @@ const SLOT: usize = size_of::<TaskSlot>();
 /// the bytes are no slot page.
 pub fn read(page: &[u8]) -> impl Iterator<Item = TaskSlot> + '_ {
     let body = match read_header(page) {
-        Ok(header) if header.lane == Lane::Slots as u8 => page.get(usize::from(header.header_len)..),
+        Ok(header) if header.lane == Lane::Slots as u8 => {
+            page.get(usize::from(header.header_len)..)
+        }
         _ => None,
     };
     let (slots, _) = body.unwrap_or_default().as_chunks::<SLOT>();
     slots.iter().map(parse).filter(|slot| slot.tid != 0 && slot.seq.is_multiple_of(2))
 }
 
-/// A slot's fields, whatever they hold; of a call that stands there as its entry's record has it ([`PACKED`]), what it says.
+/// A slot's fields, whatever they hold; of a call that stands there as its entry's record has it
+/// ([`PACKED`]), what it says.
 pub fn parse(bytes: &[u8; SLOT]) -> TaskSlot {
     let (words, _) = bytes.as_chunks::<8>();
     let w = |i: usize| words.get(i).map_or(0, |b| u64::from_le_bytes(*b));
@@ -50,7 +53,8 @@ pub fn parse(bytes: &[u8; SLOT]) -> TaskSlot {
     if slot.flags & PACKED != 0 { unfold(slot) } else { slot }
 }
 
-/// The same slot with its call's number, table and arguments in their places; in no call, where they can't be.
+/// The same slot with its call's number, table and arguments in their places; in no call, where
+/// they can't be.
 fn unfold(mut slot: TaskSlot) -> TaskSlot {
     let head = slot.nr as u32;
     let (kind, units, aux) = (head as u8, (head >> 8) as u8, (head >> 16) as u16);
@@ -112,7 +116,8 @@ mod tests {
 
     /// A slot page: a header as the page writer gives it, and these slots.
     fn page(lane: Lane, slots: &[TaskSlot]) -> Vec<u8> {
-        let mut bytes = crate::encode::write_header(&PageWriter::new(1, lane, 0, 0).header()).to_vec();
+        let mut bytes =
+            crate::encode::write_header(&PageWriter::new(1, lane, 0, 0).header()).to_vec();
         bytes.resize(PAGE_SIZE, 0);
         for (i, slot) in slots.iter().enumerate() {
             bytes[HEADER_LEN + i * SLOT..][..SLOT].copy_from_slice(&write_slot(slot));
@@ -129,7 +134,10 @@ mod tests {
 
     #[test]
     fn free_and_torn_slots_are_left_out() {
-        let page = page(Lane::Slots, &[TaskSlot { tid: 0, ..slot() }, TaskSlot { seq: 7, ..slot() }, slot()]);
+        let page = page(
+            Lane::Slots,
+            &[TaskSlot { tid: 0, ..slot() }, TaskSlot { seq: 7, ..slot() }, slot()],
+        );
         assert_eq!(read(&page).collect::<Vec<_>>(), [slot()]);
     }
 
@@ -140,10 +148,13 @@ mod tests {
         let whole = page(Lane::Slots, &[slot(), slot()]);
         assert_eq!(read(&whole[..HEADER_LEN + SLOT + 5]).count(), 1);
     }
-    /// A slot into which the probes copied the beginning of the call's ENTER record, as the page writer makes it.
+    /// A slot into which the probes copied the beginning of the call's ENTER record, as the page
+    /// writer makes it.
     fn packed(call: &Call) -> TaskSlot {
         let mut writer = PageWriter::new(1, Lane::Syscall, 0, 0);
-        writer.push(&Event { time: 9, cpu: 0, tid: 8883, body: Body::Enter(call.clone()) }).unwrap();
+        writer
+            .push(&Event { time: 9, cpu: 0, tid: 8883, body: Body::Enter(call.clone()) })
+            .unwrap();
         let mut page = writer.finish().remove(0);
         let used = read_header(&page[..]).unwrap().used_bytes();
         // What stood in the page before is copied as well.
@@ -151,17 +162,38 @@ mod tests {
         let record = &page[HEADER_LEN + 8..];
         let word = |at: usize| u64::from_le_bytes(*record[at..].first_chunk().unwrap());
         let (nr, abi) = (word(0) as i32, word(12 + 48) as u32);
-        TaskSlot { flags: BLOCKED | IN_SYSCALL | PACKED, nr, args: [12, 20, 28, 36, 44, 52].map(word), abi, ..slot() }
+        TaskSlot {
+            flags: BLOCKED | IN_SYSCALL | PACKED,
+            nr,
+            args: [12, 20, 28, 36, 44, 52].map(word),
+            abi,
+            ..slot()
+        }
     }
 
     #[test]
     fn a_packed_call_comes_back_as_it_was_entered() {
-        for args in [[3, u64::MAX, 0x7fff_1234_5678, 40_000, 0, 9], [u64::MAX / 3, 0, 1 << 47, 7, 8, u64::MAX - 5]] {
+        for args in [
+            [3, u64::MAX, 0x7fff_1234_5678, 40_000, 0, 9],
+            [u64::MAX / 3, 0, 1 << 47, 7, 8, u64::MAX - 5],
+        ] {
             for nargs in 0..=6 {
                 let mut known = [0; 6];
                 known[..nargs].copy_from_slice(&args[..nargs]);
-                let call = Call { nr: 257, abi: Abi::X32, nargs: nargs as u8, args: known, strings: Vec::new() };
-                let expected = TaskSlot { nr: 257, abi: Abi::X32 as u32, args: known, known: nargs as u32, ..slot() };
+                let call = Call {
+                    nr: 257,
+                    abi: Abi::X32,
+                    nargs: nargs as u8,
+                    args: known,
+                    strings: Vec::new(),
+                };
+                let expected = TaskSlot {
+                    nr: 257,
+                    abi: Abi::X32 as u32,
+                    args: known,
+                    known: nargs as u32,
+                    ..slot()
+                };
                 assert_eq!(parse(&write_slot(&packed(&call))), expected, "{nargs} arguments");
             }
         }
@@ -169,18 +201,28 @@ mod tests {
 
     #[test]
     fn a_packed_call_that_can_not_be_is_none() {
-        let call = Call { nr: 0, abi: Abi::Native, nargs: 2, args: [1, 2, 0, 0, 0, 0], strings: Vec::new() };
+        let call = Call {
+            nr: 0,
+            abi: Abi::Native,
+            nargs: 2,
+            args: [1, 2, 0, 0, 0, 0],
+            strings: Vec::new(),
+        };
         let whole = packed(&call);
         let damaged = [
-            TaskSlot { nr: whole.nr ^ 1, ..whole },              // no ENTER
-            TaskSlot { nr: whole.nr & !0xff00, ..whole },        // no length
-            TaskSlot { nr: whole.nr | 0xff00, ..whole },         // a length beyond the slot
+            TaskSlot { nr: whole.nr ^ 1, ..whole },       // no ENTER
+            TaskSlot { nr: whole.nr & !0xff00, ..whole }, // no length
+            TaskSlot { nr: whole.nr | 0xff00, ..whole },  // a length beyond the slot
             TaskSlot { args: [0x7000, 0, 0, 0, 0, 0], ..whole }, // seven arguments
             TaskSlot { args: [0x6fff, 0, 0, 0, 0, 0], ..whole }, // more than the length holds
         ];
         for slot in damaged {
             let read = parse(&write_slot(&slot));
-            assert_eq!((read.flags, read.nr, read.known, read.args), (BLOCKED, 0, 0, [0; 6]), "{slot:?}");
+            assert_eq!(
+                (read.flags, read.nr, read.known, read.args),
+                (BLOCKED, 0, 0, [0; 6]),
+                "{slot:?}"
+            );
         }
     }
 }

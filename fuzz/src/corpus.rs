@@ -1,10 +1,13 @@
-//! Crafted files that ask a reader for far more memory than they are long. Each is a file as the recorder's own writer
-//! makes them, with right checksums: what is wrong is how much it claims, or what it claims together.
+//! Crafted files that ask a reader for far more memory than they are long. Each is a file as the
+//! recorder's own writer makes them, with right checksums: what is wrong is how much it claims, or
+//! what it claims together.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use flightrec_format::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, VERSION};
+use flightrec_format::abi::page::{
+    COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, VERSION,
+};
 use flightrec_format::abi::record::{Abi, Rename, StringStatus};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
@@ -41,7 +44,12 @@ pub struct Kind {
 /// All there are.
 pub const KINDS: &[Kind] = &[
     Kind { name: "hollow pages", form: Form::File, make: hollow, heavy: false },
-    Kind { name: "pages that are not announced", form: Form::File, make: unannounced, heavy: false },
+    Kind {
+        name: "pages that are not announced",
+        form: Form::File,
+        make: unannounced,
+        heavy: false,
+    },
     Kind { name: "long paths", form: Form::File, make: long_paths, heavy: true },
     Kind { name: "pages of one moment", form: Form::File, make: one_moment, heavy: false },
     Kind { name: "renamed threads", form: Form::File, make: threads, heavy: true },
@@ -167,7 +175,12 @@ fn one_moment(blocks: usize) -> Result<Vec<u8>> {
 }
 
 /// A file of a ring's events, so many blocks of them; `each` makes the event of a number.
-pub fn of_events(meta: &Meta, lane: Lane, blocks: usize, each: impl Fn(u64) -> Event) -> Result<Vec<u8>> {
+pub fn of_events(
+    meta: &Meta,
+    lane: Lane,
+    blocks: usize,
+    each: impl Fn(u64) -> Event,
+) -> Result<Vec<u8>> {
     let mut file = begin(meta)?;
     let mut ring = PageWriter::new(meta.session, lane, 0, 0);
     let (mut number, mut written, mut pages, mut last) = (0, 0, Vec::new(), STARTED);
@@ -201,7 +214,9 @@ fn open(time: u64, tid: u32, path: &[u8]) -> Event {
 /// What an unprivileged process makes the kernel write: a few events a page, and all alike.
 fn long_paths(blocks: usize) -> Result<Vec<u8>> {
     let path = b"/tmp/./".repeat(36);
-    of_events(&meta(), Lane::Syscall, blocks, |number| open(STARTED + S + number * 10_000, 7, &path))
+    of_events(&meta(), Lane::Syscall, blocks, |number| {
+        open(STARTED + S + number * 10_000, 7, &path)
+    })
 }
 
 /// A thread more with every event.
@@ -227,8 +242,12 @@ fn descriptors(blocks: usize) -> Result<Vec<u8>> {
     for number in 0..(blocks as u64).min(2000) {
         let at = STARTED + S + number * 1000;
         let objects = vec![Object::Named(b"x".repeat(100).into()); 40];
-        let files = |of: u32| (0..4000).map(move |fd| Descriptor { fd, cloexec: false, object: (fd + of) % 40 });
-        let tables = (0..60).map(|of| Table { processes: vec![of + 1], files: files(of).collect() }).collect();
+        let files = |of: u32| {
+            (0..4000).map(move |fd| Descriptor { fd, cloexec: false, object: (fd + of) % 40 })
+        };
+        let tables = (0..60)
+            .map(|of| Table { processes: vec![of + 1], files: files(of).collect() })
+            .collect();
         let snapshot = Snapshot { begin: at, end: at + 10, left_out: 0, objects, tables };
         file.descriptors(at + 10, &snapshot.encode())?;
     }
@@ -238,8 +257,11 @@ fn descriptors(blocks: usize) -> Result<Vec<u8>> {
 
 /// A description that is much larger in memory than in the file.
 fn metadata(_: usize) -> Result<Vec<u8>> {
-    let call =
-        |nr| Syscall { nr, name: "a".into(), args: Some(vec![Argument { name: "b".into(), ctype: "c".into() }; 6]) };
+    let call = |nr| Syscall {
+        nr,
+        name: "a".into(),
+        args: Some(vec![Argument { name: "b".into(), ctype: "c".into() }; 6]),
+    };
     let cgroups: BTreeMap<u64, String> = (0..60_000).map(|id| (id, "/a".to_owned())).collect();
     let many = Meta {
         cpus: (0..=u16::MAX).collect(),
@@ -264,7 +286,10 @@ fn slots(blocks: usize) -> Result<Vec<u8>> {
         let mut out = [0; PAGE_SIZE];
         let (head, body) = out.split_at_mut(HEADER_LEN);
         let used = (PAGE_SIZE / 4) as u32;
-        head.copy_from_slice(&write_header(&PageHeader { used, ..header(Lane::Slots, 0, number as u64 + 1, 0) }));
+        head.copy_from_slice(&write_header(&PageHeader {
+            used,
+            ..header(Lane::Slots, 0, number as u64 + 1, 0)
+        }));
         for (i, to) in body.chunks_exact_mut(size_of::<TaskSlot>()).enumerate() {
             let tid = (number * fit + i + 1) as u32;
             to.copy_from_slice(&write_slot(&TaskSlot {
@@ -304,7 +329,14 @@ fn answer(_: usize) -> Result<Vec<u8>> {
         ..Summary::default()
     };
     let (from, until) = (STARTED, STARTED + 2 * S);
-    let about = About { cause: "request".into(), from, until, held_from: from, summary, ..About::default() };
+    let about = About {
+        cause: "request".into(),
+        from,
+        until,
+        held_from: from,
+        summary,
+        ..About::default()
+    };
     file.snapshot(&about)?;
     Ok(file.finish()?)
 }
@@ -319,7 +351,10 @@ fn dump(blocks: usize) -> Result<Vec<u8>> {
             used: (HEADER_LEN / 4) as u32,
             ..header(Lane::Syscall, (number % 64) as u16, number + 1, STARTED + number * 1000)
         };
-        image.insert(3 + number, Box::new(*page(&PageHeader { magic: COPY_MAGIC, ..header })?.bytes()));
+        image.insert(
+            3 + number,
+            Box::new(*page(&PageHeader { magic: COPY_MAGIC, ..header })?.bytes()),
+        );
         if let Some(head) = image.get_mut(&(3 + number)).and_then(|page| page.first_chunk_mut()) {
             *head = write_header(&header);
         }

@@ -1,8 +1,10 @@
-//! `flightrec-fuzz`: takes good inputs of a parser, changes them, and hands them over, for as long as it is told. A parser
-//! that panics, takes more than a few seconds, or asks for more memory than it may, is a finding; the input is kept.
+//! `flightrec-fuzz`: takes good inputs of a parser, changes them, and hands them over, for as long
+//! as it is told. A parser that panics, takes more than a few seconds, or asks for more memory than
+//! it may, is a finding; the input is kept.
 //!
-//! It runs on the stable compiler, and needs nothing but the workspace. What it does follows from its seed alone: the same
-//! seed gives the same inputs, so that an end without a report (out of memory, a stack overflow) is found again.
+//! It runs on the stable compiler, and needs nothing but the workspace. What it does follows from
+//! its seed alone: the same seed gives the same inputs, so that an end without a report (out of
+//! memory, a stack overflow) is found again.
 
 mod targets;
 
@@ -22,10 +24,11 @@ use flightrec_fuzz::memory::{self, LIMIT, Places, Survey};
 use flightrec_fuzz::mutate::{self, Random};
 use targets::{TARGETS, Target};
 
-/// A parser has so much CPU time for one input: inputs are small. (Of the clock on the wall it may take more: a busy
-/// machine, or whoever stops the process for a while, is no finding.)
+/// A parser has so much CPU time for one input: inputs are small. (Of the clock on the wall it may
+/// take more: a busy machine, or whoever stops the process for a while, is no finding.)
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The address space that the process may have: whoever allocates what an input claims to hold exceeds it.
+/// The address space that the process may have: whoever allocates what an input claims to hold
+/// exceeds it.
 const MEMORY: u64 = 4 << 30;
 
 /// Tries parsers on inputs gone wrong.
@@ -39,7 +42,8 @@ struct Args {
     /// Where the row of inputs begins [default: from the clock].
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Run this flightctl over crafted and mutated files instead, and tell the memory that its commands take.
+    /// Run this flightctl over crafted and mutated files instead, and tell the memory that its
+    /// commands take.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "input")]
     memory: Option<PathBuf>,
     /// With --memory: mutated files, beside the crafted ones.
@@ -76,7 +80,9 @@ fn run(args: &Args) -> Result<()> {
         let bytes = fs::read(path).with_context(|| path.display().to_string())?;
         return chosen.iter().try_for_each(|target| (target.run)(&bytes));
     }
-    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
+    let clock = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(1, |since| since.as_nanos() as u64);
     let seed = args.seed.unwrap_or(clock);
     let mut found = 0;
     for target in chosen {
@@ -129,7 +135,8 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Target>> {
 fn try_target(target: &Target, seed: u64, args: &Args) -> Result<usize> {
     let seeds = (target.seeds)()?;
     for input in &seeds {
-        (target.run)(input).with_context(|| format!("{} refuses an input that is whole", target.name))?;
+        (target.run)(input)
+            .with_context(|| format!("{} refuses an input that is whole", target.name))?;
     }
     let mut random = Random::new(seed);
     let (started, mut runs, mut found) = (Instant::now(), 0u64, 0);
@@ -197,7 +204,8 @@ mod tests {
         let (_dir, args) = args(60);
         let found = try_target(&Target { name: "test", seeds, run, seal: None }, 1, &args).unwrap();
         assert_eq!(found, 3);
-        let kept: Vec<_> = fs::read_dir(&args.findings).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let kept: Vec<_> =
+            fs::read_dir(&args.findings).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(kept.len(), 3);
         assert!(kept.iter().all(|path| fs::read(path).unwrap().len() != 64));
     }

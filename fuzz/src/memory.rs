@@ -60,7 +60,8 @@ pub const fn commands(form: Form) -> &'static [&'static [&'static str]] {
 /// Runs a command of `flightctl` over a file; `dir` is for what it writes.
 pub fn run(flightctl: &Path, command: &[&str], file: &Path, dir: &Path) -> Result<Run> {
     let (out, said) = (dir.join("out.flight"), dir.join("said"));
-    let mut told = fs::File::options().read(true).write(true).create(true).truncate(true).open(&said)?;
+    let mut told =
+        fs::File::options().read(true).write(true).create(true).truncate(true).open(&said)?;
     let mut program = Command::new(flightctl);
     for argument in command {
         match *argument {
@@ -69,8 +70,15 @@ pub fn run(flightctl: &Path, command: &[&str], file: &Path, dir: &Path) -> Resul
             other => program.arg(other),
         };
     }
-    program.env("TZ", "UTC").env_remove("FLIGHTREC_MEMORY").stdin(Stdio::null()).stdout(Stdio::null());
-    let child = program.stderr(told.try_clone()?).spawn().with_context(|| flightctl.display().to_string())?;
+    program
+        .env("TZ", "UTC")
+        .env_remove("FLIGHTREC_MEMORY")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let child = program
+        .stderr(told.try_clone()?)
+        .spawn()
+        .with_context(|| flightctl.display().to_string())?;
     let (status, peak) = peak::wait(&child)?;
     told.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
@@ -96,7 +104,8 @@ pub struct Survey {
     pub rows: Vec<Row>,
     /// Runs.
     pub runs: u64,
-    /// Runs that ended by a signal or a panic, or took more than [`LIMIT`]: what the file was, the command, what it said.
+    /// Runs that ended by a signal or a panic, or took more than [`LIMIT`]: what the file was, the
+    /// command, what it said.
     pub findings: Vec<String>,
 }
 
@@ -114,8 +123,8 @@ pub struct Places<'a> {
 /// Name of the file that commands are run over.
 const INPUT: &str = "input.flight";
 
-/// Writes the file that commands are to be run over, and returns its length. Whoever made it drops it before: a child's memory
-/// counts from its parent's on.
+/// Writes the file that commands are to be run over, and returns its length. Whoever made it drops
+/// it before: a child's memory counts from its parent's on.
 pub fn write(bytes: &[u8], places: Places<'_>) -> Result<usize> {
     fs::write(places.dir.join(INPUT), bytes)?;
     Ok(bytes.len())
@@ -133,7 +142,8 @@ impl Survey {
                 fs::create_dir_all(places.findings)?;
                 let kept = places.findings.join(format!("memory-{}", self.findings.len()));
                 fs::copy(&file, &kept)?;
-                let (peak, status, said) = (run.peak >> 20, run.status, run.said.lines().next().unwrap_or_default());
+                let (peak, status, said) =
+                    (run.peak >> 20, run.status, run.said.lines().next().unwrap_or_default());
                 let kept = kept.display();
                 self.findings.push(format!("{kind}: {name}: {peak} MiB, {status}: {said}; {kept}"));
             }

@@ -103,7 +103,9 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
             let other = seeds.get(random.below(seeds.len())).map_or(&[][..], Vec::as_slice);
             let from = random.below(other.len());
             let end = (from + random.below(512)).min(other.len());
-            for (to, from) in bytes.iter_mut().skip(at).zip(other.get(from..end).unwrap_or_default()) {
+            for (to, from) in
+                bytes.iter_mut().skip(at).zip(other.get(from..end).unwrap_or_default())
+            {
                 *to = *from;
             }
         }

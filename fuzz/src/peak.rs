@@ -7,13 +7,16 @@ use std::process::{Child, ExitStatus};
 
 use nix::libc;
 
-/// Waits for a child. Returns how it ended, and the most memory that it had in use at once (its resident set), bytes.
+/// Waits for a child. Returns how it ended, and the most memory that it had in use at once (its
+/// resident set), bytes.
 pub(crate) fn wait(child: &Child) -> io::Result<(ExitStatus, u64)> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
         // SAFETY: both pointers are to live, writable memory of their types.
-        let waited = unsafe { libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, usage.as_mut_ptr()) };
+        let waited = unsafe {
+            libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, usage.as_mut_ptr())
+        };
         if waited != -1 {
             break;
         }

@@ -31,7 +31,9 @@ pub fn announce(bytes: &mut [u8], pages: u16) {
         if bytes.get(begin..begin + 8)? == b"FLTRECIX" {
             let entry = word(bytes, begin + 8)? as usize;
             let entries = bytes.get_mut(begin + 24..end - 4)?;
-            for entry in entries.chunks_exact_mut(entry.max(64)).filter(|entry| entry.get(8) == Some(&1)) {
+            for entry in
+                entries.chunks_exact_mut(entry.max(64)).filter(|entry| entry.get(8) == Some(&1))
+            {
                 entry.get_mut(10..12)?.copy_from_slice(&number);
             }
         }
@@ -47,9 +49,12 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Goes over a file's own frames: where the content of each begins and ends, and where the next frame of ours begins.
-/// `None`: the file ends.
-fn frames(bytes: &mut [u8], each: &mut impl FnMut(&mut [u8], usize, usize, usize) -> Option<()>) -> Option<()> {
+/// Goes over a file's own frames: where the content of each begins and ends, and where the next
+/// frame of ours begins. `None`: the file ends.
+fn frames(
+    bytes: &mut [u8],
+    each: &mut impl FnMut(&mut [u8], usize, usize, usize) -> Option<()>,
+) -> Option<()> {
     let mut at = 0;
     while word(bytes, at)? == SKIPPABLE {
         let begin = at + 8;

@@ -25,13 +25,15 @@ pub fn pages() -> Result<Vec<Vec<u8>>> {
     Ok(pages.into_iter().map(|page| page.to_vec()).collect())
 }
 
-/// Some of each ring's events, in pages of a version: calls with strings, folded and not, switches, wakeups.
+/// Some of each ring's events, in pages of a version: calls with strings, folded and not, switches,
+/// wakeups.
 fn rings(version: u16) -> Result<Vec<Bytes>> {
     let mut calls = PageWriter::of_version(version, SECRET, Lane::Syscall, 0, 1 << 60);
     let mut sched = PageWriter::of_version(version, SECRET, Lane::Sched, 1, 1 << 60);
     for i in 0..120u64 {
         let time = 1000 + i * 5000;
-        let text = Text { index: 1, status: StringStatus::Whole, bytes: b"/etc/hosts".to_vec().into() };
+        let text =
+            Text { index: 1, status: StringStatus::Whole, bytes: b"/etc/hosts".to_vec().into() };
         let args = [i.wrapping_sub(100), 0x7fff_1234_0000 + i * 64, i << 20, 0, 0, 0];
         let call = Call { nr: 257, abi: Abi::Native, nargs: 4, args, strings: vec![text] };
         let push = |writer: &mut PageWriter, time, body| {
@@ -42,8 +44,16 @@ fn rings(version: u16) -> Result<Vec<Bytes>> {
         let entered = i.is_multiple_of(2).then_some(time);
         push(&mut calls, time + 320, Body::Exit { call, ret: -2, entered })?;
         let next = 100 + ((i + 1) % 3) as u32;
-        push(&mut sched, time, Body::Switch { prev_state: 1, next, preempted: false, prev_prio: 120, next_prio: 99 })?;
-        push(&mut sched, time + 9, Body::Waking { wakee: 101, prio: 120, state: 2, cpu: 1, new: false })?;
+        push(
+            &mut sched,
+            time,
+            Body::Switch { prev_state: 1, next, preempted: false, prev_prio: 120, next_prio: 99 },
+        )?;
+        push(
+            &mut sched,
+            time + 9,
+            Body::Waking { wakee: 101, prio: 120, state: 2, cpu: 1, new: false },
+        )?;
     }
     Ok([calls.finish(), sched.finish()].concat())
 }
@@ -67,7 +77,10 @@ fn metadata() -> Meta {
 
 /// The pages of the metadata.
 fn description() -> Result<Vec<Bytes>> {
-    Ok(meta::pack(&metadata(), 1, meta::HALF_PAGES)?.iter().map(|page| in_kernel(page, SECRET)).collect())
+    Ok(meta::pack(&metadata(), 1, meta::HALF_PAGES)?
+        .iter()
+        .map(|page| in_kernel(page, SECRET))
+        .collect())
 }
 
 /// The metadata's pages, one behind the other.
@@ -77,9 +90,16 @@ pub fn meta_pages() -> Result<Vec<Vec<u8>>> {
 
 fn snapshot() -> Snapshot {
     let object = |name: &[u8]| Object::Named(name.into());
-    let files = (0..20).map(|fd| Descriptor { fd: fd * 3, object: fd % 2, cloexec: fd > 4 }).collect();
+    let files =
+        (0..20).map(|fd| Descriptor { fd: fd * 3, object: fd % 2, cloexec: fd > 4 }).collect();
     let tables = vec![Table { processes: vec![1, 2], files }];
-    Snapshot { begin: 10, end: 20, left_out: 0, objects: vec![object(b"/etc/hosts"), object(b"pipe:[7]")], tables }
+    Snapshot {
+        begin: 10,
+        end: 20,
+        left_out: 0,
+        objects: vec![object(b"/etc/hosts"), object(b"pipe:[7]")],
+        tables,
+    }
 }
 
 /// A document of descriptors.
@@ -129,7 +149,8 @@ pub fn files() -> Result<Vec<Vec<u8>>> {
     Ok(vec![closed, killed])
 }
 
-/// Calls as releases before version 2 of the columns wrote them: the first block of `v1-mix.flight`, decompressed.
+/// Calls as releases before version 2 of the columns wrote them: the first block of
+/// `v1-mix.flight`, decompressed.
 const COLUMNS_1: &[u8] = include_bytes!("../../store/tests/data/v1-mix.columns");
 
 /// Blocks' columns.
@@ -148,12 +169,13 @@ pub fn columns() -> Result<Vec<Vec<u8>>> {
 /// A small machine's memory.
 fn image() -> Result<Image> {
     let mut image = Image::new();
-    let snapshot: Vec<Bytes> = chunks::pack(Lane::Descriptors, public_id(SECRET), 1, HALF_PAGES, &snapshot().encode())
-        .ok()
-        .context("too large")?
-        .iter()
-        .map(|page| in_kernel(page, SECRET))
-        .collect();
+    let snapshot: Vec<Bytes> =
+        chunks::pack(Lane::Descriptors, public_id(SECRET), 1, HALF_PAGES, &snapshot().encode())
+            .ok()
+            .context("too large")?
+            .iter()
+            .map(|page| in_kernel(page, SECRET))
+            .collect();
     for (number, page) in (0u64..).zip([description()?, rings(VERSION)?, snapshot].concat()) {
         image.insert(3 + number * 5 % 64, page);
         image.insert(70 + number, Box::new([number as u8; PAGE_SIZE]));
@@ -170,7 +192,8 @@ pub fn elf() -> Result<Vec<Vec<u8>>> {
 /// kdump-compressed files, by every codec.
 pub fn kdump() -> Result<Vec<Vec<u8>>> {
     let image = image()?;
-    let mut all: Vec<Vec<u8>> = Codec::ALL.iter().map(|codec| synthetic::kdump(&image, *codec)).collect();
+    let mut all: Vec<Vec<u8>> =
+        Codec::ALL.iter().map(|codec| synthetic::kdump(&image, *codec)).collect();
     all.push(synthetic::kdump_of_version(&image, Codec::Zlib, 1));
     Ok(all)
 }

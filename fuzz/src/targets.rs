@@ -45,7 +45,10 @@ fn page(bytes: &[u8]) -> Result<()> {
     let summary = page.summary();
     let events = page.events().count();
     assert!(events <= PAGE_SIZE / 6, "{events} events in a page");
-    assert!(summary.counts.iter().sum::<u64>() <= PAGE_SIZE as u64 / 6, "more counted than a page holds");
+    assert!(
+        summary.counts.iter().sum::<u64>() <= PAGE_SIZE as u64 / 6,
+        "more counted than a page holds"
+    );
     let first = part::start(page.header());
     for at in [first, first.midpoint(page.header().used)] {
         let head = part::head(&page, at);
@@ -64,7 +67,11 @@ fn metadata(bytes: &[u8]) -> Result<()> {
 fn descriptors(bytes: &[u8]) -> Result<()> {
     let snapshot = Snapshot::decode(bytes)?;
     // What was understood can be said again.
-    assert_eq!(Snapshot::decode(&snapshot.encode()).as_ref().ok(), Some(&snapshot), "not the same again");
+    assert_eq!(
+        Snapshot::decode(&snapshot.encode()).as_ref().ok(),
+        Some(&snapshot),
+        "not the same again"
+    );
     Ok(())
 }
 
@@ -84,7 +91,11 @@ fn decode_columns(bytes: &[u8]) -> Result<()> {
 
 /// Runs with the input as a file, in memory.
 fn with_file(bytes: &[u8], run: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let dir = if Path::new("/dev/shm").is_dir() { Path::new("/dev/shm").to_owned() } else { std::env::temp_dir() };
+    let dir = if Path::new("/dev/shm").is_dir() {
+        Path::new("/dev/shm").to_owned()
+    } else {
+        std::env::temp_dir()
+    };
     let file = tempfile::NamedTempFile::new_in(dir)?;
     fs::write(file.path(), bytes)?;
     run(file.path())
@@ -124,9 +135,15 @@ fn seal_chunks(bytes: &mut [u8]) {
     const LENGTH: usize = 56 + 3 * 8;
     const CRC: usize = 56 + 4 * 8;
     const HEAD: usize = 128;
-    let mut document: Vec<u8> =
-        bytes.chunks(PAGE_SIZE).flat_map(|page| page.get(HEAD..).unwrap_or_default()).copied().collect();
-    let length = bytes.get(LENGTH..LENGTH + 8).and_then(|field| field.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let mut document: Vec<u8> = bytes
+        .chunks(PAGE_SIZE)
+        .flat_map(|page| page.get(HEAD..).unwrap_or_default())
+        .copied()
+        .collect();
+    let length = bytes
+        .get(LENGTH..LENGTH + 8)
+        .and_then(|field| field.try_into().ok())
+        .map_or(0, u64::from_le_bytes);
     document.truncate(usize::try_from(length).unwrap_or(usize::MAX));
     let crc = u64::from(crc32fast::hash(&document)).to_le_bytes();
     for page in bytes.chunks_mut(PAGE_SIZE) {

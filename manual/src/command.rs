@@ -8,7 +8,11 @@ use roff::Roff;
 use crate::page::{MANUAL, NO_DATE, SOURCE, section, see_also};
 
 /// The program's page, and one for each of its commands, and of theirs.
-pub(crate) fn pages(command: clap::Command, number: &str, also: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
+pub(crate) fn pages(
+    command: clap::Command,
+    number: &str,
+    also: &str,
+) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let name = command.get_name().to_owned();
@@ -31,7 +35,12 @@ fn page(mut command: clap::Command, number: &str, also: &str) -> io::Result<(Str
     // Without it, clap_mangen lists every option here again.
     let usage = command.render_usage().to_string();
     let command = command.override_usage(usage.trim_start_matches("Usage: ").to_owned());
-    let man = Man::new(command).section(number).date(NO_DATE).source(SOURCE).manual(MANUAL).title(name.to_uppercase());
+    let man = Man::new(command)
+        .section(number)
+        .date(NO_DATE)
+        .source(SOURCE)
+        .manual(MANUAL)
+        .title(name.to_uppercase());
     let mut out = Vec::new();
     man.render_title(&mut out)?;
     man.render_name_section(&mut out)?;

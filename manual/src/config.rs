@@ -36,8 +36,16 @@ pub(crate) fn page() -> io::Result<Vec<u8>> {
             prose(&mut roff, "PP", &std::mem::take(&mut comment));
         }
     }
-    let example = ["[rings]", "syscall = \"64MiB\"", "max_total = \"1GiB\"", "", "[access]", "group = \"operators\""];
-    roff.control("SH", ["EXAMPLE"]).text([roman("More history of system calls, for the members of another group:")]);
+    let example = [
+        "[rings]",
+        "syscall = \"64MiB\"",
+        "max_total = \"1GiB\"",
+        "",
+        "[access]",
+        "group = \"operators\"",
+    ];
+    roff.control("SH", ["EXAMPLE"])
+        .text([roman("More history of system calls, for the members of another group:")]);
     literal(&mut roff, &example);
     see_also(&mut roff, "flightd(8), flightctl(1)");
     let mut out = Vec::new();
@@ -88,7 +96,10 @@ mod tests {
             if line.starts_with('[') {
                 assert!(page.contains(&format!(".SS {line}\n")), "{line}");
             } else if let Some((key, _)) = line.split_once(" = ") {
-                assert!(page.contains(&format!("\\fB{}\\fR = ", key.replace('-', "\\-"))), "no {key} in\n{page}");
+                assert!(
+                    page.contains(&format!("\\fB{}\\fR = ", key.replace('-', "\\-"))),
+                    "no {key} in\n{page}"
+                );
                 keys += 1;
             }
         }

@@ -1,7 +1,8 @@
 //! Writes manual pages and shell completions: `flightrec-manual DIR`, by `cargo xtask man`.
 //!
-//! Both come from the definitions that parse the command lines, and flightd.toml(5) from the comments of
-//! `config/flightd.toml`. A program of its own, so that neither the two programs nor xtask carry the generators.
+//! Both come from the definitions that parse the command lines, and flightd.toml(5) from the
+//! comments of `config/flightd.toml`. A program of its own, so that neither the two programs nor
+//! xtask carry the generators.
 
 mod command;
 mod config;
@@ -28,11 +29,13 @@ fn main() -> Result<()> {
         write(&dir.join("man").join(name), &page)?;
     }
     let completions = dir.join("completions");
-    fs::create_dir_all(&completions).with_context(|| format!("can't make {}", completions.display()))?;
+    fs::create_dir_all(&completions)
+        .with_context(|| format!("can't make {}", completions.display()))?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         for mut command in programs() {
             let name = command.get_name().to_owned();
-            clap_complete::generate_to(shell, &mut command, &name, &completions).context("completions")?;
+            clap_complete::generate_to(shell, &mut command, &name, &completions)
+                .context("completions")?;
         }
     }
     Ok(())
@@ -65,7 +68,10 @@ mod tests {
 
     fn text(name: &str) -> String {
         let pages = pages().unwrap();
-        let page = pages.into_iter().find(|(file, _)| file == name).unwrap_or_else(|| panic!("no page {name}"));
+        let page = pages
+            .into_iter()
+            .find(|(file, _)| file == name)
+            .unwrap_or_else(|| panic!("no page {name}"));
         String::from_utf8(page.1).unwrap()
     }
 
@@ -81,10 +87,20 @@ mod tests {
         let overview = text("flightctl.1");
         for command in all.get_subcommands().filter(|command| !command.is_hide_set()) {
             let name = command.get_name();
-            assert!(overview.contains(&roff(&format!("flightctl-{name}(1)"))), "{name} is not in\n{overview}");
+            assert!(
+                overview.contains(&roff(&format!("flightctl-{name}(1)"))),
+                "{name} is not in\n{overview}"
+            );
             let page = text(&format!("flightctl-{name}.1"));
-            for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "\"EXIT STATUS\"", "\"SEE ALSO\""]
-            {
+            for section in [
+                "NAME",
+                "SYNOPSIS",
+                "DESCRIPTION",
+                "OPTIONS",
+                "EXAMPLES",
+                "\"EXIT STATUS\"",
+                "\"SEE ALSO\"",
+            ] {
                 assert!(page.contains(&format!(".SH {section}\n")), "no {section} in\n{page}");
             }
             for option in command.get_arguments().filter_map(clap::Arg::get_long) {
@@ -92,19 +108,22 @@ mod tests {
             }
         }
         let daemon = text("flightd.8");
-        for words in ["--keep-recording", "SIGTERM", "FLIGHTD_LOG", ".SH FILES", "flightd.toml(5)"] {
+        for words in ["--keep-recording", "SIGTERM", "FLIGHTD_LOG", ".SH FILES", "flightd.toml(5)"]
+        {
             assert!(daemon.contains(&roff(words)), "no {words} in\n{daemon}");
         }
     }
 
-    /// What the two formatters that there are have against a page, if one is installed. Where none is, the pages are
-    /// still held to their content above.
+    /// What the two formatters that there are have against a page, if one is installed. Where none
+    /// is, the pages are still held to their content above.
     fn complaints(page: &Path) -> Option<String> {
-        let linters: [(&str, &[&str]); 2] =
-            [("mandoc", &["-T", "lint", "-W", "warning"]), ("groff", &["-man", "-ww", "-z", "-Tutf8"])];
-        let (program, args) = linters
-            .into_iter()
-            .find(|(program, _)| Command::new(program).arg("-v").stdin(Stdio::null()).output().is_ok())?;
+        let linters: [(&str, &[&str]); 2] = [
+            ("mandoc", &["-T", "lint", "-W", "warning"]),
+            ("groff", &["-man", "-ww", "-z", "-Tutf8"]),
+        ];
+        let (program, args) = linters.into_iter().find(|(program, _)| {
+            Command::new(program).arg("-v").stdin(Stdio::null()).output().is_ok()
+        })?;
         let output = Command::new(program).args(args).arg(page).output().expect(program);
         Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     }

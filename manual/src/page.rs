@@ -4,12 +4,14 @@ use roff::{Roff, bold, roman};
 
 /// Behind a page's name, in its foot.
 pub(crate) const SOURCE: &str = concat!("flightrec ", env!("CARGO_PKG_VERSION"));
-/// In place of a date, so that the same source makes the same pages; an empty argument would not be written.
+/// In place of a date, so that the same source makes the same pages; an empty argument would not be
+/// written.
 pub(crate) const NO_DATE: &str = " ";
 /// The book that the pages are in.
 pub(crate) const MANUAL: &str = "flightrec";
 
-/// A section of lines: at an indent of two a term, deeper its explanation; what goes before them is text.
+/// A section of lines: at an indent of two a term, deeper its explanation; what goes before them is
+/// text.
 pub(crate) fn section(roff: &mut Roff, heading: &str, lines: &[&str]) {
     roff.control("SH", [heading]);
     for line in lines {

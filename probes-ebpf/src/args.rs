@@ -12,28 +12,32 @@ pub(crate) const ROOM: usize = 52;
 
 const _: () = assert!(matches!(CLASS_BYTES, [1, 2, 4, 6]));
 
-/// 1 if `m`, less than 2^63, exceeds `limit`. Without a branch: six arguments would otherwise be 4096
-/// paths to the verifier, and mispredictions to the processor.
+/// 1 if `m`, less than 2^63, exceeds `limit`. Without a branch: six arguments would otherwise be
+/// 4096 paths to the verifier, and mispredictions to the processor.
 #[inline(always)]
 fn exceeds(m: u64, limit: u64) -> u64 {
     let mut r = limit;
     // SAFETY: arithmetic on one register. Written out since LLVM would make a branch of it.
-    unsafe { asm!("{r} -= {m}", "{r} >>= 63", r = inout(reg) r, m = in(reg) m, options(nomem, nostack)) };
+    unsafe {
+        asm!("{r} -= {m}", "{r} >>= 63", r = inout(reg) r, m = in(reg) m, options(nomem, nostack))
+    };
     r
 }
 
-/// `to - from`. Written out, as LLVM would add numbers in an order that has a pointer taken from a number, which the
-/// verifier refuses.
+/// `to - from`. Written out, as LLVM would add numbers in an order that has a pointer taken from a
+/// number, which the verifier refuses.
 #[inline(always)]
 fn distance(to: *const u8, from: *const u8) -> usize {
     let mut r = to;
     // SAFETY: arithmetic on one register.
-    unsafe { asm!("{r} -= {from}", r = inout(reg) r, from = in(reg) from, options(nomem, nostack)) };
+    unsafe {
+        asm!("{r} -= {from}", r = inout(reg) r, from = in(reg) from, options(nomem, nostack))
+    };
     r as usize
 }
 
-/// Writes `n` (1 to 6) arguments `AT` bytes behind `record`; returns the record's length with them, rounded up to a unit, which
-/// the verifier knows nothing of.
+/// Writes `n` (1 to 6) arguments `AT` bytes behind `record`; returns the record's length with them,
+/// rounded up to a unit, which the verifier knows nothing of.
 ///
 /// # Safety
 /// `record + AT` up to [`ROOM`] bytes is inside a page.
@@ -41,7 +45,8 @@ fn distance(to: *const u8, from: *const u8) -> usize {
 pub(crate) unsafe fn put<const AT: usize>(record: *mut u8, args: impl Values, n: u32) -> usize {
     let mut head = u64::from(n) << 12;
     let mut wide = 0u64;
-    // SAFETY: by the contract. A place and not an offset, which would be added to `record` again for each argument.
+    // SAFETY: by the contract. A place and not an offset, which would be added to `record` again
+    // for each argument.
     let mut to = unsafe { record.add(AT + 2) };
     macro_rules! one {
         ($i:literal) => {

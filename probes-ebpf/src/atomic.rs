@@ -9,7 +9,8 @@ use core::arch::asm;
 #[inline(always)]
 pub(crate) unsafe fn swap(p: *mut u64, old: u64, new: u64) -> bool {
     let found: u64;
-    // SAFETY: by the contract; the instruction takes the expected value in r0 and leaves there what it found.
+    // SAFETY: by the contract; the instruction takes the expected value in r0 and leaves there what
+    // it found.
     unsafe {
         asm!("r0 = cmpxchg_64({p} + 0, r0, {new})", p = in(reg) p, new = in(reg) new, inout("r0") old => found,
             options(nostack));
@@ -24,5 +25,7 @@ pub(crate) unsafe fn swap(p: *mut u64, old: u64, new: u64) -> bool {
 #[inline(always)]
 pub(crate) unsafe fn increment(p: *mut u64) {
     // SAFETY: by the contract.
-    unsafe { asm!("lock *(u64 *)({p} + 0) += {one}", p = in(reg) p, one = in(reg) 1u64, options(nostack)) };
+    unsafe {
+        asm!("lock *(u64 *)({p} + 0) += {one}", p = in(reg) p, one = in(reg) 1u64, options(nostack))
+    };
 }

@@ -1,7 +1,7 @@
 //! What recording may cost: each CPU's token buckets ([`Bucket`]).
 //!
-//! A CPU's bucket is drawn from by its own programs. Where one interrupts another (see `lane`), a drawing may be
-//! lost, which the next make up for; the counters may not, and are atomic.
+//! A CPU's bucket is drawn from by its own programs. Where one interrupts another (see `lane`), a
+//! drawing may be lost, which the next make up for; the counters may not, and are atomic.
 
 use aya_ebpf::helpers::generated::bpf_jiffies64;
 use flightrec_format::abi::page::{Lane, Refusal};
@@ -12,9 +12,9 @@ use crate::kernel::Task;
 use crate::share::{self, Process};
 use crate::{atomic, lane};
 
-/// What events of task life that one process can make without end draw from their bucket, bytes of the ring: the birth
-/// and the end of a thread that is not its process's first; and a rename, which costs whoever makes it next to
-/// nothing, eight times what it takes.
+/// What events of task life that one process can make without end draw from their bucket, bytes of
+/// the ring: the birth and the end of a thread that is not its process's first; and a rename, which
+/// costs whoever makes it next to nothing, eight times what it takes.
 pub(crate) const BIRTH: u32 = 64;
 pub(crate) const END: u32 = 56;
 pub(crate) const RENAME: u32 = 8 * 56;
@@ -72,14 +72,19 @@ fn draw_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
     0
 }
 
-/// Fills the bucket of system calls, and finds the share of the process that runs. Returns the jiffy.
+/// Fills the bucket of system calls, and finds the share of the process that runs. Returns the
+/// jiffy.
 #[inline(always)]
 fn know_drawer(state: &mut CpuState) -> u64 {
     let i = Lane::Syscall as usize;
     let now = refill(&mut state.buckets[i]);
     let tgid = state.running.tgid;
     if state.drawer.tgid != tgid
-        || !share::is_still(share::of(&mut state.shares[i], state.drawer.at), &state.buckets[i], tgid)
+        || !share::is_still(
+            share::of(&mut state.shares[i], state.drawer.at),
+            &state.buckets[i],
+            tgid,
+        )
     {
         let process = Process { tgid, began: Task::cast(state.running.task).start_time() };
         state.drawer.at = share::find(&mut state.shares[i], &state.buckets[i], process);
@@ -127,7 +132,8 @@ fn owe_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
     0
 }
 
-/// Takes the cost of a scheduling event of these two threads, of whom one may be the CPU's idle one.
+/// Takes the cost of a scheduling event of these two threads, of whom one may be the CPU's idle
+/// one.
 #[inline(always)]
 pub(crate) fn draw_sched(state: &mut CpuState, one: Task, other: Task) -> bool {
     let bucket = &mut state.buckets[Lane::Sched as usize];
@@ -143,8 +149,8 @@ pub(crate) fn draw_wakeup(state: &mut CpuState, task: Task) -> bool {
     draw(bucket, cost) || draw_sched_fairly(state, Task::current().as_ptr(), task.as_ptr()) != 0
 }
 
-/// The same where there is not plenty: the event is recorded if either of the two is quiet enough, and the louder one
-/// pays.
+/// The same where there is not plenty: the event is recorded if either of the two is quiet enough,
+/// and the louder one pays.
 #[inline(never)]
 fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> u32 {
     let i = Lane::Sched as usize;
@@ -155,15 +161,19 @@ fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> 
     let cost = bucket.cost;
     let (a, b) = (one.tgid(), other.tgid());
     // The idle thread is nobody.
-    let first =
-        Process { tgid: if a == 0 { b } else { a }, began: if a == 0 { other.start_time() } else { one.start_time() } };
+    let first = Process {
+        tgid: if a == 0 { b } else { a },
+        began: if a == 0 { other.start_time() } else { one.start_time() },
+    };
     let at = share::find(shares, bucket, first);
     if a == 0 || b == 0 || a == b {
         return u32::from(share::draw(share::of(shares, at), bucket, cost));
     }
     let second = share::find(shares, bucket, Process { tgid: b, began: other.start_time() });
-    let (spent, also) =
-        (share::weight(share::of(shares, at), bucket), share::weight(share::of(shares, second), bucket));
+    let (spent, also) = (
+        share::weight(share::of(shares, at), bucket),
+        share::weight(share::of(shares, second), bucket),
+    );
     let (quiet, loud) = if spent <= also { (at, second) } else { (second, at) };
     if !share::gives(share::of(shares, quiet), bucket, cost) {
         return 0;
@@ -173,12 +183,12 @@ fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> 
     1
 }
 
-/// Takes so many bytes out of what the ring of task life has for what `task`'s process makes without end; counts an event
-/// of `kind` that is refused.
+/// Takes so many bytes out of what the ring of task life has for what `task`'s process makes
+/// without end; counts an event of `kind` that is refused.
 #[inline(always)]
 pub(crate) fn draw_task(state: &mut CpuState, task: Task, kind: u8, cost: u32) -> bool {
-    let gives =
-        draw(&mut state.buckets[Lane::Task as usize], cost) || draw_task_fairly(state, task.as_ptr(), cost) != 0;
+    let gives = draw(&mut state.buckets[Lane::Task as usize], cost)
+        || draw_task_fairly(state, task.as_ptr(), cost) != 0;
     if !gives {
         refuse::<{ Lane::Task as usize }>(state, kind);
     }

@@ -1,6 +1,9 @@
-//! The lines that the kernel logs, for whoever in user space looks for a bad one. Not a part of the recording.
+//! The lines that the kernel logs, for whoever in user space looks for a bad one. Not a part of the
+//! recording.
 
-use aya_ebpf::helpers::generated::{bpf_get_current_uid_gid, bpf_probe_read_kernel_str, bpf_task_pt_regs};
+use aya_ebpf::helpers::generated::{
+    bpf_get_current_uid_gid, bpf_probe_read_kernel_str, bpf_task_pt_regs,
+};
 use aya_ebpf::macros::{btf_tracepoint, map};
 use aya_ebpf::maps::RingBuf;
 use aya_ebpf::programs::BtfTracePointContext;
@@ -20,8 +23,9 @@ const KMSG: u32 = 1 << 20 | 11;
 const WRITES: [i64; 5] = [1, 20, 18, 296, 328];
 const WRITES_COMPAT: [i64; 5] = [4, 146, 181, 334, 379];
 
-/// `printk:console`: `text`, `len`. Every line passes here, whatever its level (`printk_sprint`, kernel/printk/printk.c, Linux 6.1).
-/// Where it comes from (`facility`) is no argument of it, and not yet in the log's own record.
+/// `printk:console`: `text`, `len`. Every line passes here, whatever its level (`printk_sprint`,
+/// kernel/printk/printk.c, Linux 6.1). Where it comes from (`facility`) is no argument of it, and
+/// not yet in the log's own record.
 #[btf_tracepoint(function = "console")]
 fn console(ctx: BtfTracePointContext) -> Option<()> {
     let text: *const c_void = ctx.arg(0);
@@ -49,9 +53,11 @@ fn writes(task: Task) -> bool {
         return false;
     }
     // SAFETY: the helper takes any task that the verifier knows.
-    let registers = Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8);
+    let registers =
+        Regs::from_arg(unsafe { bpf_task_pt_regs(task.as_ptr() as *mut _) } as *const u8);
     let nr = registers.nr();
     let (calls, fd) = if task.is_compat() { (WRITES_COMPAT, regs::BX) } else { (WRITES, regs::DI) };
     let [a, b, c, d, e] = calls;
-    (nr == a || nr == b || nr == c || nr == d || nr == e) && device(task, registers.register(fd) as u32) == KMSG
+    (nr == a || nr == b || nr == c || nr == d || nr == e)
+        && device(task, registers.register(fd) as u32) == KMSG
 }

@@ -1,15 +1,17 @@
 //! The walk over open files: what every descriptor of every process stands for.
 //!
-//! Run by the daemon alone, by reading the iterator's file; each run of the program writes one record
-//! (`format::abi::file`) into it. It holds no lane and fills no page.
+//! Run by the daemon alone, by reading the iterator's file; each run of the program writes one
+//! record (`format::abi::file`) into it. It holds no lane and fills no page.
 //!
-//! Members of tasks, files and inodes are read by typed loads, as in [`crate::kernel`]; what lies behind
-//! a socket by `bpf_probe_read_kernel`, since its types (unions, casts of `struct sock`) are more than
-//! the verifier follows.
+//! Members of tasks, files and inodes are read by typed loads, as in [`crate::kernel`]; what lies
+//! behind a socket by `bpf_probe_read_kernel`, since its types (unions, casts of `struct sock`) are
+//! more than the verifier follows.
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::generated::{bpf_d_path, bpf_probe_read_kernel, bpf_seq_write, bpf_sock_from_file};
+use aya_ebpf::helpers::generated::{
+    bpf_d_path, bpf_probe_read_kernel, bpf_seq_write, bpf_sock_from_file,
+};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use flightrec_format::abi::file::{CLOEXEC, FileOffsets, FileRecord, SOCKET, TEXT_MAX, UNNAMED};
@@ -33,7 +35,8 @@ struct Scratch {
     text: [u8; TEXT_MAX],
 }
 
-/// Where the record of the file at hand is put together. One is enough: the daemon runs one walk at a time.
+/// Where the record of the file at hand is put together. One is enough: the daemon runs one walk at
+/// a time.
 #[map(name = "file_scratch")]
 static SCRATCH: Array<Scratch> = Array::with_max_entries(1, 0);
 
@@ -67,8 +70,8 @@ static FILE_OFFSETS: FileOffsets = FileOffsets {
     i_rdev: 0,
 };
 
-/// The member of [`FILE_OFFSETS`], read so that the compiler does not assume its initial value. For use
-/// inside `unsafe`: a static of ours, so the read is always sound.
+/// The member of [`FILE_OFFSETS`], read so that the compiler does not assume its initial value. For
+/// use inside `unsafe`: a static of ours, so the read is always sound.
 macro_rules! offset {
     ($member:ident) => {
         (&raw const FILE_OFFSETS.$member).read_volatile()
@@ -126,8 +129,8 @@ pub(crate) fn peek<T: Copy + Default>(address: u64, offset: u32) -> T {
     value
 }
 
-/// One descriptor. That there is no room for its record needs no care: the kernel then shows the same
-/// one again at the next read (`bpf_seq_read`, kernel/bpf/bpf_iter.c, Linux 6.1).
+/// One descriptor. That there is no room for its record needs no care: the kernel then shows the
+/// same one again at the next read (`bpf_seq_read`, kernel/bpf/bpf_iter.c, Linux 6.1).
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "iter/task_file")]
 fn walk_files(ctx: *mut c_void) -> i32 {
@@ -208,8 +211,8 @@ pub(crate) fn device(task: Task, fd: u32) -> u32 {
     if inode == 0 { 0 } else { peek(inode, at.i_rdev) }
 }
 
-/// Whether an exec closes the descriptor (`close_on_exec`, include/linux/fdtable.h). The walk runs under
-/// RCU, so that a table which is replaced meanwhile still stands.
+/// Whether an exec closes the descriptor (`close_on_exec`, include/linux/fdtable.h). The walk runs
+/// under RCU, so that a table which is replaced meanwhile still stands.
 #[inline(always)]
 fn closes_on_exec(files: u64, fd: u32) -> bool {
     // SAFETY: see `offset`.
@@ -241,11 +244,13 @@ fn describe_socket(socket: u64, record: &mut FileRecord, text: *mut u8) -> usize
                 record.local = peek(sock, at.local6);
                 record.remote = peek(sock, at.remote6);
             } else {
-                let (local, remote): ([u8; 4], [u8; 4]) = (peek(sock, at.local4), peek(sock, at.remote4));
+                let (local, remote): ([u8; 4], [u8; 4]) =
+                    (peek(sock, at.local4), peek(sock, at.remote4));
                 let [a, b, c, d] = local;
                 (record.local[0], record.local[1], record.local[2], record.local[3]) = (a, b, c, d);
                 let [a, b, c, d] = remote;
-                (record.remote[0], record.remote[1], record.remote[2], record.remote[3]) = (a, b, c, d);
+                (record.remote[0], record.remote[1], record.remote[2], record.remote[3]) =
+                    (a, b, c, d);
             }
             0
         }

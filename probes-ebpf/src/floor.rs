@@ -1,5 +1,6 @@
-//! Programs that record nothing: what it costs to be asked at all, what a timestamp adds, and what storing it does.
-//! `cargo xtask bench overhead` holds the probes against them (`daemon/examples/floor.rs`).
+//! Programs that record nothing: what it costs to be asked at all, what a timestamp adds, and what
+//! storing it does. `cargo xtask bench overhead` holds the probes against them
+//! (`daemon/examples/floor.rs`).
 //!
 //! Each is attached to every tracepoint of the probes. As `raw_tp`, which the kernel runs by the
 //! same way as `tp_btf` (`__bpf_trace_run`, kernel/trace/bpf_trace.c, Linux 6.1), and as classic
@@ -25,7 +26,8 @@ fn clock(_: RawTracePointContext) -> i32 {
     0
 }
 
-/// The least that a recorder of every event does: the clock, and two words into a page of the CPU's own.
+/// The least that a recorder of every event does: the clock, and two words into a page of the CPU's
+/// own.
 #[raw_tracepoint]
 fn store(ctx: RawTracePointContext) -> i32 {
     store_words(ctx.as_ptr() as u64);
@@ -55,7 +57,8 @@ const CPUS: u32 = 1024;
 const WORDS: usize = 512;
 
 #[map(name = "pages")]
-static PAGES: Array<[u64; WORDS]> = Array::with_max_entries(CPUS, 1 << 10 /* BPF_F_MMAPABLE */);
+static PAGES: Array<[u64; WORDS]> =
+    Array::with_max_entries(CPUS, 1 << 10 /* BPF_F_MMAPABLE */);
 
 #[inline(always)]
 fn store_words(word: u64) {
@@ -75,7 +78,8 @@ fn store_words(word: u64) {
 
 #[inline(always)]
 fn read_clock() {
-    // SAFETY: the helper has no preconditions. The compiler can't tell that it has no effect, so it stays.
+    // SAFETY: the helper has no preconditions. The compiler can't tell that it has no effect, so it
+    // stays.
     unsafe { bpf_ktime_get_ns() };
 }
 

@@ -1,9 +1,10 @@
 //! The kernel's own structures, read by plain loads at offsets that the loader looked up.
 //!
-//! Those of members that every event reads stand in the instructions themselves, where the loader puts them, as it would
-//! for CO-RE, which rustc does not know. The others stand in a frozen read-only map, so the verifier knows them as
-//! constants. It takes either as typed accesses to `task_struct` and friends (`check_ptr_to_btf_access`,
-//! kernel/bpf/verifier.c, Linux 6.1). A member that is [`ABSENT`] is a dead branch to it.
+//! Those of members that every event reads stand in the instructions themselves, where the loader
+//! puts them, as it would for CO-RE, which rustc does not know. The others stand in a frozen
+//! read-only map, so the verifier knows them as constants. It takes either as typed accesses to
+//! `task_struct` and friends (`check_ptr_to_btf_access`, kernel/bpf/verifier.c, Linux 6.1). A
+//! member that is [`ABSENT`] is a dead branch to it.
 
 use core::arch::asm;
 use core::ffi::c_void;
@@ -73,8 +74,8 @@ unsafe fn load<T: Copy>(p: *const u8, offset: usize) -> T {
     unsafe { p.add(offset).cast::<T>().read_volatile() }
 }
 
-/// Loads a 32-bit (`u32`) or 64-bit (`u64`) member of `task_struct` at an offset that the loader puts into the instruction
-/// itself ([`MARK`]).
+/// Loads a 32-bit (`u32`) or 64-bit (`u64`) member of `task_struct` at an offset that the loader
+/// puts into the instruction itself ([`MARK`]).
 macro_rules! member {
     ($p:expr, $member:ident, $width:ident) => {{
         let value: u64;
@@ -87,8 +88,8 @@ macro_rules! member {
     }};
 }
 
-/// Argument `N` of a tracepoint, loaded here and each time anew: a program has four registers that outlive a call of the
-/// kernel, and what the context holds needs none of them.
+/// Argument `N` of a tracepoint, loaded here and each time anew: a program has four registers that
+/// outlive a call of the kernel, and what the context holds needs none of them.
 #[inline(always)]
 pub(crate) fn arg<const N: usize>(ctx: *mut c_void) -> u64 {
     let value;
@@ -112,7 +113,8 @@ impl Task {
     #[inline(always)]
     pub(crate) fn cast(address: u64) -> Self {
         let task: *const u8;
-        // SAFETY: a call of `bpf_get_current_task_btf`, which has no preconditions, or what the loader makes of it ([`CAST`]).
+        // SAFETY: a call of `bpf_get_current_task_btf`, which has no preconditions, or what the
+        // loader makes of it ([`CAST`]).
         unsafe {
             asm!("r2 = {cast}", "call 158", cast = const CAST, inlateout("r1") address => _, lateout("r0") task,
                 lateout("r2") _, lateout("r3") _, lateout("r4") _, lateout("r5") _, options(nostack));

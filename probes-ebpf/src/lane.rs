@@ -12,11 +12,15 @@
 use core::arch::asm;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ktime_get_tai_ns};
+use aya_ebpf::helpers::generated::{
+    bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ktime_get_tai_ns,
+};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use flightrec_format::abi::layout::Layout;
-use flightrec_format::abi::page::{DETACHED_SHIFT, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, Refusal, VERSION};
+use flightrec_format::abi::page::{
+    DETACHED_SHIFT, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, Refusal, VERSION,
+};
 use flightrec_format::abi::probe::{LAST_CPU, STATE};
 use flightrec_format::abi::record::{self, counter, kind};
 use flightrec_format::abi::state::{CpuState, LaneState, NO_THREAD};
@@ -29,18 +33,22 @@ const MMAPABLE: u32 = 1 << 10;
 /// Bytes behind a page's header.
 pub(crate) const BODY: usize = PAGE_SIZE - HEADER_LEN;
 
-/// What lengths are counted in, bytes. So that is what a record is aligned to, and nothing in it to more.
+/// What lengths are counted in, bytes. So that is what a record is aligned to, and nothing in it to
+/// more.
 pub(crate) const UNIT: usize = Layout::of(VERSION).unit();
 
-/// Stores 8 bytes `AT` bytes behind any address, by one store. The BPF machine has no alignment of its own here: the
-/// kernel takes such stores to map values where the machine does (`check_ptr_alignment`, kernel/bpf/verifier.c, Linux 6.1).
+/// Stores 8 bytes `AT` bytes behind any address, by one store. The BPF machine has no alignment of
+/// its own here: the kernel takes such stores to map values where the machine does
+/// (`check_ptr_alignment`, kernel/bpf/verifier.c, Linux 6.1).
 ///
 /// # Safety
 /// The bytes are inside a page; the verifier checks it.
 #[inline(always)]
 pub(crate) unsafe fn store<const AT: usize>(p: *mut u8, v: u64) {
     // SAFETY: one store of 8 bytes.
-    unsafe { asm!("*(u64 *)({p} + {at}) = {v}", p = in(reg) p, v = in(reg) v, at = const AT, options(nostack)) };
+    unsafe {
+        asm!("*(u64 *)({p} + {at}) = {v}", p = in(reg) p, v = in(reg) v, at = const AT, options(nostack))
+    };
 }
 
 /// Loads what [`store`] stores.
@@ -90,7 +98,8 @@ pub(crate) static RINGS_TASK: Array<Page> = Array::with_max_entries(1, MMAPABLE)
 #[map(name = "meta")]
 static META: Array<Page> = Array::with_max_entries(1, MMAPABLE);
 
-/// The recording's secret, which its pages say (`flightrec_format`: `identity`). Filled by the loader.
+/// The recording's secret, which its pages say (`flightrec_format`: `identity`). Filled by the
+/// loader.
 #[unsafe(no_mangle)]
 static SESSION: u64 = 0;
 
@@ -120,7 +129,8 @@ pub(crate) fn this_cpu() -> &'static mut CpuState {
 pub(crate) fn state_of(cpu: u32) -> *mut CpuState {
     let mut at = u64::from(cpu);
     let state;
-    // SAFETY: arithmetic on two registers; the loader puts in the address and the last CPU's number.
+    // SAFETY: arithmetic on two registers; the loader puts in the address and the last CPU's
+    // number.
     unsafe {
         asm!("if {at} <= {last} goto +1", "{at} = 0", "{at} *= {size}", "{state} = {first} ll", "{state} += {at}",
             at = inout(reg) at, state = out(reg) state, last = const LAST_CPU, size = const size_of::<CpuState>(),
@@ -130,11 +140,12 @@ pub(crate) fn state_of(cpu: u32) -> *mut CpuState {
     state
 }
 
-/// `value`, which is at most `OF` less `ROOM`, so that the verifier knows it wherever the compiler keeps it. Up to
-/// Linux 6.8 a number that was put on the stack before it was compared is another one to the
-/// verifier than the one compared (seen on 6.1: `check_stack_write_fixed_off`,
-/// kernel/bpf/verifier.c), so comparison and result must be one piece. And what is added to a pointer before it is
-/// compared is not bounded by the comparison (seen on 6.1, where the compiler had put it so): here it can't be.
+/// `value`, which is at most `OF` less `ROOM`, so that the verifier knows it wherever the compiler
+/// keeps it. Up to Linux 6.8 a number that was put on the stack before it was compared is another
+/// one to the verifier than the one compared (seen on 6.1: `check_stack_write_fixed_off`,
+/// kernel/bpf/verifier.c), so comparison and result must be one piece. And what is added to a
+/// pointer before it is compared is not bounded by the comparison (seen on 6.1, where the compiler
+/// had put it so): here it can't be.
 #[inline(always)]
 pub(crate) fn bounded<const ROOM: usize, const OF: usize>(value: usize) -> usize {
     let mut r = value;
@@ -281,7 +292,8 @@ fn claim(lane: &mut LaneState, name: Lane) -> bool {
         return false;
     }
     if name as u8 == Lane::Syscall as u8 {
-        // Its two tracepoints never meet on a CPU: preemption is off in either, and no interrupt makes system calls.
+        // Its two tracepoints never meet on a CPU: preemption is off in either, and no interrupt
+        // makes system calls.
         return true;
     }
     // SAFETY: fields of our own; volatile so that it is set before anything that follows.
@@ -299,7 +311,12 @@ const _: () = assert!(core::mem::offset_of!(LaneState, busy) % 8 == 0);
 
 /// Opens the ring's next page, in the order that readers rely on: used = 0, seq, the rest.
 #[inline(never)]
-fn next_page(lane: &mut LaneState, rings: &'static Array<Page>, name: Lane, time: u64) -> *mut Page {
+fn next_page(
+    lane: &mut LaneState,
+    rings: &'static Array<Page>,
+    name: Lane,
+    time: u64,
+) -> *mut Page {
     // Here and not before: what has no ring has never had a page open.
     if lane.ring_pages == 0 {
         return core::ptr::null_mut();

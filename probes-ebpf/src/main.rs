@@ -1,8 +1,9 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
 //! One module per lane: [`syscalls`], [`sched`], [`task`]. [`lane`] is how a record gets into a
-//! page, [`budget`] which events may, [`share`] whose, [`slots`] is the table of live threads, [`files`] tells what
-//! descriptors stand for, [`console`] hands on what the kernel logs, [`kernel`] reads the kernel's own structures.
+//! page, [`budget`] which events may, [`share`] whose, [`slots`] is the table of live threads,
+//! [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
+//! [`kernel`] reads the kernel's own structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
 

@@ -1,9 +1,11 @@
-//! Which thread runs on this CPU, mostly without asking the kernel: its helper would be most of what a cheap event costs beside
-//! the clock, where calls and returns are slow (retpolines, safe returns).
+//! Which thread runs on this CPU, mostly without asking the kernel: its helper would be most of
+//! what a cheap event costs beside the clock, where calls and returns are slow (retpolines, safe
+//! returns).
 //!
-//! `sched_switch` notes who runs next, and where that thread's kernel stack is. Whoever then finds the program's own frame on
-//! that stack is that thread: two live threads never share one. Where a switch was not seen, and in interrupts, which have
-//! stacks of their own, the frame is elsewhere, and the kernel is asked.
+//! `sched_switch` notes who runs next, and where that thread's kernel stack is. Whoever then finds
+//! the program's own frame on that stack is that thread: two live threads never share one. Where a
+//! switch was not seen, and in interrupts, which have stacks of their own, the frame is elsewhere,
+//! and the kernel is asked.
 
 use core::arch::asm;
 
@@ -11,12 +13,12 @@ use flightrec_format::abi::state::{CpuState, ENABLE_TASK};
 
 use crate::kernel::Task;
 
-/// What any kernel stack has, bytes (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h, Linux 6.1; more with KASAN, so that
-/// the kernel is asked there).
+/// What any kernel stack has, bytes (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h, Linux
+/// 6.1; more with KASAN, so that the kernel is asked there).
 const STACK: i32 = 16384;
 
-/// Notes the thread that runs, or will behind this switch. Without the programs on task life nobody tells when it takes its
-/// leader's id (see `sched_process_exec`), so its stack is not noted then.
+/// Notes the thread that runs, or will behind this switch. Without the programs on task life nobody
+/// tells when it takes its leader's id (see `sched_process_exec`), so its stack is not noted then.
 #[inline(always)]
 pub(crate) fn note(state: &mut CpuState, task: Task) {
     state.running.stack = if state.enabled & ENABLE_TASK != 0 { task.stack() } else { 0 };

@@ -10,7 +10,9 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
-use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, LaneState, entered};
+use flightrec_format::abi::state::{
+    CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, LaneState, entered,
+};
 
 use crate::kernel::{Task, arg};
 use crate::lane::{BODY, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
@@ -21,17 +23,28 @@ const ROOM: usize = 8 + 16 + 16;
 /// `TASK_DEAD`, include/linux/sched.h, Linux 6.1.
 const TASK_DEAD: u32 = 0x80;
 
-/// Opens the lane for an event of thread `current`, if the budget allows it, and names the thread where the lane's last
-/// switch did not: in a fresh page, and where a switch was refused, or the kernel ran no program for it. `draw` takes
-/// the event's cost.
+/// Opens the lane for an event of thread `current`, if the budget allows it, and names the thread
+/// where the lane's last switch did not: in a fresh page, and where a switch was refused, or the
+/// kernel ran no program for it. `draw` takes the event's cost.
 #[inline(always)]
-fn open(state: &mut CpuState, kind: u8, current: u32, draw: impl FnOnce(&mut CpuState) -> bool) -> Option<Writer<'_>> {
+fn open(
+    state: &mut CpuState,
+    kind: u8,
+    current: u32,
+    draw: impl FnOnce(&mut CpuState) -> bool,
+) -> Option<Writer<'_>> {
     let i = Lane::Sched as usize;
     if state.enabled & LIMIT_SCHED != 0 && !draw(state) {
         budget::refuse_sched(state, kind);
         return None;
     }
-    let mut w = Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_SCHED, Lane::Sched, ROOM)?;
+    let mut w = Writer::open::<ROOM>(
+        &mut state.lanes[i],
+        &mut state.no_ring[i],
+        &RINGS_SCHED,
+        Lane::Sched,
+        ROOM,
+    )?;
     if w.fresh || w.lane.tid != current {
         w.thread(current);
         w.lane.tid = current;
@@ -67,7 +80,12 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
             let (prev_tid, next_tid) = (prev.tid(), next.tid());
             w.lane.tid = next_tid;
             let aux = prev.prio() as u16 | (next.prio() as u16) << 8;
-            put(w, kind::SWITCH, aux, switch::pack(prev_tid, next_tid, prev_state(ctx), preempted(ctx)));
+            put(
+                w,
+                kind::SWITCH,
+                aux,
+                switch::pack(prev_tid, next_tid, prev_state(ctx), preempted(ctx)),
+            );
         } else if enabled & LIMIT_SCHED != 0 {
             time = state.buckets[Lane::Sched as usize].time;
         }
@@ -78,7 +96,11 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
             slots::free(prev.tid(), prev.start_time());
         } else {
             let lane = &state.lanes[Lane::Syscall as usize];
-            let entry = if matches!(began, entered::FOLDABLE | entered::UNTIMED) { entry(lane) } else { null() };
+            let entry = if matches!(began, entered::FOLDABLE | entered::UNTIMED) {
+                entry(lane)
+            } else {
+                null()
+            };
             let refused = began == entered::REFUSED;
             slots::block(prev, prev_state, if time == 0 { now() } else { time }, entry, refused);
         }
@@ -89,7 +111,8 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     }
     let aux = slots::run(tid, time)?;
     if state.enabled & ENABLE_TASK == 0 {
-        // A call in which a thread takes its leader's id would return as another one's: `sched_process_exec` sees to it.
+        // A call in which a thread takes its leader's id would return as another one's:
+        // `sched_process_exec` sees to it.
         return None;
     }
     let lane = &mut state.lanes[Lane::Syscall as usize];
@@ -103,7 +126,8 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     Some(())
 }
 
-/// `sched_switch`'s arguments (`TP_PROTO`, include/trace/events/sched.h, Linux 6.1): whether the thread could have gone on.
+/// `sched_switch`'s arguments (`TP_PROTO`, include/trace/events/sched.h, Linux 6.1): whether the
+/// thread could have gone on.
 #[inline(always)]
 fn preempted(ctx: *mut c_void) -> bool {
     arg::<0>(ctx) & 0xff != 0
@@ -127,8 +151,8 @@ fn prev_state(ctx: *mut c_void) -> u32 {
     arg::<3>(ctx) as u32
 }
 
-/// The ENTER record of the call that was entered last on this CPU, which is the last of its page; null where it is too near the
-/// page's end.
+/// The ENTER record of the call that was entered last on this CPU, which is the last of its page;
+/// null where it is too near the page's end.
 #[inline(always)]
 fn entry(lane: &LaneState) -> *const u8 {
     // SAFETY: a field of our own, loaded once.
@@ -148,7 +172,8 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(state, kind::WAKING, running::tid(state), |state| budget::draw_wakeup(state, task))?;
+    let w =
+        open(state, kind::WAKING, running::tid(state), |state| budget::draw_wakeup(state, task))?;
     put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
     Some(())
 }
@@ -160,7 +185,9 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(state, kind::WAKEUP_NEW, running::tid(state), |state| budget::draw_wakeup(state, task))?;
+    let w = open(state, kind::WAKEUP_NEW, running::tid(state), |state| {
+        budget::draw_wakeup(state, task)
+    })?;
     put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
     Some(())
 }
@@ -173,7 +200,8 @@ fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let to: u32 = ctx.arg(1);
-    let w = open(state, kind::MIGRATE, running::tid(state), |state| budget::draw_wakeup(state, task))?;
+    let w =
+        open(state, kind::MIGRATE, running::tid(state), |state| budget::draw_wakeup(state, task))?;
     put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to));
     Some(())
 }

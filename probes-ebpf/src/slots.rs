@@ -14,7 +14,8 @@ use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::VERSION;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::{
-    ARGS_BYTES, BLOCKED, IN_SYSCALL, KTHREAD, PACKED, REFUSED, SLOTS_PER_PAGE, TaskSlot, WAYS, place,
+    ARGS_BYTES, BLOCKED, IN_SYSCALL, KTHREAD, PACKED, REFUSED, SLOTS_PER_PAGE, TaskSlot, WAYS,
+    place,
 };
 
 use crate::atomic;
@@ -38,7 +39,9 @@ static SLOT_SEED: u64 = 0;
 #[inline(always)]
 fn place_of(tid: u32) -> (u32, u32) {
     // SAFETY: statics of ours; volatile because the loader replaces their values.
-    let (seed, pages) = unsafe { ((&raw const SLOT_SEED).read_volatile(), (&raw const SLOT_PAGES).read_volatile()) };
+    let (seed, pages) = unsafe {
+        ((&raw const SLOT_SEED).read_volatile(), (&raw const SLOT_PAGES).read_volatile())
+    };
     place(tid, seed, pages)
 }
 
@@ -82,20 +85,28 @@ fn take(tid: u32) -> Option<*mut TaskSlot> {
             // SAFETY: see `neighbours`; `seq` and `tid` are the slot's first, aligned word.
             let (slot, flags, old) = unsafe {
                 let slot = first.add(way);
-                (slot, (&raw const (*slot).flags).read_volatile(), slot.cast::<u64>().read_volatile())
+                (
+                    slot,
+                    (&raw const (*slot).flags).read_volatile(),
+                    slot.cast::<u64>().read_volatile(),
+                )
             };
             let free = old >> 32 == 0;
             // Its `seq` becomes odd with its new id: what else is in it is still the old thread's.
             let new = old & 0xffff_ffff | 1 | u64::from(tid) << 32;
             let even = old & 1 == 0;
             // SAFETY: as above.
-            if even && (free || evict && flags & BLOCKED == 0) && unsafe { atomic::swap(slot.cast(), old, new) } {
+            if even
+                && (free || evict && flags & BLOCKED == 0)
+                && unsafe { atomic::swap(slot.cast(), old, new) }
+            {
                 return Some(slot);
             }
         }
     }
     this_cpu().slot_collisions += 1;
-    // A dump has the page, and not the CPUs' states. Counts that two CPUs add at a time are lost: it tells at least that.
+    // A dump has the page, and not the CPUs' states. Counts that two CPUs add at a time are lost:
+    // it tells at least that.
     if let Some(page) = SLOTS.get_ptr_mut(place_of(tid).0) {
         // SAFETY: the header lies inside the page.
         unsafe {
@@ -157,7 +168,11 @@ pub(crate) fn free(tid: u32, start_time: u64) -> u32 {
         // SAFETY: see `neighbours`.
         let (slot, owner, began) = unsafe {
             let slot = first.add(way);
-            (slot, (&raw const (*slot).tid).read_volatile(), (&raw const (*slot).start_time).read_volatile())
+            (
+                slot,
+                (&raw const (*slot).tid).read_volatile(),
+                (&raw const (*slot).start_time).read_volatile(),
+            )
         };
         if owner == tid && began == start_time {
             write(slot, |slot| {
@@ -193,10 +208,18 @@ pub(crate) const ENTRY: usize = ARGS + ARGS_BYTES;
 /// Where an ENTER's arguments begin.
 const ARGS: usize = 8 + Layout::of(VERSION).slot();
 
-/// What a blocked thread waits in, `since` when (0: since before the recording). `entry`: the ENTER record of the call that
-/// it is in, of which [`ENTRY`] bytes are inside the page; null: not known, or `refused`.
+/// What a blocked thread waits in, `since` when (0: since before the recording). `entry`: the ENTER
+/// record of the call that it is in, of which [`ENTRY`] bytes are inside the page; null: not known,
+/// or `refused`.
 #[inline(always)]
-fn waiting(slot: *mut TaskSlot, task: Task, state: u32, since: u64, entry: *const u8, refused: bool) {
+fn waiting(
+    slot: *mut TaskSlot,
+    task: Task,
+    state: u32,
+    since: u64,
+    entry: *const u8,
+    refused: bool,
+) {
     // SAFETY: see `write`.
     unsafe {
         (*slot).since = since;
@@ -219,8 +242,8 @@ fn waiting(slot: *mut TaskSlot, task: Task, state: u32, since: u64, entry: *cons
     }
 }
 
-/// The call that a thread is in goes into its slot from its saved registers. Returns the slot's flags. Apart, since mostly the
-/// call's entry is at hand, and this is long.
+/// The call that a thread is in goes into its slot from its saved registers. Returns the slot's
+/// flags. Apart, since mostly the call's entry is at hand, and this is long.
 #[inline(never)]
 fn in_call(slot: *mut TaskSlot, task: *const u8) -> u32 {
     let task = Task::from_arg(task);
@@ -305,11 +328,12 @@ pub(crate) fn walk(task: Task) {
 /// A call that is not longer ago than this, ns, has its entry in the rings still, or in the files.
 const RECENT: u64 = 1 << 24;
 
-/// What [`run`] returns of a call whose entry the budget refused a moment before. No call has such an `aux`.
+/// What [`run`] returns of a call whose entry the budget refused a moment before. No call has such
+/// an `aux`.
 pub(crate) const WAS_REFUSED: u16 = u16::MAX;
 
-/// The thread runs, from `time` on. The `aux` of the ENTER record of the call that it slept in, where that was recorded a
-/// moment before, or [`WAS_REFUSED`].
+/// The thread runs, from `time` on. The `aux` of the ENTER record of the call that it slept in,
+/// where that was recorded a moment before, or [`WAS_REFUSED`].
 #[inline(always)]
 pub(crate) fn run(tid: u32, time: u64) -> Option<u16> {
     let slot = find(tid)?;
@@ -320,7 +344,9 @@ pub(crate) fn run(tid: u32, time: u64) -> Option<u16> {
     }
     // One store: whoever reads the slot meanwhile has it as it was, or as it is.
     // SAFETY: as above.
-    unsafe { (&raw mut (*slot).flags).write_volatile(flags & !(BLOCKED | IN_SYSCALL | PACKED | REFUSED)) };
+    unsafe {
+        (&raw mut (*slot).flags).write_volatile(flags & !(BLOCKED | IN_SYSCALL | PACKED | REFUSED))
+    };
     if flags & (PACKED | REFUSED) == 0 || time.wrapping_sub(since) >= RECENT {
         return None;
     }

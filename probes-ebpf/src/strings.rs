@@ -7,7 +7,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuArray};
 use flightrec_format::abi::probe::{CALL_STRINGS, NO_STRING, call_strings};
 use flightrec_format::abi::record::{
-    self, MASK_START, MASK_TABLE, STRING_HEAD, STRING_MAX, STRING_REACH, STRING_ROOM, STRING_TAIL, StringStatus, kind,
+    self, MASK_START, MASK_TABLE, STRING_HEAD, STRING_MAX, STRING_REACH, STRING_ROOM, STRING_TAIL,
+    StringStatus, kind,
 };
 
 use crate::lane::{BODY, UNIT, bounded, length, store};
@@ -23,7 +24,8 @@ pub(crate) fn room(entry: u32) -> usize {
 
 /// Bit of [`put_call`]'s result: a string could not be read, or not to its end.
 pub(crate) const COLD: u64 = 1 << 32;
-/// From this bit on: how many times [`STRING_MAX`] bytes were read to find the end of a string; of several strings, or'ed.
+/// From this bit on: how many times [`STRING_MAX`] bytes were read to find the end of a string; of
+/// several strings, or'ed.
 pub(crate) const SOUGHT: u32 = 33;
 
 /// Where a string is.
@@ -33,9 +35,9 @@ pub(crate) enum Source {
     Kernel,
 }
 
-/// Reads the string at `from` and writes it as a STRING record at `body + at`; of one that is too long its beginning and
-/// its end, for the middle may be padding. Returns the offset behind it; [`COLD`] added where it could not be read, and
-/// what was sought of its end.
+/// Reads the string at `from` and writes it as a STRING record at `body + at`; of one that is too
+/// long its beginning and its end, for the middle may be padding. Returns the offset behind it;
+/// [`COLD`] added where it could not be read, and what was sought of its end.
 #[inline(always)]
 pub(crate) fn put(body: *mut u8, at: usize, index: u16, from: u64, source: Source) -> u64 {
     if at > BODY - ROOM {
@@ -69,14 +71,14 @@ pub(crate) fn put(body: *mut u8, at: usize, index: u16, from: u64, source: Sourc
 /// Of what [`end`] returns: the end was found.
 const ENDS: u64 = 1;
 
-/// Where the end of a string is looked for. What is put there tells nothing but its length, so that whoever comes between
-/// does no harm.
+/// Where the end of a string is looked for. What is put there tells nothing but its length, so that
+/// whoever comes between does no harm.
 #[map(name = "string_reach")]
 static REACH: PerCpuArray<[u8; STRING_REACH]> = PerCpuArray::with_max_entries(1, 0);
 
-/// Puts the end of the string at `from` behind its head in the STRING record at `body + at`, whose text has
-/// [`STRING_MAX`] - 1 bytes. Returns [`ENDS`] where that is there now, [`COLD`] where it could not be read, and what was
-/// sought. Apart, for such strings are rare.
+/// Puts the end of the string at `from` behind its head in the STRING record at `body + at`, whose
+/// text has [`STRING_MAX`] - 1 bytes. Returns [`ENDS`] where that is there now, [`COLD`] where it
+/// could not be read, and what was sought. Apart, for such strings are rare.
 #[inline(never)]
 fn end_in_user(body: *mut u8, at: usize, from: u64) -> u64 {
     end(body, at, from, Source::User)
@@ -99,15 +101,20 @@ fn end(body: *mut u8, at: usize, from: u64, source: Source) -> u64 {
     // SAFETY: all of the map's value.
     let got = unsafe {
         match source {
-            Source::User => bpf_probe_read_user_str(reach.cast(), STRING_REACH as u32, rest as *const _),
-            Source::Kernel => bpf_probe_read_kernel_str(reach.cast(), STRING_REACH as u32, rest as *const _),
+            Source::User => {
+                bpf_probe_read_user_str(reach.cast(), STRING_REACH as u32, rest as *const _)
+            }
+            Source::Kernel => {
+                bpf_probe_read_kernel_str(reach.cast(), STRING_REACH as u32, rest as *const _)
+            }
         }
     };
     if got <= 0 {
         return COLD;
     }
     let sought = (got as u64).div_ceil(STRING_MAX as u64) << SOUGHT;
-    // Its NUL counts. It may have been changed meanwhile; and where it has no end here, the kernel takes it for no path.
+    // Its NUL counts. It may have been changed meanwhile; and where it has no end here, the kernel
+    // takes it for no path.
     if got <= TAIL || got >= STRING_REACH as i64 {
         return sought;
     }
@@ -134,8 +141,11 @@ pub(crate) fn put_bytes(body: *mut u8, at: usize, index: u16, from: u64, len: u6
         return at as u64;
     }
     let at = bounded::<ROOM, BODY>(at);
-    let (len, status) =
-        if len > STRING_MAX as u64 { (STRING_MAX as u64, StringStatus::Cut) } else { (len, StringStatus::Whole) };
+    let (len, status) = if len > STRING_MAX as u64 {
+        (STRING_MAX as u64, StringStatus::Cut)
+    } else {
+        (len, StringStatus::Whole)
+    };
     // SAFETY: at most STRING_MAX bytes, inside the page by the check above.
     let got = unsafe { bpf_probe_read_user(body.add(at + 8).cast(), len as u32, from as *const _) };
     if got != 0 {
@@ -144,14 +154,17 @@ pub(crate) fn put_bytes(body: *mut u8, at: usize, index: u16, from: u64, len: u6
     header(body, at, index, len, status)
 }
 
-/// What becomes of each byte of an argument list, by what stood before ([`MASK_STATES`]). Written by the daemon.
+/// What becomes of each byte of an argument list, by what stood before ([`MASK_STATES`]). Written
+/// by the daemon.
 ///
 /// [`MASK_STATES`]: flightrec_format::abi::record::MASK_STATES
 #[map(name = "exec_masks")]
-static EXEC_MASKS: Array<[u16; MASK_TABLE / 2]> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
+static EXEC_MASKS: Array<[u16; MASK_TABLE / 2]> =
+    Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
 
-/// Masks the text of the STRING record that is to stand at `body + at`, in place: all that it may be long. One walk of a
-/// table, a load and two stores a byte and no branch, so that the verifier follows it once.
+/// Masks the text of the STRING record that is to stand at `body + at`, in place: all that it may
+/// be long. One walk of a table, a load and two stores a byte and no branch, so that the verifier
+/// follows it once.
 #[inline(never)]
 pub(crate) fn mask(body: *mut u8, at: usize) -> u32 {
     if at > BODY - ROOM {
@@ -162,11 +175,12 @@ pub(crate) fn mask(body: *mut u8, at: usize) -> u32 {
     let table = table.cast::<u16>();
     let mut state = usize::from(MASK_START);
     for i in 0..STRING_MAX {
-        // SAFETY: STRING_MAX bytes behind the header word are inside the page by the check above; state and byte are below
-        // 256 each, so that the table has their entry.
+        // SAFETY: STRING_MAX bytes behind the header word are inside the page by the check above;
+        // state and byte are below 256 each, so that the table has their entry.
         unsafe {
             let byte = body.add(at + 8 + i);
-            let entry = table.add((state << 8 | usize::from(byte.read_volatile())) & (MASK_TABLE / 2 - 1));
+            let entry =
+                table.add((state << 8 | usize::from(byte.read_volatile())) & (MASK_TABLE / 2 - 1));
             let entry = entry.read_volatile();
             byte.write_volatile((entry >> 8) as u8);
             state = usize::from(entry & 0xff);
@@ -186,7 +200,10 @@ fn header(body: *mut u8, at: usize, index: u16, len: u64, status: StringStatus) 
             let last = body.add(at + 8 + (len & 0xfc) as usize).cast::<u32>();
             last.write_volatile(last.read_volatile() & ((1 << (8 * (len & 3))) - 1));
         }
-        store::<0>(body.add(at), record::header(kind::STRING, length(padded as usize), aux, len as u32));
+        store::<0>(
+            body.add(at),
+            record::header(kind::STRING, length(padded as usize), aux, len as u32),
+        );
     }
     at as u64 + 8 + padded
 }

@@ -18,8 +18,8 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::probe::{ARGS_LOST, CALLS, CallTable, NO_STRING, call_strings};
 use flightrec_format::abi::record::{self, Abi, NR_INVALID, call_aux, counter, fold, kind};
 use flightrec_format::abi::state::{
-    CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_STRINGS, LIMIT_SYSCALL,
-    REFUSE_SYSCALL, entered,
+    CpuState, ENABLE_STRINGS, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_STRINGS,
+    LIMIT_SYSCALL, REFUSE_SYSCALL, entered,
 };
 
 use crate::kernel::{Regs, Task, arg};
@@ -53,8 +53,8 @@ const SLOT: usize = size_of::<u32>();
 /// `__X32_SYSCALL_BIT`, arch/x86/include/uapi/asm/unistd.h.
 pub(crate) const X32_BIT: u64 = 0x4000_0000;
 
-/// A call's identity, from the number that the kernel gave. `nr` is asked for where it is written: what is at hand in the
-/// kernel's own memory needs no register until then.
+/// A call's identity, from the number that the kernel gave. `nr` is asked for where it is written:
+/// what is at hand in the kernel's own memory needs no register until then.
 #[derive(Clone, Copy)]
 struct Call<N: Fn() -> u16 + Copy> {
     nr: N,
@@ -68,13 +68,14 @@ fn native(id: impl Fn() -> u64 + Copy) -> Call<impl Fn() -> u16 + Copy> {
     Call { nr: move || id() as u16, abi: Abi::Native, entry: entry(&raw const NATIVE_CALLS, id()) }
 }
 
-/// A call's entry in its table; `id` is below [`CALLS`]. The mask is for the verifier of Linux 6.1, which also follows a
-/// branch that an earlier one excludes, and takes the number for anything there; written out, as LLVM knows better.
+/// A call's entry in its table; `id` is below [`CALLS`]. The mask is for the verifier of Linux 6.1,
+/// which also follows a branch that an earlier one excludes, and takes the number for anything
+/// there; written out, as LLVM knows better.
 #[inline(always)]
 fn entry(table: *const CallTable, id: u64) -> u32 {
     let mut index = id;
-    // SAFETY: arithmetic on one register; then inside the table by the mask, and volatile because the loader
-    // replaces it.
+    // SAFETY: arithmetic on one register; then inside the table by the mask, and volatile because
+    // the loader replaces it.
     unsafe {
         asm!("{i} &= {mask}", i = inout(reg) index, mask = const CALLS - 1, options(nomem, nostack));
         table.cast::<u32>().add(index as usize).read_volatile()
@@ -83,8 +84,8 @@ fn entry(table: *const CallTable, id: u64) -> u32 {
 
 const _: () = assert!(CALLS.is_power_of_two());
 
-/// 32-bit calls, x32 calls, and numbers that are no call, with their arguments. Apart, so that the usual call
-/// pays nothing for them.
+/// 32-bit calls, x32 calls, and numbers that are no call, with their arguments. Apart, so that the
+/// usual call pays nothing for them.
 #[inline(always)]
 fn rare(
     id: u64,
@@ -114,7 +115,8 @@ fn takes_strings(state: &mut CpuState, entry: u32) -> bool {
             || enabled & ENABLE_STRINGS != 0 && !gives_up(state))
 }
 
-/// Whether what the CPU gives up is given up of the running process's calls: not where it makes few.
+/// Whether what the CPU gives up is given up of the running process's calls: not where it makes
+/// few.
 #[inline(always)]
 fn gives_up(state: &mut CpuState) -> bool {
     state.enabled & LIMIT_SYSCALL == 0 || budget::see_drawer(state) == 0
@@ -126,9 +128,9 @@ fn was_loud(state: &CpuState) -> bool {
     state.enabled & LIMIT_SYSCALL == 0 || state.drawer.quiet == 0
 }
 
-/// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in front where the page
-/// does not have it; with its strings, if `STRINGS`. Publishing is left to the caller. Returns the writer, and the upper half
-/// of what [`strings::put_call`] returned.
+/// Writes a call's record, an EXIT's return value in it being `value`, and the thread's name in
+/// front where the page does not have it; with its strings, if `STRINGS`. Publishing is left to the
+/// caller. Returns the writer, and the upper half of what [`strings::put_call`] returned.
 #[inline(always)]
 fn put<'a, const STRINGS: bool>(
     state: &'a mut CpuState,
@@ -143,7 +145,13 @@ fn put<'a, const STRINGS: bool>(
     let first_alone = state.enabled & GIVEN_ARGUMENTS != 0 && was_loud(state);
     let need = if STRINGS { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
     let lane = &mut state.lanes[i];
-    let mut w = Writer::open::<ENTER_ROOM>(lane, &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, need)?;
+    let mut w = Writer::open::<ENTER_ROOM>(
+        lane,
+        &mut state.no_ring[i],
+        &RINGS_SYSCALL,
+        Lane::Syscall,
+        need,
+    )?;
     if w.lane.tid != tid {
         w.thread(tid);
         w.lane.tid = tid;
@@ -170,7 +178,8 @@ fn put<'a, const STRINGS: bool>(
             if n > 0 { args::put::<{ 8 + SLOT }>(record, values, n) } else { 8 + SLOT }
         }
     };
-    // SAFETY: the header's second byte. What was stored of `start` is loaded again: nothing else needs a register for it.
+    // SAFETY: the header's second byte. What was stored of `start` is loaded again: nothing else
+    // needs a register for it.
     unsafe {
         record.add(1).write_volatile((length / UNIT) as u8);
         w.at = (&raw const w.lane.enter_off).read_volatile() as usize + length;
@@ -210,8 +219,8 @@ fn only_first(n: u32) -> u32 {
     n.min(1)
 }
 
-/// An entry. What is rare is apart, so that the usual call pays nothing for it: strings, and what is none of the
-/// machine's own calls.
+/// An entry. What is rare is apart, so that the usual call pays nothing for it: strings, and what
+/// is none of the machine's own calls.
 #[inline(always)]
 fn enter<V: Values>(
     state: &mut CpuState,
@@ -248,7 +257,13 @@ fn enter_with_strings(state: &mut CpuState, id: u64, values: impl Values) -> u32
 }
 
 #[inline(never)]
-fn enter_rare(state: &mut CpuState, is_compat: bool, id: u64, values: impl Values, compat: impl Values) -> u32 {
+fn enter_rare(
+    state: &mut CpuState,
+    is_compat: bool,
+    id: u64,
+    values: impl Values,
+    compat: impl Values,
+) -> u32 {
     let (call, values) = rare(id, is_compat, values, compat);
     if takes_strings(state, call.entry) {
         put_enter::<true>(state, call, values);
@@ -267,7 +282,8 @@ fn put_enter<const STRINGS: bool>(
     let i = Lane::Syscall as usize;
     if state.enabled & (LIMIT_SYSCALL | REFUSE_SYSCALL) != 0 {
         let bucket = &mut state.buckets[i];
-        let cost = bucket.cost + if STRINGS { bucket.string_cost * call_strings(call.entry) } else { 0 };
+        let cost =
+            bucket.cost + if STRINGS { bucket.string_cost * call_strings(call.entry) } else { 0 };
         if !budget::draw_call(state, cost) {
             state.lanes[i].entered = entered::REFUSED;
             budget::refuse_call(state, kind::ENTER);
@@ -301,7 +317,8 @@ fn put_enter<const STRINGS: bool>(
 }
 
 /// The short way of an exit: into the entry's record, where that is the last thing that happened
-/// on this CPU. One aligned store. Where it is not to be timed, it folds within a jiffy, at most 10 ms.
+/// on this CPU. One aligned store. Where it is not to be timed, it folds within a jiffy, at most 10
+/// ms.
 #[inline(always)]
 fn fold_exit(state: &mut CpuState, ret: i64, untimed: bool) -> bool {
     let lane = &mut state.lanes[Lane::Syscall as usize];
@@ -327,8 +344,8 @@ fn fold_untimed(state: &mut CpuState, ret: i64) -> u32 {
     u32::from(fold_exit(state, ret, true))
 }
 
-/// An exit of a call whose entry was recorded a moment before the thread slept in it: all but its value is known. Another
-/// call's number is a signal's return.
+/// An exit of a call whose entry was recorded a moment before the thread slept in it: all but its
+/// value is known. Another call's number is a signal's return.
 #[inline(always)]
 fn exit_slept(state: &mut CpuState, nr: u64, ret: i64) -> bool {
     let i = Lane::Syscall as usize;
@@ -340,9 +357,13 @@ fn exit_slept(state: &mut CpuState, nr: u64, ret: i64) -> bool {
         budget::owe_call(state);
     }
     let lane = &mut state.lanes[i];
-    if let Some(mut w) =
-        Writer::open::<EXIT_ROOM>(lane, &mut state.no_ring[i], &RINGS_SYSCALL, Lane::Syscall, EXIT_ROOM)
-    {
+    if let Some(mut w) = Writer::open::<EXIT_ROOM>(
+        lane,
+        &mut state.no_ring[i],
+        &RINGS_SYSCALL,
+        Lane::Syscall,
+        EXIT_ROOM,
+    ) {
         let tid = w.lane.enter_time as u32;
         if w.lane.tid != tid {
             w.thread(tid);
@@ -355,8 +376,8 @@ fn exit_slept(state: &mut CpuState, nr: u64, ret: i64) -> bool {
     true
 }
 
-/// An exit; `ret` is what the call returned, `nr` its number, `regs` the caller's registers, null where the tracepoint does not
-/// give them.
+/// An exit; `ret` is what the call returned, `nr` its number, `regs` the caller's registers, null
+/// where the tracepoint does not give them.
 #[inline(always)]
 fn exit<const CLASSIC: bool>(
     state: &mut CpuState,
@@ -377,7 +398,12 @@ fn exit<const CLASSIC: bool>(
 
 /// An exit that did not fold. Apart, so that those that do pay nothing for it.
 #[inline(never)]
-fn exit_alone<const CLASSIC: bool>(state: &mut CpuState, ret: i64, regs: *const u8, began: u32) -> u32 {
+fn exit_alone<const CLASSIC: bool>(
+    state: &mut CpuState,
+    ret: i64,
+    regs: *const u8,
+    began: u32,
+) -> u32 {
     if began == entered::REFUSED {
         budget::refuse_call(state, kind::EXIT);
         return 0;
@@ -431,8 +457,8 @@ fn exit_rare(state: &mut CpuState, task: *const u8, began: u32, regs: Regs, ret:
     0
 }
 
-/// An exit that stands alone, of a call that may have strings: those that could not be read at its entry, or that no entry
-/// was recorded of, are read now.
+/// An exit that stands alone, of a call that may have strings: those that could not be read at its
+/// entry, or that no entry was recorded of, are read now.
 #[inline(always)]
 fn put_exit_of_strings(
     state: &mut CpuState,
@@ -470,15 +496,16 @@ fn loses_arguments(call: Call<impl Fn() -> u16 + Copy>, ret: i64) -> bool {
     (call.nr)() == NR_INVALID || call.entry & ARGS_LOST != 0 && ret == 0
 }
 
-/// Whether a call that returned 0 may be one that made the thread that runs: clone, fork, vfork, clone3
-/// (arch/x86/entry/syscalls/syscall_64.tbl, Linux 6.1), as a child sees it.
+/// Whether a call that returned 0 may be one that made the thread that runs: clone, fork, vfork,
+/// clone3 (arch/x86/entry/syscalls/syscall_64.tbl, Linux 6.1), as a child sees it.
 #[inline(always)]
 fn is_birth(abi: Abi, nr: u16) -> bool {
     matches!(abi, Abi::Native) && (nr == 56 || nr == 57 || nr == 58 || nr == 435)
 }
 
-/// An exit that stands alone. Where the thread slept in the call it is recorded whatever the budget says: its entry
-/// may have been, and a reader must never find another call's exit in its place. Sleeping bounds how many there are.
+/// An exit that stands alone. Where the thread slept in the call it is recorded whatever the budget
+/// says: its entry may have been, and a reader must never find another call's exit in its place.
+/// Sleeping bounds how many there are.
 #[inline(always)]
 fn put_exit<const STRINGS: bool>(
     state: &mut CpuState,
@@ -489,7 +516,8 @@ fn put_exit<const STRINGS: bool>(
 ) -> Option<()> {
     if state.enabled & LIMIT_SYSCALL != 0 && went_on(began) {
         if ret == 0 && is_birth(call.abi, (call.nr)()) {
-            // A new thread's first return: no entry of its own that a reader could take a later exit for.
+            // A new thread's first return: no entry of its own that a reader could take a later
+            // exit for.
             if !budget::draw_call(state, state.buckets[Lane::Syscall as usize].cost) {
                 budget::refuse_call(state, kind::EXIT);
                 return None;
@@ -510,7 +538,12 @@ fn put_exit<const STRINGS: bool>(
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> Option<()> {
     let ctx = ctx.as_ptr();
-    enter(this_cpu(), || arg::<1>(ctx), First(ctx), || Compat(Regs::from_arg(arg::<0>(ctx) as *const u8)))
+    enter(
+        this_cpu(),
+        || arg::<1>(ctx),
+        First(ctx),
+        || Compat(Regs::from_arg(arg::<0>(ctx) as *const u8)),
+    )
 }
 
 #[btf_tracepoint(function = "sys_exit")]

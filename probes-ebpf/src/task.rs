@@ -6,7 +6,9 @@ use aya_ebpf::maps::Array;
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use core::ffi::c_void;
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{self, Exec, Fork, Rename, STRING_MAX, StringStatus, TaskExit, kind};
+use flightrec_format::abi::record::{
+    self, Exec, Fork, Rename, STRING_MAX, StringStatus, TaskExit, kind,
+};
 use flightrec_format::abi::state::{
     CpuState, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_TASK, entered,
 };
@@ -40,7 +42,8 @@ fn put<T: Copy>(w: &mut Writer<'_>, kind: u8, body: T) {
     // By words, since a record need not be aligned to more than a unit.
     let body = Words(body);
     // SAFETY: the bodies have no padding between or behind, and `body` is aligned to a word.
-    let words = unsafe { core::slice::from_raw_parts((&raw const body).cast::<u64>(), size_of::<T>() / 8) };
+    let words =
+        unsafe { core::slice::from_raw_parts((&raw const body).cast::<u64>(), size_of::<T>() / 8) };
     for word in words {
         w.word(*word);
     }
@@ -121,8 +124,9 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
     Some(())
 }
 
-/// An argument list, as it stands in user memory: its beginning and, where that is not all, its end; of a list that is masked
-/// the beginning alone, since what the end begins in the middle of is not known.
+/// An argument list, as it stands in user memory: its beginning and, where that is not all, its
+/// end; of a list that is masked the beginning alone, since what the end begins in the middle of is
+/// not known.
 #[inline(always)]
 fn put_args(w: &mut Writer<'_>, args: u64, len: u64, masked: bool) {
     const MAX: u64 = STRING_MAX as u64;
@@ -161,7 +165,12 @@ fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
     if !budget::draw_task(state, task, kind::RENAME, budget::RENAME) {
         return None;
     }
-    let body = Rename { tid: task.tid(), tgid: task.tgid(), old: comm_bytes(task.comm()), new: comm_bytes(new) };
+    let body = Rename {
+        tid: task.tid(),
+        tgid: task.tgid(),
+        old: comm_bytes(task.comm()),
+        new: comm_bytes(new),
+    };
     let mut w = open(state, ROOM)?;
     put(&mut w, kind::RENAME, body);
     w.publish(kind::RENAME);
@@ -211,7 +220,8 @@ fn disown() -> u32 {
 
 /// Text of the next [`note`]: written by the daemon before it runs the program.
 #[map(name = "note_text")]
-static NOTE_TEXT: Array<[u64; STRING_MAX / 8]> = Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
+static NOTE_TEXT: Array<[u64; STRING_MAX / 8]> =
+    Array::with_max_entries(1, 1 << 10 /* BPF_F_MMAPABLE */);
 
 /// A mark or an act of the recorder, run by the daemon (`BPF_PROG_TEST_RUN`), which disables
 /// preemption around it. Arguments: kind, aux, thread, length of the text. Returns 0, or 1 where

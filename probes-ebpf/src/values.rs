@@ -1,5 +1,5 @@
-//! Where a call's arguments come from. They are read one by one, and only those that are recorded: all six at
-//! once would go over the stack, since a program has ten registers.
+//! Where a call's arguments come from. They are read one by one, and only those that are recorded:
+//! all six at once would go over the stack, since a program has ten registers.
 
 use core::ffi::c_void;
 
@@ -48,7 +48,8 @@ pub(crate) struct Compat(pub(crate) Regs);
 impl Values for Compat {
     #[inline(always)]
     fn get(self, i: usize) -> u64 {
-        self.0.register([regs::BX, regs::CX, regs::DX, regs::SI, regs::DI, regs::BP][i]) & 0xffff_ffff
+        self.0.register([regs::BX, regs::CX, regs::DX, regs::SI, regs::DI, regs::BP][i])
+            & 0xffff_ffff
     }
 }
 

@@ -1,9 +1,12 @@
-//! What a running recording takes on disk, and what writing it costs: one round of `cargo xtask bench disk`.
+//! What a running recording takes on disk, and what writing it costs: one round of `cargo xtask
+//! bench disk`.
 //!
-//! `bench_disk BPFFS_DIR OUT [LEVEL [VERSION]]` copies all pages of the rings that are pinned below BPFFS_DIR, writes them to the file OUT as
-//! `flightd` does, reads that again, and prints a line `NAME=VALUE` for each figure. Times are CPU time of the
-//! one thread that does it all. Pages saved before do as well: a folder of files `LANE-CPU.pages` in place of BPFFS_DIR. With a
-//! VERSION these are first made anew as pages of that version, of the same events, so that versions can be compared.
+//! `bench_disk BPFFS_DIR OUT [LEVEL [VERSION]]` copies all pages of the rings that are pinned below
+//! BPFFS_DIR, writes them to the file OUT as `flightd` does, reads that again, and prints a line
+//! `NAME=VALUE` for each figure. Times are CPU time of the one thread that does it all. Pages saved
+//! before do as well: a folder of files `LANE-CPU.pages` in place of BPFFS_DIR. With a
+//! VERSION these are first made anew as pages of that version, of the same events, so that versions
+//! can be compared.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -50,29 +53,38 @@ impl Source {
                 let path = dir.join(format!("{}-{cpu}.pages", lane.name()));
                 if path.exists() {
                     let pages = fs::read(path)?;
-                    saved.push((lane, version.map_or(Ok(pages.clone()), |version| anew(lane, &pages, version))?));
+                    saved.push((
+                        lane,
+                        version.map_or(Ok(pages.clone()), |version| anew(lane, &pages, version))?,
+                    ));
                 }
             }
         }
         Ok(Self::Saved(saved))
     }
 
-    /// Each ring's pages, in runs as long as a block; handed out one by one, so that copying them is part of what is measured.
-    fn each(&self, mut take: impl FnMut(Lane, Vec<Page>) -> Result<()>, copying: &mut f64) -> Result<()> {
-        let mut ring = |lane: Lane, pages: &mut dyn Iterator<Item = [u8; PAGE_SIZE]>| -> Result<()> {
-            loop {
-                let run = timed(copying, || {
-                    Ok(pages
-                        .take(PAGES_MAX)
-                        .map(|page| Page::new(Box::new(page)))
-                        .collect::<std::result::Result<Vec<_>, _>>()?)
-                })?;
-                if run.is_empty() {
-                    return Ok(());
+    /// Each ring's pages, in runs as long as a block; handed out one by one, so that copying them
+    /// is part of what is measured.
+    fn each(
+        &self,
+        mut take: impl FnMut(Lane, Vec<Page>) -> Result<()>,
+        copying: &mut f64,
+    ) -> Result<()> {
+        let mut ring =
+            |lane: Lane, pages: &mut dyn Iterator<Item = [u8; PAGE_SIZE]>| -> Result<()> {
+                loop {
+                    let run = timed(copying, || {
+                        Ok(pages
+                            .take(PAGES_MAX)
+                            .map(|page| Page::new(Box::new(page)))
+                            .collect::<std::result::Result<Vec<_>, _>>()?)
+                    })?;
+                    if run.is_empty() {
+                        return Ok(());
+                    }
+                    take(lane, run)?;
                 }
-                take(lane, run)?;
-            }
-        };
+            };
         match self {
             Self::Live(recording) => {
                 for lane in Lane::RINGS {
@@ -91,15 +103,17 @@ impl Source {
     }
 }
 
-/// The events of a ring's pages in pages of a version. What was lost between two of them is not there any more.
+/// The events of a ring's pages in pages of a version. What was lost between two of them is not
+/// there any more.
 fn anew(lane: Lane, pages: &[u8], version: u16) -> Result<Vec<u8>> {
     let mut writer: Option<PageWriter> = None;
     for page in pages.as_chunks::<PAGE_SIZE>().0 {
         let page = Page::copy_from(page)?;
         let header = page.header();
         let tai = header.base_tai.wrapping_sub(header.base_mono);
-        let writer =
-            writer.get_or_insert_with(|| PageWriter::of_version(version, header.session, lane, header.cpu, tai));
+        let writer = writer.get_or_insert_with(|| {
+            PageWriter::of_version(version, header.session, lane, header.cpu, tai)
+        });
         for event in page.events() {
             writer.push(&event)?;
         }
@@ -192,14 +206,22 @@ fn main() -> Result<()> {
     for (lane, sum) in Lane::RINGS.iter().zip(&sums) {
         let name = lane.name();
         println!("{name}_events={}", sum.events);
-        for (what, bytes) in [("raw", sum.raw), ("naive", sum.naive), ("columns", sum.columns), ("stored", sum.stored)]
-        {
+        for (what, bytes) in [
+            ("raw", sum.raw),
+            ("naive", sum.naive),
+            ("columns", sum.columns),
+            ("stored", sum.stored),
+        ] {
             println!("{name}_{what}_bytes={bytes}");
         }
     }
-    for (what, ns) in
-        [("copy", copying), ("encode", encoding), ("write", writing), ("decode", decoding), ("read", unpacking)]
-    {
+    for (what, ns) in [
+        ("copy", copying),
+        ("encode", encoding),
+        ("write", writing),
+        ("decode", decoding),
+        ("read", unpacking),
+    ] {
         println!("{what}_ns={:.2}", ns / events);
     }
     Ok(())

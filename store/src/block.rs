@@ -1,4 +1,5 @@
-//! Blocks: what a file consists of. A header in a skippable frame, then the content, one zstd frame.
+//! Blocks: what a file consists of. A header in a skippable frame, then the content, one zstd
+//! frame.
 
 use flightrec_format::abi::page::Lane;
 
@@ -88,9 +89,11 @@ pub struct BlockHeader {
     pub data_len: u32,
     /// CRC-32 of that frame.
     pub data_crc: u32,
-    /// Pages and parts of pages in it; 0 in other kinds, and in files of earlier releases, which do not say.
+    /// Pages and parts of pages in it; 0 in other kinds, and in files of earlier releases, which
+    /// do not say.
     pub pages: u16,
-    /// What its pages tell of the wall clock; `None` in other kinds, and in files of earlier releases.
+    /// What its pages tell of the wall clock; `None` in other kinds, and in files of earlier
+    /// releases.
     pub clocks: Option<Clocks>,
 }
 
@@ -178,9 +181,23 @@ impl BlockHeader {
         let (raw_len, data_len, data_crc) = (fields.u32()?, fields.u32()?, fields.u32()?);
         let clocks = Clocks::take(&mut fields);
         let lane = if lane == NO_LANE { Some(None) } else { Lane::from_u8(lane).map(Some) };
-        let (Some(kind), Some(lane)) = (Kind::from_u8(kind), lane) else { return Some(Found::Unknown(data_len)) };
-        let header =
-            Self { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, pages, clocks };
+        let (Some(kind), Some(lane)) = (Kind::from_u8(kind), lane) else {
+            return Some(Found::Unknown(data_len));
+        };
+        let header = Self {
+            kind,
+            lane,
+            session,
+            number,
+            first,
+            last,
+            events,
+            raw_len,
+            data_len,
+            data_crc,
+            pages,
+            clocks,
+        };
         Some(Found::Block(header))
     }
 }

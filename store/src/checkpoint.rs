@@ -1,4 +1,5 @@
-//! Checkpoints: up to which moment, and up to which place in each ring, everything recorded is in the files.
+//! Checkpoints: up to which moment, and up to which place in each ring, everything recorded is in
+//! the files.
 
 use std::collections::HashMap;
 
@@ -7,15 +8,17 @@ use flightrec_format::control::{CpuTotals, Position, Totals};
 
 use crate::fields::{Fields, put_varint};
 
-/// Most rings of a checkpoint: more CPUs than Linux has (`NR_CPUS_RANGE_END`, arch/x86/Kconfig: 8192).
+/// Most rings of a checkpoint: more CPUs than Linux has (`NR_CPUS_RANGE_END`, arch/x86/Kconfig:
+/// 8192).
 const RINGS_MAX: u64 = 3 * 65536;
 
-/// What the files hold. Everything that was recorded before [`Self::time`] stands in its ring before the mark, and what
-/// stands before the mark is in this file, in those of the session before it, or was overwritten in the ring before it could
-/// be stored, which the pages' totals then show.
+/// What the files hold. Everything that was recorded before [`Self::time`] stands in its ring
+/// before the mark, and what stands before the mark is in this file, in those of the session before
+/// it, or was overwritten in the ring before it could be stored, which the pages' totals then show.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checkpoint {
-    /// ns of `CLOCK_MONOTONIC`: read before the rings were looked at, less the time for which a record is provisional.
+    /// ns of `CLOCK_MONOTONIC`: read before the rings were looked at, less the time for which a
+    /// record is provisional.
     pub time: u64,
     /// Every ring of the recording, also one that holds nothing.
     pub rings: Vec<RingMark>,
@@ -51,19 +54,26 @@ impl RingMark {
 }
 
 impl Checkpoint {
-    /// The counters as they were at the checkpoint: with them [`flightrec_format::ring`] finds what is missing at the
-    /// end of a ring, and knows that a ring in which nothing happened is complete.
+    /// The counters as they were at the checkpoint: with them [`flightrec_format::ring`] finds what
+    /// is missing at the end of a ring, and knows that a ring in which nothing happened is
+    /// complete.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals { now: self.time, ..Totals::default() };
         let mut places = HashMap::new();
         for ring in &self.rings {
             let cpu = *places.entry(ring.cpu).or_insert_with(|| {
-                totals.cpus.push(CpuTotals { cpu: ring.cpu, recorded: true, ..CpuTotals::default() });
+                totals.cpus.push(CpuTotals {
+                    cpu: ring.cpu,
+                    recorded: true,
+                    ..CpuTotals::default()
+                });
                 totals.cpus.len() - 1
             });
             let lane = ring.lane as usize;
             let Some(cpu) = totals.cpus.get_mut(cpu) else { continue };
-            if let (Some(events), Some(refused)) = (cpu.events.get_mut(lane), cpu.refused.get_mut(lane)) {
+            if let (Some(events), Some(refused)) =
+                (cpu.events.get_mut(lane), cpu.refused.get_mut(lane))
+            {
                 (*events, *refused) = (ring.events, ring.refused);
             }
         }
@@ -86,7 +96,8 @@ impl Checkpoint {
         out
     }
 
-    /// A checkpoint from its bytes; `None` where they are none. Rings of lanes that this release does not know are left out.
+    /// A checkpoint from its bytes; `None` where they are none. Rings of lanes that this release
+    /// does not know are left out.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
         let (time, count) = (fields.varint()?, fields.varint()?);

@@ -4,7 +4,8 @@ use flightrec_format::decode::Page;
 
 use crate::fields::Fields;
 
-/// Where the wall clock stood while the pages of a block were opened: so a time of day is found without decompressing.
+/// Where the wall clock stood while the pages of a block were opened: so a time of day is found
+/// without decompressing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
     /// When the latest of the pages was opened, ns of `CLOCK_MONOTONIC`; never 0.
@@ -36,7 +37,8 @@ impl Clocks {
 
     /// Its bytes; 0 where it is not known.
     pub(crate) fn put(clocks: Option<Self>, out: &mut Vec<u8>) {
-        let Self { opened, least, greatest } = clocks.unwrap_or(Self { opened: 0, least: 0, greatest: 0 });
+        let Self { opened, least, greatest } =
+            clocks.unwrap_or(Self { opened: 0, least: 0, greatest: 0 });
         for word in [opened, least as u64, greatest as u64] {
             out.extend(word.to_le_bytes());
         }

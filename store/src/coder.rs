@@ -1,4 +1,5 @@
-//! Making blocks: content to bytes, bytes to a zstd frame. What a block takes is known before it is written.
+//! Making blocks: content to bytes, bytes to a zstd frame. What a block takes is known before it is
+//! written.
 
 use std::io;
 
@@ -86,7 +87,8 @@ impl Coder {
         self.block(About::at(Kind::Meta, now))
     }
 
-    /// Pages and parts of pages of one lane, at most [`PAGES_MAX`]; best in the order of CPU and sequence number.
+    /// Pages and parts of pages of one lane, at most [`PAGES_MAX`]; best in the order of CPU and
+    /// sequence number.
     pub fn pages(&mut self, pages: &[Page]) -> io::Result<Block> {
         self.summed(pages).map(|(block, _)| block)
     }
@@ -95,17 +97,29 @@ impl Coder {
     pub(crate) fn summed(&mut self, pages: &[Page]) -> io::Result<(Block, Vec<Summary>)> {
         let lane = pages.first().map(Page::lane);
         if pages.len() > PAGES_MAX || pages.iter().any(|page| Some(page.lane()) != lane) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a block holds at most 256 pages, of one lane"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a block holds at most 256 pages, of one lane",
+            ));
         }
         let clocks = Clocks::of(pages);
         let count = pages.len() as u16;
-        let mut about = About { kind: Kind::Pages, lane, first: u64::MAX, last: 0, events: 0, pages: count, clocks };
+        let mut about = About {
+            kind: Kind::Pages,
+            lane,
+            first: u64::MAX,
+            last: 0,
+            events: 0,
+            pages: count,
+            clocks,
+        };
         self.raw.clear();
         let summaries = self.encoder.encode(pages, &mut self.raw);
         for (page, summary) in pages.iter().zip(&summaries) {
             about.first = about.first.min(part::begins(page));
             about.last = about.last.max(summary.last);
-            about.events = summary.counts.iter().fold(about.events, |sum, n| sum.saturating_add(*n));
+            about.events =
+                summary.counts.iter().fold(about.events, |sum, n| sum.saturating_add(*n));
         }
         about.first = about.first.min(about.last);
         Ok((self.block(about)?, summaries))
@@ -149,11 +163,18 @@ impl Coder {
     /// Compresses the content.
     fn block(&mut self, about: About) -> io::Result<Block> {
         if self.raw.len() > RAW_MAX {
-            let what =
-                format!("{} bytes of {} are more than a block holds ({RAW_MAX})", self.raw.len(), about.kind.name());
+            let what = format!(
+                "{} bytes of {} are more than a block holds ({RAW_MAX})",
+                self.raw.len(),
+                about.kind.name()
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let pieces = if about.kind == Kind::Pages { columns::pieces(&self.raw) } else { vec![self.raw.as_slice()] };
+        let pieces = if about.kind == Kind::Pages {
+            columns::pieces(&self.raw)
+        } else {
+            vec![self.raw.as_slice()]
+        };
         let mut bytes = vec![0; HEAD + frame::bound(self.raw.len(), pieces.len())];
         let data = bytes.get_mut(HEAD..).unwrap_or_default();
         let length = frame::compress(self.compressor.context_mut(), &pieces, data)?;

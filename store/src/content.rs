@@ -59,9 +59,13 @@ pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What>
     Ok(match header.kind {
         Kind::Meta => {
             let text = String::from_utf8(raw).map_err(|e| What::Content(e.to_string()))?;
-            Content::Meta(Box::new(meta::from_json(&text).map_err(|e| What::Content(e.to_string()))?))
+            Content::Meta(Box::new(
+                meta::from_json(&text).map_err(|e| What::Content(e.to_string()))?,
+            ))
         }
-        Kind::Pages => Content::Pages(pages(header, &raw)?.into_iter().map(|(page, _)| page).collect()),
+        Kind::Pages => {
+            Content::Pages(pages(header, &raw)?.into_iter().map(|(page, _)| page).collect())
+        }
         Kind::Slots => {
             let (slots, rest) = raw.as_chunks::<{ size_of::<TaskSlot>() }>();
             if !rest.is_empty() {
@@ -70,7 +74,9 @@ pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What>
             Content::Slots(slots.iter().map(slots::parse).filter(|slot| slot.tid != 0).collect())
         }
         Kind::Descriptors => Content::Descriptors(raw),
-        Kind::Checkpoint => Content::Checkpoint(Checkpoint::decode(&raw).ok_or_else(|| bad("no checkpoint"))?),
+        Kind::Checkpoint => {
+            Content::Checkpoint(Checkpoint::decode(&raw).ok_or_else(|| bad("no checkpoint"))?)
+        }
         Kind::Snapshot => {
             let about = serde_json::from_slice(&raw).map_err(|e| What::Content(e.to_string()))?;
             Content::Snapshot(Box::new(about))
@@ -79,22 +85,29 @@ pub(crate) fn decode(header: &BlockHeader, data: &[u8]) -> Result<Content, What>
 }
 
 /// The pages that a block's data hold, and what each comes to.
-pub(crate) fn decode_pages(header: &BlockHeader, data: &[u8]) -> Result<Vec<(Page, Summary)>, What> {
+pub(crate) fn decode_pages(
+    header: &BlockHeader,
+    data: &[u8],
+) -> Result<Vec<(Page, Summary)>, What> {
     if header.kind != Kind::Pages {
         return Err(What::Content("no pages".into()));
     }
     pages(header, &raw(header, data)?)
 }
 
-/// The pages of a block: all of them of its session and lane, or a reader would take them for other rings'.
+/// The pages of a block: all of them of its session and lane, or a reader would take them for other
+/// rings'.
 fn pages(header: &BlockHeader, raw: &[u8]) -> Result<Vec<(Page, Summary)>, What> {
     let most = header.pages_max();
-    let pages = columns::decode_at_most(raw, most as u64).map_err(|e| What::Content(e.to_string()))?;
+    let pages =
+        columns::decode_at_most(raw, most as u64).map_err(|e| What::Content(e.to_string()))?;
     if header.pages != 0 && pages.len() != usize::from(header.pages) {
-        let what = format!("{} pages, and not the {} that its header tells", pages.len(), header.pages);
+        let what =
+            format!("{} pages, and not the {} that its header tells", pages.len(), header.pages);
         return Err(What::Content(what));
     }
-    let own = |page: &Page| Some(page.lane()) == header.lane && page.header().session == header.session;
+    let own =
+        |page: &Page| Some(page.lane()) == header.lane && page.header().session == header.session;
     let ring = header.lane.is_some_and(|lane| Lane::RINGS.contains(&lane));
     if !pages.iter().all(|(page, _)| own(page)) || !pages.is_empty() && !ring {
         return Err(What::Content("pages of another lane or session than the block's".into()));

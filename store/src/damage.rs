@@ -36,7 +36,8 @@ pub struct Damage {
     pub bytes: u64,
     /// What it is.
     pub what: What,
-    /// The block that is lost by it, where its header can be read: it tells kind, lane, time and events.
+    /// The block that is lost by it, where its header can be read: it tells kind, lane, time and
+    /// events.
     pub block: Option<Box<BlockHeader>>,
 }
 
@@ -44,15 +45,31 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, bytes, what, block } = self;
         match what {
-            What::Header => write!(f, "at {offset}: the file's header is damaged; nothing is lost by it")?,
-            What::BlockHeader => write!(f, "at {offset}: a block's header is damaged; nothing is lost by it")?,
-            What::Bytes => write!(f, "at {offset}: {bytes} bytes are damaged; what they held is lost")?,
-            What::Cut => write!(f, "at {offset}: the file ends within a block, {bytes} bytes of which are there")?,
-            What::Checksum => write!(f, "at {offset}: {bytes} bytes of data are damaged (wrong checksum)")?,
-            What::Content(why) => write!(f, "at {offset}: a block of {bytes} bytes can't be decoded: {why}")?,
+            What::Header => {
+                write!(f, "at {offset}: the file's header is damaged; nothing is lost by it")?
+            }
+            What::BlockHeader => {
+                write!(f, "at {offset}: a block's header is damaged; nothing is lost by it")?
+            }
+            What::Bytes => {
+                write!(f, "at {offset}: {bytes} bytes are damaged; what they held is lost")?
+            }
+            What::Cut => write!(
+                f,
+                "at {offset}: the file ends within a block, {bytes} bytes of which are there"
+            )?,
+            What::Checksum => {
+                write!(f, "at {offset}: {bytes} bytes of data are damaged (wrong checksum)")?
+            }
+            What::Content(why) => {
+                write!(f, "at {offset}: a block of {bytes} bytes can't be decoded: {why}")?
+            }
             What::Index => write!(f, "at {offset}: the index is damaged; nothing is lost by it")?,
             What::Io(why) => write!(f, "at {offset}: {bytes} bytes can't be read: {why}")?,
-            What::TooMany => write!(f, "at {offset}: more blocks than a file may have; {bytes} bytes are left out")?,
+            What::TooMany => write!(
+                f,
+                "at {offset}: more blocks than a file may have; {bytes} bytes are left out"
+            )?,
         }
         let Some(block) = block else { return Ok(()) };
         write!(f, "; lost: ")?;

@@ -1,6 +1,8 @@
-//! The store's directory: `STATE_DIR/<boot id>/<UTC start>-<number>.flight`. Names are made and read here only.
+//! The store's directory: `STATE_DIR/<boot id>/<UTC start>-<number>.flight`. Names are made and
+//! read here only.
 //!
-//! Numbers rise over all boots: their order is the order of writing, whatever the clock did. The start is for people.
+//! Numbers rise over all boots: their order is the order of writing, whatever the clock did. The
+//! start is for people.
 
 use std::fs;
 use std::io;
@@ -70,13 +72,21 @@ impl Store {
             let mut files = match boot_files(&path, boot) {
                 Ok(files) => files,
                 // Removed meanwhile, or not a directory.
-                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    continue;
+                }
                 Err(e) => return Err(StoreError::io(&path)(e)),
             };
             files.sort_by_key(|file| file.number);
             boots.push(files);
         }
-        // Names of boots are random, their clocks may be wrong: the number of the last file tells their order.
+        // Names of boots are random, their clocks may be wrong: the number of the last file tells
+        // their order.
         boots.sort_by_key(|files| files.last().map(|last| (last.number, last.boot)));
         Ok(Self { dir, files: boots.into_iter().flatten().collect() })
     }
@@ -129,16 +139,26 @@ fn boot_files(dir: &Path, boot: [u8; 16]) -> io::Result<Vec<FileInfo>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let Some((start, number)) = entry.file_name().to_str().and_then(parse_name) else { continue };
+        let Some((start, number)) = entry.file_name().to_str().and_then(parse_name) else {
+            continue;
+        };
         let metadata = match entry.metadata() {
             Ok(metadata) if metadata.is_file() => metadata,
             Ok(_) => continue,
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(e),
         };
-        let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified =
+            metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified = modified.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0);
-        files.push(FileInfo { path: entry.path(), boot, number, start, modified, bytes: metadata.len() });
+        files.push(FileInfo {
+            path: entry.path(),
+            boot,
+            number,
+            start,
+            modified,
+            bytes: metadata.len(),
+        });
     }
     Ok(files)
 }
@@ -146,11 +166,13 @@ fn boot_files(dir: &Path, boot: [u8; 16]) -> io::Result<Vec<FileInfo>> {
 /// The path of a file below the state directory.
 pub fn path(state_dir: &Path, boot: &[u8; 16], start_ns: i64, number: u32) -> PathBuf {
     let start = Timestamp::from_nanosecond(i128::from(start_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
-    state_dir.join(boot_name(boot)).join(format!("{}-{number:06}.{EXTENSION}", start.strftime(START)))
+    state_dir
+        .join(boot_name(boot))
+        .join(format!("{}-{number:06}.{EXTENSION}", start.strftime(START)))
 }
 
-/// Where kdump's hook leaves what it recovers for this state directory: beside it, since root alone may own that, and the
-/// state directory is the daemon's user's.
+/// Where kdump's hook leaves what it recovers for this state directory: beside it, since root alone
+/// may own that, and the state directory is the daemon's user's.
 pub fn crash_dir(state_dir: &Path) -> Option<PathBuf> {
     let full;
     let dir = if state_dir.file_name().is_some() {

@@ -48,8 +48,8 @@ pub struct SystemDisk {
 }
 
 impl SystemDisk {
-    /// Gives it to the group. A process that may not do that records nevertheless: the files are then readable by
-    /// fewer, not by more.
+    /// Gives it to the group. A process that may not do that records nevertheless: the files are
+    /// then readable by fewer, not by more.
     fn give(self, file: &File) -> io::Result<()> {
         match fchown(file, None, self.group) {
             Err(e) if e.kind() != io::ErrorKind::PermissionDenied => Err(e),

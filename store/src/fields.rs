@@ -55,7 +55,8 @@ pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Magic number of a zstd skippable frame (RFC 8878, section 3.1.2: 0x184D2A50 to 0x184D2A5F are free to use).
+/// Magic number of a zstd skippable frame (RFC 8878, section 3.1.2: 0x184D2A50 to 0x184D2A5F are
+/// free to use).
 pub(crate) const SKIPPABLE: u32 = 0x184D_2A5E;
 /// Bytes of a skippable frame before its content: magic, length.
 pub(crate) const FRAME_HEAD: usize = 8;

@@ -1,7 +1,8 @@
 //! One zstd frame of several pieces, each in blocks of its own.
 //!
-//! zstd compresses by blocks of up to 128 KiB, each with its own entropy tables. Where content changes its nature at a known
-//! place, ending a block there makes the tables fit better than zstd's own guess. A reader sees an ordinary frame.
+//! zstd compresses by blocks of up to 128 KiB, each with its own entropy tables. Where content
+//! changes its nature at a known place, ending a block there makes the tables fit better than
+//! zstd's own guess. A reader sees an ordinary frame.
 
 use std::io;
 
@@ -17,8 +18,13 @@ fn error(code: usize) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
 
-/// Compresses `pieces` into `out`; returns the frame's length. What the context is set to holds: level, checksum.
-pub(crate) fn compress(context: &mut CCtx<'_>, pieces: &[&[u8]], out: &mut [u8]) -> io::Result<usize> {
+/// Compresses `pieces` into `out`; returns the frame's length. What the context is set to holds:
+/// level, checksum.
+pub(crate) fn compress(
+    context: &mut CCtx<'_>,
+    pieces: &[&[u8]],
+    out: &mut [u8],
+) -> io::Result<usize> {
     context.reset(ResetDirective::SessionOnly).map_err(error)?;
     let length: usize = pieces.iter().map(|piece| piece.len()).sum();
     context.set_pledged_src_size(Some(length as u64)).map_err(error)?;

@@ -27,7 +27,8 @@ pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS_2 | COLUMNS_3;
 pub struct FileHeader {
     /// Features that a reader may pass over.
     pub compatible: u64,
-    /// Features without which a reader must refuse the file. A writer adds those of what it writes.
+    /// Features without which a reader must refuse the file. A writer adds those of what it
+    /// writes.
     pub incompatible: u64,
     /// `/proc/sys/kernel/random/boot_id`, as bytes.
     pub boot_id: [u8; 16],
@@ -39,8 +40,8 @@ pub struct FileHeader {
     pub created_wall: i64,
     /// The same moment, `CLOCK_MONOTONIC`, ns.
     pub created_mono: u64,
-    /// All that was recorded before this moment is in earlier files, `CLOCK_MONOTONIC`, ns; 0: not known. Where the writer
-    /// had fallen behind, that is long before the file was made.
+    /// All that was recorded before this moment is in earlier files, `CLOCK_MONOTONIC`, ns; 0: not
+    /// known. Where the writer had fallen behind, that is long before the file was made.
     pub begins: u64,
 }
 
@@ -64,7 +65,8 @@ impl FileHeader {
         put_frame(&content, out);
     }
 
-    /// The header at the beginning of `bytes`, and the bytes of its frame; `None` where it is damaged.
+    /// The header at the beginning of `bytes`, and the bytes of its frame; `None` where it is
+    /// damaged.
     pub(crate) fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let length = frame_len(bytes)? as usize;
         if !(LEN..=LEN_MAX).contains(&length) {
@@ -79,8 +81,18 @@ impl FileHeader {
         let (compatible, incompatible) = (fields.u64()?, fields.u64()?);
         let (boot_id, session, number) = (fields.array()?, fields.u64()?, fields.u32()?);
         fields.skip(4)?;
-        let (created_wall, created_mono, begins) = (fields.u64()? as i64, fields.u64()?, fields.u64()?);
-        let header = Self { compatible, incompatible, boot_id, session, number, created_wall, created_mono, begins };
+        let (created_wall, created_mono, begins) =
+            (fields.u64()? as i64, fields.u64()?, fields.u64()?);
+        let header = Self {
+            compatible,
+            incompatible,
+            boot_id,
+            session,
+            number,
+            created_wall,
+            created_mono,
+            begins,
+        };
         Some((header, FRAME_HEAD + length))
     }
 }
@@ -88,11 +100,13 @@ impl FileHeader {
 /// The bits of features that this release does not know: what it can't know is their names.
 pub(crate) fn unknown_features(incompatible: u64) -> Option<String> {
     let unknown = incompatible & !INCOMPATIBLE_KNOWN;
-    let bits: Vec<String> = (0..64).filter(|bit| unknown >> bit & 1 != 0).map(|bit| bit.to_string()).collect();
+    let bits: Vec<String> =
+        (0..64).filter(|bit| unknown >> bit & 1 != 0).map(|bit| bit.to_string()).collect();
     (unknown != 0).then(|| bits.join(", "))
 }
 
-/// A file's header alone, which takes one read. Where it is damaged, what [`FileReader::open`] makes up from the blocks.
+/// A file's header alone, which takes one read. Where it is damaged, what [`FileReader::open`]
+/// makes up from the blocks.
 pub fn read_header(path: impl AsRef<Path>) -> Result<FileHeader, StoreError> {
     let path = path.as_ref();
     let file = open(path).map_err(OpenError::into_io).map_err(StoreError::io(path))?;

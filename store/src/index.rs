@@ -80,8 +80,8 @@ pub(crate) fn put(blocks: &[BlockRef], session: u64, offset: u64, out: &mut Vec<
     put_frame(&content, out);
 }
 
-/// The blocks that an index lists, given its frame; `None` where it is damaged. Kinds and lanes that this release does not
-/// know are left out.
+/// The blocks that an index lists, given its frame; `None` where it is damaged. Kinds and lanes
+/// that this release does not know are left out.
 pub(crate) fn parse(frame: &[u8]) -> Option<Vec<BlockRef>> {
     let length = frame_len(frame)? as usize;
     let content = frame.get(FRAME_HEAD..)?;
@@ -118,7 +118,19 @@ fn parse_entry(bytes: &[u8], session: u64) -> Option<BlockRef> {
     let clocks = if bytes.len() < ENTRY { None } else { Clocks::take(&mut fields) };
     let lane = if lane == 0xff { Some(None) } else { Lane::from_u8(lane).map(Some) };
     let (kind, lane) = (Kind::from_u8(kind)?, lane?);
-    let header =
-        BlockHeader { kind, lane, session, number, first, last, events, raw_len, data_len, data_crc, pages, clocks };
+    let header = BlockHeader {
+        kind,
+        lane,
+        session,
+        number,
+        first,
+        last,
+        events,
+        raw_len,
+        data_len,
+        data_crc,
+        pages,
+        clocks,
+    };
     Some(BlockRef { offset, header })
 }

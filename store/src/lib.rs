@@ -1,11 +1,13 @@
 //! The files of a recording: what `flightd` writes and `flightctl` reads.
 //!
-//! - A file is `STATE_DIR/<boot id>/<UTC start>-<number>.flight` ([`dir`]), one recording session in each, at most
-//!   [`block::BLOCKS_MAX`] blocks of at most [`block::RAW_MAX`] bytes before compression.
-//! - Each is a valid zstd stream: headers and index in skippable frames, content in frames of their own
-//!   ([`header`], [`block`], [`index`]). Every part has a checksum, and is read without the others.
-//! - [`StoreWriter`] alone makes files, appends, and deletes the oldest. It never changes what is written: after any fault it
-//!   goes on in a new file.
+//! - A file is `STATE_DIR/<boot id>/<UTC start>-<number>.flight` ([`dir`]), one recording session
+//!   in each, at most [`block::BLOCKS_MAX`] blocks of at most [`block::RAW_MAX`] bytes before
+//!   compression.
+//! - Each is a valid zstd stream: headers and index in skippable frames, content in frames of their
+//!   own ([`header`], [`block`], [`index`]). Every part has a checksum, and is read without the
+//!   others.
+//! - [`StoreWriter`] alone makes files, appends, and deletes the oldest. It never changes what is
+//!   written: after any fault it goes on in a new file.
 //! - [`FileReader`] takes any bytes, changes nothing, and says what is missing.
 //!
 //! `FORMAT.md` is the specification; a change here is a change there.
@@ -47,6 +49,8 @@ pub use flightrec_format::part;
 pub use header::{FileHeader, read_header};
 pub use limits::Limits;
 pub use reader::FileReader;
-pub use store_writer::{Deleted, Gone, Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced};
+pub use store_writer::{
+    Deleted, Gone, Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced,
+};
 pub use verify::{Report, Verifier, verify};
 pub use writer::FileWriter;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::block::BLOCKS_MAX;
 
-/// Least size at which a file is followed by another, whatever the limits: below it, what every file begins with would be
-/// most of it.
+/// Least size at which a file is followed by another, whatever the limits: below it, what every
+/// file begins with would be most of it.
 const ROLL_MIN: u64 = 64 << 10;
 
 /// The limits of a store.
@@ -15,8 +15,8 @@ pub struct Limits {
     pub max_total: u64,
     /// Bytes that stay free on the file system.
     pub keep_free: u64,
-    /// Bytes of the newest files that are never deleted for the sake of [`Self::keep_free`] or of a
-    /// full disk; the newest file is not in any case.
+    /// Bytes of the newest files that are never deleted for the sake of [`Self::keep_free`] or of
+    /// a full disk; the newest file is not in any case.
     pub keep_at_least: u64,
     /// Files whose last content is older are deleted; `None`: only for room.
     pub max_age: Option<Duration>,
@@ -27,8 +27,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Size at which the next file is begun: an eighth of the store at most, so that deleting the oldest file costs
-    /// little of the history.
+    /// Size at which the next file is begun: an eighth of the store at most, so that deleting the
+    /// oldest file costs little of the history.
     pub fn roll_size(&self) -> u64 {
         self.file_size.min(self.max_total / 8).max(ROLL_MIN)
     }

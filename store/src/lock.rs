@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Name of the file that is locked. Only its owner may open it, so that no reader can keep the writer out.
+/// Name of the file that is locked. Only its owner may open it, so that no reader can keep the
+/// writer out.
 const NAME: &str = "lock";
 const MODE: u32 = 0o600;
 
@@ -19,11 +20,13 @@ impl Lock {
     /// Takes the lock of a directory; fails where another process holds it.
     pub(crate) fn take(state_dir: &Path) -> io::Result<Self> {
         let path = state_dir.join(NAME);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(MODE).open(path)?;
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(MODE).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => {
-                let what = "another flightd writes here: end it, or give this one a state directory of its own";
+                let what = "another flightd writes here: end it, or give this one a state \
+                            directory of its own";
                 Err(io::Error::new(io::ErrorKind::ResourceBusy, what))
             }
             Err(TryLockError::Error(e)) => Err(e),
@@ -39,8 +42,9 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// To close the file is not enough: a process that another thread is just starting has a copy of the descriptor until it
-    /// runs its program, and with it the lock, which the next writer would find taken.
+    /// To close the file is not enough: a process that another thread is just starting has a copy
+    /// of the descriptor until it runs its program, and with it the lock, which the next writer
+    /// would find taken.
     fn drop(&mut self) {
         // What can't be unlocked goes when the last copy is closed.
         let _ = self.file.unlock();

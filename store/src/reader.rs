@@ -18,7 +18,8 @@ use crate::header::{self, FileHeader, unknown_features};
 use crate::index::{self, INDEX_MAX, TRAILER, Trailer};
 use crate::walk::{Walk, Walker};
 
-/// An open file. Opening reads its header, and its index or else the headers of its blocks; nothing is decompressed.
+/// An open file. Opening reads its header, and its index or else the headers of its blocks; nothing
+/// is decompressed.
 #[derive(Debug)]
 pub struct FileReader {
     path: PathBuf,
@@ -54,7 +55,8 @@ impl FileReader {
         if let Some(bits) = found.and_then(|(header, _)| unknown_features(header.incompatible)) {
             return Err(StoreError::Features { path: path.into(), bits });
         }
-        let (session, begin) = (found.map(|(header, _)| header.session), found.map_or(0, |(_, length)| length as u64));
+        let (session, begin) =
+            (found.map(|(header, _)| header.session), found.map_or(0, |(_, length)| length as u64));
         let (index, damaged_index) = match by_trailer(&file, size, session) {
             Ok(Some(blocks)) => (Some(blocks), None),
             Ok(None) => (None, None),
@@ -78,7 +80,10 @@ impl FileReader {
             (None, None) => return Err(StoreError::NoRecording { path: path.into() }),
             (None, Some(first)) => {
                 walk.damage.retain(|damage| damage.offset != 0 || damage.block.is_some());
-                walk.damage.insert(0, Damage { offset: 0, bytes: first.offset, what: What::Header, block: None });
+                walk.damage.insert(
+                    0,
+                    Damage { offset: 0, bytes: first.offset, what: What::Header, block: None },
+                );
                 FileHeader {
                     compatible: 0,
                     incompatible: 0,
@@ -105,7 +110,8 @@ impl FileReader {
         self.size
     }
 
-    /// Its header. Where that is damaged, what the blocks tell; boot id, number and wall time are then 0.
+    /// Its header. Where that is damaged, what the blocks tell; boot id, number and wall time are
+    /// then 0.
     pub fn header(&self) -> &FileHeader {
         &self.header
     }
@@ -135,7 +141,8 @@ impl FileReader {
         self.decoded(block, content::decode)
     }
 
-    /// The pages that a block holds, with what each comes to, which costs nothing more here ([`Page::summary`]).
+    /// The pages that a block holds, with what each comes to, which costs nothing more here
+    /// ([`Page::summary`]).
     pub fn pages(&self, block: &BlockRef) -> Result<Vec<(Page, Summary)>, Damage> {
         self.decoded(block, content::decode_pages)
     }
@@ -173,18 +180,27 @@ impl FileReader {
             let what = format!("{} bytes are more than a block takes", block.header.data_len);
             return Err(damaged(block, What::Content(what)));
         }
-        self.file.read_exact_at(data, block.data()).map_err(|e| damaged(block, What::Io(e.to_string())))
+        self.file
+            .read_exact_at(data, block.data())
+            .map_err(|e| damaged(block, What::Io(e.to_string())))
     }
 }
 
 /// Damage of a whole block.
 fn damaged(block: &BlockRef, what: What) -> Damage {
-    Damage { offset: block.offset, bytes: block.end() - block.offset, what, block: Some(Box::new(block.header)) }
+    Damage {
+        offset: block.offset,
+        bytes: block.end() - block.offset,
+        what,
+        block: Some(Box::new(block.header)),
+    }
 }
 
-/// A walk's damage, beside the blocks of a good index: these can be read even where their headers can't.
+/// A walk's damage, beside the blocks of a good index: these can be read even where their headers
+/// can't.
 fn indexed(walk: Walk, blocks: Vec<BlockRef>) -> Walk {
-    let known = |offset| blocks.binary_search_by_key(&offset, |block: &BlockRef| block.offset).is_ok();
+    let known =
+        |offset| blocks.binary_search_by_key(&offset, |block: &BlockRef| block.offset).is_ok();
     let mend = |damage: Damage| match damage.what {
         What::Bytes if damage.block.is_none() && known(damage.offset) => {
             Damage { bytes: HEAD as u64, what: What::BlockHeader, ..damage }
@@ -194,20 +210,26 @@ fn indexed(walk: Walk, blocks: Vec<BlockRef>) -> Walk {
     Walk { damage: walk.damage.into_iter().map(mend).collect(), blocks, ..walk }
 }
 
-/// The blocks by the index of a file that was closed; `None` where it was not. The error is where an index would be.
+/// The blocks by the index of a file that was closed; `None` where it was not. The error is where
+/// an index would be.
 fn by_trailer(file: &File, size: u64, session: Option<u64>) -> Result<Option<Vec<BlockRef>>, u64> {
     let Some(at) = size.checked_sub(TRAILER as u64) else { return Ok(None) };
     let Ok(bytes) = read_up_to(file, at, TRAILER) else { return Ok(None) };
     let Some(trailer) = Trailer::parse(&bytes) else {
         // Half of its tag is enough to tell that there was one.
-        let tagged = bytes.get(FRAME_HEAD..FRAME_HEAD + index::TRAILER_TAG.len()) == Some(&index::TRAILER_TAG);
+        let tagged = bytes.get(FRAME_HEAD..FRAME_HEAD + index::TRAILER_TAG.len())
+            == Some(&index::TRAILER_TAG);
         return if tagged { Err(at) } else { Ok(None) };
     };
     let end = trailer.index.checked_add(u64::from(trailer.length));
-    if end != Some(at) || trailer.length as usize > INDEX_MAX || session.is_some_and(|s| s != trailer.session) {
+    if end != Some(at)
+        || trailer.length as usize > INDEX_MAX
+        || session.is_some_and(|s| s != trailer.session)
+    {
         return Err(at);
     }
-    let frame = read_up_to(file, trailer.index, trailer.length as usize).map_err(|_| trailer.index)?;
+    let frame =
+        read_up_to(file, trailer.index, trailer.length as usize).map_err(|_| trailer.index)?;
     let blocks = index::parse(&frame).ok_or(trailer.index)?;
     if blocks.last().is_some_and(|last| last.end() > trailer.index) {
         return Err(trailer.index);

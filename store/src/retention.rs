@@ -43,7 +43,8 @@ pub enum Short {
 /// Makes room for what comes.
 pub fn plan(limits: &Limits, held: &Held<'_>) -> Plan {
     let mut plan = Plan::default();
-    let mut total = held.files.iter().fold(held.incoming, |sum, file| sum.saturating_add(file.bytes));
+    let mut total =
+        held.files.iter().fold(held.incoming, |sum, file| sum.saturating_add(file.bytes));
     let mut free = held.free;
     let needed = limits.keep_free.saturating_add(held.incoming);
     // Whoever fills the disk gets what is deleted, and fills it again: he must not come at all of
@@ -83,7 +84,8 @@ fn floor(limits: &Limits, files: &[FileInfo]) -> usize {
     by_bytes.unwrap_or(files.len()).min(files.len().saturating_sub(1))
 }
 
-/// Which of the files are older than they may be. `age`: since a file's last content; `None` where that is not known.
+/// Which of the files are older than they may be. `age`: since a file's last content; `None` where
+/// that is not known.
 pub fn expired(
     limits: &Limits,
     files: &[FileInfo],
@@ -92,6 +94,8 @@ pub fn expired(
 ) -> Vec<usize> {
     let Some(limit) = limits.max_age else { return Vec::new() };
     // Oldest first, and no further than the first that may stay: history has no holes.
-    let old = |(i, file): &(usize, &FileInfo)| writing != Some(&file.path) && age(*i).is_some_and(|age| age > limit);
+    let old = |(i, file): &(usize, &FileInfo)| {
+        writing != Some(&file.path) && age(*i).is_some_and(|age| age > limit)
+    };
     files.iter().enumerate().take_while(old).map(|(i, _)| i).collect()
 }

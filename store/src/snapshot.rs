@@ -1,17 +1,22 @@
-//! What a snapshot says of itself: why it was taken, which window it holds, and the first answer made of it.
+//! What a snapshot says of itself: why it was taken, which window it holds, and the first answer
+//! made of it.
 //!
-//! It is one JSON document in a block of its own ([`crate::Kind::Snapshot`]), fields that a reader does not know ignored. Every
-//! text in it may hold what any user chose (names of threads, reasons): it is escaped before it is shown.
+//! It is one JSON document in a block of its own ([`crate::Kind::Snapshot`]), fields that a reader
+//! does not know ignored. Every text in it may hold what any user chose (names of threads,
+//! reasons): it is escaped before it is shown.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a file was taken, and what is in it. Moments are ns of `CLOCK_MONOTONIC` unless said otherwise.
+/// Why a file was taken, and what is in it. Moments are ns of `CLOCK_MONOTONIC` unless said
+/// otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct About {
-    /// What made the recorder take it: the name of a trigger, or `request`; `save`: flightctl saved a window.
+    /// What made the recorder take it: the name of a trigger, or `request`; `save`: flightctl
+    /// saved a window.
     pub cause: String,
-    /// What the cause was about (a process, a unit): the same cause of the same subject is one snapshot for a while.
+    /// What the cause was about (a process, a unit): the same cause of the same subject is one
+    /// snapshot for a while.
     pub subject: String,
     /// The cause in a sentence.
     pub reason: String,
@@ -25,8 +30,8 @@ pub struct About {
     pub until: u64,
     /// From when on the window is held, where its beginning had to be left out; else `from`.
     pub held_from: u64,
-    /// Its stretches, start and end, where it is several: a window by times of day across steps of the wall clock. Else
-    /// none.
+    /// Its stretches, start and end, where it is several: a window by times of day across steps of
+    /// the wall clock. Else none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stretches: Vec<(u64, u64)>,
     /// Where the pages came from.
@@ -114,7 +119,8 @@ pub struct Wait {
     pub call: Option<String>,
     /// Who woke it; `None`: nobody in the window.
     pub waker: Option<Thread>,
-    /// It could run, and gave way to idle when the wait began: the quota of its control group was spent.
+    /// It could run, and gave way to idle when the wait began: the quota of its control group was
+    /// spent.
     pub idle: bool,
 }
 

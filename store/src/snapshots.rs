@@ -1,8 +1,9 @@
-//! The snapshots of a state directory: `STATE_DIR/snapshots/<UTC time>-<cause>.flight`. Names are made and read here only.
+//! The snapshots of a state directory: `STATE_DIR/snapshots/<UTC time>-<cause>.flight`. Names are
+//! made and read here only.
 //!
-//! A snapshot is a file of a recording like any other, and says of itself why it is there ([`crate::snapshot::About`]). It never
-//! changes. How often its cause came again stands beside it, in `<name>.repeats`. Files whose names begin with a dot are
-//! being made.
+//! A snapshot is a file of a recording like any other, and says of itself why it is there
+//! ([`crate::snapshot::About`]). It never changes. How often its cause came again stands beside it,
+//! in `<name>.repeats`. Files whose names begin with a dot are being made.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -59,15 +60,19 @@ pub fn directory(state_dir: &Path) -> PathBuf {
     state_dir.join(DIRECTORY)
 }
 
-/// An id for a snapshot that is taken at `wall` (ns since 1970). `nth`: the first has 1; a number is appended to others.
+/// An id for a snapshot that is taken at `wall` (ns since 1970). `nth`: the first has 1; a number
+/// is appended to others.
 pub fn id(wall: i64, cause: &str, nth: u32) -> String {
-    let time = Timestamp::from_nanosecond(i128::from(wall)).unwrap_or(Timestamp::UNIX_EPOCH).strftime(TIME);
+    let time = Timestamp::from_nanosecond(i128::from(wall))
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+        .strftime(TIME);
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let cause: String = cause.chars().take(40).map(plain).collect();
     if nth <= 1 { format!("{time}-{cause}") } else { format!("{time}-{cause}-{nth}") }
 }
 
-/// The file of an id; `None` where it can be none's: an id has no character that a path could be made with.
+/// The file of an id; `None` where it can be none's: an id has no character that a path could be
+/// made with.
 pub fn path(dir: &Path, id: &str) -> Option<PathBuf> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
     let good = !id.is_empty() && id.len() <= NAME_MAX && id.bytes().all(plain);
@@ -84,7 +89,11 @@ pub fn list(dir: &Path) -> Result<Vec<Entry>, StoreError> {
     for entry in entries {
         let entry = entry.map_err(StoreError::io(dir))?;
         let name = entry.file_name();
-        let Some(id) = name.to_str().and_then(|name| name.strip_suffix(EXTENSION)?.strip_suffix('.')) else { continue };
+        let Some(id) =
+            name.to_str().and_then(|name| name.strip_suffix(EXTENSION)?.strip_suffix('.'))
+        else {
+            continue;
+        };
         if path(dir, id).is_none() {
             continue;
         }
@@ -94,9 +103,15 @@ pub fn list(dir: &Path) -> Result<Vec<Entry>, StoreError> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(StoreError::io(&entry.path())(e)),
         };
-        let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified =
+            metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified = modified.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0);
-        found.push(Entry { id: id.to_owned(), path: entry.path(), bytes: metadata.len(), modified });
+        found.push(Entry {
+            id: id.to_owned(),
+            path: entry.path(),
+            bytes: metadata.len(),
+            modified,
+        });
     }
     found.sort_by(|a, b| (b.modified, &b.id).cmp(&(a.modified, &a.id)));
     Ok(found)
@@ -121,10 +136,16 @@ pub fn repeats(path: &Path) -> Repeats {
     read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-/// Writes that beside it. `make`: makes a file that is not there yet, with the access that it is to have.
-pub fn set_repeats(path: &Path, repeats: Repeats, make: impl FnOnce(&Path) -> io::Result<File>) -> io::Result<()> {
+/// Writes that beside it. `make`: makes a file that is not there yet, with the access that it is to
+/// have.
+pub fn set_repeats(
+    path: &Path,
+    repeats: Repeats,
+    make: impl FnOnce(&Path) -> io::Result<File>,
+) -> io::Result<()> {
     let to = path.with_extension(REPEATS);
-    let name = to.file_name().map(|name| format!(".{}", name.to_string_lossy())).unwrap_or_default();
+    let name =
+        to.file_name().map(|name| format!(".{}", name.to_string_lossy())).unwrap_or_default();
     let new = to.with_file_name(name);
     // One that a killed daemon left.
     drop(fs::remove_file(&new));
@@ -169,7 +190,8 @@ mod tests {
             fs::write(dir.path().join(name), name).unwrap();
         }
         fs::create_dir(dir.path().join("h.flight")).unwrap();
-        let ids = || list(dir.path()).unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>();
+        let ids =
+            || list(dir.path()).unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>();
         let old = File::options().write(true).open(dir.path().join("b.flight")).unwrap();
         old.set_modified(UNIX_EPOCH).unwrap();
         assert_eq!(ids(), ["a-1", "b"]);

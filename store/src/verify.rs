@@ -1,4 +1,5 @@
-//! Checking files: every byte that has a checksum, every page, and whether the pages follow one another.
+//! Checking files: every byte that has a checksum, every page, and whether the pages follow one
+//! another.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,8 +39,8 @@ pub struct Report {
     pub time: Option<(u64, u64)>,
     /// What is damaged.
     pub damage: Vec<Damage>,
-    /// Where events are missing that were recorded: overwritten in a ring before they could be stored, or lost by the
-    /// damage. At most [`GAPS_MAX`].
+    /// Where events are missing that were recorded: overwritten in a ring before they could be
+    /// stored, or lost by the damage. At most [`GAPS_MAX`].
     pub gaps: Vec<Gap>,
     /// Events missing in all.
     pub lost: u64,
@@ -66,8 +67,8 @@ struct At {
     time: u64,
 }
 
-/// Checks files one after the other, in the order in which they were written: what is missing between two of one session is
-/// then found as well.
+/// Checks files one after the other, in the order in which they were written: what is missing
+/// between two of one session is then found as well.
 #[derive(Debug, Default)]
 pub struct Verifier {
     session: u64,
@@ -99,7 +100,10 @@ impl Verifier {
                 Err(damage) => report.damage.push(damage),
             }
         }
-        if reader.complete() && FileReader::open(&path)?.blocks() != reader.blocks() && report.damage.is_empty() {
+        if reader.complete()
+            && FileReader::open(&path)?.blocks() != reader.blocks()
+            && report.damage.is_empty()
+        {
             let offset = reader.blocks().last().map_or(0, BlockRef::end);
             let bytes = reader.size().saturating_sub(offset);
             report.damage.push(Damage { offset, bytes, what: What::Index, block: None });
@@ -109,21 +113,38 @@ impl Verifier {
     }
 
     /// Follows the content of a block.
-    fn content(&mut self, block: &BlockRef, content: Content, report: &mut Report) -> Result<(), Damage> {
+    fn content(
+        &mut self,
+        block: &BlockRef,
+        content: Content,
+        report: &mut Report,
+    ) -> Result<(), Damage> {
         match content {
             Content::Pages(pages) => {
-                let events = pages.iter().map(|page| self.page(page, report)).fold(0, u64::saturating_add);
+                let events =
+                    pages.iter().map(|page| self.page(page, report)).fold(0, u64::saturating_add);
                 let header = &block.header;
                 if events != header.events {
-                    let what = What::Content(format!("it holds {events} events, its header says {}", header.events));
+                    let what = What::Content(format!(
+                        "it holds {events} events, its header says {}",
+                        header.events
+                    ));
                     let bytes = block.end() - block.offset;
-                    return Err(Damage { offset: block.offset, bytes, what, block: Some(Box::new(*header)) });
+                    return Err(Damage {
+                        offset: block.offset,
+                        bytes,
+                        what,
+                        block: Some(Box::new(*header)),
+                    });
                 }
                 let (first, last) = report.time.unwrap_or((header.first, header.last));
                 report.time = Some((first.min(header.first), last.max(header.last)));
             }
             Content::Checkpoint(checkpoint) => self.checkpoint(&checkpoint, report),
-            Content::Meta(_) | Content::Slots(_) | Content::Descriptors(_) | Content::Snapshot(_) => {}
+            Content::Meta(_)
+            | Content::Slots(_)
+            | Content::Descriptors(_)
+            | Content::Snapshot(_) => {}
         }
         Ok(())
     }
@@ -150,12 +171,15 @@ impl Verifier {
         count(&summary.counts)
     }
 
-    /// Holds what was read against what a checkpoint says is there; at the beginning, that is in files before.
+    /// Holds what was read against what a checkpoint says is there; at the beginning, that is in
+    /// files before.
     fn checkpoint(&mut self, checkpoint: &Checkpoint, report: &mut Report) {
         for ring in &checkpoint.rings {
             let key = (ring.lane, ring.cpu);
             match self.rings.get(&key) {
-                None => drop(self.rings.insert(key, At { events: ring.events, time: checkpoint.time })),
+                None => {
+                    drop(self.rings.insert(key, At { events: ring.events, time: checkpoint.time }))
+                }
                 Some(at) if count(&at.events) < count(&ring.events) => {
                     self.missing(key, &ring.events, checkpoint.time, report);
                     self.rings.insert(key, At { events: ring.events, time: checkpoint.time });
@@ -166,7 +190,13 @@ impl Verifier {
     }
 
     /// Events are missing between the place where a ring is known, and these totals.
-    fn missing(&self, (lane, cpu): (Lane, u16), events: &[u64; LANE_KINDS], until: u64, report: &mut Report) {
+    fn missing(
+        &self,
+        (lane, cpu): (Lane, u16),
+        events: &[u64; LANE_KINDS],
+        until: u64,
+        report: &mut Report,
+    ) {
         let Some(at) = self.rings.get(&(lane, cpu)) else { return };
         let mut lost = [0; LANE_KINDS];
         for ((lost, later), earlier) in lost.iter_mut().zip(events).zip(at.events) {
@@ -175,7 +205,15 @@ impl Verifier {
         report.lost = report.lost.saturating_add(count(&lost));
         if report.gaps.len() < GAPS_MAX {
             let (from, until, lost) = (at.time, until.max(at.time), Some(lost));
-            let gap = Gap { lane, cpu, from, until, lost, refused: [0; REFUSALS], reason: Reason::Missing };
+            let gap = Gap {
+                lane,
+                cpu,
+                from,
+                until,
+                lost,
+                refused: [0; REFUSALS],
+                reason: Reason::Missing,
+            };
             report.gaps.push(gap);
         }
     }

@@ -1,4 +1,5 @@
-//! Finding the blocks of a file that has no index: from header to header, and behind damage by their tag.
+//! Finding the blocks of a file that has no index: from header to header, and behind damage by
+//! their tag.
 
 use std::fs::File;
 use std::io;
@@ -53,7 +54,9 @@ impl<'a> Walker<'a> {
                     self.block(block)?
                 }
                 // Of a later release: stepped over, if something known follows.
-                Some(Found::Unknown(length)) if self.follows(at, length)? => at + HEAD as u64 + u64::from(length),
+                Some(Found::Unknown(length)) if self.follows(at, length)? => {
+                    at + HEAD as u64 + u64::from(length)
+                }
                 None if self.ends(at)? => {
                     self.walk.index = Some(at);
                     break;
@@ -71,7 +74,8 @@ impl<'a> Walker<'a> {
             self.walk.blocks.push(block);
             return Ok(end);
         }
-        // Bytes are missing in it, or behind it: what comes next may stand anywhere behind its header.
+        // Bytes are missing in it, or behind it: what comes next may stand anywhere behind its
+        // header.
         let next = self.next(block.data())?;
         let what = if next == self.size && end > self.size { What::Cut } else { What::Bytes };
         self.damaged(block.offset, next, what, Some(block));
@@ -82,16 +86,21 @@ impl<'a> Walker<'a> {
     fn search(&mut self, damaged: u64, from: u64) -> io::Result<u64> {
         let next = self.next(from)?;
         // A header's beginning at the very end is a cut like one within the data.
-        let what = if next == self.size && next - damaged < HEAD as u64 { What::Cut } else { What::Bytes };
+        let what =
+            if next == self.size && next - damaged < HEAD as u64 { What::Cut } else { What::Bytes };
         self.damaged(damaged, next, what, None);
         Ok(next)
     }
 
     fn damaged(&mut self, offset: u64, end: u64, what: What, block: Option<BlockRef>) {
-        let (bytes, block) = (end.saturating_sub(offset), block.map(|block| Box::new(block.header)));
+        let (bytes, block) =
+            (end.saturating_sub(offset), block.map(|block| Box::new(block.header)));
         let full = self.walk.damage.len() >= DAMAGES_MAX;
         match self.walk.damage.last_mut().filter(|_| full) {
-            Some(last) => (last.bytes, last.what, last.block) = (end.saturating_sub(last.offset), What::Bytes, None),
+            Some(last) => {
+                (last.bytes, last.what, last.block) =
+                    (end.saturating_sub(last.offset), What::Bytes, None)
+            }
             None => self.walk.damage.push(Damage { offset, bytes, what, block }),
         }
     }
@@ -102,7 +111,8 @@ impl<'a> Walker<'a> {
         Ok(block::BlockHeader::parse(&head).filter(|found| match found {
             Found::Block(header) => {
                 let last = self.walk.blocks.last().map(|block| block.header.number);
-                self.session.is_none_or(|session| session == header.session) && last < Some(header.number)
+                self.session.is_none_or(|session| session == header.session)
+                    && last < Some(header.number)
             }
             Found::Unknown(_) => true,
         }))
@@ -141,7 +151,8 @@ impl<'a> Walker<'a> {
         Ok(hasher.finalize() == block.header.data_crc)
     }
 
-    /// Where the next block header, or the index, begins at or behind `from`; the end of the file where none does.
+    /// Where the next block header, or the index, begins at or behind `from`; the end of the file
+    /// where none does.
     fn next(&self, from: u64) -> io::Result<u64> {
         let mut buffer = vec![0; WINDOW.min(self.size.saturating_sub(from) as usize)];
         let mut at = from;
@@ -153,7 +164,9 @@ impl<'a> Walker<'a> {
                 if bytes != block::TAG && bytes != index::TAG {
                     continue;
                 }
-                let Some(found) = (at + i as u64).checked_sub(FRAME_HEAD as u64).filter(|found| *found >= from) else {
+                let Some(found) =
+                    (at + i as u64).checked_sub(FRAME_HEAD as u64).filter(|found| *found >= from)
+                else {
                     continue;
                 };
                 if self.is_known(found)? {

@@ -13,8 +13,8 @@ use crate::header::{COLUMNS_2, COLUMNS_3, FileHeader};
 use crate::index;
 use crate::snapshot::About;
 
-/// Writes a file. Every block goes out by one `write_all`; after one has failed all others do, for what stands in
-/// the file is then unknown.
+/// Writes a file. Every block goes out by one `write_all`; after one has failed all others do, for
+/// what stands in the file is then unknown.
 #[derive(Debug)]
 pub struct FileWriter<W> {
     out: W,
@@ -30,7 +30,8 @@ impl<W: Write> FileWriter<W> {
     pub fn new(mut out: W, header: &FileHeader, level: i32) -> io::Result<Self> {
         let coder = Coder::new(level)?;
         let mut bytes = Vec::new();
-        FileHeader { incompatible: header.incompatible | COLUMNS_2 | COLUMNS_3, ..*header }.put(&mut bytes);
+        FileHeader { incompatible: header.incompatible | COLUMNS_2 | COLUMNS_3, ..*header }
+            .put(&mut bytes);
         out.write_all(&bytes)?;
         let (session, written) = (header.session, bytes.len() as u64);
         Ok(Self { out, coder, session, written, blocks: Vec::new(), failed: false })

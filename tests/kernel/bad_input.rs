@@ -60,14 +60,23 @@ fn refuses_config(config: &str, words: &[&str]) {
 
 #[test]
 fn unknown_keys() {
-    refuses_config("[rings]\nsyscal = \"1MiB\"", &["flightd.toml:2", "rings.syscal", "did you mean `rings.syscall`"]);
+    refuses_config(
+        "[rings]\nsyscal = \"1MiB\"",
+        &["flightd.toml:2", "rings.syscal", "did you mean `rings.syscall`"],
+    );
     refuses_config("[ring]\nsyscall = \"1MiB\"", &["flightd.toml:1", "ring", "did you mean"]);
 }
 
 #[test]
 fn impossible_sizes() {
-    refuses_config("[rings]\nsyscall = \"1KiB\"", &["flightd.toml:2", "rings.syscall", "at least 8KiB"]);
-    refuses_config("[rings]\nsched = \"999999GiB\"", &["rings.sched", "this machine's memory", "give less"]);
+    refuses_config(
+        "[rings]\nsyscall = \"1KiB\"",
+        &["flightd.toml:2", "rings.syscall", "at least 8KiB"],
+    );
+    refuses_config(
+        "[rings]\nsched = \"999999GiB\"",
+        &["rings.sched", "this machine's memory", "give less"],
+    );
     refuses_config("[rings]\ntask = \"lots\"", &["flightd.toml:2", "rings.task", "lots"]);
     refuses_config("[threads]\nslots = 0", &["threads.slots", "0 is not within"]);
     refuses_config("[rings]\nmax_total = \"2MiB\"", &["max_total", "raise"]);
@@ -105,7 +114,10 @@ fn a_kernel_that_lacks_a_member() {
     refuses(flightd(&sandbox, &config), &["task_struct.prio", "uname -r"]);
     fs::write(&file, &btf[..100_000]).expect("write");
     refuses(flightd(&sandbox, &config), &["not usable as BTF", "/sys/kernel/btf/vmlinux"]);
-    refuses(flightd(&sandbox, "[kernel]\nbtf = \"/nonexistent\""), &["/nonexistent", "CONFIG_DEBUG_INFO_BTF"]);
+    refuses(
+        flightd(&sandbox, "[kernel]\nbtf = \"/nonexistent\""),
+        &["/nonexistent", "CONFIG_DEBUG_INFO_BTF"],
+    );
     assert_eq!(sandbox.pins().expect("pins"), Vec::<std::path::PathBuf>::new());
 }
 

@@ -1,5 +1,6 @@
-//! The budget: what the probes refuse is counted, call by call; scheduling does not pay for system calls; it holds
-//! with no daemon alive; and what is given up for it is said, right, and taken back.
+//! The budget: what the probes refuse is counted, call by call; scheduling does not pay for system
+//! calls; it holds with no daemon alive; and what is given up for it is said, right, and taken
+//! back.
 
 use std::io::{Read, Write};
 use std::mem::offset_of;
@@ -9,15 +10,16 @@ use std::time::Duration;
 use flightrec_format::abi::page::{DETACHED_SHIFT, Lane, Refusal};
 use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
-    Bucket, CpuState, GIVEN_ALL, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
-    LIMIT_SYSCALL, REFUSE_SYSCALL,
+    Bucket, CpuState, GIVEN_ALL, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES,
+    GIVEN_STRINGS, GIVEN_SYSCALLS, LIMIT_SYSCALL, REFUSE_SYSCALL,
 };
 use flightrec_format::control::{self, Request, SOCKET_NAME};
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::live::{Generation, Recording};
 use flightrec_format::ring::{LaneStream, Reason};
 use flightrec_tests::{
-    Recorder, Snapshot, c_program, monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu, wait_until,
+    Recorder, Snapshot, c_program, monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu,
+    wait_until,
 };
 
 use crate::support::{run, snapshot, start};
@@ -49,14 +51,21 @@ fn syscalls(snapshot: &Snapshot) -> ([u64; 2], [u64; 2]) {
     (recorded, refused)
 }
 
-/// What every throttled recording must hold: totals agree, pages tell of all that is missing, no call is half there.
+/// What every throttled recording must hold: totals agree, pages tell of all that is missing, no
+/// call is half there.
 fn is_sound(recorder: &Recorder, snapshot: &Snapshot) {
-    let live = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"), false);
+    let live = Recording::open(
+        &Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"),
+        false,
+    );
     let live = live.expect("a recording");
-    let mut differing: Vec<(u16, Lane)> =
-        live.cpus().into_iter().flat_map(|cpu| [(cpu, Lane::Syscall), (cpu, Lane::Sched)]).collect();
-    // Counters are read one after the other, and others' calls go on being refused meanwhile: they agree in some
-    // reading, and if one of them missed an event, in none.
+    let mut differing: Vec<(u16, Lane)> = live
+        .cpus()
+        .into_iter()
+        .flat_map(|cpu| [(cpu, Lane::Syscall), (cpu, Lane::Sched)])
+        .collect();
+    // Counters are read one after the other, and others' calls go on being refused meanwhile: they
+    // agree in some reading, and if one of them missed an event, in none.
     wait_until(Duration::from_secs(20), || {
         let totals = live.counters();
         differing.retain(|(number, lane)| {
@@ -104,9 +113,13 @@ fn a_hogs_calls_are_recorded_or_counted() {
     let (recorded, refused) = syscalls(&after);
     let more = |kind: usize| (recorded[kind] - before.0[kind], refused[kind] - before.1[kind]);
     let (enters, exits) = (more(0), more(1));
-    // Other processes make calls as well, so the sum is at least the hog's; its own are counted below.
+    // Other processes make calls as well, so the sum is at least the hog's; its own are counted
+    // below.
     assert!(enters.0 + enters.1 >= CALLS && exits.0 + exits.1 >= CALLS, "{enters:?} {exits:?}");
-    assert!(enters.1 > CALLS / 2 && exits.1 > CALLS / 2, "the limit was not felt: {enters:?} {exits:?}");
+    assert!(
+        enters.1 > CALLS / 2 && exits.1 > CALLS / 2,
+        "the limit was not felt: {enters:?} {exits:?}"
+    );
     let (decoded_enters, decoded_exits, alone) = decoded(&after, tid);
     assert!(decoded_enters > 0 && decoded_enters < CALLS, "{decoded_enters}");
     // An exit alone is that of a call within which the thread lost its CPU.
@@ -128,10 +141,11 @@ fn decoded_and_refused_are_what_was_called() {
     pin_to_cpu(cpu);
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
     let recording = Recording::open(&dir, false).expect("a recording");
-    // The counters are read and written on this CPU, in this thread, with no system call between: but for the
-    // calls of others that are switched in, which the streams show.
+    // The counters are read and written on this CPU, in this thread, with no system call between:
+    // but for the calls of others that are switched in, which the streams show.
     let count = |at: usize| recording.maps().state.load(cpu, at);
-    let events = offset_of!(CpuState, lanes) + offset_of!(flightrec_format::abi::state::LaneState, events);
+    let events =
+        offset_of!(CpuState, lanes) + offset_of!(flightrec_format::abi::state::LaneState, events);
     let throttled = offset_of!(CpuState, throttled);
     let enters = || count(events) + count(throttled);
     let switches = offset_of!(CpuState, lanes)
@@ -163,13 +177,22 @@ fn the_limit_holds_without_a_daemon() {
     let (recorded, refused) = syscalls(&after);
     assert!(refused[0] - before.1[0] > CALLS / 2, "{} refused", refused[0] - before.1[0]);
     // What was recorded cost no more than what may be spent at once and 1 % of the time.
-    let live = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"), false);
+    let live = Recording::open(
+        &Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"),
+        false,
+    );
     let budget = live.expect("a recording").budget();
     let spent = (recorded[0] - before.0[0]) * u64::from(budget.call);
     let burst_and_jiffies = 1_100_000_000;
-    let cpu = (monotonic_ns() - began + burst_and_jiffies) * u64::from(budget.limits[0]) / 1_000_000;
+    let cpu =
+        (monotonic_ns() - began + burst_and_jiffies) * u64::from(budget.limits[0]) / 1_000_000;
     let most = cpu * after.totals.cpus.len() as u64;
-    assert!(spent < most, "{} entries, {} ns each, are more than {most} ns", recorded[0] - before.0[0], budget.call);
+    assert!(
+        spent < most,
+        "{} entries, {} ns each, are more than {most} ns",
+        recorded[0] - before.0[0],
+        budget.call
+    );
     is_sound(&recorder, &after);
 }
 
@@ -224,12 +247,17 @@ fn a_burst_is_recorded_in_full() {
 /// The word of switches on a CPU.
 fn switches(recorder: &Recorder, cpu: usize) -> u32 {
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
-    Recording::open(&dir, false).expect("a recording").maps().state.load(cpu, offset_of!(CpuState, enabled)) as u32
+    Recording::open(&dir, false)
+        .expect("a recording")
+        .maps()
+        .state
+        .load(cpu, offset_of!(CpuState, enabled)) as u32
 }
 
 /// The recorder's own lines in a dump.
 fn acts(recorder: &Recorder) -> String {
-    String::from_utf8_lossy(&recorder.flightctl(&["dump", "--all", "--event", "act"]).stdout).into_owned()
+    String::from_utf8_lossy(&recorder.flightctl(&["dump", "--all", "--event", "act"]).stdout)
+        .into_owned()
 }
 
 /// A getppid loop without end, until it is dropped.
@@ -239,7 +267,11 @@ impl Hog {
     fn start(cpu: usize) -> Self {
         let mut command = std::process::Command::new(c_program("storm", &[]));
         command.args(["calls", &cpu.to_string()]);
-        Self(flightrec_tests::die_with_parent(&mut command, nix::sys::signal::Signal::SIGKILL).spawn().expect("hog"))
+        Self(
+            flightrec_tests::die_with_parent(&mut command, nix::sys::signal::Signal::SIGKILL)
+                .spawn()
+                .expect("hog"),
+        )
     }
 }
 
@@ -251,7 +283,8 @@ impl Drop for Hog {
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Whether a line tells this of a CPU, by itself or together with others, where something else has kept these as busy.
+/// Whether a line tells this of a CPU, by itself or together with others, where something else has
+/// kept these as busy.
 fn tells(said: &str, cpu: usize, what: &str) -> bool {
     let cpus = |line: &str| {
         let (_, line) = line.split_once("(RECORDER) CPU")?;
@@ -263,16 +296,25 @@ fn tells(said: &str, cpu: usize, what: &str) -> bool {
 
 #[test]
 fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
-    let order = [GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_SYSCALLS];
-    let all = "give_up = [\"strings\", \"exit_times\", \"arguments\", \"continuity\", \"syscalls\"]\n";
+    let order =
+        [GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_SYSCALLS];
+    let all =
+        "give_up = [\"strings\", \"exit_times\", \"arguments\", \"continuity\", \"syscalls\"]\n";
     let mut recorder = start(&format!("{LIMITED}{all}"));
     let cpu = *online_cpus().last().expect("a CPU");
     let hog = Hog::start(cpu);
     let given = |recorder: &Recorder| switches(recorder, cpu) & GIVEN_ALL;
-    assert!(wait_until(PATIENCE, || given(&recorder) & GIVEN_SYSCALLS != 0), "{:#x}", given(&recorder));
+    assert!(
+        wait_until(PATIENCE, || given(&recorder) & GIVEN_SYSCALLS != 0),
+        "{:#x}",
+        given(&recorder)
+    );
     assert_eq!(given(&recorder), order.iter().fold(0, |all, bit| all | bit));
     let said = acts(&recorder);
-    assert!(tells(&said, cpu, "level 5: strings, exit_times, arguments, continuity, syscalls given up"), "{said}");
+    assert!(
+        tells(&said, cpu, "level 5: strings, exit_times, arguments, continuity, syscalls given up"),
+        "{said}"
+    );
     let status: serde_json::Value =
         serde_json::from_slice(&recorder.flightctl(&["status", "--json"]).stdout).expect("JSON");
     assert_eq!(status["level"], "quiet_only");
@@ -299,14 +341,16 @@ fn what_a_step_leaves() {
     let cpu = *online_cpus().last().expect("a CPU");
     let word = recording.maps().state.load(cpu, 0);
     // By hand: without a limit the keeper has nothing to say.
-    let set = |given: u32| recording.maps().state.write(cpu, 0, &(word | u64::from(given)).to_le_bytes());
+    let set =
+        |given: u32| recording.maps().state.write(cpu, 0, &(word | u64::from(given)).to_le_bytes());
     pin_to_cpu(cpu);
     let tid = nix::unistd::gettid().as_raw() as u32;
     let open = |name: &std::ffi::CStr| {
         // SAFETY: a string with its NUL; there is no such file.
         assert_eq!(unsafe { libc::openat(libc::AT_FDCWD, name.as_ptr(), libc::O_RDONLY, 0) }, -1);
     };
-    let names = [c"/flightrec-0", c"/flightrec-1", c"/flightrec-2", c"/flightrec-3", c"/flightrec-4"];
+    let names =
+        [c"/flightrec-0", c"/flightrec-1", c"/flightrec-2", c"/flightrec-3", c"/flightrec-4"];
     let steps = [0, GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, REFUSE_SYSCALL];
     let before = monotonic_ns();
     for (name, given) in names.iter().zip(steps) {
@@ -323,15 +367,18 @@ fn what_a_step_leaves() {
     calls.retain(|call| call.enter.is_some_and(|(at, _)| (before..after).contains(&at)));
     // The last step refused all of its calls, entry and exit.
     assert_eq!(calls.len(), 80);
-    assert!(snapshot.totals.cpus[cpu].throttled[Lane::Syscall as usize][..2].iter().all(|n| *n >= 20));
+    assert!(
+        snapshot.totals.cpus[cpu].throttled[Lane::Syscall as usize][..2].iter().all(|n| *n >= 20)
+    );
     for (i, call) in calls.iter().enumerate() {
         assert_eq!(call.string(1).is_some(), i / 20 != 1, "strings of call {i}");
         assert_eq!(call.args().len(), if i / 20 == 3 { 1 } else { 4 }, "arguments of call {i}");
         assert_eq!(call.ret, Some(-i64::from(libc::ENOENT)), "result of call {i}");
     }
     // A call that was not interrupted is not timed; one that was is, by its exit's own record.
-    let is_untimed =
-        |call: &&flightrec_tests::MadeCall<'_>| call.enter.map(|(at, _)| at) == call.exit.map(|(at, _)| at);
+    let is_untimed = |call: &&flightrec_tests::MadeCall<'_>| {
+        call.enter.map(|(at, _)| at) == call.exit.map(|(at, _)| at)
+    };
     let untimed = |calls: &[flightrec_tests::MadeCall<'_>]| calls.iter().filter(is_untimed).count();
     assert_eq!(untimed(&calls[..40]), 0);
     assert!(untimed(&calls[40..60]) >= 15, "{}", untimed(&calls[40..60]));
@@ -352,7 +399,8 @@ fn detaches_and_attaches(form: &str) {
     let mut recorder = start(&format!("{budget}[kernel]\nsyscall_programs = \"{form}\"\n"));
     let hogs: Vec<Hog> = online_cpus().into_iter().map(Hog::start).collect();
     let links = || {
-        let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording").join("links");
+        let dir =
+            Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording").join("links");
         ["sys_enter", "sys_exit"].map(|link| dir.join(link).exists())
     };
     assert!(wait_until(PATIENCE, || links() == [false; 2]), "never detached");
@@ -364,7 +412,8 @@ fn detaches_and_attaches(form: &str) {
     drop(hogs);
     recorder.restart();
     let links = || {
-        let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording").join("links");
+        let dir =
+            Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording").join("links");
         ["sys_enter", "sys_exit"].map(|link| dir.join(link).exists())
     };
     assert!(wait_until(PATIENCE, || links() == [true; 2]), "not attached by the next daemon");
@@ -376,7 +425,8 @@ fn detaches_and_attaches(form: &str) {
     assert_eq!(after.calls_named(tid, "getppid").len(), 100);
     headers_tell_it_too(&after);
     let said = acts(&recorder);
-    for words in ["system calls are detached on all CPUs", "system calls are attached on all CPUs"] {
+    for words in ["system calls are detached on all CPUs", "system calls are attached on all CPUs"]
+    {
         assert!(said.contains(words), "no {words:?} in\n{said}");
     }
     let output = recorder.flightctl(&["dump", "--all", "--strict", "-o", "/dev/null"]);
@@ -385,14 +435,17 @@ fn detaches_and_attaches(form: &str) {
     assert!(said.contains("system calls were detached on all CPUs for "), "{said}");
 }
 
-/// Readers keep flightd busy. Calls cost what the total allows without them: nothing is given up for readers.
+/// Readers keep flightd busy. Calls cost what the total allows without them: nothing is given up
+/// for readers.
 #[test]
 fn nothing_is_given_up_for_readers() {
     let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"off\"\nburst_seconds = 1\n");
     let account = || -> serde_json::Value {
         serde_json::from_slice(&recorder.flightctl(&["budget", "--json"]).stdout).expect("JSON")
     };
-    let now = |json: &serde_json::Value, part: &str| json["spent"]["now"][part].as_f64().unwrap_or_default();
+    let now = |json: &serde_json::Value, part: &str| {
+        json["spent"]["now"][part].as_f64().unwrap_or_default()
+    };
     let _hog = Hog::start(online_cpus().into_iter().next().expect("a CPU"));
     let second = Duration::from_secs(1);
     let costs = (0..5).map(|_| {
@@ -402,7 +455,8 @@ fn nothing_is_given_up_for_readers() {
     let total = (costs.fold(0.0, f64::max) * 1.25).min(90.0);
     assert!(recorder.flightctl(&["budget", "set", &format!("{total:.1}%")]).status.success());
     std::thread::sleep(2 * second);
-    let given = |json: &serde_json::Value| json["level"] != "full" || json["detached_seconds"] != 0.0;
+    let given =
+        |json: &serde_json::Value| json["level"] != "full" || json["detached_seconds"] != 0.0;
     assert!(!given(&account()), "given up with no reader: {}", account());
 
     let (mut most, begun) = (0.0f64, std::time::Instant::now());
@@ -411,7 +465,8 @@ fn nothing_is_given_up_for_readers() {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut stream = UnixStream::connect(&socket).expect("flightd");
-                let everything = control::encode(&Request::Pages { from: 0, until: u64::MAX }).expect("a request");
+                let everything = control::encode(&Request::Pages { from: 0, until: u64::MAX })
+                    .expect("a request");
                 stream.write_all(&everything.repeat(1000)).expect("asked");
                 let mut buffer = vec![0; 1 << 20];
                 while begun.elapsed() < 8 * second {
@@ -429,18 +484,25 @@ fn nothing_is_given_up_for_readers() {
     assert!(most > 10.0, "readers cost {most} %, too little to tell");
 }
 
-/// For how long system calls were detached stands in headers of pages as in the recorder's own lines, which may be lost.
+/// For how long system calls were detached stands in headers of pages as in the recorder's own
+/// lines, which may be lost.
 fn headers_tell_it_too(snapshot: &Snapshot) {
     let act = |wanted: Act| {
-        let is = move |event: &&Event| matches!(event.body, Body::Act(act, _) if act == wanted as u16);
+        let is =
+            move |event: &&Event| matches!(event.body, Body::Act(act, _) if act == wanted as u16);
         snapshot.events.iter().filter(is).map(|event| event.time).collect::<Vec<u64>>()
     };
     let (detached, attached) = (act(Act::Detached), act(Act::Attached));
-    // They may be detached again by now; attaching that is tried again, by the next daemon too, has a line of its own.
-    let until = |from: &u64| attached.iter().find(|until| *until > from).unwrap_or(&snapshot.copied);
+    // They may be detached again by now; attaching that is tried again, by the next daemon too, has
+    // a line of its own.
+    let until =
+        |from: &u64| attached.iter().find(|until| *until > from).unwrap_or(&snapshot.copied);
     let by_lines: u64 = detached.iter().map(|from| until(from).saturating_sub(*from)).sum();
     let pages = snapshot.streams.iter().flat_map(LaneStream::pages);
-    let by_headers = pages.map(|page| u64::from(page.header().detached) << DETACHED_SHIFT).max().expect("a page");
+    let by_headers = pages
+        .map(|page| u64::from(page.header().detached) << DETACHED_SHIFT)
+        .max()
+        .expect("a page");
     let apart = by_lines.abs_diff(by_headers);
     // The daemon counts the time every 250 ms, and a page is opened some time later.
     assert!(
@@ -464,7 +526,9 @@ fn the_budget_is_told_and_set_at_run_time() {
     let told = account(&recorder);
     assert_eq!(told["budget"]["total_percent"], 7.0);
     assert!(told["cpus"][0]["limit_percent"].as_f64().is_some_and(|limit| limit <= 3.0), "{told}");
-    let spent = |json: &serde_json::Value| json["spent"]["start"]["floor_percent"].as_f64().unwrap_or_default();
+    let spent = |json: &serde_json::Value| {
+        json["spent"]["start"]["floor_percent"].as_f64().unwrap_or_default()
+    };
     calls(100_000, cpu);
     assert!(wait_until(PATIENCE, || spent(&account(&recorder)) > 0.0));
     let output = recorder.flightctl(&["budget", "set", "off", "--per-cpu", "off"]);

@@ -1,4 +1,5 @@
-//! What a dump of this machine's memory would find beside the rings: nothing. Copies say that they are copies.
+//! What a dump of this machine's memory would find beside the rings: nothing. Copies say that they
+//! are copies.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -49,7 +50,9 @@ fn follower(recorder: &flightrec_tests::Recorder) -> Child {
     let mut command = recorder.flightctl_command();
     command.args(["follow", "-o"]).arg(&file).stdin(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().expect("flightctl");
-    let begun = wait_until(Duration::from_secs(20), || fs::metadata(&file).is_ok_and(|file| file.len() > 100_000));
+    let begun = wait_until(Duration::from_secs(20), || {
+        fs::metadata(&file).is_ok_and(|file| file.len() > 100_000)
+    });
     assert!(begun, "follow has not begun");
     child
 }
@@ -65,17 +68,37 @@ fn no_process_holds_what_looks_like_a_ring() {
     for i in 0..3 {
         assert!(recorder.flightctl(&["dump", "--all", "-o", "/dev/null"]).status.success());
         let file = recorder.sandbox().root().join(format!("{i}.flight"));
-        assert!(recorder.flightctl(&["save", "--all", "-o", file.to_str().expect("a path")]).status.success());
+        assert!(
+            recorder
+                .flightctl(&["save", "--all", "-o", file.to_str().expect("a path")])
+                .status
+                .success()
+        );
     }
     for (name, pid) in [("flightd", recorder.pid()), ("flightctl", follower.id())] {
-        assert!(pages_in(pid, COPY_MAGIC, session) > 0, "{name} has copies of pages, and the search finds none");
-        assert_eq!(pages_in(pid, MAGIC, session), 0, "{name} has what a dump's reader would take for a ring's page");
+        assert!(
+            pages_in(pid, COPY_MAGIC, session) > 0,
+            "{name} has copies of pages, and the search finds none"
+        );
+        assert_eq!(
+            pages_in(pid, MAGIC, session),
+            0,
+            "{name} has what a dump's reader would take for a ring's page"
+        );
     }
     // The rings themselves are found by it. What they say there is a secret, which no reader has.
     let meta = &recording.maps().meta;
     let secret = meta.load(0, 8);
     assert_eq!((meta.load(0, 0), public_id(secret)), (MAGIC, session));
-    assert_eq!(found_in(follower.id(), &secret.to_le_bytes()), 0, "flightctl has the recording's secret");
-    assert_eq!(pages_in(recorder.pid(), COPY_MAGIC, secret), 0, "flightd hands out the recording's secret");
+    assert_eq!(
+        found_in(follower.id(), &secret.to_le_bytes()),
+        0,
+        "flightctl has the recording's secret"
+    );
+    assert_eq!(
+        pages_in(recorder.pid(), COPY_MAGIC, secret),
+        0,
+        "flightd hands out the recording's secret"
+    );
     follower.kill().and_then(|()| follower.wait()).expect("follow ends");
 }

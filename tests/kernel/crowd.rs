@@ -23,8 +23,13 @@ impl Crowd {
     fn new(pages: u32, count: u32) -> Self {
         let program = c_program("crowd", &[]);
         let mut command = Command::new(program);
-        command.args([pages.to_string(), count.to_string()]).uid(NOBODY).gid(NOBODY).process_group(0);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("crowd");
+        command
+            .args([pages.to_string(), count.to_string()])
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .process_group(0);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("crowd");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines().take(3);
         let said: Vec<String> = lines.map(|line| line.expect("a line")).collect();
         let said = key_values(said.join("\n").as_bytes());
@@ -69,7 +74,8 @@ fn threads_without_a_place_are_told() {
     let told = || {
         let output = recorder.flightctl(&["ps", "--all"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let number = said.lines().find_map(|line| line.split_once(" threads have no place in the table"));
+        let number =
+            said.lines().find_map(|line| line.split_once(" threads have no place in the table"));
         (said.clone(), number.and_then(|(n, _)| n.rsplit(' ').next()?.parse::<u32>().ok()))
     };
     let enough = wait_until(Duration::from_secs(10), || told().1.is_some_and(|n| n >= 200));

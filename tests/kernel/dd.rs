@@ -43,9 +43,13 @@ fn every_write_is_there(recorder: &Recorder) {
         }
     }
     // Whatever else it did has both ends too, but for the exec that began it and the end.
-    let whole = |call: &&_| matches!(call, flightrec_tests::MadeCall { enter: Some(_), exit: Some(_), .. });
+    let whole =
+        |call: &&_| matches!(call, flightrec_tests::MadeCall { enter: Some(_), exit: Some(_), .. });
     let odd: Vec<_> = calls.iter().filter(|call| !whole(call)).map(|call| &*call.name).collect();
-    assert!(odd.iter().all(|name| ["exit_group", "clone3", "vfork", "clone"].contains(name)), "{odd:?}");
+    assert!(
+        odd.iter().all(|name| ["exit_group", "clone3", "vfork", "clone"].contains(name)),
+        "{odd:?}"
+    );
 }
 
 #[test]
@@ -70,10 +74,15 @@ fn dd_reads_well() {
     assert_eq!(writes.len(), 2 * WRITES);
     for pair in writes.chunks(2) {
         let (enter, exit) = (&pair[0].text, &pair[1].text);
-        assert!(enter.starts_with("write(1</dev/null>, 0x") && enter.ends_with(", 1) -->"), "{enter}");
+        assert!(
+            enter.starts_with("write(1</dev/null>, 0x") && enter.ends_with(", 1) -->"),
+            "{enter}"
+        );
         assert!(exit.starts_with("write <-- 1 (") && exit.ends_with("s)"), "{exit}");
         assert!(pair.iter().all(|line| line.tid == pid && line.comm == "dd"), "{pair:?}");
     }
     let began = lines.iter().find(|line| line.text.starts_with("(EXEC)")).expect("its exec");
-    assert!(began.text.contains(r#"["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000", "status=none"]"#));
+    assert!(began.text.contains(
+        r#"["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000", "status=none"]"#
+    ));
 }

@@ -1,4 +1,5 @@
-//! What descriptors stand for that were open before the recorder began: from the kernel's own account of them.
+//! What descriptors stand for that were open before the recorder began: from the kernel's own
+//! account of them.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -36,7 +37,8 @@ impl Holder {
             assert_ne!(answers.read_line(&mut line).expect("a line"), 0, "the holder ended");
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
-                [name, fd, inode] => held.insert(name.into(), (fd.parse().expect("fd"), inode.parse().expect("inode"))),
+                [name, fd, inode] => held
+                    .insert(name.into(), (fd.parse().expect("fd"), inode.parse().expect("inode"))),
                 _ => break,
             };
         }
@@ -82,11 +84,15 @@ impl Holder {
         ])
     }
 
-    /// Holds the entries of fcntl(F_GETFL), by which it uses its descriptors, against what they must be.
+    /// Holds the entries of fcntl(F_GETFL), by which it uses its descriptors, against what they
+    /// must be.
     fn assert_named(&self, lines: &[Line]) {
         for (what, name) in self.names() {
             let want = format!("fcntl({}<{name}>, F_GETFL) -->", self.held[what].0);
-            assert!(lines.iter().any(|line| line.text == want), "{what}: no {want:?} in {lines:#?}");
+            assert!(
+                lines.iter().any(|line| line.text == want),
+                "{what}: no {want:?} in {lines:#?}"
+            );
         }
     }
 }
@@ -113,9 +119,13 @@ fn what_was_open_before_the_recorder_is_named() {
     holder.assert_named(&uses(&recorder, &holder));
     // A path filter knows them as well.
     let path = holder.names()["file"].clone();
-    let of_path = dump(&recorder, &["--all", "--pid", &holder.pid(), "--path", &path, "--event", "sys_enter"]);
+    let of_path = dump(
+        &recorder,
+        &["--all", "--pid", &holder.pid(), "--path", &path, "--event", "sys_enter"],
+    );
     let of_path: Vec<&str> = of_path.iter().map(|line| line.text.as_str()).collect();
-    let want = ["file", "dup"].map(|name| format!("fcntl({}<{path}>, F_GETFL) -->", holder.held[name].0));
+    let want =
+        ["file", "dup"].map(|name| format!("fcntl({}<{path}>, F_GETFL) -->", holder.held[name].0));
     assert_eq!(of_path, want);
 }
 
@@ -129,9 +139,11 @@ fn what_changed_in_the_window_is_not_misnamed_before_or_behind() {
     let (mut of_swapped, mut seen) = (Vec::new(), 0);
     // Who asks again at once is given the look at the daemon's start, which can't know the pipe.
     wait_until(Duration::from_secs(5), || {
-        let texts: Vec<String> = uses(&recorder, &holder).into_iter().map(|line| line.text).collect();
+        let texts: Vec<String> =
+            uses(&recorder, &holder).into_iter().map(|line| line.text).collect();
         seen = texts.len();
-        of_swapped = texts.into_iter().filter(|text| text.starts_with(&format!("fcntl({fd}"))).collect();
+        of_swapped =
+            texts.into_iter().filter(|text| text.starts_with(&format!("fcntl({fd}"))).collect();
         of_swapped.last().is_some_and(|text| text.contains('<'))
     });
     let [before, behind] = &of_swapped[..] else { panic!("{of_swapped:#?}") };
@@ -144,9 +156,14 @@ fn what_changed_in_the_window_is_not_misnamed_before_or_behind() {
     holder.tell("x");
     let (closed, kept) = (holder.held["closed"].0, holder.held["file"].0);
     let behind = uses(&recorder, &holder).split_off(seen);
-    let text = |fd: i32| behind.iter().map(|line| &line.text).find(|text| text.starts_with(&format!("fcntl({fd}")));
+    let text = |fd: i32| {
+        behind.iter().map(|line| &line.text).find(|text| text.starts_with(&format!("fcntl({fd}")))
+    };
     assert_eq!(text(closed), Some(&format!("fcntl({closed}, F_GETFL) -->")), "{behind:#?}");
-    assert_eq!(text(kept), Some(&format!("fcntl({kept}<{}>, F_GETFL) -->", holder.names()["file"])));
+    assert_eq!(
+        text(kept),
+        Some(&format!("fcntl({kept}<{}>, F_GETFL) -->", holder.names()["file"]))
+    );
 }
 
 #[test]
@@ -157,7 +174,16 @@ fn the_pinned_rings_have_them_without_a_daemon() {
     holder.tell("u");
     let mut command = Command::new(bin_dir().join("flightctl"));
     command.arg("--bpffs-dir").arg(recorder.sandbox().bpffs_dir());
-    command.args(["dump", "--all", "--pid", &holder.pid(), "--syscall", "fcntl", "--event", "sys_enter"]);
+    command.args([
+        "dump",
+        "--all",
+        "--pid",
+        &holder.pid(),
+        "--syscall",
+        "fcntl",
+        "--event",
+        "sys_enter",
+    ]);
     let output = command.output().expect("flightctl");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     holder.assert_named(&lines(&output));
@@ -176,7 +202,10 @@ fn status_tells_of_the_last_look() {
     let output = recorder.flightctl(&["status", "--json"]);
     let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let last = &status["descriptors"];
-    assert!(last["processes"].as_u64() > Some(1) && last["descriptors"].as_u64() > Some(13), "{last}");
+    assert!(
+        last["processes"].as_u64() > Some(1) && last["descriptors"].as_u64() > Some(13),
+        "{last}"
+    );
     assert_eq!(last["left_out"].as_u64(), Some(0), "{last}");
     assert!(last["cost_seconds"].as_f64() > Some(0.0), "{last}");
 }

@@ -29,21 +29,34 @@ fn windows_and_exit_codes() {
     let recorder = start("");
     numbered_call(0);
     let me = gettid().to_string();
-    let dump = |args: &[&str]| recorder.flightctl(&[&["dump", "--tid", &me, "--syscall", "getpgid"], args].concat());
-    for window in
-        [&["--last", "20s"][..], &["--all"], &["--since", "-20s"], &["--since", "-20s", "--until", "now"], &[]]
-    {
+    let dump = |args: &[&str]| {
+        recorder.flightctl(&[&["dump", "--tid", &me, "--syscall", "getpgid"], args].concat())
+    };
+    for window in [
+        &["--last", "20s"][..],
+        &["--all"],
+        &["--since", "-20s"],
+        &["--since", "-20s", "--until", "now"],
+        &[],
+    ] {
         let output = dump(&[window, &["--strict"]].concat());
-        assert_eq!((output.status.code(), lines(&output).len()), (Some(0), 2), "{window:?}: {output:?}");
+        assert_eq!(
+            (output.status.code(), lines(&output).len()),
+            (Some(0), 2),
+            "{window:?}: {output:?}"
+        );
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("coverage: ") && said.contains("complete on CPUs"), "{said}");
     }
     // Before the recording began there is nothing, which is not an error.
     let output = dump(&["--until", "-1h"]);
     assert_eq!((output.status.code(), lines(&output).len()), (Some(1), 0), "{output:?}");
-    for wrong in
-        [&["--last", "soon"][..], &["--since", "-1s", "--until", "-2s"], &["--event", "swich"], &["--cpu", "x"]]
-    {
+    for wrong in [
+        &["--last", "soon"][..],
+        &["--since", "-1s", "--until", "-2s"],
+        &["--event", "swich"],
+        &["--cpu", "x"],
+    ] {
         let output = dump(wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
         assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{output:?}");
@@ -57,20 +70,32 @@ fn filters_combine() {
     let pid = std::process::id().to_string();
     let all = dump(&recorder, &["--pid", &pid, "--all"]);
     let own = std::fs::read_to_string("/proc/thread-self/comm").expect("a name");
-    assert!(all.iter().any(|line| line.text == "getpgid(5000000) -->" && own.trim().starts_with(&*line.comm)));
+    assert!(
+        all.iter()
+            .any(|line| line.text == "getpgid(5000000) -->" && own.trim().starts_with(&*line.comm))
+    );
     for cpu in ["0", "1"] {
         for line in dump_or_nothing(&recorder, &["--cpu", cpu]) {
             assert_eq!(line.cpu.to_string(), cpu);
         }
     }
-    let calls = dump(&recorder, &["--pid", &pid, "--all", "--syscall", "getpgid,121", "--event", "sys_exit"]);
+    let calls = dump(
+        &recorder,
+        &["--pid", &pid, "--all", "--syscall", "getpgid,121", "--event", "sys_exit"],
+    );
     let [exit] = &calls[..] else { panic!("{calls:?}") };
-    assert!(exit.text.starts_with("getpgid(5000000) <-- -3 ESRCH ("), "an exit alone has the arguments: {exit:?}");
+    assert!(
+        exit.text.starts_with("getpgid(5000000) <-- -3 ESRCH ("),
+        "an exit alone has the arguments: {exit:?}"
+    );
     let output = recorder.flightctl(&["dump", "--comm", "nobody-has-this", "--all"]);
     assert_eq!(output.status.code(), Some(1));
 }
 
-fn dump_or_nothing(recorder: &flightrec_tests::Recorder, args: &[&str]) -> Vec<crate::support::Line> {
+fn dump_or_nothing(
+    recorder: &flightrec_tests::Recorder,
+    args: &[&str],
+) -> Vec<crate::support::Line> {
     let output = recorder.flightctl(&[&["dump"], args].concat());
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     lines(&output)
@@ -82,12 +107,18 @@ fn the_order_is_that_of_time() {
     run(&flightrec_tests::c_program("pingpong", &[]), &["500", "4"]);
     let output = recorder.flightctl(&["dump", "--last", "30s"]);
     let text = String::from_utf8(output.stdout).expect("ASCII");
-    let times: Vec<&str> =
-        text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.get(..15)).collect();
+    let times: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.get(..15))
+        .collect();
     assert!(times.len() > 4000, "{} lines", times.len());
     // All of one day, unless midnight was within.
     let backwards = times.windows(2).filter(|pair| pair[0] > pair[1]).count();
-    assert!(backwards == 0 || backwards == 1 && times[0] > times[times.len() - 1], "{backwards} times backwards");
+    assert!(
+        backwards == 0 || backwards == 1 && times[0] > times[times.len() - 1],
+        "{backwards} times backwards"
+    );
 }
 
 #[test]
@@ -95,7 +126,10 @@ fn a_reader_that_has_seen_enough() {
     let recorder = start("");
     run(&flightrec_tests::c_program("pingpong", &[]), &["5000", "4"]);
     let mut command = recorder.flightctl_command();
-    command.args(["dump", "--last", "1m", "--strict"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["dump", "--last", "1m", "--strict"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("flightctl");
     let mut head = [0; 200];
     child.stdout.take().expect("its output").read_exact(&mut head).expect("some lines");
@@ -129,7 +163,9 @@ fn status_says_what_is_held() {
     let output = recorder.flightctl(&["status"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{output:?}");
-    for words in ["syscall", "sched", "task", "sys_enter", "switch", "MiB", &recorder.pid().to_string()] {
+    for words in
+        ["syscall", "sched", "task", "sys_enter", "switch", "MiB", &recorder.pid().to_string()]
+    {
         assert!(said.contains(words), "no {words:?} in:\n{said}");
     }
 }
@@ -139,9 +175,14 @@ fn nothing_to_read_from() {
     require_kernel();
     let sandbox = Sandbox::new().expect("sandbox");
     for command in [&["dump"][..], &["status"], &["mark", "x"]] {
-        let mut flightctl = std::process::Command::new(flightrec_tests::bin_dir().join("flightctl"));
-        let output =
-            flightctl.arg("--runtime-dir").arg(sandbox.runtime_dir()).args(command).output().expect("flightctl");
+        let mut flightctl =
+            std::process::Command::new(flightrec_tests::bin_dir().join("flightctl"));
+        let output = flightctl
+            .arg("--runtime-dir")
+            .arg(sandbox.runtime_dir())
+            .args(command)
+            .output()
+            .expect("flightctl");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
         assert!(said.contains("flightd") && said.contains("start"), "{command:?}: {said}");

@@ -71,12 +71,20 @@ fn what_patterns_name_is_masked_where_it_is_recorded() {
         r#"[record]
 mask = ["--password=*", "*--token *", "*_KEY=*"]"#,
     );
-    let args = ["--password=hunter2-4711-horse", "--token", SECRET, "A_KEY=hunter2-4711-horse", "--user=me", "last"];
+    let args = [
+        "--password=hunter2-4711-horse",
+        "--token",
+        SECRET,
+        "A_KEY=hunter2-4711-horse",
+        "--user=me",
+        "last",
+    ];
     let pid = run("true", &args);
     let line = exec_of(&recorder, pid);
     let stars = "*".repeat(SECRET.len());
-    let expected =
-        format!(r#"["true", "--password={stars}", "--token", "{stars}", "A_KEY={stars}", "--user=me", "last"]"#);
+    let expected = format!(
+        r#"["true", "--password={stars}", "--token", "{stars}", "A_KEY={stars}", "--user=me", "last"]"#
+    );
     assert!(line.contains(&expected), "{line}");
     // What is given to a shell is one argument.
     let line = exec_of(&recorder, run("sh", &["-c", "mysql --token hunter2-4711-horse"]));
@@ -98,11 +106,25 @@ fn a_long_first_argument_hides_nothing_behind_it() {
     let line = exec_of(&recorder, pid);
     assert!(line.contains(r#"xxx"..., ..."xxx"#), "{line}");
     assert!(line.contains(r#""--remove-everything", "/"] cgroup"#), "{line}");
-    let out = recorder.flightctl(&["dump", "--all", "--event", "exec", "--pid", &pid.to_string(), "--format", "jsonl"]);
+    let out = recorder.flightctl(&[
+        "dump",
+        "--all",
+        "--event",
+        "exec",
+        "--pid",
+        &pid.to_string(),
+        "--format",
+        "jsonl",
+    ]);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let line = text.lines().find(|line| line.contains("\"exec\"")).expect("the exec");
     let json: serde_json::Value = serde_json::from_str(line).expect("JSON");
-    let end: Vec<&str> = json["argv_end"].as_array().expect("its end").iter().filter_map(|arg| arg.as_str()).collect();
+    let end: Vec<&str> = json["argv_end"]
+        .as_array()
+        .expect("its end")
+        .iter()
+        .filter_map(|arg| arg.as_str())
+        .collect();
     assert_eq!(end[1..], ["--remove-everything", "/"], "{json}");
     // One that fits in both is whole.
     let pid = run(&"y".repeat(300), &["last"]);

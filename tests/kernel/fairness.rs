@@ -1,4 +1,5 @@
-//! What is refused falls on who causes the cost: a quiet process beside a loud one is recorded whole.
+//! What is refused falls on who causes the cost: a quiet process beside a loud one is recorded
+//! whole.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -56,7 +57,10 @@ fn made(witness: Child) -> (u32, usize) {
 /// Of 1,000 calls, one at most may be missing of a quiet process.
 fn assert_whole(snapshot: &Snapshot, (pid, made): (u32, usize), beside: &str) {
     let recorded = snapshot.calls_named(pid, "getpgrp").len();
-    assert!(recorded <= made && (made - recorded) * 1000 <= made, "beside {beside}: {recorded} of {made} calls");
+    assert!(
+        recorded <= made && (made - recorded) * 1000 <= made,
+        "beside {beside}: {recorded} of {made} calls"
+    );
 }
 
 #[test]
@@ -66,7 +70,8 @@ fn a_quiet_process_beside_hammers_is_recorded_whole() {
     let witnesses = [witness(10, 3), witness(1000, 3)].map(made);
     drop(hammers);
     let after = snapshot(&recorder);
-    let refused: u64 = after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Syscall as usize][0]).sum();
+    let refused: u64 =
+        after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Syscall as usize][0]).sum();
     assert!(refused > 1_000_000, "the hammers were not felt: {refused} refused");
     for witness in witnesses {
         assert_whole(&after, witness, "hammers");
@@ -79,18 +84,28 @@ fn a_quiet_process_keeps_its_strings_and_arguments() {
     let recorder = start(LIMITED);
     let hammers = Storms::start("calls");
     let given = |cpu: &CpuTotals| !cpu.recorded || cpu.given != 0;
-    let live = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"), false);
+    let live = Recording::open(
+        &Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording"),
+        false,
+    );
     let live = live.expect("a recording");
-    assert!(wait_until(Duration::from_secs(20), || live.counters().cpus.iter().all(given)), "nothing was given up");
+    assert!(
+        wait_until(Duration::from_secs(20), || live.counters().cpus.iter().all(given)),
+        "nothing was given up"
+    );
     let mut command = Command::new("cat");
-    let mut child = command.arg("/nowhere/of/the/quiet").stderr(Stdio::null()).spawn().expect("cat");
+    let mut child =
+        command.arg("/nowhere/of/the/quiet").stderr(Stdio::null()).spawn().expect("cat");
     let pid = child.id();
     assert!(!child.wait().expect("wait").success());
     drop(hammers);
     let after = snapshot(&recorder);
     let opened = after.calls_named(pid, "openat");
-    let wanted = opened.iter().find(|call| call.string(1).is_some_and(|path| *path.bytes == *b"/nowhere/of/the/quiet"));
-    let wanted = wanted.unwrap_or_else(|| panic!("its path is not in {} calls of openat", opened.len()));
+    let wanted = opened
+        .iter()
+        .find(|call| call.string(1).is_some_and(|path| *path.bytes == *b"/nowhere/of/the/quiet"));
+    let wanted =
+        wanted.unwrap_or_else(|| panic!("its path is not in {} calls of openat", opened.len()));
     assert!(wanted.args().len() >= 3, "{wanted:?}");
 }
 
@@ -106,18 +121,21 @@ fn storms_do_not_hide_a_quiet_process() {
     }
 }
 
-/// The same under a total that being asked alone breaks, where short-lived processes and threads are the storm.
+/// The same under a total that being asked alone breaks, where short-lived processes and threads
+/// are the storm.
 #[test]
 fn storms_do_not_hide_a_quiet_process_under_a_total() {
     for kind in ["execs", "threads", "forks"] {
-        let total = "[budget]\ntotal = \"2%\"\nper_cpu = \"5%\"\nburst_seconds = 1\ndetach = \"never\"\n";
+        let total =
+            "[budget]\ntotal = \"2%\"\nper_cpu = \"5%\"\nburst_seconds = 1\ndetach = \"never\"\n";
         let recorder = start(&format!("{total}[rings]\nsyscall = \"32MiB\"\n"));
         let storms = Storms::start(kind);
         // Until the total's burst has been spent, everybody is whole.
         let witness = made(witness(1000, 5));
         drop(storms);
         let after = snapshot(&recorder);
-        let refused: u64 = after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Syscall as usize][0]).sum();
+        let refused: u64 =
+            after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Syscall as usize][0]).sum();
         assert!(refused > 100_000, "{kind} were not felt: {refused} refused");
         assert_whole(&after, witness, kind);
     }
@@ -126,7 +144,8 @@ fn storms_do_not_hide_a_quiet_process_under_a_total() {
 /// Renames are what a process can fill the ring of task life with: forks, execs and exits stay.
 #[test]
 fn renames_do_not_push_out_forks_and_execs() {
-    let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n[rings]\ntask = \"1MiB\"\n");
+    let recorder =
+        start("[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n[rings]\ntask = \"1MiB\"\n");
     let before = Command::new("/bin/true").spawn().expect("true");
     let pid = before.id();
     assert!({ before }.wait().expect("wait").success());
@@ -135,7 +154,8 @@ fn renames_do_not_push_out_forks_and_execs() {
     drop(storms);
     let after = snapshot(&recorder);
     let renamed: u64 = after.totals.cpus.iter().map(|cpu| cpu.events[Lane::Task as usize][2]).sum();
-    let refused: u64 = after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Task as usize][2]).sum();
+    let refused: u64 =
+        after.totals.cpus.iter().map(|cpu| cpu.throttled[Lane::Task as usize][2]).sum();
     assert!(refused > 100_000, "{refused} renames refused, {renamed} recorded");
     let happened = |what: fn(&Body) -> bool| after.of(pid).any(|event| what(&event.body));
     assert!(happened(|body| matches!(body, Body::Exec { .. })), "its exec is gone");

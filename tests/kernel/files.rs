@@ -49,7 +49,8 @@ fn dump(recorder: &Recorder, args: &[&str]) -> Output {
     recorder.flightctl(&[&only[..], args].concat())
 }
 
-/// Entries of system calls that the coverage says are missing: other tests may flood these small rings.
+/// Entries of system calls that the coverage says are missing: other tests may flood these small
+/// rings.
 fn told_missing(said: &str) -> usize {
     let gaps = said.lines().filter(|line| line.contains("gap: ") && line.contains("lane syscall"));
     let entries = |line: &str| -> Option<usize> {
@@ -65,7 +66,11 @@ fn assert_all(output: &Output) {
     let missing: Vec<u32> = (0..CALLS).filter(|n| found.binary_search(n).is_err()).collect();
     assert!(found.is_sorted_by(|a, b| a < b), "twice, or in disorder: {said}");
     let told = told_missing(&said);
-    assert!(missing.len() <= told, "{} of {CALLS} calls; {missing:?} missing, {told} told: {said}", found.len());
+    assert!(
+        missing.len() <= told,
+        "{} of {CALLS} calls; {missing:?} missing, {told} told: {said}",
+        found.len()
+    );
     // Whatever the others do, most is there.
     assert!(found.len() > CALLS as usize / 2, "{} of {CALLS} calls: {said}", found.len());
 }
@@ -84,7 +89,8 @@ fn every_call_is_there_once_whoever_is_asked() {
     recorder.kill();
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let bpffs = recorder.sandbox().bpffs_dir();
-    let pinned = dump(&recorder, &["--all", "--bpffs-dir", bpffs.to_str().expect("a path of ASCII")]);
+    let pinned =
+        dump(&recorder, &["--all", "--bpffs-dir", bpffs.to_str().expect("a path of ASCII")]);
     assert_all(&pinned);
 
     // The next one adopts them, and ends in order: what is left are files.

@@ -8,12 +8,14 @@ use flightrec_tests::Recorder;
 
 use crate::support::{Line, dump, start};
 
-/// Several dumps look for the same calls, one after the other: on a busy machine they must stay in the rings so long.
+/// Several dumps look for the same calls, one after the other: on a busy machine they must stay in
+/// the rings so long.
 const RINGS: &str = "[rings]\nsyscall = \"128MiB\"\nmax_total = \"1GiB\"\nmax_ram_percent = 50";
 
 /// Runs a shell script to its end; its process id.
 fn shell(script: &str) -> u32 {
-    let mut child = Command::new("/bin/sh").arg("-c").arg(script).stdout(Stdio::null()).spawn().expect("sh");
+    let mut child =
+        Command::new("/bin/sh").arg("-c").arg(script).stdout(Stdio::null()).spawn().expect("sh");
     let pid = child.id();
     assert!(child.wait().expect("wait").success(), "{script}");
     pid
@@ -37,22 +39,32 @@ fn a_tree_is_a_process_and_its_descendants() {
     let lines = filtered(&recorder, &["--tree", &pid.to_string(), "--event", "sys_enter,exec"]);
     assert!(lines.iter().any(|line| line.tid == pid) && lines.iter().all(|line| line.tid != other));
     let cat = lines.iter().find(|line| line.comm == "cat").expect("a grandchild");
-    assert!(cat.tid != pid && lines.iter().any(|line| line.comm == "cat" && line.text.contains("/etc/hostname")));
+    assert!(
+        cat.tid != pid
+            && lines.iter().any(|line| line.comm == "cat" && line.text.contains("/etc/hostname"))
+    );
 }
 
 #[test]
 fn errors_come_with_their_arguments() {
     let recorder = start(RINGS);
-    let pid = shell("/bin/cat /nonexistent/file 2>/dev/null; /bin/cat /etc/hostname; true").to_string();
+    let pid =
+        shell("/bin/cat /nonexistent/file 2>/dev/null; /bin/cat /etc/hostname; true").to_string();
     let errors = texts(&recorder, &["--tree", &pid, "--errors"]);
     assert!(
-        errors.iter().any(|text| text.contains("\"/nonexistent/file\"") && text.contains("<-- -2 ENOENT")),
+        errors
+            .iter()
+            .any(|text| text.contains("\"/nonexistent/file\"") && text.contains("<-- -2 ENOENT")),
         "{errors:?}"
     );
     assert!(errors.iter().all(|text| text.contains("<-- -")), "{errors:?}");
-    let noent = texts(&recorder, &["--tree", &pid, "--errno", "ENOENT", "--path", "/nonexistent/*"]);
+    let noent =
+        texts(&recorder, &["--tree", &pid, "--errno", "ENOENT", "--path", "/nonexistent/*"]);
     assert!(
-        !noent.is_empty() && noent.iter().all(|text| text.contains("ENOENT") && text.contains("/nonexistent/file"))
+        !noent.is_empty()
+            && noent
+                .iter()
+                .all(|text| text.contains("ENOENT") && text.contains("/nonexistent/file"))
     );
 }
 
@@ -62,9 +74,14 @@ fn paths_are_found_through_descriptors() {
     // Opened by the shell, read by its child, as a descriptor of another number.
     let pid = shell("exec 5</etc/hostname; /bin/cat <&5; true").to_string();
     let lines = filtered(&recorder, &["--tree", &pid, "--path", "/etc/host*"]);
-    let read = lines.iter().find(|line| line.comm == "cat" && line.text.starts_with("read(0</etc/hostname>, "));
+    let read = lines
+        .iter()
+        .find(|line| line.comm == "cat" && line.text.starts_with("read(0</etc/hostname>, "));
     assert!(read.is_some(), "{lines:?}");
-    assert!(lines.iter().any(|line| line.text.starts_with("openat(AT_FDCWD, \"/etc/hostname\"")), "{lines:?}");
+    assert!(
+        lines.iter().any(|line| line.text.starts_with("openat(AT_FDCWD, \"/etc/hostname\"")),
+        "{lines:?}"
+    );
     assert!(lines.iter().all(|line| !line.text.contains("/lib/")), "{lines:?}");
     let bare = texts(&recorder, &["--tree", &pid, "--path", "hostname", "--fds", "off"]);
     assert!(bare.iter().any(|text| text.starts_with("read(0, ")), "{bare:?}");
@@ -75,10 +92,14 @@ fn classes_and_slow_calls() {
     let recorder = start(RINGS);
     let pid = shell("/bin/sleep 0.05; true").to_string();
     let slow = filtered(&recorder, &["--tree", &pid, "--slower-than", "40ms"]);
-    assert!(slow.iter().any(|line| line.comm == "sleep" && line.text.starts_with("clock_nanosleep(")), "{slow:?}");
+    assert!(
+        slow.iter().any(|line| line.comm == "sleep" && line.text.starts_with("clock_nanosleep(")),
+        "{slow:?}"
+    );
     assert!(slow.iter().all(|line| line.text.contains(" <-- ")), "{slow:?}");
     let begins = |filter: &str| {
-        let texts = texts(&recorder, &["--tree", &pid, "--syscall", filter, "--event", "sys_enter"]);
+        let texts =
+            texts(&recorder, &["--tree", &pid, "--syscall", filter, "--event", "sys_enter"]);
         move |name: &str| texts.iter().any(|text| text.starts_with(name))
     };
     let file = begins("%file");
@@ -91,7 +112,10 @@ fn classes_and_slow_calls() {
 fn control_groups_by_path_id_and_unit() {
     let recorder = start(RINGS);
     let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new).into_iter();
-    let root = root.rev().find(|dir| dir.join("cgroup.controllers").exists()).expect("a cgroup2 file system");
+    let root = root
+        .rev()
+        .find(|dir| dir.join("cgroup.controllers").exists())
+        .expect("a cgroup2 file system");
     let slice = root.join(format!("flightrec{}.slice", std::process::id()));
     let unit = slice.join("web.service");
     fs::create_dir_all(&unit).expect("a control group");
@@ -110,5 +134,8 @@ fn control_groups_by_path_id_and_unit() {
     fs::remove_dir(&unit).and_then(|()| fs::remove_dir(&slice)).expect("removed");
     assert!(!filtered(&recorder, &["--unit", "web.service"]).is_empty());
     let wrong = recorder.flightctl(&["dump", "--unit", "wbe"]);
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("did you mean web.service"), "{wrong:?}");
+    assert!(
+        String::from_utf8_lossy(&wrong.stderr).contains("did you mean web.service"),
+        "{wrong:?}"
+    );
 }

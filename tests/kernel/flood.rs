@@ -29,7 +29,9 @@ fn flood() {
 
 /// The probes' own counters of a lane, read past the product's code, and without a system call.
 fn counted(recording: &Recording, lane: Lane, cpu: u16) -> [u64; 6] {
-    let at = offset_of!(CpuState, lanes) + lane as usize * size_of::<LaneState>() + offset_of!(LaneState, events);
+    let at = offset_of!(CpuState, lanes)
+        + lane as usize * size_of::<LaneState>()
+        + offset_of!(LaneState, events);
     std::array::from_fn(|kind| recording.maps().state.load(usize::from(cpu), at + 8 * kind))
 }
 
@@ -65,12 +67,24 @@ fn adds_up(recorder: &Recorder) {
                 assert!(rings.add(Page::copy_from(page).expect("a page")));
             }
             let [stream] = &rings.finish()[..] else { panic!("no pages") };
-            let scope = Scope { from: 0, until: u64::MAX, started: recording.started(), copied: 0, totals: None };
+            let scope = Scope {
+                from: 0,
+                until: u64::MAX,
+                started: recording.started(),
+                copied: 0,
+                totals: None,
+            };
             let coverage = stream.coverage(&scope);
             // A whole ring, gone round at least twice; the loss is one, at its beginning.
             assert_eq!(pages.len(), 16);
-            assert!(stream.pages()[0].header().seq > 32, "lane {} of CPU {cpu} was not flooded", lane.name());
-            let [gap] = &coverage.gaps[..] else { panic!("lane {} of CPU {cpu}: {:#?}", lane.name(), coverage.gaps) };
+            assert!(
+                stream.pages()[0].header().seq > 32,
+                "lane {} of CPU {cpu} was not flooded",
+                lane.name()
+            );
+            let [gap] = &coverage.gaps[..] else {
+                panic!("lane {} of CPU {cpu}: {:#?}", lane.name(), coverage.gaps)
+            };
             assert_eq!(gap.reason, Reason::Overwritten);
             let lost = gap.lost.expect("an exact number");
             let decoded = stream.recorded();
@@ -109,8 +123,9 @@ fn what_is_counted_is_what_happened() {
     let recorder = start(SMALL);
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
     let recording = Recording::open(&dir, false).expect("a recording");
-    let sum =
-        |lane, kind: usize| recording.cpus().into_iter().map(|cpu| counted(&recording, lane, cpu)[kind]).sum::<u64>();
+    let sum = |lane, kind: usize| {
+        recording.cpus().into_iter().map(|cpu| counted(&recording, lane, cpu)[kind]).sum::<u64>()
+    };
     let (enters, forks, exits) = (sum(Lane::Syscall, 0), sum(Lane::Task, 0), sum(Lane::Task, 3));
     run(&c_program("threads", &[]), &["1000", "5"]);
     assert!(sum(Lane::Syscall, 0) - enters >= 2 * 5000);
@@ -125,7 +140,12 @@ fn a_flooded_window_is_incomplete_and_says_so() {
     let output = recorder.flightctl(&["dump", "--all", "--strict", "-o", "/dev/null"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
-    for words in ["INCOMPLETE", "lane syscall: complete on no CPU", "events missing (", "overwritten in the ring"] {
+    for words in [
+        "INCOMPLETE",
+        "lane syscall: complete on no CPU",
+        "events missing (",
+        "overwritten in the ring",
+    ] {
         assert!(said.contains(words), "no {words:?} in:\n{said}");
     }
     // Without --strict it is said as well, but is no failure.

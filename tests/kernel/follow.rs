@@ -20,10 +20,18 @@ use crate::support::{lines, start};
 fn follow(recorder: &Recorder, name: &str, args: &[&str]) -> Child {
     let file = recorder.sandbox().root().join(name);
     let mut command = recorder.flightctl_command();
-    command.arg("follow").args(args).arg("-o").arg(&file).stdin(Stdio::null()).stderr(Stdio::piped());
+    command
+        .arg("follow")
+        .args(args)
+        .arg("-o")
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
     let child = command.spawn().expect("flightctl");
     // Something happens all the time, if only what this test does.
-    let begun = wait_until(Duration::from_secs(20), || fs::metadata(&file).is_ok_and(|file| file.len() > 0));
+    let begun = wait_until(Duration::from_secs(20), || {
+        fs::metadata(&file).is_ok_and(|file| file.len() > 0)
+    });
     assert!(begun, "follow has not begun");
     child
 }
@@ -44,12 +52,17 @@ fn said(output: &Output) -> String {
 
 /// `followed for 10.0 s: 5 events recorded = 3 shown + 1 filtered out + 1 skipped`
 fn summary(said: &str) -> HashMap<&'static str, u64> {
-    let line = said.lines().find(|line| line.starts_with("followed for ")).unwrap_or_else(|| panic!("{said}"));
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("followed for "))
+        .unwrap_or_else(|| panic!("{said}"));
     let (_, counts) = line.split_once(": ").expect("counts");
     let mut found = HashMap::new();
     for part in counts.split([' ', '=', '+']).collect::<Vec<_>>().windows(2) {
         let (Ok(n), word) = (part[0].parse(), part[1]) else { continue };
-        let name = ["event", "shown", "filtered", "skipped"].into_iter().find(|name| word.starts_with(name));
+        let name = ["event", "shown", "filtered", "skipped"]
+            .into_iter()
+            .find(|name| word.starts_with(name));
         if let Some(name) = name {
             found.insert(name, n);
         }
@@ -115,14 +128,19 @@ fn count(mut lines: impl BufRead, begun: &mpsc::Sender<()>) -> (u64, u64) {
 /// For `FLIGHTREC_FOLLOW_SECONDS`, 10 by default.
 #[test]
 fn under_load_it_adds_up() {
-    let seconds = std::env::var("FLIGHTREC_FOLLOW_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(10);
+    let seconds =
+        std::env::var("FLIGHTREC_FOLLOW_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(10);
     let recorder = start("");
     let load = Load::start();
     let before = counted(&recorder);
     let mut command = recorder.flightctl_command();
     command.args(["follow", "--format", "jsonl", "--for", &format!("{seconds}s")]);
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("flightctl");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("flightctl");
     // Counted as it comes: in a minute these are gigabytes.
     let lines = BufReader::with_capacity(1 << 20, child.stdout.take().expect("its output"));
     let (begun, begins) = mpsc::channel();
@@ -131,7 +149,10 @@ fn under_load_it_adds_up() {
     let (first, begun) = (counted(&recorder), Instant::now());
     std::thread::sleep(Duration::from_secs(seconds / 2));
     let last = counted(&recorder);
-    assert!(begun.elapsed() < Duration::from_secs(seconds), "this machine is too slow for this test");
+    assert!(
+        begun.elapsed() < Duration::from_secs(seconds),
+        "this machine is too slow for this test"
+    );
     let output = ended(child, Duration::from_secs(seconds + 60));
     let after = counted(&recorder);
     drop(load);
@@ -140,16 +161,25 @@ fn under_load_it_adds_up() {
     let (shown, skipped) = counts.join().expect("the lines");
     let sum = summary(&said);
     // What was read, and cut off by the end, stands in no gap.
-    let cut = said.lines().find_map(|line| line.split_once(" of those skipped were read")?.0.parse().ok());
-    assert_eq!((sum["shown"], sum["filtered"], sum["skipped"]), (shown, 0, skipped + cut.unwrap_or(0)), "{said}");
+    let cut = said
+        .lines()
+        .find_map(|line| line.split_once(" of those skipped were read")?.0.parse().ok());
+    assert_eq!(
+        (sum["shown"], sum["filtered"], sum["skipped"]),
+        (shown, 0, skipped + cut.unwrap_or(0)),
+        "{said}"
+    );
     assert_eq!(sum["event"], shown + sum["skipped"], "{said}");
     // The probes' own counters, read apart from it.
-    assert!(last - first <= sum["event"] && sum["event"] <= after - before, "{first} {last}, {before} {after}: {said}");
+    assert!(
+        last - first <= sum["event"] && sum["event"] <= after - before,
+        "{first} {last}, {before} {after}: {said}"
+    );
     assert!(shown > 10_000, "{said}");
 }
 
-/// The same lines as a dump has, also for what happened while there was no daemon. Other tests may flood the lane of
-/// system calls meanwhile, and make it skip some; nobody floods the task lane.
+/// The same lines as a dump has, also for what happened while there was no daemon. Other tests may
+/// flood the lane of system calls meanwhile, and make it skip some; nobody floods the task lane.
 #[test]
 fn it_shows_what_a_dump_shows_through_the_daemons_death() {
     let mut recorder = start("");
@@ -173,16 +203,26 @@ fn it_shows_what_a_dump_shows_through_the_daemons_death() {
     recorder.restart();
     some();
     let file = recorder.sandbox().root().join("follow.txt");
-    let events = |text: &str| text.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
-    let renames =
-        |lines: &[String]| lines.iter().filter(|l| l.contains("name ")).filter(|l| !l.contains("getpgid")).count();
+    let events = |text: &str| {
+        text.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let renames = |lines: &[String]| {
+        lines.iter().filter(|l| l.contains("name ")).filter(|l| !l.contains("getpgid")).count()
+    };
     let followed = || events(&fs::read_to_string(&file).expect("ASCII"));
-    assert!(wait_until(Duration::from_mins(1), || renames(&followed()) == 300), "{}", renames(&followed()));
+    assert!(
+        wait_until(Duration::from_mins(1), || renames(&followed()) == 300),
+        "{}",
+        renames(&followed())
+    );
     kill(pid, Signal::SIGINT).expect("Ctrl-C");
     let output = ended(child, Duration::from_secs(20));
     let said = said(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("flightctl waits for flightd") && said.contains("flightd is back"), "{said}");
+    assert!(
+        said.contains("flightctl waits for flightd") && said.contains("flightd is back"),
+        "{said}"
+    );
 
     let (sum, followed) = (summary(&said), followed());
     assert_eq!((sum["shown"], renames(&followed)), (followed.len() as u64, 300), "{said}");
@@ -196,7 +236,10 @@ fn it_shows_what_a_dump_shows_through_the_daemons_death() {
         assert_eq!(foreign, None, "followed, and not dumped, or not in this order");
     }
     let text = fs::read_to_string(&file).expect("ASCII");
-    assert!(text.starts_with("# following session ") && text.contains("\n# followed for "), "{text}");
+    assert!(
+        text.starts_with("# following session ") && text.contains("\n# followed for "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -206,7 +249,15 @@ fn without_a_daemon_from_the_pinned_rings() {
     let tid = gettid().to_string();
     let bpffs = recorder.sandbox().bpffs_dir();
     let mut command = Command::new(flightrec_tests::bin_dir().join("flightctl"));
-    command.arg("--bpffs-dir").arg(bpffs).args(["follow", "--for", "3s", "--tid", &tid, "--syscall", "getpgid"]);
+    command.arg("--bpffs-dir").arg(bpffs).args([
+        "follow",
+        "--for",
+        "3s",
+        "--tid",
+        &tid,
+        "--syscall",
+        "getpgid",
+    ]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("flightctl");
     for n in 0..500 {

@@ -100,7 +100,10 @@ fn pingpong_plays_all_rounds() {
     let last = online_cpus().last().expect("a CPU").to_string();
     let out = run(&c_program("pingpong", &[]), &["200", "2", "0", &last]);
     assert_eq!(out["done"], "200");
-    assert_eq!(["ping0", "pong0", "ping1", "pong1"].iter().filter(|k| out.contains_key(**k)).count(), 4);
+    assert_eq!(
+        ["ping0", "pong0", "ping1", "pong1"].iter().filter(|k| out.contains_key(**k)).count(),
+        4
+    );
 }
 
 #[test]

@@ -8,12 +8,14 @@ use serde_json::Value;
 
 use crate::support::{lines, start};
 
-/// The lines of a dump: each must be an object, and the first the coverage. Gaps, which a busy machine may have,
-/// are left out.
+/// The lines of a dump: each must be an object, and the first the coverage. Gaps, which a busy
+/// machine may have, are left out.
 fn objects(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{output:?}");
     let text = std::str::from_utf8(&output.stdout).expect("UTF-8");
-    let parse = |line: &str| -> Value { serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")) };
+    let parse = |line: &str| -> Value {
+        serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))
+    };
     let mut all: Vec<Value> = text.lines().map(parse).collect();
     let coverage = all.remove(0);
     assert_eq!(coverage["event"], "coverage", "{coverage}");
@@ -31,7 +33,11 @@ fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Value> {
 #[test]
 fn text_and_json_tell_the_same() {
     let recorder = start("");
-    let status = Command::new("sh").args(["-c", "ls / | wc -l; exit 3"]).stdout(Stdio::null()).status().expect("sh");
+    let status = Command::new("sh")
+        .args(["-c", "ls / | wc -l; exit 3"])
+        .stdout(Stdio::null())
+        .status()
+        .expect("sh");
     assert_eq!(status.code(), Some(3));
     let last = ["--event", "fork,exec,exit,sys_enter,sys_exit", "--comm", "ls,wc"];
     let text = lines(&recorder.flightctl(&[&["dump", "--last", "30s"], &last[..]].concat()));
@@ -39,7 +45,10 @@ fn text_and_json_tell_the_same() {
     assert!(events.len() > 50, "{}", events.len());
     assert_eq!(text.len(), events.len());
     for (line, event) in text.iter().zip(&events) {
-        assert_eq!((event["cpu"].as_u64(), event["tid"].as_u64()), (Some(line.cpu.into()), Some(line.tid.into())));
+        assert_eq!(
+            (event["cpu"].as_u64(), event["tid"].as_u64()),
+            (Some(line.cpu.into()), Some(line.tid.into()))
+        );
         assert_eq!(event["comm"], *line.comm);
         let starts = match event["event"].as_str() {
             Some("sys_enter") => format!("{}(", event["syscall"].as_str().expect("a name")),
@@ -52,10 +61,16 @@ fn text_and_json_tell_the_same() {
         let arguments = event["args"].as_array().filter(|_| event["event"] == "sys_enter");
         for argument in arguments.into_iter().flatten() {
             // Names in ASCII are the same in both.
-            assert!(line.text.contains(argument["text"].as_str().expect("a text")), "{line:?} {argument}");
+            assert!(
+                line.text.contains(argument["text"].as_str().expect("a text")),
+                "{line:?} {argument}"
+            );
         }
     }
-    let exec = events.iter().find(|event| event["event"] == "exec" && event["argv"][0] == "ls").expect("ls");
+    let exec = events
+        .iter()
+        .find(|event| event["event"] == "exec" && event["argv"][0] == "ls")
+        .expect("ls");
     assert_eq!(exec["argv"], serde_json::json!(["ls", "/"]));
     assert_eq!(exec["new_comm"], "ls");
 }
@@ -65,13 +80,18 @@ fn a_call_and_its_fields() {
     let recorder = start("");
     numbered_call(0);
     let (tid, pid) = (gettid().as_raw(), std::process::id());
-    let of = |args: &[&str]| dump(&recorder, &[&["--tid", &tid.to_string(), "--syscall", "getpgid"], args].concat());
+    let of = |args: &[&str]| {
+        dump(&recorder, &[&["--tid", &tid.to_string(), "--syscall", "getpgid"], args].concat())
+    };
     let [enter, exit] = &of(&[])[..] else { panic!("{:?}", of(&[])) };
     assert_eq!(
         (&enter["event"], &enter["syscall"], &enter["abi"]),
         (&"sys_enter".into(), &"getpgid".into(), &"native".into())
     );
-    assert_eq!(enter["args"], serde_json::json!([{"name":"pid","value":5_000_000,"text":"5000000"}]));
+    assert_eq!(
+        enter["args"],
+        serde_json::json!([{"name":"pid","value":5_000_000,"text":"5000000"}])
+    );
     assert_eq!((&enter["tid"], &enter["pid"]), (&tid.into(), &pid.into()));
     assert_eq!((&exit["ret"], &exit["errno"]), (&(-3).into(), &"ESRCH".into()));
     let took = exit["mono_ns"].as_u64().expect("ns") - enter["mono_ns"].as_u64().expect("ns");
@@ -81,7 +101,8 @@ fn a_call_and_its_fields() {
     assert_eq!(merged["event"], "sys_exit");
     assert_eq!((&merged["args"], &merged["entered"]), (&enter["args"], &enter["time"]));
     assert_eq!((&merged["ret"], &merged["mono_ns"]), (&exit["ret"], &exit["mono_ns"]));
-    let text = recorder.flightctl(&["dump", "--tid", &tid.to_string(), "--syscall", "getpgid", "--merge"]);
+    let text =
+        recorder.flightctl(&["dump", "--tid", &tid.to_string(), "--syscall", "getpgid", "--merge"]);
     let [line] = &lines(&text)[..] else { panic!("{text:?}") };
     assert!(line.text.starts_with("getpgid(5000000) = -3 ESRCH ("), "{line:?}");
 }
@@ -94,7 +115,8 @@ fn the_whole_machine() {
     assert!(recorder.flightctl(&["mark", "a \x1b[31mmark\n"]).status.success());
     for args in [&["--last", "30s"][..], &["--last", "30s", "--merge"]] {
         let events = dump(&recorder, args);
-        let times: Vec<u64> = events.iter().map(|event| event["mono_ns"].as_u64().expect("ns")).collect();
+        let times: Vec<u64> =
+            events.iter().map(|event| event["mono_ns"].as_u64().expect("ns")).collect();
         assert!(times.is_sorted());
         let one = |kind: &str| {
             events
@@ -106,7 +128,10 @@ fn the_whole_machine() {
         assert!(one("waking")["slept_in"].is_string() && one("waking")["wakee_cpu"].is_u64());
         assert!(one("fork")["child_tid"].is_u64());
         assert!(one("exec")["file"].is_string());
-        let mark = events.iter().find(|event| event["event"] == "mark" && event["by"] == "user").expect("the mark");
+        let mark = events
+            .iter()
+            .find(|event| event["event"] == "mark" && event["by"] == "user")
+            .expect("the mark");
         assert_eq!(mark["text"], r"a \33[31mmark\n");
         let merged = events.iter().filter(|event| event.get("entered").is_some()).count();
         assert_eq!(merged > 100, args.contains(&"--merge"), "{merged}");

@@ -28,7 +28,11 @@ fn folder() -> TempDir {
 
 fn hook(folder: &Path, dir: &Path) -> Output {
     let mut command = Command::new(packaged("kdump-recover"));
-    command.arg(dir).env("FLIGHTCTL", folder.join("flightctl")).env("VMCORE", "/dev/null").env("KEEP", "2");
+    command
+        .arg(dir)
+        .env("FLIGHTCTL", folder.join("flightctl"))
+        .env("VMCORE", "/dev/null")
+        .env("KEEP", "2");
     command.stdin(Stdio::null()).output().expect("the hook")
 }
 
@@ -48,7 +52,9 @@ fn leads_root_into_no_directory_of_others() {
     directory(&root.join("open"), 0, 0o777);
     directory(&root.join("sticky"), 0, 0o1777);
     directory(&root.join("sticky/theirs"), user, 0o755);
-    for (place, to) in [("state/crash", "root"), ("state/in", "root"), ("link", "root"), ("sticky/link", "root")] {
+    for (place, to) in
+        [("state/crash", "root"), ("state/in", "root"), ("link", "root"), ("sticky/link", "root")]
+    {
         symlink(root.join(to), root.join(place)).expect("link");
     }
     // `state` as the hook was called once, with a directory `crash` in it.
@@ -67,7 +73,11 @@ fn leads_root_into_no_directory_of_others() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{dir}: {said}");
         assert!(said.contains("not recovered there"), "{dir}: {said}");
-        assert_eq!(fs::metadata(root.join("root")).expect("root's").uid(), 0, "{dir}: root's directory was given away");
+        assert_eq!(
+            fs::metadata(root.join("root")).expect("root's").uid(),
+            0,
+            "{dir}: root's directory was given away"
+        );
         assert_eq!(
             fs::read_dir(root.join("root")).expect("root's").count(),
             0,
@@ -90,7 +100,8 @@ fn leaves_the_newest_files_for_the_group_of_its_directory() {
     }
     let output = hook(folder.path(), &dir);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut names: Vec<_> = fs::read_dir(&dir).expect("dir").map(|entry| entry.expect("entry").file_name()).collect();
+    let mut names: Vec<_> =
+        fs::read_dir(&dir).expect("dir").map(|entry| entry.expect("entry").file_name()).collect();
     names.sort();
     assert_eq!(names.len(), 2, "{names:?}");
     assert_eq!(names[0], "20210101T000000Z.flight");
@@ -111,16 +122,23 @@ fn finds_the_directory_on_the_file_system_of_the_dump() {
         fs::copy(packaged(name), folder.path().join(name)).expect("copy");
     }
     let script = "
-        cd \"$1\"; mkdir -p root; mount -t tmpfs -o mode=755 none root; mkdir root/usr root/proc root/etc root/dev root/kdumproot
-        mkdir root/etc/alternatives; for dir in usr dev proc etc/alternatives; do mount --rbind /$dir root/$dir; done
+        cd \"$1\"; mkdir -p root; mount -t tmpfs -o mode=755 none root; mkdir root/usr root/proc \
+                  root/etc root/dev root/kdumproot
+        mkdir root/etc/alternatives; for dir in usr dev proc etc/alternatives; do mount --rbind \
+                  /$dir root/$dir; done
         for dir in bin lib lib64 sbin; do ln -s usr/$dir root/$dir; done
-        mount -t tmpfs -o mode=755 none root/kdumproot; mkdir -p root/kdumproot/var/lib root/kdumproot/var/crash
+        mount -t tmpfs -o mode=755 none root/kdumproot; mkdir -p root/kdumproot/var/lib \
+                  root/kdumproot/var/crash
         cp kdump-recover pre-dump.sh flightctl root; echo 'path /var/crash' > root/etc/kdump.conf
-        run() { RECOVER=/kdump-recover VMCORE=/dev/null FLIGHTCTL=/flightctl chroot root /bin/sh /pre-dump.sh; }
+        run() { RECOVER=/kdump-recover VMCORE=/dev/null FLIGHTCTL=/flightctl chroot root /bin/sh \
+                  /pre-dump.sh; }
         run; ls root/kdumproot/var/crash/flightrec
-        mkdir root/kdumproot/var/lib/flightrec-crash; run; ls root/kdumproot/var/lib/flightrec-crash";
+        mkdir root/kdumproot/var/lib/flightrec-crash; run; ls \
+                  root/kdumproot/var/lib/flightrec-crash";
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "/bin/sh", "-ec", script, "sh"]).arg(folder.path());
+    command
+        .args(["--mount", "--propagation", "private", "/bin/sh", "-ec", script, "sh"])
+        .arg(folder.path());
     let output = command.stdin(Stdio::null()).output().expect("unshare");
     let files = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

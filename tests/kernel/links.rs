@@ -1,4 +1,5 @@
-//! The user that flightd runs as, taken over: links where it may put them lead root's helpers nowhere.
+//! The user that flightd runs as, taken over: links where it may put them lead root's helpers
+//! nowhere.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -22,18 +23,37 @@ fn of_root(place: &Place) -> PathBuf {
 fn is_untouched(dir: &Path) {
     assert_eq!(fs::read_to_string(dir.join("file")).expect("root's file"), SECRET);
     for path in [dir, &dir.join("file")] {
-        assert_eq!(fs::metadata(path).expect("root's").uid(), 0, "{} is root's no more", path.display());
+        assert_eq!(
+            fs::metadata(path).expect("root's").uid(),
+            0,
+            "{} is root's no more",
+            path.display()
+        );
     }
     assert_eq!(fs::metadata(dir).expect("root's").mode() & 0o777, 0o755);
-    assert_eq!(fs::read_dir(dir).expect("root's").count(), 1, "something else is in {}", dir.display());
+    assert_eq!(
+        fs::read_dir(dir).expect("root's").count(),
+        1,
+        "something else is in {}",
+        dir.display()
+    );
 }
 
 /// Runs a script as `USER`, with no capability.
 fn as_user(place: &Place, script: &str) {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", USER, "--regid", &place.user.gid.to_string(), "--clear-groups"]);
-    command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--", "/bin/sh", "-ec", script]);
-    let output = command.current_dir(place.sandbox.root()).stdin(Stdio::null()).output().expect("setpriv");
+    command.args([
+        "--inh-caps=-all",
+        "--bounding-set=-all",
+        "--no-new-privs",
+        "--",
+        "/bin/sh",
+        "-ec",
+        script,
+    ]);
+    let output =
+        command.current_dir(place.sandbox.root()).stdin(Stdio::null()).output().expect("setpriv");
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -58,7 +78,8 @@ fn the_copy_of_the_tracepoints_is_written_through_no_link() {
     as_user(&place, "rm run/tracepoints.json; ln -s ../root/file run/tracepoints.json.new");
     fine(&place, &["--prepare", USER]);
     is_untouched(&secret);
-    let copy = fs::symlink_metadata(place.sandbox.runtime_dir().join("tracepoints.json")).expect("a copy");
+    let copy =
+        fs::symlink_metadata(place.sandbox.runtime_dir().join("tracepoints.json")).expect("a copy");
     assert!(copy.is_file() && copy.uid() == 0, "{copy:?}");
     // One that is there already is replaced, not written to.
     as_user(&place, "rm run/tracepoints.json; ln -s ../root/file run/tracepoints.json");
@@ -99,7 +120,10 @@ fn nothing_behind_a_link_is_removed() {
     as_user(&place, &format!("ln -s {root}/root run/bpf/{complete}"));
     fine(&place, &["--remove"]);
     is_untouched(&secret);
-    assert!(!place.sandbox.runtime_dir().join("bpf").exists(), "the BPF file system is still there");
+    assert!(
+        !place.sandbox.runtime_dir().join("bpf").exists(),
+        "the BPF file system is still there"
+    );
 }
 
 #[test]
@@ -111,6 +135,9 @@ fn root_works_in_no_directory_that_others_can_change() {
     let bpffs = shared.join("bpf");
     let output = root(&place, &["--bpffs-dir", bpffs.to_str().expect("text"), "--prepare", USER]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && error.contains("shared: others may write there"), "{error}");
+    assert!(
+        !output.status.success() && error.contains("shared: others may write there"),
+        "{error}"
+    );
     assert!(!bpffs.exists());
 }

@@ -1,4 +1,5 @@
-//! What flightd makes, and leaves: modes whatever the umask is, and nothing behind it in a BPF file system.
+//! What flightd makes, and leaves: modes whatever the umask is, and nothing behind it in a BPF file
+//! system.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use flightrec_tests::{Sandbox, bin_dir, die_with_parent, require_kernel, wait_limited, wait_until};
+use flightrec_tests::{
+    Sandbox, bin_dir, die_with_parent, require_kernel, wait_limited, wait_until,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::Pid;
@@ -30,7 +33,10 @@ impl Fresh {
     fn flightd(&self, bpffs: &Path) -> Command {
         let mut command = Command::new(bin_dir().join("flightd"));
         command.arg("--runtime-dir").arg(&self.runtime).arg("--state-dir").arg(&self.state);
-        die_with_parent(command.arg("--bpffs-dir").arg(bpffs).stdin(Stdio::null()), Signal::SIGKILL);
+        die_with_parent(
+            command.arg("--bpffs-dir").arg(bpffs).stdin(Stdio::null()),
+            Signal::SIGKILL,
+        );
         command
     }
 
@@ -40,7 +46,8 @@ impl Fresh {
         let answers = wait_until(Duration::from_secs(20), || {
             let mut status = Command::new(bin_dir().join("flightctl"));
             status.arg("--runtime-dir").arg(&self.runtime).arg("status");
-            status.output().is_ok_and(|output| output.status.success()) || !matches!(daemon.try_wait(), Ok(None))
+            status.output().is_ok_and(|output| output.status.success())
+                || !matches!(daemon.try_wait(), Ok(None))
         });
         assert!(answers && matches!(daemon.try_wait(), Ok(None)), "flightd does not answer");
         daemon
@@ -49,7 +56,8 @@ impl Fresh {
 
 fn stop(mut daemon: Child) {
     kill(Pid::from_raw(daemon.id() as i32), Signal::SIGTERM).expect("its own process");
-    let status = wait_limited(&mut daemon, Duration::from_secs(10)).expect("wait").expect("it ends");
+    let status =
+        wait_limited(&mut daemon, Duration::from_secs(10)).expect("wait").expect("it ends");
     assert!(status.success(), "{status}");
 }
 
@@ -102,7 +110,13 @@ fn a_directory_that_it_made_in_a_bpf_file_system_goes_with_it() {
     assert!(made.is_dir(), "the recording that was to be kept is gone");
     // Another daemon than the one that made it ends the recording.
     stop(fresh.start(fresh.flightd(&made)));
-    assert_eq!(fs::read_dir(&bpffs).expect("bpffs").filter(|e| e.as_ref().is_ok_and(|e| e.path().is_dir())).count(), 0);
+    assert_eq!(
+        fs::read_dir(&bpffs)
+            .expect("bpffs")
+            .filter(|e| e.as_ref().is_ok_and(|e| e.path().is_dir()))
+            .count(),
+        0
+    );
     // What somebody else made stays, and so does the mount itself.
     let theirs = bpffs.join("theirs");
     fs::create_dir(&theirs).expect("directory");
@@ -114,7 +128,8 @@ fn a_directory_that_it_made_in_a_bpf_file_system_goes_with_it() {
 fn a_name_with_a_dot_is_refused_with_its_reason() {
     let fresh = Fresh::new();
     for name in ["flight.rec", "flight.rec/deeper"] {
-        let output = fresh.flightd(&fresh.sandbox.bpffs_dir().join(name)).output().expect("flightd");
+        let output =
+            fresh.flightd(&fresh.sandbox.bpffs_dir().join(name)).output().expect("flightd");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
         for words in ["flight.rec", "takes no names with a dot", "--bpffs-dir"] {

@@ -39,8 +39,15 @@ fn threads_are_named_at_every_moment() {
     assert_eq!(names(thread, "(EXIT) status 0"), ["late-thread"]);
     assert_eq!(names(pid, "getppid() -->"), ["names"]);
     let exec = lines.iter().find(|line| line.text.starts_with("(EXEC)")).expect("its exec");
-    assert!(exec.text.starts_with(r#"(EXEC) "/bin/true" ["true", "one argument"] cgroup:"#), "{}", exec.text);
-    let end = lines.iter().rfind(|line| line.tid == pid && line.text == "(EXIT) status 0").expect("its end");
+    assert!(
+        exec.text.starts_with(r#"(EXEC) "/bin/true" ["true", "one argument"] cgroup:"#),
+        "{}",
+        exec.text
+    );
+    let end = lines
+        .iter()
+        .rfind(|line| line.tid == pid && line.text == "(EXIT) status 0")
+        .expect("its end");
     assert_eq!(end.comm, "true");
 
     // By name, which it had only part of the time.
@@ -51,12 +58,15 @@ fn threads_are_named_at_every_moment() {
 #[test]
 fn every_thread_that_does_anything_is_known() {
     let recorder = start("");
-    let work = Command::new("sh").args(["-c", "sleep 0.1; ls / | wc -l"]).stdout(Stdio::null()).status();
+    let work =
+        Command::new("sh").args(["-c", "sleep 0.1; ls / | wc -l"]).stdout(Stdio::null()).status();
     assert!(work.expect("sh").success());
     let mut unnamed = dump(&recorder, &["--last", "1m"]);
-    // A virtual machine's kernel may hide threads of its host's agent from BPF: then they are only ever
-    // switched to, and are in no other event, nor in the table of threads.
-    unnamed.retain(|line| line.comm == "?" && !(line.text.starts_with("?[") && line.text.ends_with(" -->")));
+    // A virtual machine's kernel may hide threads of its host's agent from BPF: then they are only
+    // ever switched to, and are in no other event, nor in the table of threads.
+    unnamed.retain(|line| {
+        line.comm == "?" && !(line.text.starts_with("?[") && line.text.ends_with(" -->"))
+    });
     assert_eq!(unnamed, []);
 }
 

@@ -6,8 +6,8 @@ use flightrec_tests::{Recorder, Snapshot, monotonic_ns};
 
 use crate::support::{snapshot, start};
 
-/// System call events of the daemon's threads that were recorded, and how many were left out, while the
-/// daemon was made to work. (What it does before it is ready is recorded in part.)
+/// System call events of the daemon's threads that were recorded, and how many were left out, while
+/// the daemon was made to work. (What it does before it is ready is recorded in part.)
 fn own(recorder: &Recorder) -> (usize, u64) {
     let left_out = |snapshot: &Snapshot| snapshot.counted(Lane::Syscall).1[Refusal::Own as usize];
     let (before, since) = (left_out(&snapshot(recorder)), monotonic_ns());
@@ -16,7 +16,10 @@ fn own(recorder: &Recorder) -> (usize, u64) {
     }
     let snapshot = snapshot(recorder);
     let threads = snapshot.threads_of(recorder.pid());
-    let calls = snapshot.events.iter().filter(|event| matches!(event.body, Body::Enter(_) | Body::Exit { .. }));
+    let calls = snapshot
+        .events
+        .iter()
+        .filter(|event| matches!(event.body, Body::Enter(_) | Body::Exit { .. }));
     let recorded = calls.filter(|event| event.time > since && threads.contains(&event.tid)).count();
     (recorded, left_out(&snapshot) - before)
 }

@@ -7,8 +7,8 @@ use flightrec_tests::{Snapshot, c_program, online_cpus};
 
 use crate::support::{Printed, dump, run, snapshot, start};
 
-/// When both players have made their first move, a write and a read: what came before set the game up, and may have been
-/// with the help of other pairs' players.
+/// When both players have made their first move, a write and a read: what came before set the game
+/// up, and may have been with the help of other pairs' players.
 fn beginning(snapshot: &Snapshot, [ping, pong]: [u32; 2]) -> u64 {
     let first = |tid, name| {
         let call = snapshot.calls_named(tid, name).into_iter().next().expect("a call");
@@ -41,18 +41,21 @@ struct Wakeup {
     ran: Option<(u16, u64)>,
 }
 
-/// The wakeups of a thread, each with what followed until the thread ran. A thread that is woken while
-/// it is still running (it has decided to sleep, and has not yet been switched away from) does not
-/// need a switch-in: those that go on with a system call instead come without `ran`. Where a thread without
-/// any event had been switched to on its CPU, that is one that this machine hides from BPF (see names.rs), and so is the
-/// switch away from it: the woken thread ran then.
+/// The wakeups of a thread, each with what followed until the thread ran. A thread that is woken
+/// while it is still running (it has decided to sleep, and has not yet been switched away from)
+/// does not need a switch-in: those that go on with a system call instead come without `ran`. Where
+/// a thread without any event had been switched to on its CPU, that is one that this machine hides
+/// from BPF (see names.rs), and so is the switch away from it: the woken thread ran then.
 fn wakeups(events: &[Event], thread: u32) -> Vec<Wakeup> {
     let mut all: Vec<Wakeup> = Vec::new();
     let mut open = false;
     let seen: HashSet<u32> = events.iter().map(|event| event.tid).collect();
     let mut running: HashMap<u16, u32> = HashMap::new();
     for event in events {
-        let was = running.insert(event.cpu, if let Body::Switch { next, .. } = event.body { next } else { event.tid });
+        let was = running.insert(
+            event.cpu,
+            if let Body::Switch { next, .. } = event.body { next } else { event.tid },
+        );
         if open && event.tid == thread && was.is_some_and(|was| !seen.contains(&was)) {
             if let Some(wakeup) = all.last_mut() {
                 wakeup.ran = Some((event.cpu, event.time));
@@ -61,7 +64,13 @@ fn wakeups(events: &[Event], thread: u32) -> Vec<Wakeup> {
         }
         match event.body {
             Body::Waking { wakee, cpu, .. } if wakee == thread => {
-                all.push(Wakeup { time: event.time, waker: event.tid, named: cpu, broken: false, ran: None });
+                all.push(Wakeup {
+                    time: event.time,
+                    waker: event.tid,
+                    named: cpu,
+                    broken: false,
+                    ran: None,
+                });
                 open = true;
             }
             Body::Migrate { thread: moved, from, to, .. } if moved == thread && open => {
@@ -92,7 +101,12 @@ fn game(snapshot: &Snapshot, ids: &Printed, pair: usize) -> [Vec<Wakeup>; 2] {
         all.retain(|wakeup| wakeup.time > from && wakeup.time < until);
         for wakeup in &all {
             let around = || around(snapshot, wakeup.time);
-            assert_eq!(wakeup.waker, waker, "pair {pair}: {wakee} was woken by another: {wakeup:?}\n{}", around());
+            assert_eq!(
+                wakeup.waker,
+                waker,
+                "pair {pair}: {wakee} was woken by another: {wakeup:?}\n{}",
+                around()
+            );
         }
         all
     })
@@ -102,7 +116,12 @@ fn game(snapshot: &Snapshot, ids: &Printed, pair: usize) -> [Vec<Wakeup>; 2] {
 fn around(snapshot: &Snapshot, time: u64) -> String {
     const EVENTS: usize = 30;
     let at = snapshot.events.partition_point(|event| event.time < time);
-    let shown = snapshot.events.get(at.saturating_sub(EVENTS)..).unwrap_or_default().iter().take(2 * EVENTS);
+    let shown = snapshot
+        .events
+        .get(at.saturating_sub(EVENTS)..)
+        .unwrap_or_default()
+        .iter()
+        .take(2 * EVENTS);
     shown.map(|event| format!("{event:?}")).collect::<Vec<_>>().join("\n")
 }
 
@@ -117,8 +136,12 @@ fn pinned(rounds: usize, cpus: [usize; 2]) {
     let [pong, ping] = game(&snapshot, &ids, 0);
     // Control passes at least twice a round; on one CPU not without the other's sleep.
     let all = ping.len() + pong.len();
-    assert!(all > if cpus[0] == cpus[1] { rounds * 9 / 10 } else { rounds / 10 }, "{all} wakeups in {rounds} rounds");
-    for (wakeups, cpu, tid) in [(pong, cpus[1], ids.id("pong0")), (ping, cpus[0], ids.id("ping0"))] {
+    assert!(
+        all > if cpus[0] == cpus[1] { rounds * 9 / 10 } else { rounds / 10 },
+        "{all} wakeups in {rounds} rounds"
+    );
+    for (wakeups, cpu, tid) in [(pong, cpus[1], ids.id("pong0")), (ping, cpus[0], ids.id("ping0"))]
+    {
         for wakeup in &wakeups {
             assert_eq!((usize::from(wakeup.named), wakeup.broken), (cpu, false), "{wakeup:?}");
             assert!(wakeup.ran.is_none_or(|(ran, _)| usize::from(ran) == cpu), "{wakeup:?}");
@@ -127,9 +150,18 @@ fn pinned(rounds: usize, cpus: [usize; 2]) {
             assert!(wakeup.ran.is_some() || cpus[0] != cpus[1], "{wakeup:?}\n{}", around());
         }
         let (slept, maybe) = sleeps(&snapshot, &ids, tid);
-        assert!(slept <= wakeups.len() + 1, "{tid} slept {slept} times, and was woken {} times", wakeups.len());
-        // On several CPUs some wakeups come before the thread has gone to sleep, which it then does not.
-        assert!(wakeups.len() <= slept + maybe + 1 || cpus[0] != cpus[1], "{slept} sleeps, {} wakeups", wakeups.len());
+        assert!(
+            slept <= wakeups.len() + 1,
+            "{tid} slept {slept} times, and was woken {} times",
+            wakeups.len()
+        );
+        // On several CPUs some wakeups come before the thread has gone to sleep, which it then does
+        // not.
+        assert!(
+            wakeups.len() <= slept + maybe + 1 || cpus[0] != cpus[1],
+            "{slept} sleeps, {} wakeups",
+            wakeups.len()
+        );
     }
 }
 
@@ -197,11 +229,15 @@ fn the_text_names_the_cpu_where_the_wakee_runs() {
         if let Some(wakeup) = line.text.strip_prefix("(RUNQ) #") {
             // `7 8883 TP09[n:-5] qlen:0`, or `1>7 8883 …`: queued on 1, but 7 ran it.
             let mut words = wakeup.split(' ');
-            let cpu = words.next().and_then(|cpus| cpus.rsplit('>').next()?.parse().ok()).expect("a CPU");
+            let cpu =
+                words.next().and_then(|cpus| cpus.rsplit('>').next()?.parse().ok()).expect("a CPU");
             let wakee = words.next().and_then(|tid| tid.parse().ok()).expect("a thread");
             if players.contains(&wakee) {
                 let name = words.next().expect("a name");
-                assert!(name.starts_with("ping") || name.starts_with("pong") && name.ends_with("[n:0]"), "{wakeup}");
+                assert!(
+                    name.starts_with("ping") || name.starts_with("pong") && name.ends_with("[n:0]"),
+                    "{wakeup}"
+                );
                 named.insert(wakee, (cpu, wakeup.to_owned()));
             }
         } else if line.text.ends_with(" -->") {
@@ -210,7 +246,8 @@ fn the_text_names_the_cpu_where_the_wakee_runs() {
                 checked += 1;
             }
         } else {
-            // Switched away from without having been switched to: it had not slept yet when it was woken.
+            // Switched away from without having been switched to: it had not slept yet when it was
+            // woken.
             named.remove(&line.tid);
         }
     }

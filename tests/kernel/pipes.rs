@@ -22,7 +22,11 @@ fn flightctl(args: &[&str], stdin: Stdio) -> String {
     }
     let output = child.wait_with_output().expect("wait");
     assert!(!output.status.success(), "{args:?}");
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 #[test]

@@ -61,13 +61,15 @@ fn a_blocked_thread_its_call_and_its_time() {
         let output = recorder.flightctl(&[&["ps", "--json"], args].concat());
         serde_json::from_slice(&output.stdout).expect("JSON")
     };
-    let time = |json: &serde_json::Value| json["threads"][0]["blocked_ns"].as_u64().expect("a thread");
+    let time =
+        |json: &serde_json::Value| json["threads"][0]["blocked_ns"].as_u64().expect("a thread");
     let long = time(&json(&["--tid", &tid]));
     assert!(long >= 300_000_000 && u128::from(long) <= begun.elapsed().as_nanos(), "{long}");
     cat.stdin.as_mut().expect("piped").write_all(b"x").expect("written");
-    assert!(
-        wait_until(Duration::from_secs(5), || json(&["--tid", &tid])["threads"][0]["blocked_ns"].as_u64() < Some(long))
-    );
+    assert!(wait_until(
+        Duration::from_secs(5),
+        || json(&["--tid", &tid])["threads"][0]["blocked_ns"].as_u64() < Some(long)
+    ));
     release(cat);
     assert_eq!(ps(&recorder, &["--tid", &tid]), (vec![], Some(1)), "it is no more");
 }
@@ -86,12 +88,17 @@ fn a_descriptor_keeps_its_name_from_look_to_look() {
         let (lines, code) = ps(&recorder, &["--tid", &tid]);
         (code, lines.last().cloned().unwrap_or_default())
     };
-    let named = |(code, line): &(Option<i32>, String)| *code == Some(0) && line.contains(" read(0<pipe:[");
+    let named =
+        |(code, line): &(Option<i32>, String)| *code == Some(0) && line.contains(" read(0<pipe:[");
     assert!(wait_until(Duration::from_secs(5), || named(&looks())), "cat never waits");
     // Several at a time, so that one is asked for shortly behind another.
     let without: Vec<_> = std::thread::scope(|scope| {
         let asking = [(); 3].map(|()| scope.spawn(|| (0..15).map(|_| looks()).collect::<Vec<_>>()));
-        asking.into_iter().flat_map(|asking| asking.join().expect("asked")).filter(|look| !named(look)).collect()
+        asking
+            .into_iter()
+            .flat_map(|asking| asking.join().expect("asked"))
+            .filter(|look| !named(look))
+            .collect()
     });
     assert!(without.is_empty(), "{} of 45 looks lack it: {:?}", without.len(), without.first());
     release(cat);
@@ -119,8 +126,11 @@ fn what_blocked_threads_were_given_few_many_and_wide() {
             let output = recorder.flightctl(&["ps", "--json", "--tid", &said[name].to_string()]);
             let json: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
             let call = &json["threads"][0]["call"];
-            let args =
-                call["args"].as_array()?.iter().map(|arg| arg.as_str().expect("hexadecimal").to_owned()).collect();
+            let args = call["args"]
+                .as_array()?
+                .iter()
+                .map(|arg| arg.as_str().expect("hexadecimal").to_owned())
+                .collect();
             Some((call["text"].as_str()?.to_owned(), args))
         };
         assert!(wait_until(Duration::from_secs(5), || ["pause", "read", "futex"]
@@ -129,7 +139,10 @@ fn what_blocked_threads_were_given_few_many_and_wide() {
         let ((pause, none), (read, three), (futex, six)) =
             (args("pause").expect("it"), args("read").expect("it"), args("futex").expect("it"));
         assert!(pause.starts_with("pause(") && none.is_empty(), "{pause} {none:?}");
-        assert!(read.starts_with("read(") && three.len() == 3 && three[2] == "0xfa0", "{read} {three:?}");
+        assert!(
+            read.starts_with("read(") && three.len() == 3 && three[2] == "0xfa0",
+            "{read} {three:?}"
+        );
         let word = format!("{:#x}", said["word"]);
         let expected = [&*word, "0x80", "0x0", "0x0", "0xfedcba9876543210", "0x8123456789abcdef"];
         assert!(futex.starts_with("futex(") && six == expected, "{futex} {six:?}");
@@ -161,10 +174,16 @@ fn idle_kernel_threads_only_when_asked_for() {
     let (few, _) = ps(&recorder, &[]);
     let (all, _) = ps(&recorder, &["--all"]);
     let kernel = |lines: &[String]| lines.iter().filter(|line| line.contains("the kernel")).count();
-    assert!(all.iter().any(|line| line.contains("[kthreadd]")) && kernel(&all) > kernel(&few), "{all:?}");
+    assert!(
+        all.iter().any(|line| line.contains("[kthreadd]")) && kernel(&all) > kernel(&few),
+        "{all:?}"
+    );
     assert!(few.iter().all(|line| !line.contains("[kthreadd]")), "{few:?}");
     let (idle, _) = ps(&recorder, &["--state", "I"]);
-    assert!(idle.len() > 1 && idle.iter().skip(1).all(|line| line.contains(" I      the kernel")), "{idle:?}");
+    assert!(
+        idle.len() > 1 && idle.iter().skip(1).all(|line| line.contains(" I      the kernel")),
+        "{idle:?}"
+    );
 }
 
 #[test]

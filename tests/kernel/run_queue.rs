@@ -11,8 +11,9 @@ use crate::support::{dump, run, snapshot, start};
 /// Wakeups of the sleeper.
 const SLEEPS: usize = 40;
 
-/// At each wakeup of the sleeper, its time, and how many threads but `ours` were runnable on `cpu`: those
-/// that the last event of theirs left running or waiting there. The machine has other things to do as well.
+/// At each wakeup of the sleeper, its time, and how many threads but `ours` were runnable on `cpu`:
+/// those that the last event of theirs left running or waiting there. The machine has other things
+/// to do as well.
 fn others(events: &[Event], cpu: u16, sleeper: u32, ours: &HashSet<u32>) -> Vec<(u64, usize)> {
     let mut runnable: HashMap<u32, u16> = HashMap::new();
     let mut counts = Vec::new();
@@ -30,7 +31,8 @@ fn others(events: &[Event], cpu: u16, sleeper: u32, ours: &HashSet<u32>) -> Vec<
                 }
             }
             Body::Waking { wakee, .. } if wakee == sleeper => {
-                let other = |(tid, on): &(&u32, &u16)| **on == cpu && **tid != 0 && !ours.contains(*tid);
+                let other =
+                    |(tid, on): &(&u32, &u16)| **on == cpu && **tid != 0 && !ours.contains(*tid);
                 counts.push((event.time, runnable.iter().filter(other).count()));
             }
             Body::Waking { wakee, cpu, .. } => {
@@ -50,13 +52,22 @@ fn counted(hogs: usize) {
     let recorder = start("");
     let cpu = *online_cpus().last().expect("a CPU");
     // Lengths are known from the moment when the CPU was idle for the first time.
-    let idle = |event: &Event| usize::from(event.cpu) == cpu && matches!(event.body, Body::Switch { next: 0, .. });
-    let was_idle = wait_until(Duration::from_secs(90), || snapshot(&recorder).events.iter().any(idle));
+    let idle = |event: &Event| {
+        usize::from(event.cpu) == cpu && matches!(event.body, Body::Switch { next: 0, .. })
+    };
+    let was_idle =
+        wait_until(Duration::from_secs(90), || snapshot(&recorder).events.iter().any(idle));
     assert!(was_idle, "CPU {cpu} was never idle for 90 s: this machine is too busy for the test");
-    let ids = run(&c_program("hogs", &[]), &[&hogs.to_string(), &cpu.to_string(), &SLEEPS.to_string(), "5000"]);
+    let ids = run(
+        &c_program("hogs", &[]),
+        &[&hogs.to_string(), &cpu.to_string(), &SLEEPS.to_string(), "5000"],
+    );
     let (pid, sleeper) = (ids.id("pid"), ids.id("sleeper"));
 
-    let lines = dump(&recorder, &["--last", "1m", "--event", "waking,wakeup_new", "--tid", &sleeper.to_string()]);
+    let lines = dump(
+        &recorder,
+        &["--last", "1m", "--event", "waking,wakeup_new", "--tid", &sleeper.to_string()],
+    );
     let (wakeup, name) = (format!("(RUNQ) #{cpu} {sleeper} "), "sleeper[n:0] qlen:");
     let snapshot = snapshot(&recorder);
     let others = others(&snapshot.events, cpu as u16, sleeper, &snapshot.threads_of(pid));
@@ -68,17 +79,29 @@ fn counted(hogs: usize) {
     let first = sleeps[0].enter.expect("an entry").0;
     let (mut found, mut expected) = (Vec::new(), Vec::new());
     for (text, (_, others)) in lines.iter().zip(&others).filter(|(_, (time, _))| *time > first) {
-        let length = text.strip_prefix(&wakeup).and_then(|rest| rest.strip_prefix(name)?.parse().ok());
+        let length =
+            text.strip_prefix(&wakeup).and_then(|rest| rest.strip_prefix(name)?.parse().ok());
         found.push(length.unwrap_or_else(|| panic!("{text}")));
         expected.push(hogs + others);
     }
-    // A timer's wakeup while a thread runs that this machine hides from BPF (see names.rs) is not seen.
+    // A timer's wakeup while a thread runs that this machine hides from BPF (see names.rs) is not
+    // seen.
     assert_eq!(sleeps.len(), SLEEPS);
-    assert!((SLEEPS - 2..=SLEEPS).contains(&found.len()), "{} wakeups from {SLEEPS} sleeps", found.len());
-    assert!(found.iter().all(|n: &usize| *n >= hogs), "{hogs} hogs\n   found {found:?}\nexpected {expected:?}");
+    assert!(
+        (SLEEPS - 2..=SLEEPS).contains(&found.len()),
+        "{} wakeups from {SLEEPS} sleeps",
+        found.len()
+    );
+    assert!(
+        found.iter().all(|n: &usize| *n >= hogs),
+        "{hogs} hogs\n   found {found:?}\nexpected {expected:?}"
+    );
     // A thread that is just going to sleep, or is moved, may be seen on either side of the wakeup.
     let exact = found.iter().zip(&expected).filter(|(found, expected)| found == expected).count();
-    assert!(exact * 10 >= found.len() * 9, "{hogs} hogs\n   found {found:?}\nexpected {expected:?}");
+    assert!(
+        exact * 10 >= found.len() * 9,
+        "{hogs} hogs\n   found {found:?}\nexpected {expected:?}"
+    );
 }
 
 #[test]

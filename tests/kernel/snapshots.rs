@@ -1,4 +1,5 @@
-//! Snapshots that are asked for: the window is whole, floods are refused, limits hold, the hook runs.
+//! Snapshots that are asked for: the window is whole, floods are refused, limits hold, the hook
+//! runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +22,8 @@ fn quiet(config: &str) -> Recorder {
 /// The snapshots, newest first.
 pub(crate) fn list(recorder: &Recorder) -> Vec<Value> {
     let output = recorder.flightctl(&["snapshots", "--json"]);
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    let document: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
     document["snapshots"].as_array().expect("a list").clone()
 }
 
@@ -62,15 +64,23 @@ fn the_window_asked_for_is_the_window_saved() {
     assert!(recorder.flightctl(&["mark", "before"]).status.success());
     let id = taken(&recorder, &["--last", "3s"]);
     assert!(recorder.flightctl(&["mark", "behind"]).status.success());
-    assert!(whole(&recorder, &id, &["--event", "mark"]).iter().any(|line| line.text.contains("before")));
+    assert!(
+        whole(&recorder, &id, &["--event", "mark"]).iter().any(|line| line.text.contains("before"))
+    );
     let marks = dump(&recorder, &["--snapshot", "latest", "--event", "mark", "--all"]);
     assert!(marks.iter().all(|line| !line.text.contains("behind")), "{marks:?}");
 
     let [snapshot] = &list(&recorder)[..] else { panic!("one snapshot") };
     let number = |key: &str| snapshot[key].as_u64().expect("a number");
     assert_eq!(number("until") - number("from"), 3_000_000_000);
-    assert_eq!((&snapshot["held_from"], &snapshot["source"]), (&snapshot["from"], &Value::from("files")));
-    assert_eq!((&snapshot["cause"], &snapshot["reason"]), (&Value::from("request"), &Value::from("a test")));
+    assert_eq!(
+        (&snapshot["held_from"], &snapshot["source"]),
+        (&snapshot["from"], &Value::from("files"))
+    );
+    assert_eq!(
+        (&snapshot["cause"], &snapshot["reason"]),
+        (&Value::from("request"), &Value::from("a test"))
+    );
     let path = snapshot["path"].as_str().expect("a path");
     assert_eq!(fs::metadata(path).expect("there").permissions().mode() & 0o777, 0o640);
     let dir = fs::metadata(recorder.sandbox().state_dir().join("snapshots")).expect("there");
@@ -82,7 +92,8 @@ fn the_window_asked_for_is_the_window_saved() {
     assert!(!text(&ls.stdout).contains("/snapshots/"), "{ls:?}");
     let show = recorder.flightctl(&["snapshots", "show", &id]);
     assert!(
-        text(&show.stdout).starts_with("request: a test\n") && text(&show.stdout).contains("ran the most"),
+        text(&show.stdout).starts_with("request: a test\n")
+            && text(&show.stdout).contains("ran the most"),
         "{show:?}"
     );
     let wrong = recorder.flightctl(&["snapshots", "show", "../x"]);
@@ -107,12 +118,14 @@ fn without_files_it_comes_from_the_rings() {
 fn a_flood_of_requests_is_refused_with_the_time_to_come_back() {
     let recorder = quiet("");
     let answers: Vec<Output> = (0..12).map(|_| take(&recorder, &["--last", "1s"])).collect();
-    let (taken, refused): (Vec<&Output>, Vec<&Output>) = answers.iter().partition(|output| output.status.success());
+    let (taken, refused): (Vec<&Output>, Vec<&Output>) =
+        answers.iter().partition(|output| output.status.success());
     assert_eq!((taken.len(), list(&recorder).len()), (5, 5), "{}", recorder.log());
     for output in refused {
         let told = text(&output.stderr);
         assert!(
-            output.status.code() == Some(2) && told.contains("too many snapshots were asked for: try again in "),
+            output.status.code() == Some(2)
+                && told.contains("too many snapshots were asked for: try again in "),
             "{told}"
         );
     }
@@ -124,7 +137,8 @@ fn a_flood_of_requests_is_refused_with_the_time_to_come_back() {
 fn what_is_asked_for_takes_half_of_the_room_and_the_oldest_go() {
     let recorder = quiet("[snapshots]\nmax_count = 4\n");
     let ids: Vec<String> = (0..4).map(|_| taken(&recorder, &["--last", "1s"])).collect();
-    let held: Vec<Value> = list(&recorder).into_iter().map(|snapshot| snapshot["id"].clone()).collect();
+    let held: Vec<Value> =
+        list(&recorder).into_iter().map(|snapshot| snapshot["id"].clone()).collect();
     assert_eq!(held, [ids[3].as_str(), ids[2].as_str()]);
 }
 
@@ -133,14 +147,18 @@ fn switched_off_or_unwritable_it_says_so() {
     let recorder = quiet("[snapshots]\nenabled = false\n");
     let off = take(&recorder, &[]);
     assert!(
-        off.status.code() == Some(2) && text(&off.stderr).contains("snapshots are off: set enabled = true"),
+        off.status.code() == Some(2)
+            && text(&off.stderr).contains("snapshots are off: set enabled = true"),
         "{off:?}"
     );
 
     let recorder = quiet("");
     fs::write(recorder.sandbox().state_dir().join("snapshots"), "in the way").expect("written");
     let failed = take(&recorder, &["--last", "1s"]);
-    assert!(failed.status.code() == Some(2) && text(&failed.stderr).contains("could not be taken"), "{failed:?}");
+    assert!(
+        failed.status.code() == Some(2) && text(&failed.stderr).contains("could not be taken"),
+        "{failed:?}"
+    );
     assert!(recorder.flightctl(&["status"]).status.success(), "it goes on recording");
 }
 
@@ -155,5 +173,14 @@ fn the_hook_is_given_the_file() {
     taken(&recorder, &["--last", "1s"]);
     let copied = copy.path().join("request.flight");
     assert!(wait_until(PATIENCE, || copied.exists()), "{}", recorder.log());
-    assert!(recorder.flightctl_command().arg("verify").arg(&copied).output().expect("run").status.success());
+    assert!(
+        recorder
+            .flightctl_command()
+            .arg("verify")
+            .arg(&copied)
+            .output()
+            .expect("run")
+            .status
+            .success()
+    );
 }

@@ -23,13 +23,17 @@ fn metrics(recorder: &Recorder, args: &[&str]) -> String {
 
 /// The sum of all samples of a metric whose labels have all of `labels`.
 fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
-    let series = text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
+    let series = text
+        .lines()
+        .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
     let wanted = series.filter(|line| labels.iter().all(|label| line.contains(label)));
     wanted.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
 fn events(state: &Value, lane: &str, kind: &str) -> f64 {
-    state["lanes"][lane]["events"][kind].as_f64().unwrap_or_else(|| panic!("no {lane} {kind} in {state:#}"))
+    state["lanes"][lane]["events"][kind]
+        .as_f64()
+        .unwrap_or_else(|| panic!("no {lane} {kind} in {state:#}"))
 }
 
 /// The file system goes from its place; the programs live on in it, as flightd has it open.
@@ -43,10 +47,17 @@ fn a_bpffs_that_is_unmounted_lazily_is_told_and_nothing_made_up() {
         numbered_call(i);
     }
     let after = state(&recorder, &[]);
-    assert_eq!(after["cpus"].as_array().map(Vec::len), before["cpus"].as_array().map(Vec::len), "{after:#}");
+    assert_eq!(
+        after["cpus"].as_array().map(Vec::len),
+        before["cpus"].as_array().map(Vec::len),
+        "{after:#}"
+    );
     let counted = events(&after, "syscall", "sys_enter") - events(&before, "syscall", "sys_enter");
     assert!(counted >= 1000.0, "{counted}");
-    assert_eq!((&after["level"], &after["unpinned"]["recording"]), (&before["level"], &Value::from(true)));
+    assert_eq!(
+        (&after["level"], &after["unpinned"]["recording"]),
+        (&before["level"], &Value::from(true))
+    );
     let text = recorder.flightctl(&["status"]);
     assert!(String::from_utf8_lossy(&text.stdout).contains("NOT REACHABLE: "), "{text:?}");
 }
@@ -85,11 +96,17 @@ fn both_count_what_happens() {
         .iter()
         .map(|cpu| cpu["lanes"]["sched"]["events"]["switch"].as_f64().expect("a number"))
         .sum();
-    assert!((by_cpu - events(&after, "sched", "switch")).abs() < 0.5, "the CPUs' sum is the lane's");
+    assert!(
+        (by_cpu - events(&after, "sched", "switch")).abs() < 0.5,
+        "the CPUs' sum is the lane's"
+    );
     assert_eq!(after["daemon"]["pid"], recorder.pid());
     assert_eq!(after["session"], before["session"]);
     assert!(after["recording_seconds"].as_f64() > before["recording_seconds"].as_f64());
-    assert!((sum(&text, "flightrec_daemon_up", &[]) - 1.0).abs() < 0.5 && text.ends_with("\n# EOF\n"), "{text}");
+    assert!(
+        (sum(&text, "flightrec_daemon_up", &[]) - 1.0).abs() < 0.5 && text.ends_with("\n# EOF\n"),
+        "{text}"
+    );
     assert!(sum(&text, "flightrec_daemon_cpu_seconds_total", &[]) > 0.0);
 }
 
@@ -108,6 +125,8 @@ fn a_dead_daemons_recording_is_told_from_the_rings() {
     for same in ["session", "memory_bytes", "syscall_programs", "level"] {
         assert_eq!(after[same], before[same], "{same}");
     }
-    assert!(events(&after, "syscall", "sys_enter") >= events(&before, "syscall", "sys_enter") + 100.0);
+    assert!(
+        events(&after, "syscall", "sys_enter") >= events(&before, "syscall", "sys_enter") + 100.0
+    );
     assert!(sum(&metrics(&recorder, &args), "flightrec_daemon_up", &[]) < 0.5);
 }

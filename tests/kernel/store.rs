@@ -1,4 +1,5 @@
-//! The files: whatever happens to the daemon, every event that the probes counted is in them, or in a gap of known size.
+//! The files: whatever happens to the daemon, every event that the probes counted is in them, or in
+//! a gap of known size.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
@@ -15,8 +16,8 @@ use serde_json::Value;
 use crate::support::{snapshot, start, without_limit};
 
 /// Files that roll every few seconds, and are written at once.
-pub(crate) const BUSY: &str = "[store]\nkeep_free = \"0B\"\nfile_size = \"1MiB\"\nfile_age = \"2s\"\nflush_interval = \"200ms\"\n\
-                               sync_interval = \"500ms\"\n";
+pub(crate) const BUSY: &str = "[store]\nkeep_free = \"0B\"\nfile_size = \"1MiB\"\nfile_age = \
+                               \"2s\"\nflush_interval = \"200ms\"\nsync_interval = \"500ms\"\n";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long the daemon is killed again and again; the issue asks for ten minutes.
@@ -39,7 +40,11 @@ pub(crate) fn store(recorder: &Recorder) -> Value {
 }
 
 /// Waits until the store is in a state.
-pub(crate) fn wait_for(recorder: &Recorder, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn wait_for(
+    recorder: &Recorder,
+    what: &str,
+    condition: impl Fn(&Value) -> bool,
+) -> Value {
     let mut last = Value::Null;
     let came = wait_until(PATIENCE, || {
         last = store(recorder);
@@ -57,14 +62,21 @@ pub(crate) fn read(recorder: &Recorder) -> Files {
     Files::read(&recorder.sandbox().state_dir(), |_| {})
 }
 
-/// What is missing of the whole recording, by lane, where the files and the counters are held against each other.
+/// What is missing of the whole recording, by lane, where the files and the counters are held
+/// against each other.
 pub(crate) fn missing(files: &Files, recording: &Recording) -> [u64; 3] {
     let mut missing = [0; 3];
     for cpu in recording.counters().cpus.iter().filter(|cpu| cpu.recorded) {
         for lane in Lane::RINGS {
             let tally = files.tally(recording.session(), lane, cpu.cpu);
             let counted = cpu.events[lane as usize];
-            assert_eq!(tally.end, counted, "CPU {}, lane {}: up to the last event", cpu.cpu, lane.name());
+            assert_eq!(
+                tally.end,
+                counted,
+                "CPU {}, lane {}: up to the last event",
+                cpu.cpu,
+                lane.name()
+            );
             for (kind, counted) in counted.iter().enumerate() {
                 assert_eq!(tally.present[kind] + tally.missing[kind], *counted, "{tally:?}");
             }
@@ -81,8 +93,14 @@ impl Load {
     pub(crate) fn start(programs: &[&[&str]]) -> Self {
         let spawn = |words: &&[&str]| {
             let mut command = Command::new(words[0]);
-            command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            die_with_parent(&mut command, Signal::SIGKILL).spawn().unwrap_or_else(|e| panic!("{}: {e}", words[0]))
+            command
+                .args(&words[1..])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            die_with_parent(&mut command, Signal::SIGKILL)
+                .spawn()
+                .unwrap_or_else(|e| panic!("{}: {e}", words[0]))
         };
         Self(programs.iter().map(spawn).collect())
     }
@@ -90,10 +108,15 @@ impl Load {
     /// Wakeups, new processes and threads, paths; not more than files can take for ten minutes.
     pub(crate) fn mixed() -> Self {
         let (pingpong, threads) = (c_program("pingpong", &[]), c_program("threads", &[]));
-        let threads = format!("while :; do {} 20 1; /bin/ls / ; sleep 0.02; done", threads.display());
+        let threads =
+            format!("while :; do {} 20 1; /bin/ls / ; sleep 0.02; done", threads.display());
         let find = "while :; do find /usr/share -maxdepth 2 -newer /etc/passwd; sleep 0.1; done";
         let pingpong = format!("while :; do {} 200 2; sleep 0.02; done", pingpong.display());
-        Self::start(&[&["/bin/sh", "-c", &pingpong], &["/bin/sh", "-c", &threads], &["/bin/sh", "-c", find]])
+        Self::start(&[
+            &["/bin/sh", "-c", &pingpong],
+            &["/bin/sh", "-c", &threads],
+            &["/bin/sh", "-c", find],
+        ])
     }
 }
 
@@ -107,7 +130,8 @@ impl Drop for Load {
     }
 }
 
-/// For `FLIGHTREC_STORE_SECONDS`: mixed load, files that roll every two seconds, a daemon that is killed at random moments.
+/// For `FLIGHTREC_STORE_SECONDS`: mixed load, files that roll every two seconds, a daemon that is
+/// killed at random moments.
 #[test]
 fn everything_that_was_counted_is_in_the_files_through_every_death() {
     let mut recorder = start(BUSY);
@@ -146,50 +170,81 @@ fn everything_that_was_counted_is_in_the_files_through_every_death() {
     let counted: u64 = totals.cpus.iter().flat_map(|cpu| cpu.events.iter().flatten()).sum();
     let missing = missing(&files, &recording);
     eprintln!(
-        "{deaths} deaths, {} files, {} of them closed, {counted} events counted, {missing:?} overwritten",
+        "{deaths} deaths, {} files, {} of them closed, {counted} events counted, {missing:?} \
+         overwritten",
         files.paths.len(),
         files.complete
     );
     assert_eq!(files.sessions, [session]);
     assert!(files.paths.len() > deaths, "{} files, {deaths} deaths", files.paths.len());
     assert!(deaths >= 3 && counted > 20_000 * seconds(), "{deaths} deaths, {counted} events");
-    // On a machine that others flood, the rings of a dead daemon may be overwritten; it is then known how much.
-    // A block that a kill cut off is all that may be hurt.
+    // On a machine that others flood, the rings of a dead daemon may be overwritten; it is then
+    // known how much. A block that a kill cut off is all that may be hurt.
     assert!(files.damage.len() <= deaths, "{:#?}", files.damage);
     // The product's own reading comes to the same: nothing twice, nothing missing.
     let told = numbered(&recorder);
     assert!(told.is_sorted_by(|a, b| a < b), "no call twice, in order");
-    assert!(missing[0] > 0 || told == (0..calls).collect::<Vec<_>>(), "every call: {} of {calls}", told.len());
+    assert!(
+        missing[0] > 0 || told == (0..calls).collect::<Vec<_>>(),
+        "every call: {} of {calls}",
+        told.len()
+    );
     if long {
         return;
     }
     let streams = rings.finish();
     let mut told = [0; 3];
     for stream in &streams {
-        let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: Some(&totals) };
+        let scope =
+            Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: Some(&totals) };
         let coverage = stream.coverage(&scope);
         let impossible = [Reason::Damaged, Reason::Newer];
-        assert!(!coverage.gaps.iter().any(|gap| impossible.contains(&gap.reason)), "{:#?}", coverage.gaps);
+        assert!(
+            !coverage.gaps.iter().any(|gap| impossible.contains(&gap.reason)),
+            "{:#?}",
+            coverage.gaps
+        );
         let lost: u64 = coverage.gaps.iter().filter_map(Gap::missing).sum();
         told[stream.lane() as usize] += lost;
         let cpu = totals.cpus.iter().find(|cpu| cpu.cpu == stream.cpu()).expect("a CPU");
         let counted: u64 = cpu.events[stream.lane() as usize].iter().sum();
-        assert_eq!(stream.recorded().iter().sum::<u64>() + lost, counted, "lane {}", stream.lane().name());
+        assert_eq!(
+            stream.recorded().iter().sum::<u64>() + lost,
+            counted,
+            "lane {}",
+            stream.lane().name()
+        );
     }
     assert_eq!(told, missing, "every gap is told");
 }
 
-/// The numbered calls of this thread, in the order in which `flightctl dump` shows them out of the files.
+/// The numbered calls of this thread, in the order in which `flightctl dump` shows them out of the
+/// files.
 fn numbered(recorder: &Recorder) -> Vec<u32> {
     let (dir, me) = (recorder.sandbox().state_dir(), gettid().to_string());
     let mut dump = recorder.flightctl_command();
-    dump.args(["dump", "--all", "--format", "jsonl", "--event", "sys_enter", "--syscall", "getpgid", "--tid", &me]);
+    dump.args([
+        "dump",
+        "--all",
+        "--format",
+        "jsonl",
+        "--event",
+        "sys_enter",
+        "--syscall",
+        "getpgid",
+        "--tid",
+        &me,
+    ]);
     let output = dump.arg("--store").arg(dir).output().expect("flightctl");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let events = lines.map(|line| serde_json::from_slice::<Value>(line).expect("JSON"));
     let numbers = events.filter_map(|event| event["args"][0]["value"].as_u64());
-    numbers.map(|number| u32::try_from(number).ok().and_then(|n| n.checked_sub(5_000_000)).expect("a number")).collect()
+    numbers
+        .map(|number| {
+            u32::try_from(number).ok().and_then(|n| n.checked_sub(5_000_000)).expect("a number")
+        })
+        .collect()
 }
 
 #[test]
@@ -213,7 +268,11 @@ fn a_clean_end_and_a_kept_recording_leave_no_hole() {
     for session in [&recording, &kept] {
         assert_eq!(missing(&files, session), [0; 3]);
     }
-    assert_eq!((files.complete, &files.damage), (files.paths.len(), &Vec::new()), "every file was closed");
+    assert_eq!(
+        (files.complete, &files.damage),
+        (files.paths.len(), &Vec::new()),
+        "every file was closed"
+    );
 }
 
 #[test]
@@ -237,23 +296,31 @@ fn what_a_replaced_recording_held_is_not_lost() {
     }
 }
 
-/// Rings that are too small for what happens: the files lack what was overwritten, and everybody says how much.
+/// Rings that are too small for what happens: the files lack what was overwritten, and everybody
+/// says how much.
 #[test]
 fn what_was_overwritten_is_counted() {
     let small = "[rings]\nsyscall = \"64KiB\"\nsched = \"64KiB\"\ntask = \"64KiB\"\n";
     let mut recorder = start(&format!("{small}{BUSY}"));
     let recording = maps(&recorder);
     let load = Load::start(&[&["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=1000000"]]);
-    let lost = wait_for(&recorder, "events are lost", |store| store["lost_events"]["syscall"].as_u64() > Some(100_000));
+    let lost = wait_for(&recorder, "events are lost", |store| {
+        store["lost_events"]["syscall"].as_u64() > Some(100_000)
+    });
     drop(load);
     // Behind a round without a flood both know the same.
     let before = store(&recorder)["written_events"]["syscall"].as_u64();
-    wait_for(&recorder, "a further round", |store| store["written_events"]["syscall"].as_u64() > before);
+    wait_for(&recorder, "a further round", |store| {
+        store["written_events"]["syscall"].as_u64() > before
+    });
     let said = store(&recorder)["lost_events"].clone();
     recorder.stop();
     let files = read(&recorder);
     let missing = missing(&files, &recording);
-    assert!(missing[0] >= lost["lost_events"]["syscall"].as_u64().expect("a number"), "{missing:?}, {said}");
+    assert!(
+        missing[0] >= lost["lost_events"]["syscall"].as_u64().expect("a number"),
+        "{missing:?}, {said}"
+    );
     assert!(said["syscall"].as_u64().expect("a number") <= missing[0], "{missing:?}, {said}");
     // What is missing stands in gaps that are told with the same count.
     let mut rings = Rings::new(recording.session());
@@ -272,14 +339,25 @@ fn files_are_for_the_group_and_nobody_else() {
     let mut recorder = start(BUSY);
     wait_for(&recorder, "a file", |store| store["file"].is_string());
     recorder.stop();
-    let group = std::fs::metadata(recorder.sandbox().state_dir()).expect("the state directory").gid();
-    let wanted = nix::unistd::Group::from_name("flightrec").ok().flatten().map_or(group, |group| group.gid.as_raw());
+    let group =
+        std::fs::metadata(recorder.sandbox().state_dir()).expect("the state directory").gid();
+    let wanted = nix::unistd::Group::from_name("flightrec")
+        .ok()
+        .flatten()
+        .map_or(group, |group| group.gid.as_raw());
     let files = read(&recorder);
     assert!(!files.paths.is_empty());
     for path in &files.paths {
-        for (path, mode) in [(path.as_path(), 0o640), (path.parent().expect("a boot's directory"), 0o750)] {
+        for (path, mode) in
+            [(path.as_path(), 0o640), (path.parent().expect("a boot's directory"), 0o750)]
+        {
             let metadata = std::fs::metadata(path).expect("it is there");
-            assert_eq!((metadata.permissions().mode() & 0o777, metadata.gid()), (mode, wanted), "{}", path.display());
+            assert_eq!(
+                (metadata.permissions().mode() & 0o777, metadata.gid()),
+                (mode, wanted),
+                "{}",
+                path.display()
+            );
         }
     }
 }
@@ -296,7 +374,8 @@ fn no_files_where_none_are_wanted() {
 /// A daemon ends as soon as it is told to, also where it has just much to write.
 #[test]
 fn the_last_events_are_written_at_the_end() {
-    let mut recorder = start("[store]\nkeep_free = \"0B\"\nflush_interval = \"10m\"\nsync_interval = \"1h\"\n");
+    let mut recorder =
+        start("[store]\nkeep_free = \"0B\"\nflush_interval = \"10m\"\nsync_interval = \"1h\"\n");
     let recording = maps(&recorder);
     numbered_call(1);
     recorder.stop();

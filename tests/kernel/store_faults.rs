@@ -1,4 +1,5 @@
-//! The disk fails: recording goes on in the rings, the fault is told, and writing resumes by itself in a new file.
+//! The disk fails: recording goes on in the rings, the fault is told, and writing resumes by itself
+//! in a new file.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,12 +18,14 @@ struct Disk(PathBuf);
 impl Disk {
     fn mount(dir: &Path, kib: u64) -> Self {
         let size = format!("size={kib}k");
-        mount(Some("tmpfs"), dir, Some("tmpfs"), MsFlags::empty(), Some(size.as_str())).expect("a small tmpfs");
+        mount(Some("tmpfs"), dir, Some("tmpfs"), MsFlags::empty(), Some(size.as_str()))
+            .expect("a small tmpfs");
         Self(dir.into())
     }
 
     fn remount(&self, flags: MsFlags) {
-        mount(Some("tmpfs"), &self.0, Some("tmpfs"), MsFlags::MS_REMOUNT | flags, None::<&str>).expect("remount");
+        mount(Some("tmpfs"), &self.0, Some("tmpfs"), MsFlags::MS_REMOUNT | flags, None::<&str>)
+            .expect("remount");
     }
 }
 
@@ -46,7 +49,8 @@ fn files(recorder: &Recorder) -> u64 {
     store(recorder)["files"].as_u64().unwrap_or(0)
 }
 
-/// The rest of every fault's story: written again in a new file, told once, and nothing of the recording lost.
+/// The rest of every fault's story: written again in a new file, told once, and nothing of the
+/// recording lost.
 fn recovered(mut recorder: Recorder, before: &[PathBuf]) {
     let recording = maps(&recorder);
     wait_for(&recorder, "it is written again", is("writing"));
@@ -74,7 +78,8 @@ fn a_full_disk() {
     // Somebody else fills it, and goes on filling it until there is no room for a block.
     let ballast = state.join("ballast");
     let fill = || {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(&ballast).expect("ballast");
+        let mut file =
+            fs::OpenOptions::new().append(true).create(true).open(&ballast).expect("ballast");
         while std::io::Write::write(&mut file, &[1; 4096]).is_ok_and(|n| n > 0) {}
     };
     let full = wait_until(std::time::Duration::from_secs(20), || {
@@ -86,7 +91,10 @@ fn a_full_disk() {
     assert!(reason(&failed).contains("free some space"), "{failed:#}");
     let text = recorder.flightctl(&["status"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("NOT WRITTEN since ") && text.contains("the rings go on recording"), "{text}");
+    assert!(
+        text.contains("NOT WRITTEN since ") && text.contains("the rings go on recording"),
+        "{text}"
+    );
     let before = Files::read(&state, |_| {});
     // The oldest may be deleted to make room; none may be changed.
     let contents: Vec<_> = before.paths.iter().map(fs::read).collect();
@@ -114,7 +122,8 @@ fn whoever_fills_the_disk_leaves_the_newest_history() {
     });
     let ballast = state.join("ballast");
     let fill = || {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(&ballast).expect("ballast");
+        let mut file =
+            fs::OpenOptions::new().append(true).create(true).open(&ballast).expect("ballast");
         while std::io::Write::write(&mut file, &[1; 4096]).is_ok_and(|n| n > 0) {}
     };
     let given_up = wait_until(std::time::Duration::from_mins(1), || {
@@ -135,7 +144,11 @@ fn whoever_fills_the_disk_leaves_the_newest_history() {
     assert!(bytes >= 300 << 10, "{bytes} bytes in {:?}", left.paths);
     let told = (failed["files"].as_u64(), failed["bytes"].as_u64());
     assert_eq!(told, (Some(left.paths.len() as u64), Some(bytes)), "{failed:#}");
-    assert!(said(&recorder, "were deleted because the file system is nearly full") >= 1, "{}", recorder.log());
+    assert!(
+        said(&recorder, "were deleted because the file system is nearly full") >= 1,
+        "{}",
+        recorder.log()
+    );
     let text = recorder.flightctl(&["status"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("for keep_free (others fill the disk)"), "{text}");
@@ -178,7 +191,8 @@ fn limit(recorder: &Recorder, bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     let pid = recorder.pid() as libc::pid_t;
     // SAFETY: one live structure is read, and none written.
-    let set = unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, &raw const limit, std::ptr::null_mut()) };
+    let set =
+        unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, &raw const limit, std::ptr::null_mut()) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
@@ -189,12 +203,17 @@ fn a_directory_that_is_deleted_under_it() {
     wait_for(&recorder, "some files", |store| store["files"].as_u64() > Some(1));
     let state = recorder.sandbox().state_dir();
     fs::remove_dir_all(&state).expect("the state directory");
-    assert!(wait_until(std::time::Duration::from_secs(20), || state.join("lock").exists() && files(&recorder) > 0));
+    assert!(wait_until(std::time::Duration::from_secs(20), || state.join("lock").exists()
+        && files(&recorder) > 0));
     wait_for(&recorder, "it is written again", is("writing"));
     recorder.stop();
     // What the deleted files held is written again, as the rings still have it all.
     assert_eq!(missing(&read(&recorder), &recording), [0; 3]);
-    assert!(said(&recorder, "was deleted") + said(&recorder, "files can't be written") >= 1, "{}", recorder.log());
+    assert!(
+        said(&recorder, "was deleted") + said(&recorder, "files can't be written") >= 1,
+        "{}",
+        recorder.log()
+    );
 }
 
 /// Early in boot the state directory is not there yet, and can't be made.

@@ -4,16 +4,20 @@
 //!
 //! - Addresses: those of two runs differ.
 //! - Process ids: likewise. A process is known by its place instead: the n-th child of its parent.
-//! - Structures, and buffers that are no paths: strace decodes them, the recording has their address ([`BUFFERS`]).
+//! - Structures, and buffers that are no paths: strace decodes them, the recording has their
+//!   address ([`BUFFERS`]).
 //! - `rt_sigreturn`: it stands where the end of a child happened to interrupt its parent.
 //! - The value of `clone` in the child: strace begins behind it.
-//! - Comments in strace's lines (`/* 3 vars */`), the words behind an error's name, and decoded results.
+//! - Comments in strace's lines (`/* 3 vars */`), the words behind an error's name, and decoded
+//!   results.
 //! - The base of a number: 0x1000 is 4096.
-//! - Real-time signals: strace counts from the kernel's first, flightctl from the first that programs may use.
+//! - Real-time signals: strace counts from the kernel's first, flightctl from the first that
+//!   programs may use.
 //! - An `ioctl` request that two drivers name: strace writes `A or B`, flightctl the general one.
-//! - Arguments without a meaning: `mknodat`'s device where it makes none, those of `clone` but flags and stack.
-//! - What is before the shell's exec: `setarch -R`, which has all addresses agree from one run to the next, so
-//!   that what depends on them (how the heap grows) does, too.
+//! - Arguments without a meaning: `mknodat`'s device where it makes none, those of `clone` but
+//!   flags and stack.
+//! - What is before the shell's exec: `setarch -R`, which has all addresses agree from one run to
+//!   the next, so that what depends on them (how the heap grows) does, too.
 
 use std::collections::HashMap;
 use std::fs;
@@ -131,7 +135,9 @@ fn arguments(text: &str) -> Option<(Vec<String>, &str)> {
 
 /// Where the script's shell begins.
 fn shell(calls: &[Shown]) -> Option<usize> {
-    calls.iter().position(|call| call.name == "execve" && call.args.first().is_some_and(|path| path == "\"/bin/sh\""))
+    calls.iter().position(|call| {
+        call.name == "execve" && call.args.first().is_some_and(|path| path == "\"/bin/sh\"")
+    })
 }
 
 /// A program's processes, parents before their children; each with its calls.
@@ -147,7 +153,8 @@ impl Run {
         let mut run = Self { processes: Vec::new() };
         let mut next = vec![root];
         while let Some(pid) = next.pop() {
-            let mut calls = calls.remove(&pid).unwrap_or_else(|| panic!("nothing of process {pid}"));
+            let mut calls =
+                calls.remove(&pid).unwrap_or_else(|| panic!("nothing of process {pid}"));
             calls.retain(|call| call.name != "rt_sigreturn");
             next.extend(calls.iter().rev().filter_map(Shown::child));
             run.processes.push((pid, calls));
@@ -167,11 +174,13 @@ impl Run {
     /// Process ids as places in the order.
     fn name_processes(&self, call: &mut Shown) {
         match &*call.name {
-            "clone" | "clone3" | "fork" | "vfork" | "wait4" | "getpid" | "gettid" | "getppid" | "getpgrp"
-            | "getpgid" | "set_tid_address" => self.name_process(&mut call.ret),
+            "clone" | "clone3" | "fork" | "vfork" | "wait4" | "getpid" | "gettid" | "getppid"
+            | "getpgrp" | "getpgid" | "set_tid_address" => self.name_process(&mut call.ret),
             _ => {}
         }
-        if let ("kill" | "wait4" | "getpgid" | "setpgid", [pid, ..]) = (&*call.name, &mut call.args[..]) {
+        if let ("kill" | "wait4" | "getpgid" | "setpgid", [pid, ..]) =
+            (&*call.name, &mut call.args[..])
+        {
             self.name_process(pid);
         }
     }
@@ -179,19 +188,22 @@ impl Run {
     fn name_process(&self, text: &mut String) {
         if let Some(pid) = text.parse::<u32>().ok().filter(|pid| *pid > 0) {
             let place = self.processes.iter().position(|(known, _)| *known == pid);
-            *text = place.map_or_else(|| "(process outside)".into(), |place| format!("(process {place})"));
+            *text = place
+                .map_or_else(|| "(process outside)".into(), |place| format!("(process {place})"));
         }
     }
 }
 
-/// Which of the children that run at once ends first is chance: of calls in a row that wait for any child, the results
-/// are put in order.
+/// Which of the children that run at once ends first is chance: of calls in a row that wait for any
+/// child, the results are put in order.
 fn order_waits(calls: &mut [Shown]) {
-    let waits = |call: &Shown| call.name == "wait4" && call.args.first().is_some_and(|pid| pid == "-1");
+    let waits =
+        |call: &Shown| call.name == "wait4" && call.args.first().is_some_and(|pid| pid == "-1");
     for row in calls.chunk_by_mut(|a, b| waits(a) && waits(b)) {
         if row.first().is_some_and(waits) {
             let ended = row.iter().take_while(|call| call.ret.starts_with("(process")).count();
-            let mut results: Vec<String> = row[..ended].iter().map(|call| call.ret.clone()).collect();
+            let mut results: Vec<String> =
+                row[..ended].iter().map(|call| call.ret.clone()).collect();
             results.sort_unstable();
             for (call, result) in row.iter_mut().zip(results) {
                 call.ret = result;
@@ -200,15 +212,17 @@ fn order_waits(calls: &mut [Shown]) {
     }
 }
 
-/// Runs the script in an empty directory, by `command` with what it takes behind its arguments; its process id.
+/// Runs the script in an empty directory, by `command` with what it takes behind its arguments; its
+/// process id.
 fn run_script(mut command: Command, dir: &Path) -> u32 {
     let _ = fs::remove_dir_all(dir);
     fs::create_dir(dir).expect("a directory");
     command.args(["/usr/bin/setarch", "-R", "/bin/sh", SCRIPT]).current_dir(dir);
     command.env_clear().envs([("PATH", "/usr/bin:/bin"), ("LC_ALL", "C")]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child =
-        die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("`cargo xtask setup` installs strace");
+    let mut child = die_with_parent(&mut command, Signal::SIGKILL)
+        .spawn()
+        .expect("`cargo xtask setup` installs strace");
     let pid = child.id();
     assert!(child.wait().expect("wait").success());
     pid
@@ -223,12 +237,17 @@ fn strace(dir: &Path, out: &Path) -> Run {
     let mut calls: HashMap<u32, Vec<Shown>> = HashMap::new();
     for entry in fs::read_dir(out).expect("strace's files") {
         let path = entry.expect("strace's file").path();
-        let pid: u32 = path.extension().and_then(|pid| pid.to_str()?.parse().ok()).expect("a process id");
+        let pid: u32 =
+            path.extension().and_then(|pid| pid.to_str()?.parse().ok()).expect("a process id");
         let text = fs::read_to_string(&path).expect("ASCII");
-        let shown = text.lines().filter(|line| !line.starts_with("---") && !line.starts_with("+++")).map(of_strace);
+        let shown = text
+            .lines()
+            .filter(|line| !line.starts_with("---") && !line.starts_with("+++"))
+            .map(of_strace);
         calls.insert(pid, shown.collect());
     }
-    let root = *calls.iter().find(|(_, calls)| shell(calls).is_some()).expect("the first process").0;
+    let root =
+        *calls.iter().find(|(_, calls)| shell(calls).is_some()).expect("the first process").0;
     Run::new(calls, root)
 }
 
@@ -251,18 +270,35 @@ fn recorded(recorder: &Recorder, dir: &Path) -> Run {
     let tree = root.to_string();
     let lines = dump(
         recorder,
-        &["--all", "--strict", "--merge", "--fds", "off", "--event", "sys_enter,sys_exit", "--tree", &tree],
+        &[
+            "--all",
+            "--strict",
+            "--merge",
+            "--fds",
+            "off",
+            "--event",
+            "sys_enter,sys_exit",
+            "--tree",
+            &tree,
+        ],
     );
     let mut calls: HashMap<u32, Vec<Shown>> = HashMap::new();
     for line in lines {
         // A child's own return from the call that made it.
-        if line.text.ends_with(" <-- 0") && line.text.split(['(', ' ']).next().is_some_and(makes_process) {
+        if line.text.ends_with(" <-- 0")
+            && line.text.split(['(', ' ']).next().is_some_and(makes_process)
+        {
             continue;
         }
         let mut call = Shown::parse(&line.text);
         match &*call.name {
             "clone" => call.args.truncate(2),
-            "mknodat" if !call.args.get(2).is_some_and(|mode| mode.contains("S_IFCHR") || mode.contains("S_IFBLK")) => {
+            "mknodat"
+                if !call
+                    .args
+                    .get(2)
+                    .is_some_and(|mode| mode.contains("S_IFCHR") || mode.contains("S_IFBLK")) =>
+            {
                 call.args.truncate(3);
             }
             _ => {}
@@ -285,7 +321,9 @@ fn is_address(text: &str) -> bool {
 
 fn same_value(ours: &str, straces: &str) -> bool {
     let number_of_both = number(ours).is_some_and(|n| Some(n) == number(straces));
-    straces.split(" or ").any(|name| name == ours) || number_of_both || is_address(ours) && is_address(straces)
+    straces.split(" or ").any(|name| name == ours)
+        || number_of_both
+        || is_address(ours) && is_address(straces)
 }
 
 /// `None`: they agree.
@@ -300,19 +338,22 @@ fn difference(ours: &Shown, straces: &Shown) -> Option<String> {
             return Some(format!("argument {index}: {our}, by strace {their}"));
         }
     }
-    (!same_value(&ours.ret, &straces.ret)).then(|| format!("result: {}, by strace {}", ours.ret, straces.ret))
+    (!same_value(&ours.ret, &straces.ret))
+        .then(|| format!("result: {}, by strace {}", ours.ret, straces.ret))
 }
 
 /// The first difference of a process's calls, with those before it.
 fn first_difference(ours: &[Shown], straces: &[Shown]) -> Option<String> {
-    let at = (0..ours.len().max(straces.len())).find_map(|at| match (ours.get(at), straces.get(at)) {
-        (Some(our), Some(their)) => difference(our, their).map(|what| (at, what)),
-        _ => Some((at, "one has more calls".into())),
-    });
+    let at =
+        (0..ours.len().max(straces.len())).find_map(|at| match (ours.get(at), straces.get(at)) {
+            (Some(our), Some(their)) => difference(our, their).map(|what| (at, what)),
+            _ => Some((at, "one has more calls".into())),
+        });
     let (at, what) = at?;
     let around = |calls: &[Shown]| {
         let calls = calls.iter().skip(at.saturating_sub(5)).take(8);
-        let lines = calls.map(|call| format!("  {}({}) = {}", call.name, call.args.join(", "), call.ret));
+        let lines =
+            calls.map(|call| format!("  {}({}) = {}", call.name, call.args.join(", "), call.ret));
         lines.collect::<Vec<_>>().join("\n")
     };
     Some(format!("call {at}: {what}\nrecorded:\n{}\nstrace:\n{}", around(ours), around(straces)))
@@ -328,7 +369,9 @@ fn a_script_of_many_commands_reads_as_with_strace() {
     let straces = strace(&dir, &root.join("strace"));
     let ours = recorded(&recorder, &dir);
     let mut commands = 0;
-    for (place, ((pid, ours), (_, straces))) in ours.processes.iter().zip(&straces.processes).enumerate() {
+    for (place, ((pid, ours), (_, straces))) in
+        ours.processes.iter().zip(&straces.processes).enumerate()
+    {
         if let Some(what) = first_difference(ours, straces) {
             panic!("process {place} ({pid}): {what}");
         }

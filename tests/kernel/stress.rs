@@ -23,7 +23,9 @@ fn stress_ng(seconds: u64) -> Child {
     stress.args(["--switch", "4", "--timer", "4", "--context", "4", "--quiet", "--timeout"]);
     stress.arg(format!("{seconds}s")).stdin(Stdio::null()).stdout(Stdio::null());
     die_with_parent(&mut stress, Signal::SIGTERM);
-    stress.spawn().unwrap_or_else(|e| panic!("can't run stress-ng (`cargo xtask setup` installs it): {e}"))
+    stress
+        .spawn()
+        .unwrap_or_else(|e| panic!("can't run stress-ng (`cargo xtask setup` installs it): {e}"))
 }
 
 /// Reads all rings, decodes every page, and returns the number of pages and events.
@@ -33,7 +35,8 @@ fn read(recording: &Recording) -> (usize, u64) {
     for cpu in recording.cpus() {
         for lane in Lane::RINGS {
             for bytes in recording.pages(lane, cpu, 0, u64::MAX) {
-                let page = Page::copy_from(&bytes).unwrap_or_else(|e| panic!("lane {}, CPU {cpu}: {e}", lane.name()));
+                let page = Page::copy_from(&bytes)
+                    .unwrap_or_else(|e| panic!("lane {}, CPU {cpu}: {e}", lane.name()));
                 assert!(rings.add(page));
                 pages += 1;
             }
@@ -56,7 +59,8 @@ fn read(recording: &Recording) -> (usize, u64) {
 
 fn stress(form: &str, seconds: u64) {
     let recorder = start(&format!(
-        "[rings]\nsyscall = \"1MiB\"\nsched = \"1MiB\"\ntask = \"256KiB\"\n[kernel]\nsyscall_programs = \"{form}\""
+        "[rings]\nsyscall = \"1MiB\"\nsched = \"1MiB\"\ntask = \
+         \"256KiB\"\n[kernel]\nsyscall_programs = \"{form}\""
     ));
     let dir = Generation::find(&recorder.sandbox().bpffs_dir()).expect("a recording");
     let recording = Recording::open(&dir, false).expect("a recording");
@@ -83,10 +87,15 @@ fn stress(form: &str, seconds: u64) {
         counted += recorded;
     }
     let missed: u64 = snapshot.totals.misses.iter().map(|(_, n)| n).sum();
-    report(&format!("{form}: {missed} program runs skipped by the kernel; {:?}", snapshot.totals.misses));
+    report(&format!(
+        "{form}: {missed} program runs skipped by the kernel; {:?}",
+        snapshot.totals.misses
+    ));
     assert!(missed * 1000 < counted, "{missed} of {counted} skipped: {:?}", snapshot.totals.misses);
     assert!(counted > 10_000 * seconds, "only {counted} events in {seconds} s");
-    report(&format!("{form}: {pages} pages with {events} events read in {rounds} rounds while it ran"));
+    report(&format!(
+        "{form}: {pages} pages with {events} events read in {rounds} rounds while it ran"
+    ));
     assert!(rounds > 1);
     // Skipped runs and refusals are for the user to see as well.
     let status = recorder.flightctl(&["status"]);

@@ -12,10 +12,14 @@ pub(crate) fn start(config: &str) -> Recorder {
     Recorder::start(Options { config: without_limit(config), ..Options::default() })
 }
 
-/// The configuration without a budget unless it says so: what a test does must be recorded in full, and all that the
-/// machine does beside draws from the same allowance.
+/// The configuration without a budget unless it says so: what a test does must be recorded in full,
+/// and all that the machine does beside draws from the same allowance.
 pub(crate) fn without_limit(config: &str) -> String {
-    let limit = if config.contains("[budget]") { "" } else { "\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n" };
+    let limit = if config.contains("[budget]") {
+        ""
+    } else {
+        "\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n"
+    };
     format!("{config}{limit}")
 }
 
@@ -98,6 +102,11 @@ fn parse(line: &str) -> Line {
 /// A dump that must succeed.
 pub(crate) fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Line> {
     let output = recorder.flightctl(&[&["dump"], args].concat());
-    assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{:?}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     lines(&output)
 }

@@ -54,7 +54,10 @@ fn three_seconds_without_a_daemon() {
     assert_eq!(generations(&recorder), [format!("gen-{session:016x}")]);
 
     let tid = me().to_string();
-    let all = dump(&recorder, &["--all", "--strict", "--tid", &tid, "--syscall", "getpgid", "--event", "sys_enter"]);
+    let all = dump(
+        &recorder,
+        &["--all", "--strict", "--tid", &tid, "--syscall", "getpgid", "--event", "sys_enter"],
+    );
     assert_eq!(all.len() as u32, n + 1);
     assert_eq!(all[0].text, "getpgid(5000000) -->");
 }

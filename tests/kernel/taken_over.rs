@@ -39,10 +39,13 @@ fn it_loads_no_program_that_kills_a_process_of_root() {
     let place = Place::new("");
     let root = place.sandbox.root();
     let (program, out) = (root.join("send_signal"), place.sandbox.state_dir().join("came-of-it"));
-    let copied = Command::new("cp").arg(c_program("send_signal", &[])).arg(&program).status().expect("cp");
+    let copied =
+        Command::new("cp").arg(c_program("send_signal", &[])).arg(&program).status().expect("cp");
     assert!(copied.success(), "no copy of the program");
-    let hook =
-        format!("[snapshots]\nhook = [{program:?}, \"{}\", {out:?}]\n[triggers]\nenabled = false\n", victim.0.id());
+    let hook = format!(
+        "[snapshots]\nhook = [{program:?}, \"{}\", {out:?}]\n[triggers]\nenabled = false\n",
+        victim.0.id()
+    );
     let config = fs::read_to_string(root.join("flightd.toml")).expect("configuration");
     fs::write(root.join("flightd.toml"), format!("{config}\n[store]\nkeep_free = \"0B\"\n{hook}"))
         .expect("configuration");

@@ -23,13 +23,24 @@ impl Terminal {
     fn open(recorder: &Recorder) -> Self {
         let terminal = Self { socket: recorder.sandbox().root().join("tmux") };
         // No configuration, and a shell that reads none either.
-        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "env PS1='ready> ' sh"]);
+        terminal.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "80",
+            "-y",
+            "24",
+            "env PS1='ready> ' sh",
+        ]);
         assert!(terminal.shows("ready>"), "no shell");
         terminal
     }
 
     fn tmux(&self, args: &[&str]) -> String {
-        let output = Command::new("tmux").arg("-S").arg(&self.socket).args(args).env_remove("TMUX").output();
+        let output =
+            Command::new("tmux").arg("-S").arg(&self.socket).args(args).env_remove("TMUX").output();
         let output = output.expect("tmux (`cargo xtask setup` installs it)");
         assert!(output.status.success(), "tmux {args:?}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -66,11 +77,15 @@ struct Hog(Child);
 impl Hog {
     fn start(dir: &Path, name: &str) -> Self {
         let program = dir.join(name);
-        let dd = ["/usr/bin/dd", "/bin/dd"].into_iter().find(|dd| Path::new(dd).exists()).expect("dd");
+        let dd =
+            ["/usr/bin/dd", "/bin/dd"].into_iter().find(|dd| Path::new(dd).exists()).expect("dd");
         fs::copy(dd, &program).expect("a copy of dd");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
         let mut command = Command::new(program);
-        command.args(["if=/dev/zero", "of=/dev/null", "bs=1"]).stdin(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["if=/dev/zero", "of=/dev/null", "bs=1"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
         Self(die_with_parent(&mut command, Signal::SIGKILL).spawn().expect("the hog"))
     }
 }
@@ -85,10 +100,15 @@ impl Drop for Hog {
 /// The shell line that starts `top`, and writes its process id and its exit status.
 fn command(recorder: &Recorder) -> String {
     let flightctl = recorder.flightctl_command();
-    let words: Vec<_> = std::iter::once(flightctl.get_program()).chain(flightctl.get_args()).collect();
+    let words: Vec<_> =
+        std::iter::once(flightctl.get_program()).chain(flightctl.get_args()).collect();
     let words: Vec<_> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
     let pid = recorder.sandbox().root().join("top.pid");
-    format!("sh -c 'echo $$ > {}; exec \"$@\"' top {} top; echo status $?", pid.display(), words.join(" "))
+    format!(
+        "sh -c 'echo $$ > {}; exec \"$@\"' top {} top; echo status $?",
+        pid.display(),
+        words.join(" ")
+    )
 }
 
 /// The first thread of the table.
@@ -108,19 +128,34 @@ fn the_hog_is_at_the_top_and_the_screen_is_restored() {
     terminal.keys(&[&command(&recorder), "Enter"]);
     assert!(terminal.becomes(|screen| first(screen).contains("the-hog")), "{}", terminal.screen());
     let screen = terminal.screen();
-    assert!(!screen.contains("before") && screen.contains("CALLS/S") && screen.contains("q quit"), "{screen}");
+    assert!(
+        !screen.contains("before") && screen.contains("CALLS/S") && screen.contains("q quit"),
+        "{screen}"
+    );
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
 
-    for (key, head) in [("r", "RUN %"), ("Right", "DELAY %"), ("e", "ERRORS/S"), ("b", "BLOCK %"), ("s", "CALLS/S")] {
+    for (key, head) in [
+        ("r", "RUN %"),
+        ("Right", "DELAY %"),
+        ("e", "ERRORS/S"),
+        ("b", "BLOCK %"),
+        ("s", "CALLS/S"),
+    ] {
         terminal.keys(&[key]);
         assert!(terminal.shows(head), "{key}: {}", terminal.screen());
     }
     terminal.keys(&["/", &tid, "Enter"]);
-    let alone = |screen: &str| screen.contains(&format!("filter: {tid}")) && first(screen).contains("the-hog");
+    let alone = |screen: &str| {
+        screen.contains(&format!("filter: {tid}")) && first(screen).contains("the-hog")
+    };
     assert!(terminal.becomes(alone), "{}", terminal.screen());
     terminal.keys(&["Enter"]);
     let events = |screen: &str| screen.contains(&format!("Last events of thread {tid} the-hog"));
-    assert!(terminal.becomes(|screen| events(screen) && screen.contains("write")), "{}", terminal.screen());
+    assert!(
+        terminal.becomes(|screen| events(screen) && screen.contains("write")),
+        "{}",
+        terminal.screen()
+    );
     terminal.keys(&["Escape"]);
     assert!(terminal.becomes(alone), "{}", terminal.screen());
 
@@ -139,7 +174,8 @@ fn a_signal_restores_the_screen() {
         assert!(terminal.shows("before"));
         terminal.keys(&[&command(&recorder), "Enter"]);
         assert!(terminal.shows("q quit"), "{}", terminal.screen());
-        let pid = fs::read_to_string(recorder.sandbox().root().join("top.pid")).expect("a process id");
+        let pid =
+            fs::read_to_string(recorder.sandbox().root().join("top.pid")).expect("a process id");
         kill(Pid::from_raw(pid.trim().parse().expect("a number")), signal).expect("a signal");
         assert!(terminal.shows("status 0"), "{signal}: {}", terminal.screen());
         let screen = terminal.screen();
@@ -160,12 +196,31 @@ fn without_a_terminal() {
 
     let hog = Hog::start(recorder.sandbox().root(), "the-hog");
     let tid = hog.0.id().to_string();
-    let output = recorder.flightctl(&["top", "--once", "--filter", &tid, "--sort", "run", "--interval", "500ms"]);
+    let output = recorder.flightctl(&[
+        "top",
+        "--once",
+        "--filter",
+        &tid,
+        "--sort",
+        "run",
+        "--interval",
+        "500ms",
+    ]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    assert!(lines.len() == 2 && lines[0].contains("RUN %") && lines[1].contains("the-hog"), "{text}");
-    let output = recorder.flightctl(&["top", "--once", "--filter", "nobody has this name", "--interval", "200ms"]);
+    assert!(
+        lines.len() == 2 && lines[0].contains("RUN %") && lines[1].contains("the-hog"),
+        "{text}"
+    );
+    let output = recorder.flightctl(&[
+        "top",
+        "--once",
+        "--filter",
+        "nobody has this name",
+        "--interval",
+        "200ms",
+    ]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
 
@@ -180,7 +235,8 @@ fn a_short_life_is_blocked_no_longer_than_it_lasted() {
     // Long after its end the time is still that of its life.
     std::thread::sleep(Duration::from_millis(1500));
     let since = format!("-{}ms", begun.elapsed().as_millis() + 100);
-    let output = recorder.flightctl(&["top", "--since", &since, "--sort", "blocked", "-n", "100000"]);
+    let output =
+        recorder.flightctl(&["top", "--since", &since, "--sort", "blocked", "-n", "100000"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{tid} ")));
     let line = line.unwrap_or_else(|| panic!("no {tid} in\n{text}"));

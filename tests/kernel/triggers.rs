@@ -17,9 +17,11 @@ use crate::support::{run, start};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// All triggers by name.
-const ALL: [&str; 7] = ["run_queue", "pressure", "blocked", "core_dump", "oom_kill", "kernel_log", "errors"];
+const ALL: [&str; 7] =
+    ["run_queue", "pressure", "blocked", "core_dump", "oom_kill", "kernel_log", "errors"];
 
-/// A recorder with one trigger on (others would tell of what else happens on the machine), configured so.
+/// A recorder with one trigger on (others would tell of what else happens on the machine),
+/// configured so.
 fn with(trigger: &str, keys: &str) -> Recorder {
     with_window("500ms", trigger, keys)
 }
@@ -40,11 +42,14 @@ fn with_hour(per_hour: u32, trigger: &str) -> Recorder {
 }
 
 fn with_all(after: &str, interval: &str, per_hour: u32, trigger: &str, keys: &str) -> Recorder {
-    let off = ALL.iter().filter(|name| **name != trigger).map(|name| format!("[triggers.{name}]\nenabled = false\n"));
+    let off = ALL
+        .iter()
+        .filter(|name| **name != trigger)
+        .map(|name| format!("[triggers.{name}]\nenabled = false\n"));
     let off: String = off.collect();
     start(&format!(
-        "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"{after}\"\nper_hour = {per_hour}\n\
-         [triggers]\ninterval = \"{interval}\"\n{off}[triggers.{trigger}]\n{keys}"
+        "[store]\nkeep_free = \"0B\"\n[snapshots]\nbefore = \"4s\"\nafter = \"{after}\"\nper_hour \
+         = {per_hour}\n[triggers]\ninterval = \"{interval}\"\n{off}[triggers.{trigger}]\n{keys}"
     ))
 }
 
@@ -56,7 +61,8 @@ fn bad_end() -> PathBuf {
 fn kept(recorder: &Recorder, cause: &str, is: impl Fn(&Value) -> bool) -> Value {
     let mut found = None;
     let came = wait_until(PATIENCE, || {
-        found = list(recorder).into_iter().find(|snapshot| snapshot["cause"] == cause && is(snapshot));
+        found =
+            list(recorder).into_iter().find(|snapshot| snapshot["cause"] == cause && is(snapshot));
         found.is_some()
     });
     assert!(came, "no snapshot of {cause}: {:#?}\n{}", list(recorder), recorder.log());
@@ -101,16 +107,27 @@ fn crash() -> String {
 fn a_signal_that_dumps_core_and_a_storm_of_it() {
     let recorder = with("core_dump", "enabled = true");
     let pid = crash();
-    let snapshot =
-        kept(&recorder, "core_dump", |snapshot| says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV")));
+    let snapshot = kept(&recorder, "core_dump", |snapshot| {
+        says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV"))
+    });
     assert_eq!(whole(&recorder, id(&snapshot), &["--event", "exit", "--pid", &pid]).len(), 1);
     let involved = &snapshot["summary"]["involved"][0];
-    assert_eq!((&involved["thread"]["name"], involved["thread"]["tid"].to_string()), (&Value::from("bad_end"), pid));
+    assert_eq!(
+        (&involved["thread"]["name"], involved["thread"]["tid"].to_string()),
+        (&Value::from("bad_end"), pid)
+    );
     // The same again and again is counted.
     (0..30).for_each(|_| drop(crash()));
-    let counted = || list(&recorder).iter().map(|snapshot| snapshot["repeats"].as_u64()).collect::<Vec<_>>();
-    assert!(wait_until(PATIENCE, || counted() == [Some(30)]), "{:?}\n{}", counted(), recorder.log());
-    let figures = ["taken", "repeated", "refused", "failed", "pending", "kept"].map(|name| figure(&recorder, name));
+    let counted =
+        || list(&recorder).iter().map(|snapshot| snapshot["repeats"].as_u64()).collect::<Vec<_>>();
+    assert!(
+        wait_until(PATIENCE, || counted() == [Some(30)]),
+        "{:?}\n{}",
+        counted(),
+        recorder.log()
+    );
+    let figures = ["taken", "repeated", "refused", "failed", "pending", "kept"]
+        .map(|name| figure(&recorder, name));
     assert_eq!(figures, [1, 30, 0, 0, 0, 1].map(Value::from));
 }
 
@@ -126,11 +143,14 @@ fn crashes_of_one_user_leave_room_for_those_of_others() {
         fs::copy(bad_end(), &program).expect("copied");
         let script = "\"$0\" segv; \"$0\" segv; sleep 2";
         let mut command = Command::new("/bin/sh");
-        let ended = command.args(["-c", script]).arg(&program).uid(54_321).gid(54_321).stdin(Stdio::null());
+        let ended =
+            command.args(["-c", script]).arg(&program).uid(54_321).gid(54_321).stdin(Stdio::null());
         ended.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("sh");
     }
     let pid = crash();
-    kept(&recorder, "core_dump", |snapshot| says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV")));
+    kept(&recorder, "core_dump", |snapshot| {
+        says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV"))
+    });
     let users = list(&recorder).iter().filter(|snapshot| says(snapshot, "x")).count();
     assert_eq!(users, 2, "{:#?}", list(&recorder));
     let named = "were taken ([snapshots] per_hour)";
@@ -146,21 +166,30 @@ fn a_thread_that_can_not_be_woken_but_no_parent_by_vfork() {
     // Longer than the limit by more than the time between two looks.
     let parent = run(&bad_end(), &["vfork", "4000"]).id("pid");
     let mount = tempfile::tempdir_in(recorder.sandbox().root()).expect("a directory");
-    let stuck = run(&bad_end(), &["fuse", "4000", mount.path().to_str().expect("UTF-8")]).id("child");
+    let stuck =
+        run(&bad_end(), &["fuse", "4000", mount.path().to_str().expect("UTF-8")]).id("child");
     let words = format!("bad_end ({stuck}) has been in uninterruptible sleep for ");
     let snapshot = kept(&recorder, "blocked", |snapshot| says(snapshot, &words));
-    let lines = whole(&recorder, id(&snapshot), &["--tid", &stuck.to_string(), "--event", "switch"]);
+    let lines =
+        whole(&recorder, id(&snapshot), &["--tid", &stuck.to_string(), "--event", "switch"]);
     assert!(lines.iter().any(|line| line.text.contains("<-- TASK_UNINTERRUPTIBLE")), "{lines:#?}");
     let wait = &snapshot["summary"]["waits"][0];
-    assert_eq!((wait["thread"]["tid"].to_string(), &wait["call"]), (stuck.to_string(), &Value::from("newfstatat")));
+    assert_eq!(
+        (wait["thread"]["tid"].to_string(), &wait["call"]),
+        (stuck.to_string(), &Value::from("newfstatat"))
+    );
     let all = list(&recorder);
-    assert!(all.iter().all(|snapshot| !says(snapshot, &format!("({parent})"))), "vfork is no alarm: {all:#?}");
+    assert!(
+        all.iter().all(|snapshot| !says(snapshot, &format!("({parent})"))),
+        "vfork is no alarm: {all:#?}"
+    );
 }
 
 /// A figure of `flightctl status --json` about snapshots.
 fn figure(recorder: &Recorder, name: &str) -> Value {
     let output = recorder.flightctl(&["status", "--json"]);
-    let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    let status: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
     status["snapshots"][name].clone()
 }
 
@@ -176,7 +205,10 @@ fn the_end_of_the_daemon_takes_what_waits_for_its_window() {
     let [snapshot] = &all[..] else { panic!("{all:#?}\n{}", recorder.log()) };
     assert!(says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV")), "{snapshot:#?}");
     let notes = snapshot["summary"]["notes"].to_string();
-    assert!(notes.contains("flightd was ended 4m") && notes.contains("before the end of the window"), "{notes}");
+    assert!(
+        notes.contains("flightd was ended 4m") && notes.contains("before the end of the window"),
+        "{notes}"
+    );
     let lines = whole(&recorder, id(snapshot), &["--event", "exit", "--pid", &pid]);
     assert_eq!(lines.len(), 1, "{lines:#?}");
 }
@@ -194,19 +226,27 @@ fn a_crowd_on_one_cpu() {
     let tid = number.expect("a thread").to_string();
     assert!(!whole(&recorder, id(&snapshot), &["--event", "switch", "--tid", &tid]).is_empty());
     let waits = snapshot["summary"]["waits"].as_array().expect("waits");
-    let queued = waits.iter().find(|wait| wait["thread"]["tid"].as_u64() == number && wait["kind"] == "queued");
+    let queued = waits
+        .iter()
+        .find(|wait| wait["thread"]["tid"].as_u64() == number && wait["kind"] == "queued");
     assert!(queued.is_some_and(|wait| wait["ns"].as_u64() >= Some(30_000_000)), "{waits:#?}");
     // Thirteen threads share that CPU, so others may have run for longer; but somebody did.
     let ran = snapshot["summary"]["hogs"].as_array().expect("hogs");
-    assert!(ran.iter().is_sorted_by_key(|hog| std::cmp::Reverse(hog["ns"].as_u64())) && !ran.is_empty(), "{ran:#?}");
+    assert!(
+        ran.iter().is_sorted_by_key(|hog| std::cmp::Reverse(hog["ns"].as_u64())) && !ran.is_empty(),
+        "{ran:#?}"
+    );
 }
 
 #[test]
 fn slow_calls_of_whoever_is_named() {
-    let rule = "rules = [{ process = \"bad_end\", calls = [\"read\", \"fsync\"], slower_than = \"300ms\" }]\n";
+    let rule = "rules = [{ process = \"bad_end\", calls = [\"read\", \"fsync\"], slower_than = \
+                \"300ms\" }]\n";
     let recorder = with("slow_call", rule);
     let pid = run(&bad_end(), &["read", "1500"]).id("pid").to_string();
-    let snapshot = kept(&recorder, "slow_call", |snapshot| says(snapshot, &format!("read of bad_end ({pid})")));
+    let snapshot = kept(&recorder, "slow_call", |snapshot| {
+        says(snapshot, &format!("read of bad_end ({pid})"))
+    });
     let lines = whole(&recorder, id(&snapshot), &["--tid", &pid, "--syscall", "read"]);
     assert!(lines.iter().any(|line| line.text.starts_with("read(")), "{lines:#?}");
     assert_eq!(list(&recorder).len(), 1, "its end is no second one");
@@ -220,7 +260,12 @@ fn slow_calls_of_processes_that_are_gone_when_it_is_looked() {
     let recorder = with_looks("1s", "slow_call", rule);
     let pids: Vec<u32> = (0..12).map(|_| run(&bad_end(), &["read", "400"]).id("pid")).collect();
     let found = || figure(&recorder, "taken").as_u64().zip(figure(&recorder, "repeated").as_u64());
-    assert!(wait_until(PATIENCE, || found() == Some((1, 11))), "{:?} of {pids:?}\n{}", found(), recorder.log());
+    assert!(
+        wait_until(PATIENCE, || found() == Some((1, 11))),
+        "{:?} of {pids:?}\n{}",
+        found(),
+        recorder.log()
+    );
     // One that took another name before its call.
     let pid = run(&bad_end(), &["read", "400", "renamed"]).id("pid").to_string();
     kept(&recorder, "slow_call", |snapshot| says(snapshot, &format!("read of renamed ({pid})")));
@@ -231,12 +276,22 @@ fn slow_calls_of_processes_that_are_gone_when_it_is_looked() {
 fn a_process_killed_for_want_of_memory() {
     let recorder = with("oom_kill", "enabled = true");
     let group = MemoryGroup::make(30 << 20);
-    let script = format!("echo $$ > {}/cgroup.procs && exec {} oom 200", group.dir().display(), bad_end().display());
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec {} oom 200",
+        group.dir().display(),
+        bad_end().display()
+    );
     let mut command = Command::new("/bin/sh");
-    let mut victim = command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("sh");
+    let mut victim = command
+        .args(["-c", &script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("sh");
     let pid = victim.id().to_string();
     assert!(!victim.wait().expect("wait").success());
-    let snapshot = kept(&recorder, "oom_kill", |snapshot| says(snapshot, &format!("bad_end ({pid})")));
+    let snapshot =
+        kept(&recorder, "oom_kill", |snapshot| says(snapshot, &format!("bad_end ({pid})")));
     let lines = whole(&recorder, id(&snapshot), &["--event", "exit", "--pid", &pid]);
     assert_eq!(lines.len(), 1, "{lines:#?}");
 }
@@ -252,8 +307,12 @@ fn a_line_that_the_kernel_logs() {
     let snapshot = kept(&recorder, "kernel_log", |snapshot| says(snapshot, &words));
     assert_eq!(list(&recorder).len(), 1, "{:#?}", list(&recorder));
     let involved = &snapshot["summary"]["involved"][0];
-    assert_eq!((&involved["thread"]["name"], involved["thread"]["tid"].to_string()), (&Value::from("bad_end"), pid));
-    // What descriptors stand for is known from the recorder's first look on, a little behind the window's beginning.
+    assert_eq!(
+        (&involved["thread"]["name"], involved["thread"]["tid"].to_string()),
+        (&Value::from("bad_end"), pid)
+    );
+    // What descriptors stand for is known from the recorder's first look on, a little behind the
+    // window's beginning.
     let lines = whole(&recorder, id(&snapshot), &["--path", "/dev/kmsg", "--syscall", "openat"]);
     assert!(lines.iter().any(|event| event.text.contains("/dev/kmsg")), "{lines:#?}");
 }
@@ -265,7 +324,12 @@ fn a_name_is_no_word_of_the_kernel() {
     let folder = tempfile::tempdir().expect("a directory");
     let program = folder.path().join("BUG: x");
     fs::copy(bad_end(), &program).expect("copied");
-    let ended = Command::new(&program).arg("segv").stdin(Stdio::null()).stdout(Stdio::null()).status().expect("run");
+    let ended = Command::new(&program)
+        .arg("segv")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .expect("run");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGSEGV));
     // A line behind that one.
     fs::write("/proc/sys/vm/drop_caches", "1").expect("drop_caches");
@@ -278,7 +342,8 @@ fn pressure_on_the_cpus() {
     let recorder = with("pressure", "cpu = \"20%\"\nmemory = \"off\"\nio = \"off\"\n");
     let cpu = online_cpus().last().expect("a CPU").to_string();
     let hogs = Running::start(&c_program("hogs", &[]), &["4", &cpu, "1000000", "5000"]);
-    let snapshot = kept(&recorder, "pressure", |snapshot| says(snapshot, "some thread waited for a CPU"));
+    let snapshot =
+        kept(&recorder, "pressure", |snapshot| says(snapshot, "some thread waited for a CPU"));
     drop(hogs);
     let lines = whole(&recorder, id(&snapshot), &["--comm", "hog", "--event", "switch"]);
     assert!(!lines.is_empty());
@@ -288,16 +353,19 @@ fn pressure_on_the_cpus() {
 fn pressure_on_memory() {
     let recorder = with("pressure", "cpu = \"off\"\nmemory = \"0.2%\"\nio = \"off\"\n");
     let group = MemoryGroup::make(8 << 20);
-    // Two that write more than their group may hold, so that each page they touch has to wait for another one to be written.
+    // Two that write more than their group may hold, so that each page they touch has to wait for
+    // another one to be written.
     let folder = tempfile::tempdir().expect("a directory");
     let script = format!(
-        "echo $$ > {}/cgroup.procs; while :; do dd if=/dev/zero of={}/$0 bs=1M count=64 2>/dev/null; done",
+        "echo $$ > {}/cgroup.procs; while :; do dd if=/dev/zero of={}/$0 bs=1M count=64 \
+         2>/dev/null; done",
         group.dir().display(),
         folder.path().display()
     );
     let writers: Vec<Running> =
         ["a", "b"].map(|name| Running::start(Path::new("/bin/sh"), &["-c", &script, name])).into();
-    let snapshot = kept(&recorder, "pressure", |snapshot| says(snapshot, "all threads waited for memory"));
+    let snapshot =
+        kept(&recorder, "pressure", |snapshot| says(snapshot, "all threads waited for memory"));
     let lines = whole(&recorder, id(&snapshot), &["--comm", "dd", "--event", "switch"]);
     assert!(lines.iter().any(|line| line.text.contains("<-- TASK_UNINTERRUPTIBLE")), "{lines:#?}");
     let calls = whole(&recorder, id(&snapshot), &["--comm", "dd", "--syscall", "write"]);
@@ -312,20 +380,24 @@ fn calls_that_fail_far_more_than_usual() {
     let begun = Instant::now();
     let mut total = 0;
     let came = wait_until(Duration::from_secs(150), || {
-        // A call now and then is what the unit is known for; behind the minute that it takes to know it, a storm.
-        // As many as a ring holds with their paths: more come faster than any drain on a fast machine.
+        // A call now and then is what the unit is known for; behind the minute that it takes to
+        // know it, a storm. As many as a ring holds with their paths: more come faster than
+        // any drain on a fast machine.
         let calls = if begun.elapsed() > Duration::from_secs(70) { 20_000 } else { 1 };
         total += calls;
         run(&bad_end(), &["errno", &calls.to_string()]);
         !list(&recorder).is_empty()
     });
     assert!(came, "after {total} calls: {}", recorder.log());
-    let snapshot = kept(&recorder, "errors", |snapshot| says(snapshot, " times a second, usual are "));
+    let snapshot =
+        kept(&recorder, "errors", |snapshot| says(snapshot, " times a second, usual are "));
     assert!(says(&snapshot, "ENAMETOOLONG"), "{snapshot:#?}");
     let failures = snapshot["summary"]["failures"].as_array().expect("failures");
     let found = failures.iter().find(|failure| failure["error"] == "ENAMETOOLONG");
     assert!(
-        found.is_some_and(|failure| failure["call"] == "openat" && failure["thread"]["name"] == "bad_end"),
+        found.is_some_and(
+            |failure| failure["call"] == "openat" && failure["thread"]["name"] == "bad_end"
+        ),
         "{failures:#?}"
     );
     assert!(!whole(&recorder, id(&snapshot), &["--errno", "ENAMETOOLONG"]).is_empty());

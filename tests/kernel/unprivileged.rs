@@ -1,4 +1,5 @@
-//! flightd as the service runs it: another user, two capabilities, and root's part done before and after.
+//! flightd as the service runs it: another user, two capabilities, and root's part done before and
+//! after.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -7,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use flightrec_tests::{
-    BpfObject, Sandbox, Snapshot, bin_dir, bpf_objects_left, die_with_parent, numbered_call, require_kernel,
-    wait_limited, wait_until,
+    BpfObject, Sandbox, Snapshot, bin_dir, bpf_objects_left, die_with_parent, numbered_call,
+    require_kernel, wait_limited, wait_until,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, gettid};
@@ -18,8 +19,8 @@ use crate::support::without_limit;
 /// Whom the daemon runs as.
 pub(crate) const USER: &str = "nobody";
 
-/// A daemon that ends with its test, also where that fails: the signal of `die_with_parent` is lost when setpriv changes
-/// the user.
+/// A daemon that ends with its test, also where that fails: the signal of `die_with_parent` is lost
+/// when setpriv changes the user.
 pub(crate) struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -42,12 +43,18 @@ impl Place {
         let sandbox = Sandbox::new().expect("sandbox");
         let user = User::from_name(USER).expect("users").expect("nobody");
         fs::set_permissions(sandbox.root(), Permissions::from_mode(0o755)).expect("mode");
-        // By another process: a child that some other test starts just then would hold the copy open for writing, and
-        // nothing executes a file that is.
-        let copied = Command::new("cp").arg(bin_dir().join("flightd")).arg(sandbox.root()).status().expect("cp");
+        // By another process: a child that some other test starts just then would hold the copy
+        // open for writing, and nothing executes a file that is.
+        let copied = Command::new("cp")
+            .arg(bin_dir().join("flightd"))
+            .arg(sandbox.root())
+            .status()
+            .expect("cp");
         assert!(copied.success(), "no copy of flightd");
-        fs::write(sandbox.root().join("flightd.toml"), without_limit(config)).expect("configuration");
-        chown(sandbox.state_dir(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("chown");
+        fs::write(sandbox.root().join("flightd.toml"), without_limit(config))
+            .expect("configuration");
+        chown(sandbox.state_dir(), Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+            .expect("chown");
         Self { sandbox, user }
     }
 
@@ -81,22 +88,28 @@ impl Place {
         let answers = wait_until(Duration::from_secs(20), || {
             let mut status = Command::new(bin_dir().join("flightctl"));
             status.arg("--runtime-dir").arg(self.sandbox.runtime_dir()).arg("status");
-            status.output().is_ok_and(|output| output.status.success()) || !matches!(child.try_wait(), Ok(None))
+            status.output().is_ok_and(|output| output.status.success())
+                || !matches!(child.try_wait(), Ok(None))
         });
-        assert!(answers && matches!(child.try_wait(), Ok(None)), "flightd as {USER} does not answer");
+        assert!(
+            answers && matches!(child.try_wait(), Ok(None)),
+            "flightd as {USER} does not answer"
+        );
         daemon
     }
 }
 
 fn end(mut daemon: Daemon) {
     kill(Pid::from_raw(daemon.0.id() as i32), Signal::SIGTERM).expect("its own process");
-    let status = wait_limited(&mut daemon.0, Duration::from_secs(10)).expect("wait").expect("it ends");
+    let status =
+        wait_limited(&mut daemon.0, Duration::from_secs(10)).expect("wait").expect("it ends");
     assert!(status.success(), "{status}");
 }
 
 fn has_mount(dir: &Path) -> bool {
     let parent = dir.parent().expect("a parent");
-    dir.exists() && fs::metadata(dir).expect("dir").dev() != fs::metadata(parent).expect("parent").dev()
+    dir.exists()
+        && fs::metadata(dir).expect("dir").dev() != fs::metadata(parent).expect("parent").dev()
 }
 
 fn records_and_leaves_nothing(form: &str) {
@@ -114,7 +127,8 @@ fn records_and_leaves_nothing(form: &str) {
     assert_eq!(snapshot.meta.syscall_programs, form);
     assert_eq!(snapshot.numbered_calls(gettid().as_raw() as u32), [0, 1, 2]);
     let pins = place.sandbox.pins().expect("pins");
-    let objects: Vec<BpfObject> = pins.iter().map(|pin| BpfObject::pinned(pin).expect("object")).collect();
+    let objects: Vec<BpfObject> =
+        pins.iter().map(|pin| BpfObject::pinned(pin).expect("object")).collect();
     assert!(objects.len() > 10, "{pins:?}");
 
     end(daemon);

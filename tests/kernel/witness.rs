@@ -7,7 +7,8 @@
 //! and where the lanes that tell of calls and of threads are called complete, what is shown is
 //! exactly what happened. Of a saved file, what is shown of a window is what is shown of its parts.
 //!
-//! `FLIGHTREC_WITNESS_SECONDS`: for how long rounds are made; `FLIGHTREC_WITNESS_SEED`: what they come from.
+//! `FLIGHTREC_WITNESS_SECONDS`: for how long rounds are made; `FLIGHTREC_WITNESS_SEED`: what they
+//! come from.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -30,7 +31,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 
@@ -105,7 +107,8 @@ impl Mark {
     fn all(made: &Printed) -> Vec<Self> {
         let mark = |i: u32| {
             let text = made.number::<String>(&format!("mark{i}"));
-            let numbers: Vec<u64> = text.split(':').map(|number| number.parse().expect("a number")).collect();
+            let numbers: Vec<u64> =
+                text.split(':').map(|number| number.parse().expect("a number")).collect();
             Self { time: numbers[0], rounds: numbers[1], slept: numbers[2] }
         };
         (0..=10).map(mark).collect()
@@ -165,23 +168,39 @@ struct Witness {
 impl Witness {
     fn ask(self, recorder: &Recorder, source: &[&str], question: &Question) -> Told {
         let args = question.args.iter().map(String::as_str);
-        let all: Vec<&str> =
-            ["dump", "--format", "jsonl", "--strict"].iter().chain(source).copied().chain(args).collect();
+        let all: Vec<&str> = ["dump", "--format", "jsonl", "--strict"]
+            .iter()
+            .chain(source)
+            .copied()
+            .chain(args)
+            .collect();
         let output = recorder.flightctl(&all);
         let text = std::str::from_utf8(&output.stdout).expect("UTF-8");
-        let parse = |line| serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let parse =
+            |line| serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("{e}: {line}"));
         let mut lines = text.lines().map(parse);
         let coverage = lines.next().unwrap_or_else(|| panic!("{all:?}: {output:?}"));
         assert_eq!(coverage["event"], "coverage", "{coverage}");
         let is_own = |event: &Value| event["syscall"].is_string() && event["tid"] == self.pid;
         let shown = lines.filter(is_own).count() as u64;
         let all_complete = coverage["complete"].as_bool().expect("a bool");
-        assert_eq!(output.status.code() == Some(3), !all_complete, "{:?}: {coverage}", output.status);
-        let complete = self.cpus(&coverage).iter().all(|cpu| is_complete(&coverage, "syscall", *cpu))
-            && cpus(&coverage).iter().all(|cpu| is_complete(&coverage, "task", *cpu));
+        assert_eq!(
+            output.status.code() == Some(3),
+            !all_complete,
+            "{:?}: {coverage}",
+            output.status
+        );
+        let complete =
+            self.cpus(&coverage).iter().all(|cpu| is_complete(&coverage, "syscall", *cpu))
+                && cpus(&coverage).iter().all(|cpu| is_complete(&coverage, "task", *cpu));
         assert!(complete || !all_complete, "{coverage}");
         let missing = self.missing(&coverage);
-        Told { shown, complete, missing, coverage: coverage.to_string().chars().take(2000).collect() }
+        Told {
+            shown,
+            complete,
+            missing,
+            coverage: coverage.to_string().chars().take(2000).collect(),
+        }
     }
 
     /// The CPUs on which it may have made calls.
@@ -194,11 +213,14 @@ impl Witness {
         let rows = |name: &str| coverage[name].as_array().cloned().unwrap_or_default();
         let mut sum = 0;
         for cpu in self.cpus(coverage) {
-            let gaps = rows("gaps").into_iter().filter(|gap| gap["lane"] == "syscall" && gap["cpu"] == cpu);
+            let gaps = rows("gaps")
+                .into_iter()
+                .filter(|gap| gap["lane"] == "syscall" && gap["cpu"] == cpu);
             let undecided = rows("undecided").into_iter().filter(|row| row["cpu"] == cpu);
             let mut told = is_complete(coverage, "syscall", cpu);
             for gap in gaps {
-                let refused = ["busy", "throttled"].iter().filter_map(|why| gap["refused"][why].as_u64());
+                let refused =
+                    ["busy", "throttled"].iter().filter_map(|why| gap["refused"][why].as_u64());
                 sum += gap["missing"].as_u64()? + refused.sum::<u64>();
                 told = true;
             }
@@ -206,10 +228,14 @@ impl Witness {
                 sum += row["events"].as_u64()?;
                 told = true;
             }
-            let detached = ["detached", "detached_untold_ns"].iter().any(|name| !coverage[name].is_null());
+            let detached =
+                ["detached", "detached_untold_ns"].iter().any(|name| !coverage[name].is_null());
             assert!(told || detached, "CPU {cpu} is not complete for no reason: {coverage}");
         }
-        ["detached", "detached_untold_ns"].iter().all(|name| coverage[name].is_null()).then_some(sum)
+        ["detached", "detached_untold_ns"]
+            .iter()
+            .all(|name| coverage[name].is_null())
+            .then_some(sum)
     }
 }
 
@@ -221,7 +247,8 @@ fn cpus(coverage: &Value) -> Vec<u64> {
 /// Whether a lane is called complete on a CPU.
 fn is_complete(coverage: &Value, lane: &str, cpu: u64) -> bool {
     let lanes = coverage["lanes"].as_array().into_iter().flatten();
-    let mut complete = lanes.filter(|of| of["lane"] == lane).filter_map(|of| of["complete_cpus"].as_array());
+    let mut complete =
+        lanes.filter(|of| of["lane"] == lane).filter_map(|of| of["complete_cpus"].as_array());
     complete.any(|cpus| cpus.iter().any(|of| *of == cpu))
 }
 
@@ -232,12 +259,16 @@ fn round(seed: u64) -> (u64, u64) {
     random.below(2);
     let per_cpu = random.of(&["\"1%\"", "\"2%\"", "\"5%\"", "\"20%\"", "\"off\""]);
     let total = random.of(&["\"off\"", "\"off\"", "\"1%\"", "\"3%\""]);
-    let give_up =
-        random.of(&["", "give_up = [\"strings\"]\n", "give_up = [\"exit_times\", \"arguments\"]\n", "give_up = []\n"]);
+    let give_up = random.of(&[
+        "",
+        "give_up = [\"strings\"]\n",
+        "give_up = [\"exit_times\", \"arguments\"]\n",
+        "give_up = []\n",
+    ]);
     let store = random.below(3) != 0;
     let config = format!(
-        "[budget]\ntotal = {total}\nper_cpu = {per_cpu}\nburst_seconds = 1\n{give_up}[rings]\nsyscall = \"2MiB\"\n\
-         [store]\nenabled = {store}\n"
+        "[budget]\ntotal = {total}\nper_cpu = {per_cpu}\nburst_seconds = \
+         1\n{give_up}[rings]\nsyscall = \"2MiB\"\n[store]\nenabled = {store}\n"
     );
     let recorder = start(&config);
     let dir = tempfile::tempdir().expect("a directory");
@@ -252,7 +283,8 @@ fn round(seed: u64) -> (u64, u64) {
             // Some are so slow that strings, times or arguments alone are given up.
             let paced = random.of(&[0, 0, 3000, 20_000, 60_000]);
             kinds.push((if paced == 0 { kind } else { "paced" }, paced));
-            let mut command = Command::new(c_program(if paced == 0 { "storm" } else { "counted" }, &[]));
+            let mut command =
+                Command::new(c_program(if paced == 0 { "storm" } else { "counted" }, &[]));
             match paced {
                 0 => command.args([kind, &cpu]),
                 rate => command.args(["renames", "/nowhere", &rate.to_string(), "60", &cpu]),
@@ -268,7 +300,8 @@ fn round(seed: u64) -> (u64, u64) {
         kinds.push(("reader", 0));
         floods.start(command);
     }
-    let (seconds, rate) = (random.of(&["0.4", "1.5", "3"]), random.of(&[20, 200, 1000, 8000]).to_string());
+    let (seconds, rate) =
+        (random.of(&["0.4", "1.5", "3"]), random.of(&[20, 200, 1000, 8000]).to_string());
     let delay = Duration::from_millis(random.below(2500));
     // On any CPU, or more often on one, whose coverage then says exactly what is missing of it.
     let cpu = (random.below(4) != 0).then(|| random.of(&online_cpus()) as u16);
@@ -287,8 +320,12 @@ fn round(seed: u64) -> (u64, u64) {
         let truth = question.truth;
         let place = || {
             let Told { shown, complete, missing, coverage } = &told;
-            let answer = format!("{shown} shown, missing {missing:?}, complete {complete}, {coverage}");
-            format!("seed {seed}, {kinds:?}, {config}, {:?}: truth {truth}: {answer}", question.args)
+            let answer =
+                format!("{shown} shown, missing {missing:?}, complete {complete}, {coverage}");
+            format!(
+                "seed {seed}, {kinds:?}, {config}, {:?}: truth {truth}: {answer}",
+                question.args
+            )
         };
         assert!(told.shown <= truth, "more than happened: {}", place());
         assert!(!told.complete || told.shown == truth, "complete, and lacks some: {}", place());
@@ -304,7 +341,8 @@ fn round(seed: u64) -> (u64, u64) {
     let saved = dir.path().join("saved.flight");
     let saved = saved.to_str().expect("UTF-8");
     let window = [marks[0].time.to_string(), marks[10].time.to_string()];
-    let output = recorder.flightctl(&["save", "-o", saved, "--since", &window[0], "--until", &window[1]]);
+    let output =
+        recorder.flightctl(&["save", "-o", saved, "--since", &window[0], "--until", &window[1]]);
     assert!(output.status.success(), "{output:?}");
     for (i, whole) in questions(pid, marks[0], marks[10], &path).iter().enumerate() {
         // Any part, and for some the whole, which is what its parts come to.
@@ -318,21 +356,31 @@ fn round(seed: u64) -> (u64, u64) {
         if random.below(3) == 0 {
             let cut = marks[1 + random.below(9) as usize];
             let parts = [(marks[0], cut), (cut, marks[10])];
-            let parts = parts.map(|(from, until)| check(&["--file", saved], &questions(pid, from, until, &path)[i]));
+            let parts = parts.map(|(from, until)| {
+                check(&["--file", saved], &questions(pid, from, until, &path)[i])
+            });
             let whole = check(&["--file", saved], whole);
-            assert_eq!(whole.0, parts[0].0 + parts[1].0, "a whole and its parts: {whole:?}\n{parts:?}");
+            assert_eq!(
+                whole.0,
+                parts[0].0 + parts[1].0,
+                "a whole and its parts: {whole:?}\n{parts:?}"
+            );
         }
     }
     (complete, incomplete)
 }
 
 fn from_env(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |value| value.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
+    std::env::var(name)
+        .map_or(default, |value| value.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
 #[test]
 fn what_a_witness_counts_is_shown_or_told_as_missing() {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_nanos() as u64;
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("a clock")
+        .as_nanos() as u64;
     let seed = from_env("FLIGHTREC_WITNESS_SEED", now % 1_000_000_000);
     let time = Duration::from_secs(from_env("FLIGHTREC_WITNESS_SECONDS", SECONDS));
     let begun = Instant::now();
@@ -342,5 +390,7 @@ fn what_a_witness_counts_is_shown_or_told_as_missing() {
         let (whole, parts) = round(seed + rounds);
         (rounds, complete, incomplete) = (rounds + 1, complete + whole, incomplete + parts);
     }
-    println!("{rounds} rounds from seed {seed}: {complete} answers complete, {incomplete} incomplete");
+    println!(
+        "{rounds} rounds from seed {seed}: {complete} answers complete, {incomplete} incomplete"
+    );
 }

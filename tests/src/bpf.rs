@@ -52,7 +52,12 @@ impl BpfObject {
             Some("progs") => ObjectKind::Program,
             Some("maps") => ObjectKind::Map,
             Some("links") => ObjectKind::Link,
-            _ => return Err(io::Error::other(format!("{} is in no folder of a recording", path.display()))),
+            _ => {
+                return Err(io::Error::other(format!(
+                    "{} is in no folder of a recording",
+                    path.display()
+                )));
+            }
         };
         let name = part(Some(path)).unwrap_or_default();
         let path = CString::new(path.as_os_str().as_bytes())?;
@@ -60,7 +65,10 @@ impl BpfObject {
         // bpf_prog_info, bpf_map_info and bpf_link_info all begin with type and id.
         let mut info = [0u32; 2];
         let length = size_of_val(&info) as u64;
-        bpf(OBJ_GET_INFO_BY_FD, [object.as_raw_fd() as u64 | length << 32, info.as_mut_ptr() as u64])?;
+        bpf(
+            OBJ_GET_INFO_BY_FD,
+            [object.as_raw_fd() as u64 | length << 32, info.as_mut_ptr() as u64],
+        )?;
         Ok(Self { kind, id: info[1], name })
     }
 
@@ -72,7 +80,8 @@ impl BpfObject {
             ObjectKind::Link => LINK_GET_FD_BY_ID,
         };
         // Any other failure means that it is there and can't be opened.
-        open(command, [u64::from(self.id), 0]).map_or_else(|e| e.raw_os_error() != Some(libc::ENOENT), |_| true)
+        open(command, [u64::from(self.id), 0])
+            .map_or_else(|e| e.raw_os_error() != Some(libc::ENOENT), |_| true)
     }
 }
 
@@ -105,6 +114,7 @@ fn open(command: i32, attr: [u64; 2]) -> io::Result<OwnedFd> {
 fn bpf(command: i32, mut attr: [u64; 2]) -> io::Result<i32> {
     // SAFETY: `attr` is live and writable and its length is passed; where a command takes an
     // address in it, the caller keeps that buffer alive, of the length that it says.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_mut_ptr(), size_of_val(&attr)) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_mut_ptr(), size_of_val(&attr)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }

@@ -18,7 +18,8 @@ use nix::unistd::{Pid, getpgid};
 
 use crate::kernel::monotonic_ns;
 
-/// Where [`numbered_call`] counts from: process ids from here on don't exist (`PID_MAX_LIMIT` is 4,194,304).
+/// Where [`numbered_call`] counts from: process ids from here on don't exist (`PID_MAX_LIMIT` is
+/// 4,194,304).
 pub const NUMBERED_BASE: u32 = 5_000_000;
 
 /// Makes a system call that nobody else makes, and that carries `n`: getpgid of a process that
@@ -53,11 +54,14 @@ impl MadeCall<'_> {
         call.map_or(&[], |call| &call.args[..usize::from(call.nargs)])
     }
 
-    /// The string that argument `index` points to: read at the entry, else at the exit, as one whose
-    /// page was not there at the entry.
+    /// The string that argument `index` points to: read at the entry, else at the exit, as one
+    /// whose page was not there at the entry.
     pub fn string(&self, index: u8) -> Option<&Text> {
-        let texts = [self.enter, self.exit].into_iter().flatten().flat_map(|(_, call)| &call.strings);
-        texts.filter(|text| text.index == index).find(|text| text.status != StringStatus::Unreadable)
+        let texts =
+            [self.enter, self.exit].into_iter().flatten().flat_map(|(_, call)| &call.strings);
+        texts
+            .filter(|text| text.index == index)
+            .find(|text| text.status != StringStatus::Unreadable)
     }
 }
 
@@ -93,12 +97,18 @@ impl Snapshot {
             for cpu in recording.cpus() {
                 rings.expect(lane, cpu);
                 for bytes in recording.pages(lane, cpu, 0, u64::MAX) {
-                    let page = Page::copy_from(&bytes).unwrap_or_else(|e| panic!("lane {}: {e}", lane.name()));
-                    assert!(rings.add(page), "a page of another ring in lane {} of CPU {cpu}", lane.name());
+                    let page = Page::copy_from(&bytes)
+                        .unwrap_or_else(|e| panic!("lane {}: {e}", lane.name()));
+                    assert!(
+                        rings.add(page),
+                        "a page of another ring in lane {} of CPU {cpu}",
+                        lane.name()
+                    );
                 }
             }
         }
-        let slots = recording.slots().flat_map(|page| slots::read(&page).collect::<Vec<_>>()).collect();
+        let slots =
+            recording.slots().flat_map(|page| slots::read(&page).collect::<Vec<_>>()).collect();
         let totals = recording.totals(&dir.join("progs")).unwrap_or_else(|e| panic!("{e}"));
         let streams = rings.finish();
         let mut events: Vec<Event> = streams.iter().flat_map(LaneStream::events).collect();
@@ -145,7 +155,8 @@ impl Snapshot {
                 Body::Exit { call, ret, .. } => {
                     let exit = Some((event.time, call));
                     let same = |made: &&mut MadeCall<'_>| {
-                        made.exit.is_none() && made.enter.is_some_and(|(_, e)| (e.nr, e.abi) == (call.nr, call.abi))
+                        made.exit.is_none()
+                            && made.enter.is_some_and(|(_, e)| (e.nr, e.abi) == (call.nr, call.abi))
                     };
                     match calls.last_mut().filter(same) {
                         Some(made) => (made.exit, made.ret) = (exit, Some(*ret)),
@@ -171,14 +182,21 @@ impl Snapshot {
 
     fn name(&self, call: &Call) -> String {
         let table = if call.abi == Abi::Compat { &self.meta.compat } else { &self.meta.native };
-        table.iter().find(|c| c.nr == call.nr).map_or_else(|| call.nr.to_string(), |c| c.name.clone())
+        table
+            .iter()
+            .find(|c| c.nr == call.nr)
+            .map_or_else(|| call.nr.to_string(), |c| c.name.clone())
     }
 
     /// The numbers of a thread's [`numbered_call`]s that returned, in order.
     pub fn numbered_calls(&self, tid: u32) -> Vec<u32> {
-        let number = |call: &MadeCall<'_>| (*call.args().first()? as u32).checked_sub(NUMBERED_BASE);
+        let number =
+            |call: &MadeCall<'_>| (*call.args().first()? as u32).checked_sub(NUMBERED_BASE);
         let calls = self.calls_named(tid, "getpgid").into_iter();
-        calls.filter(|c| c.ret == Some(-i64::from(libc::ESRCH))).filter_map(|c| number(&c)).collect()
+        calls
+            .filter(|c| c.ret == Some(-i64::from(libc::ESRCH)))
+            .filter_map(|c| number(&c))
+            .collect()
     }
 
     /// The threads of a process, as the task lane and the thread table know them.

@@ -1,5 +1,5 @@
-//! What the files of a state directory hold, counted past the product's own putting-together: which events of each ring
-//! are there, and how often.
+//! What the files of a state directory hold, counted past the product's own putting-together: which
+//! events of each ring are there, and how often.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -37,8 +37,9 @@ pub struct Tally {
 }
 
 impl RingPieces {
-    /// Lays the pieces one behind the other. Each says where its events stand among all of the ring, so that it does not
-    /// matter how often they were written, nor what became of the pages that they came from.
+    /// Lays the pieces one behind the other. Each says where its events stand among all of the
+    /// ring, so that it does not matter how often they were written, nor what became of the
+    /// pages that they came from.
     ///
     /// # Panics
     /// If two pieces contradict each other.
@@ -46,7 +47,8 @@ impl RingPieces {
         let sum = |counts: &Counts| counts.iter().sum::<u64>();
         let mut pieces = self.0.clone();
         pieces.sort_by_key(|piece| (sum(&piece.before), sum(&piece.behind)));
-        let mut tally = Tally { present: [0; LANE_KINDS], missing: [0; LANE_KINDS], end: [0; LANE_KINDS] };
+        let mut tally =
+            Tally { present: [0; LANE_KINDS], missing: [0; LANE_KINDS], end: [0; LANE_KINDS] };
         for piece in pieces {
             if sum(&piece.behind) <= sum(&tally.end) {
                 continue; // all of it is there already
@@ -63,10 +65,12 @@ impl RingPieces {
         tally
     }
 
-    /// The events of the ring that some piece has, by their number in it, in order and joined where they touch.
+    /// The events of the ring that some piece has, by their number in it, in order and joined where
+    /// they touch.
     pub fn runs(&self) -> Vec<Range<u64>> {
         let sum = |counts: &Counts| counts.iter().sum::<u64>();
-        let mut pieces: Vec<_> = self.0.iter().map(|piece| sum(&piece.before)..sum(&piece.behind)).collect();
+        let mut pieces: Vec<_> =
+            self.0.iter().map(|piece| sum(&piece.before)..sum(&piece.behind)).collect();
         pieces.sort_by_key(|run| (run.start, run.end));
         let mut runs: Vec<Range<u64>> = Vec::new();
         for piece in pieces {
@@ -131,7 +135,8 @@ impl Files {
                     Err(damage) => files.damage.push(format!("{}: {damage}", info.path.display())),
                 }
             }
-            let hurt = file.damage().iter().map(|damage| format!("{}: {damage}", info.path.display()));
+            let hurt =
+                file.damage().iter().map(|damage| format!("{}: {damage}", info.path.display()));
             files.damage.extend(hurt);
             let empty = file.of(Kind::Pages).next().is_none();
             assert!(explained || empty, "{} has no metadata", info.path.display());

@@ -32,7 +32,9 @@ pub fn require_kernel() {
 /// If there is no such CPU.
 pub fn pin_to_cpu(cpu: usize) {
     let mut set = CpuSet::new();
-    set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set)).unwrap_or_else(|e| panic!("CPU {cpu}: {e}"));
+    set.set(cpu)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+        .unwrap_or_else(|e| panic!("CPU {cpu}: {e}"));
 }
 
 /// Numbers of the CPUs that are online, ascending.
@@ -61,7 +63,8 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
 /// # Panics
 /// Never on Linux.
 pub fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or_else(|e| panic!("clock_gettime: {e}"));
+    let now =
+        clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or_else(|e| panic!("clock_gettime: {e}"));
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 

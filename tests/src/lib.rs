@@ -4,7 +4,8 @@
 //! (private mounts, its own directories; any number of them side by side), makes something
 //! happen, often by one of the C programs in `programs/` ([`c_program`]), and asks what the
 //! recorder saw ([`Recorder::flightctl`], or [`Snapshot`] for what must be exact). Everything ends
-//! and is removed when the fixture is dropped, also when the test fails. `cargo xtask demo` runs on the same fixture.
+//! and is removed when the fixture is dropped, also when the test fails. `cargo xtask demo` runs on
+//! the same fixture.
 
 mod bpf;
 mod events;

@@ -13,23 +13,32 @@ use crate::process::wait_until;
 pub struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
-    /// One of at most so many bytes, without swap. Its members are those whose ids are written to `cgroup.procs` in [`Self::dir`].
+    /// One of at most so many bytes, without swap. Its members are those whose ids are written to
+    /// `cgroup.procs` in [`Self::dir`].
     ///
     /// # Panics
     /// Where the machine has no memory controller: [`Self::try_make`] asks.
     pub fn make(bytes: u64) -> Self {
         Self::try_make(bytes).unwrap_or_else(|e| {
-            panic!("this test needs a control group with a limit to its memory: {e}; `cargo xtask test` leaves it out where there is none")
+            panic!(
+                "this test needs a control group with a limit to its memory: {e}; `cargo xtask \
+                 test` leaves it out where there is none"
+            )
         })
     }
 
     /// The same, where it can be had.
     ///
     /// # Errors
-    /// No control group can be made here (version 2, or version 1 at `/sys/fs/cgroup/memory`), or it has no memory controller.
+    /// No control group can be made here (version 2, or version 1 at `/sys/fs/cgroup/memory`), or
+    /// it has no memory controller.
     pub fn try_make(bytes: u64) -> io::Result<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
-        let name = format!("flightrec-test-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "flightrec-test-{}-{}",
+            std::process::id(),
+            MADE.fetch_add(1, Ordering::Relaxed)
+        );
         let v1 = Path::new("/sys/fs/cgroup/memory").join(&name);
         let v2 = Path::new("/sys/fs/cgroup").join(&name);
         Self::limited(v1, ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"], [bytes; 2])

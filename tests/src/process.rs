@@ -22,7 +22,8 @@ pub(crate) fn repository() -> PathBuf {
 
 /// Where `flightd` and `flightctl` are: `FLIGHTREC_BIN_DIR`, else `target/release`.
 pub fn bin_dir() -> PathBuf {
-    std::env::var_os("FLIGHTREC_BIN_DIR").map_or_else(|| repository().join("target/release"), PathBuf::from)
+    std::env::var_os("FLIGHTREC_BIN_DIR")
+        .map_or_else(|| repository().join("target/release"), PathBuf::from)
 }
 
 /// Has the kernel send `signal` to the child when the thread that spawns it ends. The child starts

@@ -21,7 +21,10 @@ pub fn c_program(name: &str, flags: &[&str]) -> PathBuf {
     }
     fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     // Under its own name first: tests that run at the same time never see half a program.
-    let part = tempfile::Builder::new().prefix(name).tempdir_in(&folder).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let part = tempfile::Builder::new()
+        .prefix(name)
+        .tempdir_in(&folder)
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
     let fresh = part.path().join(name);
     let output = Command::new("gcc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"])
@@ -31,7 +34,12 @@ pub fn c_program(name: &str, flags: &[&str]) -> PathBuf {
         .arg(&source)
         .output()
         .unwrap_or_else(|e| panic!("can't run gcc (`cargo xtask setup` installs it): {e}"));
-    assert!(output.status.success(), "gcc {}:\n{}", source.display(), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "gcc {}:\n{}",
+        source.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
     fs::rename(&fresh, &program).unwrap_or_else(|e| panic!("{}: {e}", program.display()));
     program
 }
@@ -44,5 +52,8 @@ fn is_newer(program: &Path, source: &Path) -> bool {
 /// The lines `key=value` of a program's output; other lines are left out.
 pub fn key_values(output: &[u8]) -> HashMap<String, String> {
     let text = String::from_utf8_lossy(output);
-    text.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+    text.lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .collect()
 }

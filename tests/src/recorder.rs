@@ -84,7 +84,8 @@ impl Recorder {
 
     /// What the daemon has written to standard error, over all its starts.
     pub fn log(&self) -> String {
-        fs::read(self.log_path()).map_or_else(|e| format!("(no log: {e})"), |l| String::from_utf8_lossy(&l).into())
+        fs::read(self.log_path())
+            .map_or_else(|e| format!("(no log: {e})"), |l| String::from_utf8_lossy(&l).into())
     }
 
     /// A `flightd` on this recorder's directories, not started: with the configuration file and
@@ -125,7 +126,9 @@ impl Recorder {
     /// If the pins can't be read.
     pub fn bpf_objects(&self) -> Vec<BpfObject> {
         let pins = self.sandbox.pins().unwrap_or_else(|e| panic!("bpffs: {e}"));
-        let object = |pin: &PathBuf| BpfObject::pinned(pin).unwrap_or_else(|e| panic!("{}: {e}", pin.display()));
+        let object = |pin: &PathBuf| {
+            BpfObject::pinned(pin).unwrap_or_else(|e| panic!("{}: {e}", pin.display()))
+        };
         pins.iter().map(object).collect()
     }
 
@@ -184,15 +187,25 @@ impl Recorder {
     }
 
     fn spawn(&mut self) -> Result<()> {
-        fs::write(self.config_path(), &self.options.config).context("can't write the configuration")?;
-        let log = File::options().create(true).append(true).open(self.log_path()).context("can't make the log")?;
+        fs::write(self.config_path(), &self.options.config)
+            .context("can't write the configuration")?;
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .context("can't make the log")?;
         let mut command = self.flightd_command();
         // A process group of its own: Ctrl-C at a terminal is for the parent, which then stops it.
-        command.args(&self.options.args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+        command
+            .args(&self.options.args)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0);
         let program = command.get_program().to_owned();
-        let daemon = command
-            .spawn()
-            .with_context(|| format!("can't run {} (`cargo xtask build` makes it)", program.display()))?;
+        let daemon = command.spawn().with_context(|| {
+            format!("can't run {} (`cargo xtask build` makes it)", program.display())
+        })?;
         self.daemon = Some(daemon);
         self.wait_until_ready()
     }
@@ -211,7 +224,11 @@ impl Recorder {
         }
         let answer = fs::read(self.answer_path()).unwrap_or_default();
         let answer = String::from_utf8_lossy(&answer);
-        bail!("flightd was not ready within {} s:\n{}flightctl status: {answer}", READY_WITHIN.as_secs(), self.log())
+        bail!(
+            "flightd was not ready within {} s:\n{}flightctl status: {answer}",
+            READY_WITHIN.as_secs(),
+            self.log()
+        )
     }
 
     /// Whether `flightctl status` gets its answer.
@@ -223,9 +240,12 @@ impl Recorder {
         let errors = File::create(self.answer_path()).context("can't make flightctl's log")?;
         let mut command = self.flightctl_command();
         command.arg("status").stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
-        let mut status =
-            command.spawn().with_context(|| format!("can't run {}", bin_dir().join("flightctl").display()))?;
-        if let Some(exit) = wait_limited(&mut status, end.saturating_duration_since(Instant::now()))? {
+        let mut status = command
+            .spawn()
+            .with_context(|| format!("can't run {}", bin_dir().join("flightctl").display()))?;
+        if let Some(exit) =
+            wait_limited(&mut status, end.saturating_duration_since(Instant::now()))?
+        {
             return Ok(exit.success());
         }
         status.kill()?;
@@ -238,7 +258,10 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // Not `eprintln!` to a closed pipe: a panic here would end the whole test program.
-            let _ = io::Write::write_all(&mut io::stderr(), format!("flightd's log:\n{}", self.log()).as_bytes());
+            let _ = io::Write::write_all(
+                &mut io::stderr(),
+                format!("flightd's log:\n{}", self.log()).as_bytes(),
+            );
         }
         if self.daemon.is_some() {
             // The failure that counts has been reported already; `terminate` kills in any case.

@@ -31,7 +31,10 @@ impl Sandbox {
     /// Needs root (`CAP_SYS_ADMIN`).
     pub fn new() -> Result<Self> {
         enter_private_namespace()?;
-        let root = tempfile::Builder::new().prefix("flightrec-").tempdir().context("can't make a temporary folder")?;
+        let root = tempfile::Builder::new()
+            .prefix("flightrec-")
+            .tempdir()
+            .context("can't make a temporary folder")?;
         let sandbox = Self { root };
         for dir in [sandbox.runtime_dir(), sandbox.state_dir(), sandbox.bpffs_dir()] {
             std::fs::create_dir(&dir).with_context(|| format!("can't make {}", dir.display()))?;
@@ -69,7 +72,8 @@ impl Sandbox {
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder)? {
                 let entry = entry?;
-                if entry.file_type()?.is_dir() { &mut folders } else { &mut files }.push(entry.path());
+                if entry.file_type()?.is_dir() { &mut folders } else { &mut files }
+                    .push(entry.path());
             }
         }
         files.retain(|file| file.parent() != Some(&self.bpffs_dir()));
@@ -93,9 +97,11 @@ fn enter_private_namespace() -> Result<()> {
         return Ok(());
     }
     let none: Option<&str> = None;
-    unshare(CloneFlags::CLONE_NEWNS).context("can't make a private mount namespace (run as root)")?;
+    unshare(CloneFlags::CLONE_NEWNS)
+        .context("can't make a private mount namespace (run as root)")?;
     // Without this, mounts would still propagate to where the namespace was copied from.
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("can't make the mounts private")?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .context("can't make the mounts private")?;
     if !Path::new(TRACEFS).join("events").is_dir() {
         mount(Some("tracefs"), TRACEFS, Some("tracefs"), MsFlags::empty(), none)
             .with_context(|| format!("can't mount tracefs on {TRACEFS}"))?;

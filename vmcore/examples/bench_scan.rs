@@ -1,8 +1,8 @@
-//! How fast dumps are looked through: each form beside reading the file alone, or beside what its codec alone takes to
-//! decompress the same pages out of memory.
+//! How fast dumps are looked through: each form beside reading the file alone, or beside what its
+//! codec alone takes to decompress the same pages out of memory.
 //!
-//! `cargo xtask bench vmcore`, or `cargo run --release -p flightrec-vmcore --features synthetic --example bench_scan`
-//! with real dumps as arguments: those are looked through instead.
+//! `cargo xtask bench vmcore`, or `cargo run --release -p flightrec-vmcore --features synthetic
+//! --example bench_scan` with real dumps as arguments: those are looked through instead.
 
 use std::fs::File;
 use std::io::Write;
@@ -25,7 +25,9 @@ const PAGES: u64 = 1 << 16;
 
 fn main() -> Result<()> {
     let given: Vec<_> = std::env::args_os().skip(1).collect();
-    println!("Memory looked through, GB/s, median of {ROUNDS} interleaved rounds (least to greatest):");
+    println!(
+        "Memory looked through, GB/s, median of {ROUNDS} interleaved rounds (least to greatest):"
+    );
     println!("{:<28} {:>24} {:>24}   {:<24}", "", "one thread", "all CPUs", "beside");
     if !given.is_empty() {
         return given.iter().try_for_each(|path| measure(Path::new(path), Path::new(path), None));
@@ -41,8 +43,14 @@ fn main() -> Result<()> {
         let bytes = synthetic::kdump(&image, codec);
         // What is looked through: zeros are in the file once.
         let zeros = [0; PAGE_SIZE];
-        let pages: Vec<_> = image.values().filter(|page| ***page != zeros).map(|page| codec.compress(page)).collect();
-        for (form, bytes) in [("kdump", bytes.clone()), ("flattened kdump", synthetic::flatten(&bytes, 1 << 20))] {
+        let pages: Vec<_> = image
+            .values()
+            .filter(|page| ***page != zeros)
+            .map(|page| codec.compress(page))
+            .collect();
+        for (form, bytes) in
+            [("kdump", bytes.clone()), ("flattened kdump", synthetic::flatten(&bytes, 1 << 20))]
+        {
             let name = format!("{form}, {codec:?}");
             let path = dir.path().join(&name);
             File::create(&path)?.write_all(&bytes)?;
@@ -61,7 +69,12 @@ fn measure(name: &Path, path: &Path, pages: Option<&[(Vec<u8>, u32)]>) -> Result
     let mut found = 0;
     for _ in 0..ROUNDS {
         let start = Instant::now();
-        found = dump.scan(NonZero::new(1), &|_| {})?.sessions.iter().map(|session| session.lanes.len()).sum();
+        found = dump
+            .scan(NonZero::new(1), &|_| {})?
+            .sessions
+            .iter()
+            .map(|session| session.lanes.len())
+            .sum();
         one.push(memory / 1e9 / start.elapsed().as_secs_f64());
         let start = Instant::now();
         dump.scan(None, &|_| {})?;
@@ -76,7 +89,10 @@ fn measure(name: &Path, path: &Path, pages: Option<&[(Vec<u8>, u32)]>) -> Result
     let what = if pages.is_some() { "the codec alone" } else { "reading alone" };
     let ratio = median(&one) / median(&peer);
     let (one, all, peer) = (shown(&one), shown(&all), shown(&peer));
-    println!("{:<28} {one:>24} {all:>24}   {what}: {peer}, one thread is {ratio:.2} of it", name.display());
+    println!(
+        "{:<28} {one:>24} {all:>24}   {what}: {peer}, one thread is {ratio:.2} of it",
+        name.display()
+    );
     if found == 0 {
         println!("{:<28} no recording in it", "");
     }
@@ -109,8 +125,8 @@ fn shown(values: &[f64]) -> String {
     format!("{:.2} ({least:.2} to {greatest:.2})", median(values))
 }
 
-/// Memory as machines have it: this program's own code and data over and over, one page in three zeros, and a
-/// recording of 4 MiB.
+/// Memory as machines have it: this program's own code and data over and over, one page in three
+/// zeros, and a recording of 4 MiB.
 fn image() -> Result<Image> {
     let program = std::fs::read("/proc/self/exe")?;
     let (pages, _) = program.as_chunks::<PAGE_SIZE>();
@@ -128,7 +144,13 @@ fn image() -> Result<Image> {
     let mut ring = PageWriter::new(7, Lane::Sched, 0, 0);
     let mut taken = 0;
     for i in 0..u32::MAX {
-        let body = Body::Switch { prev_state: 1, next: i + 1, preempted: false, prev_prio: 120, next_prio: 120 };
+        let body = Body::Switch {
+            prev_state: 1,
+            next: i + 1,
+            preempted: false,
+            prev_prio: 120,
+            next_prio: 120,
+        };
         ring.push(&Event { time: u64::from(i) * 1000, cpu: 0, tid: i, body })?;
         for page in ring.take() {
             taken += 1;

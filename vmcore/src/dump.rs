@@ -57,7 +57,11 @@ const OTHERS: &[(&[u8], &str, &str)] = &[
     (b"PAGEDU64", "a dump of Windows", "flightrec records on Linux"),
     (b"PAGEDUMP", "a dump of Windows", "flightrec records on Linux"),
     (b"QEVM", "a saved state of QEMU", "take a dump instead, by dump-guest-memory"),
-    (b"LibvirtQemudSave", "a saved state of libvirt", "take a dump instead, by `virsh dump --memory-only`"),
+    (
+        b"LibvirtQemudSave",
+        "a saved state of libvirt",
+        "take a dump instead, by `virsh dump --memory-only`",
+    ),
     (b"QFI\xfb", "a qcow2 disk image", "take a dump of the memory, by dump-guest-memory"),
 ];
 
@@ -78,20 +82,30 @@ impl Dump {
 
     fn recognise(file: Box<dyn ReadAt>, or_raw: bool) -> Result<Self, VmcoreError> {
         let head = head(file.as_ref())?;
-        let dump = |form, machine, layout| Self { form, flattened: false, machine, layout, cut: false };
+        let dump =
+            |form, machine, layout| Self { form, flattened: false, machine, layout, cut: false };
         if head.starts_with(b"\x7fELF") {
             let (extents, machine) = elf::read(file.as_ref())?;
             Ok(dump(Form::Elf, Some(machine), Box::new(Extents::new(file, extents))))
         } else if head.starts_with(kdump::SIGNATURE) {
             let (kdump, machine) = Kdump::read(file)?;
             Ok(dump(Form::Kdump, Some(machine), Box::new(kdump)))
-        } else if let Some((_, what, remedy)) = OTHERS.iter().find(|(first, ..)| head.starts_with(first)) {
+        } else if let Some((_, what, remedy)) =
+            OTHERS.iter().find(|(first, ..)| head.starts_with(first))
+        {
             Err(VmcoreError::unsupported(*what, remedy))
         } else if or_raw {
             let pages = file.size() / PAGE_SIZE as u64;
-            Ok(dump(Form::Raw, None, Box::new(Extents::new(file, vec![Extent { offset: 0, pages }]))))
+            Ok(dump(
+                Form::Raw,
+                None,
+                Box::new(Extents::new(file, vec![Extent { offset: 0, pages }])),
+            ))
         } else {
-            Err(VmcoreError::damaged("flattened dump", "neither an ELF nor a kdump-compressed file is in it"))
+            Err(VmcoreError::damaged(
+                "flattened dump",
+                "neither an ELF nor a kdump-compressed file is in it",
+            ))
         }
     }
 
@@ -138,7 +152,8 @@ pub struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A copy of the page, which says the session's public id; `None` where it can't be read any more.
+    /// A copy of the page, which says the session's public id; `None` where it can't be read any
+    /// more.
     pub fn page(&mut self, page: &PageRef) -> Option<&Memory> {
         self.page.copy_from_slice(self.scanner.page(page.place)?);
         let head = (u128::from(COPY_MAGIC) | u128::from(page.session) << 64).to_le_bytes();

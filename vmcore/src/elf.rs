@@ -1,7 +1,8 @@
 //! ELF core files: each `PT_LOAD` segment is a stretch of physical memory.
 //!
-//! Nothing but the program headers is used, and of them only type, offset, physical address and size in the file: real
-//! dumps are odd in the rest (QEMU 7.2 writes an `e_ehsize` of 8, and segments that begin anywhere within 4 KiB).
+//! Nothing but the program headers is used, and of them only type, offset, physical address and
+//! size in the file: real dumps are odd in the rest (QEMU 7.2 writes an `e_ehsize` of 8, and
+//! segments that begin anywhere within 4 KiB).
 
 use flightrec_format::abi::page::PAGE_SIZE;
 use object::elf::{ELFCLASS64, ELFDATA2LSB, EM_X86_64, ET_CORE, FileHeader64, PT_LOAD};
@@ -13,7 +14,8 @@ use crate::error::VmcoreError;
 use crate::extents::Extent;
 use crate::file::{Cursor, ReadAt, exact};
 
-/// Most segments that are taken; a machine's memory is in some dozens, after filtering in some hundred thousand.
+/// Most segments that are taken; a machine's memory is in some dozens, after filtering in some
+/// hundred thousand.
 pub const SEGMENTS_MAX: usize = 1 << 20;
 
 /// What this form is called.
@@ -36,9 +38,14 @@ pub(crate) fn read(file: &dyn ReadAt) -> Result<(Vec<Extent>, String), VmcoreErr
     let count = header.phnum(LittleEndian, &cache).map_err(|e| damaged(e.to_string()))?;
     if count > SEGMENTS_MAX {
         let remedy = "the file is damaged; take the dump again";
-        return Err(VmcoreError::TooMany { what: "segments in an ELF file", limit: SEGMENTS_MAX, remedy });
+        return Err(VmcoreError::TooMany {
+            what: "segments in an ELF file",
+            limit: SEGMENTS_MAX,
+            remedy,
+        });
     }
-    let segments = header.program_headers(LittleEndian, &cache).map_err(|e| damaged(e.to_string()))?;
+    let segments =
+        header.program_headers(LittleEndian, &cache).map_err(|e| damaged(e.to_string()))?;
     let extents = segments.iter().filter_map(extent).collect();
     Ok((extents, machine(header.e_machine(LittleEndian))))
 }

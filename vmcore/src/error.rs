@@ -25,7 +25,9 @@ pub enum VmcoreError {
         remedy: &'static str,
     },
     /// Its own headers make no sense.
-    #[error("damaged {form}: {reason}; take the dump again, or copy it again from where it was written")]
+    #[error(
+        "damaged {form}: {reason}; take the dump again, or copy it again from where it was written"
+    )]
     Damaged {
         /// What the file is.
         form: &'static str,

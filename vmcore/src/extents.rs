@@ -10,7 +10,8 @@ use crate::layout::{Layout, Memory, Scanned, Scanner, Shortfall, UNIT_BYTES, Uni
 /// Bytes of a page.
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// Whole pages, one behind the other. A unit's numbers are a place in the file and a number of pages.
+/// Whole pages, one behind the other. A unit's numbers are a place in the file and a number of
+/// pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Where in the file.
@@ -36,20 +37,26 @@ impl Extents {
             shortfall.cut = shortfall.cut.saturating_add(extent.pages.saturating_sub(there));
             Extent { pages: extent.pages.min(there), ..extent }
         };
-        let list = merged(extents.into_iter().map(clip).filter(|extent| extent.pages != 0).collect());
+        let list =
+            merged(extents.into_iter().map(clip).filter(|extent| extent.pages != 0).collect());
         Self { file, list, shortfall }
     }
 }
 
-/// The same pages, each once: a file that names a stretch a thousand times is not to be read a thousand times.
+/// The same pages, each once: a file that names a stretch a thousand times is not to be read a
+/// thousand times.
 fn merged(mut extents: Vec<Extent>) -> Vec<Extent> {
     // Stretches whose pages begin at other places within 4 KiB have no page in common.
     extents.sort_unstable_by_key(|extent| (extent.offset % PAGE, extent.offset));
     let mut out: Vec<Extent> = Vec::with_capacity(extents.len());
     for extent in extents {
-        let (start, end) = (extent.offset, extent.offset.saturating_add(extent.pages.saturating_mul(PAGE)));
+        let (start, end) =
+            (extent.offset, extent.offset.saturating_add(extent.pages.saturating_mul(PAGE)));
         match out.last_mut() {
-            Some(last) if last.offset % PAGE == start % PAGE && start <= last.offset + last.pages * PAGE => {
+            Some(last)
+                if last.offset % PAGE == start % PAGE
+                    && start <= last.offset + last.pages * PAGE =>
+            {
                 last.pages = last.pages.max((end - last.offset) / PAGE);
             }
             _ => out.push(extent),
@@ -66,7 +73,8 @@ impl Layout for Extents {
         Box::new(self.list.iter().flat_map(move |extent| {
             let mut done = 0;
             iter::from_fn(move || {
-                // Where there are holes, there are no pages of a recording: on to the page in which something stands.
+                // Where there are holes, there are no pages of a recording: on to the page in which
+                // something stands.
                 let at = extent.offset + done * PAGE;
                 let (begin, end) = file.data(at)?;
                 let first = done + (begin - at) / PAGE;
@@ -80,7 +88,9 @@ impl Layout for Extents {
     }
 
     fn bytes(&self) -> u64 {
-        self.list.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.pages.saturating_mul(PAGE)))
+        self.list
+            .iter()
+            .fold(0, |sum: u64, extent| sum.saturating_add(extent.pages.saturating_mul(PAGE)))
     }
 
     fn shortfall(&self) -> Shortfall {
@@ -117,7 +127,9 @@ impl Scanner for Raw<'_> {
     fn scan(&mut self, unit: Unit, found: &mut dyn FnMut(u64, &Memory)) -> Scanned {
         let bytes = unit.count * PAGE;
         let Some(buffer) = self.buffer.get_mut(..bytes as usize) else { return Scanned::default() };
-        let Ok(read) = self.file.read_at(buffer, unit.start) else { return self.scan_slowly(unit, found) };
+        let Ok(read) = self.file.read_at(buffer, unit.start) else {
+            return self.scan_slowly(unit, found);
+        };
         let (pages, _) = buffer.as_chunks::<PAGE_SIZE>();
         let pages = pages.get(..read / PAGE_SIZE).unwrap_or_default();
         for (page, i) in pages.iter().zip(0..) {
@@ -152,7 +164,13 @@ mod tests {
 
     #[test]
     fn no_page_twice_and_none_lost() {
-        let all = vec![extent(8192, 2), extent(0x7c8, 4), extent(0, 1), extent(4096, 3), extent(0x7c8 + 8192, 9)];
+        let all = vec![
+            extent(8192, 2),
+            extent(0x7c8, 4),
+            extent(0, 1),
+            extent(4096, 3),
+            extent(0x7c8 + 8192, 9),
+        ];
         assert_eq!(merged(all), [extent(0, 4), extent(0x7c8, 11)]);
         let apart = vec![extent(1 << 20, 1), extent(0, 1)];
         assert_eq!(merged(apart), [extent(0, 1), extent(1 << 20, 1)]);

@@ -17,8 +17,9 @@ pub(crate) trait ReadAt: Send + Sync {
     /// Reads at `offset`; fewer bytes than asked for only at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// The first stretch at `from` or behind in which there may be anything but zeros, from where to where; `None`: there is
-    /// none. What a file stands for may be vastly larger than the file.
+    /// The first stretch at `from` or behind in which there may be anything but zeros, from where
+    /// to where; `None`: there is none. What a file stands for may be vastly larger than the
+    /// file.
     fn data(&self, from: u64) -> Option<(u64, u64)> {
         (from < self.size()).then(|| (from, self.size()))
     }
@@ -38,9 +39,9 @@ impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
     }
 }
 
-/// A file as it is. Read, not mapped: copying a megabyte out of the page cache takes as long as the page faults of
-/// a mapping (both 3.4 GB/s, tried side by side), `/proc/vmcore` copies anyway, and a disk that fails is an error
-/// instead of a signal.
+/// A file as it is. Read, not mapped: copying a megabyte out of the page cache takes as long as the
+/// page faults of a mapping (both 3.4 GB/s, tried side by side), `/proc/vmcore` copies anyway, and
+/// a disk that fails is an error instead of a signal.
 pub(crate) struct PlainFile {
     file: File,
     size: u64,
@@ -77,7 +78,8 @@ impl ReadAt for PlainFile {
         Ok(done)
     }
 
-    /// Holes, which read as zeros, are passed over: a sparse dump may be vastly larger than what is in it.
+    /// Holes, which read as zeros, are passed over: a sparse dump may be vastly larger than what is
+    /// in it.
     fn data(&self, from: u64) -> Option<(u64, u64)> {
         file::data(&self.file, from, self.size)
     }

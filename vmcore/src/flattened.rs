@@ -1,8 +1,10 @@
-//! The flattened form: a dump cut into blocks that say where they belong, for pipes that can't seek.
+//! The flattened form: a dump cut into blocks that say where they belong, for pipes that can't
+//! seek.
 //!
-//! Written by `makedumpfile -F` (struct makedumpfile_header and makedumpfile_data_header, flattened.h): a header in
-//! the first 4096 bytes, then blocks of big-endian place and size and as many bytes, until one with the place -1.
-//! It is read through an index of its blocks; no rearranged copy is written.
+//! Written by `makedumpfile -F` (struct makedumpfile_header and makedumpfile_data_header,
+//! flattened.h): a header in the first 4096 bytes, then blocks of big-endian place and size and as
+//! many bytes, until one with the place -1. It is read through an index of its blocks; no
+//! rearranged copy is written.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,8 +22,8 @@ const BLOCKS_AT: u64 = 4096;
 const HEAD: u64 = 16;
 /// The place of the block behind the last (`END_FLAG_FLAT_HEADER`).
 const END: i64 = -1;
-/// Most blocks that are taken. makedumpfile 1.7.2 writes one for 33 KB on the average (`-F -l -d 31`), so these are of a
-/// dump of 270 GB.
+/// Most blocks that are taken. makedumpfile 1.7.2 writes one for 33 KB on the average (`-F -l -d
+/// 31`), so these are of a dump of 270 GB.
 pub const BLOCKS_MAX: usize = 8 << 20;
 
 /// A block, or what later blocks left of it.
@@ -40,7 +42,8 @@ impl Block {
     }
 }
 
-/// The dump that a flattened file stands for. Places that no block has read as zeros, as in a file with holes.
+/// The dump that a flattened file stands for. Places that no block has read as zeros, as in a file
+/// with holes.
 pub(crate) struct Flattened<F> {
     file: F,
     /// By place; none overlaps another.
@@ -77,7 +80,11 @@ impl<F: ReadAt> Flattened<F> {
             }
             if blocks.len() > BLOCKS_MAX {
                 let remedy = "rearrange it first, by `makedumpfile -R DUMP < FILE`";
-                return Err(VmcoreError::TooMany { what: "blocks in a flattened file", limit: BLOCKS_MAX, remedy });
+                return Err(VmcoreError::TooMany {
+                    what: "blocks in a flattened file",
+                    limit: BLOCKS_MAX,
+                    remedy,
+                });
             }
             at = at.saturating_add(size);
             if there < size {
@@ -95,7 +102,8 @@ fn damaged(reason: impl Into<String>) -> VmcoreError {
     VmcoreError::damaged("flattened dump", reason)
 }
 
-/// Enters a block. What was there before it at the same place is overwritten, as it is when the file is rearranged.
+/// Enters a block. What was there before it at the same place is overwritten, as it is when the
+/// file is rearranged.
 fn insert(blocks: &mut BTreeMap<u64, Block>, new: Block) {
     if let Some((_, old)) = blocks.range_mut(..new.place).next_back()
         && old.end() > new.place
@@ -131,7 +139,8 @@ impl<F: ReadAt> ReadAt for Flattened<F> {
         let first = self.blocks.partition_point(|block| block.end() <= offset);
         for block in self.blocks.iter().skip(first).take_while(|block| block.place < until) {
             let (from, to) = (block.place.max(offset), block.end().min(until));
-            let into = buf.get_mut((from - offset) as usize..(to - offset) as usize).unwrap_or_default();
+            let into =
+                buf.get_mut((from - offset) as usize..(to - offset) as usize).unwrap_or_default();
             self.file.read_at(into, block.at + (from - block.place))?;
         }
         Ok(length)

@@ -1,11 +1,12 @@
 //! The recorder's pages out of kernel dumps and memory images.
 //!
 //! A page explains itself ([`flightrec_format::abi::page`]), so no symbols and no debug information
-//! are needed: every 4 KiB-aligned physical page whose first eight bytes are the magic is looked at.
+//! are needed: every 4 KiB-aligned physical page whose first eight bytes are the magic is looked
+//! at.
 //!
-//! [`Dump`] knows the form of the file, [`Scan`] what recordings are in it, [`Session`] which pages each has and
-//! where. A scan keeps 64 bytes a page that it finds, never the page: what is wanted is read again
-//! by [`Reader`]. What the events in the pages mean is left to others.
+//! [`Dump`] knows the form of the file, [`Scan`] what recordings are in it, [`Session`] which pages
+//! each has and where. A scan keeps 64 bytes a page that it finds, never the page: what is wanted
+//! is read again by [`Reader`]. What the events in the pages mean is left to others.
 //!
 //! # Forms
 //! | form | written by |
@@ -16,10 +17,10 @@
 //! | memory image without a header | QEMU's `pmemsave`, hypervisors, `/dev/mem` and the like |
 //!
 //! # Memory
-//! Whatever the file holds or claims: per thread [`UNIT_BYTES`] × 2 and a codec's state; for a flattened file about
-//! 70 bytes for each of at most [`BLOCKS_MAX`] blocks; 32 bytes for each of at most [`SEGMENTS_MAX`] segments of an ELF
-//! file, and its program headers; 64 bytes for each of at most [`PAGES_MAX`] pages of a recording, some twice while they are
-//! sorted into sessions.
+//! Whatever the file holds or claims: per thread [`UNIT_BYTES`] × 2 and a codec's state; for a
+//! flattened file about 70 bytes for each of at most [`BLOCKS_MAX`] blocks; 32 bytes for each of at
+//! most [`SEGMENTS_MAX`] segments of an ELF file, and its program headers; 64 bytes for each of at
+//! most [`PAGES_MAX`] pages of a recording, some twice while they are sorted into sessions.
 
 mod bytes;
 mod dump;

@@ -15,7 +15,8 @@ use crate::layout::{Memory, Shortfall, Unit};
 use crate::page_ref::PageRef;
 use crate::session::{self, Session};
 
-/// Most pages of recordings that are taken: 8 GiB of them, for whose index 128 MiB of memory are needed.
+/// Most pages of recordings that are taken: 8 GiB of them, for whose index 128 MiB of memory are
+/// needed.
 pub const PAGES_MAX: usize = 2 << 20;
 
 /// What a scan found.
@@ -58,18 +59,24 @@ struct Part {
 }
 
 impl Dump {
-    /// Looks at all memory in the dump, by `threads` threads (`None`: one for each CPU). `progress` is told the bytes
-    /// of memory done, as they are done, out of [`Dump::bytes`].
-    pub fn scan(&self, threads: Option<NonZero<usize>>, progress: &(dyn Fn(u64) + Sync)) -> Result<Scan, VmcoreError> {
-        let threads = threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
+    /// Looks at all memory in the dump, by `threads` threads (`None`: one for each CPU). `progress`
+    /// is told the bytes of memory done, as they are done, out of [`Dump::bytes`].
+    pub fn scan(
+        &self,
+        threads: Option<NonZero<usize>>,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Scan, VmcoreError> {
+        let threads =
+            threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
         let units = Mutex::new(self.layout.units());
         let found = AtomicUsize::new(0);
         let next = || units.lock().unwrap_or_else(PoisonError::into_inner).next();
         let work = || self.work(&next, &found, progress);
         let mut whole = thread::scope(|scope| {
             // Where no more threads can be had, those that there are do it.
-            let others: Vec<_> =
-                (1..threads).map_while(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
+            let others: Vec<_> = (1..threads)
+                .map_while(|_| thread::Builder::new().spawn_scoped(scope, work).ok())
+                .collect();
             let mut whole = work();
             for other in others {
                 match other.join() {
@@ -81,7 +88,11 @@ impl Dump {
         });
         if found.into_inner() > PAGES_MAX {
             let remedy = "no machine records as much; the file is not a dump of one";
-            return Err(VmcoreError::TooMany { what: "pages of recordings", limit: PAGES_MAX, remedy });
+            return Err(VmcoreError::TooMany {
+                what: "pages of recordings",
+                limit: PAGES_MAX,
+                remedy,
+            });
         }
         whole.shortfall.add(self.shortfall());
         // A container that is cut has places without data, which read as zeros.
@@ -91,7 +102,12 @@ impl Dump {
     }
 
     /// One thread's share.
-    fn work(&self, next: &dyn Fn() -> Option<Unit>, found: &AtomicUsize, progress: &(dyn Fn(u64) + Sync)) -> Part {
+    fn work(
+        &self,
+        next: &dyn Fn() -> Option<Unit>,
+        found: &AtomicUsize,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Part {
         let mut part = Part::default();
         let mut scanner = self.layout.scanner();
         while let Some(unit) = next() {
@@ -114,8 +130,11 @@ impl Part {
         match read_header(bytes) {
             // Opened and not yet written: it holds nothing.
             Ok(header) if header.used == 0 => {}
-            // What the page says is a secret, or a guess: who claims another's public id gets the hash of that.
-            Ok(header) => self.pages.push(PageRef::new(&header, self.ids.of(header.session), place)),
+            // What the page says is a secret, or a guess: who claims another's public id gets the
+            // hash of that.
+            Ok(header) => {
+                self.pages.push(PageRef::new(&header, self.ids.of(header.session), place))
+            }
             Err(PageError::Version(_)) => self.rejected.version += 1,
             Err(PageError::Lane(_)) => self.rejected.lane += 1,
             Err(_) => self.rejected.damaged += 1,

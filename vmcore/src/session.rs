@@ -11,14 +11,17 @@ use crate::page_ref::PageRef;
 
 /// Lanes from this number on are tables, not rings.
 const TABLES: u8 = 8;
-/// Most copies of one page that are read: the ring's own, and what a daemon may have had in its hands.
+/// Most copies of one page that are read: the ring's own, and what a daemon may have had in its
+/// hands.
 const COPIES_MAX: usize = 4;
 /// Most sessions that are told of: those with the most pages.
 const SESSIONS_MAX: usize = 1 << 14;
-/// Most pages of metadata of a session that are read: the newest, a hundred times what a recording has.
+/// Most pages of metadata of a session that are read: the newest, a hundred times what a recording
+/// has.
 const META_PAGES_MAX: usize = 1 << 14;
 
-/// A recording, or what is left of one: memory that was freed keeps its pages until somebody else writes there.
+/// A recording, or what is left of one: memory that was freed keeps its pages until somebody else
+/// writes there.
 #[derive(Debug)]
 pub struct Session {
     /// Its public id: the hash of what its pages say ([`flightrec_format::identity`]).
@@ -87,8 +90,8 @@ pub(crate) fn all(mut pages: Vec<PageRef>, reader: &mut Reader<'_>) -> Vec<Sessi
             pages.shrink_to_fit();
         }
     }
-    // Of a boot, the one that began last. Of boots, the one that was last heard of: their monotonic clocks have
-    // nothing in common.
+    // Of a boot, the one that began last. Of boots, the one that was last heard of: their monotonic
+    // clocks have nothing in common.
     let mut boots: BTreeMap<String, u64> = BTreeMap::new();
     for session in &sessions {
         if let (Some(about), Some(last)) = (&session.about, session.last_tai) {
@@ -97,19 +100,24 @@ pub(crate) fn all(mut pages: Vec<PageRef>, reader: &mut Reader<'_>) -> Vec<Sessi
         }
     }
     sessions.sort_by_cached_key(|session| {
-        let age = session
-            .about
-            .as_ref()
-            .map(|about| (boots.get(&about.boot_id).copied(), about.boot_id.clone(), about.started, session.last_tai));
+        let age = session.about.as_ref().map(|about| {
+            (
+                boots.get(&about.boot_id).copied(),
+                about.boot_id.clone(),
+                about.started,
+                session.last_tai,
+            )
+        });
         Reverse((age, session.last_tai, session.id))
     });
     sessions
 }
 
-/// How many pages a session has at least that is told of: 1, but where there are more of them than [`SESSIONS_MAX`], which only
-/// somebody makes who wants to hide one among them.
+/// How many pages a session has at least that is told of: 1, but where there are more of them than
+/// [`SESSIONS_MAX`], which only somebody makes who wants to hide one among them.
 fn least_pages(pages: &[PageRef]) -> usize {
-    let mut sizes: Vec<usize> = pages.chunk_by(|a, b| a.session == b.session).map(<[PageRef]>::len).collect();
+    let mut sizes: Vec<usize> =
+        pages.chunk_by(|a, b| a.session == b.session).map(<[PageRef]>::len).collect();
     sizes.sort_unstable_by_key(|size| Reverse(*size));
     sizes.get(SESSIONS_MAX).map_or(1, |size| size + 1)
 }
@@ -169,7 +177,12 @@ impl Session {
     }
 
     fn unpack(&self, reader: &mut Reader<'_>) -> Result<Meta, MetaError> {
-        let of_meta = self.pages.iter().rev().filter(|page| page.lane == Lane::Meta as u8).take(META_PAGES_MAX);
+        let of_meta = self
+            .pages
+            .iter()
+            .rev()
+            .filter(|page| page.lane == Lane::Meta as u8)
+            .take(META_PAGES_MAX);
         let meta = meta::unpack(of_meta.filter_map(|page| reader.page(page).copied()))?;
         // A description of another recording, in pages of this one, is none.
         let is_own = meta.session == self.id;
@@ -184,9 +197,10 @@ impl Session {
         cpus
     }
 
-    /// The pages of its rings that may hold events of a window (ns of `CLOCK_MONOTONIC`; all of the task lane's, since
-    /// they tell names), the first behind it, whose counters tell what is missing at its end, and its tables but for the metadata.
-    /// With copies, where they may differ.
+    /// The pages of its rings that may hold events of a window (ns of `CLOCK_MONOTONIC`; all of the
+    /// task lane's, since they tell names), the first behind it, whose counters tell what is
+    /// missing at its end, and its tables but for the metadata. With copies, where they may
+    /// differ.
     pub fn pages(&self, from: u64, until: u64) -> impl Iterator<Item = &PageRef> {
         let wanted = move |(i, ring): (usize, &[PageRef])| {
             let all = ring.first().is_none_or(|page| page.lane == Lane::Task as u8);
@@ -203,7 +217,9 @@ impl Session {
         });
         // What the quiet ring holds of the rings' pages gives way to these.
         let quiet = self.quiet.iter().filter(move |page| page.base_mono < until);
-        rings.chain(quiet).chain(self.pages.iter().filter(|page| page.lane >= TABLES && page.lane != Lane::Meta as u8))
+        rings.chain(quiet).chain(
+            self.pages.iter().filter(|page| page.lane >= TABLES && page.lane != Lane::Meta as u8),
+        )
     }
 
     /// Its newest page of each ring, with its copies.
@@ -215,9 +231,10 @@ impl Session {
         })
     }
 
-    /// Whether every ring that has pages has all that it can have, with `ring_bytes` the size of a ring by lane: none is
-    /// missing between them, and there are as many as fit, or all since the first. What is missing at the end
-    /// of a ring can't be seen so. But pages of a ring are all of one kind to whoever filters a dump.
+    /// Whether every ring that has pages has all that it can have, with `ring_bytes` the size of a
+    /// ring by lane: none is missing between them, and there are as many as fit, or all since
+    /// the first. What is missing at the end of a ring can't be seen so. But pages of a ring
+    /// are all of one kind to whoever filters a dump.
     pub fn is_whole(&self, ring_bytes: &[u64]) -> bool {
         self.rings().all(|ring| {
             let (Some(first), Some(last)) = (ring.first(), ring.last()) else { return true };
@@ -237,11 +254,13 @@ impl Session {
     }
 }
 
-/// The page at an index, unless there are fuller copies before it, or more of its kind than are of use.
+/// The page at an index, unless there are fuller copies before it, or more of its kind than are of
+/// use.
 fn best(ring: &[PageRef], i: usize) -> Option<&PageRef> {
     let page = ring.get(i)?;
     let before = ring.get(..i)?.iter().rev().take_while(|copy| copy.seq == page.seq);
-    let (fuller, copies) =
-        before.take(COPIES_MAX).fold((false, 0), |(fuller, n), copy| (fuller || copy.used > page.used, n + 1));
+    let (fuller, copies) = before
+        .take(COPIES_MAX)
+        .fold((false, 0), |(fuller, n), copy| (fuller || copy.used > page.used, n + 1));
     (!fuller && copies < COPIES_MAX).then_some(page)
 }

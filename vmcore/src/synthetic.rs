@@ -47,7 +47,11 @@ impl Codec {
             Self::None => None,
             Self::Zlib => {
                 let mut out = Vec::with_capacity(2 * PAGE_SIZE);
-                let done = Compress::new(Compression::fast(), true).compress_vec(page, &mut out, FlushCompress::Finish);
+                let done = Compress::new(Compression::fast(), true).compress_vec(
+                    page,
+                    &mut out,
+                    FlushCompress::Finish,
+                );
                 done.ok().map(|_| out)
             }
             Self::Lzo => lzokay_native::compress(page).ok(),
@@ -60,7 +64,8 @@ impl Codec {
         }
     }
 
-    /// Decompresses pages one after the other, to nowhere: what the codec alone takes. Returns how many came out whole.
+    /// Decompresses pages one after the other, to nowhere: what the codec alone takes. Returns how
+    /// many came out whole.
     pub fn decompress<'a>(pages: impl IntoIterator<Item = &'a (Vec<u8>, u32)>) -> usize {
         let mut codecs = crate::kdump::Codecs::default();
         pages.into_iter().filter(|(data, flags)| codecs.whole(*flags, data).is_ok()).count()
@@ -72,15 +77,18 @@ pub fn raw(image: &Image) -> Vec<u8> {
     let pages = image.last_key_value().map_or(0, |(last, _)| last + 1);
     let mut out = vec![0; pages as usize * PAGE_SIZE];
     for (number, page) in image {
-        if let Some(to) = out.get_mut(*number as usize * PAGE_SIZE..).and_then(|rest| rest.first_chunk_mut()) {
+        if let Some(to) =
+            out.get_mut(*number as usize * PAGE_SIZE..).and_then(|rest| rest.first_chunk_mut())
+        {
             *to = **page;
         }
     }
     out
 }
 
-/// An ELF core file with a segment for each stretch of pages, as odd as QEMU's: the segments begin at no multiple of
-/// anything, and the header's own size is wrong. `offset`: where the first begins at the earliest.
+/// An ELF core file with a segment for each stretch of pages, as odd as QEMU's: the segments begin
+/// at no multiple of anything, and the header's own size is wrong. `offset`: where the first begins
+/// at the earliest.
 pub fn elf(image: &Image, offset: u64) -> Vec<u8> {
     let mut segments: Vec<(u64, Vec<u8>)> = Vec::new();
     for (number, page) in image {
@@ -131,7 +139,18 @@ pub fn kdump_of_version(image: &Image, codec: Codec, version: u32) -> Vec<u8> {
     }
     out.resize(424, 0);
     let pages = image.len() as u32;
-    let fields = [codec.flag(), PAGE_SIZE as u32, 1, bitmap_blocks as u32, max_mapnr as u32, pages, 0, 0, 0, 1];
+    let fields = [
+        codec.flag(),
+        PAGE_SIZE as u32,
+        1,
+        bitmap_blocks as u32,
+        max_mapnr as u32,
+        pages,
+        0,
+        0,
+        0,
+        1,
+    ];
     out.extend(fields.map(u32::to_le_bytes).concat());
     out.resize(PAGE_SIZE + 96, 0);
     if version >= 6 {
@@ -171,8 +190,9 @@ pub fn kdump_of_version(image: &Image, codec: Codec, version: u32) -> Vec<u8> {
     out
 }
 
-/// The flattened form of a dump, in blocks of `block` bytes, the second half of them before the first, and the first
-/// block's place written twice: the end as it is, the start at first with zeros.
+/// The flattened form of a dump, in blocks of `block` bytes, the second half of them before the
+/// first, and the first block's place written twice: the end as it is, the start at first with
+/// zeros.
 pub fn flatten(dump: &[u8], block: usize) -> Vec<u8> {
     let mut out = flattened::SIGNATURE.to_vec();
     out.extend([1u64, 1].map(u64::to_be_bytes).concat());

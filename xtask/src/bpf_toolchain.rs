@@ -10,7 +10,10 @@ const TARGET: &str = "bpfel-unknown-none";
 
 /// A compiler with a precompiled `core`, or rustup's nightly with the source of it.
 pub(crate) fn is_there() -> bool {
-    let named = ["FLIGHTREC_BPF_RUSTC", "RUSTC"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let named = ["FLIGHTREC_BPF_RUSTC", "RUSTC"]
+        .into_iter()
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from);
     // rustup's, if it is installed, then Debian's.
     let mut rustcs = named.chain(["rustc".into(), "/usr/bin/rustc".into()]);
     rustcs.any(|rustc| has_core(&rustc)) || nightly_has_source()
@@ -24,6 +27,7 @@ fn has_core(rustc: &Path) -> bool {
 }
 
 fn nightly_has_source() -> bool {
-    let sysroot = probe(Command::new("rustup").args(["run", "nightly", "rustc", "--print", "sysroot"]));
+    let sysroot =
+        probe(Command::new("rustup").args(["run", "nightly", "rustc", "--print", "sysroot"]));
     sysroot.is_some_and(|root| Path::new(&root).join("lib/rustlib/src/rust/library/core").is_dir())
 }

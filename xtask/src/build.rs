@@ -8,7 +8,15 @@ use crate::setup::{self, Scope};
 /// Builds the two programs; the probes are inside `flightd` (daemon/build.rs compiles them).
 pub(crate) fn programs(scope: Scope) -> Result<()> {
     setup::run(scope)?;
-    command::run(command::cargo().args(["build", "--release", "--locked", "-p", "flightd", "-p", "flightctl"]))
+    command::run(command::cargo().args([
+        "build",
+        "--release",
+        "--locked",
+        "-p",
+        "flightd",
+        "-p",
+        "flightctl",
+    ]))
 }
 
 /// Builds, and says where.

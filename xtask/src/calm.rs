@@ -1,4 +1,5 @@
-//! `cargo xtask calm`: no trigger may fire while nothing is wrong, by default settings: minutes of quiet, then this project compiled.
+//! `cargo xtask calm`: no trigger may fire while nothing is wrong, by default settings: minutes of
+//! quiet, then this project compiled.
 
 use std::iter;
 use std::process::Stdio;
@@ -37,7 +38,11 @@ pub(crate) fn run(calm: Calm) -> Result<()> {
     let interrupt = Interrupt::defer()?;
     // A snapshot needs less than the files are to leave free on a disk that is nearly full.
     let config = "[store]\nkeep_free = \"0B\"\n".to_owned();
-    let mut recorder = Recorder::try_start(Options { config, death_signal: Signal::SIGTERM, ..Options::default() })?;
+    let mut recorder = Recorder::try_start(Options {
+        config,
+        death_signal: Signal::SIGTERM,
+        ..Options::default()
+    })?;
     let quiet = Duration::from_secs(calm.minutes * 60);
     let begun = Instant::now();
     while begun.elapsed() < quiet {
@@ -49,7 +54,10 @@ pub(crate) fn run(calm: Calm) -> Result<()> {
         let begun = Instant::now();
         compile(&recorder)?;
         interrupt.check()?;
-        settled(&recorder, &format!("this project compiled anew, {:.0} s", begun.elapsed().as_secs_f64()))?;
+        settled(
+            &recorder,
+            &format!("this project compiled anew, {:.0} s", begun.elapsed().as_secs_f64()),
+        )?;
     }
     let status = recorder.terminate()?;
     ensure!(status.success(), "flightd: {status}\n{}", recorder.log());
@@ -59,13 +67,17 @@ pub(crate) fn run(calm: Calm) -> Result<()> {
 /// Everything from the first crate on, into a folder of its own; by the tools that are there.
 fn compile(recorder: &Recorder) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(iter::once(tools().join("bin")).chain(std::env::split_paths(&path)))?;
+    let path =
+        std::env::join_paths(iter::once(tools().join("bin")).chain(std::env::split_paths(&path)))?;
     let mut build = cargo();
     build
         .args(["build", "--quiet", "--locked", "--workspace"])
         .env("PATH", path)
         .env("CARGO_TARGET_DIR", recorder.sandbox().root().join("target"));
-    let status = build.stdin(Stdio::null()).status().with_context(|| format!("can't run {}", shown(&build)))?;
+    let status = build
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("can't run {}", shown(&build)))?;
     ensure!(status.success(), "{} failed ({status})", shown(&build));
     Ok(())
 }
@@ -75,9 +87,13 @@ fn settled(recorder: &Recorder, what: &str) -> Result<()> {
     thread::sleep(SETTLES);
     let state: Value = serde_json::from_slice(&recorder.flightctl(&["status", "--json"]).stdout)?;
     let figures = &state["snapshots"];
-    let events = |lane: &Value| lane["events"].as_object().map_or(0, |of| of.values().filter_map(Value::as_u64).sum());
-    let events: u64 = state["lanes"].as_object().map_or(0, |lanes| lanes.values().map(events).sum());
-    let silent = ["pending", "taken", "repeated", "refused", "failed"].iter().all(|name| figures[name] == 0);
+    let events = |lane: &Value| {
+        lane["events"].as_object().map_or(0, |of| of.values().filter_map(Value::as_u64).sum())
+    };
+    let events: u64 =
+        state["lanes"].as_object().map_or(0, |lanes| lanes.values().map(events).sum());
+    let silent =
+        ["pending", "taken", "repeated", "refused", "failed"].iter().all(|name| figures[name] == 0);
     if !silent || figures["enabled"] != true {
         let list = recorder.flightctl(&["snapshots"]);
         let shown = recorder.flightctl(&["snapshots", "show", "latest"]);

@@ -34,7 +34,10 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command and returns what it printed; its errors go where ours go.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
-    let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("can't run {}", shown(command)))?;
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("can't run {}", shown(command)))?;
     if !output.status.success() {
         bail!("{} failed ({})", shown(command), output.status);
     }

@@ -12,11 +12,12 @@ use crate::{build, man, static_program};
 /// Version of cargo-deb: what packaging was tried with.
 const CARGO_DEB: &str = "3.8.0";
 
-/// Builds programs, manual pages and completions, and packs them: target/debian/flightrec_VERSION_ARCH.deb, which it
-/// returns.
+/// Builds programs, manual pages and completions, and packs them:
+/// target/debian/flightrec_VERSION_ARCH.deb, which it returns.
 ///
 /// # Errors
-/// Whatever a step says; cargo-deb is built into target/tools first where it is missing (it needs the registry then).
+/// Whatever a step says; cargo-deb is built into target/tools first where it is missing (it needs
+/// the registry then).
 pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
     build::programs(Scope::Build)?;
     man::run()?;
@@ -24,7 +25,15 @@ pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
         println!("deb: building cargo-deb {CARGO_DEB} (some minutes)");
         run_command(
             cargo()
-                .args(["install", "cargo-deb", "--version", CARGO_DEB, "--locked", "--force", "--root"])
+                .args([
+                    "install",
+                    "cargo-deb",
+                    "--version",
+                    CARGO_DEB,
+                    "--locked",
+                    "--force",
+                    "--root",
+                ])
                 .arg(tools()),
         )?;
     }
@@ -34,7 +43,9 @@ pub(crate) fn run(version: Option<&str>) -> Result<PathBuf> {
         Ok(_) => {
             deb.args(["--variant", "static"]);
         }
-        Err(why) => println!("deb: left out: the crash kernel's own flightctl (it takes the system's): {why:#}"),
+        Err(why) => println!(
+            "deb: left out: the crash kernel's own flightctl (it takes the system's): {why:#}"
+        ),
     }
     if let Some(version) = version {
         deb.args(["--deb-version", version]);

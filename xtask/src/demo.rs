@@ -14,7 +14,10 @@ use crate::setup::Scope;
 
 /// Records a small workload, and shows what the recorder saw of it.
 pub(crate) fn run() -> Result<()> {
-    ensure!(geteuid().is_root(), "the demo loads BPF programs into the running kernel: run it as root");
+    ensure!(
+        geteuid().is_root(),
+        "the demo loads BPF programs into the running kernel: run it as root"
+    );
     crate::build::programs(Scope::Build)?;
 
     let interrupt = Interrupt::defer()?;
@@ -23,14 +26,17 @@ pub(crate) fn run() -> Result<()> {
     let options = Options { death_signal: Signal::SIGTERM, ..Options::default() };
     let mut recorder = Recorder::try_start(options)?;
     interrupt.check()?;
-    println!("\nflightd records this machine; its state is in {}.", recorder.sandbox().root().display());
+    println!(
+        "\nflightd records this machine; its state is in {}.",
+        recorder.sandbox().root().display()
+    );
 
     let pid = workload(&recorder)?;
     interrupt.check()?;
     println!(
-        "A small workload ran as process {pid}: a file copied, a ping-pong between two threads over pipes, a sleep,\n\
-         an open that fails. All of the machine was recorded; to be readable, this shows that process alone:\n\n\
-         $ flightctl dump --last 5s --pid {pid}"
+        "A small workload ran as process {pid}: a file copied, a ping-pong between two threads \
+         over pipes, a sleep,\nan open that fails. All of the machine was recorded; to be \
+         readable, this shows that process alone:\n\n$ flightctl dump --last 5s --pid {pid}"
     );
     std::io::stdout().flush()?;
     let mut dump = recorder.flightctl_command();
@@ -52,7 +58,9 @@ fn workload(recorder: &Recorder) -> Result<u32> {
     std::fs::create_dir(&folder)?;
     let mut command = Command::new(current_exe()?);
     command.arg("demo-workload").arg(folder).stdin(Stdio::null());
-    let mut child = die_with_parent(&mut command, Signal::SIGKILL).spawn().context("can't start the workload")?;
+    let mut child = die_with_parent(&mut command, Signal::SIGKILL)
+        .spawn()
+        .context("can't start the workload")?;
     let pid = child.id();
     let status = child.wait()?;
     ensure!(status.success(), "the workload failed ({status})");

@@ -14,9 +14,15 @@ pub(crate) fn run() -> Result<()> {
     let program = tools().join("bin/cargo-deny");
     let found = probe(Command::new(&program).arg("--version")).unwrap_or_default();
     if found != format!("cargo-deny {VERSION}") {
-        println!("deny: installing cargo-deny {VERSION} into target/tools; this takes some minutes");
+        println!(
+            "deny: installing cargo-deny {VERSION} into target/tools; this takes some minutes"
+        );
         let root = tools();
-        run_command(cargo().args(["install", "cargo-deny", "--version", VERSION, "--locked", "--root"]).arg(root))?;
+        run_command(
+            cargo()
+                .args(["install", "cargo-deny", "--version", VERSION, "--locked", "--root"])
+                .arg(root),
+        )?;
     }
     let deny = |args: &[&str]| {
         let mut command = Command::new(&program);
@@ -26,11 +32,19 @@ pub(crate) fn run() -> Result<()> {
     let offline = ["licenses", "bans", "sources"];
     run_command(deny(&["check"]).args(offline))?;
     // The probes are outside the workspace, and need only some of its exceptions.
-    let probes = ["--manifest-path", "probes-ebpf/Cargo.toml", "check", "-A", "license-exception-not-encountered"];
+    let probes = [
+        "--manifest-path",
+        "probes-ebpf/Cargo.toml",
+        "check",
+        "-A",
+        "license-exception-not-encountered",
+    ];
     run_command(deny(&probes).args(offline))?;
     // The database is fetched apart, so that "no network" is told from "has a vulnerability".
     if probe(&mut deny(&["fetch", "db"])).is_none() {
-        println!("deny: advisories NOT checked: the advisory database can't be fetched (no network?)");
+        println!(
+            "deny: advisories NOT checked: the advisory database can't be fetched (no network?)"
+        );
         return Ok(());
     }
     run_command(&mut deny(&["check", "--disable-fetch", "advisories"]))

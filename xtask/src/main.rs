@@ -47,7 +47,8 @@ enum Task {
         /// Leave out the tests that need root and BPF; the last line counts them.
         #[arg(long)]
         without_kernel: bool,
-        /// Also panic every kernel of the list in a virtual machine (`cargo xtask vm`): minutes each.
+        /// Also panic every kernel of the list in a virtual machine (`cargo xtask vm`): minutes
+        /// each.
         #[arg(long)]
         vm: bool,
     },
@@ -56,11 +57,13 @@ enum Task {
     Bench(bench::Bench),
     /// Try every parser of what comes from outside on inputs gone wrong.
     Fuzz {
-        /// Arguments of flightrec-fuzz: parsers [default: all], --seconds N of each, --seed S, --input FILE.
+        /// Arguments of flightrec-fuzz: parsers [default: all], --seconds N of each, --seed S,
+        /// --input FILE.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Panic real kernels in a virtual machine, and see whether what was recorded is found in their dumps.
+    /// Panic real kernels in a virtual machine, and see whether what was recorded is found in their
+    /// dumps.
     Vm(vm::Vm),
     /// Build a flightctl without shared libraries, for crash kernels.
     Static,
@@ -74,7 +77,8 @@ enum Task {
     },
     /// Build the RPM: target/rpm/RPMS/x86_64/flightrec-….rpm.
     Rpm,
-    /// Try the package in a container with systemd as its init: installation, restarts, upgrade, purge (as root).
+    /// Try the package in a container with systemd as its init: installation, restarts, upgrade,
+    /// purge (as root).
     Service {
         /// Also run it so many minutes under load, and look at its memory.
         #[arg(long, value_name = "MINUTES", default_value_t = 0)]
@@ -83,7 +87,8 @@ enum Task {
         #[arg(long)]
         keep: bool,
     },
-    /// See that no trigger fires while nothing is wrong: ten quiet minutes, then this project compiled (as root).
+    /// See that no trigger fires while nothing is wrong: ten quiet minutes, then this project
+    /// compiled (as root).
     Calm(calm::Calm),
     /// Write manual pages into target/man and shell completions into target/completions.
     Man,
@@ -112,8 +117,8 @@ fn main() -> ExitCode {
     match run(Args::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            // Not by `Result` from main, which prints a backtrace where RUST_BACKTRACE is set: these
-            // are messages for people.
+            // Not by `Result` from main, which prints a backtrace where RUST_BACKTRACE is set:
+            // these are messages for people.
             eprintln!("error: {e:#}");
             ExitCode::FAILURE
         }
@@ -129,9 +134,13 @@ fn run(task: Task) -> Result<()> {
         Task::Bench(bench) => bench::run(bench),
         Task::Fuzz { arguments } => fuzz::run(&arguments),
         Task::Vm(vm) => vm::run(&vm),
-        Task::Static => static_program::flightctl().map(|program| println!("built: {}", program.display())),
+        Task::Static => {
+            static_program::flightctl().map(|program| println!("built: {}", program.display()))
+        }
         Task::Deny => deny::run(),
-        Task::Deb { version } => deb::run(version.as_deref()).map(|package| println!("made: {}", package.display())),
+        Task::Deb { version } => {
+            deb::run(version.as_deref()).map(|package| println!("made: {}", package.display()))
+        }
         Task::Rpm => rpm::run().map(|package| println!("made: {}", package.display())),
         Task::Service { soak, keep } => service::run(minutes(soak), keep),
         Task::ServiceTrial { soak } => service::trial(minutes(soak)),

@@ -9,7 +9,15 @@ use crate::setup::{self, Scope};
 pub(crate) fn run() -> Result<()> {
     // The daemon's command line comes with the daemon, whose build needs what compiles the probes.
     setup::run(Scope::Build)?;
-    command::run(command::cargo().args(["run", "--quiet", "--locked", "-p", "flightrec-manual", "--", "target"]))?;
+    command::run(command::cargo().args([
+        "run",
+        "--quiet",
+        "--locked",
+        "-p",
+        "flightrec-manual",
+        "--",
+        "target",
+    ]))?;
     println!("made: target/man (`man -l target/man/flightctl.1` shows a page), target/completions");
     Ok(())
 }

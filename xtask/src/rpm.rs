@@ -12,8 +12,8 @@ use crate::{build, man, static_program};
 /// The package's description, below the repository.
 const SPEC: &str = "packaging/rpm/flightrec.spec";
 
-/// Builds programs, manual pages and completions, and packs them as `packaging/rpm/flightrec.spec` says:
-/// target/rpm/RPMS/ARCH/flightrec-VERSION.ARCH.rpm, which it returns.
+/// Builds programs, manual pages and completions, and packs them as `packaging/rpm/flightrec.spec`
+/// says: target/rpm/RPMS/ARCH/flightrec-VERSION.ARCH.rpm, which it returns.
 ///
 /// # Errors
 /// Whatever a step says; that there is no rpmbuild, and where it comes from.
@@ -27,12 +27,19 @@ pub(crate) fn run() -> Result<PathBuf> {
     man::run()?;
     let top = format!("_topdir {}", repository().join("target/rpm").display());
     let rpmbuild = |program: &str, args: &[&str]| {
-        read(Command::new(program).current_dir(repository()).args(args).args(["--define", &top, SPEC]))
+        read(
+            Command::new(program)
+                .current_dir(repository())
+                .args(args)
+                .args(["--define", &top, SPEC]),
+        )
     };
     // Its dependencies are the distribution's names, which another one's database does not know.
     rpmbuild("rpmbuild", &["-bb", "--build-in-place", "--nodeps", "--quiet"])?;
-    let name = rpmbuild("rpmspec", &["-q", "--queryformat", "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm"])?;
-    let package = repository().join("target/rpm/RPMS").join(std::env::consts::ARCH).join(name.trim());
+    let name =
+        rpmbuild("rpmspec", &["-q", "--queryformat", "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm"])?;
+    let package =
+        repository().join("target/rpm/RPMS").join(std::env::consts::ARCH).join(name.trim());
     ensure!(package.exists(), "rpm: rpmbuild has not made {}", package.display());
     Ok(package)
 }

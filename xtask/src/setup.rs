@@ -29,8 +29,17 @@ impl Scope {
 }
 
 /// Programs that make, run and read the virtual machine.
-const VM_PROGRAMS: &[&str] =
-    &["qemu-system-x86_64", "makedumpfile", "busybox", "modprobe", "cpio", "mke2fs", "debugfs", "strip", "xz"];
+const VM_PROGRAMS: &[&str] = &[
+    "qemu-system-x86_64",
+    "makedumpfile",
+    "busybox",
+    "modprobe",
+    "cpio",
+    "mke2fs",
+    "debugfs",
+    "strip",
+    "xz",
+];
 
 /// bpf-linker's version, and the LLVM that it is built with: not older than the one of the Rust
 /// compiler that compiles the probes.
@@ -73,7 +82,8 @@ const NEEDS: &[Need] = &[
         scope: Scope::Test,
         is_there: || {
             // gcc answers with the bare name where there is no such file.
-            probe(Command::new("gcc").arg("-print-file-name=libc.a")).is_some_and(|path| path.starts_with('/'))
+            probe(Command::new("gcc").arg("-print-file-name=libc.a"))
+                .is_some_and(|path| path.starts_with('/'))
         },
         packages: &["gcc", "libc6-dev"],
         otherwise: "install gcc, and the C library's static version",
@@ -91,7 +101,9 @@ const NEEDS: &[Need] = &[
         why: "are what a test compares the recording with, and a program that it records",
         scope: Scope::Test,
         is_there: || {
-            ["strace", "python3"].iter().all(|program| probe(Command::new(program).arg("--version")).is_some())
+            ["strace", "python3"]
+                .iter()
+                .all(|program| probe(Command::new(program).arg("--version")).is_some())
         },
         packages: &["strace", "python3"],
         otherwise: "install strace and python3",
@@ -125,7 +137,9 @@ const NEEDS: &[Need] = &[
         why: "make the machine with a real systemd that the package is tried in",
         scope: Scope::Service,
         is_there: || {
-            ["systemd-nspawn", "debootstrap"].iter().all(|p| probe(Command::new(p).arg("--version")).is_some())
+            ["systemd-nspawn", "debootstrap"]
+                .iter()
+                .all(|p| probe(Command::new(p).arg("--version")).is_some())
         },
         packages: &["systemd-container", "debootstrap"],
         otherwise: "install systemd-container and debootstrap",
@@ -134,7 +148,9 @@ const NEEDS: &[Need] = &[
         what: "QEMU, makedumpfile, a static busybox, and tools for images and modules",
         why: "make the virtual machine in which real kernels panic",
         scope: Scope::Vm,
-        is_there: || VM_PROGRAMS.iter().all(|program| probe(Command::new("which").arg(program)).is_some()),
+        is_there: || {
+            VM_PROGRAMS.iter().all(|program| probe(Command::new("which").arg(program)).is_some())
+        },
         packages: &[
             "qemu-system-x86",
             "makedumpfile",
@@ -145,7 +161,8 @@ const NEEDS: &[Need] = &[
             "binutils",
             "xz-utils",
         ],
-        otherwise: "install QEMU for x86_64, makedumpfile, busybox, kmod, cpio, e2fsprogs, binutils and xz",
+        otherwise: "install QEMU for x86_64, makedumpfile, busybox, kmod, cpio, e2fsprogs, \
+                    binutils and xz",
     },
 ];
 
@@ -159,8 +176,12 @@ pub(crate) fn run(scope: Scope) -> Result<()> {
     for need in &missing {
         println!("setup: missing: {} ({})", need.what, need.why);
     }
-    let packages: Vec<&str> =
-        missing.iter().flat_map(|need| need.packages).copied().filter(|package| !is_installed(package)).collect();
+    let packages: Vec<&str> = missing
+        .iter()
+        .flat_map(|need| need.packages)
+        .copied()
+        .filter(|package| !is_installed(package))
+        .collect();
     if !packages.is_empty() {
         install(&packages, &missing)?;
     }
@@ -168,7 +189,11 @@ pub(crate) fn run(scope: Scope) -> Result<()> {
         install_linker()?;
     }
     let left: Vec<&str> = self::missing(scope).iter().map(|need| need.what).collect();
-    ensure!(left.is_empty(), "setup: still missing, though its packages are installed: {}", left.join(", "));
+    ensure!(
+        left.is_empty(),
+        "setup: still missing, though its packages are installed: {}",
+        left.join(", ")
+    );
     println!("setup: done");
     Ok(())
 }
@@ -196,7 +221,8 @@ fn install_linker() -> Result<()> {
 }
 
 fn is_installed(package: &str) -> bool {
-    let status = probe(Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Abbrev}", package]));
+    let status =
+        probe(Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Abbrev}", package]));
     status.is_some_and(|status| status.starts_with("ii"))
 }
 
@@ -204,7 +230,8 @@ fn is_installed(package: &str) -> bool {
 fn install(packages: &[&str], missing: &[&Need]) -> Result<()> {
     if probe(Command::new("apt-get").arg("--version")).is_none() {
         bail!(
-            "setup: there is no apt-get here. Please install, then run `cargo xtask setup` again:\n{}",
+            "setup: there is no apt-get here. Please install, then run `cargo xtask setup` \
+             again:\n{}",
             ways(missing)
         );
     }
@@ -212,27 +239,38 @@ fn install(packages: &[&str], missing: &[&Need]) -> Result<()> {
     let mut install = apt_get(&["install", "-y", "--no-install-recommends"]);
     install.args(packages);
     if !geteuid().is_root() {
-        let commands = [&update, &install].map(|command| format!("    sudo {}\n", shown(command).replace('`', "")));
-        bail!("setup: installing packages needs root. Please run:\n{}    cargo xtask setup", commands.concat());
+        let commands = [&update, &install]
+            .map(|command| format!("    sudo {}\n", shown(command).replace('`', "")));
+        bail!(
+            "setup: installing packages needs root. Please run:\n{}    cargo xtask setup",
+            commands.concat()
+        );
     }
-    let is_known =
-        |package: &&str| !probe(Command::new("apt-cache").args(["show", package])).unwrap_or_default().is_empty();
+    let is_known = |package: &&str| {
+        !probe(Command::new("apt-cache").args(["show", package])).unwrap_or_default().is_empty()
+    };
     if !packages.iter().all(is_known) {
         run_command(&mut update)?;
     }
-    let unknown: Vec<&str> = packages.iter().copied().filter(|package| !is_known(package)).collect();
+    let unknown: Vec<&str> =
+        packages.iter().copied().filter(|package| !is_known(package)).collect();
     if !unknown.is_empty() {
-        let needs: Vec<&Need> =
-            missing.iter().copied().filter(|need| need.packages.iter().any(|p| unknown.contains(p))).collect();
+        let needs: Vec<&Need> = missing
+            .iter()
+            .copied()
+            .filter(|need| need.packages.iter().any(|p| unknown.contains(p)))
+            .collect();
         bail!(
-            "setup: this distribution has no package {}. Please run, then `cargo xtask setup` again:\n{}",
+            "setup: this distribution has no package {}. Please run, then `cargo xtask setup` \
+             again:\n{}",
             unknown.join(", "),
             ways(&needs)
         );
     }
     println!("setup: installing {}", packages.join(" "));
     // Package lists that are there may still be too old to fetch by.
-    run_command(&mut install).or_else(|_| run_command(&mut update).and_then(|()| run_command(&mut install)))
+    run_command(&mut install)
+        .or_else(|_| run_command(&mut update).and_then(|()| run_command(&mut install)))
 }
 
 fn apt_get(arguments: &[&str]) -> Command {

@@ -8,10 +8,12 @@ use anyhow::{Result, ensure};
 
 use crate::command::{cargo, probe, repository, run};
 
-/// glibc's own target. For musl's, the `libc` crate lacks constants that `flightctl` names (`MADV_COLLAPSE`, `UNAME26`, `PR_…`).
+/// glibc's own target. For musl's, the `libc` crate lacks constants that `flightctl` names
+/// (`MADV_COLLAPSE`, `UNAME26`, `PR_…`).
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Where it is, once it is built: beside manual pages and completions, where packages take things from.
+/// Where it is, once it is built: beside manual pages and completions, where packages take things
+/// from.
 pub(crate) fn path() -> PathBuf {
     repository().join("target/static/flightctl")
 }
@@ -23,7 +25,10 @@ pub(crate) fn path() -> PathBuf {
 pub(crate) fn flightctl() -> Result<PathBuf> {
     // gcc answers with the bare name where there is no such file.
     let library = probe(Command::new("gcc").arg("-print-file-name=libc.a")).unwrap_or_default();
-    ensure!(library.starts_with('/'), "there is no static C library: apt-get install -y gcc libc6-dev");
+    ensure!(
+        library.starts_with('/'),
+        "there is no static C library: apt-get install -y gcc libc6-dev"
+    );
     let mut command = cargo();
     // With a target named, the flag reaches neither build scripts nor procedural macros.
     command.env("RUSTFLAGS", "-C target-feature=+crt-static");

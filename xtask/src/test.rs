@@ -9,16 +9,23 @@ use crate::vm::Vm;
 
 /// The tests that need root and the running kernel: one test program.
 const KERNEL: &str = "binary(kernel)";
-/// Those of them that need a kernel with pressure stall information, and a control group with a limit to its memory.
+/// Those of them that need a kernel with pressure stall information, and a control group with a
+/// limit to its memory.
 const PRESSURE: [&str; 2] = ["triggers::pressure_on_memory", "triggers::pressure_on_the_cpus"];
-const MEMORY: [&str; 2] = ["triggers::pressure_on_memory", "triggers::a_process_killed_for_want_of_memory"];
+const MEMORY: [&str; 2] =
+    ["triggers::pressure_on_memory", "triggers::a_process_killed_for_want_of_memory"];
 
-/// Runs all tests of the workspace, with cargo-nextest where it is installed; behind them, if so asked, real kernels panic.
+/// Runs all tests of the workspace, with cargo-nextest where it is installed; behind them, if so
+/// asked, real kernels panic.
 pub(crate) fn run(without_kernel: bool, vm: bool) -> Result<()> {
     crate::build::programs(if without_kernel { Scope::Build } else { Scope::Test })?;
     let nextest = probe(cargo().args(["nextest", "--version"])).is_some();
     let lacking = if without_kernel { Vec::new() } else { lacking() };
-    let result = if nextest { run_nextest(without_kernel, &lacking) } else { run_cargo(without_kernel, &lacking) };
+    let result = if nextest {
+        run_nextest(without_kernel, &lacking)
+    } else {
+        run_cargo(without_kernel, &lacking)
+    };
     for (test, why) in lacking {
         println!("left out: {test}: {why}");
     }
@@ -41,11 +48,14 @@ pub(crate) fn run(without_kernel: bool, vm: bool) -> Result<()> {
 fn lacking() -> Vec<(&'static str, String)> {
     let mut lacking = Vec::new();
     if let Err(e) = std::fs::read_to_string("/proc/pressure/memory") {
-        lacking
-            .extend(PRESSURE.map(|test| (test, format!("no pressure stall information (/proc/pressure/memory: {e})"))));
+        lacking.extend(PRESSURE.map(|test| {
+            (test, format!("no pressure stall information (/proc/pressure/memory: {e})"))
+        }));
     }
     if let Err(e) = MemoryGroup::try_make(1 << 30) {
-        lacking.extend(MEMORY.map(|test| (test, format!("no control group with a limit to its memory ({e})"))));
+        lacking.extend(
+            MEMORY.map(|test| (test, format!("no control group with a limit to its memory ({e})"))),
+        );
     }
     lacking
 }
@@ -56,7 +66,13 @@ fn run_nextest(without_kernel: bool, lacking: &[(&str, String)]) -> Result<()> {
     let wanted = match lacking {
         _ if without_kernel => Some(format!("not {KERNEL}")),
         [] => None,
-        _ => Some(lacking.iter().map(|(test, _)| format!("not test(={test})")).collect::<Vec<_>>().join(" & ")),
+        _ => Some(
+            lacking
+                .iter()
+                .map(|(test, _)| format!("not test(={test})"))
+                .collect::<Vec<_>>()
+                .join(" & "),
+        ),
     };
     command.args(wanted.iter().flat_map(|wanted| ["-E", wanted]));
     command::run(with_binaries(&mut command))
@@ -72,7 +88,14 @@ fn run_cargo(without_kernel: bool, lacking: &[(&str, String)]) -> Result<()> {
     let others = command::run(with_binaries(command.args(["--exclude", "flightrec-tests"])));
     // Without its feature `kernel`, the test program of that name doesn't exist.
     let mut command = cargo();
-    command.args(["test", "--locked", "--no-fail-fast", "-p", "flightrec-tests", "--no-default-features"]);
+    command.args([
+        "test",
+        "--locked",
+        "--no-fail-fast",
+        "-p",
+        "flightrec-tests",
+        "--no-default-features",
+    ]);
     let end_to_end = command::run(with_binaries(&mut command));
     others.and(end_to_end)
 }
@@ -84,7 +107,16 @@ fn with_binaries(command: &mut std::process::Command) -> &mut std::process::Comm
 
 fn count_nextest() -> Result<usize> {
     let mut command = cargo();
-    command.args(["nextest", "list", "--workspace", "--locked", "--message-format", "oneline", "-E", KERNEL]);
+    command.args([
+        "nextest",
+        "list",
+        "--workspace",
+        "--locked",
+        "--message-format",
+        "oneline",
+        "-E",
+        KERNEL,
+    ]);
     Ok(command::read(&mut command)?.lines().count())
 }
 

@@ -13,11 +13,15 @@ const ROUNDS: usize = 3;
 /// Works in `folder`.
 pub(crate) fn run(folder: &Path) -> Result<()> {
     let (original, copy) = (folder.join("original"), folder.join("copy"));
-    fs::write(&original, b"what the machine did just before it went slow\n").context("can't write a file")?;
+    fs::write(&original, b"what the machine did just before it went slow\n")
+        .context("can't write a file")?;
     fs::copy(&original, &copy).context("can't copy a file")?;
     ping_pong()?;
     thread::sleep(Duration::from_millis(20));
-    ensure!(File::open(folder.join("no-such-file")).is_err(), "a file that nobody made could be opened");
+    ensure!(
+        File::open(folder.join("no-such-file")).is_err(),
+        "a file that nobody made could be opened"
+    );
     Ok(())
 }
 
@@ -27,7 +31,9 @@ fn ping_pong() -> Result<()> {
     let (mut from_pong, mut to_ping) = pipe()?;
     let pong = thread::Builder::new().name("pong".to_owned()).spawn(move || {
         let mut ball = [0];
-        (0..ROUNDS).try_for_each(|_| from_ping.read_exact(&mut ball).and_then(|()| to_ping.write_all(&ball)))
+        (0..ROUNDS).try_for_each(|_| {
+            from_ping.read_exact(&mut ball).and_then(|()| to_ping.write_all(&ball))
+        })
     })?;
     for _ in 0..ROUNDS {
         to_pong.write_all(b"o")?;

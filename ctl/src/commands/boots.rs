@@ -20,7 +20,9 @@ pub fn run(plan: &HistoryPlan) -> Result<Exit> {
     // All are listed, whichever is named: the numbers are what is asked for.
     let boots = history::boots(&HistoryPlan { boot: None, ..plan.clone() })?;
     let zone = crate::zone::system();
-    let mut text = String::from("IDX BOOT ID                          FIRST ENTRY                 LAST ENTRY\n");
+    let mut text = String::from(
+        "IDX BOOT ID                          FIRST ENTRY                 LAST ENTRY\n",
+    );
     let count = boots.len();
     for (at, boot) in boots.into_iter().enumerate() {
         let id = id_text(&boot.id);
@@ -30,7 +32,10 @@ pub fn run(plan: &HistoryPlan) -> Result<Exit> {
         let _ = writeln!(text, "{:>3} {id} {first:<27} {last}", -((count - at - 1) as i64));
     }
     let mut output = Output::standard();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|e| output.explain(e))?;
     Ok(if count == 0 { Exit::Nothing } else { Exit::Fine })
 }
 
@@ -50,6 +55,7 @@ fn ends(boot: BootFiles) -> (Option<Clock>, Option<Clock>) {
 /// `Wed 2026-01-28 14:03:07 CET`
 fn moment(clock: Option<Clock>, zone: &TimeZone) -> String {
     let Some(Clock { now, wall_offset }) = clock else { return "?".to_owned() };
-    let moment = Timestamp::from_nanosecond(i128::from(now) + i128::from(wall_offset)).unwrap_or(Timestamp::UNIX_EPOCH);
+    let moment = Timestamp::from_nanosecond(i128::from(now) + i128::from(wall_offset))
+        .unwrap_or(Timestamp::UNIX_EPOCH);
     moment.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
 }

@@ -28,7 +28,10 @@ pub fn run(runtime_dir: &Path, json: bool) -> Result<Exit> {
         shown.text(&account)
     };
     let mut output = Output::standard();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|e| output.explain(e))?;
     Ok(Exit::Fine)
 }
 
@@ -197,19 +200,22 @@ impl Shown {
             row("left", &format!("{:.1} ms of the total at once now", self.left_seconds * 1e3));
         }
         row("level", &self.level_text);
-        let order = if self.give_up.is_empty() { "nothing".to_owned() } else { self.give_up.join(", ") };
+        let order =
+            if self.give_up.is_empty() { "nothing".to_owned() } else { self.give_up.join(", ") };
         let detach = if self.may_detach { "; system calls may be detached" } else { "" };
         row("give up", &format!("{order}{detach}"));
         if account.detached != 0 {
             row("detached", &format!("for {} since flightd began", span(account.detached)));
         }
-        let Budget { call_ns, string_ns, sched_ns, call_floor_ns, sched_floor_ns, measured, .. } = &self.budget;
+        let Budget {
+            call_ns, string_ns, sched_ns, call_floor_ns, sched_floor_ns, measured, ..
+        } = &self.budget;
         let how = if *measured { "measured here" } else { "assumed" };
         row(
             "an event",
             &format!(
-                "a call costs {call_ns} ns ({call_floor_ns} for being asked), a string {string_ns}, a switch or wakeup \
-                 {sched_ns} ({sched_floor_ns}); {how}"
+                "a call costs {call_ns} ns ({call_floor_ns} for being asked), a string \
+                 {string_ns}, a switch or wakeup {sched_ns} ({sched_floor_ns}); {how}"
             ),
         );
         let running = account.spans.last().copied().unwrap_or(0);
@@ -240,7 +246,9 @@ impl Shown {
         }
         out.push_str("\npercent of each CPU\n");
         for cpu in &self.cpus {
-            let limit = cpu.limit_percent.map_or_else(|| "no limit".to_owned(), |limit| format!("of {limit:.2}"));
+            let limit = cpu
+                .limit_percent
+                .map_or_else(|| "no limit".to_owned(), |limit| format!("of {limit:.2}"));
             let name = format!("CPU {:<4} level {}, {limit}", cpu.number, cpu.level);
             figures(&mut out, &name, cpu.spent_percent.iter().copied());
         }
@@ -267,8 +275,12 @@ mod tests {
     fn account() -> Account {
         const S: u64 = 1_000_000_000;
         let spent = |n: u64| Spent { calls: n, strings: 2 * n, sched: 3 * n, floor: 4 * n };
-        let cpu =
-            |cpu, level, limit, n| CpuAccount { cpu, level, limit, spent: [spent(n), spent(30 * n), spent(50 * n)] };
+        let cpu = |cpu, level, limit, n| CpuAccount {
+            cpu,
+            level,
+            limit,
+            spent: [spent(n), spent(30 * n), spent(50 * n)],
+        };
         Account {
             per_cpu: 50_000,
             total: 10_000,
@@ -293,7 +305,8 @@ mod tests {
             "level        untimed_exits: strings, exit_times given up on CPU 1\n",
             "give up      strings, syscalls; system calls may be detached\n",
             "detached     for 2.0 s since flightd began\n",
-            "an event     a call costs 260 ns (140 for being asked), a string 120, a switch or wakeup 200 (100); measured here\n",
+            "an event     a call costs 260 ns (140 for being asked), a string 120, a switch or \
+             wakeup 200 (100); measured here\n",
             "  probes: system calls                 0.050     0.025         0.025\n",
             "  floor: being asked                   0.200     0.100         0.100\n",
             "  drain, compression, writing          0.500     0.000         0.000\n",

@@ -36,18 +36,23 @@ pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
         text(&checks)
     };
     let mut output = Output::standard();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|e| output.explain(e))?;
     Ok(if ready { Exit::Fine } else { Exit::NotReady })
 }
 
 /// Why the recorder says nothing of itself.
 fn silence(error: &anyhow::Error) -> Silence {
     match error.downcast_ref() {
-        Some(ControlError::NotRunning(_)) => {
-            Silence::Absent("flightd is not running, and has left no recording in the kernel".to_owned())
-        }
+        Some(ControlError::NotRunning(_)) => Silence::Absent(
+            "flightd is not running, and has left no recording in the kernel".to_owned(),
+        ),
         // What to do about it is said below.
-        Some(ControlError::Permission(socket)) => Silence::Denied(format!("no access to {}", socket.display())),
+        Some(ControlError::Permission(socket)) => {
+            Silence::Denied(format!("no access to {}", socket.display()))
+        }
         _ => Silence::Absent(told(error)),
     }
 }
@@ -63,13 +68,21 @@ fn text(checks: &[Check]) -> String {
         }
     }
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count() as u64;
-    let (missing, unknown, all) = (count(Verdict::Missing), count(Verdict::Unknown), checks.len() as u64);
-    let unseen =
-        if unknown == 0 { String::new() } else { format!("; {} could not be looked at", counted(unknown, "thing")) };
+    let (missing, unknown, all) =
+        (count(Verdict::Missing), count(Verdict::Unknown), checks.len() as u64);
+    let unseen = if unknown == 0 {
+        String::new()
+    } else {
+        format!("; {} could not be looked at", counted(unknown, "thing"))
+    };
     let _ = if missing == 0 {
         writeln!(text, "ready for a panic, by {}{unseen}", counted(all, "check"))
     } else {
-        writeln!(text, "NOT READY for a panic: {missing} of {} failed{unseen}", counted(all, "check"))
+        writeln!(
+            text,
+            "NOT READY for a panic: {missing} of {} failed{unseen}",
+            counted(all, "check")
+        )
     };
     text
 }

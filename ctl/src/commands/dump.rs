@@ -37,7 +37,12 @@ pub fn run(plan: &DumpPlan) -> Result<Exit> {
 }
 
 /// Prints events of any source, and before them those of the files of its boot in `store`.
-pub fn run_on(plan: &DumpPlan, source: &mut dyn Source, store: Option<&Path>, zone: &TimeZone) -> Result<Exit> {
+pub fn run_on(
+    plan: &DumpPlan,
+    source: &mut dyn Source,
+    store: Option<&Path>,
+    zone: &TimeZone,
+) -> Result<Exit> {
     let mut dump = Dump::new(plan, zone);
     if let Some(dir) = store {
         history::read_beside(source, dir, question(plan), &mut dump)?;
@@ -72,8 +77,8 @@ struct Dump<'a> {
     unknown: Option<FilterError>,
     /// Whether a chapter knew it.
     known: bool,
-    /// The coverage of the last chapter that has nothing of the window, unless another one has something: in words, and as it
-    /// stands before events.
+    /// The coverage of the last chapter that has nothing of the window, unless another one has
+    /// something: in words, and as it stands before events.
     nothing: Option<(Vec<String>, String)>,
     seam: Seam,
     /// What was said of the next chapter before it was read.
@@ -126,12 +131,21 @@ impl<'a> Dump<'a> {
         let is_lead = windows.is_empty() && joins.is_some_and(|joins| joins.behind);
         let is_silent = is_lead || self.is_told;
         self.is_told &= joins.is_some_and(|joins| joins.behind);
-        let mut reports = if is_silent { Vec::new() } else { reports(recording, &windows, clock.now, &filter) };
+        let mut reports =
+            if is_silent { Vec::new() } else { reports(recording, &windows, clock.now, &filter) };
         spare(&mut reports, recording, &filter);
         // A time of day is looked for wherever it may have been shown.
         if windows.is_empty() && !chapter.is_only && joins.is_none() {
-            let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
-            let head = head(plan, output(&mut self.output, plan)?, &coverage, &reports, recording, &mut wall);
+            let coverage =
+                self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
+            let head = head(
+                plan,
+                output(&mut self.output, plan)?,
+                &coverage,
+                &reports,
+                recording,
+                &mut wall,
+            );
             self.nothing = self.told.is_empty().then_some((coverage, head));
             return Ok(Go::On);
         }
@@ -147,8 +161,11 @@ impl<'a> Dump<'a> {
         let output = output(&mut self.output, plan)?;
         output.show(Progress::start("writing the events"));
         let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
-        let mut head =
-            if is_silent { String::new() } else { head(plan, output, &coverage, &reports, recording, &mut wall) };
+        let mut head = if is_silent {
+            String::new()
+        } else {
+            head(plan, output, &coverage, &reports, recording, &mut wall)
+        };
         // Where it turned out otherwise, this holds.
         if !is_silent && std::mem::take(&mut self.said) == head {
             head.clear();
@@ -175,7 +192,14 @@ impl<'a> Dump<'a> {
             .write_all(head.as_bytes())
             .and_then(|()| {
                 let Some(joins) = joins else {
-                    return pipeline::run(recording, windows, &filter, wall, renderer, &mut *output);
+                    return pipeline::run(
+                        recording,
+                        windows,
+                        &filter,
+                        wall,
+                        renderer,
+                        &mut *output,
+                    );
                 };
                 let shown = chapter.windows_so_far(&wall);
                 let end = pipeline::with_leads(shown.hull()).until.min(joins.until);
@@ -222,7 +246,8 @@ impl<'a> Dump<'a> {
         seam: &mut Seam,
     ) -> Vec<String> {
         let window = windows.hull();
-        let mut lines: Vec<String> = seam.between(chapter, window, wall, self.zone).into_iter().collect();
+        let mut lines: Vec<String> =
+            seam.between(chapter, window, wall, self.zone).into_iter().collect();
         lines.extend(clock_lines(windows, wall, self.zone));
         lines.extend(reports.iter().flat_map(|report| report.lines(wall, self.zone)));
         lines.extend(chapter.remarks.iter().cloned());
@@ -246,8 +271,8 @@ impl<'a> Dump<'a> {
         self.told.iter().for_each(|line| note(line));
         if self.undecided != 0 {
             note(&format!(
-                "of {} that are shown it is not known whether --path is theirs: the paths are too long to be recorded whole, \
-                 and their middle may be anything",
+                "of {} that are shown it is not known whether --path is theirs: the paths are too \
+                 long to be recorded whole, and their middle may be anything",
                 counted(self.undecided, "event")
             ));
         }
@@ -294,7 +319,8 @@ impl Visitor<anyhow::Error> for Dump<'_> {
         }
         let Some(report) = foretold.report(windows.hull()) else { return Ok(()) };
         let reports = [report];
-        let coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut self.seam.clone());
+        let coverage =
+            self.coverage(chapter, &reports, &windows, &mut wall, &mut self.seam.clone());
         let output = output(&mut self.output, plan)?;
         let head = head(plan, output, &coverage, &reports, recording, &mut wall);
         let written = output.write_all(head.as_bytes()).and_then(|()| output.flush());
@@ -332,7 +358,9 @@ fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut
 fn reports(recording: &Recording, windows: &Windows, now: u64, filter: &Filter) -> Vec<Report> {
     let told = coverage::told(windows);
     let doubts = pipeline::doubts(recording, windows, &told, filter);
-    told.iter().map(|window| Report::new(recording, window, now).with_doubts(doubts.of(window))).collect()
+    told.iter()
+        .map(|window| Report::new(recording, window, now).with_doubts(doubts.of(window)))
+        .collect()
 }
 
 /// Takes out of reports the gaps in which the quiet ring left out none of those who are asked for.
@@ -340,7 +368,8 @@ fn spare(reports: &mut [Report], recording: &Recording, filter: &Filter) {
     if let Some(left_outs) = LeftOuts::of(recording) {
         let threads = threads_before(recording);
         for report in reports {
-            report.spare(recording, &mut |left_out| filter.may_want(left_out, &left_outs, &threads));
+            report
+                .spare(recording, &mut |left_out| filter.may_want(left_out, &left_outs, &threads));
         }
     }
 }
@@ -358,7 +387,9 @@ fn head(
         // A text that is kept says what it covers.
         FormatArg::Text if output.is_terminal() => String::new(),
         FormatArg::Text => commented(coverage),
-        FormatArg::Jsonl => reports.iter().map(|report| report.json(&recording.meta, wall)).collect(),
+        FormatArg::Jsonl => {
+            reports.iter().map(|report| report.json(&recording.meta, wall)).collect()
+        }
     }
 }
 

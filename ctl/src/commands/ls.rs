@@ -93,12 +93,15 @@ pub fn run(plan: &FilesPlan, json: bool) -> Result<Exit> {
         return Err(FilesError::Empty(dir).into());
     }
     // By boot, and by number within it, as they were written.
-    let mut first: Vec<(i64, BootId)> = entries.iter().map(|(wall, boot, _)| (*wall, *boot)).collect();
+    let mut first: Vec<(i64, BootId)> =
+        entries.iter().map(|(wall, boot, _)| (*wall, *boot)).collect();
     first.sort_unstable();
     let began = |boot: &BootId| first.iter().position(|(_, id)| id == boot);
     entries.sort_by_key(|(wall, boot, entry)| (began(boot), entry.number, *wall));
-    if let Some((_, boot, entry)) =
-        entries.iter_mut().rev().find(|(_, boot, entry)| Some(*boot) == present && entry.number != 0)
+    if let Some((_, boot, entry)) = entries
+        .iter_mut()
+        .rev()
+        .find(|(_, boot, entry)| Some(*boot) == present && entry.number != 0)
         && Some(*boot) == present
         && entry.state == State::Unclosed
     {
@@ -126,7 +129,8 @@ fn entry(reader: &FileReader) -> Entry {
         let known = header.created_wall != 0;
         known.then(|| Timestamp::from_nanosecond(i128::from(mono) + offset).ok()).flatten()
     };
-    // A file that ends within a block was cut, or is being written: nothing that was whole is lost by it.
+    // A file that ends within a block was cut, or is being written: nothing that was whole is lost
+    // by it.
     let damaged = reader.damage().iter().any(|damage| damage.what != What::Cut);
     Entry {
         path: reader.path().to_string_lossy().into_owned(),
@@ -154,7 +158,10 @@ fn printable(text: &str) -> String {
 
 fn table(entries: &[Entry], zone: &TimeZone) -> String {
     let head = ["FROM", "UNTIL", "SIZE", "EVENTS", "STATE"];
-    let mut text = format!("{:<23} {:<23} {:>9} {:>12} {:<8} FILE\n", head[0], head[1], head[2], head[3], head[4]);
+    let mut text = format!(
+        "{:<23} {:<23} {:>9} {:>12} {:<8} FILE\n",
+        head[0], head[1], head[2], head[3], head[4]
+    );
     let mut boot = "";
     for entry in entries {
         if entry.boot_id != boot {
@@ -163,7 +170,9 @@ fn table(entries: &[Entry], zone: &TimeZone) -> String {
             let _ = writeln!(text, "boot {boot}");
         }
         let time = |moment: Option<Timestamp>| {
-            let local = |moment: Timestamp| moment.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%.3f").to_string();
+            let local = |moment: Timestamp| {
+                moment.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%.3f").to_string()
+            };
             moment.map_or_else(|| "?".to_owned(), local)
         };
         let (from, until, size) = (time(entry.from), time(entry.until), bytes(entry.bytes));

@@ -18,7 +18,10 @@ use crate::state::{CpuState, Descriptors, Files, Snapshots, State, Store};
 pub fn run(origin: &Origin) -> Result<Exit> {
     let text = text(&State::read(origin)?);
     let mut output = Output::standard();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|e| output.explain(e))?;
     Ok(Exit::Fine)
 }
 
@@ -61,7 +64,8 @@ impl Family<'_> {
         self.out.push_str(self.suffix);
         for (i, (key, label)) in labels.iter().enumerate() {
             // Writing to a string can't fail.
-            let _ = write!(self.out, "{}{key}=\"{}\"", if i == 0 { '{' } else { ',' }, escaped(label));
+            let _ =
+                write!(self.out, "{}{key}=\"{}\"", if i == 0 { '{' } else { ',' }, escaped(label));
         }
         let end = if labels.is_empty() { "" } else { "}" };
         let _ = writeln!(self.out, "{end} {value}");
@@ -75,7 +79,12 @@ fn escaped(label: &dyn Display) -> String {
 
 fn text(state: &State) -> String {
     let mut out = Exposition::default();
-    out.gauge("flightrec_daemon_up", "", "Whether flightd answers.", u8::from(state.daemon.is_some()));
+    out.gauge(
+        "flightrec_daemon_up",
+        "",
+        "Whether flightd answers.",
+        u8::from(state.daemon.is_some()),
+    );
     let help = "The recording, described by its labels.";
     out.family("flightrec_recording", "", false, help)
         .sample(&[("session", &state.session), ("syscall_programs", &state.syscall_programs)], 1);
@@ -89,14 +98,20 @@ fn text(state: &State) -> String {
     let help = "When the recording began.";
     out.gauge("flightrec_recording_start_seconds", "seconds", help, unix(state.recording_since));
     counters(&mut out, &state.cpus);
-    let help = "Program runs that the kernel skipped (recursion), each an event that is not recorded.";
+    let help =
+        "Program runs that the kernel skipped (recursion), each an event that is not recorded.";
     let mut family = out.family("flightrec_skipped_runs", "", true, help);
     for (program, n) in &state.skipped_runs {
         family.sample(&[("program", program)], n);
     }
     let help = "Threads that found no room in the thread table.";
     out.family("flightrec_slot_collisions", "", true, help).sample(&[], state.slot_collisions);
-    let mut family = out.family("flightrec_held_seconds", "seconds", false, "History that every CPU's ring holds.");
+    let mut family = out.family(
+        "flightrec_held_seconds",
+        "seconds",
+        false,
+        "History that every CPU's ring holds.",
+    );
     for (lane, of) in &state.lanes {
         family.sample(&[("lane", lane)], of.held_seconds);
     }
@@ -104,11 +119,17 @@ fn text(state: &State) -> String {
     for (lane, of) in &state.lanes {
         family.sample(&[("lane", lane)], of.ring_bytes);
     }
-    out.gauge("flightrec_memory_bytes", "bytes", "Kernel memory of rings and tables.", state.memory_bytes);
+    out.gauge(
+        "flightrec_memory_bytes",
+        "bytes",
+        "Kernel memory of rings and tables.",
+        state.memory_bytes,
+    );
     out.gauge("flightrec_threads", "", "Threads in the thread table.", state.threads);
     if let Some(daemon) = &state.daemon {
         let help = "CPU time that flightd has used.";
-        out.family("flightrec_daemon_cpu_seconds", "seconds", true, help).sample(&[], daemon.cpu_seconds);
+        out.family("flightrec_daemon_cpu_seconds", "seconds", true, help)
+            .sample(&[], daemon.cpu_seconds);
         let help = "When flightd began.";
         out.gauge("flightrec_daemon_start_seconds", "seconds", help, unix(daemon.since));
         let help = "The daemon, described by its labels.";
@@ -127,13 +148,24 @@ fn text(state: &State) -> String {
 
 /// The last look at what descriptors stand for.
 fn descriptors(out: &mut Exposition, last: Option<&Descriptors>) {
-    let help = "Whether it is known what descriptors stand for that were open before the recording.";
+    let help =
+        "Whether it is known what descriptors stand for that were open before the recording.";
     out.gauge("flightrec_descriptors_up", "", help, u8::from(last.is_some()));
     let Some(last) = last else { return };
-    out.gauge("flightrec_descriptors_age_seconds", "seconds", "How long ago the last look was.", last.age_seconds);
+    out.gauge(
+        "flightrec_descriptors_age_seconds",
+        "seconds",
+        "How long ago the last look was.",
+        last.age_seconds,
+    );
     let help = "CPU time that the last look took.";
     out.gauge("flightrec_descriptors_cost_seconds", "seconds", help, last.cost_seconds);
-    out.gauge("flightrec_descriptors_processes", "", "Processes with open descriptors.", last.processes);
+    out.gauge(
+        "flightrec_descriptors_processes",
+        "",
+        "Processes with open descriptors.",
+        last.processes,
+    );
     out.gauge("flightrec_descriptors_open", "", "Open descriptors.", last.descriptors);
     let help = "Descriptors for which the last look had no room.";
     out.gauge("flightrec_descriptors_left_out", "", help, last.left_out);
@@ -147,7 +179,11 @@ fn snapshots(out: &mut Exposition, of: &Snapshots) {
     out.gauge("flightrec_snapshots_pending", "", "Snapshots that are being taken.", of.pending);
     for (name, help, n) in [
         ("flightrec_snapshots_taken", "Snapshots taken.", of.taken),
-        ("flightrec_snapshots_repeated", "Causes that came again and were only counted.", of.repeated),
+        (
+            "flightrec_snapshots_repeated",
+            "Causes that came again and were only counted.",
+            of.repeated,
+        ),
         ("flightrec_snapshots_refused", "Snapshots that were refused: too many.", of.refused),
         ("flightrec_snapshots_failed", "Snapshots that could not be made.", of.failed),
     ] {
@@ -168,20 +204,35 @@ fn files(out: &mut Exposition, store: &Store) {
         out.gauge("flightrec_store_bytes", "bytes", "What the files take.", bytes);
     }
     if let Some(oldest) = store.oldest {
-        out.gauge("flightrec_store_oldest_seconds", "seconds", "When the oldest file began.", unix(oldest));
+        out.gauge(
+            "flightrec_store_oldest_seconds",
+            "seconds",
+            "When the oldest file began.",
+            unix(oldest),
+        );
     }
     if let Some(behind) = store.behind_seconds {
-        out.gauge("flightrec_store_behind_seconds", "seconds", "How far the files are behind.", behind);
+        out.gauge(
+            "flightrec_store_behind_seconds",
+            "seconds",
+            "How far the files are behind.",
+            behind,
+        );
     }
     if let Some(behind) = store.unsynced_seconds {
         let help = "How far the disk is behind.";
         out.gauge("flightrec_store_unsynced_seconds", "seconds", help, behind);
     }
     let help = "Bytes written to files.";
-    out.family("flightrec_store_written_bytes", "bytes", true, help).sample(&[], store.written_bytes);
+    out.family("flightrec_store_written_bytes", "bytes", true, help)
+        .sample(&[], store.written_bytes);
     for (name, help, counts) in [
         ("flightrec_store_written_events", "Events written to files.", &store.written_events),
-        ("flightrec_store_lost_events", "Events overwritten before they were written.", &store.lost_events),
+        (
+            "flightrec_store_lost_events",
+            "Events overwritten before they were written.",
+            &store.lost_events,
+        ),
     ] {
         let mut family = out.family(name, "", true, help);
         for (lane, n) in counts {
@@ -189,29 +240,43 @@ fn files(out: &mut Exposition, store: &Store) {
         }
     }
     for (name, unit, help, counts) in [
-        ("flightrec_store_deleted_files", "", "Files deleted to keep a limit.", &store.deleted_files),
-        ("flightrec_store_deleted_bytes", "bytes", "Bytes of files deleted to keep a limit.", &store.deleted_bytes),
+        (
+            "flightrec_store_deleted_files",
+            "",
+            "Files deleted to keep a limit.",
+            &store.deleted_files,
+        ),
+        (
+            "flightrec_store_deleted_bytes",
+            "bytes",
+            "Bytes of files deleted to keep a limit.",
+            &store.deleted_bytes,
+        ),
     ] {
         let mut family = out.family(name, unit, true, help);
         for (limit, n) in counts {
             family.sample(&[("limit", limit)], n);
         }
     }
-    out.family("flightrec_store_failures", "", true, "Times that writing failed.").sample(&[], store.failures);
+    out.family("flightrec_store_failures", "", true, "Times that writing failed.")
+        .sample(&[], store.failures);
     let help = "CPU time of draining, encoding and writing.";
     out.family("flightrec_store_cpu_seconds", "seconds", true, help).sample(&[], store.cpu_seconds);
 }
 
 /// What is counted by CPU and lane.
 fn counters(out: &mut Exposition, cpus: &[CpuState]) {
-    let lanes = || cpus.iter().flat_map(|cpu| cpu.lanes.iter().map(|(lane, counts)| (cpu.cpu, *lane, counts)));
+    let lanes = || {
+        cpus.iter().flat_map(|cpu| cpu.lanes.iter().map(|(lane, counts)| (cpu.cpu, *lane, counts)))
+    };
     let mut family = out.family("flightrec_events", "", true, "Events recorded.");
     for (cpu, lane, counts) in lanes() {
         for (kind, n) in &counts.events {
             family.sample(&[("cpu", &cpu), ("lane", &lane), ("kind", kind)], n);
         }
     }
-    let mut family = out.family("flightrec_lost_events", "", true, "Events that happened and are not recorded.");
+    let mut family =
+        out.family("flightrec_lost_events", "", true, "Events that happened and are not recorded.");
     for (cpu, lane, counts) in lanes() {
         for (reason, n) in &counts.lost {
             family.sample(&[("cpu", &cpu), ("lane", &lane), ("reason", reason)], n);
@@ -269,10 +334,12 @@ mod tests {
         found
     }
 
-    /// Holds a text against the rules of OpenMetrics that concern counters and gauges; its samples by name.
+    /// Holds a text against the rules of OpenMetrics that concern counters and gauges; its samples
+    /// by name.
     fn parse(text: &str) -> HashMap<String, Vec<Sample>> {
         let body = text.strip_suffix("# EOF\n").expect("ends with # EOF and a newline");
-        let (mut families, mut seen): (HashSet<String>, HashSet<String>) = (HashSet::new(), HashSet::new());
+        let (mut families, mut seen): (HashSet<String>, HashSet<String>) =
+            (HashSet::new(), HashSet::new());
         let (mut family, mut kind) = (String::new(), String::new());
         let mut samples: HashMap<String, Vec<_>> = HashMap::new();
         for line in body.lines() {
@@ -283,10 +350,15 @@ mod tests {
                     "TYPE" => {
                         assert!(families.insert(name.to_owned()), "{name} is there twice");
                         assert!(matches!(value, "counter" | "gauge"), "{line}");
-                        assert!(!name.ends_with("_total") && !name.ends_with("_info"), "reserved: {name}");
+                        assert!(
+                            !name.ends_with("_total") && !name.ends_with("_info"),
+                            "reserved: {name}"
+                        );
                         (family, kind) = (name.to_owned(), value.to_owned());
                     }
-                    "UNIT" => assert!(name == family && name.ends_with(&format!("_{value}")), "{line}"),
+                    "UNIT" => {
+                        assert!(name == family && name.ends_with(&format!("_{value}")), "{line}")
+                    }
                     "HELP" => assert!(name == family && value.ends_with('.'), "{line}"),
                     _ => panic!("{line}"),
                 }
@@ -300,7 +372,10 @@ mod tests {
             let number: f64 = value.parse().expect("a number");
             assert!(number.is_finite() && number >= 0.0, "{line}");
             let labels = labels(braces.strip_suffix('}').expect("a closing brace"));
-            samples.entry(name.to_owned()).or_default().push(Sample { labels, value: value.to_owned() });
+            samples
+                .entry(name.to_owned())
+                .or_default()
+                .push(Sample { labels, value: value.to_owned() });
         }
         samples
     }
@@ -309,17 +384,24 @@ mod tests {
     fn the_text_is_open_metrics_and_complete() {
         let samples = parse(&text(&State::of_daemon(status())));
         let value = |name: &str, labels: &[(&str, &str)]| {
-            let labels: Vec<_> = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            let found = samples.get(name).and_then(|all| all.iter().find(|sample| sample.labels == labels));
+            let labels: Vec<_> =
+                labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let found =
+                samples.get(name).and_then(|all| all.iter().find(|sample| sample.labels == labels));
             &*found.unwrap_or_else(|| panic!("no {name} {labels:?} in {samples:?}")).value
         };
-        let events = |lane, kind| value("flightrec_events_total", &[("cpu", "1"), ("lane", lane), ("kind", kind)]);
+        let events = |lane, kind| {
+            value("flightrec_events_total", &[("cpu", "1"), ("lane", lane), ("kind", kind)])
+        };
         assert_eq!(
             (events("syscall", "sys_enter"), events("sched", "switch"), events("task", "fork")),
             ("100", "7", "3")
         );
         let lost = |cpu, lane, reason| {
-            value("flightrec_lost_events_total", &[("cpu", cpu), ("lane", lane), ("reason", reason)])
+            value(
+                "flightrec_lost_events_total",
+                &[("cpu", cpu), ("lane", lane), ("reason", reason)],
+            )
         };
         assert_eq!((lost("0", "syscall", "busy"), lost("2", "task", "no_ring")), ("4", "3"));
         assert_eq!(value("flightrec_own_events_total", &[("cpu", "0"), ("lane", "syscall")]), "9");
@@ -369,10 +451,17 @@ mod tests {
 
     #[test]
     fn the_last_look_at_descriptors() {
-        let value = |samples: &HashMap<String, Vec<Sample>>, name: &str| samples[name][0].value.clone();
+        let value =
+            |samples: &HashMap<String, Vec<Sample>>, name: &str| samples[name][0].value.clone();
         let samples = parse(&text(&State::of_daemon(status())));
-        for (name, expected) in [("up", "1"), ("age_seconds", "0.5"), ("cost_seconds", "0.0025"), ("open", "345")] {
-            assert_eq!(value(&samples, &format!("flightrec_descriptors_{name}")), expected, "{name}");
+        for (name, expected) in
+            [("up", "1"), ("age_seconds", "0.5"), ("cost_seconds", "0.0025"), ("open", "345")]
+        {
+            assert_eq!(
+                value(&samples, &format!("flightrec_descriptors_{name}")),
+                expected,
+                "{name}"
+            );
         }
         let none = parse(&text(&State { descriptors: None, ..State::of_daemon(status()) }));
         assert_eq!(value(&none, "flightrec_descriptors_up"), "0");

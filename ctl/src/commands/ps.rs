@@ -30,7 +30,8 @@ pub fn run(plan: &PsPlan) -> Result<Exit> {
             && let Some(before) = without_place::alive()
         {
             recording = source.read(Window { from: now, until: now })?;
-            missing = without_place::alive().map(|after| without_place::missing(&before, &recording.slots, &after));
+            missing = without_place::alive()
+                .map(|after| without_place::missing(&before, &recording.slots, &after));
         }
         return show(plan, &recording, now, missing.as_deref());
     };
@@ -38,7 +39,8 @@ pub fn run(plan: &PsPlan) -> Result<Exit> {
     announce(&source, &crate::zone::system());
     let now = source.clock().now;
     // What descriptors stand for is known from the events before.
-    let recording = source.read(with_leads(Window { from: now.saturating_sub(NAMING_NS), until: now }))?;
+    let recording =
+        source.read(with_leads(Window { from: now.saturating_sub(NAMING_NS), until: now }))?;
     if recording.slots.is_empty() {
         note(WITHOUT_TABLE);
     }
@@ -49,7 +51,8 @@ pub fn run(plan: &PsPlan) -> Result<Exit> {
 /// How far back opened descriptors are looked for in a dump, ns.
 const NAMING_NS: u64 = 10_000_000_000;
 
-/// The threads that are blocked at `now`; `missing`: those that are not in the table, where that is known.
+/// The threads that are blocked at `now`; `missing`: those that are not in the table, where that is
+/// known.
 fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<&[u32]>) -> Result<Exit> {
     // The counters were read last; a thread may have blocked since `now`.
     let now = now.max(recording.totals.now);
@@ -93,7 +96,8 @@ pub(super) fn tell_missing(recording: &Recording, missing: Option<&[u32]>) {
     } else if lost != 0 && missing.is_none() {
         let times = counted(lost, "time");
         note(&format!(
-            "the thread table had no room {times}: threads may be missing; raise threads.slots in flightd.toml"
+            "the thread table had no room {times}: threads may be missing; raise threads.slots in \
+             flightd.toml"
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! `flightctl recover`: the rings out of a kernel dump, as a file like any other.
 //!
-//! It is written page by page: what is held in memory is the dump's index and one block, however large the rings are, so
-//! that it also runs in a crash kernel.
+//! It is written page by page: what is held in memory is the dump's index and one block, however
+//! large the rings are, so that it also runs in a crash kernel.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -31,7 +31,8 @@ use crate::source::{Source, VmcoreSource, anchor};
 
 /// Pages of the table of threads that are held at once.
 const SLOT_PAGES: usize = 256;
-/// Most pages of snapshots of descriptors that are read, the newest: a hundred times what a recording has.
+/// Most pages of snapshots of descriptors that are read, the newest: a hundred times what a
+/// recording has.
 const DESCRIPTOR_PAGES_MAX: usize = 1 << 13;
 
 /// Recovers the recording.
@@ -45,7 +46,8 @@ pub fn run(plan: &RecoverPlan) -> Result<Exit> {
         return Ok(Exit::Nothing);
     }
     let mut held = Held::default();
-    let size = Target::make(&plan.output, plan.force)?.fill(|out| write(out, &source, session, &mut held))?;
+    let size = Target::make(&plan.output, plan.force)?
+        .fill(|out| write(out, &source, session, &mut held))?;
     let Held { events, pages, missing, left_out, is_exact, .. } = held;
     note(&format!(
         "recovered {} ({}, {} in {})",
@@ -57,19 +59,27 @@ pub fn run(plan: &RecoverPlan) -> Result<Exit> {
     if left_out != 0 {
         let n = counted(left_out, "event");
         note(&format!(
-            "beyond the rings, the quiet ring holds what quiet processes did; {n} of busy ones are not in it"
+            "beyond the rings, the quiet ring holds what quiet processes did; {n} of busy ones \
+             are not in it"
         ));
     }
     if !source.disputed_by().is_empty() {
         let others = anchor::list(source.disputed_by());
         note(&format!(
-            "INCOMPLETE: nothing decides between this recording and {others}, so that its end is not vouched for"
+            "INCOMPLETE: nothing decides between this recording and {others}, so that its end is \
+             not vouched for"
         ));
     } else if missing != 0 || !is_exact {
         let at_least = if is_exact { "" } else { "at least " };
-        note(&format!("INCOMPLETE: {at_least}{} of the rings are not in the dump", counted(missing, "event")));
+        note(&format!(
+            "INCOMPLETE: {at_least}{} of the rings are not in the dump",
+            counted(missing, "event")
+        ));
     } else if source.totals().is_none() {
-        note("INCOMPLETE: the dump or a ring in it is not whole, so that the rings' ends are not vouched for");
+        note(
+            "INCOMPLETE: the dump or a ring in it is not whole, so that the rings' ends are not \
+             vouched for",
+        );
     }
     let complete = missing == 0 && left_out == 0 && is_exact && source.totals().is_some();
     Ok(if plan.strict && !complete { Exit::Incomplete } else { Exit::Fine })
@@ -103,7 +113,8 @@ impl Held {
     fn add(&mut self, page: &Page) {
         let (header, summary) = (page.header(), page.summary());
         self.pages += 1;
-        self.events = summary.counts.iter().fold(self.events, |sum, count| sum.saturating_add(*count));
+        self.events =
+            summary.counts.iter().fold(self.events, |sum, count| sum.saturating_add(*count));
         if let Some(before) = self.rings.get(&(header.lane, header.cpu)) {
             let is_left_out = before.thinned == Some(header.seq);
             let sum = if is_left_out { &mut self.left_out } else { &mut self.missing };
@@ -123,7 +134,12 @@ impl Held {
     }
 }
 
-fn write(out: impl Write, source: &VmcoreSource, session: &Session, held: &mut Held) -> io::Result<()> {
+fn write(
+    out: impl Write,
+    source: &VmcoreSource,
+    session: &Session,
+    held: &mut Held,
+) -> io::Result<()> {
     held.is_exact = true;
     let (meta, clock) = (source.meta(), source.clock());
     let header = FileHeader {
@@ -139,11 +155,13 @@ fn write(out: impl Write, source: &VmcoreSource, session: &Session, held: &mut H
     let mut file = FileWriter::new(out, &header, LEVEL)?;
     file.meta(meta, clock.now)?;
     let mut reader = source.dump().reader();
-    let of_lane = |lane: Lane| session.pages(0, u64::MAX).filter(move |page| page.lane == lane as u8);
+    let of_lane =
+        |lane: Lane| session.pages(0, u64::MAX).filter(move |page| page.lane == lane as u8);
 
     let slots: Vec<&PageRef> = of_lane(Lane::Slots).collect();
     for chunk in slots.chunks(SLOT_PAGES) {
-        let pages: Vec<[u8; PAGE_SIZE]> = chunk.iter().filter_map(|page| reader.page(page).copied()).collect();
+        let pages: Vec<[u8; PAGE_SIZE]> =
+            chunk.iter().filter_map(|page| reader.page(page).copied()).collect();
         file.slots(clock.now, &pages)?;
     }
     let mut chunks = Chunks::new(Lane::Descriptors);
@@ -161,7 +179,8 @@ fn write(out: impl Write, source: &VmcoreSource, session: &Session, held: &mut H
     }
     let progress = Progress::start("recovering the recording");
     for lane in Lane::RINGS {
-        // By time, so that a window of the file is a few of its blocks; copies of a page stay together.
+        // By time, so that a window of the file is a few of its blocks; copies of a page stay
+        // together.
         let mut pages: Vec<&PageRef> = of_lane(lane).collect();
         pages.sort_by_key(|page| (page.base_mono, page.cpu, page.seq));
         // Where each ring itself begins: what the quiet ring has of these pages is in them.
@@ -172,12 +191,15 @@ fn write(out: impl Write, source: &VmcoreSource, session: &Session, held: &mut H
         let mut block: Vec<Page> = Vec::with_capacity(PAGES_MAX);
         for copies in pages.chunk_by(|a, b| a.identity() == b.identity()) {
             let Some(page) = best(copies, lane, &mut reader) else { continue };
-            let ring = begins.get(&page.header().cpu).filter(|(seq, _)| *seq <= kept::through(&page));
+            let ring =
+                begins.get(&page.header().cpu).filter(|(seq, _)| *seq <= kept::through(&page));
             let page = match ring {
-                Some((seq, opened)) if kept::is_thinned(page.header()) => match kept::before(&page, *seq, *opened) {
-                    Some(cut) if cut.header().seq < *seq => cut,
-                    _ => continue,
-                },
+                Some((seq, opened)) if kept::is_thinned(page.header()) => {
+                    match kept::before(&page, *seq, *opened) {
+                        Some(cut) if cut.header().seq < *seq => cut,
+                        _ => continue,
+                    }
+                }
                 _ => page,
             };
             held.add(&page);
@@ -219,10 +241,8 @@ fn best(copies: &[&PageRef], lane: Lane, reader: &mut Reader<'_>) -> Option<Page
 /// The rings' counters at death.
 fn checkpoint(totals: &Totals) -> Checkpoint {
     let of_cpu = totals.cpus.iter().flat_map(|cpu| {
-        Lane::RINGS.into_iter().zip(cpu.events).zip(cpu.refused).map(|((lane, events), refused)| RingMark {
-            events,
-            refused,
-            ..RingMark::new(lane, cpu.cpu)
+        Lane::RINGS.into_iter().zip(cpu.events).zip(cpu.refused).map(|((lane, events), refused)| {
+            RingMark { events, refused, ..RingMark::new(lane, cpu.cpu) }
         })
     });
     Checkpoint { time: totals.now, rings: of_cpu.collect() }

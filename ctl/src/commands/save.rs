@@ -9,7 +9,9 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use thiserror::Error;
 
-use flightrec_format::abi::page::{COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, REFUSALS};
+use flightrec_format::abi::page::{
+    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, REFUSALS,
+};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
@@ -59,7 +61,9 @@ pub fn run(plan: &SavePlan) -> Result<Exit> {
     let zone = crate::zone::system();
     let question = Question { since: plan.since, until: plan.until, everything: false };
     let mut saved = Saved { plan, zone: &zone, files: 0, complete: true, seam: Seam::default() };
-    history::read(&plan.history, question, &mut |chapter: Chapter| saved.take(&chapter).map(|()| Go::On))?;
+    history::read(&plan.history, question, &mut |chapter: Chapter| {
+        saved.take(&chapter).map(|()| Go::On)
+    })?;
     Ok(match saved {
         Saved { files: 0, .. } => {
             note("nothing was recorded in the window, and nothing is saved");
@@ -72,10 +76,15 @@ pub fn run(plan: &SavePlan) -> Result<Exit> {
 
 /// Refuses, before anything is read, a file that is there.
 pub(super) fn check(output: &Path, force: bool) -> Result<(), SaveError> {
-    if force || output.symlink_metadata().is_err() { Ok(()) } else { Err(SaveError::Exists(output.into())) }
+    if force || output.symlink_metadata().is_err() {
+        Ok(())
+    } else {
+        Err(SaveError::Exists(output.into()))
+    }
 }
 
-/// Most stretches of a window that a file tells: a clock that is slewed makes many that are near together.
+/// Most stretches of a window that a file tells: a clock that is slewed makes many that are near
+/// together.
 const STRETCHES: usize = 256;
 
 /// What has been saved so far.
@@ -94,10 +103,12 @@ impl Saved<'_> {
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = chapter.windows(&wall);
         let reports = coverage::told(&windows);
-        let reports = reports.iter().map(|window| Report::new(recording, window, chapter.clock.now));
+        let reports =
+            reports.iter().map(|window| Report::new(recording, window, chapter.clock.now));
         let reports: Vec<Report> = reports.collect();
         let seam = self.seam.between(chapter, windows.hull(), &mut wall, self.zone);
-        let events = recording.streams.iter().flat_map(LaneStream::recorded).fold(0, u64::saturating_add);
+        let events =
+            recording.streams.iter().flat_map(LaneStream::recorded).fold(0, u64::saturating_add);
         if windows.is_empty() || events == 0 {
             return Ok(());
         }
@@ -105,16 +116,22 @@ impl Saved<'_> {
         let path = self.path()?;
         let hull = windows.hull();
         let about = about(&windows, wall.wall(hull.until));
-        let size = Target::make(&path, self.plan.force)?.fill(|file| write(file, chapter, &about))?;
+        let size =
+            Target::make(&path, self.plan.force)?.fill(|file| write(file, chapter, &about))?;
         self.files += 1;
-        let mut lines: Vec<String> = seam.into_iter().chain(clock_lines(&windows, &mut wall, self.zone)).collect();
+        let mut lines: Vec<String> =
+            seam.into_iter().chain(clock_lines(&windows, &mut wall, self.zone)).collect();
         lines.extend(reports.iter().flat_map(|report| report.lines(&mut wall, self.zone)));
         lines.extend(chapter.remarks.iter().cloned());
         for line in &lines {
             note(line);
         }
         let held = counted(events, "event");
-        note(&format!("saved {} ({}, {held} with what names and durations need)", path.display(), bytes(size)));
+        note(&format!(
+            "saved {} ({}, {held} with what names and durations need)",
+            path.display(),
+            bytes(size)
+        ));
         Ok(())
     }
 
@@ -156,7 +173,10 @@ impl<'a> Target<'a> {
     }
 
     /// Writes it, to the disk, and gives it its name; its size.
-    pub(super) fn fill(self, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> Result<u64, SaveError> {
+    pub(super) fn fill(
+        self,
+        write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+    ) -> Result<u64, SaveError> {
         let failed = |source| SaveError::Io { path: self.path.into(), source };
         let mut out = BufWriter::with_capacity(1 << 20, &self.file);
         write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
@@ -169,7 +189,9 @@ impl<'a> Target<'a> {
             // Unlike a renaming, a link never replaces what has come there meanwhile.
             match fs::hard_link(&self.making, self.path) {
                 Ok(()) => {}
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SaveError::Exists(self.path.into())),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(SaveError::Exists(self.path.into()));
+                }
                 // A file system without links.
                 Err(_) if self.path.symlink_metadata().is_err() => {
                     fs::rename(&self.making, self.path).map_err(failed)?;
@@ -193,7 +215,8 @@ fn about(windows: &Windows, wall: i64) -> About {
     let Window { from, until } = windows.hull();
     let reason = "saved by flightctl save".to_owned();
     let stretches = windows.at_most(STRETCHES);
-    let stretches = (stretches.count() > 1).then(|| stretches.iter().map(|one| (one.from, one.until)).collect());
+    let stretches = (stretches.count() > 1)
+        .then(|| stretches.iter().map(|one| (one.from, one.until)).collect());
     About {
         cause: "save".into(),
         reason,
@@ -228,7 +251,10 @@ fn write(out: impl Write, chapter: &Chapter, about: &About) -> io::Result<()> {
         file.descriptors(snapshot.end, &snapshot.encode())?;
     }
     if let Some(before) = &recording.before {
-        file.checkpoint(&Checkpoint { time: before.now, rings: marks(recording, before, counted_before).collect() })?;
+        file.checkpoint(&Checkpoint {
+            time: before.now,
+            rings: marks(recording, before, counted_before).collect(),
+        })?;
     }
     for lane in Lane::RINGS {
         let of_lane = recording.streams.iter().filter(|stream| stream.lane() == lane);
@@ -240,12 +266,15 @@ fn write(out: impl Write, chapter: &Chapter, about: &About) -> io::Result<()> {
             progress.add((pages.len() * PAGE_SIZE) as u64);
         }
     }
-    // What was damaged where this was read from is not made whole by being saved: without a checkpoint, a reader
-    // vouches for no more than the pages themselves do.
+    // What was damaged where this was read from is not made whole by being saved: without a
+    // checkpoint, a reader vouches for no more than the pages themselves do.
     if recording.copied != 0 {
         file.checkpoint(&Checkpoint {
             time: clock.now,
-            rings: marks(recording, &recording.totals, |stream, known| Some(counted_behind(stream, known))).collect(),
+            rings: marks(recording, &recording.totals, |stream, known| {
+                Some(counted_behind(stream, known))
+            })
+            .collect(),
         })?;
     }
     file.snapshot(about)?;
@@ -256,7 +285,8 @@ fn write(out: impl Write, chapter: &Chapter, about: &About) -> io::Result<()> {
 /// A ring's counters at a moment.
 type Counters = ([u64; LANE_KINDS], [u64; REFUSALS]);
 
-/// The rings' counters for a checkpoint: what `choose` makes of those that are known and of the ring's pages.
+/// The rings' counters for a checkpoint: what `choose` makes of those that are known and of the
+/// ring's pages.
 fn marks<'a>(
     recording: &'a Recording,
     totals: &'a Totals,
@@ -271,7 +301,8 @@ fn marks<'a>(
     })
 }
 
-/// Before the pages: only where nothing came between. What did is not in the file, and would be taken for lost.
+/// Before the pages: only where nothing came between. What did is not in the file, and would be
+/// taken for lost.
 fn counted_before(stream: &LaneStream, known: Counters) -> Option<Counters> {
     let first = stream.pages().first().map(Page::header);
     first.is_none_or(|first| first.events == known.0).then_some(known)

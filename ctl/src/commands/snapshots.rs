@@ -51,9 +51,11 @@ pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
     let zone = crate::zone::system();
     let (text, exit) = if let Some(id) = &plan.id {
         // A file's place does not matter.
-        let (entry, by_file) = find_any(|| directory(&plan.runtime_dir, plan.state_dir.as_deref()), id)?;
+        let (entry, by_file) =
+            find_any(|| directory(&plan.runtime_dir, plan.state_dir.as_deref()), id)?;
         let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;
-        let mut shown = Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
+        let mut shown =
+            Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
         shown.by_file = by_file;
         shown.name_threads();
         (if plan.json { json(&shown)? } else { answer(&shown, &zone) }, Exit::Fine)
@@ -67,7 +69,10 @@ pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
         (if plan.json { json(&Document { snapshots: &shown })? } else { list(&shown, &zone) }, exit)
     };
     let mut output = Output::standard();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|e| output.explain(e))?;
     Ok(exit)
 }
 
@@ -100,10 +105,12 @@ impl Shown {
         }
     }
 
-    /// Looks up in the file whom the recorder did not know when it made the first answer: who died between.
+    /// Looks up in the file whom the recorder did not know when it made the first answer: who died
+    /// between.
     fn name_threads(&mut self) {
         let About { until, summary, .. } = &mut self.about;
-        let mut unknown: Vec<&mut Thread> = threads(summary).filter(|thread| thread.tgid == 0).collect();
+        let mut unknown: Vec<&mut Thread> =
+            threads(summary).filter(|thread| thread.tgid == 0).collect();
         unknown.retain(|thread| thread.tid != 0);
         if unknown.is_empty() {
             return;
@@ -124,7 +131,8 @@ impl Shown {
 fn threads(summary: &mut Summary) -> impl Iterator<Item = &mut Thread> {
     let Summary { involved, waits, hogs, failures, .. } = summary;
     let involved = involved.iter_mut().map(|involved| &mut involved.thread);
-    let waits = waits.iter_mut().flat_map(|wait| std::iter::once(&mut wait.thread).chain(&mut wait.waker));
+    let waits =
+        waits.iter_mut().flat_map(|wait| std::iter::once(&mut wait.thread).chain(&mut wait.waker));
     let hogs = hogs.iter_mut().map(|hog| &mut hog.thread);
     involved.chain(waits).chain(hogs).chain(failures.iter_mut().map(|failure| &mut failure.thread))
 }
@@ -138,7 +146,10 @@ fn moment(wall: i64) -> Option<Timestamp> {
 }
 
 fn local(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
-    time.map_or_else(|| "?".to_owned(), |time| time.to_zoned(zone.clone()).strftime(format).to_string())
+    time.map_or_else(
+        || "?".to_owned(),
+        |time| time.to_zoned(zone.clone()).strftime(format).to_string(),
+    )
 }
 
 /// What anybody chose, without what a terminal would obey.
@@ -157,7 +168,8 @@ fn list(entries: &[Shown], zone: &TimeZone) -> String {
         let time = local(entry.time, zone, "%Y-%m-%d %H:%M:%S");
         let (size, reason) = (bytes(entry.bytes), shown(&entry.about.reason));
         // Writing to a string can't fail.
-        let _ = writeln!(text, "{time:<19}  {:<36} {size:>9} {:>6}  {reason}", entry.id, entry.repeats);
+        let _ =
+            writeln!(text, "{time:<19}  {:<36} {size:>9} {:>6}  {reason}", entry.id, entry.repeats);
     }
     text
 }
@@ -178,8 +190,14 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
         let last = local(entry.last_repeat, zone, "%H:%M:%S");
         line(format!("again     {} more, the last at {last}", counted(entry.repeats, "time")));
     }
-    let (before, behind) = (about.time.saturating_sub(about.held_from), about.until.saturating_sub(about.time));
-    line(format!("window    {} before and {} behind it, {}", span(before), span(behind), bytes(entry.bytes)));
+    let (before, behind) =
+        (about.time.saturating_sub(about.held_from), about.until.saturating_sub(about.time));
+    line(format!(
+        "window    {} before and {} behind it, {}",
+        span(before),
+        span(behind),
+        bytes(entry.bytes)
+    ));
     if about.held_from > about.from {
         line(format!(
             "          the first {} of it took too much room",
@@ -207,7 +225,11 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
         line("\ncalls that failed".into());
         for failure in &summary.failures {
             let (call, error) = (shown(&failure.call), shown(&failure.error));
-            line(format!("{:>11}  {call} {error}, most of {}", failure.count, thread(&failure.thread)));
+            line(format!(
+                "{:>11}  {call} {error}, most of {}",
+                failure.count,
+                thread(&failure.thread)
+            ));
         }
     }
     let which = if entry.by_file { shown(&entry.path) } else { format!("--snapshot {}", entry.id) };
@@ -217,13 +239,20 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
 
 fn involved_line(involved: &Involved) -> String {
     let Involved { thread: who, ran, queued, blocked, calls } = involved;
-    let (ran, queued, blocked, calls) = (span(*ran), span(*queued), span(*blocked), counted(*calls, "call"));
-    format!("{:>11}  {}: ran {ran}, waited {queued} for a CPU, was blocked {blocked}, {calls}", "", thread(who))
+    let (ran, queued, blocked, calls) =
+        (span(*ran), span(*queued), span(*blocked), counted(*calls, "call"));
+    format!(
+        "{:>11}  {}: ran {ran}, waited {queued} for a CPU, was blocked {blocked}, {calls}",
+        "",
+        thread(who)
+    )
 }
 
 fn wait_line(wait: &Wait) -> String {
     let what = match wait.kind {
-        WaitKind::Queued if wait.idle => "kept from running while its CPU idled (its quota was spent)".to_owned(),
+        WaitKind::Queued if wait.idle => {
+            "kept from running while its CPU idled (its quota was spent)".to_owned()
+        }
         WaitKind::Queued => "for a CPU".to_owned(),
         WaitKind::Blocked => {
             let mut state = Vec::new();
@@ -232,7 +261,10 @@ fn wait_line(wait: &Wait) -> String {
         }
     };
     let call = wait.call.as_ref().map_or_else(String::new, |call| format!(" in {}", shown(call)));
-    let waker = wait.waker.as_ref().map_or_else(String::new, |waker| format!(", woken by {}", thread(waker)));
+    let waker = wait
+        .waker
+        .as_ref()
+        .map_or_else(String::new, |waker| format!(", woken by {}", thread(waker)));
     format!("{:>11}  {}: {what}{call}{waker}", span(wait.ns), thread(&wait.thread))
 }
 
@@ -263,7 +295,12 @@ mod tests {
             held_from: 20_000_000_000,
             summary: Summary {
                 notes: vec!["a \u{1b}note".into()],
-                involved: vec![Involved { thread: db.clone(), ran: 1_000_000, calls: 1, ..Involved::default() }],
+                involved: vec![Involved {
+                    thread: db.clone(),
+                    ran: 1_000_000,
+                    calls: 1,
+                    ..Involved::default()
+                }],
                 waits: vec![Wait {
                     thread: db.clone(),
                     ns: 31_000_000_000,
@@ -273,13 +310,27 @@ mod tests {
                     ..Wait::default()
                 }],
                 hogs: vec![Hog { thread: Thread { tid: 9, ..Thread::default() }, ns: 5_000_000 }],
-                failures: vec![Failure { call: "read".into(), error: "EIO".into(), count: 3, thread: db }],
+                failures: vec![Failure {
+                    call: "read".into(),
+                    error: "EIO".into(),
+                    count: 3,
+                    thread: db,
+                }],
                 ..Summary::default()
             },
             ..About::default()
         };
-        let file = Entry { id: "x-blocked".into(), path: "/s/x-blocked.flight".into(), bytes: 2048, modified: 0 };
-        Shown { repeats: 7, last_repeat: moment(1_795_262_713_000_000_000), ..Shown::new(&file, about) }
+        let file = Entry {
+            id: "x-blocked".into(),
+            path: "/s/x-blocked.flight".into(),
+            bytes: 2048,
+            modified: 0,
+        };
+        Shown {
+            repeats: 7,
+            last_repeat: moment(1_795_262_713_000_000_000),
+            ..Shown::new(&file, about)
+        }
     }
 
     #[test]
@@ -309,16 +360,21 @@ calls that failed
 flightctl dump --snapshot x-blocked
 ";
         // How a byte is escaped is the escape's own matter.
-        let same = |text: &str| text.replace("\\a", "\\7").replace("\\7", "^G").replace("\\33", "^[");
+        let same =
+            |text: &str| text.replace("\\a", "\\7").replace("\\7", "^G").replace("\\33", "^[");
         assert_eq!(same(&text), same(expected));
     }
 
     #[test]
     fn a_quota_is_no_other_thread() {
         let thread = Thread { tid: 12, tgid: 12, name: "db".into() };
-        let wait = Wait { thread, ns: 90_000_000, kind: WaitKind::Queued, idle: true, ..Wait::default() };
+        let wait =
+            Wait { thread, ns: 90_000_000, kind: WaitKind::Queued, idle: true, ..Wait::default() };
         let line = wait_line(&wait);
-        assert_eq!(line, "    90.0 ms  db (12): kept from running while its CPU idled (its quota was spent)");
+        assert_eq!(
+            line,
+            "    90.0 ms  db (12): kept from running while its CPU idled (its quota was spent)"
+        );
         assert_eq!(wait_line(&Wait { idle: false, ..wait }), "    90.0 ms  db (12): for a CPU");
     }
 

@@ -27,7 +27,10 @@ pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
         text(&state, &crate::zone::system())
     };
     let mut output = Output::standard();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|e| output.explain(e))?;
     Ok(Exit::Fine)
 }
 
@@ -53,9 +56,13 @@ fn text(state: &State, zone: &TimeZone) -> String {
         table.row("pins", &pins(unpinned));
     }
     let strings = if state.strings { "recorded" } else { "not recorded" };
-    table.row("programs", &format!("{} for system calls, strings {strings}", state.syscall_programs));
+    table.row(
+        "programs",
+        &format!("{} for system calls, strings {strings}", state.syscall_programs),
+    );
     table.row("budget", &budget(&state.budget));
-    table.row("memory", &format!("{} of rings and tables in the kernel", bytes(state.memory_bytes)));
+    table
+        .row("memory", &format!("{} of rings and tables in the kernel", bytes(state.memory_bytes)));
     table.row("threads", &format!("{} in the thread table", state.threads));
     if state.daemon.is_some() {
         table.row("descriptors", &descriptors(state.descriptors.as_ref()));
@@ -69,7 +76,8 @@ fn text(state: &State, zone: &TimeZone) -> String {
         };
         let counts: Vec<String> = (0..6).filter_map(count).collect();
         let (held, ring) = (of.held_seconds, bytes(of.ring_bytes));
-        table.row(lane.name(), &format!("holds {held:.1} s in {ring} a CPU; {}", counts.join(", ")));
+        table
+            .row(lane.name(), &format!("holds {held:.1} s in {ring} a CPU; {}", counts.join(", ")));
     }
     table.row("not recorded", &losses(state));
     if let Some(store) = &state.store {
@@ -92,9 +100,11 @@ fn ns(seconds: f64) -> u64 {
 
 fn daemon(state: &State) -> String {
     let Some(daemon) = &state.daemon else {
-        return "not asked: read from the pinned rings, which the kernel goes on filling".to_owned();
+        return "not asked: read from the pinned rings, which the kernel goes on filling"
+            .to_owned();
     };
-    let percent = if daemon.seconds > 0.0 { daemon.cpu_seconds * 100.0 / daemon.seconds } else { 0.0 };
+    let percent =
+        if daemon.seconds > 0.0 { daemon.cpu_seconds * 100.0 / daemon.seconds } else { 0.0 };
     format!(
         "flightd {}, pid {}, running for {}, CPU time {} ({percent:.2} %)",
         daemon.version,
@@ -109,8 +119,8 @@ fn pins(unpinned: &Unpinned) -> String {
     let reason = shown(&unpinned.reason);
     if unpinned.recording {
         return format!(
-            "NOT REACHABLE: {reason}; recording goes on as long as flightd runs: mount the BPF file system again, \
-             and restart flightd"
+            "NOT REACHABLE: {reason}; recording goes on as long as flightd runs: mount the BPF \
+             file system again, and restart flightd"
         );
     }
     format!("GONE: {reason}: restart flightd")
@@ -126,11 +136,16 @@ pub(super) fn level(state: &State) -> String {
         }
     }
     if state.level == Level::Stopped {
-        return format!("{}: NOTHING IS RECORDED: the programs are no longer attached", state.level.name());
+        return format!(
+            "{}: NOTHING IS RECORDED: the programs are no longer attached",
+            state.level.name()
+        );
     }
     let mut parts = Vec::new();
     if state.level == Level::Detached {
-        parts.push("system calls are detached on all CPUs for part of the time, also now".to_owned());
+        parts.push(
+            "system calls are detached on all CPUs for part of the time, also now".to_owned(),
+        );
     }
     parts.extend(what.into_iter().map(|(given_up, cpus)| {
         let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
@@ -143,7 +158,10 @@ pub(super) fn level(state: &State) -> String {
 }
 
 pub(super) fn budget(budget: &Budget) -> String {
-    let total = budget.total_percent.map(|total| format!("{total} % of all CPUs in all; ")).unwrap_or_default();
+    let total = budget
+        .total_percent
+        .map(|total| format!("{total} % of all CPUs in all; "))
+        .unwrap_or_default();
     let limit = match (budget.syscall_percent, budget.sched_percent) {
         (Some(syscall), Some(sched)) => {
             format!("{syscall} % of each CPU for system calls, {sched} % for scheduling")
@@ -154,16 +172,20 @@ pub(super) fn budget(budget: &Budget) -> String {
     let how = if budget.measured { "measured here" } else { "assumed" };
     let Budget { call_ns, string_ns, sched_ns, .. } = budget;
     format!(
-        "{total}{limit}; a call costs {call_ns} ns, a string {string_ns} ns, a switch or wakeup {sched_ns} ns ({how})"
+        "{total}{limit}; a call costs {call_ns} ns, a string {string_ns} ns, a switch or wakeup \
+         {sched_ns} ns ({how})"
     )
 }
 
 /// The files: where, how much, how fresh, and what they lack.
 fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
     let kept = || {
-        let oldest = store.oldest.map(|oldest| format!(", since {}", at(oldest, zone))).unwrap_or_default();
+        let oldest =
+            store.oldest.map(|oldest| format!(", since {}", at(oldest, zone))).unwrap_or_default();
         match (store.files, store.bytes) {
-            (Some(files), Some(size)) => format!("{}, {}{oldest}", counted(files, "file"), bytes(size)),
+            (Some(files), Some(size)) => {
+                format!("{}, {}{oldest}", counted(files, "file"), bytes(size))
+            }
             _ => "an unknown number of files".to_owned(),
         }
     };
@@ -171,17 +193,28 @@ fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
         Files::Off => return table.row("files", "none are written ([store] enabled = false)"),
         Files::Writing => table.row("files", &format!("{} in {}", kept(), shown(&store.directory))),
         Files::Failed => {
-            let since = store.failed_since.map(|since| format!(" since {}", at(since, zone))).unwrap_or_default();
+            let since = store
+                .failed_since
+                .map(|since| format!(" since {}", at(since, zone)))
+                .unwrap_or_default();
             let reason = store.reason.as_deref().unwrap_or("flightd's log says why");
-            table.row("files", &format!("NOT WRITTEN{since}: {}; the rings go on recording", shown(reason)));
+            table.row(
+                "files",
+                &format!("NOT WRITTEN{since}: {}; the rings go on recording", shown(reason)),
+            );
             table.row("", &format!("{} in {}", kept(), shown(&store.directory)));
         }
     }
     let events = sum(store.written_events.values().copied());
     let (rate, cpu) = (bytes(store.bytes_per_second), span(ns(store.cpu_seconds)));
-    let mut text =
-        format!("{} with {} at {rate}/s, CPU time {cpu}", bytes(store.written_bytes), counted(events, "event"));
-    for (behind, words) in [(store.behind_seconds, "to the file"), (store.unsynced_seconds, "to the disk")] {
+    let mut text = format!(
+        "{} with {} at {rate}/s, CPU time {cpu}",
+        bytes(store.written_bytes),
+        counted(events, "event")
+    );
+    for (behind, words) in
+        [(store.behind_seconds, "to the file"), (store.unsynced_seconds, "to the disk")]
+    {
         if let Some(behind) = behind {
             // Writing to a string can't fail.
             let _ = write!(text, "; {words} {} ago", span(ns(behind)));
@@ -190,7 +223,10 @@ fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
     table.row("written", &text);
     let lost = sum(store.lost_events.values().copied());
     if lost != 0 {
-        let text = format!("{} overwritten in the rings before they could be written", counted(lost, "event"));
+        let text = format!(
+            "{} overwritten in the rings before they could be written",
+            counted(lost, "event")
+        );
         table.row("not written", &text);
     }
     let gone = store.deleted_files.iter().filter(|(_, files)| **files != 0);
@@ -212,29 +248,44 @@ fn snapshots(table: &mut Table, of: &Snapshots, zone: &TimeZone) {
     if !of.enabled {
         return table.row("snapshots", "none are taken ([snapshots] enabled = false)");
     }
-    let mut text = format!("{} kept, {}; {} taken by this daemon", of.kept, bytes(of.bytes), of.taken);
+    let mut text =
+        format!("{} kept, {}; {} taken by this daemon", of.kept, bytes(of.bytes), of.taken);
     let pending = (u64::from(of.pending), "being taken");
-    let others =
-        [(of.repeated, "repeats counted"), (of.refused, "refused"), (of.failed, "FAILED (see the daemon's log)")];
+    let others = [
+        (of.repeated, "repeats counted"),
+        (of.refused, "refused"),
+        (of.failed, "FAILED (see the daemon's log)"),
+    ];
     for (n, words) in [pending].into_iter().chain(others).filter(|(n, _)| *n != 0) {
         // Writing to a string can't fail.
         let _ = write!(text, ", {n} {words}");
     }
     table.row("snapshots", &text);
     if let Some(last) = &of.last {
-        table.row("", &format!("the last of {}, {}: {}", at(last.time, zone), shown(&last.id), shown(&last.reason)));
+        table.row(
+            "",
+            &format!(
+                "the last of {}, {}: {}",
+                at(last.time, zone),
+                shown(&last.id),
+                shown(&last.reason)
+            ),
+        );
     }
 }
 
 /// A path or a reason, fit for a terminal whatever is in it.
 fn shown(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+        .collect()
 }
 
 /// The last snapshot of what descriptors stand for.
 fn descriptors(last: Option<&Descriptors>) -> String {
     let Some(last) = last else {
-        return "named only where the recording saw them opened: no snapshot of what is open (see the daemon's log)"
+        return "named only where the recording saw them opened: no snapshot of what is open (see \
+                the daemon's log)"
             .to_owned();
     };
     let mut text = format!(
@@ -250,10 +301,14 @@ fn descriptors(last: Option<&Descriptors>) -> String {
     text
 }
 
-/// Everything that was not recorded since the start; overwriting old history is what rings do, and no loss.
+/// Everything that was not recorded since the start; overwriting old history is what rings do, and
+/// no loss.
 fn losses(state: &State) -> String {
-    let reasons =
-        [("busy", "refused, lane busy"), ("throttled", "refused by the budget"), ("no_ring", "on CPUs without rings")];
+    let reasons = [
+        ("busy", "refused, lane busy"),
+        ("throttled", "refused by the budget"),
+        ("no_ring", "on CPUs without rings"),
+    ];
     let mut lost = Vec::new();
     let mut push = |n: u64, noun: &str, words: &str| {
         if n != 0 {
@@ -266,8 +321,16 @@ fn losses(state: &State) -> String {
         push(sum(lost), "event", &format!("{words}{kinds}"));
     }
     push(sum(state.skipped_runs.values().copied()), "event", "skipped by the kernel (recursion)");
-    push(sum(state.lanes.values().map(|of| of.counts.own)), "event", "left out (the recorder's own)");
-    push(state.slot_collisions, "thread", "without room in the thread table (raise [threads] slots)");
+    push(
+        sum(state.lanes.values().map(|of| of.counts.own)),
+        "event",
+        "left out (the recorder's own)",
+    );
+    push(
+        state.slot_collisions,
+        "thread",
+        "without room in the thread table (raise [threads] slots)",
+    );
     if state.unpinned.is_some() {
         lost.push("what the kernel skipped is not known".to_owned());
     }
@@ -302,24 +365,30 @@ mod tests {
             "pid 77, running for 50.0 s, CPU time 500.0 ms (1.00 %)",
             "level        untimed_exits: strings, exit_times given up on CPU 1\n",
             "tp_btf for system calls, strings recorded",
-            "budget       1 % of all CPUs in all; 3 % of each CPU for system calls, 2 % for scheduling; a call costs 260 ns, a string 120 ns, a switch or \
-             wakeup 200 ns (measured here)",
+            "budget       1 % of all CPUs in all; 3 % of each CPU for system calls, 2 % for \
+             scheduling; a call costs 260 ns, a string 120 ns, a switch or wakeup 200 ns \
+             (measured here)",
             "50 MiB of rings",
             "321 in the thread table",
-            "descriptors  345 in 12 processes at the last look, 500.0 ms ago, which took 2.5 ms of CPU time; \
-             no room for 6 more",
+            "descriptors  345 in 12 processes at the last look, 500.0 ms ago, which took 2.5 ms \
+             of CPU time; no room for 6 more",
             "CPUs         0-1",
             "syscall      holds 12.5 s in 16 MiB a CPU; sys_enter 200, sys_exit 198",
-            "sched        holds 60.0 s in 8 MiB a CPU; switch 14, waking 10, wakeup_new 2, migrate 4",
-            "8 events refused, lane busy; 10 events refused by the budget (switch 6, waking 4); 6 events on CPUs without rings; 2 events skipped by the kernel (recursion); \
-             18 events left out (the recorder's own); 1 thread without room",
+            "sched        holds 60.0 s in 8 MiB a CPU; switch 14, waking 10, wakeup_new 2, \
+             migrate 4",
+            "8 events refused, lane busy; 10 events refused by the budget (switch 6, waking 4); 6 \
+             events on CPUs without rings; 2 events skipped by the kernel (recursion); 18 events \
+             left out (the recorder's own); 1 thread without room",
             "files        12 files, 700 MiB, since 2023-11-14 19:26:40 in /var/lib/flightrec\n",
-            "written      3 MiB with 234 events at 2 KiB/s, CPU time 25.0 ms; to the file 1.0 s ago; to the disk 7.5 s ago\n",
+            "written      3 MiB with 234 events at 2 KiB/s, CPU time 25.0 ms; to the file 1.0 s \
+             ago; to the disk 7.5 s ago\n",
             "not written  6 events overwritten in the rings before they could be written\n",
-            "deleted      3 files, 192 MiB, for keep_free (others fill the disk); 40 files, 2 GiB, for max_total\n",
-            "snapshots    9 kept, 40 MiB; 3 taken by this daemon, 1 being taken, 1234 repeats counted, 5 refused, \
-             6 FAILED (see the daemon's log)\n",
-            "             the last of 2023-11-14 22:14:25, 20231114T221425Z-blocked: dd (12) has been blocked\\u{1b}[2J\n",
+            "deleted      3 files, 192 MiB, for keep_free (others fill the disk); 40 files, 2 \
+             GiB, for max_total\n",
+            "snapshots    9 kept, 40 MiB; 3 taken by this daemon, 1 being taken, 1234 repeats \
+             counted, 5 refused, 6 FAILED (see the daemon's log)\n",
+            "             the last of 2023-11-14 22:14:25, 20231114T221425Z-blocked: dd (12) has \
+             been blocked\\u{1b}[2J\n",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
@@ -329,27 +398,43 @@ mod tests {
     fn files_that_are_not_written_say_why() {
         let text = |store| text(&State::of_daemon(Status { store, ..status() }), &TimeZone::UTC);
         let reason = "No space left on device\u{1b}[2J".to_owned();
-        let failed = StoreStatus { state: StoreState::Failed { since: 60_000_000_000, reason }, ..store() };
+        let failed =
+            StoreStatus { state: StoreState::Failed { since: 60_000_000_000, reason }, ..store() };
         let said = text(failed);
-        let want = "files        NOT WRITTEN since 2023-11-14 22:14:20: No space left on device\\u{1b}[2J; the rings go on recording\n";
+        let want = "files        NOT WRITTEN since 2023-11-14 22:14:20: No space left on \
+                    device\\u{1b}[2J; the rings go on recording\n";
         assert!(said.contains(want), "{said}");
-        let unknown = StoreState::Failed { since: 60_000_000_000, reason: "Input/output error".into() };
-        let said = text(StoreStatus { state: unknown, files: None, bytes: 0, oldest: None, ..store() });
-        assert!(said.contains("             an unknown number of files in /var/lib/flightrec\n"), "{said}");
+        let unknown =
+            StoreState::Failed { since: 60_000_000_000, reason: "Input/output error".into() };
+        let said =
+            text(StoreStatus { state: unknown, files: None, bytes: 0, oldest: None, ..store() });
+        assert!(
+            said.contains("             an unknown number of files in /var/lib/flightrec\n"),
+            "{said}"
+        );
         let said = text(StoreStatus::default());
-        assert!(said.contains("files        none are written") && !said.contains("written  "), "{said}");
+        assert!(
+            said.contains("files        none are written") && !said.contains("written  "),
+            "{said}"
+        );
     }
 
     #[test]
     fn pins_that_are_gone_are_told_with_what_that_means() {
         let state = |records| {
-            let unpinned = Some(control::Unpinned { reason: "/b/links: gone\u{1b}".into(), records });
+            let unpinned =
+                Some(control::Unpinned { reason: "/b/links: gone\u{1b}".into(), records });
             State::of_daemon(Status { unpinned, ..status() })
         };
-        let (goes_on, stopped) = (text(&state(true), &TimeZone::UTC), text(&state(false), &TimeZone::UTC));
+        let (goes_on, stopped) =
+            (text(&state(true), &TimeZone::UTC), text(&state(false), &TimeZone::UTC));
         for (said, part) in [
             (&goes_on, "level        untimed_exits: "),
-            (&goes_on, "pins         NOT REACHABLE: /b/links: gone\\u{1b}; recording goes on as long as flightd runs"),
+            (
+                &goes_on,
+                "pins         NOT REACHABLE: /b/links: gone\\u{1b}; recording goes on as long as \
+                 flightd runs",
+            ),
             (&goes_on, "; what the kernel skipped is not known"),
             (&stopped, "level        stopped: NOTHING IS RECORDED"),
             (&stopped, "pins         GONE: /b/links: gone\\u{1b}: restart flightd\n"),
@@ -357,7 +442,10 @@ mod tests {
             assert!(said.contains(part), "{part:?} is not in\n{said}");
         }
         let json = serde_json::to_value(state(false)).unwrap();
-        assert_eq!((&json["level"], &json["unpinned"]["recording"]), (&Value::from("stopped"), &Value::from(false)));
+        assert_eq!(
+            (&json["level"], &json["unpinned"]["recording"]),
+            (&Value::from("stopped"), &Value::from(false))
+        );
     }
 
     #[test]
@@ -446,6 +534,10 @@ mod tests {
         ] {
             assert_eq!(json.pointer(pointer), Some(&want), "{pointer}");
         }
-        assert_eq!(json.pointer("/cpus").and_then(Value::as_array).map(Vec::len), Some(3), "CPU 3 never ran");
+        assert_eq!(
+            json.pointer("/cpus").and_then(Value::as_array).map(Vec::len),
+            Some(3),
+            "CPU 3 never ran"
+        );
     }
 }

@@ -40,7 +40,9 @@ pub fn run(plan: &FilesPlan) -> Result<Exit> {
     let progress = Progress::start("checking the files");
     let zone = crate::zone::system();
     let (mut verifier, mut sum) = (Verifier::default(), Sum::default());
-    let last = files.iter().rposition(|(header, _)| Some(header.boot_id) == boots::present() && header.number != 0);
+    let last = files
+        .iter()
+        .rposition(|(header, _)| Some(header.boot_id) == boots::present() && header.number != 0);
     let mut failed = unreadable;
     for (at, (_, path)) in files.iter().enumerate() {
         match verifier.file(path) {
@@ -52,7 +54,10 @@ pub fn run(plan: &FilesPlan) -> Result<Exit> {
             Err(error) => failed.push(error.into()),
         }
     }
-    output.write_all(sum.line().as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    output
+        .write_all(sum.line().as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|e| output.explain(e))?;
     for error in &failed {
         note(&format!("not checked: {error}"));
     }
@@ -63,8 +68,8 @@ pub fn run(plan: &FilesPlan) -> Result<Exit> {
     })
 }
 
-/// The files of each session in the order of writing, so that what is missing between two is found; and those that are no
-/// recordings.
+/// The files of each session in the order of writing, so that what is missing between two is found;
+/// and those that are no recordings.
 fn in_order(paths: Vec<PathBuf>) -> (Vec<(FileHeader, PathBuf)>, Vec<FilesError>) {
     let (mut files, mut failed) = (Vec::new(), Vec::new());
     for path in paths {
@@ -95,7 +100,8 @@ impl Sum {
     fn add(&mut self, report: &Report, is_last: bool, zone: &TimeZone) -> String {
         let events = report.events.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
         let is_unfinished = |what: &What| *what == What::Cut && is_last && !report.complete;
-        let damage: Vec<_> = report.damage.iter().filter(|damage| !is_unfinished(&damage.what)).collect();
+        let damage: Vec<_> =
+            report.damage.iter().filter(|damage| !is_unfinished(&damage.what)).collect();
         let lost = damage
             .iter()
             .filter_map(|damage| damage.block.as_deref())
@@ -114,10 +120,16 @@ impl Sum {
             (true, false, false) => "sound, but never closed",
         };
         let times = Times { header: &report.header, zone };
-        let lanes = Lane::RINGS.iter().zip(report.events).map(|(lane, n)| format!("{n} {}", lane.name()));
+        let lanes =
+            Lane::RINGS.iter().zip(report.events).map(|(lane, n)| format!("{n} {}", lane.name()));
         let lanes = lanes.collect::<Vec<_>>().join(", ");
         let time = report.time.map_or_else(String::new, |(from, until)| {
-            format!(", {} to {} ({})", times.at(from), times.at(until), span(until.saturating_sub(from)))
+            format!(
+                ", {} to {} ({})",
+                times.at(from),
+                times.at(until),
+                span(until.saturating_sub(from))
+            )
         });
         let (blocks, size) = (counted(report.blocks as u64, "block"), bytes(report.size));
         // Writing to a string can't fail.
@@ -154,11 +166,15 @@ impl Sum {
         } else {
             let events = counted(self.damaged_events, "event");
             // Writing to a string can't fail.
-            let _ = write!(line, ": {} DAMAGED, {events} in blocks that can't be read", self.damaged);
+            let _ =
+                write!(line, ": {} DAMAGED, {events} in blocks that can't be read", self.damaged);
         }
         if self.missing != 0 {
             let missing = counted(self.missing, "event");
-            let _ = write!(line, "; {missing} missing in all, by damage or overwritten before they could be written");
+            let _ = write!(
+                line,
+                "; {missing} missing in all, by damage or overwritten before they could be written"
+            );
         }
         line.push('\n');
         line
@@ -173,7 +189,9 @@ fn shown(path: &Path) -> String {
 }
 
 fn gap_line(gap: &Gap, times: &Times<'_>) -> String {
-    let missing = gap.missing().map_or_else(|| "unknown number of events".to_owned(), |n| counted(n, "event"));
+    let missing = gap
+        .missing()
+        .map_or_else(|| "unknown number of events".to_owned(), |n| counted(n, "event"));
     let (from, until) = (times.at(gap.from), times.at(gap.until));
     format!("gap: CPU {}, lane {}, {from} to {until}: {missing} missing", gap.cpu, gap.lane.name())
 }

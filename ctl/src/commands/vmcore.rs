@@ -27,7 +27,8 @@ use crate::text::{Options, Renderer, escape};
 use crate::window::{Edge, Window};
 
 /// What it means that the dump lacks the table of threads.
-pub(super) const WITHOUT_TABLE: &str = "the recording's thread table is not in the dump: blocked threads are not known";
+pub(super) const WITHOUT_TABLE: &str =
+    "the recording's thread table is not in the dump: blocked threads are not known";
 
 /// Shows what was asked for.
 pub fn run(plan: &VmcorePlan) -> Result<Exit> {
@@ -39,7 +40,9 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
         let files = Files::read(&plan.state_dir);
         let text = match plan.dump.format {
             FormatArg::Text => sessions(image.sessions(), &files, &zone),
-            FormatArg::Jsonl => serde_json::to_string(&List { sessions: json(image.sessions(), &files) })? + "\n",
+            FormatArg::Jsonl => {
+                serde_json::to_string(&List { sessions: json(image.sessions(), &files) })? + "\n"
+            }
         };
         return print(plan, text.as_bytes()).map(|()| Exit::Fine);
     }
@@ -51,7 +54,8 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
     }
 }
 
-/// Says which recording it is, until when it goes, and what the dump lacks; before all, what others claim to be it.
+/// Says which recording it is, until when it goes, and what the dump lacks; before all, what others
+/// claim to be it.
 pub(crate) fn announce(source: &VmcoreSource, zone: &TimeZone) {
     source.first_remark().into_iter().for_each(note);
     let death = source.clock();
@@ -124,7 +128,8 @@ struct List {
 struct Listed {
     /// Its id, 16 hexadecimal digits, as `--session` takes it.
     session: String,
-    /// Since when it has been recording or, without its description, when its oldest page was opened.
+    /// Since when it has been recording or, without its description, when its oldest page was
+    /// opened.
     from: Option<Timestamp>,
     /// When its newest page was opened.
     until: Option<Timestamp>,
@@ -146,13 +151,17 @@ struct Listed {
 /// The recordings, for programs.
 fn json(sessions: &[Session], files: &Files) -> Vec<Listed> {
     let of = |session: &Session| {
-        let at = |mono: Option<u64>| Timestamp::from_nanosecond(i128::from(mono?) + wall(session)?).ok();
+        let at =
+            |mono: Option<u64>| Timestamp::from_nanosecond(i128::from(mono?) + wall(session)?).ok();
         let about = session.about.as_ref();
         Listed {
             session: format!("{:016x}", session.id),
             from: at(began(session)),
             until: at(session.last),
-            pages: Lane::RINGS.into_iter().map(|lane| (lane.name(), pages_of(session, lane))).collect(),
+            pages: Lane::RINGS
+                .into_iter()
+                .map(|lane| (lane.name(), pages_of(session, lane)))
+                .collect(),
             copies: session.lanes.iter().map(|count| count.copies).sum(),
             vouched: files.number(session.id).is_some(),
             ended: about.is_some_and(|about| about.ended != 0),

@@ -16,7 +16,8 @@ use crate::windows::Windows;
 const EACH: usize = 4;
 /// Most stretches of a window whose coverage is told one by one.
 const STRETCHES: usize = 16;
-/// Stretches that are nearer together are told as one, ns: a clock that is slewed by steps makes such.
+/// Stretches that are nearer together are told as one, ns: a clock that is slewed by steps makes
+/// such.
 const NEAR_NS: u64 = 10_000_000;
 
 /// The stretches of the window whose coverage is told, each by itself.
@@ -32,9 +33,13 @@ pub fn clock_lines(windows: &Windows, wall: &mut WallClock, zone: &TimeZone) -> 
     let times = Times { wall, zone };
     for (at, by) in steps.iter().take(EACH) {
         let behind = times.wall.wall(*at);
-        let (before, behind) = (times.wall_full(behind.saturating_sub(*by)), times.wall_full(behind));
-        let (way, why) =
-            if *by < 0 { ("was set back", "") } else { ("jumped ahead", ": it was set, or the machine slept") };
+        let (before, behind) =
+            (times.wall_full(behind.saturating_sub(*by)), times.wall_full(behind));
+        let (way, why) = if *by < 0 {
+            ("was set back", "")
+        } else {
+            ("jumped ahead", ": it was set, or the machine slept")
+        };
         let by = span(by.unsigned_abs());
         lines.push(format!("the wall clock {way} by {by} at {before}, to {behind}{why}"));
     }
@@ -43,14 +48,19 @@ pub fn clock_lines(windows: &Windows, wall: &mut WallClock, zone: &TimeZone) -> 
     }
     if windows.count() > 1 {
         let n = windows.count();
-        lines.push(format!("so the window is {n} stretches of time, and the coverage of each is told"));
+        lines.push(format!(
+            "so the window is {n} stretches of time, and the coverage of each is told"
+        ));
     }
     for (from, until) in repeated.iter().take(EACH) {
         let (from, until) = (times.wall_full(*from), times.wall_full(*until));
         lines.push(format!("{from} to {until} was shown more than once: all of it is here"));
     }
     if let Some(more @ 1..) = repeated.len().checked_sub(EACH) {
-        lines.push(format!("{} more of the window shown more than once", counted(more as u64, "part")));
+        lines.push(format!(
+            "{} more of the window shown more than once",
+            counted(more as u64, "part")
+        ));
     }
     lines
 }

@@ -1,7 +1,7 @@
 //! When system calls were detached for the budget's sake: no counter knows what happened then.
 //!
-//! Two witnesses: the recorder's own lines say from when to when, but a line may be lost; headers of all pages say for how
-//! long in all.
+//! Two witnesses: the recorder's own lines say from when to when, but a line may be lost; headers
+//! of all pages say for how long in all.
 
 use flightrec_format::abi::page::{DETACHED_SHIFT, Lane};
 use flightrec_format::abi::record::Act;
@@ -13,11 +13,12 @@ use crate::window::Window;
 
 /// The lines are not written at the very moment: for each, ns.
 const NEAR: u64 = 50_000_000;
-/// What the headers say beyond the lines counts from here on, ns: programs are never detached for less than 500 ms.
+/// What the headers say beyond the lines counts from here on, ns: programs are never detached for
+/// less than 500 ms.
 const LEAST: u64 = 250_000_000;
 
-/// From when to when, in order, ns of `CLOCK_MONOTONIC`. A time whose beginning is not there began before all that is, one
-/// whose end is not there lasts.
+/// From when to when, in order, ns of `CLOCK_MONOTONIC`. A time whose beginning is not there began
+/// before all that is, one whose end is not there lasts.
 pub fn detached(recording: &Recording) -> Vec<(u64, u64)> {
     let tasks = recording.streams.iter().filter(|stream| stream.lane() == Lane::Task);
     let act = |event: Event| match event.body {
@@ -25,21 +26,26 @@ pub fn detached(recording: &Recording) -> Vec<(u64, u64)> {
         Body::Act(act, _) if act == Act::Attached as u16 => Some((event.time, false)),
         _ => None,
     };
-    let mut acts: Vec<(u64, bool)> = tasks.flat_map(|stream| stream.events().filter_map(act)).collect();
+    let mut acts: Vec<(u64, bool)> =
+        tasks.flat_map(|stream| stream.events().filter_map(act)).collect();
     acts.sort_unstable();
     between(&acts)
 }
 
-/// For how long, ns, they were detached within a window, or near it, beyond what the lines say (`lines`, of the whole
-/// recording).
+/// For how long, ns, they were detached within a window, or near it, beyond what the lines say
+/// (`lines`, of the whole recording).
 pub(super) fn untold(recording: &Recording, lines: &[(u64, u64)], window: Window) -> u64 {
     let headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
-    let mut told: Vec<(u64, u32)> = headers.map(|header| (header.base_mono, header.detached)).collect();
+    let mut told: Vec<(u64, u32)> =
+        headers.map(|header| (header.base_mono, header.detached)).collect();
     told.sort_unstable();
     // The last page opened before the window, and the first one behind it; else what there is.
     let first = told.partition_point(|(time, _)| *time <= window.from).saturating_sub(1);
-    let last = told.partition_point(|(time, _)| *time < window.until).min(told.len().saturating_sub(1));
-    let (Some((from, before)), Some((until, after))) = (told.get(first), told.get(last)) else { return 0 };
+    let last =
+        told.partition_point(|(time, _)| *time < window.until).min(told.len().saturating_sub(1));
+    let (Some((from, before)), Some((until, after))) = (told.get(first), told.get(last)) else {
+        return 0;
+    };
     let all = u64::from(after.wrapping_sub(*before)) << DETACHED_SHIFT;
     let within = |(begin, end): &(u64, u64)| (*end).min(*until).saturating_sub((*begin).max(*from));
     let known = lines.iter().map(within).fold(0, u64::saturating_add);
@@ -67,7 +73,9 @@ fn between(acts: &[(u64, bool)]) -> Vec<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use flightrec_format::abi::layout::Layout;
-    use flightrec_format::abi::page::{COPY_MAGIC, HEADER_LEN, LANE_KINDS, PAGE_SIZE, PageHeader, REFUSALS, VERSION};
+    use flightrec_format::abi::page::{
+        COPY_MAGIC, HEADER_LEN, LANE_KINDS, PAGE_SIZE, PageHeader, REFUSALS, VERSION,
+    };
     use flightrec_format::control::Totals;
     use flightrec_format::encode::write_header;
     use flightrec_format::meta::Meta;
@@ -80,14 +88,17 @@ mod tests {
     #[test]
     fn from_each_act_to_the_next_other_one() {
         assert_eq!(between(&[]), []);
-        assert_eq!(between(&[(3, true), (5, false), (8, true), (9, true)]), [(3, 5), (8, u64::MAX)]);
+        assert_eq!(
+            between(&[(3, true), (5, false), (8, true), (9, true)]),
+            [(3, 5), (8, u64::MAX)]
+        );
         assert_eq!(between(&[(5, false), (6, false), (8, true), (9, false)]), [(0, 5), (8, 9)]);
     }
 
     const S: u64 = 1_000_000_000;
 
-    /// A recording of one lane whose pages were opened at these seconds, system calls having been detached for so many
-    /// until then.
+    /// A recording of one lane whose pages were opened at these seconds, system calls having been
+    /// detached for so many until then.
     fn recording(pages: &[(u64, u64)]) -> Recording {
         let mut collector = Collector::new(Meta { session: 1, cpus: vec![0], ..Meta::default() });
         for (seq, (time, detached)) in (1..).zip(pages) {
@@ -126,7 +137,12 @@ mod tests {
         assert_eq!(seconds(&[(13 * S, 16 * S)], 11, 25), 29);
         // It may lie anywhere between two pages, and nowhere else.
         assert_eq!(
-            [seconds(&[], 13, 14), seconds(&[], 19, 22), seconds(&[], 20, 25), seconds(&[], 10, 12)],
+            [
+                seconds(&[], 13, 14),
+                seconds(&[], 19, 22),
+                seconds(&[], 20, 25),
+                seconds(&[], 10, 12)
+            ],
             [59, 59, 0, 0]
         );
     }
@@ -136,7 +152,10 @@ mod tests {
         let recording = recording(&[(10, 0), (12, 0), (20, 6)]);
         let report = Report::new(&recording, Window { from: 11 * S, until: 19 * S }, 21 * S);
         let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC).join("\n");
-        assert!(!report.is_complete() && lines.contains("system calls were detached for 6.0 s more"), "{lines}");
+        assert!(
+            !report.is_complete() && lines.contains("system calls were detached for 6.0 s more"),
+            "{lines}"
+        );
         let json = report.json(&recording.meta, &mut recording.wall_clock(0));
         assert!(json.contains("\"detached_untold_ns\":5"), "{json}");
     }

@@ -37,11 +37,16 @@ impl Report {
     }
 }
 
-/// `CPU 1, … to …: 12034 events that the filter can't decide: their paths were given up for the budget`
+/// `CPU 1, … to …: 12034 events that the filter can't decide: their paths were given up for the
+/// budget`
 fn line(doubt: &Doubt, strings: bool, times: &mut Times<'_>) -> String {
     let (from, until) = (times.full(doubt.from), times.short(doubt.until, doubt.from));
     let events = counted(doubt.events, "event");
-    format!("CPU {}, {from} to {until}: {events} that the filter can't decide: {}", doubt.cpu, why(doubt.part, strings))
+    format!(
+        "CPU {}, {from} to {until}: {events} that the filter can't decide: {}",
+        doubt.cpu,
+        why(doubt.part, strings)
+    )
 }
 
 /// What is missing, and why. `strings`: the configuration has them recorded.
@@ -51,8 +56,8 @@ pub fn why(part: Part, strings: bool) -> &'static str {
         Part::Paths => "their paths are not recorded (off in the configuration's [record])",
         Part::Arguments => "their arguments were given up for the budget",
         Part::Descriptors => {
-            "what their descriptors stand for is not known (opened before the recorder first looked, where \
-             events are missing, or by paths that were given up)"
+            "what their descriptors stand for is not known (opened before the recorder first \
+             looked, where events are missing, or by paths that were given up)"
         }
         Part::ExitTimes => "how long they took was given up for the budget",
         Part::Entries => "the beginnings of their calls are not in the recording",

@@ -17,8 +17,8 @@ pub(super) struct Folded {
     pub(super) length: u64,
 }
 
-/// Rows for gaps in the order of time: where more than [`EACH`] are of one ring and reason, one row for them, in the
-/// place of the first.
+/// Rows for gaps in the order of time: where more than [`EACH`] are of one ring and reason, one row
+/// for them, in the place of the first.
 pub(super) fn fold(gaps: &[&Gap]) -> Vec<Folded> {
     let mut rows: Vec<Folded> = Vec::new();
     let mut folded: Vec<(Lane, u16, Reason)> = Vec::new();
@@ -77,14 +77,26 @@ mod tests {
 
     fn gap(cpu: u16, from: u64, lost: u64) -> Gap {
         let reason = Reason::Overwritten;
-        Gap { lane: Lane::Sched, cpu, from, until: from + 5, lost: Some([lost; 6]), refused: [1, 0, 2], reason }
+        Gap {
+            lane: Lane::Sched,
+            cpu,
+            from,
+            until: from + 5,
+            lost: Some([lost; 6]),
+            refused: [1, 0, 2],
+            reason,
+        }
     }
 
     #[test]
     fn few_stand_for_themselves() {
         let gaps: Vec<Gap> = (0..EACH as u64).map(|i| gap(0, i * 10, i)).collect();
         let rows = fold(&gaps.iter().collect::<Vec<_>>());
-        assert!(rows.iter().zip(&gaps).all(|(row, gap)| row.gap == *gap && row.count == 1 && row.length == 5));
+        assert!(
+            rows.iter()
+                .zip(&gaps)
+                .all(|(row, gap)| row.gap == *gap && row.count == 1 && row.length == 5)
+        );
         assert_eq!(rows.len(), EACH);
     }
 
@@ -93,10 +105,18 @@ mod tests {
         let mut gaps: Vec<Gap> = (0..300).map(|i| gap(1, i * 10, i)).collect();
         gaps.insert(7, gap(0, 65, 1000));
         let rows = fold(&gaps.iter().collect::<Vec<_>>());
-        let whole = Gap { until: 2995, lost: Some([300 * 299 / 2; 6]), refused: [300, 0, 600], ..gap(1, 0, 0) };
+        let whole = Gap {
+            until: 2995,
+            lost: Some([300 * 299 / 2; 6]),
+            refused: [300, 0, 600],
+            ..gap(1, 0, 0)
+        };
         assert_eq!(
             rows,
-            [Folded { gap: whole, count: 300, length: 1500 }, Folded { gap: gap(0, 65, 1000), count: 1, length: 5 }]
+            [
+                Folded { gap: whole, count: 300, length: 1500 },
+                Folded { gap: gap(0, 65, 1000), count: 1, length: 5 }
+            ]
         );
     }
 

@@ -53,7 +53,8 @@ struct LaneCoverage {
     cpus: usize,
 }
 
-/// A CPU on which something happened that nothing recorded; counts since the start of the recording.
+/// A CPU on which something happened that nothing recorded; counts since the start of the
+/// recording.
 #[derive(Serialize)]
 struct NoRings {
     cpu: u16,
@@ -114,7 +115,12 @@ const LOSSES: [(Refusal, &str); 2] = [(Refusal::Busy, "busy"), (Refusal::Throttl
 /// A gap's line, with its end, as it is told between events.
 pub fn gap_line(gap: &Gap, wall: &mut WallClock) -> String {
     let mut times = Times { wall, clock: Clock::new() };
-    json_line(&GapLine { time: times.time(gap.from), mono_ns: gap.from, event: "gap", gap: times.gap(gap, false) })
+    json_line(&GapLine {
+        time: times.time(gap.from),
+        mono_ns: gap.from,
+        event: "gap",
+        gap: times.gap(gap, false),
+    })
 }
 
 impl Report {
@@ -129,7 +135,10 @@ impl Report {
             cpus: self.all_cpus(),
             lanes: Lane::RINGS.iter().map(|lane| self.lane_json(*lane)).collect(),
             gaps: self.gaps().into_iter().map(|gap| times.gap(gap, self.is_beyond(gap))).collect(),
-            refused: LOSSES.iter().map(|(refusal, name)| (*name, by_lane(&self.refused(*refusal)))).collect(),
+            refused: LOSSES
+                .iter()
+                .map(|(refusal, name)| (*name, by_lane(&self.refused(*refusal))))
+                .collect(),
             own: by_lane(&self.refused(Refusal::Own)),
             misses: self.missed().map(|(program, n)| (printable(program), n)).collect(),
             cpus_without_rings: self
@@ -167,7 +176,11 @@ impl Report {
     }
 
     fn lane_json(&self, lane: Lane) -> LaneCoverage {
-        LaneCoverage { lane: lane.name(), complete_cpus: self.complete_cpus(lane), cpus: self.cpus(lane) }
+        LaneCoverage {
+            lane: lane.name(),
+            complete_cpus: self.complete_cpus(lane),
+            cpus: self.cpus(lane),
+        }
     }
 
     /// All CPUs with a ring.
@@ -191,11 +204,17 @@ impl Times<'_> {
     }
 
     fn span(&mut self, from: u64, until: u64) -> Span {
-        Span { from: self.time(from), from_mono_ns: from, until: self.time(until), until_mono_ns: until }
+        Span {
+            from: self.time(from),
+            from_mono_ns: from,
+            until: self.time(until),
+            until_mono_ns: until,
+        }
     }
 
     fn gap(&mut self, gap: &Gap, beyond: bool) -> GapFields {
-        // Refusals that the probes counted are events that were never recorded: none of those is missing.
+        // Refusals that the probes counted are events that were never recorded: none of those is
+        // missing.
         let lost = gap.lost.filter(|_| gap.reason != Reason::Refused);
         let mut kinds = BTreeMap::new();
         for (index, n) in lost.iter().flatten().enumerate().filter(|(_, n)| **n != 0) {
@@ -203,7 +222,9 @@ impl Times<'_> {
             let sum: &mut u64 = kinds.entry(name).or_default();
             *sum = sum.saturating_add(*n);
         }
-        let refused = LOSSES.iter().filter_map(|(refusal, name)| Some((*name, *gap.refused.get(*refusal as usize)?)));
+        let refused = LOSSES
+            .iter()
+            .filter_map(|(refusal, name)| Some((*name, *gap.refused.get(*refusal as usize)?)));
         GapFields {
             cpu: gap.cpu,
             lane: gap.lane.name(),
@@ -226,7 +247,12 @@ impl Times<'_> {
 }
 
 fn by_lane(counts: &[u64; 3]) -> ByLane {
-    Lane::RINGS.iter().zip(counts).filter(|(_, n)| **n != 0).map(|(lane, n)| (lane.name(), *n)).collect()
+    Lane::RINGS
+        .iter()
+        .zip(counts)
+        .filter(|(_, n)| **n != 0)
+        .map(|(lane, n)| (lane.name(), *n))
+        .collect()
 }
 
 /// What the recording says of itself is as hostile as any name.

@@ -23,7 +23,9 @@ impl Report {
         let mut lines = Vec::new();
         if !self.disputed_by.is_empty() {
             let others = anchor::list(&self.disputed_by);
-            lines.push(format!("NOT VOUCHED FOR: nothing decides between this recording and {others}"));
+            lines.push(format!(
+                "NOT VOUCHED FOR: nothing decides between this recording and {others}"
+            ));
         }
         if self.window.from >= self.window.until {
             lines.push(self.nothing(&mut times));
@@ -40,17 +42,24 @@ impl Report {
         if self.spared() != 0 {
             let n = events(self.spared());
             let how = "of processes that were not asked for, overwritten in the rings";
-            lines.push(format!("not counted as missing: {n} {how} (the quiet ring holds the others')"));
+            lines.push(format!(
+                "not counted as missing: {n} {how} (the quiet ring holds the others')"
+            ));
         }
         lines.extend(self.doubt_lines(&mut times));
         if !self.detached.is_empty() {
-            let ns = self.detached.iter().map(|(from, until)| until - from).fold(0, u64::saturating_add);
+            let ns =
+                self.detached.iter().map(|(from, until)| until - from).fold(0, u64::saturating_add);
             let times = counted(self.detached.len() as u64, "time");
             let how = "for the budget: not recorded, nor counted";
-            lines.push(format!("system calls were detached on all CPUs for {} in all ({times}), {how}", span(ns)));
+            lines.push(format!(
+                "system calls were detached on all CPUs for {} in all ({times}), {how}",
+                span(ns)
+            ));
         }
         if self.untold != 0 {
-            let lost = "the recorder's own lines about it are lost, so it is not known when: not recorded, nor counted";
+            let lost = "the recorder's own lines about it are lost, so it is not known when: not \
+                        recorded, nor counted";
             lines.push(format!(
                 "system calls were detached for {} more in or near the window: {lost}",
                 span(self.untold)
@@ -64,17 +73,29 @@ impl Report {
         for (reason, words) in refused {
             let by_lane = self.refused(reason);
             if by_lane != [0; 3] {
-                let most = if reason != Refusal::Own && self.is_bound(reason) { "at most " } else { "" };
-                lines.push(format!("{most}{} {words} ({})", events(total(&by_lane)), lanes_of(&by_lane)));
+                let most =
+                    if reason != Refusal::Own && self.is_bound(reason) { "at most " } else { "" };
+                lines.push(format!(
+                    "{most}{} {words} ({})",
+                    events(total(&by_lane)),
+                    lanes_of(&by_lane)
+                ));
             }
         }
         for (cpu, no_ring) in self.unrecorded() {
             let since = "since the start of the recording";
-            lines.push(format!("CPU {cpu} has no rings: {} {since} ({})", events(total(&no_ring)), lanes_of(&no_ring)));
+            lines.push(format!(
+                "CPU {cpu} has no rings: {} {since} ({})",
+                events(total(&no_ring)),
+                lanes_of(&no_ring)
+            ));
         }
         for (program, n) in self.missed() {
             let runs = counted(n, "run");
-            lines.push(format!("the kernel skipped {runs} of {program} since the start of the recording (recursion)"));
+            lines.push(format!(
+                "the kernel skipped {runs} of {program} since the start of the recording \
+                 (recursion)"
+            ));
         }
         lines
     }
@@ -82,15 +103,22 @@ impl Report {
     /// For a window that nothing can be in.
     fn nothing(&self, times: &mut Times<'_>) -> String {
         if self.from_start {
-            return format!("coverage: nothing, as the recording began only at {}", times.full(self.started));
+            return format!(
+                "coverage: nothing, as the recording began only at {}",
+                times.full(self.started)
+            );
         }
         if self.window.until < self.now {
             return "coverage: nothing, as the wall clock showed no time of the window".to_owned();
         }
-        format!("coverage: nothing, as the window begins in the future (it is {})", times.full(self.window.until))
+        format!(
+            "coverage: nothing, as the window begins in the future (it is {})",
+            times.full(self.window.until)
+        )
     }
 
-    /// `coverage: 14:03:01.000000 to 14:03:11.000000 (10.0 s): complete on CPUs 0-1 in syscall, sched, task`
+    /// `coverage: 14:03:01.000000 to 14:03:11.000000 (10.0 s): complete on CPUs 0-1 in syscall,
+    /// sched, task`
     fn summary(&self, times: &mut Times<'_>) -> String {
         let (from, until) = (self.window.from, self.window.until);
         let start = if self.from_start { ", the start of the recording," } else { "" };
@@ -100,11 +128,13 @@ impl Report {
             times.short(until, from),
             span(until.saturating_sub(from))
         );
-        let recorded: Vec<Lane> = Lane::RINGS.into_iter().filter(|lane| !self.is_off(*lane)).collect();
+        let recorded: Vec<Lane> =
+            Lane::RINGS.into_iter().filter(|lane| !self.is_off(*lane)).collect();
         if recorded.is_empty() {
             line.push_str("nothing but marks is recorded");
         } else if self.is_complete() {
-            let cpus = ranges(recorded.first().map_or_else(Vec::new, |lane| self.complete_cpus(*lane)));
+            let cpus =
+                ranges(recorded.first().map_or_else(Vec::new, |lane| self.complete_cpus(*lane)));
             let lanes = recorded.into_iter().map(Lane::name).collect::<Vec<_>>().join(", ");
             // Writing to a string can't fail.
             let _ = write!(line, "complete on CPUs {cpus} in lanes {lanes}");
@@ -117,18 +147,25 @@ impl Report {
     /// `lane sched: complete on CPUs 0, 2-3 (3 of 4)`
     fn lane(&self, lane: Lane) -> String {
         if self.is_off(lane) {
-            return format!("lane {}: not recorded (off in the configuration's [record])", lane.name());
+            return format!(
+                "lane {}: not recorded (off in the configuration's [record])",
+                lane.name()
+            );
         }
         let (complete, all) = (self.complete_cpus(lane), self.cpus(lane));
         match complete.len() {
             0 => format!("lane {}: complete on no CPU", lane.name()),
-            n => format!("lane {}: complete on CPUs {} ({n} of {all})", lane.name(), ranges(complete)),
+            n => format!(
+                "lane {}: complete on CPUs {} ({n} of {all})",
+                lane.name(),
+                ranges(complete)
+            ),
         }
     }
 }
 
-/// `gap: CPU 1, lane syscall, … to … (3.1 s): 12034 events missing (6017 sys_enter, 6017 sys_exit): overwritten …`
-/// `is_beyond`: it reaches beyond the window, so its count is a bound.
+/// `gap: CPU 1, lane syscall, … to … (3.1 s): 12034 events missing (6017 sys_enter, 6017 sys_exit):
+/// overwritten …` `is_beyond`: it reaches beyond the window, so its count is a bound.
 fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
     let gap = &row.gap;
     let length = match row.count {
@@ -146,7 +183,8 @@ fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
     match (&gap.lost, gap.reason) {
         (_, Reason::Refused) => {
             let reasons = ["busy", "throttled", "own"];
-            let by_reason = gap.refused.iter().zip(reasons).filter(|(n, reason)| **n != 0 && *reason != "own");
+            let by_reason =
+                gap.refused.iter().zip(reasons).filter(|(n, reason)| **n != 0 && *reason != "own");
             let list: Vec<String> = by_reason.map(|(n, reason)| format!("{n} {reason}")).collect();
             let n = gap.refused.iter().take(2).fold(0u64, |sum, n| sum.saturating_add(*n));
             // Writing to a string can't fail.
@@ -155,7 +193,12 @@ fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
         (Some(lost), reason) => {
             let named = lost.iter().enumerate().filter(|(_, n)| **n != 0);
             let list: Vec<String> = named
-                .map(|(i, n)| format!("{n} {}", Kind::counted(gap.lane as usize, i).map_or("unknown", Kind::name)))
+                .map(|(i, n)| {
+                    format!(
+                        "{n} {}",
+                        Kind::counted(gap.lane as usize, i).map_or("unknown", Kind::name)
+                    )
+                })
                 .collect();
             let _ = write!(line, "{} missing", events(total(lost)));
             if !list.is_empty() {

@@ -1,5 +1,5 @@
-//! What the recorder's checkpoints add to what pages can vouch for: counters at moments before the first page, behind the
-//! last one, and between.
+//! What the recorder's checkpoints add to what pages can vouch for: counters at moments before the
+//! first page, behind the last one, and between.
 
 use flightrec_format::abi::page::{LANE_KINDS, Lane, PageHeader, REFUSALS};
 use flightrec_format::control::Totals;
@@ -17,7 +17,8 @@ struct Point {
     refused: [u64; REFUSALS],
 }
 
-/// The moments at which the counters of a ring are known beside its pages, in order; none where checkpoints tell of none.
+/// The moments at which the counters of a ring are known beside its pages, in order; none where
+/// checkpoints tell of none.
 fn points(recording: &Recording, lane: Lane, cpu: u16) -> Vec<Point> {
     if recording.before.is_none() && recording.marks.is_empty() {
         return Vec::new();
@@ -25,20 +26,23 @@ fn points(recording: &Recording, lane: Lane, cpu: u16) -> Vec<Point> {
     let all = recording.before.iter().chain(&recording.marks).chain([&recording.totals]);
     let point = |totals: &Totals| {
         let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
-        let (events, refused) = (*of_cpu.events.get(lane as usize)?, *of_cpu.refused.get(lane as usize)?);
+        let (events, refused) =
+            (*of_cpu.events.get(lane as usize)?, *of_cpu.refused.get(lane as usize)?);
         Some(Point { time: totals.now, events, refused })
     };
     // They began with the recording.
-    let start = Point { time: recording.meta.started, events: [0; LANE_KINDS], refused: [0; REFUSALS] };
-    let mut points: Vec<Point> = all.filter_map(point).filter(|point| point.time > start.time).collect();
+    let start =
+        Point { time: recording.meta.started, events: [0; LANE_KINDS], refused: [0; REFUSALS] };
+    let mut points: Vec<Point> =
+        all.filter_map(point).filter(|point| point.time > start.time).collect();
     points.push(start);
     points.sort_by_key(|point| point.time);
     points.dedup_by_key(|point| point.time);
     points
 }
 
-/// `coverage` of `stream`, where the counters were known at moments before, between and behind its pages: what is missing
-/// is then known from one such moment to the next.
+/// `coverage` of `stream`, where the counters were known at moments before, between and behind its
+/// pages: what is missing is then known from one such moment to the next.
 pub(super) fn refine(coverage: &mut Coverage, stream: &LaneStream, recording: &Recording) {
     let points = points(recording, stream.lane(), stream.cpu());
     let Some(before) = points.first() else { return };
@@ -60,7 +64,8 @@ pub(super) fn refine(coverage: &mut Coverage, stream: &LaneStream, recording: &R
     if before.time < begins {
         // The one gap that a first page can have before it is of all that ever was.
         gaps.next_if(|gap| gap.from == before.time && gap.until == begins);
-        let mut until: Vec<Point> = points.iter().filter(|point| point.time < begins).copied().collect();
+        let mut until: Vec<Point> =
+            points.iter().filter(|point| point.time < begins).copied().collect();
         let PageHeader { events, refused, .. } = *first.header();
         until.push(Point { time: begins, events, refused });
         known.extend(until.windows(2).filter_map(|pair| between(coverage, pair)));
@@ -93,7 +98,15 @@ fn between(coverage: &Coverage, pair: &[Point]) -> Option<Gap> {
     };
     let (from, until, lost) = (earlier.time, later.time, Some(lost));
     let Coverage { lane, cpu, .. } = *coverage;
-    (reason != Reason::Refused || is_loss(&refused)).then_some(Gap { lane, cpu, from, until, lost, refused, reason })
+    (reason != Reason::Refused || is_loss(&refused)).then_some(Gap {
+        lane,
+        cpu,
+        from,
+        until,
+        lost,
+        refused,
+        reason,
+    })
 }
 
 /// A stretch of refusal, parted where the counters are known within it.
@@ -123,16 +136,20 @@ fn parted(gap: &Gap, pages: &[Page], points: &[Point]) -> Vec<Gap> {
     parts
 }
 
-/// A stretch of loss behind a page: all was there until the last moment at which no more was counted than there is, and what
-/// was refused before then is known by itself.
+/// A stretch of loss behind a page: all was there until the last moment at which no more was
+/// counted than there is, and what was refused before then is known by itself.
 fn shortened(gap: Gap, stream: &LaneStream, points: &[Point]) -> Vec<Gap> {
     let behind = stream.pages().partition_point(|page| part::begins(page) < gap.until);
-    let Some(page) = behind.checked_sub(1).and_then(|at| stream.pages().get(at)) else { return vec![gap] };
+    let Some(page) = behind.checked_sub(1).and_then(|at| stream.pages().get(at)) else {
+        return vec![gap];
+    };
     let header = page.header();
     let mut held = header.events;
     held.iter_mut().zip(page.summary().counts).for_each(|(held, n)| *held = held.saturating_add(n));
     let is_whole = |point: &&Point| {
-        header.base_mono < point.time && point.time < gap.until && less(&point.events, &held) == [0; LANE_KINDS]
+        header.base_mono < point.time
+            && point.time < gap.until
+            && less(&point.events, &held) == [0; LANE_KINDS]
     };
     let Some(last) = points.iter().rfind(is_whole) else { return vec![gap] };
     let mut before = less(&last.refused, &header.refused);
@@ -147,11 +164,14 @@ fn shortened(gap: Gap, stream: &LaneStream, points: &[Point]) -> Vec<Gap> {
 
 fn less<const N: usize>(later: &[u64; N], earlier: &[u64; N]) -> [u64; N] {
     let mut out = *later;
-    out.iter_mut().zip(earlier).for_each(|(later, earlier)| *later = later.saturating_sub(*earlier));
+    out.iter_mut()
+        .zip(earlier)
+        .for_each(|(later, earlier)| *later = later.saturating_sub(*earlier));
     out
 }
 
-/// The source holds less than the recorder put into it: what came behind the last page is missing, not newer.
+/// The source holds less than the recorder put into it: what came behind the last page is missing,
+/// not newer.
 pub(super) fn is_missing(coverage: &mut Coverage) {
     for gap in &mut coverage.gaps {
         if gap.reason == Reason::Newer {
@@ -160,7 +180,8 @@ pub(super) fn is_missing(coverage: &mut Coverage) {
     }
 }
 
-/// The source is files that have all that the recorder wrote: what they lack in the middle was never written.
+/// The source is files that have all that the recorder wrote: what they lack in the middle was
+/// never written.
 pub(super) fn is_undrained(coverage: &mut Coverage) {
     for gap in &mut coverage.gaps {
         if gap.reason == Reason::Missing {

@@ -42,7 +42,8 @@ pub struct Report {
     off: [bool; 3],
     /// When system calls were detached, within the window.
     detached: Vec<(u64, u64)>,
-    /// For how long they were detached beyond that, ns: the recorder's own lines about it are lost.
+    /// For how long they were detached beyond that, ns: the recorder's own lines about it are
+    /// lost.
     untold: u64,
     /// Events of which the filter can't say whether they are wanted.
     doubts: Vec<Doubt>,
@@ -57,8 +58,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// What `recording` has of `window`, whose end is not in the future; `now` is the moment before the pages
-    /// were read.
+    /// What `recording` has of `window`, whose end is not in the future; `now` is the moment before
+    /// the pages were read.
     pub fn new(recording: &Recording, window: Window, now: u64) -> Self {
         let mut lanes = coverages(recording, window, now);
         for lane in &mut lanes {
@@ -93,7 +94,8 @@ impl Report {
         self
     }
 
-    /// As [`Self::new`], of a recording of which is known that no page is missing behind `sure`, though it lacks some.
+    /// As [`Self::new`], of a recording of which is known that no page is missing behind `sure`,
+    /// though it lacks some.
     pub fn of_ends(recording: &Recording, window: Window, now: u64, sure: u64) -> Self {
         let mut report = Self::new(recording, window, now);
         for lane in &mut report.lanes {
@@ -113,14 +115,18 @@ impl Report {
 
     fn is_lane_complete(&self, lane: &Coverage) -> bool {
         let is_counted = lane.lane != Lane::Syscall || self.detached.is_empty() && self.untold == 0;
-        let is_decided = lane.lane != Lane::Syscall || self.doubts.iter().all(|doubt| doubt.cpu != lane.cpu);
+        let is_decided =
+            lane.lane != Lane::Syscall || self.doubts.iter().all(|doubt| doubt.cpu != lane.cpu);
         is_counted && is_decided && lane.is_complete(self.window.from, self.window.until)
     }
 
     /// Gaps that are a loss, by time.
     fn gaps(&self) -> Vec<&Gap> {
-        let lost = |gap: &&Gap| gap.reason != Reason::Newer && gap.intersects(self.window.from, self.window.until);
-        let mut gaps: Vec<&Gap> = self.lanes.iter().flat_map(|lane| &lane.gaps).filter(lost).collect();
+        let lost = |gap: &&Gap| {
+            gap.reason != Reason::Newer && gap.intersects(self.window.from, self.window.until)
+        };
+        let mut gaps: Vec<&Gap> =
+            self.lanes.iter().flat_map(|lane| &lane.gaps).filter(lost).collect();
         gaps.sort_by_key(|gap| (gap.from, gap.lane, gap.cpu));
         gaps
     }
@@ -136,7 +142,8 @@ impl Report {
         self.totals.misses.iter().filter(|(_, n)| *n != 0).map(|(name, n)| (name.as_str(), *n))
     }
 
-    /// Events refused in the window for a reason, by lane; of losses, in the stretches that touch it.
+    /// Events refused in the window for a reason, by lane; of losses, in the stretches that touch
+    /// it.
     fn refused(&self, reason: Refusal) -> [u64; 3] {
         let mut out = [0u64; 3];
         for lane in &self.lanes {
@@ -158,7 +165,8 @@ impl Report {
         self.lanes.iter().flat_map(|lane| &lane.gaps).filter(refused).any(|gap| self.is_beyond(gap))
     }
 
-    /// Whether a gap reaches beyond the window: its count is then the most that the window may lack.
+    /// Whether a gap reaches beyond the window: its count is then the most that the window may
+    /// lack.
     fn is_beyond(&self, gap: &Gap) -> bool {
         gap.from < self.window.from || gap.until > self.window.until
     }
@@ -173,8 +181,12 @@ impl Report {
         if self.is_off(lane) {
             return Vec::new();
         }
-        let mut cpus: Vec<u16> =
-            self.lanes.iter().filter(|c| c.lane == lane && self.is_lane_complete(c)).map(|c| c.cpu).collect();
+        let mut cpus: Vec<u16> = self
+            .lanes
+            .iter()
+            .filter(|c| c.lane == lane && self.is_lane_complete(c))
+            .map(|c| c.cpu)
+            .collect();
         cpus.sort_unstable();
         cpus
     }
@@ -185,8 +197,8 @@ impl Report {
     }
 }
 
-/// What `recording` has of `window` in each ring: each gap by itself, from one moment at which the ring's counters are known to
-/// the next.
+/// What `recording` has of `window` in each ring: each gap by itself, from one moment at which the
+/// ring's counters are known to the next.
 fn coverages(recording: &Recording, window: Window, now: u64) -> Vec<Coverage> {
     let scope = Scope {
         from: window.from,
@@ -238,14 +250,20 @@ mod tests {
     fn silence_is_complete_where_the_counters_agree() {
         let (complete, text) = report(totals(), 20 * S);
         assert!(complete, "{text}");
-        let expected = "coverage: 1970-01-01 00:00:20.000000 to 00:00:30.000000 (10.0 s): complete on CPUs 0 in lanes \
-                        syscall, sched, task";
+        let expected = "coverage: 1970-01-01 00:00:20.000000 to 00:00:30.000000 (10.0 s): \
+                        complete on CPUs 0 in lanes syscall, sched, task";
         assert_eq!(text, expected);
     }
 
     #[test]
     fn a_lane_that_is_left_out_is_not_called_complete() {
-        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], off: [false, true, false], ..Meta::default() };
+        let meta = Meta {
+            session: 1,
+            started: 10 * S,
+            cpus: vec![0],
+            off: [false, true, false],
+            ..Meta::default()
+        };
         let recording = Collector::new(meta).finish(totals());
         let report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
         let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC);
@@ -258,12 +276,19 @@ mod tests {
     fn windows_that_nothing_can_be_in() {
         let (complete, text) = report(totals(), 30 * S);
         assert!(complete, "no time, no loss");
-        assert_eq!(text, "coverage: nothing, as the window begins in the future (it is 1970-01-01 00:00:30.000000)");
+        assert_eq!(
+            text,
+            "coverage: nothing, as the window begins in the future (it is 1970-01-01 \
+             00:00:30.000000)"
+        );
         let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
         let recording = Collector::new(meta).finish(totals());
         let report = Report::new(&recording, Window { from: 5 * S, until: 5 * S }, 30 * S);
         let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC);
-        assert_eq!(lines, ["coverage: nothing, as the recording began only at 1970-01-01 00:00:10.000000"]);
+        assert_eq!(
+            lines,
+            ["coverage: nothing, as the recording began only at 1970-01-01 00:00:10.000000"]
+        );
     }
 
     #[test]
@@ -275,8 +300,12 @@ mod tests {
         report.detached = vec![(21 * S, 22 * S), (24 * S, 26 * S)];
         let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC).join("\n");
         assert!(!report.is_complete() && report.complete_cpus(Lane::Syscall).is_empty(), "{lines}");
-        let line = "system calls were detached on all CPUs for 3.0 s in all (2 times), for the budget: not recorded, nor counted";
-        assert!(lines.contains(line) && lines.contains("lane sched: complete on CPUs 0"), "{lines}");
+        let line = "system calls were detached on all CPUs for 3.0 s in all (2 times), for the \
+                    budget: not recorded, nor counted";
+        assert!(
+            lines.contains(line) && lines.contains("lane sched: complete on CPUs 0"),
+            "{lines}"
+        );
     }
 
     #[test]
@@ -285,13 +314,15 @@ mod tests {
         totals.cpus.push(CpuTotals { cpu: 4, no_ring: [3, 2, 0], ..CpuTotals::default() });
         let (complete, text) = report(totals, 20 * S);
         assert!(!complete);
-        let line = "CPU 4 has no rings: 5 events since the start of the recording (3 syscall, 2 sched)";
+        let line =
+            "CPU 4 has no rings: 5 events since the start of the recording (3 syscall, 2 sched)";
         assert!(text.contains(line), "{text}");
     }
 
     #[test]
     fn skipped_runs_fail_only_a_window_that_surely_has_them() {
-        let totals = Totals { misses: vec![("sys_exit".into(), 2), ("fork".into(), 0)], ..totals() };
+        let totals =
+            Totals { misses: vec![("sys_exit".into(), 2), ("fork".into(), 0)], ..totals() };
         let (complete, text) = report(totals.clone(), 20 * S);
         assert!(complete && text.contains("the kernel skipped 2 runs of sys_exit"), "{text}");
         assert!(!text.contains("fork"), "{text}");
@@ -305,6 +336,10 @@ mod tests {
         totals.cpus[0].events[1] = [7, 0, 0, 5, 0, 0];
         let (complete, text) = report(totals, 20 * S);
         assert!(!complete);
-        assert!(text.contains("lane sched: complete on no CPU") && text.contains("(7 switch, 5 migrate)"), "{text}");
+        assert!(
+            text.contains("lane sched: complete on no CPU")
+                && text.contains("(7 switch, 5 migrate)"),
+            "{text}"
+        );
     }
 }

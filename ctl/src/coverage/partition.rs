@@ -34,7 +34,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 }
@@ -101,10 +102,30 @@ impl Machine {
             file_age: Some(std::time::Duration::from_secs(4)),
         };
         let boot_id = flightrec_store::dir::parse_boot(&meta.boot_id).unwrap();
-        let options = Options { state_dir: dir.into(), limits, level: 1, group: None, boot_id, session: SESSION };
-        let ring = |(lane, cpu)| Ring { lane, cpu, writer: PageWriter::new(SESSION, lane, cpu, 5), full: Vec::new() };
-        let rings = Lane::RINGS.into_iter().flat_map(|lane| (0..CPUS).map(move |cpu| (lane, cpu))).map(ring);
-        Self { rings: rings.collect(), writer: StoreWriter::open(options), opening: Beginning(meta), detached: 0 }
+        let options = Options {
+            state_dir: dir.into(),
+            limits,
+            level: 1,
+            group: None,
+            boot_id,
+            session: SESSION,
+        };
+        let ring = |(lane, cpu)| Ring {
+            lane,
+            cpu,
+            writer: PageWriter::new(SESSION, lane, cpu, 5),
+            full: Vec::new(),
+        };
+        let rings = Lane::RINGS
+            .into_iter()
+            .flat_map(|lane| (0..CPUS).map(move |cpu| (lane, cpu)))
+            .map(ring);
+        Self {
+            rings: rings.collect(),
+            writer: StoreWriter::open(options),
+            opening: Beginning(meta),
+            detached: 0,
+        }
     }
 
     fn ring(&mut self, lane: Lane, cpu: u16) -> &mut Ring {
@@ -112,8 +133,9 @@ impl Machine {
     }
 
     fn totals(&self, now: u64) -> Totals {
-        let mut cpus: Vec<CpuTotals> =
-            (0..CPUS).map(|cpu| CpuTotals { cpu, recorded: true, ..CpuTotals::default() }).collect();
+        let mut cpus: Vec<CpuTotals> = (0..CPUS)
+            .map(|cpu| CpuTotals { cpu, recorded: true, ..CpuTotals::default() })
+            .collect();
         for ring in &self.rings {
             let of_cpu = &mut cpus[usize::from(ring.cpu)];
             let lane = ring.lane as usize;
@@ -127,7 +149,9 @@ impl Machine {
         assert!(self.writer.ready(now));
         let Self { rings, writer, .. } = self;
         let pages = rings.iter_mut().flat_map(Ring::pages);
-        let new = pages.filter(|page| page.header().seq >= writer.position(page.lane(), page.header().cpu).seq);
+        let new = pages.filter(|page| {
+            page.header().seq >= writer.position(page.lane(), page.header().cpu).seq
+        });
         let new: Vec<Page> = new.collect();
         let totals = self.totals(mono);
         self.writer.append(new, mono, &mut self.opening, now);
@@ -219,10 +243,13 @@ fn told(dir: &Path, window: Window) -> (BTreeSet<Key>, u64) {
     let now = source.clock().now;
     let recording = source.read(with_leads(window)).unwrap();
     let gaps = coverages(&recording, window, now).into_iter().flat_map(|coverage| coverage.gaps);
-    let key = |gap: Gap| (gap.lane, gap.cpu, gap.reason, gap.from, gap.until, gap.lost, gap.refused);
-    let within = detached(&recording).into_iter().map(|(from, until)| Window { from, until }.within(window));
+    let key =
+        |gap: Gap| (gap.lane, gap.cpu, gap.reason, gap.from, gap.until, gap.lost, gap.refused);
+    let within =
+        detached(&recording).into_iter().map(|(from, until)| Window { from, until }.within(window));
     let off = within.filter(|of| !of.is_empty()).map(|of| of.until - of.from).sum();
-    let gaps = gaps.filter(|gap| gap.reason != Reason::Newer && gap.intersects(window.from, window.until));
+    let gaps =
+        gaps.filter(|gap| gap.reason != Reason::Newer && gap.intersects(window.from, window.until));
     // What is told as one comes to as much.
     let report = Report::new(&recording, window, now);
     let refused = |gaps: &[Gap]| gaps.iter().map(|gap| gap.refused[1]).sum::<u64>();
@@ -253,9 +280,14 @@ fn the_gaps_of_a_partition_are_those_of_the_whole() {
         let end = STARTED + STEP * STEPS;
         let (whole, whole_off) = told(dir.path(), Window { from: STARTED, until: end });
         reasons.extend(whole.iter().map(|key| key.2));
-        assert_eq!(whole.iter().map(|key| key.6[Refusal::Throttled as usize]).sum::<u64>(), throttled, "seed {seed}");
+        assert_eq!(
+            whole.iter().map(|key| key.6[Refusal::Throttled as usize]).sum::<u64>(),
+            throttled,
+            "seed {seed}"
+        );
         for _ in 0..6 {
-            let mut cuts: Vec<u64> = (0..=random.below(12)).map(|_| STARTED + random.below(STEP * STEPS)).collect();
+            let mut cuts: Vec<u64> =
+                (0..=random.below(12)).map(|_| STARTED + random.below(STEP * STEPS)).collect();
             cuts.extend([STARTED, end]);
             cuts.sort_unstable();
             cuts.dedup();

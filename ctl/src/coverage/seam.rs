@@ -27,7 +27,8 @@ struct End {
 }
 
 impl Seam {
-    /// What is to be said between the chapter before and this one; nothing of a chapter that is the only one.
+    /// What is to be said between the chapter before and this one; nothing of a chapter that is the
+    /// only one.
     pub fn between(
         &mut self,
         chapter: &Chapter,
@@ -37,7 +38,8 @@ impl Seam {
     ) -> Option<String> {
         let meta = &chapter.recording.meta;
         let boot = boots::of_meta(meta);
-        let before = self.before.replace(End { boot, session: meta.session, until: chapter.clock.now });
+        let before =
+            self.before.replace(End { boot, session: meta.session, until: chapter.clock.now });
         self.open = false;
         if chapter.is_only {
             return None;
@@ -46,7 +48,11 @@ impl Seam {
         let name = format!("recording {:016x}", meta.session);
         let Some(before) = before.filter(|before| before.boot == boot) else {
             let host = printable(&meta.host);
-            return Some(format!("boot {}{host}: {name}, since {}", boots::id_text(&boot), times.full(meta.started)));
+            return Some(format!(
+                "boot {}{host}: {name}, since {}",
+                boots::id_text(&boot),
+                times.full(meta.started)
+            ));
         };
         if before.session == meta.session {
             return None; // a long window is told in stretches
@@ -54,11 +60,13 @@ impl Seam {
         // The one before is read up to where this one begins.
         let nothing = meta.started.saturating_sub(before.until);
         self.open = nothing != 0 && window.from < window.until;
-        let mut line = format!("{name} began at {}, where the one before it ends", times.full(meta.started));
+        let mut line =
+            format!("{name} began at {}, where the one before it ends", times.full(meta.started));
         if self.open {
             let (then, nothing) = (times.full(before.until), span(nothing));
             line = format!(
-                "{name} began at {}; the one before it ends at {then}: nothing is known of the {nothing} between",
+                "{name} began at {}; the one before it ends at {then}: nothing is known of the \
+                 {nothing} between",
                 times.full(meta.started)
             );
         }

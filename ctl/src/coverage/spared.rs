@@ -15,13 +15,17 @@ impl Report {
     /// Takes out the gaps that lack nothing of which `may_want` says that it may be wanted.
     pub fn spare(&mut self, recording: &Recording, may_want: &mut dyn FnMut(&LeftOut) -> bool) {
         for lane in &mut self.lanes {
-            let is_ring = |stream: &&LaneStream| (stream.lane(), stream.cpu()) == (lane.lane, lane.cpu);
+            let is_ring =
+                |stream: &&LaneStream| (stream.lane(), stream.cpu()) == (lane.lane, lane.cpu);
             let Some(stream) = recording.streams.iter().find(is_ring) else { continue };
             let left_out: Vec<(LeftOut, bool)> =
                 stream.left_out().map(|left_out| (left_out, may_want(&left_out))).collect();
             let is_spared = |gap: &Gap| {
-                let mut of_gap = left_out.iter().filter(|(of, _)| gap.intersects(of.from, of.until)).peekable();
-                gap.reason == Reason::LeftOut && of_gap.peek().is_some() && of_gap.all(|(_, is_wanted)| !is_wanted)
+                let mut of_gap =
+                    left_out.iter().filter(|(of, _)| gap.intersects(of.from, of.until)).peekable();
+                gap.reason == Reason::LeftOut
+                    && of_gap.peek().is_some()
+                    && of_gap.all(|(_, is_wanted)| !is_wanted)
             };
             let (spared, gaps) = std::mem::take(&mut lane.gaps).into_iter().partition(is_spared);
             lane.gaps = gaps;
@@ -29,7 +33,8 @@ impl Report {
         }
         let gaps: Vec<Gap> = self.gaps().into_iter().copied().collect();
         self.left_out = named(recording, |lane, cpu, of| {
-            let has = |gap: &Gap| (gap.lane, gap.cpu) == (lane, cpu) && gap.intersects(of.from, of.until);
+            let has =
+                |gap: &Gap| (gap.lane, gap.cpu) == (lane, cpu) && gap.intersects(of.from, of.until);
             may_want(of) && gaps.iter().any(has)
         });
     }
@@ -45,7 +50,10 @@ pub(super) fn left_out(recording: &Recording, window: Window) -> Vec<(u32, u64)>
     named(recording, |_, _, of| of.from < window.until && of.until > window.from)
 }
 
-fn named(recording: &Recording, mut counts: impl FnMut(Lane, u16, &LeftOut) -> bool) -> Vec<(u32, u64)> {
+fn named(
+    recording: &Recording,
+    mut counts: impl FnMut(Lane, u16, &LeftOut) -> bool,
+) -> Vec<(u32, u64)> {
     let mut events: BTreeMap<u32, u64> = BTreeMap::new();
     for stream in &recording.streams {
         for left_out in stream.left_out() {

@@ -57,7 +57,9 @@ impl Machine {
     /// Reads a file.
     pub fn read(&self, path: &str) -> Seen {
         let mut bytes = Vec::new();
-        match fs::File::open(self.path(path)).and_then(|file| file.take(MOST).read_to_end(&mut bytes)) {
+        match fs::File::open(self.path(path))
+            .and_then(|file| file.take(MOST).read_to_end(&mut bytes))
+        {
             Ok(_) => Seen::Text(String::from_utf8_lossy(&bytes).into_owned()),
             Err(e) if e.kind() == ErrorKind::PermissionDenied => Seen::Denied,
             Err(_) => Seen::Absent,
@@ -133,7 +135,10 @@ impl Machine {
             Dumper::KdumpUtils => ("/etc/kdump.conf", ' '),
         };
         let text = self.text(file)?;
-        let line = text.lines().rev().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(separator))?;
+        let line = text
+            .lines()
+            .rev()
+            .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(separator))?;
         Some(line.trim().trim_matches(['"', '\'']).to_owned())
     }
 }

@@ -1,5 +1,5 @@
-//! Is this machine ready for the day it panics? What recording, the kernel's crash dump and the hook between them need,
-//! each looked at, with what to do where something is missing.
+//! Is this machine ready for the day it panics? What recording, the kernel's crash dump and the
+//! hook between them need, each looked at, with what to do where something is missing.
 //!
 //! It only looks. What it is not allowed to see it says so, and that is no failure.
 
@@ -69,7 +69,12 @@ impl Check {
         Self { check, verdict: Verdict::Ok, found: found.into(), fix: None }
     }
 
-    fn new(check: &'static str, verdict: Verdict, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    fn new(
+        check: &'static str,
+        verdict: Verdict,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Self { check, verdict, found: found.into(), fix: Some(fix.into()) }
     }
 

@@ -14,7 +14,10 @@ pub(super) fn recording(state: &Result<&State, Silence>) -> Check {
     match state {
         Ok(state) if state.daemon.is_some() => {
             let since = span((state.recording_seconds * 1e9) as u64);
-            Check::ok(NAME, format!("flightd has been recording for {since}, session {}", state.session))
+            Check::ok(
+                NAME,
+                format!("flightd has been recording for {since}, session {}", state.session),
+            )
         }
         Ok(_) => Check::advice(
             NAME,
@@ -22,7 +25,9 @@ pub(super) fn recording(state: &Result<&State, Silence>) -> Check {
             "systemctl start flightd",
         ),
         Err(Silence::Denied(why)) => Check::unknown(NAME, why.clone(), MEMBER),
-        Err(Silence::Absent(why)) => Check::missing(NAME, why.clone(), "systemctl enable --now flightd"),
+        Err(Silence::Absent(why)) => {
+            Check::missing(NAME, why.clone(), "systemctl enable --now flightd")
+        }
     }
 }
 
@@ -37,11 +42,13 @@ pub(super) fn service(machine: &Machine) -> Check {
         );
     }
     let wanted = |dir: &&str| {
-        let targets = machine.names(dir).into_iter().filter(|name| name.strip_suffix(".wants").is_some());
+        let targets =
+            machine.names(dir).into_iter().filter(|name| name.strip_suffix(".wants").is_some());
         let mut units = targets.map(|target| format!("{dir}/{target}/flightd.service"));
         units.any(|unit| machine.exists(&unit) == Some(true))
     };
-    if ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"].iter().any(wanted) {
+    if ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"].iter().any(wanted)
+    {
         Check::ok(NAME, "flightd.service is enabled: it records from boot on")
     } else {
         Check::missing(
@@ -61,7 +68,8 @@ pub(super) fn types(machine: &Machine) -> Check {
         Some(false) => Check::missing(
             NAME,
             format!("there is no {FILE}: flightd can't load its programs"),
-            "boot a kernel with CONFIG_DEBUG_INFO_BTF=y: those of Debian 12, RHEL 8, Ubuntu 22.04 and later have it",
+            "boot a kernel with CONFIG_DEBUG_INFO_BTF=y: those of Debian 12, RHEL 8, Ubuntu 22.04 \
+             and later have it",
         ),
         None => Check::unknown(NAME, format!("{FILE} may not be looked at"), ROOT),
     }
@@ -73,10 +81,13 @@ pub(super) fn tracepoints(machine: &Machine) -> Check {
     const COPY: &str = "/run/flightrec/tracepoints.json";
     const EVENT: &str = "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id";
     match machine.read(EVENT) {
-        Seen::Text(_) => Check::ok(NAME, "the kernel names its system calls in /sys/kernel/tracing"),
-        _ if machine.exists(COPY) == Some(true) => {
-            Check::ok(NAME, format!("what the kernel says of its system calls was handed on in {COPY}"))
+        Seen::Text(_) => {
+            Check::ok(NAME, "the kernel names its system calls in /sys/kernel/tracing")
         }
+        _ if machine.exists(COPY) == Some(true) => Check::ok(
+            NAME,
+            format!("what the kernel says of its system calls was handed on in {COPY}"),
+        ),
         Seen::Denied => Check::unknown(NAME, "only root may look into /sys/kernel/tracing", ROOT),
         Seen::Absent if machine.names("/sys/kernel/tracing").is_empty() => Check::missing(
             NAME,
@@ -98,7 +109,9 @@ pub(super) fn memory(machine: &Machine, state: &Result<&State, Silence>) -> Chec
     const DAEMON: u64 = 64 << 20;
     let state = match state {
         Ok(state) => state,
-        Err(Silence::Denied(_)) => return Check::unknown(NAME, "the recorder may not be asked what it takes", MEMBER),
+        Err(Silence::Denied(_)) => {
+            return Check::unknown(NAME, "the recorder may not be asked what it takes", MEMBER);
+        }
         Err(Silence::Absent(_)) => {
             return Check::unknown(
                 NAME,
@@ -123,9 +136,12 @@ pub(super) fn memory(machine: &Machine, state: &Result<&State, Silence>) -> Chec
         Some((group, limit)) if limit < rings.saturating_add(DAEMON) => Check::missing(
             NAME,
             format!("{found}, but {group} may have no more than {}", bytes(limit)),
-            "raise MemoryMax= of flightd.service (`systemctl edit flightd`), or lower [rings] max_total in flightd.toml",
+            "raise MemoryMax= of flightd.service (`systemctl edit flightd`), or lower [rings] \
+             max_total in flightd.toml",
         ),
-        Some((_, limit)) => Check::ok(NAME, format!("{found}; its control group may have {}", bytes(limit))),
+        Some((_, limit)) => {
+            Check::ok(NAME, format!("{found}; its control group may have {}", bytes(limit)))
+        }
         None => Check::ok(NAME, found),
     }
 }

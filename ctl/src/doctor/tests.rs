@@ -32,7 +32,10 @@ const READY: &[(&str, &str)] = &[
     ("/sys/kernel/kexec_crash_size", "268435456\n"),
     ("/proc/sys/kernel/panic_on_oops", "1\n"),
     ("/proc/meminfo", "MemTotal:       16000000 kB\nSlab:             1000 kB\n"),
-    ("/etc/default/kdump-tools", "USE_KDUMP=1\n#MAKEDUMP_ARGS=\"-c -d 99\"\nKDUMP_COREDIR=\"/var/crash\"\n"),
+    (
+        "/etc/default/kdump-tools",
+        "USE_KDUMP=1\n#MAKEDUMP_ARGS=\"-c -d 99\"\nKDUMP_COREDIR=\"/var/crash\"\n",
+    ),
     ("/usr/lib/systemd/system/kdump-tools-dump.service.d/flightrec.conf", ""),
 ];
 
@@ -60,16 +63,30 @@ fn a_machine_that_is_ready_but_for_the_daemon() {
     let not_ok: Vec<(&str, Verdict)> =
         checks.iter().filter(|c| c.verdict != Verdict::Ok).map(|c| (c.check, c.verdict)).collect();
     let unknown = Verdict::Unknown;
-    assert_eq!(not_ok, [("recording", Verdict::Missing), ("memory", unknown), ("rings' space", unknown)]);
-    assert!(checks.iter().all(|check| (check.verdict == Verdict::Ok) == check.fix.is_none()), "{checks:#?}");
+    assert_eq!(
+        not_ok,
+        [("recording", Verdict::Missing), ("memory", unknown), ("rings' space", unknown)]
+    );
+    assert!(
+        checks.iter().all(|check| (check.verdict == Verdict::Ok) == check.fix.is_none()),
+        "{checks:#?}"
+    );
 }
 
 #[test]
 fn whatever_is_missing_is_named_with_what_to_do() {
     let cases = [
-        (without("/etc/systemd/system/sysinit.target.wants/flightd.service"), "service", "systemctl enable flightd"),
+        (
+            without("/etc/systemd/system/sysinit.target.wants/flightd.service"),
+            "service",
+            "systemctl enable flightd",
+        ),
         (without("/sys/kernel/btf/vmlinux"), "BTF", "CONFIG_DEBUG_INFO_BTF"),
-        (without("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id"), "tracepoints", "mount -t tracefs"),
+        (
+            without("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id"),
+            "tracepoints",
+            "mount -t tracefs",
+        ),
         (without("/sys/kernel/kexec_crash_loaded"), "crash kernel", "CONFIG_CRASH_DUMP"),
         (with("/sys/kernel/kexec_crash_loaded", "0"), "crash kernel", "enable --now kdump-tools"),
         (with("/etc/default/kdump-tools", "MAKEDUMP_ARGS='-c -d 64'"), "dump level", "-d 31"),
@@ -92,9 +109,13 @@ fn whatever_is_missing_is_named_with_what_to_do() {
 #[test]
 fn levels_that_keep_the_rings() {
     let level = |text| of(&with("/etc/default/kdump-tools", text), "dump level");
-    for text in
-        ["", "MAKEDUMP_ARGS=", "MAKEDUMP_ARGS=\"-c -d 31\"", "MAKEDUMP_ARGS=\"-d1\"", "MAKEDUMP_ARGS='-d 31,16'"]
-    {
+    for text in [
+        "",
+        "MAKEDUMP_ARGS=",
+        "MAKEDUMP_ARGS=\"-c -d 31\"",
+        "MAKEDUMP_ARGS=\"-d1\"",
+        "MAKEDUMP_ARGS='-d 31,16'",
+    ] {
         assert_eq!(level(text).verdict, Verdict::Ok, "{text}: {:?}", level(text));
     }
     assert!(level("MAKEDUMP_ARGS='-l'").found.contains("all of memory"));
@@ -104,7 +125,10 @@ fn levels_that_keep_the_rings() {
         files.push(("/etc/kdump.conf", text));
         of(&files, "dump level").found
     };
-    assert!(red("path /var/crash\ncore_collector makedumpfile -l --message-level 7 -d 17\n").contains("-d 17 keeps"));
+    assert!(
+        red("path /var/crash\ncore_collector makedumpfile -l --message-level 7 -d 17\n")
+            .contains("-d 17 keeps")
+    );
     assert!(red("core_collector cp\n").contains("all of memory"));
 }
 

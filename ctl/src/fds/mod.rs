@@ -1,10 +1,10 @@
 //! What file descriptors stand for, followed through the stream of events.
 //!
 //! A descriptor is known from the call that made it: by the path as it was opened (relative to what
-//! only its process knows, where it was opened so), or by the kernel's name for what is no file. What
-//! was opened before the events begin, came through a pipe(2) or by SCM_RIGHTS, is known from the
-//! recording's snapshots ([`settle`]), from its last change before one on. Others stay numbers. So does everything of
-//! a process beyond [`FILES_MAX`] names in all.
+//! only its process knows, where it was opened so), or by the kernel's name for what is no file.
+//! What was opened before the events begin, came through a pipe(2) or by SCM_RIGHTS, is known from
+//! the recording's snapshots ([`settle`]), from its last change before one on. Others stay numbers.
+//! So does everything of a process beyond [`FILES_MAX`] names in all.
 
 mod object;
 mod processes;
@@ -54,7 +54,8 @@ const MAX_ERRNO: i64 = 4095;
 pub enum Naming {
     /// Numbers only.
     Off,
-    /// Those that were opened in the window, or in the 2 s before it, and what the snapshots of that time tell.
+    /// Those that were opened in the window, or in the 2 s before it, and what the snapshots of
+    /// that time tell.
     #[default]
     Near,
     /// Those that were opened anywhere in the recording: all of it is read.
@@ -111,8 +112,8 @@ impl Fds {
         }
     }
 
-    /// What a recording's snapshots tell of the time at which its events begin. If nobody wants to know, nothing is
-    /// looked for.
+    /// What a recording's snapshots tell of the time at which its events begin. If nobody wants to
+    /// know, nothing is looked for.
     pub fn of(recording: &Recording, wanted: bool) -> Self {
         let settled = if wanted { Settled::new(recording) } else { Settled::default() };
         let mut fds = Self { settled, ..Self::new(&recording.meta) };
@@ -120,7 +121,8 @@ impl Fds {
         fds
     }
 
-    /// Goes on with what comes next of the same recording: what its snapshots tell of the time before `from` is known.
+    /// Goes on with what comes next of the same recording: what its snapshots tell of the time
+    /// before `from` is known.
     pub fn go_on(&mut self, recording: &Recording, from: u64) {
         self.settled = Settled::new(recording);
         while self.settled.next(from.saturating_sub(1)).is_some() {}
@@ -184,10 +186,13 @@ impl Fds {
         self.lost = true;
     }
 
-    /// A descriptor stands for `name`. How a file was opened says more than where it is, so that name stays.
+    /// A descriptor stands for `name`. How a file was opened says more than where it is, so that
+    /// name stays.
     fn learn(&mut self, tgid: u32, fd: i32, name: Arc<[u8]>, cloexec: bool) {
         let name = match self.file(tgid, fd) {
-            Some(known) if !known.name.is_empty() && is_as_opened(&known.name, &name) => known.name.clone(),
+            Some(known) if !known.name.is_empty() && is_as_opened(&known.name, &name) => {
+                known.name.clone()
+            }
             _ => name,
         };
         self.set(tgid, fd, Some(File { name, cloexec: Some(cloexec) }));
@@ -207,20 +212,25 @@ impl Fds {
 
     /// The names of a thread's descriptors now; its process is `tgid`.
     pub fn names(&self, tid: u32, tgid: u32) -> FdNames<'_> {
-        let table = self.keys.get(&tgid).and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
-        let closed = self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
+        let table =
+            self.keys.get(&tgid).and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
+        let closed =
+            self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
         FdNames { table, first: closed.unwrap_or_default(), more: &[], lost: self.lost }
     }
 
     /// Goes past an event. `threads` are as before it.
     ///
-    /// A call's own line is to be written before its entry is passed (which closes), and after its exit (which opens).
+    /// A call's own line is to be written before its entry is passed (which closes), and after its
+    /// exit (which opens).
     #[inline]
     pub fn apply(&mut self, event: &Event, threads: &Threads) {
         // Most events change nothing.
         match &event.body {
             Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => {}
-            Body::Enter(call) if self.pending.is_empty() && !self.roles.has(call.abi, call.nr) => self.reopen(),
+            Body::Enter(call) if self.pending.is_empty() && !self.roles.has(call.abi, call.nr) => {
+                self.reopen()
+            }
             Body::Exit { call, .. } if !self.roles.has(call.abi, call.nr) => self.reopen(),
             _ => self.pass(event, threads),
         }
@@ -234,7 +244,9 @@ impl Fds {
             Body::Enter(call) => {
                 self.closed = None;
                 match self.roles.get(call.abi, call.nr) {
-                    Some(role) => self.enter(event.tid, threads.tgid(event.tid, event.time), role, call),
+                    Some(role) => {
+                        self.enter(event.tid, threads.tgid(event.tid, event.time), role, call)
+                    }
                     None if self.pending.is_empty() => {}
                     None => drop(self.pending.remove(&event.tid)),
                 }
@@ -259,7 +271,9 @@ impl Fds {
             }
             Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
                 let flags = self.pending.get(&fork.parent_tid).filter(|p| p.role == Role::Clone);
-                let shares = flags.is_some_and(|p| p.call.nargs > 0 && arg(&p.call, 0) & libc::CLONE_FILES as u32 != 0);
+                let shares = flags.is_some_and(|p| {
+                    p.call.nargs > 0 && arg(&p.call, 0) & libc::CLONE_FILES as u32 != 0
+                });
                 self.fork(fork.parent_tgid, fork.tgid, shares);
             }
             Body::Exec { exec, .. } => {
@@ -285,7 +299,8 @@ impl Fds {
     fn enter(&mut self, tid: u32, tgid: u32, role: Role, call: &Call) {
         let mut pending = Pending { role, call: call.clone(), closed: None };
         let first = arg(call, 0);
-        // The kernel frees a number at once, so that another thread may get it before the call ends.
+        // The kernel frees a number at once, so that another thread may get it before the call
+        // ends.
         match role {
             Role::Close if call.nargs > 0 => {
                 let fd = first as i32;
@@ -307,7 +322,9 @@ impl Fds {
                 }
             }
             // How far it closes was given up.
-            Role::CloseRange if call.nargs > 0 => self.change(tgid, |table| table.close_range(first, u32::MAX)),
+            Role::CloseRange if call.nargs > 0 => {
+                self.change(tgid, |table| table.close_range(first, u32::MAX))
+            }
             _ => {}
         }
         if self.pending.len() < PENDING_MAX || self.pending.contains_key(&tid) {
@@ -343,8 +360,13 @@ impl Fds {
                 self.set(tgid, made, name.map(|name| File { name, cloexec }));
             }
             Role::Accept { cloexec } => {
-                let listener = self.file(tgid, first).filter(|_| known).map(|file| file.name.clone());
-                self.set(tgid, made, listener.map(|name| File { name, cloexec: flag(call, cloexec) }));
+                let listener =
+                    self.file(tgid, first).filter(|_| known).map(|file| file.name.clone());
+                self.set(
+                    tgid,
+                    made,
+                    listener.map(|name| File { name, cloexec: flag(call, cloexec) }),
+                );
             }
             Role::Dup => self.copy(tgid, known.then_some(first), made, Some(false)),
             Role::Unshare if !known || first & libc::CLONE_FILES != 0 => self.unshare(tgid),
@@ -355,7 +377,9 @@ impl Fds {
             Role::Fcntl if call.nargs >= 2 => match arg(call, 1) as i32 {
                 libc::F_DUPFD => self.copy(tgid, Some(first), made, Some(false)),
                 libc::F_DUPFD_CLOEXEC => self.copy(tgid, Some(first), made, Some(true)),
-                libc::F_SETFD => self.set_cloexec(tgid, first, arg(call, 2) & libc::FD_CLOEXEC as u32 != 0),
+                libc::F_SETFD => {
+                    self.set_cloexec(tgid, first, arg(call, 2) & libc::FD_CLOEXEC as u32 != 0)
+                }
                 _ => {}
             },
             Role::Ioctl if call.nargs >= 2 => match u64::from(arg(call, 1)) {
@@ -445,10 +469,17 @@ impl Fds {
 
     /// From now on the process shares its table with none.
     fn unshare(&mut self, tgid: u32) {
-        let shared = self.keys.get(&tgid).and_then(|key| self.tables.get(key)).filter(|shared| shared.users > 1);
+        let shared = self
+            .keys
+            .get(&tgid)
+            .and_then(|key| self.tables.get(key))
+            .filter(|shared| shared.users > 1);
         if let Some(shared) = shared {
-            let copy =
-                if self.files + shared.table.len() <= FILES_MAX { shared.table.clone() } else { FdTable::default() };
+            let copy = if self.files + shared.table.len() <= FILES_MAX {
+                shared.table.clone()
+            } else {
+                FdTable::default()
+            };
             self.give(tgid, copy);
         }
     }
@@ -470,7 +501,9 @@ fn is_as_opened(known: &[u8], name: &[u8]) -> bool {
     match (known.first(), name.first()) {
         (Some(b'/'), _) => true,
         // A relative path: the kernel's is better, if it is the same file's, under the same name.
-        (_, Some(b'/')) => known.rsplit(|b| *b == b'/').next() != name.rsplit(|b| *b == b'/').next(),
+        (_, Some(b'/')) => {
+            known.rsplit(|b| *b == b'/').next() != name.rsplit(|b| *b == b'/').next()
+        }
         _ => false,
     }
 }

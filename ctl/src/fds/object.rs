@@ -38,7 +38,8 @@ pub(crate) fn is_socket(name: &[u8]) -> bool {
     }
     let protocol = name.iter().position(|b| *b == b':').and_then(|end| name.split_at_checked(end));
     protocol.is_some_and(|(protocol, rest)| {
-        (protocol == b"socket" || protocol.first().is_some_and(u8::is_ascii_uppercase)) && rest.starts_with(b":[")
+        (protocol == b"socket" || protocol.first().is_some_and(u8::is_ascii_uppercase))
+            && rest.starts_with(b":[")
     })
 }
 
@@ -48,7 +49,8 @@ fn bracketed(protocol: &str, inside: &[u8]) -> Arc<[u8]> {
 
 /// The protocol's name, as in strace; where it has none, the family's, or `socket`.
 fn protocol(socket: &Socket) -> String {
-    let (family, kind, protocol) = (i32::from(socket.family), i32::from(socket.kind), i32::from(socket.protocol));
+    let (family, kind, protocol) =
+        (i32::from(socket.family), i32::from(socket.kind), i32::from(socket.protocol));
     let six = if family == libc::AF_INET6 { "v6" } else { "" };
     match (family, kind, protocol) {
         (libc::AF_INET | libc::AF_INET6, libc::SOCK_RAW, _) => format!("RAW{six}"),
@@ -68,7 +70,9 @@ fn protocol(socket: &Socket) -> String {
                 families.write(u64::from(socket.family), &mut name);
             }
             let name = String::from_utf8_lossy(&name).into_owned();
-            name.strip_prefix("AF_").filter(|name| !name.contains(' ')).map_or("socket".to_owned(), str::to_owned)
+            name.strip_prefix("AF_")
+                .filter(|name| !name.contains(' '))
+                .map_or("socket".to_owned(), str::to_owned)
         }
     }
 }
@@ -76,7 +80,9 @@ fn protocol(socket: &Socket) -> String {
 /// What stands within the brackets beside the bare number; `None`: nothing is known.
 fn ends(socket: &Socket) -> Option<Vec<u8>> {
     match &socket.ends {
-        Ends::Inet { local, remote } if remote.port() != 0 => Some(format!("{local}->{remote}").into_bytes()),
+        Ends::Inet { local, remote } if remote.port() != 0 => {
+            Some(format!("{local}->{remote}").into_bytes())
+        }
         Ends::Inet { local, .. } if is_bound(local) => Some(local.to_string().into_bytes()),
         Ends::Unix { peer, name } if *peer != 0 || !name.is_empty() => {
             let mut inside = socket.inode.to_string().into_bytes();
@@ -104,7 +110,8 @@ mod tests {
 
     fn name(family: i32, kind: i32, protocol: i32, ends: Ends) -> (String, Option<String>) {
         let (family, kind, protocol) = (family as u16, kind as u16, protocol as u16);
-        let shown = shown(&Object::Socket(Socket { inode: 77, family, kind, protocol, ends })).unwrap();
+        let shown =
+            shown(&Object::Socket(Socket { inode: 77, family, kind, protocol, ends })).unwrap();
         let text = |name: &Arc<[u8]>| String::from_utf8_lossy(name).into_owned();
         (text(&shown.name), shown.bare.as_ref().map(text))
     }
@@ -119,11 +126,16 @@ mod tests {
         let bare = Some("TCP:[77]".to_owned());
         assert_eq!(tcp(inet("0.0.0.0:0", "0.0.0.0:0")), ("TCP:[77]".into(), None));
         assert_eq!(tcp(inet("0.0.0.0:80", "0.0.0.0:0")), ("TCP:[0.0.0.0:80]".into(), bare.clone()));
-        assert_eq!(tcp(inet("127.0.0.1:80", "127.0.0.1:5")), ("TCP:[127.0.0.1:80->127.0.0.1:5]".into(), bare));
-        let (udp, _) = name(libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP, inet("[::1]:53", "[::1]:9"));
+        assert_eq!(
+            tcp(inet("127.0.0.1:80", "127.0.0.1:5")),
+            ("TCP:[127.0.0.1:80->127.0.0.1:5]".into(), bare)
+        );
+        let (udp, _) =
+            name(libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP, inet("[::1]:53", "[::1]:9"));
         assert_eq!(udp, "UDPv6:[[::1]:53->[::1]:9]");
-        let unix =
-            |peer, bound: &[u8]| name(libc::AF_UNIX, libc::SOCK_STREAM, 0, Ends::Unix { peer, name: bound.into() }).0;
+        let unix = |peer, bound: &[u8]| {
+            name(libc::AF_UNIX, libc::SOCK_STREAM, 0, Ends::Unix { peer, name: bound.into() }).0
+        };
         assert_eq!(unix(0, b""), "UNIX-STREAM:[77]");
         assert_eq!(unix(78, b""), "UNIX-STREAM:[77->78]");
         assert_eq!(unix(0, b"/run/x"), "UNIX-STREAM:[77,\"/run/x\"]");

@@ -1,4 +1,5 @@
-//! Which process a thread's id stands for, and which processes share their descriptors, over a whole recording.
+//! Which process a thread's id stands for, and which processes share their descriptors, over a
+//! whole recording.
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Body;
@@ -64,7 +65,8 @@ impl Processes {
         }
     }
 
-    /// The children of these threads share their parents' descriptors, as far as is known: one of them does.
+    /// The children of these threads share their parents' descriptors, as far as is known: one of
+    /// them does.
     pub(super) fn share_children_of(&mut self, threads: &FxHashSet<u32>) {
         if threads.is_empty() {
             return;
@@ -77,7 +79,8 @@ impl Processes {
     }
 
     fn join(&mut self, one: u32, other: u32) {
-        let mut all: Vec<u32> = [one, other].into_iter().flat_map(|process| self.sharing(process).to_vec()).collect();
+        let mut all: Vec<u32> =
+            [one, other].into_iter().flat_map(|process| self.sharing(process).to_vec()).collect();
         all.extend([one, other]);
         all.sort_unstable();
         all.dedup();
@@ -86,14 +89,15 @@ impl Processes {
         }
     }
 
-    /// A thread's process, and others that its id belonged to; its own id where nothing is known, which is right for
-    /// most.
+    /// A thread's process, and others that its id belonged to; its own id where nothing is known,
+    /// which is right for most.
     pub(super) fn of_thread(&self, tid: u32) -> (u32, Vec<u32>) {
         let others = self.others.get(&tid).cloned().unwrap_or_default();
         (self.of_thread.get(&tid).copied().unwrap_or(tid), others)
     }
 
-    /// The processes that share descriptors with this one, which is among them; none where it shares with none.
+    /// The processes that share descriptors with this one, which is among them; none where it
+    /// shares with none.
     pub(super) fn sharing(&self, process: u32) -> &[u32] {
         self.groups.get(&process).map_or(&[], Vec::as_slice)
     }

@@ -150,6 +150,13 @@ fn table<T: Copy>(calls: &[Syscall], of: impl Fn(&str) -> Option<T>) -> Vec<Opti
 pub(crate) fn makes_descriptor(name: &str) -> bool {
     !matches!(
         role(name),
-        None | Some(Role::Clone | Role::Close | Role::CloseRange | Role::Fcntl | Role::Ioctl | Role::Unshare)
+        None | Some(
+            Role::Clone
+                | Role::Close
+                | Role::CloseRange
+                | Role::Fcntl
+                | Role::Ioctl
+                | Role::Unshare
+        )
     )
 }

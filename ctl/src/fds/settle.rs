@@ -1,8 +1,10 @@
-//! From when on what the snapshots say is known: a list of names, each with the moment at which it begins to hold.
+//! From when on what the snapshots say is known: a list of names, each with the moment at which it
+//! begins to hold.
 //!
-//! A name is never a guess. A snapshot's descriptor is named from its last recorded change on, and only as far back as
-//! no event is missing; from there on it is followed like any other. What changed while the snapshot was taken, or in a process
-//! that may change descriptors without a call (io_uring), is left out.
+//! A name is never a guess. A snapshot's descriptor is named from its last recorded change on, and
+//! only as far back as no event is missing; from there on it is followed like any other. What
+//! changed while the snapshot was taken, or in a process that may change descriptors without a call
+//! (io_uring), is left out.
 
 use std::sync::Arc;
 
@@ -48,10 +50,13 @@ impl Settled {
         let snapshots = recording.descriptors.as_slice();
         let mut settled = Self::default();
         let lost = losses(recording);
-        settled.0.extend(lost.iter().flat_map(|(from, until)| [*from, *until]).map(|at| (at, News::Forget)));
+        settled.0.extend(
+            lost.iter().flat_map(|(from, until)| [*from, *until]).map(|at| (at, News::Forget)),
+        );
         // Without the calls and births nothing tells how long a name holds.
         let [calls, _, tasks] = recording.meta.off;
-        let unrecorded = recording.totals.cpus.iter().any(|cpu| cpu.no_ring[0] != 0 || cpu.no_ring[2] != 0);
+        let unrecorded =
+            recording.totals.cpus.iter().any(|cpu| cpu.no_ring[0] != 0 || cpu.no_ring[2] != 0);
         if !snapshots.is_empty() && !calls && !tasks && !unrecorded {
             let changes = Changes::new(recording, snapshots);
             let mut before = None;
@@ -104,8 +109,14 @@ impl Settled {
     ) -> Sure<'a> {
         let names: Vec<Option<Shown>> = snapshot.objects.iter().map(shown).collect();
         let mut sure = Sure::default();
-        // From when on nothing is missing; a loss that reaches behind the snapshot's beginning leaves nothing sure.
-        let since = lost.iter().filter(|(from, _)| *from < snapshot.end).map(|(_, until)| *until).max().unwrap_or(0);
+        // From when on nothing is missing; a loss that reaches behind the snapshot's beginning
+        // leaves nothing sure.
+        let since = lost
+            .iter()
+            .filter(|(from, _)| *from < snapshot.end)
+            .map(|(_, until)| *until)
+            .max()
+            .unwrap_or(0);
         if since > snapshot.begin {
             return sure;
         }
@@ -120,9 +131,10 @@ impl Settled {
             }
             for process in table.processes.iter().filter(|process| seen.insert(**process)) {
                 for file in &table.files {
-                    let (Some(object), Some(Some(shown))) =
-                        (snapshot.objects.get(file.object as usize), names.get(file.object as usize))
-                    else {
+                    let (Some(object), Some(Some(shown))) = (
+                        snapshot.objects.get(file.object as usize),
+                        names.get(file.object as usize),
+                    ) else {
                         continue;
                     };
                     let fd = file.fd as i32;
@@ -137,7 +149,15 @@ impl Settled {
                     }
                     let at = changed.max(previous).max(since);
                     let name = |at, name: &Arc<[u8]>| {
-                        (at, News::Name { process: *process, fd, name: name.clone(), cloexec: file.cloexec })
+                        (
+                            at,
+                            News::Name {
+                                process: *process,
+                                fd,
+                                name: name.clone(),
+                                cloexec: file.cloexec,
+                            },
+                        )
                     };
                     let addressed = match changes.last_address(number, *process, fd) {
                         UNSURE => snapshot.end,
@@ -150,7 +170,8 @@ impl Settled {
                 }
             }
             if let Some((first, others)) = table.processes.split_first() {
-                let share = |other: &u32| (snapshot.end, News::Share { first: *first, other: *other });
+                let share =
+                    |other: &u32| (snapshot.end, News::Share { first: *first, other: *other });
                 self.0.extend(others.iter().map(share));
             }
         }
@@ -160,17 +181,26 @@ impl Settled {
 
 fn has_ring(table: &Table, snapshot: &Snapshot) -> bool {
     let object = |number: u32| snapshot.objects.get(number as usize);
-    table.files.iter().any(|file| matches!(object(file.object), Some(Object::Named(name)) if **name == *RING))
+    table
+        .files
+        .iter()
+        .any(|file| matches!(object(file.object), Some(Object::Named(name)) if **name == *RING))
 }
 
 /// When events of calls or tasks are missing: from and until.
 fn losses(recording: &Recording) -> Vec<(u64, u64)> {
-    let scope =
-        Scope { from: 0, until: u64::MAX, started: recording.meta.started, copied: 0, totals: Some(&recording.totals) };
+    let scope = Scope {
+        from: 0,
+        until: u64::MAX,
+        started: recording.meta.started,
+        copied: 0,
+        totals: Some(&recording.totals),
+    };
     let mut lost = detached(recording);
     for stream in recording.streams.iter().filter(|stream| stream.lane() != Lane::Sched) {
         let coverage = stream.coverage(&scope);
-        // The pages are copied behind the snapshots, so that what is newer than the copy is newer than they.
+        // The pages are copied behind the snapshots, so that what is newer than the copy is newer
+        // than they.
         let gaps = coverage.gaps.iter().filter(|gap| gap.reason != Reason::Newer);
         lost.extend(gaps.map(|gap| (gap.from, gap.until)));
         if let Some((from, _)) = coverage.complete {

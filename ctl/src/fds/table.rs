@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 /// What one descriptor stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct File {
-    /// A path as it was opened, or the kernel's name for what is no file. Empty: the path was given up.
+    /// A path as it was opened, or the kernel's name for what is no file. Empty: the path was
+    /// given up.
     pub(super) name: Arc<[u8]>,
     /// Whether it is closed when a program is executed; `None`: not known.
     pub(super) cloexec: Option<bool>,
@@ -73,11 +74,13 @@ pub type Named = (i32, Arc<[u8]>);
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FdNames<'a> {
     pub(super) table: Option<&'a FdTable>,
-    /// These come first: a descriptor that the call which ends now has closed, or names that were kept.
+    /// These come first: a descriptor that the call which ends now has closed, or names that were
+    /// kept.
     pub(super) first: &'a [Named],
     /// And these next.
     pub(super) more: &'a [Named],
-    /// Descriptors that are not here may stand for anything that was opened while events are missing.
+    /// Descriptors that are not here may stand for anything that was opened while events are
+    /// missing.
     pub(super) lost: bool,
 }
 
@@ -109,7 +112,8 @@ impl<'a> FdNames<'a> {
         kept
     }
 
-    /// The same, at the end of `names`: at most one for each argument, and one for what it returned.
+    /// The same, at the end of `names`: at most one for each argument, and one for what it
+    /// returned.
     pub(crate) fn keep_in(&self, call: &Call, ret: Option<i64>, names: &mut Vec<Named>) {
         self.each(call, ret, |named| names.push(named));
     }
@@ -133,7 +137,8 @@ impl<'a> FdNames<'a> {
     }
 }
 
-/// Names that are kept. Most calls are about one descriptor at most, which then takes no memory of its own.
+/// Names that are kept. Most calls are about one descriptor at most, which then takes no memory of
+/// its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
     first: Option<Named>,

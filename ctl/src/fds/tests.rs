@@ -30,7 +30,10 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
-        let native = CALLS.iter().map(|(name, nr)| Syscall { nr: *nr, name: (*name).into(), args: None }).collect();
+        let native = CALLS
+            .iter()
+            .map(|(name, nr)| Syscall { nr: *nr, name: (*name).into(), args: None })
+            .collect();
         Self { fds: Fds::new(&Meta { native, ..Meta::default() }), threads: Threads::default() }
     }
 
@@ -82,7 +85,10 @@ fn opened_copied_and_closed() {
     life.call(1, "dup", &[3], 4);
     life.call(1, "dup2", &[4, 9], 9);
     life.call(1, "fcntl", &[9, libc::F_DUPFD_CLOEXEC as u64, 0], 5);
-    assert_eq!([3, 4, 9, 5, 6].map(|fd| life.name(1, fd)).join(" "), "/etc/hosts /etc/hosts /etc/hosts /etc/hosts -");
+    assert_eq!(
+        [3, 4, 9, 5, 6].map(|fd| life.name(1, fd)).join(" "),
+        "/etc/hosts /etc/hosts /etc/hosts /etc/hosts -"
+    );
     life.call(1, "dup2", &[7, 9], 9);
     assert_eq!(life.name(1, 9), "-", "a copy of what is not known");
     life.enter(1, "close", &[3], None);
@@ -123,7 +129,10 @@ fn what_is_no_file_has_the_kernels_name() {
     life.call(1, "accept4", &[4, 0, 0, 0], 5);
     life.call(1, "accept4", &[40, 0, 0, 0], 6);
     let names = [3, 4, 5, 6].map(|fd| life.name(1, fd)).join(" ");
-    assert_eq!(names, "anon_inode:[eventfd] socket:AF_INET,SOCK_STREAM socket:AF_INET,SOCK_STREAM -");
+    assert_eq!(
+        names,
+        "anon_inode:[eventfd] socket:AF_INET,SOCK_STREAM socket:AF_INET,SOCK_STREAM -"
+    );
 }
 
 #[test]
@@ -147,7 +156,10 @@ fn children_inherit_and_threads_share() {
     life.happen(1, Body::Fork(fork(1, 1, 2, 1, "thread")));
     life.happen(1, Body::Fork(fork(1, 1, 5, 5, "child")));
     life.open(2, HERE, "/b", 0, 4);
-    assert_eq!((life.name(1, 4), life.name(5, 3), life.name(5, 4)), ("/b".into(), "/a".into(), "-".into()));
+    assert_eq!(
+        (life.name(1, 4), life.name(5, 3), life.name(5, 4)),
+        ("/b".into(), "/a".into(), "-".into())
+    );
     life.call(5, "close", &[3], 0);
     life.call(5, "close", &[3], -9);
     assert_eq!((life.name(5, 3), life.name(1, 3)), ("-".into(), "/a".into()));
@@ -167,7 +179,8 @@ fn nothing_is_left_of_the_dead() {
     life.open(1, HERE, "/a", 0, 3);
     life.happen(1, Body::Fork(fork(1, 1, 5, 5, "child")));
     for tid in [1, 5] {
-        let exit = TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 0, comm: comm("x") };
+        let exit =
+            TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 0, comm: comm("x") };
         life.happen(tid, Body::TaskExit(exit));
     }
     assert_eq!((life.fds.files, life.fds.tables.len(), life.fds.keys.len()), (0, 0, 0));

@@ -1,8 +1,9 @@
-//! When descriptors changed, found in one quick pass over a recording's pages: what a snapshot says holds as far
-//! back as nothing has changed it.
+//! When descriptors changed, found in one quick pass over a recording's pages: what a snapshot says
+//! holds as far back as nothing has changed it.
 //!
-//! Most calls are passed over by their number. Times are kept for each stretch between two snapshots, since only the
-//! last change before a snapshot matters to it. The order of events does not matter, so nothing is merged or sorted.
+//! Most calls are passed over by their number. Times are kept for each stretch between two
+//! snapshots, since only the last change before a snapshot matters to it. The order of events does
+//! not matter, so nothing is merged or sorted.
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Body, CallRecord};
@@ -14,10 +15,11 @@ use super::role::{Role, Roles, role};
 use super::{MAX_ERRNO, arg};
 use crate::source::Recording;
 
-/// Something changed while the snapshot was taken, or too near to it: what it shows may be from before or from behind.
+/// Something changed while the snapshot was taken, or too near to it: what it shows may be from
+/// before or from behind.
 pub(super) const UNSURE: u64 = u64::MAX;
-/// How soon after a call's beginning a descriptor is closed or replaced, at the latest, ns: before the call does
-/// anything that it may wait for.
+/// How soon after a call's beginning a descriptor is closed or replaced, at the latest, ns: before
+/// the call does anything that it may wait for.
 const DEED_NS: u64 = 10_000_000;
 /// Most ranges of one process and stretch that are kept apart; more count as if all had changed.
 const RANGES_MAX: usize = 32;
@@ -79,10 +81,16 @@ impl Changes {
         for stream in &recording.streams {
             match stream.lane() {
                 Lane::Syscall => {
-                    let wanted = |abi, nr, ret| ret == Some(-i64::from(libc::EBADF)) || roles.has(abi, nr);
-                    let pages = stream.pages().iter().take_while(|page| page.header().base_mono <= end);
+                    let wanted =
+                        |abi, nr, ret| ret == Some(-i64::from(libc::EBADF)) || roles.has(abi, nr);
+                    let pages =
+                        stream.pages().iter().take_while(|page| page.header().base_mono <= end);
                     for record in pages.flat_map(|page| page.calls(wanted)) {
-                        changes.call(&record, roles.get(record.call.abi, record.call.nr), &mut sharers);
+                        changes.call(
+                            &record,
+                            roles.get(record.call.abi, record.call.nr),
+                            &mut sharers,
+                        );
                     }
                 }
                 Lane::Task => {
@@ -97,10 +105,13 @@ impl Changes {
         changes
     }
 
-    /// Births and execs: an id that means another process from then on, and descriptors that were closed.
+    /// Births and execs: an id that means another process from then on, and descriptors that were
+    /// closed.
     fn life(&mut self, body: &Body, time: u64) {
         match body {
-            Body::Fork(fork) if fork.tgid != fork.parent_tgid => self.note(fork.tgid, (time, time), What::All),
+            Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
+                self.note(fork.tgid, (time, time), What::All)
+            }
             Body::Exec { exec, .. } => self.note(exec.tgid, (time, time), What::All),
             _ => {}
         }
@@ -110,8 +121,9 @@ impl Changes {
         let call = &record.call;
         let known = call.nargs > 0;
         let first = arg(call, 0);
-        // What is closed or replaced goes at some moment of the call. A record of its beginning alone is followed by
-        // one of its end; where that is far away, the deed itself was done soon.
+        // What is closed or replaced goes at some moment of the call. A record of its beginning
+        // alone is followed by one of its end; where that is far away, the deed itself was
+        // done soon.
         let during = match (record.entered, record.exited) {
             (Some(entered), None) => (entered, entered.saturating_add(DEED_NS)),
             (entered, Some((exited, _))) => (entered.unwrap_or(exited), exited),
@@ -129,8 +141,12 @@ impl Changes {
         let end = record.exited.map_or(during, |(exited, _)| (exited, exited));
         match watch {
             Watch::Ring => self.of_thread(record.tid, during, What::All),
-            Watch::Address if known => self.of_thread(record.tid, during, What::Address(first as i32)),
-            Watch::Role(Role::Close) if known => self.of_thread(record.tid, during, What::One(first as i32)),
+            Watch::Address if known => {
+                self.of_thread(record.tid, during, What::Address(first as i32))
+            }
+            Watch::Role(Role::Close) if known => {
+                self.of_thread(record.tid, during, What::One(first as i32))
+            }
             // A closing of which only the end is known: it may have been any.
             Watch::Role(Role::Close | Role::CloseRange) if record.entered.is_none() => {}
             Watch::Role(Role::CloseRange) if call.nargs >= 3 => {
@@ -145,7 +161,9 @@ impl Changes {
                 self.of_thread(record.tid, during, What::All);
             }
             Watch::Role(Role::Clone)
-                if known && first & (libc::CLONE_FILES | libc::CLONE_THREAD) as u32 == libc::CLONE_FILES as u32 =>
+                if known
+                    && first & (libc::CLONE_FILES | libc::CLONE_THREAD) as u32
+                        == libc::CLONE_FILES as u32 =>
             {
                 sharers.insert(record.tid);
             }
@@ -153,7 +171,8 @@ impl Changes {
                 self.of_thread(record.tid, during, What::One(arg(call, 1) as i32));
             }
             Watch::Role(Role::Fcntl)
-                if call.nargs >= 2 && !matches!(arg(call, 1) as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {}
+                if call.nargs >= 2
+                    && !matches!(arg(call, 1) as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {}
             Watch::Role(Role::Clone | Role::Unshare) => {}
             Watch::Role(_) if !failed => {
                 if let Some(made) = ret {
@@ -195,13 +214,15 @@ impl Changes {
         *slot = time.max(*slot);
     }
 
-    /// When a descriptor of a process last changed between the snapshot before and the one of this number; 0: it did
-    /// not, as far as the recording has it.
+    /// When a descriptor of a process last changed between the snapshot before and the one of this
+    /// number; 0: it did not, as far as the recording has it.
     pub(super) fn last(&self, snapshot: usize, process: u32, fd: i32) -> u64 {
         self.greatest(process, |process| {
             let place = (snapshot as u32, process);
             let ranges = self.ranges.get(&place).into_iter().flatten();
-            let range = ranges.filter(|(first, last, _)| (*first..=*last).contains(&(fd as u32))).map(|range| range.2);
+            let range = ranges
+                .filter(|(first, last, _)| (*first..=*last).contains(&(fd as u32)))
+                .map(|range| range.2);
             let one = self.ones.get(&(place, fd)).copied();
             range.chain(one).chain(self.all.get(&place).copied()).max()
         })
@@ -209,12 +230,15 @@ impl Changes {
 
     /// As [`Self::last`], for what a socket is bound or connected to.
     pub(super) fn last_address(&self, snapshot: usize, process: u32, fd: i32) -> u64 {
-        self.greatest(process, |process| self.addresses.get(&((snapshot as u32, process), fd)).copied())
+        self.greatest(process, |process| {
+            self.addresses.get(&((snapshot as u32, process), fd)).copied()
+        })
     }
 
     /// The greatest over a process and those that share its descriptors.
     fn greatest(&self, process: u32, of: impl Fn(u32) -> Option<u64>) -> u64 {
-        let others = self.processes.sharing(process).iter().copied().filter(|other| *other != process);
+        let others =
+            self.processes.sharing(process).iter().copied().filter(|other| *other != process);
         others.chain([process]).filter_map(of).max().unwrap_or(0)
     }
 }

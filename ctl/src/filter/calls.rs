@@ -74,8 +74,8 @@ impl CallNames {
     }
 }
 
-/// A call's arguments; of a 32-bit one without published arguments, those of the call of its name in the
-/// machine's own table: for its class they are the same.
+/// A call's arguments; of a 32-bit one without published arguments, those of the call of its name
+/// in the machine's own table: for its class they are the same.
 pub(super) fn arguments<'m>(call: &'m Syscall, meta: &'m Meta) -> Option<&'m [Argument]> {
     let native = || meta.native.iter().find(|native| native.name == call.name)?.args.as_deref();
     call.args.as_deref().or_else(native)

@@ -1,8 +1,8 @@
 //! Classes of system calls, as strace(1) has them: `%file`, `%network` and so on.
 //!
-//! What takes a path, and what takes or makes a descriptor, the kernel's published argument types tell, so
-//! that calls of kernels to come fall into their classes by themselves. The rest is strace's own
-//! definition (its flags TF, TN, TP, TS, TM and TD), listed here, as no crate has it.
+//! What takes a path, and what takes or makes a descriptor, the kernel's published argument types
+//! tell, so that calls of kernels to come fall into their classes by themselves. The rest is
+//! strace's own definition (its flags TF, TN, TP, TS, TM and TD), listed here, as no crate has it.
 
 use flightrec_format::meta::{Argument, Syscall};
 
@@ -41,7 +41,8 @@ impl Class {
         }
     }
 
-    /// By its name, with or without strace's `%`. (`signal` is the class; i386's call of that name goes by its number.)
+    /// By its name, with or without strace's `%`. (`signal` is the class; i386's call of that name
+    /// goes by its number.)
     pub(super) fn named(name: &str) -> Option<Self> {
         let bare = name.strip_prefix('%').unwrap_or(name);
         Self::ALL.into_iter().find(|class| class.name() == bare)
@@ -124,7 +125,8 @@ const PROCESS: &[&str] = &[
 ];
 
 /// Beside all whose name begins with `sig`, `rt_sig` or `rt_tgsig`.
-const SIGNAL: &[&str] = &["kill", "tkill", "tgkill", "pidfd_send_signal", "pause", "ssetmask", "sgetmask"];
+const SIGNAL: &[&str] =
+    &["kill", "tkill", "tgkill", "pidfd_send_signal", "pause", "ssetmask", "sgetmask"];
 
 const MEMORY: &[&str] = &[
     "brk",
@@ -181,7 +183,10 @@ mod tests {
     use super::*;
 
     fn classes(name: &str, args: &[(&str, &str)]) -> Vec<&'static str> {
-        let args = args.iter().map(|(ctype, name)| Argument { name: (*name).into(), ctype: (*ctype).into() }).collect();
+        let args = args
+            .iter()
+            .map(|(ctype, name)| Argument { name: (*name).into(), ctype: (*ctype).into() })
+            .collect();
         let call = Syscall { nr: 0, name: name.into(), args: Some(args) };
         let args = call.args.as_deref();
         Class::ALL.into_iter().filter(|class| class.has(&call, args)).map(Class::name).collect()
@@ -189,10 +194,16 @@ mod tests {
 
     #[test]
     fn as_strace_has_them() {
-        assert_eq!(classes("openat", &[("int", "dfd"), ("const char *", "filename")]), ["file", "desc"]);
+        assert_eq!(
+            classes("openat", &[("int", "dfd"), ("const char *", "filename")]),
+            ["file", "desc"]
+        );
         assert_eq!(classes("read", &[("unsigned int", "fd"), ("char *", "buf")]), ["desc"]);
         assert_eq!(classes("connect", &[("int", "fd")]), ["network"]);
-        assert_eq!(classes("sendfile", &[("int", "out_fd"), ("int", "in_fd")]), ["network", "desc"]);
+        assert_eq!(
+            classes("sendfile", &[("int", "out_fd"), ("int", "in_fd")]),
+            ["network", "desc"]
+        );
         assert_eq!(classes("kill", &[("pid_t", "pid")]), ["process", "signal"]);
         assert_eq!(classes("mmap", &[("unsigned long", "fd")]), ["memory", "desc"]);
         assert_eq!(classes("execve", &[("const char *", "filename")]), ["file", "process"]);
@@ -202,7 +213,10 @@ mod tests {
 
     #[test]
     fn names_with_and_without_their_sign() {
-        assert_eq!((Class::named("%file"), Class::named("memory")), (Some(Class::File), Some(Class::Memory)));
+        assert_eq!(
+            (Class::named("%file"), Class::named("memory")),
+            (Some(Class::File), Some(Class::Memory))
+        );
         assert_eq!(Class::named("files"), None);
     }
 }

@@ -8,7 +8,8 @@ use flightrec_format::decode::{CallRecord, Event, Page};
 use super::{CallFacts, Filter};
 use crate::pipeline::threads::Threads;
 
-/// Longest that a call took whose time was given up, ns: within one jiffy, of 10 ms at most (FORMAT.md, section 3).
+/// Longest that a call took whose time was given up, ns: within one jiffy, of 10 ms at most
+/// (FORMAT.md, section 3).
 const UNTIMED_NS: u64 = 10_000_000;
 
 /// What is missing of a call.
@@ -18,7 +19,8 @@ pub enum Part {
     Paths,
     /// Arguments behind the first.
     Arguments,
-    /// What a descriptor stands for that it was given: the path by which it was opened, or the call that did.
+    /// What a descriptor stands for that it was given: the path by which it was opened, or the call
+    /// that did.
     Descriptors,
     /// How long it took.
     ExitTimes,
@@ -88,8 +90,8 @@ impl Filter {
         self.paths.is_some() || self.slower_than.is_some() || self.faster_than.is_some()
     }
 
-    /// Whether anything is missing in these pages that it asks for. Where this says no, [`Self::doubt`] does of every
-    /// event in them.
+    /// Whether anything is missing in these pages that it asks for. Where this says no,
+    /// [`Self::doubt`] does of every event in them.
     pub fn may_doubt<'p>(&self, pages: impl IntoIterator<Item = &'p Page>) -> bool {
         let untimed = self.slower_than.is_some_and(|least| least <= UNTIMED_NS)
             || self.faster_than.is_some_and(|limit| limit <= UNTIMED_NS);
@@ -108,7 +110,9 @@ impl Filter {
                 match (record.entered, record.exited) {
                     (Some(_), _) if lacks => return true,
                     (Some(entered), None) => alone.push((record.tid, entered, Alone::Entry)),
-                    (None, Some((exited, _))) if lacks => alone.push((record.tid, exited, Alone::Exit)),
+                    (None, Some((exited, _))) if lacks => {
+                        alone.push((record.tid, exited, Alone::Exit))
+                    }
                     (None, Some((exited, _))) => alone.push((record.tid, exited, Alone::WholeExit)),
                     _ => {}
                 }
@@ -122,7 +126,8 @@ impl Filter {
         })
     }
 
-    /// Of an event that is not wanted: what is missing of it, if it might be wanted were that there.
+    /// Of an event that is not wanted: what is missing of it, if it might be wanted were that
+    /// there.
     pub fn doubt(&self, event: &Event, facts: CallFacts, threads: &Threads) -> Option<Part> {
         let path = match facts.path {
             _ if self.paths.is_none() => None,
@@ -135,7 +140,8 @@ impl Filter {
             None => Some(Part::ExitTimes),
         };
         let part = path.or(time)?;
-        let took = if time.is_some() { Took::Ns(self.slower_than.unwrap_or(0)) } else { facts.took };
+        let took =
+            if time.is_some() { Took::Ns(self.slower_than.unwrap_or(0)) } else { facts.took };
         self.wants(event, CallFacts { path: true, took, lacks: None }, threads).then_some(part)
     }
 
@@ -147,8 +153,10 @@ impl Filter {
         if took == Took::Nothing {
             return Some(false);
         }
-        let slower = self.slower_than.map_or(Some(true), |least| Some(took.compare(least)?.is_ge()));
-        let faster = self.faster_than.map_or(Some(true), |limit| Some(took.compare(limit)?.is_lt()));
+        let slower =
+            self.slower_than.map_or(Some(true), |least| Some(took.compare(least)?.is_ge()));
+        let faster =
+            self.faster_than.map_or(Some(true), |limit| Some(took.compare(limit)?.is_lt()));
         match (slower, faster) {
             (Some(false), _) | (_, Some(false)) => Some(false),
             (Some(true), Some(true)) => Some(true),

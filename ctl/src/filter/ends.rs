@@ -1,7 +1,7 @@
 //! Paths of which the end is recorded, and not the middle: whether a pattern may be theirs.
 //!
-//! What is hidden may be anything, `/../../` included, so that the beginning tells nothing of where the path leads: the
-//! names behind the first slash of the end are all that is known.
+//! What is hidden may be anything, `/../../` included, so that the beginning tells nothing of where
+//! the path leads: the names behind the first slash of the end are all that is known.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -35,7 +35,9 @@ impl Ends {
             for pattern in &alternatives {
                 // A class with a slash in it can't be parted.
                 any |= pattern.contains(['[', '\\']);
-                let starts = pattern.match_indices(['/', '*']).map(|(at, _)| pattern.get(at..).unwrap_or_default());
+                let starts = pattern
+                    .match_indices(['/', '*'])
+                    .map(|(at, _)| pattern.get(at..).unwrap_or_default());
                 for rest in starts.filter(|rest| rest.starts_with('/') || rest.starts_with("**")) {
                     match GlobBuilder::new(rest).literal_separator(true).build() {
                         Ok(glob) => drop(set.add(glob)),
@@ -83,7 +85,8 @@ fn known(end: &[u8]) -> Option<Vec<u8>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// A path without what leads nowhere: `//`, `/./`, and `x/..`, as if no name were a link. `None`: it has none of these.
+/// A path without what leads nowhere: `//`, `/./`, and `x/..`, as if no name were a link. `None`:
+/// it has none of these.
 pub(super) fn plain(path: &[u8]) -> Option<Vec<u8>> {
     if !path.windows(2).any(|two| two == b"//" || two == b"/.") {
         return None;
@@ -102,7 +105,8 @@ pub(super) fn plain(path: &[u8]) -> Option<Vec<u8>> {
     Some(if is_absolute { [b"/", &*joined].concat() } else { joined })
 }
 
-/// A pattern with the alternatives in its braces written out; `None`: there are too many, or they are in disorder.
+/// A pattern with the alternatives in its braces written out; `None`: there are too many, or they
+/// are in disorder.
 fn alternatives(pattern: &str) -> Option<Vec<String>> {
     let mut open = vec![pattern.to_owned()];
     let mut done = Vec::new();
@@ -136,14 +140,26 @@ mod tests {
 
     #[test]
     fn what_is_hidden_may_be_anything() {
-        assert!(may("**/secret", "/././secret") && may("*/secret", "./secret") && may("/etc/secret", "/./secret"));
+        assert!(
+            may("**/secret", "/././secret")
+                && may("*/secret", "./secret")
+                && may("/etc/secret", "/./secret")
+        );
         assert!(may("/etc/**", "/./secret") && may("/**", "x/y") && may("/etc/*/x*", "/abc/xyz"));
         assert!(
-            !may("/etc/secret", "/./secrets") && !may("**/secret", "x/secret/y") && !may("/etc/a/secret", "/b/secret")
+            !may("/etc/secret", "/./secrets")
+                && !may("**/secret", "x/secret/y")
+                && !may("/etc/a/secret", "/b/secret")
         );
-        assert!(may("/etc/{a,b/{c,d}}/x", "/d/x") && !may("/etc/{a,b/{c,d}}/x", "/b/x") && !may("/{a,b}", "/x/c"));
+        assert!(
+            may("/etc/{a,b/{c,d}}/x", "/d/x")
+                && !may("/etc/{a,b/{c,d}}/x", "/b/x")
+                && !may("/{a,b}", "/x/c")
+        );
         // Of a name that is cut, and where only what leads nowhere is known, nothing is known.
-        assert!(may("/etc/secret", "etc") && may("/etc/secret", "/./.././") && may("/etc/secret", ""));
+        assert!(
+            may("/etc/secret", "etc") && may("/etc/secret", "/./.././") && may("/etc/secret", "")
+        );
         // What is not looked into may be.
         assert!(may("/etc/[a/b]x", "/y/z") && may(&"{a,b}".repeat(7), "/q"));
     }

@@ -7,8 +7,11 @@ use crate::suggest::{hint, nearest};
 /// Greatest error number that has a name, the kernel's internal ones included.
 const LAST: i32 = 530;
 /// Other names of the same numbers.
-const ALIASES: [(&str, i32); 3] =
-    [("EWOULDBLOCK", libc::EWOULDBLOCK), ("EDEADLOCK", libc::EDEADLOCK), ("ENOTSUP", libc::ENOTSUP)];
+const ALIASES: [(&str, i32); 3] = [
+    ("EWOULDBLOCK", libc::EWOULDBLOCK),
+    ("EDEADLOCK", libc::EDEADLOCK),
+    ("ENOTSUP", libc::ENOTSUP),
+];
 
 /// The number of an error given by name or number.
 pub(super) fn number(name: &str) -> Result<i32, FilterError> {

@@ -10,7 +10,10 @@ use super::FilterError;
 use crate::suggest::{hint, nearest};
 
 /// The ids of the groups with these ids or paths, and of all below those paths.
-pub(super) fn groups(wanted: &[String], meta: &Meta) -> Result<Option<FxHashSet<u64>>, FilterError> {
+pub(super) fn groups(
+    wanted: &[String],
+    meta: &Meta,
+) -> Result<Option<FxHashSet<u64>>, FilterError> {
     resolve(wanted, |name| {
         if let Ok(id) = name.parse::<u64>() {
             return Ok(vec![id]);
@@ -61,11 +64,16 @@ fn found(meta: &Meta, wanted: impl Fn(&str) -> bool) -> Option<Vec<u64>> {
 /// What to do about a name that is not there.
 fn advice<'a>(wrong: &str, meta: &Meta, names: impl Iterator<Item = &'a str>) -> String {
     if meta.cgroups.is_empty() {
-        return "; it names no control group at all (flightd found no cgroup2 file system): give --cgroup an id".into();
+        return "; it names no control group at all (flightd found no cgroup2 file system): give \
+                --cgroup an id"
+            .into();
     }
     let mut hint = hint(&nearest(wrong, names));
     if meta.cgroups_cut {
-        hint.push_str("; there were more groups than it has room to name: give --cgroup an id (stat -c %i DIRECTORY)");
+        hint.push_str(
+            "; there were more groups than it has room to name: give --cgroup an id (stat -c %i \
+             DIRECTORY)",
+        );
     }
     hint
 }

@@ -63,31 +63,48 @@ impl Seen {
 }
 
 impl FilterPlan {
-    /// What to try, a line each, if it matched nothing of a time of which `seen` is known. `naming`: which descriptors were
-    /// named; `is_all`: there is no time beside.
+    /// What to try, a line each, if it matched nothing of a time of which `seen` is known.
+    /// `naming`: which descriptors were named; `is_all`: there is no time beside.
     pub fn hints(&self, seen: &Seen, naming: Naming, is_all: bool) -> Vec<String> {
         if *self == Self::all() {
             return Vec::new();
         }
-        let mut hints: Vec<String> = self.comms.iter().filter_map(|name| of_name(name, seen)).collect();
+        let mut hints: Vec<String> =
+            self.comms.iter().filter_map(|name| of_name(name, seen)).collect();
         for pid in self.pids.iter().chain(&self.trees).filter(|pid| !seen.has_process(**pid)) {
             hints.push(match seen.threads.get(pid) {
-                Some(process) => format!("{pid} is a thread of process {process}: --tid {pid}, or --pid {process}"),
+                Some(process) => format!(
+                    "{pid} is a thread of process {process}: --tid {pid}, or --pid {process}"
+                ),
                 None => format!("no process {pid} is known of that time"),
             });
         }
         let unknown = |tid: &&u32| **tid != 0 && !seen.threads.contains_key(tid);
-        hints.extend(self.tids.iter().filter(unknown).map(|tid| format!("no thread {tid} is known of that time")));
-        let of_ends = self.errors || !self.errnos.is_empty() || (self.slower_than, self.faster_than) != (None, None);
+        hints.extend(
+            self.tids
+                .iter()
+                .filter(unknown)
+                .map(|tid| format!("no thread {tid} is known of that time")),
+        );
+        let of_ends = self.errors
+            || !self.errnos.is_empty()
+            || (self.slower_than, self.faster_than) != (None, None);
         if of_ends && !self.kinds.has(Kind::SysExit) {
-            hints.push("how a call ended is known at its end: --event must name sys_exit".to_owned());
+            hints.push(
+                "how a call ended is known at its end: --event must name sys_exit".to_owned(),
+            );
         }
         for path in self.paths.iter().filter(|path| path.contains('/') && !is_pattern(path)) {
             let path = path.trim_end_matches('/');
-            hints.push(format!("--path {path} is that path alone; --path '{path}/**' is what is below it"));
+            hints.push(format!(
+                "--path {path} is that path alone; --path '{path}/**' is what is below it"
+            ));
         }
         if !self.paths.is_empty() && naming != Naming::All {
-            hints.push("--fds all also knows the descriptors that were opened before the window".to_owned());
+            hints.push(
+                "--fds all also knows the descriptors that were opened before the window"
+                    .to_owned(),
+            );
         }
         if !is_all {
             hints.push("a wider window may have some: --last 1m, --since T, --all".to_owned());
@@ -110,7 +127,10 @@ fn of_name(typed: &str, seen: &Seen) -> Option<String> {
     };
     let known: Vec<String> = seen.names.iter().filter_map(|name| printable(name)).collect();
     let which = if is_pattern(typed) { "like" } else { "named" };
-    Some(format!("no thread was {which} `{typed}`{}", hint(&nearest(typed, known.iter().map(String::as_str)))))
+    Some(format!(
+        "no thread was {which} `{typed}`{}",
+        hint(&nearest(typed, known.iter().map(String::as_str)))
+    ))
 }
 
 #[cfg(test)]
@@ -137,14 +157,21 @@ mod tests {
     #[test]
     fn names_and_numbers_that_nobody_had() {
         let of = |args| hints(args, Naming::All, true);
-        let comm = |names: &[&str]| of(FilterArgs { comm: strings(names), ..FilterArgs::default() });
+        let comm =
+            |names: &[&str]| of(FilterArgs { comm: strings(names), ..FilterArgs::default() });
         assert_eq!(comm(&["ngnix"]), ["no thread was named `ngnix`; did you mean nginx?"]);
-        assert_eq!(comm(&["nginx", "qqq", "x*"]), ["no thread was named `qqq`", "no thread was like `x*`"]);
+        assert_eq!(
+            comm(&["nginx", "qqq", "x*"]),
+            ["no thread was named `qqq`", "no thread was like `x*`"]
+        );
         assert!(comm(&["sleep"])[0].contains("did you mean sl\\33eep?"));
         assert_eq!(comm(&["n*"]), [""; 0]);
         let pid = |pid: u32| of(FilterArgs { pid: vec![pid], ..FilterArgs::default() });
         assert_eq!(pid(8), ["8 is a thread of process 7: --tid 8, or --pid 7"]);
-        assert_eq!((pid(4711), pid(7)), (strings(&["no process 4711 is known of that time"]), vec![]));
+        assert_eq!(
+            (pid(4711), pid(7)),
+            (strings(&["no process 4711 is known of that time"]), vec![])
+        );
         let tid = |tid: u32| of(FilterArgs { tid: vec![tid], ..FilterArgs::default() });
         assert_eq!((tid(1).len(), tid(0).len(), tid(9).len()), (1, 0, 0));
     }
@@ -154,12 +181,19 @@ mod tests {
         let path = || FilterArgs { path: strings(&["/etc/"]), ..FilterArgs::default() };
         let said = hints(path(), Naming::Near, false);
         assert!(
-            said[0].contains("'/etc/**'") && said[1].contains("--fds all") && said[2].contains("--all"),
+            said[0].contains("'/etc/**'")
+                && said[1].contains("--fds all")
+                && said[2].contains("--all"),
             "{said:?}"
         );
         assert_eq!(hints(path(), Naming::All, true).len(), 1);
-        let ends = FilterArgs { errors: true, event: strings(&["sys_enter"]), ..FilterArgs::default() };
+        let ends =
+            FilterArgs { errors: true, event: strings(&["sys_enter"]), ..FilterArgs::default() };
         assert!(hints(ends, Naming::Near, true)[0].contains("sys_exit"));
-        assert_eq!(hints(FilterArgs::default(), Naming::Near, false), [""; 0], "nothing is filtered");
+        assert_eq!(
+            hints(FilterArgs::default(), Naming::Near, false),
+            [""; 0],
+            "nothing is filtered"
+        );
     }
 }

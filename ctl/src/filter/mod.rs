@@ -1,4 +1,5 @@
-//! Which events are wanted. Different kinds of filter must all agree; of the values of one, any will do.
+//! Which events are wanted. Different kinds of filter must all agree; of the values of one, any
+//! will do.
 
 mod calls;
 mod class;
@@ -75,16 +76,37 @@ impl Filter {
     fn restored(meta: &Meta) -> FxHashSet<(Abi, u16)> {
         let sigreturn = |name: &str| matches!(name, "rt_sigreturn" | "sigreturn");
         let native = meta.native.iter().filter(|call| sigreturn(&call.name));
-        let compat = meta.compat.iter().filter(|call| sigreturn(&call.name)).map(|call| (Abi::Compat, call.nr));
-        native.flat_map(|call| [(Abi::Native, call.nr), (Abi::X32, call.nr)]).chain(compat).collect()
+        let compat = meta
+            .compat
+            .iter()
+            .filter(|call| sigreturn(&call.name))
+            .map(|call| (Abi::Compat, call.nr));
+        native
+            .flat_map(|call| [(Abi::Native, call.nr), (Abi::X32, call.nr)])
+            .chain(compat)
+            .collect()
     }
 
     /// Whether every event is wanted.
     pub fn wants_all(&self) -> bool {
-        let Self { pids, tids, trees, comms, cpus, cgroups, units, calls, paths, errors, errnos, .. } = self;
+        let Self {
+            pids,
+            tids,
+            trees,
+            comms,
+            cpus,
+            cgroups,
+            units,
+            calls,
+            paths,
+            errors,
+            errnos,
+            ..
+        } = self;
         [pids, tids, trees].iter().all(|set| set.is_empty())
             && (comms.is_empty(), cpus.is_empty(), errnos.is_empty()) == (true, true, true)
-            && (cgroups.is_none(), units.is_none(), calls.is_none(), paths.is_none()) == (true, true, true, true)
+            && (cgroups.is_none(), units.is_none(), calls.is_none(), paths.is_none())
+                == (true, true, true, true)
             && !errors
             && (self.slower_than, self.faster_than) == (None, None)
             && self.kinds == Kinds::ALL
@@ -124,8 +146,8 @@ impl Filter {
         self.undecided.load(Ordering::Relaxed)
     }
 
-    /// What is missing of a call that, as far as is known, has nothing to do with a path that is wanted. `alone`: it is
-    /// known by its end alone.
+    /// What is missing of a call that, as far as is known, has nothing to do with a path that is
+    /// wanted. `alone`: it is known by its end alone.
     pub fn lacks(&self, call: &Call, fds: FdNames<'_>, alone: bool) -> Option<Part> {
         let lacks = self.paths.as_ref()?.lacks(call, fds)?;
         Some(if alone && lacks != Part::Descriptors { Part::Entries } else { lacks })
@@ -155,7 +177,9 @@ impl Filter {
         if !self.errors && self.errnos.is_empty() {
             return true;
         }
-        let failed = |ret: &i64| (-MAX_ERRNO..0).contains(ret) && !self.restored.contains(&(call.abi, call.nr));
+        let failed = |ret: &i64| {
+            (-MAX_ERRNO..0).contains(ret) && !self.restored.contains(&(call.abi, call.nr))
+        };
         let Some(error) = ret.filter(failed).map(|ret| -ret as i32) else { return false };
         // From ERESTARTSYS on the kernel talks to itself: no program sees these fail.
         (!self.errors || error < Errno::ERESTARTSYS.into_raw())
@@ -195,7 +219,9 @@ impl Filter {
     /// Events of a task's life name its process themselves.
     fn named_pid(&self, event: &Event) -> bool {
         match &event.body {
-            Body::Fork(fork) => self.pids.contains(&fork.parent_tgid) || self.pids.contains(&fork.tgid),
+            Body::Fork(fork) => {
+                self.pids.contains(&fork.parent_tgid) || self.pids.contains(&fork.tgid)
+            }
             Body::Exec { exec, .. } => self.pids.contains(&exec.tgid),
             Body::Rename(rename) => self.pids.contains(&rename.tgid),
             Body::TaskExit(exit) => self.pids.contains(&exit.tgid),

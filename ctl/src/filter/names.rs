@@ -27,8 +27,10 @@ pub fn is_pattern(name: &str) -> bool {
 impl Names {
     /// Compiles what was typed. `*` is any text, `?` a byte, `[a-z]` one of these.
     pub fn new(typed: &[String]) -> Result<Self, FilterError> {
-        let wrong =
-            |name: &str, e: &globset::Error| FilterError::Comm { name: name.to_owned(), reason: e.kind().to_string() };
+        let wrong = |name: &str, e: &globset::Error| FilterError::Comm {
+            name: name.to_owned(),
+            reason: e.kind().to_string(),
+        };
         let mut set = GlobSetBuilder::new();
         for name in typed.iter().filter(|name| is_pattern(name)) {
             match GlobBuilder::new(name).build() {

@@ -16,15 +16,26 @@ use super::{FilterError, Part};
 use crate::fds::{FdNames, joined};
 use crate::names::{is_descriptor, is_path};
 
-/// Compiles patterns. `*` and `?` stay within a directory, `**` goes through any; a pattern without a slash is
-/// a file's name in any directory.
+/// Compiles patterns. `*` and `?` stay within a directory, `**` goes through any; a pattern without
+/// a slash is a file's name in any directory.
 pub(super) fn compile(patterns: &[String]) -> Result<GlobSet, FilterError> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        let wrong = |e: &globset::Error| FilterError::Path { pattern: pattern.clone(), reason: e.kind().to_string() };
-        set.add(GlobBuilder::new(&anywhere(pattern)).literal_separator(true).build().map_err(|e| wrong(&e))?);
+        let wrong = |e: &globset::Error| FilterError::Path {
+            pattern: pattern.clone(),
+            reason: e.kind().to_string(),
+        };
+        set.add(
+            GlobBuilder::new(&anywhere(pattern))
+                .literal_separator(true)
+                .build()
+                .map_err(|e| wrong(&e))?,
+        );
     }
-    set.build().map_err(|e| FilterError::Path { pattern: patterns.join(","), reason: e.kind().to_string() })
+    set.build().map_err(|e| FilterError::Path {
+        pattern: patterns.join(","),
+        reason: e.kind().to_string(),
+    })
 }
 
 /// The pattern of a whole path.
@@ -55,7 +66,12 @@ impl Paths {
         }
         let set = compile(patterns)?;
         let ends = Ends::new(patterns.iter().map(|pattern| anywhere(pattern)));
-        Ok(Some(Self { set, ends, native: table(&meta.native, meta), compat: table(&meta.compat, meta) }))
+        Ok(Some(Self {
+            set,
+            ends,
+            native: table(&meta.native, meta),
+            compat: table(&meta.compat, meta),
+        }))
     }
 
     /// Whether a call has to do with such a path, `fds` being its process's descriptors.
@@ -66,7 +82,8 @@ impl Paths {
                 && roles.paths >> text.index & 1 != 0
                 && text.status != StringStatus::Unreadable
                 && self.ends.may_be(text).unwrap_or_else(|| {
-                    self.matches(&text.bytes) || self.matches_in(roles, call, usize::from(text.index), &text.bytes, fds)
+                    self.matches(&text.bytes)
+                        || self.matches_in(roles, call, usize::from(text.index), &text.bytes, fds)
                 })
         });
         let recorded = call.args.iter().take(usize::from(call.nargs)).enumerate();
@@ -115,15 +132,28 @@ impl Paths {
     }
 
     /// Whether a path matches that is relative to the directory in the argument before it.
-    fn matches_in(&self, roles: Roles, call: &Call, index: usize, path: &[u8], fds: FdNames<'_>) -> bool {
-        let Some(before) = index.checked_sub(1).filter(|at| roles.descriptors >> at & 1 != 0) else { return false };
+    fn matches_in(
+        &self,
+        roles: Roles,
+        call: &Call,
+        index: usize,
+        path: &[u8],
+        fds: FdNames<'_>,
+    ) -> bool {
+        let Some(before) = index.checked_sub(1).filter(|at| roles.descriptors >> at & 1 != 0)
+        else {
+            return false;
+        };
         let directory = call.args.get(before).and_then(|fd| fds.get(*fd as i32));
-        directory.is_some_and(|directory| !path.starts_with(b"/") && self.matches(&joined(directory, path)))
+        directory.is_some_and(|directory| {
+            !path.starts_with(b"/") && self.matches(&joined(directory, path))
+        })
     }
 
     /// Whether a whole path does, as it stands or without what leads nowhere.
     fn matches(&self, path: &[u8]) -> bool {
-        let is = |path: &[u8]| self.set.is_match_candidate(&Candidate::new(OsStr::from_bytes(path)));
+        let is =
+            |path: &[u8]| self.set.is_match_candidate(&Candidate::new(OsStr::from_bytes(path)));
         is(path) || plain(path).is_some_and(|path| is(&path))
     }
 }
@@ -145,7 +175,10 @@ fn table(calls: &[Syscall], meta: &Meta) -> Vec<Roles> {
             args.iter().take(6).enumerate().fold(0, |bits, (i, arg)| bits | u8::from(is(arg)) << i)
         };
         if let Some(roles) = table.get_mut(at) {
-            *roles = Roles { paths: all(&|arg| is_path(&call.name, arg)), descriptors: all(&is_descriptor) };
+            *roles = Roles {
+                paths: all(&|arg| is_path(&call.name, arg)),
+                descriptors: all(&is_descriptor),
+            };
         }
     }
     table

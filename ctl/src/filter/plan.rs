@@ -77,7 +77,10 @@ pub enum FilterError {
         reason: String,
     },
     /// Two limits that no time is between.
-    #[error("no call takes as long as --slower-than says and less than --faster-than: nothing can match")]
+    #[error(
+        "no call takes as long as --slower-than says and less than --faster-than: nothing can \
+         match"
+    )]
     Durations,
     /// Not a pattern.
     #[error("--path: `{pattern}`: {reason}")]
@@ -108,7 +111,21 @@ pub enum FilterError {
 impl FilterPlan {
     /// Takes the filters as typed.
     pub fn new(args: FilterArgs) -> Result<Self, FilterError> {
-        let FilterArgs { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, errors, errno, event, .. } = args;
+        let FilterArgs {
+            pid,
+            tid,
+            tree,
+            comm,
+            cgroup,
+            unit,
+            cpu,
+            syscall,
+            path,
+            errors,
+            errno,
+            event,
+            ..
+        } = args;
         let FilterArgs { slower_than, faster_than, .. } = args;
         Names::new(&comm)?;
         if slower_than.zip(faster_than).is_some_and(|(least, limit)| least >= limit) {
@@ -116,7 +133,8 @@ impl FilterPlan {
         }
         let calls = CallNames::new(syscall)?;
         paths::compile(&path)?;
-        let errnos = errno.iter().map(|name| errors::number(name)).collect::<Result<Vec<_>, _>>()?;
+        let errnos =
+            errno.iter().map(|name| errors::number(name)).collect::<Result<Vec<_>, _>>()?;
         let mut kinds = Kinds::NONE;
         for name in &event {
             let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
@@ -127,7 +145,8 @@ impl FilterPlan {
         }
         if event.is_empty() {
             // How a call ended only its end can tell.
-            let ends = errors || !errnos.is_empty() || slower_than.is_some() || faster_than.is_some();
+            let ends =
+                errors || !errnos.is_empty() || slower_than.is_some() || faster_than.is_some();
             kinds = match () {
                 () if ends => Kinds::NONE.with(Kind::SysExit),
                 () if !calls.is_empty() || !path.is_empty() => Kinds::SYSCALLS,
@@ -162,7 +181,8 @@ impl FilterPlan {
         Self { kinds: Kinds::ALL, ..Self::default() }
     }
 
-    /// Whether it asks what descriptors stand for, which all that was opened before its window tells.
+    /// Whether it asks what descriptors stand for, which all that was opened before its window
+    /// tells.
     pub fn wants_files(&self) -> bool {
         !self.paths.is_empty()
     }

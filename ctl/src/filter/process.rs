@@ -7,7 +7,8 @@ use crate::left_out::LeftOuts;
 use crate::pipeline::threads::Threads;
 
 impl Filter {
-    /// Whether something that the quiet ring left out may be wanted; where that is not known, it may.
+    /// Whether something that the quiet ring left out may be wanted; where that is not known, it
+    /// may.
     pub fn may_want(&self, left_out: &LeftOut, known: &LeftOuts, threads: &Threads) -> bool {
         match left_out.process {
             ANYONE => true,
@@ -24,7 +25,13 @@ impl Filter {
             && (self.tids.is_empty() || self.tids.iter().any(by_tid))
     }
 
-    fn may_want_process(&self, process: u32, time: u64, known: &LeftOuts, threads: &Threads) -> bool {
+    fn may_want_process(
+        &self,
+        process: u32,
+        time: u64,
+        known: &LeftOuts,
+        threads: &Threads,
+    ) -> bool {
         let is_known = known.threads(process).next().is_some();
         // Any thread of it that is known may be the one.
         let any = |wanted: &dyn Fn(u32) -> bool| !is_known || known.threads(process).any(wanted);
@@ -35,7 +42,8 @@ impl Filter {
             })
         };
         (self.pids.is_empty() || self.pids.contains(&process))
-            && (self.tids.is_empty() || self.tids.iter().any(|tid| known.process(*tid).is_none_or(|of| of == process)))
+            && (self.tids.is_empty()
+                || self.tids.iter().any(|tid| known.process(*tid).is_none_or(|of| of == process)))
             && (self.comms.is_empty() || any(&|tid| self.comms.has(threads.comm(tid, 0, time))))
             && (self.trees.is_empty() || any(&|tid| threads.descends(tid, time, &self.trees)))
             && self.cgroups.as_ref().is_none_or(in_group)

@@ -64,8 +64,9 @@ fn returned(nr: u16, ret: i64) -> Event {
 
 #[test]
 fn names_of_threads_are_patterns_too() {
-    let renamed =
-        |old: &str, new: &str| event(1, 0, 5, Body::Rename(Rename { tid: 5, tgid: 5, old: comm(old), new: comm(new) }));
+    let renamed = |old: &str, new: &str| {
+        event(1, 0, 5, Body::Rename(Rename { tid: 5, tgid: 5, old: comm(old), new: comm(new) }))
+    };
     let wanted = |patterns: &[&str], name: &str| {
         let filter = filter(FilterArgs { comm: strings(patterns), ..FilterArgs::default() });
         wants(&filter, &renamed(name, name))
@@ -83,7 +84,8 @@ fn names_of_threads_are_patterns_too() {
     let any = Rename { tid: 5, tgid: 5, old: *b"x\xff/\n\0\0\0\0\0\0\0\0\0\0\0\0", new: comm("y") };
     assert!(wants(&filter, &event(1, 0, 5, Body::Rename(any))));
     assert!(
-        error(FilterArgs { comm: strings(&["[z-a]*"]), ..FilterArgs::default() }).starts_with("--comm: `[z-a]*`: ")
+        error(FilterArgs { comm: strings(&["[z-a]*"]), ..FilterArgs::default() })
+            .starts_with("--comm: `[z-a]*`: ")
     );
 }
 
@@ -91,15 +93,25 @@ fn names_of_threads_are_patterns_too() {
 fn calls_that_were_fast_enough() {
     let limits = |slower: Option<u64>, faster: Option<u64>, took: Option<u64>| {
         let time = |ns: Option<u64>| ns.map(Duration::from_nanos);
-        let args = FilterArgs { slower_than: time(slower), faster_than: time(faster), ..FilterArgs::default() };
-        let facts = CallFacts { took: took.map_or(Took::Nothing, Took::Ns), ..CallFacts::default() };
+        let args = FilterArgs {
+            slower_than: time(slower),
+            faster_than: time(faster),
+            ..FilterArgs::default()
+        };
+        let facts =
+            CallFacts { took: took.map_or(Took::Nothing, Took::Ns), ..CallFacts::default() };
         filter(args).wants(&returned(0, 1), facts, &Threads::default())
     };
     assert!(limits(None, Some(1000), Some(999)) && !limits(None, Some(1000), Some(1000)));
     assert!(!limits(None, Some(1000), None), "how long it took is not known");
     assert!(limits(Some(10), Some(1000), Some(10)) && !limits(Some(10), Some(1000), Some(9)));
-    let faster = filter(FilterArgs { faster_than: Some(Duration::from_secs(1)), ..FilterArgs::default() });
-    assert!(!wants(&faster, &enter(1, 0, 5, 0)) && !wants(&faster, &switch(1, 0, 5, 1, 6)) && !faster.wants_all());
+    let faster =
+        filter(FilterArgs { faster_than: Some(Duration::from_secs(1)), ..FilterArgs::default() });
+    assert!(
+        !wants(&faster, &enter(1, 0, 5, 0))
+            && !wants(&faster, &switch(1, 0, 5, 1, 6))
+            && !faster.wants_all()
+    );
     let empty = FilterArgs {
         slower_than: Some(Duration::from_secs(1)),
         faster_than: Some(Duration::from_secs(1)),
@@ -135,7 +147,10 @@ fn numbers_are_native() {
 fn classes_and_their_opposites() {
     let numbers = |names: &[&str]| {
         let filter = filter(FilterArgs { syscall: strings(names), ..FilterArgs::default() });
-        [0, 39, 62, 257, 400].into_iter().filter(|nr| wants(&filter, &enter(1, 0, 5, *nr))).collect::<Vec<_>>()
+        [0, 39, 62, 257, 400]
+            .into_iter()
+            .filter(|nr| wants(&filter, &enter(1, 0, 5, *nr)))
+            .collect::<Vec<_>>()
     };
     assert_eq!(numbers(&["%file"]), [257]);
     assert_eq!(numbers(&["desc"]), [0, 257]);
@@ -146,8 +161,11 @@ fn classes_and_their_opposites() {
 
 #[test]
 fn a_filter_of_calls_leaves_named_kinds_in() {
-    let both =
-        FilterArgs { syscall: strings(&["read"]), event: strings(&["switch", "sys_exit"]), ..FilterArgs::default() };
+    let both = FilterArgs {
+        syscall: strings(&["read"]),
+        event: strings(&["switch", "sys_exit"]),
+        ..FilterArgs::default()
+    };
     let both = filter(both);
     assert!(wants(&both, &switch(1, 0, 5, 1, 6)) && !wants(&both, &enter(1, 0, 5, 0)));
 }
@@ -161,8 +179,16 @@ fn wrong_names_bring_the_right_ones() {
         (FilterArgs { event: strings(&["swich"]), ..args() }, "`swich`", "mean switch"),
         (FilterArgs { errno: strings(&["ENOET"]), ..args() }, "`ENOET`", "ENOENT"),
         (FilterArgs { unit: strings(&["wbe"]), ..args() }, "`wbe.service`", "web.service"),
-        (FilterArgs { cgroup: strings(&["/sistem.slice"]), ..args() }, "`/sistem.slice`", "/system.slice"),
-        (FilterArgs { syscall: strings(&["read", "!getpid"]), ..args() }, "`!getpid`", "before the first"),
+        (
+            FilterArgs { cgroup: strings(&["/sistem.slice"]), ..args() },
+            "`/sistem.slice`",
+            "/system.slice",
+        ),
+        (
+            FilterArgs { syscall: strings(&["read", "!getpid"]), ..args() },
+            "`!getpid`",
+            "before the first",
+        ),
         (FilterArgs { path: strings(&["/a["]), ..args() }, "`/a[`", "unclosed"),
     ] {
         let e = error(args);
@@ -175,19 +201,28 @@ fn wrong_names_bring_the_right_ones() {
 fn failures() {
     let errors = filter(FilterArgs { errors: true, ..FilterArgs::default() });
     assert!(
-        wants(&errors, &returned(0, -2)) && !wants(&errors, &returned(0, 2)) && !wants(&errors, &returned(0, -5000))
+        wants(&errors, &returned(0, -2))
+            && !wants(&errors, &returned(0, 2))
+            && !wants(&errors, &returned(0, -5000))
     );
     assert!(!wants(&errors, &returned(0, -512)), "to be gone on with");
     assert!(!wants(&errors, &returned(15, -2)), "a register of what was interrupted");
     assert!(!wants(&errors, &enter(1, 0, 5, 0)) && !wants(&errors, &switch(1, 0, 5, 1, 6)));
     assert!(errors.wants_whole_ends());
-    let noent = filter(FilterArgs { errno: strings(&["enoent", "ERESTARTSYS", "11"]), ..FilterArgs::default() });
-    assert_eq!([-2, -13, -512, -11].map(|ret| wants(&noent, &returned(0, ret))), [true, false, true, true]);
+    let noent = filter(FilterArgs {
+        errno: strings(&["enoent", "ERESTARTSYS", "11"]),
+        ..FilterArgs::default()
+    });
+    assert_eq!(
+        [-2, -13, -512, -11].map(|ret| wants(&noent, &returned(0, ret))),
+        [true, false, true, true]
+    );
 }
 
 #[test]
 fn slow_calls() {
-    let slow = filter(FilterArgs { slower_than: Some(Duration::from_millis(1)), ..FilterArgs::default() });
+    let slow =
+        filter(FilterArgs { slower_than: Some(Duration::from_millis(1)), ..FilterArgs::default() });
     let took = |ns: Option<u64>| {
         let facts = CallFacts { took: ns.map_or(Took::Nothing, Took::Ns), ..CallFacts::default() };
         slow.wants(&exit(1, 0, 5, 0), facts, &Threads::default())
@@ -200,10 +235,15 @@ fn slow_calls() {
 fn paths() {
     let with = |pattern: &str, path: &str| {
         let filter = filter(FilterArgs { path: strings(&[pattern]), ..FilterArgs::default() });
-        let made = Call { nargs: 2, strings: vec![text(1, StringStatus::Whole, path)], ..call(257) };
+        let made =
+            Call { nargs: 2, strings: vec![text(1, StringStatus::Whole, path)], ..call(257) };
         filter.wants_path(&made, FdNames::default())
     };
-    assert!(with("/etc/*", "/etc/hosts") && !with("/etc/*", "/etc/ssl/certs") && with("/etc/**", "/etc/ssl/certs"));
+    assert!(
+        with("/etc/*", "/etc/hosts")
+            && !with("/etc/*", "/etc/ssl/certs")
+            && with("/etc/**", "/etc/ssl/certs")
+    );
     assert!(with("*.so", "/lib/libc.so") && with("hosts", "/etc/hosts") && with("hosts", "hosts"));
     assert!(!with("hosts", "/etc/hosts.allow"));
     assert!(with("/etc/hosts", "/etc/././hosts") && with("/etc/hosts", "//tmp/..//etc/hosts"));
@@ -233,10 +273,15 @@ fn paths_by_descriptors() {
     let filter = filter(FilterArgs { path: strings(&["/etc/h*"]), ..FilterArgs::default() });
     let names = [(3, b"/etc/hosts"[..].into()), (4, b"/etc"[..].into())];
     let fds = FdNames::kept(&names);
-    let read = |fd| filter.wants_path(&Call { nargs: 1, args: [fd, 0, 0, 0, 0, 0], ..call(0) }, fds);
+    let read =
+        |fd| filter.wants_path(&Call { nargs: 1, args: [fd, 0, 0, 0, 0, 0], ..call(0) }, fds);
     assert_eq!([3, 4, 5].map(read), [true, false, false]);
-    let relative =
-        Call { nargs: 2, args: [4, 0, 0, 0, 0, 0], strings: vec![text(1, StringStatus::Whole, "host")], ..call(257) };
+    let relative = Call {
+        nargs: 2,
+        args: [4, 0, 0, 0, 0, 0],
+        strings: vec![text(1, StringStatus::Whole, "host")],
+        ..call(257)
+    };
     assert!(filter.wants_path(&relative, fds));
     assert!(!filter.wants_path(&Call { args: [9, 0, 0, 0, 0, 0], ..relative.clone() }, fds));
     // An event's own facts decide.
@@ -267,7 +312,8 @@ fn kinds_of_filter_combine_with_and() {
 fn names_old_and_new() {
     let filter = filter(FilterArgs { comm: strings(&["web"]), ..FilterArgs::default() });
     let mut threads = Threads::default();
-    let rename = event(1, 0, 5, Body::Rename(Rename { tid: 5, tgid: 5, old: comm("sh"), new: comm("web") }));
+    let rename =
+        event(1, 0, 5, Body::Rename(Rename { tid: 5, tgid: 5, old: comm("sh"), new: comm("web") }));
     assert!(filter.wants(&rename, CallFacts::default(), &threads));
     assert!(!filter.wants(&enter(2, 0, 5, 0), CallFacts::default(), &threads));
     threads.apply(&rename);
@@ -281,7 +327,8 @@ fn a_tree_has_all_generations() {
     for (parent, tid, tgid) in [(10, 11, 10), (10, 20, 20), (20, 30, 30), (40, 50, 50)] {
         threads.apply(&event(0, 0, parent, Body::Fork(fork(parent, parent, tid, tgid, "x"))));
     }
-    let wanted = [10, 11, 20, 30, 40, 50].map(|tid| filter.wants(&enter(1, 0, tid, 0), CallFacts::default(), &threads));
+    let wanted = [10, 11, 20, 30, 40, 50]
+        .map(|tid| filter.wants(&enter(1, 0, tid, 0), CallFacts::default(), &threads));
     assert_eq!(wanted, [true, true, true, true, false, false]);
     // Its id is another process's now.
     threads.apply(&event(0, 0, 40, Body::Fork(fork(40, 40, 20, 20, "x"))));
@@ -303,7 +350,13 @@ fn groups_and_units() {
     let args = FilterArgs::default;
     assert_eq!(wanted(FilterArgs { cgroup: strings(&["system.slice/"]), ..args() }), [5, 7, 8]);
     assert_eq!(wanted(FilterArgs { cgroup: strings(&["/"]), ..args() }), [1, 5, 7, 8, 9]);
-    assert_eq!(wanted(FilterArgs { cgroup: strings(&["77", "/system.slice2"]), ..args() }), [9, 77]);
+    assert_eq!(
+        wanted(FilterArgs { cgroup: strings(&["77", "/system.slice2"]), ..args() }),
+        [9, 77]
+    );
     assert_eq!(wanted(FilterArgs { unit: strings(&["web"]), ..args() }), [7, 8]);
-    assert_eq!(wanted(FilterArgs { unit: strings(&["web.service"]), cgroup: strings(&["8"]), ..args() }), [8]);
+    assert_eq!(
+        wanted(FilterArgs { unit: strings(&["web.service"]), cgroup: strings(&["8"]), ..args() }),
+        [8]
+    );
 }

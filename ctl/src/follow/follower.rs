@@ -12,9 +12,11 @@ use crate::source::{self, Live, News, Recording, SourceError};
 use crate::window::Window;
 
 /// How long an event must be old to be taken, ns: an exit folds into its entry up to 1.05 ms later
-/// ([`flightrec_format::abi::record::fold`]), and a CPU may be held up between reading the clock and publishing.
+/// ([`flightrec_format::abi::record::fold`]), and a CPU may be held up between reading the clock
+/// and publishing.
 pub const SETTLED_NS: u64 = 10_000_000;
-/// Most pages of one round, over all rings: 16 MiB. It bounds the memory, and how far what is shown lags behind.
+/// Most pages of one round, over all rings: 16 MiB. It bounds the memory, and how far what is shown
+/// lags behind.
 const PAGES: usize = 4096;
 /// Yet at least so many of each ring.
 const PAGES_OF_RING: usize = 16;
@@ -27,7 +29,8 @@ const ATTEMPTS: usize = 3;
 /// A recording, followed.
 pub struct Follower {
     origin: Origin,
-    /// All that is still there is read at the beginning, not only what was recorded shortly before.
+    /// All that is still there is read at the beginning, not only what was recorded shortly
+    /// before.
     everything: bool,
     /// `None`: the daemon is gone.
     source: Option<Box<dyn Live>>,
@@ -57,8 +60,8 @@ impl Beginning {
 /// What a question brought.
 #[derive(Debug)]
 pub enum Answer {
-    /// What is new, to be taken up to this moment; and whether there was more than could be asked for, so that it is
-    /// better asked again at once.
+    /// What is new, to be taken up to this moment; and whether there was more than could be asked
+    /// for, so that it is better asked again at once.
     News(News, u64, bool),
     /// The daemon is gone, for this reason; another may come.
     Gone(SourceError),
@@ -67,10 +70,16 @@ pub enum Answer {
 }
 
 impl Follower {
-    /// Begins to follow what the plan names. `everything`: the beginning has all that is still there, not only what
-    /// was recorded shortly before.
+    /// Begins to follow what the plan names. `everything`: the beginning has all that is still
+    /// there, not only what was recorded shortly before.
     pub fn start(origin: &Origin, everything: bool) -> Result<(Self, Beginning), SourceError> {
-        let mut follower = Self { origin: origin.clone(), everything, source: None, session: 0, tail: Tail::default() };
+        let mut follower = Self {
+            origin: origin.clone(),
+            everything,
+            source: None,
+            session: 0,
+            tail: Tail::default(),
+        };
         let beginning = follower.restart()?;
         Ok((follower, beginning))
     }
@@ -82,8 +91,11 @@ impl Follower {
             let (session, wall_offset) = (source.session(), source.clock().wall_offset);
             let mut tail = Tail::new(&source.cpus());
             let now = monotonic();
-            // First the place in each ring, which takes no time; a busy ring may go round while the past is read.
-            let Some(news) = source.since(session, &tail.positions(), PAGES_TO_BEGIN)? else { continue };
+            // First the place in each ring, which takes no time; a busy ring may go round while the
+            // past is read.
+            let Some(news) = source.since(session, &tail.positions(), PAGES_TO_BEGIN)? else {
+                continue;
+            };
             tail.take(&news.pages, now);
             tail.begin(&news.totals);
             let from = if self.everything { 0 } else { now };
@@ -121,7 +133,8 @@ impl Follower {
         }
     }
 
-    /// Reads the recording as any command does; and how far the wall clock is ahead of `CLOCK_MONOTONIC`, ns.
+    /// Reads the recording as any command does; and how far the wall clock is ahead of
+    /// `CLOCK_MONOTONIC`, ns.
     pub fn read(&mut self, window: Window) -> Result<(Recording, i64), SourceError> {
         let mut source = source::open_live(&self.origin)?;
         let wall_offset = source.clock().wall_offset;
@@ -150,11 +163,15 @@ fn is_cut(news: &News, newest: usize) -> bool {
     news.pages.chunk_by(|a, b| ring(a) == ring(b)).any(|pages| pages.len() >= newest)
 }
 
-/// A daemon that ends or is restarted is waited for: the recording goes on without it. Anything else is an error.
+/// A daemon that ends or is restarted is waited for: the recording goes on without it. Anything
+/// else is an error.
 fn absent(e: SourceError) -> Result<Answer, SourceError> {
     match e {
         SourceError::Control(
-            ControlError::NotRunning(_) | ControlError::Closed | ControlError::Silent | ControlError::Socket { .. },
+            ControlError::NotRunning(_)
+            | ControlError::Closed
+            | ControlError::Silent
+            | ControlError::Socket { .. },
         )
         | SourceError::Live(_) => Ok(Answer::Gone(e)),
         e => Err(e),

@@ -68,7 +68,8 @@ impl Tally {
     /// Whether everything that happened was recorded and read.
     fn is_complete(&self) -> bool {
         let Self { skipped, cut, unknown, refused, no_ring, missed, .. } = self;
-        [*skipped, *cut, *unknown, refused[0], refused[1], *no_ring, *missed] == [0; 7] && self.undecided.is_empty()
+        [*skipped, *cut, *unknown, refused[0], refused[1], *no_ring, *missed] == [0; 7]
+            && self.undecided.is_empty()
     }
 
     fn gap(&mut self, gap: &Gap) {
@@ -91,7 +92,8 @@ pub fn run(plan: &FollowPlan, stop: &Stop, zone: &TimeZone) -> Result<Exit> {
     // A wrong name in the filter leaves an old file as it was.
     plan.filter.resolve(&beginning.recording.meta)?;
     let output = Output::to(plan.output.as_deref(), plan.force)?;
-    let mut show = Show { plan, stop, zone, follower, output, gone: false, tally: Tally::default() };
+    let mut show =
+        Show { plan, stop, zone, follower, output, gone: false, tally: Tally::default() };
     match show.all(beginning) {
         Ok(()) => {}
         // The reader has seen enough; what became of the rest nobody will know.
@@ -142,8 +144,13 @@ impl Show<'_> {
         let filter = self.plan.filter.resolve(&recording.meta)?;
         let window = Window { from: *now, until: u64::MAX };
         let mut wall = recording.wall_clock(*wall_offset);
-        let head = format!("following session {:016x} from {}", recording.meta.session, self.time(wall.wall(*now)));
-        let mut pass = Pass::new(recording, window, &filter, wall, self.renderer(&recording.meta)).muted();
+        let head = format!(
+            "following session {:016x} from {}",
+            recording.meta.session,
+            self.time(wall.wall(*now))
+        );
+        let mut pass =
+            Pass::new(recording, window, &filter, wall, self.renderer(&recording.meta)).muted();
         for event in Merge::new(beginning.past().events) {
             pass.push(event, &mut io::sink())?;
         }
@@ -187,7 +194,8 @@ impl Show<'_> {
         Ok(ended)
     }
 
-    /// Shows what is new; returns how many events there were. If the end has come, and it takes long, it is cut short.
+    /// Shows what is new; returns how many events there were. If the end has come, and it takes
+    /// long, it is cut short.
     fn round(&mut self, news: &News, until: u64, meta: &Meta, pass: &mut Pass) -> Result<u64> {
         let begun = Instant::now();
         pass.wall().learn(news.pages.iter().map(Page::header), meta);
@@ -210,7 +218,8 @@ impl Show<'_> {
             }
             for event in Merge::new(round.events) {
                 // Looked at now and then: reading the clock costs as much as an event.
-                cut |= pushed.is_multiple_of(LOOK) && self.stop.reached() && begun.elapsed() > GRACE;
+                cut |=
+                    pushed.is_multiple_of(LOOK) && self.stop.reached() && begun.elapsed() > GRACE;
                 if cut {
                     self.tally.cut += 1;
                     continue;
@@ -227,7 +236,10 @@ impl Show<'_> {
 
     /// The recording after one that ended; `None` when the end comes first.
     fn next(&mut self) -> Result<Option<Beginning>> {
-        note("the recording has ended; following the next one. What happened in between is not counted");
+        note(
+            "the recording has ended; following the next one. What happened in between is not \
+             counted",
+        );
         loop {
             match self.follower.restart() {
                 Ok(beginning) => return Ok(Some(beginning)),
@@ -246,9 +258,12 @@ impl Show<'_> {
         tally.recorded = tally.recorded.saturating_add(self.follower.recorded());
         tally.shown += shown;
         tally.filtered += pushed.saturating_sub(shown);
-        let no_ring = |totals: &Totals| totals.cpus.iter().flat_map(|cpu| cpu.no_ring).fold(0, u64::saturating_add);
+        let no_ring = |totals: &Totals| {
+            totals.cpus.iter().flat_map(|cpu| cpu.no_ring).fold(0, u64::saturating_add)
+        };
         tally.no_ring += no_ring(after).saturating_sub(no_ring(before));
-        let missed = |totals: &Totals| totals.misses.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
+        let missed =
+            |totals: &Totals| totals.misses.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
         tally.missed += missed(after).saturating_sub(missed(before));
     }
 
@@ -256,9 +271,14 @@ impl Show<'_> {
         let FollowPlan { merge, fds, .. } = *self.plan;
         match self.plan.format {
             FormatArg::Text => {
-                let colour = self.output.colours(self.plan.color, std::env::var_os("NO_COLOR").as_deref());
+                let colour =
+                    self.output.colours(self.plan.color, std::env::var_os("NO_COLOR").as_deref());
                 let time_zone = self.zone.clone();
-                text::Renderer::new(meta, Options { colour, merge, fds, time_zone, ..Options::default() }).into()
+                text::Renderer::new(
+                    meta,
+                    Options { colour, merge, fds, time_zone, ..Options::default() },
+                )
+                .into()
             }
             FormatArg::Jsonl => json::Renderer::new(meta, merge, []).name_fds(fds).into(),
         }
@@ -268,7 +288,8 @@ impl Show<'_> {
         lines::time(wall_ns, self.zone)
     }
 
-    /// A text that is kept says what it is; a person at a terminal is told on standard error. JSON has no comments.
+    /// A text that is kept says what it is; a person at a terminal is told on standard error. JSON
+    /// has no comments.
     fn comment(&mut self, lines: &[String]) -> io::Result<()> {
         if self.output.is_terminal() || self.plan.format == FormatArg::Jsonl {
             return Ok(());
@@ -281,7 +302,10 @@ impl Show<'_> {
 
     fn absent(&mut self, why: &SourceError) {
         if !self.gone {
-            note(&format!("{why}; the kernel goes on recording, and flightctl waits for flightd (Ctrl-C ends)"));
+            note(&format!(
+                "{why}; the kernel goes on recording, and flightctl waits for flightd (Ctrl-C \
+                 ends)"
+            ));
             self.gone = true;
         }
     }

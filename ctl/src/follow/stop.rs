@@ -32,7 +32,10 @@ impl Stop {
 
     /// After `time`, if any.
     pub fn after(time: Option<Duration>) -> Self {
-        Self { signal: Arc::default(), deadline: time.and_then(|time| Instant::now().checked_add(time)) }
+        Self {
+            signal: Arc::default(),
+            deadline: time.and_then(|time| Instant::now().checked_add(time)),
+        }
     }
 
     /// Whether a signal came.

@@ -1,9 +1,9 @@
 //! How far a follower has got in each ring, and what it missed.
 //!
-//! A ring's pages are taken up to a moment of time; what is newer stays for the next round, in which its page comes
-//! again. So events of all rings can be merged by time, round by round, and an entry of a system call is only taken
-//! when its exit can't fold into it any more. The totals in the pages' headers tell exactly what was written over
-//! before it was read.
+//! A ring's pages are taken up to a moment of time; what is newer stays for the next round, in
+//! which its page comes again. So events of all rings can be merged by time, round by round, and an
+//! entry of a system call is only taken when its exit can't fold into it any more. The totals in
+//! the pages' headers tell exactly what was written over before it was read.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,9 @@ struct Ring {
 impl Tail {
     /// At the beginning of these rings.
     pub fn new(cpus: &[u16]) -> Self {
-        let rings = Lane::RINGS.iter().flat_map(|lane| cpus.iter().map(move |cpu| ((*lane, *cpu), Ring::default())));
+        let rings = Lane::RINGS
+            .iter()
+            .flat_map(|lane| cpus.iter().map(move |cpu| ((*lane, *cpu), Ring::default())));
         Self { rings: rings.collect() }
     }
 
@@ -72,12 +74,13 @@ impl Tail {
         self.rings.iter().map(position).collect()
     }
 
-    /// What was taken so far is the past: counting begins. A ring of which no page was there, and which `totals` know
-    /// as empty, is known from its start.
+    /// What was taken so far is the past: counting begins. A ring of which no page was there, and
+    /// which `totals` know as empty, is known from its start.
     pub fn begin(&mut self, totals: &Totals) {
         for ((lane, cpu), ring) in &mut self.rings {
             let of_cpu = totals.cpus.iter().find(|totals| totals.cpu == *cpu);
-            let empty = of_cpu.and_then(|totals| totals.events.get(*lane as usize)) == Some(&[0; LANE_KINDS]);
+            let empty = of_cpu.and_then(|totals| totals.events.get(*lane as usize))
+                == Some(&[0; LANE_KINDS]);
             ring.known |= ring.seq == 0 && empty;
             ring.begun = ring.events;
         }
@@ -86,12 +89,17 @@ impl Tail {
     /// Events recorded since [`Self::begin`], as the rings' own totals tell.
     pub fn recorded(&self) -> u64 {
         let of_ring = |ring: &Ring| {
-            ring.events.iter().zip(&ring.begun).map(|(now, begun)| now.saturating_sub(*begun)).sum::<u64>()
+            ring.events
+                .iter()
+                .zip(&ring.begun)
+                .map(|(now, begun)| now.saturating_sub(*begun))
+                .sum::<u64>()
         };
         self.rings.values().map(of_ring).fold(0, u64::saturating_add)
     }
 
-    /// Takes pages, of each ring oldest first, up to the moment `until`, which was before they were copied.
+    /// Takes pages, of each ring oldest first, up to the moment `until`, which was before they were
+    /// copied.
     pub fn take<'p>(&mut self, pages: impl IntoIterator<Item = &'p Page>, until: u64) -> Round<'p> {
         let mut sorted: BTreeMap<(Lane, u16), Vec<&'p Page>> = BTreeMap::new();
         for page in pages {
@@ -122,7 +130,8 @@ impl Tail {
 }
 
 impl Ring {
-    /// Goes to the start of a page, if it is not in it. What should have been before it, and was not there?
+    /// Goes to the start of a page, if it is not in it. What should have been before it, and was
+    /// not there?
     fn enter(&mut self, page: &Page) -> Option<Gap> {
         let header = page.header();
         if header.seq == self.seq {
@@ -148,18 +157,35 @@ impl Ring {
         let refused = difference(&header.refused, &before.refused).unwrap_or_default();
         let reason = match lost {
             // The recorder's own calls are left out on purpose.
-            Some([0, 0, 0, 0, 0, 0]) if refused.iter().take(Refusal::Own as usize).all(|n| *n == 0) => return None,
+            Some([0, 0, 0, 0, 0, 0])
+                if refused.iter().take(Refusal::Own as usize).all(|n| *n == 0) =>
+            {
+                return None;
+            }
             Some([0, 0, 0, 0, 0, 0]) => Reason::Refused,
             Some(_) if header.seq != before.seq.saturating_add(1) => Reason::Overwritten,
             _ => Reason::Damaged,
         };
         let until = header.base_mono.max(before.last);
-        Some(Gap { lane: page.lane(), cpu: header.cpu, from: before.last, until, lost, refused, reason })
+        Some(Gap {
+            lane: page.lane(),
+            cpu: header.cpu,
+            from: before.last,
+            until,
+            lost,
+            refused,
+            reason,
+        })
     }
 
-    /// What is new in the page that it is in, up to `until`; and whether that is all of the page. `next` is when the
-    /// next page was opened, if it is there.
-    fn excerpt<'p>(&mut self, page: &'p Page, until: u64, next: Option<u64>) -> (Excerpt<'p>, bool) {
+    /// What is new in the page that it is in, up to `until`; and whether that is all of the page.
+    /// `next` is when the next page was opened, if it is there.
+    fn excerpt<'p>(
+        &mut self,
+        page: &'p Page,
+        until: u64,
+        next: Option<u64>,
+    ) -> (Excerpt<'p>, bool) {
         let header = page.header();
         // A page's time ends where the next one begins, whatever a damaged record says.
         let whole = next.is_some_and(|next| next <= until);

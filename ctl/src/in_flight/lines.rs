@@ -11,7 +11,8 @@ use crate::text::Renderer;
 pub(crate) const HEAD: &str = "         FOR      TID      PID  NAME             STATE  IN\n";
 
 impl InFlight {
-    /// Appends `     2.1 ms     8883     8880  bash             R      write(1</proc/sysrq-trigger>, …), on CPU 1`.
+    /// Appends `     2.1 ms     8883     8880  bash             R
+    /// write(1</proc/sysrq-trigger>, …), on CPU 1`.
     pub(crate) fn line(&self, renderer: &Renderer, out: &mut Vec<u8>) {
         let time = if self.is_timed { span(self.thread.time) } else { "?".to_owned() };
         match self.doing {

@@ -1,8 +1,8 @@
-//! What every thread was in the middle of when the machine died: those that ran, those that waited for a CPU, and
-//! those that were blocked.
+//! What every thread was in the middle of when the machine died: those that ran, those that waited
+//! for a CPU, and those that were blocked.
 //!
-//! Blocked threads come from the thread table, as for [`crate::ps`], whose lines these are. What the others were in,
-//! and the strings of all calls, come from the rings.
+//! Blocked threads come from the thread table, as for [`crate::ps`], whose lines these are. What
+//! the others were in, and the strings of all calls, come from the rings.
 
 mod lines;
 
@@ -34,8 +34,8 @@ pub enum Doing {
 pub struct InFlight {
     /// What it was doing.
     pub doing: Doing,
-    /// Who, in which call, for how long: in its call or, outside of one, since it ran or became ready. Of a
-    /// blocked thread, since it blocked.
+    /// Who, in which call, for how long: in its call or, outside of one, since it ran or became
+    /// ready. Of a blocked thread, since it blocked.
     pub thread: Blocked,
     /// Whether the beginning of that time is known.
     pub is_timed: bool,
@@ -51,20 +51,23 @@ struct Known {
     is_ready: bool,
 }
 
-/// The threads at `now`, the moment of death: those that ran first, then those that waited for a CPU, then the blocked
-/// ones as [`blocked`] sorts and chooses them.
+/// The threads at `now`, the moment of death: those that ran first, then those that waited for a
+/// CPU, then the blocked ones as [`blocked`] sorts and chooses them.
 pub fn at_death(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<InFlight> {
     let running = running(recording);
     let mut known = known(recording);
-    let slots: HashMap<u32, &TaskSlot> = recording.slots.iter().map(|slot| (slot.tid, slot)).collect();
+    let slots: HashMap<u32, &TaskSlot> =
+        recording.slots.iter().map(|slot| (slot.tid, slot)).collect();
     let mut threads = Vec::new();
     for (cpu, tid) in &running {
         let slot = slots.get(tid).map_or_else(|| nameless(*tid), |slot| **slot);
         threads.push(awake(Doing::Running(*cpu), slot, known.remove(tid).unwrap_or_default(), now));
     }
     let is_running = |tid| running.iter().any(|(_, runs)| *runs == tid);
-    let blocked: Vec<Blocked> =
-        blocked(recording, plan, now).into_iter().filter(|thread| !is_running(thread.slot.tid)).collect();
+    let blocked: Vec<Blocked> = blocked(recording, plan, now)
+        .into_iter()
+        .filter(|thread| !is_running(thread.slot.tid))
+        .collect();
     let is_blocked = |slot: &TaskSlot| slot.flags & flightrec_format::abi::slot::BLOCKED != 0;
     let mut ready: Vec<InFlight> = slots
         .values()
@@ -89,17 +92,21 @@ pub fn at_death(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<InFlight>
     threads
 }
 
-/// Threads that the rings show alive, and that the table has no place for; it must be known that it lacked some.
+/// Threads that the rings show alive, and that the table has no place for; it must be known that it
+/// lacked some.
 pub fn without_place(recording: &Recording) -> Vec<u32> {
     let mut ended = HashSet::new();
     for stream in recording.streams.iter().filter(|stream| stream.lane() == Lane::Task) {
         ended.extend(
-            stream.events().filter_map(|event| matches!(event.body, Body::TaskExit { .. }).then_some(event.tid)),
+            stream.events().filter_map(|event| {
+                matches!(event.body, Body::TaskExit { .. }).then_some(event.tid)
+            }),
         );
     }
     let table: HashSet<u32> = recording.slots.iter().map(|slot| slot.tid).collect();
     let known = known(recording).into_keys();
-    let mut missing: Vec<u32> = known.filter(|tid| *tid != 0 && !table.contains(tid) && !ended.contains(tid)).collect();
+    let mut missing: Vec<u32> =
+        known.filter(|tid| *tid != 0 && !table.contains(tid) && !ended.contains(tid)).collect();
     missing.sort_unstable();
     missing
 }
@@ -139,10 +146,12 @@ fn nameless(tid: u32) -> TaskSlot {
     }
 }
 
-/// The table has a call's registers; where the rings still have its entry, they have its strings too.
+/// The table has a call's registers; where the rings still have its entry, they have its strings
+/// too.
 fn with_strings(thread: &mut Blocked, entered: Option<(u64, Call)>) {
     let (Some(call), Some((_, entry))) = (&mut thread.call, entered) else { return };
-    let args = |call: &Call| call.args.iter().take(usize::from(call.nargs)).copied().collect::<Vec<_>>();
+    let args =
+        |call: &Call| call.args.iter().take(usize::from(call.nargs)).copied().collect::<Vec<_>>();
     if (call.nr, call.abi) == (entry.nr, entry.abi) && args(call) == args(&entry) {
         call.strings = entry.strings;
     }
@@ -156,7 +165,8 @@ fn running(recording: &Recording) -> Vec<(u16, u32)> {
         let tid = if let Body::Switch { next, .. } = newest.body { next } else { newest.tid };
         Some((stream.cpu(), tid))
     };
-    let mut running: Vec<(u16, u32)> = sched.filter_map(of_cpu).filter(|(_, tid)| *tid != 0).collect();
+    let mut running: Vec<(u16, u32)> =
+        sched.filter_map(of_cpu).filter(|(_, tid)| *tid != 0).collect();
     running.sort_unstable();
     running
 }
@@ -168,7 +178,10 @@ fn known(recording: &Recording) -> HashMap<u32, Known> {
     let mut events: Vec<_> = Vec::new();
     for stream in &recording.streams {
         let wanted = |event: &flightrec_format::decode::Event| {
-            matches!(event.body, Body::Enter(_) | Body::Exit { .. } | Body::Switch { .. } | Body::Waking { .. })
+            matches!(
+                event.body,
+                Body::Enter(_) | Body::Exit { .. } | Body::Switch { .. } | Body::Waking { .. }
+            )
         };
         let mut last: HashMap<(u32, u8), (u64, Change)> = HashMap::new();
         for event in stream.events().filter(wanted) {
@@ -201,7 +214,8 @@ enum Change {
     Stops,
 }
 
-/// The threads that an event changes; of each ring the last change of either kind, its call or its place, counts.
+/// The threads that an event changes; of each ring the last change of either kind, its call or its
+/// place, counts.
 fn changes(tid: u32, body: Body) -> Vec<(u32, u8, Change)> {
     const CALL: u8 = 0;
     const PLACE: u8 = 1;

@@ -46,8 +46,11 @@ const ARGUMENTS: &[u8] = b",\"args\":[";
 
 impl Calls {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
-        let table =
-            |abi| (0..NUMBERS as u16).map(|nr| plans.get(abi, nr).map(|plan| Head::new(nr, abi, plan))).collect();
+        let table = |abi| {
+            (0..NUMBERS as u16)
+                .map(|nr| plans.get(abi, nr).map(|plan| Head::new(nr, abi, plan)))
+                .collect()
+        };
         let [native, compat, x32] = [Abi::Native, Abi::Compat, Abi::X32].map(table);
         Self { plans, native, compat, x32 }
     }
@@ -123,15 +126,20 @@ impl Calls {
         } else if let (Some(plan), Some(head)) = (plan, self.table(call))
             && let Some(kinds) = &plan.arguments
         {
-            for (index, ((kind, label), head)) in kinds.iter().zip(&plan.labels).zip(&head.arguments).enumerate() {
+            for (index, ((kind, label), head)) in
+                kinds.iter().zip(&plan.labels).zip(&head.arguments).enumerate()
+            {
                 let string = call.strings.iter().any(|text| usize::from(text.index) == index);
                 // Strings are recorded by themselves: a later one may still be there.
-                if index >= recorded && call.strings.iter().all(|text| usize::from(text.index) < index) {
+                if index >= recorded
+                    && call.strings.iter().all(|text| usize::from(text.index) < index)
+                {
                     break;
                 }
                 let end = out.len();
                 head.write(out);
-                let known = (index < recorded).then(|| argument::number(*kind, label.signed, call, index));
+                let known =
+                    (index < recorded).then(|| argument::number(*kind, label.signed, call, index));
                 if !one(*kind, call, index, known, known.is_some() || string, fds, out) {
                     out.truncate(end);
                     break;
@@ -161,12 +169,14 @@ impl Head {
         decimal(nr, &mut call);
         call.extend_from_slice(abi(table));
         let arguments = plan.labels.iter().enumerate().map(|(index, label)| {
-            let mut argument = if index == 0 { b"{\"name\":".to_vec() } else { b",{\"name\":".to_vec() };
+            let mut argument =
+                if index == 0 { b"{\"name\":".to_vec() } else { b",{\"name\":".to_vec() };
             value::printed(|out| out.extend_from_slice(&label.name), &mut argument);
             argument.extend_from_slice(b",\"value\":");
             Piece::new(&argument)
         });
-        let [enter, exit] = [[ENTER, &call, ARGUMENTS].concat(), [EXIT, &call].concat()].map(|text| Piece::new(&text));
+        let [enter, exit] = [[ENTER, &call, ARGUMENTS].concat(), [EXIT, &call].concat()]
+            .map(|text| Piece::new(&text));
         Self { enter, exit, arguments: arguments.collect() }
     }
 }
@@ -194,7 +204,8 @@ fn unknown(kind: &[u8], call: &Call, end: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(end);
 }
 
-/// `1,"text":"O_WRONLY"}`; `false`: the call does not take this argument, nor what stands behind it.
+/// `1,"text":"O_WRONLY"}`; `false`: the call does not take this argument, nor what stands behind
+/// it.
 fn one(
     kind: Kind,
     call: &Call,
@@ -205,7 +216,9 @@ fn one(
     out: &mut Vec<u8>,
 ) -> bool {
     // Most arguments are numbers that read as what they are.
-    if let Some(short) = known.filter(|number| text && argument::reads_as(kind, *number)).and_then(Number::short) {
+    if let Some(short) =
+        known.filter(|number| text && argument::reads_as(kind, *number)).and_then(Number::short)
+    {
         short.write(out);
         out.extend_from_slice(b",\"text\":\"");
         short.write(out);
@@ -238,7 +251,9 @@ fn one(
         if let Some(tail) = tail {
             escape::quoted(tail, out);
         }
-    } else if text && known.is_some_and(|number| argument::reads_as(kind, number) && value::is_plain(number)) {
+    } else if text
+        && known.is_some_and(|number| argument::reads_as(kind, number) && value::is_plain(number))
+    {
         out.extend_from_within(start..end);
         let start = out.len();
         argument::name(kind, call, index, fds, out);

@@ -32,7 +32,10 @@ impl Clock {
     /// How far in its second a time is, ns; that second's text is there then.
     #[inline]
     fn within(&mut self, wall_ns: i64) -> u32 {
-        let within = self.start.and_then(|start| wall_ns.checked_sub(start)).filter(|ns| (0..SECOND).contains(ns));
+        let within = self
+            .start
+            .and_then(|start| wall_ns.checked_sub(start))
+            .filter(|ns| (0..SECOND).contains(ns));
         within.unwrap_or_else(|| self.turn(wall_ns)) as u32
     }
 
@@ -53,7 +56,8 @@ impl Clock {
     }
 }
 
-/// `{"time":"2026-01-31T14:03:07.123456789Z","mono_ns":`, and what is behind it of a time below 10^20.
+/// `{"time":"2026-01-31T14:03:07.123456789Z","mono_ns":`, and what is behind it of a time below
+/// 10^20.
 const STAMP: usize = 51 + 20;
 /// Where the time stands in it, its nanoseconds, and the monotonic time.
 const TIME: usize = 9;

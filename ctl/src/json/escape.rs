@@ -1,9 +1,10 @@
 //! Bytes of unknown origin into JSON strings.
 //!
-//! One notation for all names, paths and texts: printable characters stand for themselves; every other
-//! byte (of control characters, of invalid UTF-8, of characters that change how a terminal shows what
-//! is around them) is written as strace does, `\n`, `\33`, `\377`; a `\` has another before it. So even
-//! the *decoded* string is printable, and every byte of the name can be had back.
+//! One notation for all names, paths and texts: printable characters stand for themselves; every
+//! other byte (of control characters, of invalid UTF-8, of characters that change how a terminal
+//! shows what is around them) is written as strace does, `\n`, `\33`, `\377`; a `\` has another
+//! before it. So even the *decoded* string is printable, and every byte of the name can be had
+//! back.
 
 use crate::text::escape::special;
 use crate::text::plain::{before, plain};
@@ -134,7 +135,10 @@ mod tests {
         assert_eq!(decoded("/tmp/grün 日本 🦀".as_bytes()), "/tmp/grün 日本 🦀");
         assert_eq!(decoded(b"a\"b\\c\n\x1b[2J\x7f"), r#"a"b\\c\n\33[2J\177"#);
         assert_eq!(decoded(b"\xff\xc3\xe6\x97x\x001"), r"\377\303\346\227x\0001");
-        assert_eq!(decoded("\u{9b}31m\u{202e}x\u{2028}".as_bytes()), r"\302\23331m\342\200\256x\342\200\250");
+        assert_eq!(
+            decoded("\u{9b}31m\u{202e}x\u{2028}".as_bytes()),
+            r"\302\23331m\342\200\256x\342\200\250"
+        );
         assert_eq!(decoded(&[0xed, 0xa0, 0x80]), r"\355\240\200", "a surrogate is no character");
         assert_eq!(text(b"\""), r#"\""#);
         let mut out = Vec::new();

@@ -83,11 +83,15 @@ pub(super) fn exit(exit: &TaskExit, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"signal\":");
     value::printed(|out| write_signal(signal, out), out);
     let dumped = exit.code & 0x80 != 0;
-    out.extend_from_slice(if dumped { b",\"core_dumped\":true".as_slice() } else { b",\"core_dumped\":false" });
+    out.extend_from_slice(if dumped {
+        b",\"core_dumped\":true".as_slice()
+    } else {
+        b",\"core_dumped\":false"
+    });
 }
 
-/// What the recorder's act is called as an event, and the quote behind it: a change of level, or a line that it wrote
-/// itself.
+/// What the recorder's act is called as an event, and the quote behind it: a change of level, or a
+/// line that it wrote itself.
 pub(super) fn act_event(act: u16) -> &'static [u8] {
     let levels = [Act::Level, Act::Detached, Act::Attached];
     if levels.into_iter().any(|level| level as u16 == act) { b"level\"" } else { b"mark\"" }

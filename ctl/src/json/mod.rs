@@ -1,10 +1,10 @@
 //! Events as JSON lines, for programs: an object a line, its fields described by
 //! `docs/flightctl-dump.schema.json`.
 //!
-//! Every line is valid JSON and valid UTF-8 whatever the recording holds, and so is, free of control
-//! characters, every string in it once it is decoded ([`escape`]). What can't be known is `null`, or
-//! absent where it does not apply. Written by hand, as it is written millions of times; what is written
-//! once, coverage and gaps, is [`crate::coverage`]'s.
+//! Every line is valid JSON and valid UTF-8 whatever the recording holds, and so is, free of
+//! control characters, every string in it once it is decoded ([`escape`]). What can't be known is
+//! `null`, or absent where it does not apply. Written by hand, as it is written millions of times;
+//! what is written once, coverage and gaps, is [`crate::coverage`]'s.
 
 mod call;
 pub(crate) mod clock;
@@ -55,8 +55,8 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// For the events of one recording, with lines (in order of time) to put between them. `merge`: a call
-    /// whose exit directly follows is one object, at its exit.
+    /// For the events of one recording, with lines (in order of time) to put between them. `merge`:
+    /// a call whose exit directly follows is one object, at its exit.
     pub fn new(meta: &Meta, merge: bool, asides: impl IntoIterator<Item = Aside>) -> Self {
         let calls = Calls::new(Arc::new(Plans::new(meta)));
         let (naming, asides_to_come) = (Naming::default(), VecDeque::new());
@@ -166,8 +166,9 @@ impl Renderer {
         match &event.body {
             Body::Enter(call) => self.calls.enter(call, cx.fds, out),
             Body::Exit { call, ret, entered } => {
-                let took =
-                    cx.duration_ns.or_else(|| entered.and_then(|at| event.time.checked_sub(at)).filter(|ns| *ns != 0));
+                let took = cx.duration_ns.or_else(|| {
+                    entered.and_then(|at| event.time.checked_sub(at)).filter(|ns| *ns != 0)
+                });
                 self.calls.exit(call, (*ret, took), cx.merged.is_some(), cx.fds, out);
                 if let Some(wall) = cx.merged {
                     out.extend_from_slice(b",\"entered\":\"");
@@ -187,7 +188,12 @@ impl Renderer {
                 sched::wakeup(&wake, wakee, (!new).then_some(*state), out);
             }
             Body::Migrate { thread, prio, from, to } => {
-                sched::migrate(Thread { tid: *thread, comm: &cx.next_comm, prio: *prio }, *from, *to, out);
+                sched::migrate(
+                    Thread { tid: *thread, comm: &cx.next_comm, prio: *prio },
+                    *from,
+                    *to,
+                    out,
+                );
             }
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),

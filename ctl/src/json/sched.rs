@@ -16,22 +16,39 @@ pub(super) struct Thread<'a> {
     pub(super) prio: u8,
 }
 
-/// `,"prev_tid":…,"prev_comm":…,"prev_prio":…,"prev_state":…,"next_tid":…,"next_comm":…,"next_prio":…`
-pub(super) fn switch(cpu: u16, prev: Thread<'_>, state: u16, preempted: bool, next: Thread<'_>, out: &mut Vec<u8>) {
+/// `,"prev_tid":…,"prev_comm":…,"prev_prio":…,"prev_state":…,"next_tid":…,"next_comm":…,"next_prio"
+/// :…`
+pub(super) fn switch(
+    cpu: u16,
+    prev: Thread<'_>,
+    state: u16,
+    preempted: bool,
+    next: Thread<'_>,
+    out: &mut Vec<u8>,
+) {
     thread((b",\"prev_tid\":", b",\"prev_comm\":", b",\"prev_prio\":"), cpu, prev, out);
     out.extend_from_slice(b",\"prev_state\":");
     task_state(state, out);
-    out.extend_from_slice(if preempted { b",\"preempted\":true".as_slice() } else { b",\"preempted\":false" });
+    out.extend_from_slice(if preempted {
+        b",\"preempted\":true".as_slice()
+    } else {
+        b",\"preempted\":false"
+    });
     if gave_way_to_idle(state, next.tid == 0) {
         out.extend_from_slice(b",\"gave_way_to_idle\":true");
     }
     thread((b",\"next_tid\":", b",\"next_comm\":", b",\"next_prio\":"), cpu, next, out);
 }
 
-/// `,"wakee_tid":…,"wakee_comm":…,"wakee_prio":…,"wakee_cpu":…,"queued_on":…,"slept_in":…,"qlen":…`;
-/// `slept_in` `None`: its first wakeup.
+/// `,"wakee_tid":…,"wakee_comm":…,"wakee_prio":…,"wakee_cpu":…,"queued_on":…,"slept_in":…,"qlen":…
+/// `; `slept_in` `None`: its first wakeup.
 pub(super) fn wakeup(wake: &Wake, wakee: Thread<'_>, slept_in: Option<u16>, out: &mut Vec<u8>) {
-    thread((b",\"wakee_tid\":", b",\"wakee_comm\":", b",\"wakee_prio\":"), wake.runs_on, wakee, out);
+    thread(
+        (b",\"wakee_tid\":", b",\"wakee_comm\":", b",\"wakee_prio\":"),
+        wake.runs_on,
+        wakee,
+        out,
+    );
     out.extend_from_slice(b",\"wakee_cpu\":");
     decimal(wake.runs_on, out);
     out.extend_from_slice(b",\"queued_on\":");

@@ -19,8 +19,9 @@ pub(crate) fn is_path(call: &str, argument: &Argument) -> bool {
         return false;
     }
     match argument.name.as_str() {
-        "filename" | "pathname" | "path" | "oldname" | "newname" | "old" | "new" | "dev_name" | "dir_name"
-        | "library" | "put_old" | "new_root" | "specialfile" | "special" | "from_pathname" | "to_pathname" => true,
+        "filename" | "pathname" | "path" | "oldname" | "newname" | "old" | "new" | "dev_name"
+        | "dir_name" | "library" | "put_old" | "new_root" | "specialfile" | "special"
+        | "from_pathname" | "to_pathname" => true,
         // Elsewhere the name of an attribute, a module or a queue.
         "name" => matches!(call, "umount" | "umount2" | "acct" | "name_to_handle_at"),
         _ => false,
@@ -37,10 +38,17 @@ mod tests {
 
     #[test]
     fn descriptors() {
-        for (ctype, name) in [("unsigned int", "fd"), ("int", "dfd"), ("unsigned int", "fildes"), ("int", "fd_in")] {
+        for (ctype, name) in
+            [("unsigned int", "fd"), ("int", "dfd"), ("unsigned int", "fildes"), ("int", "fd_in")]
+        {
             assert!(is_descriptor(&argument(ctype, name)), "{name}");
         }
-        for (ctype, name) in [("int *", "fildes"), ("unsigned int", "max_fd"), ("unsigned int", "nfds"), ("int", "n")] {
+        for (ctype, name) in [
+            ("int *", "fildes"),
+            ("unsigned int", "max_fd"),
+            ("unsigned int", "nfds"),
+            ("int", "n"),
+        ] {
             assert!(!is_descriptor(&argument(ctype, name)), "{name}");
         }
     }

@@ -9,7 +9,9 @@ use super::{files, net, process};
 
 /// The names for the argument `argument` of the call `call`.
 pub(crate) fn set_for(call: &str, argument: &str) -> Option<&'static Set> {
-    files_set(call, argument).or_else(|| net_set(call, argument)).or_else(|| process_set(call, argument))
+    files_set(call, argument)
+        .or_else(|| net_set(call, argument))
+        .or_else(|| process_set(call, argument))
 }
 
 fn files_set(call: &str, argument: &str) -> Option<&'static Set> {
@@ -22,8 +24,8 @@ fn files_set(call: &str, argument: &str) -> Option<&'static Set> {
         ("faccessat2", "flags") => &files::AT_ACCESS,
         ("unlinkat", "flag" | "flags") => &files::AT_UNLINK,
         (
-            "newfstatat" | "fstatat64" | "linkat" | "fchownat" | "fchmodat2" | "utimensat" | "execveat"
-            | "name_to_handle_at" | "mount_setattr",
+            "newfstatat" | "fstatat64" | "linkat" | "fchownat" | "fchmodat2" | "utimensat"
+            | "execveat" | "name_to_handle_at" | "mount_setattr",
             "flag" | "flags",
         )
         | (_, "at_flags") => &files::AT,
@@ -69,8 +71,8 @@ fn net_set(call: &str, argument: &str) -> Option<&'static Set> {
         ("accept4", "flags") => &net::SOCKET_FLAGS,
         ("setsockopt" | "getsockopt", "level") => &net::LEVEL,
         (
-            "send" | "sendto" | "sendmsg" | "sendmmsg" | "recv" | "recvfrom" | "recvmsg" | "recvmmsg"
-            | "recvmmsg_time64",
+            "send" | "sendto" | "sendmsg" | "sendmmsg" | "recv" | "recvfrom" | "recvmsg"
+            | "recvmmsg" | "recvmmsg_time64",
             "flags",
         ) => &net::MESSAGE,
         ("shutdown", "how") => &net::SHUTDOWN,
@@ -96,16 +98,23 @@ fn process_set(call: &str, argument: &str) -> Option<&'static Set> {
         ("wait4" | "waitid" | "waitpid", "options") => &process::WAIT,
         ("waitid", "which") => &process::WAIT_ID,
         ("rt_sigprocmask" | "sigprocmask", "how") => &process::SIGMASK,
-        (_, "which_clock") | ("timerfd_create" | "futex_wait" | "futex_waitv", "clockid") => &process::CLOCK,
-        ("clock_nanosleep" | "clock_nanosleep_time64" | "timer_settime" | "timer_settime64", "flags") => {
-            &process::TIMER
+        (_, "which_clock") | ("timerfd_create" | "futex_wait" | "futex_waitv", "clockid") => {
+            &process::CLOCK
         }
+        (
+            "clock_nanosleep" | "clock_nanosleep_time64" | "timer_settime" | "timer_settime64",
+            "flags",
+        ) => &process::TIMER,
         ("getitimer" | "setitimer", "which") => &process::ITIMER,
         ("futex" | "futex_time64", "op") => &process::FUTEX,
-        ("getrlimit" | "setrlimit" | "prlimit64" | "prlimit" | "ugetrlimit", "resource") => &process::RLIMIT,
+        ("getrlimit" | "setrlimit" | "prlimit64" | "prlimit" | "ugetrlimit", "resource") => {
+            &process::RLIMIT
+        }
         ("getrusage", "who") => &process::RUSAGE,
         ("getpriority" | "setpriority", "which") => &process::PRIORITY_OF,
-        ("sched_setscheduler" | "sched_get_priority_max" | "sched_get_priority_min", "policy") => &process::POLICY,
+        ("sched_setscheduler" | "sched_get_priority_max" | "sched_get_priority_min", "policy") => {
+            &process::POLICY
+        }
         ("getrandom", "flags") => &process::RANDOM,
         ("seccomp", "op") => &process::SECCOMP,
         ("membarrier", "cmd") => &process::MEMBARRIER,

@@ -12,7 +12,8 @@ use nix::sys::stat::SFlag;
 
 use super::set::{LazySet, Named, Set, flags_of, names};
 
-/// Flags of `open`: the access mode and the rest, under the names of today (no `O_NDELAY`), in strace's order.
+/// Flags of `open`: the access mode and the rest, under the names of today (no `O_NDELAY`), in
+/// strace's order.
 pub(super) static OPEN: LazySet = LazyLock::new(|| {
     Set::flags(names![
         O_CREAT,
@@ -36,8 +37,9 @@ pub(super) static OPEN: LazySet = LazyLock::new(|| {
     .with_field(libc::O_ACCMODE as u64, names![O_RDONLY, O_WRONLY, O_RDWR])
 });
 /// `open`'s flags where there is no access mode: `pipe2`, `dup3`, `userfaultfd`.
-pub(super) static DESCRIPTOR: LazySet =
-    LazyLock::new(|| Set::flags(names![O_CLOEXEC, O_NONBLOCK, O_DIRECT, O_EXCL, O_APPEND, O_ASYNC, O_NOATIME]));
+pub(super) static DESCRIPTOR: LazySet = LazyLock::new(|| {
+    Set::flags(names![O_CLOEXEC, O_NONBLOCK, O_DIRECT, O_EXCL, O_APPEND, O_ASYNC, O_NOATIME])
+});
 /// The type in a file's mode.
 pub(crate) static FILE_TYPE: LazySet = LazyLock::new(|| {
     Set::flags([]).octal().with_field(
@@ -64,7 +66,8 @@ pub(super) static AT_STATX: LazySet = LazyLock::new(|| {
 });
 
 fn at_flags() -> impl Iterator<Item = Named> {
-    let flags = flags_of!(AtFlags).filter(|(_, name)| !matches!(*name, "AT_REMOVEDIR" | "AT_EACCESS"));
+    let flags =
+        flags_of!(AtFlags).filter(|(_, name)| !matches!(*name, "AT_REMOVEDIR" | "AT_EACCESS"));
     flags.chain(names![AT_RECURSIVE])
 }
 
@@ -143,21 +146,27 @@ pub(crate) enum FcntlArgument {
 /// How the argument of this `fcntl` command reads.
 pub(crate) fn fcntl_argument(command: u64) -> FcntlArgument {
     match command as i32 {
-        libc::F_GETFD | libc::F_GETFL | libc::F_GETOWN | libc::F_GETLEASE | libc::F_GETPIPE_SZ | libc::F_GET_SEALS => {
-            FcntlArgument::None
-        }
+        libc::F_GETFD
+        | libc::F_GETFL
+        | libc::F_GETOWN
+        | libc::F_GETLEASE
+        | libc::F_GETPIPE_SZ
+        | libc::F_GET_SEALS => FcntlArgument::None,
         libc::F_SETFD => FcntlArgument::Set(&FD_FLAGS),
         libc::F_SETFL => FcntlArgument::Set(&OPEN),
         libc::F_ADD_SEALS => FcntlArgument::Set(&SEALS),
         libc::F_SETLEASE => FcntlArgument::Set(&LEASE),
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETOWN | libc::F_SETPIPE_SZ => FcntlArgument::Number,
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETOWN | libc::F_SETPIPE_SZ => {
+            FcntlArgument::Number
+        }
         _ => FcntlArgument::Address,
     }
 }
 
 /// `flock`
 pub(super) static FLOCK: LazySet = LazyLock::new(|| {
-    Set::flags(names![LOCK_NB]).with_field(!(libc::LOCK_NB as u64), names![LOCK_SH, LOCK_EX, LOCK_UN])
+    Set::flags(names![LOCK_NB])
+        .with_field(!(libc::LOCK_NB as u64), names![LOCK_SH, LOCK_EX, LOCK_UN])
 });
 /// `fallocate`
 pub(super) static FALLOCATE: LazySet = LazyLock::new(|| Set::flags(flags_of!(FallocateFlags)));
@@ -176,18 +185,26 @@ pub(super) static FADVISE: LazySet = LazyLock::new(|| {
 pub(super) static SPLICE: LazySet = LazyLock::new(|| Set::flags(flags_of!(SpliceFFlags)));
 /// `sync_file_range`
 pub(super) static SYNC_RANGE: LazySet = LazyLock::new(|| {
-    Set::flags(names![SYNC_FILE_RANGE_WAIT_BEFORE, SYNC_FILE_RANGE_WRITE, SYNC_FILE_RANGE_WAIT_AFTER])
+    Set::flags(names![
+        SYNC_FILE_RANGE_WAIT_BEFORE,
+        SYNC_FILE_RANGE_WRITE,
+        SYNC_FILE_RANGE_WAIT_AFTER
+    ])
 });
 /// `preadv2`, `pwritev2`
-pub(super) static RWF: LazySet =
-    LazyLock::new(|| Set::flags(names![RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_NOWAIT, RWF_APPEND, RWF_NOAPPEND]));
+pub(super) static RWF: LazySet = LazyLock::new(|| {
+    Set::flags(names![RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_NOWAIT, RWF_APPEND, RWF_NOAPPEND])
+});
 /// `setxattr`
-pub(super) static XATTR: LazySet = LazyLock::new(|| Set::flags(names![XATTR_CREATE, XATTR_REPLACE]));
+pub(super) static XATTR: LazySet =
+    LazyLock::new(|| Set::flags(names![XATTR_CREATE, XATTR_REPLACE]));
 /// `close_range`
-pub(super) static CLOSE_RANGE: LazySet = LazyLock::new(|| Set::flags(names![CLOSE_RANGE_UNSHARE, CLOSE_RANGE_CLOEXEC]));
+pub(super) static CLOSE_RANGE: LazySet =
+    LazyLock::new(|| Set::flags(names![CLOSE_RANGE_UNSHARE, CLOSE_RANGE_CLOEXEC]));
 /// `memfd_create`
-pub(super) static MEMFD: LazySet =
-    LazyLock::new(|| Set::flags(flags_of!(MFdFlags).filter(|(_, name)| !name.starts_with("MFD_HUGE_"))));
+pub(super) static MEMFD: LazySet = LazyLock::new(|| {
+    Set::flags(flags_of!(MFdFlags).filter(|(_, name)| !name.starts_with("MFD_HUGE_")))
+});
 /// `inotify_init1`
 pub(super) static INOTIFY_INIT: LazySet = LazyLock::new(|| Set::flags(flags_of!(InotifyInit)));
 /// `inotify_add_watch`
@@ -199,12 +216,11 @@ pub(super) static FANOTIFY_MARK: LazySet = LazyLock::new(|| Set::flags(flags_of!
 /// `fanotify_mark`'s mask
 pub(super) static FANOTIFY_MASK: LazySet = LazyLock::new(|| Set::flags(flags_of!(MaskFlags)));
 /// `mount`; the magic numbers of old, and what only the kernel sets, are no flags.
-pub(super) static MOUNT: LazySet =
-    LazyLock::new(|| {
-        Set::flags(flags_of!(MountFlags).filter(|(bits, name)| {
-            bits.is_power_of_two() && !matches!(*name, "MS_ACTIVE" | "MS_NOUSER" | "MS_KERNMOUNT")
-        }))
-    });
+pub(super) static MOUNT: LazySet = LazyLock::new(|| {
+    Set::flags(flags_of!(MountFlags).filter(|(bits, name)| {
+        bits.is_power_of_two() && !matches!(*name, "MS_ACTIVE" | "MS_NOUSER" | "MS_KERNMOUNT")
+    }))
+});
 /// `umount2`
 pub(super) static UMOUNT: LazySet = LazyLock::new(|| Set::flags(flags_of!(MntFlags)));
 /// `move_mount`
@@ -222,17 +238,22 @@ pub(super) static MOVE_MOUNT: LazySet = LazyLock::new(|| {
 });
 /// `open_tree`
 pub(super) static OPEN_TREE: LazySet = LazyLock::new(|| {
-    Set::flags(names![OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, AT_EMPTY_PATH, AT_NO_AUTOMOUNT, AT_RECURSIVE])
+    Set::flags(names![
+        OPEN_TREE_CLONE,
+        OPEN_TREE_CLOEXEC,
+        AT_EMPTY_PATH,
+        AT_NO_AUTOMOUNT,
+        AT_RECURSIVE
+    ])
 });
 
 /// Protection of memory
 pub(super) static PROT: LazySet = LazyLock::new(|| Set::flags(flags_of!(ProtFlags)));
 /// `mmap`. Sizes of huge pages are a field that has no mask of its own among the names.
 pub(super) static MAP: LazySet = LazyLock::new(|| {
-    Set::flags(
-        flags_of!(MapFlags)
-            .filter(|(_, name)| !name.starts_with("MAP_HUGE_") && !matches!(*name, "MAP_ANON" | "MAP_FILE")),
-    )
+    Set::flags(flags_of!(MapFlags).filter(|(_, name)| {
+        !name.starts_with("MAP_HUGE_") && !matches!(*name, "MAP_ANON" | "MAP_FILE")
+    }))
     .with_field(libc::MAP_TYPE as u64, names![MAP_SHARED, MAP_PRIVATE, MAP_SHARED_VALIDATE])
 });
 /// `mremap`
@@ -278,7 +299,10 @@ pub(super) static MADVISE: LazySet = LazyLock::new(|| {
 pub(super) static MEMPOLICY: LazySet = LazyLock::new(|| {
     let flags = names![MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES, MPOL_F_NUMA_BALANCING];
     let all = flags.iter().fold(0, |bits, (flag, _)| bits | flag);
-    Set::flags(flags).with_field(!all, names![MPOL_DEFAULT, MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE, MPOL_LOCAL])
+    Set::flags(flags).with_field(
+        !all,
+        names![MPOL_DEFAULT, MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE, MPOL_LOCAL],
+    )
 });
 
 #[cfg(test)]
@@ -295,7 +319,10 @@ mod tests {
     fn the_order_is_straces() {
         let flags = libc::O_DIRECTORY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOFOLLOW;
         assert_eq!(text(&OPEN, flags), "O_RDONLY|O_NONBLOCK|O_NOFOLLOW|O_CLOEXEC|O_DIRECTORY");
-        assert_eq!(text(&OPEN, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC), "O_WRONLY|O_CREAT|O_TRUNC");
+        assert_eq!(
+            text(&OPEN, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC),
+            "O_WRONLY|O_CREAT|O_TRUNC"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Requests of `ioctl`.
 //!
-//! `ioctl.txt` beside this file is made from what the kernel publishes, by `ioctl.sh`, which says how.
+//! `ioctl.txt` beside this file is made from what the kernel publishes, by `ioctl.sh`, which says
+//! how.
 
 use std::sync::LazyLock;
 
@@ -17,8 +18,8 @@ static NAMES: LazyLock<FxHashMap<u32, &'static str>> = LazyLock::new(|| {
     include_str!("ioctl.txt").lines().filter_map(named).collect()
 });
 
-/// Appends a request: its name (`A or B`, where two drivers have given it different ones), or what it is made of, as
-/// `_IOC` of include/uapi/asm-generic/ioctl.h puts it together.
+/// Appends a request: its name (`A or B`, where two drivers have given it different ones), or what
+/// it is made of, as `_IOC` of include/uapi/asm-generic/ioctl.h puts it together.
 pub(crate) fn write(request: u32, out: &mut Vec<u8>) {
     if let Some(name) = NAMES.get(&request) {
         out.extend_from_slice(name.as_bytes());
@@ -72,9 +73,11 @@ mod tests {
     fn every_line_is_a_request() {
         let lines = include_str!("ioctl.txt").lines().count();
         assert!(lines > 1_000 && NAMES.len() == lines, "{} of {lines}", NAMES.len());
-        for (number, name) in
-            [(libc::TCSETSW, "TCSETSW"), (libc::TIOCGPTPEER, "TIOCGPTPEER"), (libc::FIOCLEX, "FIOCLEX")]
-        {
+        for (number, name) in [
+            (libc::TCSETSW, "TCSETSW"),
+            (libc::TIOCGPTPEER, "TIOCGPTPEER"),
+            (libc::FIOCLEX, "FIOCLEX"),
+        ] {
             assert_eq!(NAMES.get(&(number as u32)), Some(&name));
         }
     }

@@ -44,7 +44,8 @@ pub(super) static SOCKET_TYPE: LazySet = LazyLock::new(|| {
     )
 });
 /// `accept4`
-pub(super) static SOCKET_FLAGS: LazySet = LazyLock::new(|| Set::flags(names![SOCK_CLOEXEC, SOCK_NONBLOCK]));
+pub(super) static SOCKET_FLAGS: LazySet =
+    LazyLock::new(|| Set::flags(names![SOCK_CLOEXEC, SOCK_NONBLOCK]));
 
 static IP: LazySet = LazyLock::new(|| {
     Set::values(names![
@@ -207,7 +208,8 @@ pub(super) static MESSAGE: LazySet = LazyLock::new(|| {
     ])
 });
 /// `shutdown`
-pub(super) static SHUTDOWN: LazySet = LazyLock::new(|| Set::values(names![SHUT_RD, SHUT_WR, SHUT_RDWR]));
+pub(super) static SHUTDOWN: LazySet =
+    LazyLock::new(|| Set::values(names![SHUT_RD, SHUT_WR, SHUT_RDWR]));
 /// `epoll_ctl`
 pub(super) static EPOLL_OP: LazySet =
     LazyLock::new(|| Set::values(names![EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD]));

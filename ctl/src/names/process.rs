@@ -92,17 +92,21 @@ fn clone_flags() -> impl Iterator<Item = Named> {
 }
 
 /// `clone`: the low byte (the kernel's CSIGNAL) is the signal that the parent gets.
-pub(super) static CLONE: LazySet =
-    LazyLock::new(|| Set::flags(clone_flags()).with_field(u64::from(u8::MAX), signals()).field_last());
+pub(super) static CLONE: LazySet = LazyLock::new(|| {
+    Set::flags(clone_flags()).with_field(u64::from(u8::MAX), signals()).field_last()
+});
 /// `unshare`, `setns`: no signal, so one more namespace fits.
-pub(super) static NAMESPACE: LazySet = LazyLock::new(|| Set::flags(clone_flags().chain(names![CLONE_NEWTIME])));
+pub(super) static NAMESPACE: LazySet =
+    LazyLock::new(|| Set::flags(clone_flags().chain(names![CLONE_NEWTIME])));
 /// `wait4`, `waitid`
 pub(super) static WAIT: LazySet =
     LazyLock::new(|| Set::flags(flags_of!(WaitPidFlag).filter(|(_, name)| *name != "WSTOPPED")));
 /// `waitid`'s kind of id
-pub(super) static WAIT_ID: LazySet = LazyLock::new(|| Set::values(names![P_ALL, P_PID, P_PGID, P_PIDFD]));
+pub(super) static WAIT_ID: LazySet =
+    LazyLock::new(|| Set::values(names![P_ALL, P_PID, P_PGID, P_PIDFD]));
 /// `rt_sigprocmask`
-pub(super) static SIGMASK: LazySet = LazyLock::new(|| Set::values(names![SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK]));
+pub(super) static SIGMASK: LazySet =
+    LazyLock::new(|| Set::values(names![SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK]));
 /// Clocks
 pub(super) static CLOCK: LazySet = LazyLock::new(|| {
     Set::values(names![
@@ -122,7 +126,8 @@ pub(super) static CLOCK: LazySet = LazyLock::new(|| {
 /// `clock_nanosleep`, `timer_settime`
 pub(super) static TIMER: LazySet = LazyLock::new(|| Set::flags(names![TIMER_ABSTIME]));
 /// Interval timers
-pub(super) static ITIMER: LazySet = LazyLock::new(|| Set::values(names![ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF]));
+pub(super) static ITIMER: LazySet =
+    LazyLock::new(|| Set::values(names![ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF]));
 /// Each of these commands of `futex`, and its form for one process alone.
 macro_rules! futex_commands {
     ($($name:ident),* $(,)?) => {
@@ -176,9 +181,11 @@ pub(super) static RLIMIT: LazySet = LazyLock::new(|| {
     ])
 });
 /// `getrusage`
-pub(super) static RUSAGE: LazySet = LazyLock::new(|| Set::values(names![RUSAGE_SELF, RUSAGE_CHILDREN, RUSAGE_THREAD]));
+pub(super) static RUSAGE: LazySet =
+    LazyLock::new(|| Set::values(names![RUSAGE_SELF, RUSAGE_CHILDREN, RUSAGE_THREAD]));
 /// `getpriority`
-pub(super) static PRIORITY_OF: LazySet = LazyLock::new(|| Set::values(names![PRIO_PROCESS, PRIO_PGRP, PRIO_USER]));
+pub(super) static PRIORITY_OF: LazySet =
+    LazyLock::new(|| Set::values(names![PRIO_PROCESS, PRIO_PGRP, PRIO_USER]));
 /// Scheduling policies
 pub(super) static POLICY: LazySet = LazyLock::new(|| {
     Set::flags(names![SCHED_RESET_ON_FORK]).with_field(
@@ -187,7 +194,8 @@ pub(super) static POLICY: LazySet = LazyLock::new(|| {
     )
 });
 /// `getrandom`
-pub(super) static RANDOM: LazySet = LazyLock::new(|| Set::flags(names![GRND_NONBLOCK, GRND_RANDOM, GRND_INSECURE]));
+pub(super) static RANDOM: LazySet =
+    LazyLock::new(|| Set::flags(names![GRND_NONBLOCK, GRND_RANDOM, GRND_INSECURE]));
 /// `seccomp`
 pub(super) static SECCOMP: LazySet = LazyLock::new(|| {
     Set::values(names![
@@ -296,13 +304,17 @@ pub(super) static PTRACE: LazySet = LazyLock::new(|| {
     ])
 });
 /// `shmget`, `semget`, `msgget`: flags and permissions
-pub(super) static IPC_GET: LazySet = LazyLock::new(|| Set::flags(names![IPC_CREAT, IPC_EXCL]).octal());
+pub(super) static IPC_GET: LazySet =
+    LazyLock::new(|| Set::flags(names![IPC_CREAT, IPC_EXCL]).octal());
 /// `shmctl`, `semctl`, `msgctl`
-pub(super) static IPC_CTL: LazySet = LazyLock::new(|| Set::values(names![IPC_RMID, IPC_SET, IPC_STAT, IPC_INFO]));
+pub(super) static IPC_CTL: LazySet =
+    LazyLock::new(|| Set::values(names![IPC_RMID, IPC_SET, IPC_STAT, IPC_INFO]));
 /// `msgsnd`, `msgrcv`
-pub(super) static IPC_MESSAGE: LazySet = LazyLock::new(|| Set::flags(names![IPC_NOWAIT, MSG_NOERROR, MSG_EXCEPT]));
+pub(super) static IPC_MESSAGE: LazySet =
+    LazyLock::new(|| Set::flags(names![IPC_NOWAIT, MSG_NOERROR, MSG_EXCEPT]));
 /// `shmat`
-pub(super) static SHMAT: LazySet = LazyLock::new(|| Set::flags(names![SHM_RDONLY, SHM_RND, SHM_REMAP, SHM_EXEC]));
+pub(super) static SHMAT: LazySet =
+    LazyLock::new(|| Set::flags(names![SHM_RDONLY, SHM_RND, SHM_REMAP, SHM_EXEC]));
 /// `reboot`
 pub(super) static REBOOT: LazySet = LazyLock::new(|| {
     Set::values(names![
@@ -317,7 +329,8 @@ pub(super) static REBOOT: LazySet = LazyLock::new(|| {
     ])
 });
 /// `pidfd_open`
-pub(super) static PIDFD: LazySet = LazyLock::new(|| Set::flags(names![PIDFD_NONBLOCK, PIDFD_THREAD]));
+pub(super) static PIDFD: LazySet =
+    LazyLock::new(|| Set::flags(names![PIDFD_NONBLOCK, PIDFD_THREAD]));
 
 #[cfg(test)]
 mod tests {

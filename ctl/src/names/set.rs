@@ -52,7 +52,9 @@ pub(crate) use names;
 /// All named flags of a `bitflags` type.
 macro_rules! flags_of {
     ($flags:ty) => {
-        <$flags as bitflags::Flags>::FLAGS.iter().map(|f| (f.value().bits() as u64 & 0xffff_ffff, f.name()))
+        <$flags as bitflags::Flags>::FLAGS
+            .iter()
+            .map(|f| (f.value().bits() as u64 & 0xffff_ffff, f.name()))
     };
 }
 pub(crate) use flags_of;
@@ -61,12 +63,20 @@ impl Set {
     /// An enumeration.
     pub(crate) fn values(values: impl IntoIterator<Item = Named>) -> Self {
         let values: Vec<Named> = values.into_iter().collect();
-        Self { mask: u64::MAX, small: small(&values), values, flags: Vec::new(), field_last: false, octal: false }
+        Self {
+            mask: u64::MAX,
+            small: small(&values),
+            values,
+            flags: Vec::new(),
+            field_last: false,
+            octal: false,
+        }
     }
 
     /// Flags. One that is 0 names the number without any.
     pub(crate) fn flags(flags: impl IntoIterator<Item = Named>) -> Self {
-        let (zero, mut flags): (Vec<Named>, Vec<Named>) = flags.into_iter().partition(|(bits, _)| *bits == 0);
+        let (zero, mut flags): (Vec<Named>, Vec<Named>) =
+            flags.into_iter().partition(|(bits, _)| *bits == 0);
         // A stable sort: among equals, the order of the headers remains.
         flags.sort_by_key(|(bits, _)| std::cmp::Reverse(bits.count_ones()));
         Self { mask: 0, small: small(&zero), values: zero, flags, field_last: false, octal: false }

@@ -40,10 +40,14 @@ impl Back {
         wall: WallClock,
         renderer: Renderer,
     ) -> Self {
-        Self { resolver: Resolver::new(recording, windows, filter, wall, &renderer), lines: Lines::new(renderer) }
+        Self {
+            resolver: Resolver::new(recording, windows, filter, wall, &renderer),
+            lines: Lines::new(renderer),
+        }
     }
 
-    /// Takes the next event; moment `before` had come before it was complete. What it leaves in its place is done with.
+    /// Takes the next event; moment `before` had come before it was complete. What it leaves in its
+    /// place is done with.
     #[inline]
     pub(super) fn take<W: Write>(
         &mut self,
@@ -65,7 +69,12 @@ impl Back {
     }
 
     /// Takes all batches. Where the other thread is ahead, it is given some to make lines of.
-    pub(super) fn all<W: Write>(&mut self, mut from: BackSide<'_>, share: Share, out: &mut W) -> io::Result<()> {
+    pub(super) fn all<W: Write>(
+        &mut self,
+        mut from: BackSide<'_>,
+        share: Share,
+        out: &mut W,
+    ) -> io::Result<()> {
         let can_share = self.resolver.tells_at_once();
         let mut spare: Vec<Box<Job>> = Vec::new();
         let mut number = 0;
@@ -110,7 +119,12 @@ impl Back {
     }
 
     /// Takes the lines of a job; what is left of it can be used again.
-    fn put<W: Write>(&mut self, mut job: Box<Job>, from: &mut BackSide<'_>, out: &mut W) -> io::Result<Box<Job>> {
+    fn put<W: Write>(
+        &mut self,
+        mut job: Box<Job>,
+        from: &mut BackSide<'_>,
+        out: &mut W,
+    ) -> io::Result<Box<Job>> {
         self.lines.made(job.number, std::mem::take(&mut job.lines), out)?;
         from.give_back(std::mem::take(&mut job.batch));
         Ok(job)

@@ -1,7 +1,7 @@
 //! Events on their way from the thread that puts them in order to the one that makes lines of them.
 //!
-//! A batch goes back to be filled again: what its events have allocated is used again, and freed by the thread that
-//! allocated it.
+//! A batch goes back to be filled again: what its events have allocated is used again, and freed by
+//! the thread that allocated it.
 
 use std::mem;
 
@@ -12,12 +12,13 @@ use super::front::Front;
 use super::handover::FrontSide;
 use super::packed::Packed;
 
-/// Events in a batch: some 45 KB, so that all that go round stay in a CPU's cache. Whoever waits for the other thread is
-/// woken at each, which takes as long as some dozens of lines.
+/// Events in a batch: some 45 KB, so that all that go round stay in a CPU's cache. Whoever waits
+/// for the other thread is woken at each, which takes as long as some dozens of lines.
 pub(super) const BATCH: usize = 1024;
 
-/// Sends all events before `until` that come out of `front`, until nobody takes them; then helps to make lines. Where more
-/// are to come (`goes_on`), those that still wait for them stay in `front`, which comes back.
+/// Sends all events before `until` that come out of `front`, until nobody takes them; then helps to
+/// make lines. Where more are to come (`goes_on`), those that still wait for them stay in `front`,
+/// which comes back.
 pub(super) fn fill<S: Stream>(
     mut front: Front,
     events: Merge<S>,

@@ -1,8 +1,8 @@
 //! Calls as one: an entry is held back until its exit comes, or something else of its thread.
 //!
-//! An entry waits no longer than any event may wait ([`LONGEST_NS`], [`LONGEST_EVENTS`]); with it wait
-//! the events behind it, so the order stays that of time. This looks at the events that are shown,
-//! and at no others: what a filter leaves out does not part an entry from its exit.
+//! An entry waits no longer than any event may wait ([`LONGEST_NS`], [`LONGEST_EVENTS`]); with it
+//! wait the events behind it, so the order stays that of time. This looks at the events that are
+//! shown, and at no others: what a filter leaves out does not part an entry from its exit.
 
 use std::collections::VecDeque;
 
@@ -92,7 +92,8 @@ impl Calls {
     pub fn pop(&mut self, now: u64) -> Option<Shown> {
         loop {
             let front = self.items.front()?;
-            let expired = self.items.len() > LONGEST_EVENTS || now.saturating_sub(front.shown.event.time) > LONGEST_NS;
+            let expired = self.items.len() > LONGEST_EVENTS
+                || now.saturating_sub(front.shown.event.time) > LONGEST_NS;
             if front.waiting && !expired {
                 return None;
             }
@@ -109,7 +110,9 @@ impl Calls {
         let merge = self.merge;
         let Some(held) = self.get_mut(number) else { return false };
         let (entry, exit) = (&mut held.shown, &mut exit.shown);
-        let (Body::Enter(begun), Body::Exit { call, .. }) = (&mut entry.event.body, &mut exit.event.body) else {
+        let (Body::Enter(begun), Body::Exit { call, .. }) =
+            (&mut entry.event.body, &mut exit.event.body)
+        else {
             return false;
         };
         if (begun.nr, begun.abi) != (call.nr, call.abi) || entered != Some(entry.event.time) {
@@ -128,7 +131,8 @@ impl Calls {
         if let Body::Exit { entered: at, .. } = &mut entry.event.body {
             *at = entered;
         }
-        (entry.known.merged, entry.known.duration_ns, held.waiting) = (wall, exit.known.duration_ns, false);
+        (entry.known.merged, entry.known.duration_ns, held.waiting) =
+            (wall, exit.known.duration_ns, false);
         true
     }
 
@@ -184,7 +188,8 @@ mod tests {
 
     #[test]
     fn what_stands_between_parts_them() {
-        let events = [enter(10, 0, 1, 7), switch(12, 0, 1, 1, 2), switch(13, 0, 2, 1, 1), exit(15, 0, 1, 7)];
+        let events =
+            [enter(10, 0, 1, 7), switch(12, 0, 1, 1, 2), switch(13, 0, 2, 1, 1), exit(15, 0, 1, 7)];
         let parted = [(10, false), (12, false), (13, false), (15, false)];
         assert_eq!(run(Merge::AtEntry, &events), parted);
         assert_eq!(run(Merge::AtExit, &events), parted);
@@ -197,7 +202,8 @@ mod tests {
         assert_eq!(run(Merge::AtEntry, &[enter(10, 0, 1, 7)]), [(10, false)]);
         let other = [enter(10, 0, 1, 7), exit(15, 0, 1, 8)];
         assert_eq!(run(Merge::AtEntry, &other), [(10, false), (15, false)]);
-        let late = [enter(10, 0, 1, 7), enter(LONGEST_NS + 11, 0, 2, 7), exit(LONGEST_NS + 12, 0, 1, 7)];
+        let late =
+            [enter(10, 0, 1, 7), enter(LONGEST_NS + 11, 0, 2, 7), exit(LONGEST_NS + 12, 0, 1, 7)];
         assert_eq!(run(Merge::AtExit, &late).iter().filter(|(_, merged)| *merged).count(), 0);
     }
 
@@ -209,7 +215,11 @@ mod tests {
         for merge in [Merge::AtEntry, Merge::AtExit] {
             let mut calls = Calls::new(merge);
             for (event, name) in events.iter().zip(["old", "new"]) {
-                let known = Known { wall_ns: event.time as i64 + 100, comm: comm(name), ..Known::default() };
+                let known = Known {
+                    wall_ns: event.time as i64 + 100,
+                    comm: comm(name),
+                    ..Known::default()
+                };
                 calls.push(Shown { event: event.clone().into(), known }, took(event));
             }
             let shown = calls.pop(20).unwrap();

@@ -32,7 +32,8 @@ pub struct Found {
     pub queued_on: u16,
     /// Of a wakeup: the CPU where it ran next, as far as known.
     pub runs_on: u16,
-    /// Of a switch away from a thread that goes to sleep: the CPU where it was queued again already.
+    /// Of a switch away from a thread that goes to sleep: the CPU where it was queued again
+    /// already.
     pub woken_on: Option<u16>,
 }
 
@@ -68,8 +69,8 @@ impl DelayLine {
         self.items.push_back(item);
     }
 
-    /// Whether an item that waits for nothing can go by without standing in the line; it then has its number
-    /// all the same.
+    /// Whether an item that waits for nothing can go by without standing in the line; it then has
+    /// its number all the same.
     pub fn go_by(&mut self, item: &Item) -> bool {
         let free = self.items.is_empty() && !item.waiting;
         self.first += u64::from(free);
@@ -93,7 +94,8 @@ impl DelayLine {
     /// The first item, once it waits for nothing, or has waited long enough at time `now`.
     pub fn pop(&mut self, now: u64) -> Option<Item> {
         let front = self.items.front()?;
-        let expired = self.items.len() > LONGEST_EVENTS || now.saturating_sub(front.event.time) > LONGEST_NS;
+        let expired =
+            self.items.len() > LONGEST_EVENTS || now.saturating_sub(front.event.time) > LONGEST_NS;
         if front.waiting && !expired {
             return None;
         }

@@ -1,4 +1,5 @@
-//! Events of which it is not known whether they are wanted, since the recorder gave up what the filter asks for.
+//! Events of which it is not known whether they are wanted, since the recorder gave up what the
+//! filter asks for.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -89,7 +90,8 @@ pub fn doubts(recording: &Recording, windows: &Windows, told: &Windows, filter: 
         return doubts;
     }
     let calls = recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
-    let pages = calls.flat_map(LaneStream::pages).filter(|page| page.header().base_mono < hull.until);
+    let pages =
+        calls.flat_map(LaneStream::pages).filter(|page| page.header().base_mono < hull.until);
     // Descriptors may have been opened where events are missing.
     let is_lost = filter.has_paths() && Fds::of(recording, true).is_lost_in(hull);
     if !is_lost && !filter.may_doubt(pages) {
@@ -101,8 +103,15 @@ pub fn doubts(recording: &Recording, windows: &Windows, told: &Windows, filter: 
 /// Makes the pass.
 fn count(recording: &Recording, windows: &Windows, doubts: Doubts, filter: &Filter) -> Doubts {
     let hull = windows.hull();
-    let renderer = Renderer::new(&recording.meta, Options { fds: Naming::Off, ..Options::default() });
-    let mut resolver = Resolver::new(recording, windows.clone(), filter, recording.wall_clock(0), &renderer.into());
+    let renderer =
+        Renderer::new(&recording.meta, Options { fds: Naming::Off, ..Options::default() });
+    let mut resolver = Resolver::new(
+        recording,
+        windows.clone(),
+        filter,
+        recording.wall_clock(0),
+        &renderer.into(),
+    );
     resolver.doubts = Some(doubts);
     let mut front = Front::new(recording);
     let each = &mut |item: &mut super::delay::Item, _| {
@@ -110,7 +119,8 @@ fn count(recording: &Recording, windows: &Windows, doubts: Doubts, filter: &Filt
         let _ = resolver.take(&mut item.event, &item.found, &mut Nowhere);
         Ok::<(), Infallible>(())
     };
-    let Ok(()) = front.all(events(recording, hull, filter.has_paths()), with_leads(hull).until, each);
+    let Ok(()) =
+        front.all(events(recording, hull, filter.has_paths()), with_leads(hull).until, each);
     let Ok(()) = front.end(each);
     resolver.doubts.take().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The entry of each thread's present call, for what its exit can't tell by itself: the arguments, where the exit is
-//! shown alone, and whether the call has to do with a path that is wanted.
+//! The entry of each thread's present call, for what its exit can't tell by itself: the arguments,
+//! where the exit is shown alone, and whether the call has to do with a path that is wanted.
 
 use rustc_hash::FxHashMap;
 
@@ -33,8 +33,8 @@ impl Entries {
         filter.wants_whole_ends() || filter.has_paths()
     }
 
-    /// Takes the next event, and returns what is known of its call; of an exit the entry's arguments too, where
-    /// the exit belongs to it.
+    /// Takes the next event, and returns what is known of its call; of an exit the entry's
+    /// arguments too, where the exit belongs to it.
     pub fn take(
         &mut self,
         event: &Event,
@@ -61,8 +61,10 @@ impl Entries {
                 (CallFacts { took: Took::Nothing, path, lacks }, None)
             }
             Body::Exit { call, .. } => {
-                let same =
-                    |entry: &Entry| found.entered.is_some() && (entry.call.nr, entry.call.abi) == (call.nr, call.abi);
+                let same = |entry: &Entry| {
+                    found.entered.is_some()
+                        && (entry.call.nr, entry.call.abi) == (call.nr, call.abi)
+                };
                 let entry = self.open.remove(&tid).filter(same);
                 let took = Took::between(found.entered, time);
                 let (path, lacks) = match &entry {

@@ -55,7 +55,8 @@ impl Front {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes all events before `until`; `each` is given those that are complete, as by [`Self::take`].
+    /// Takes all events before `until`; `each` is given those that are complete, as by
+    /// [`Self::take`].
     pub fn all<S: Stream, E>(
         &mut self,
         mut events: Merge<S>,
@@ -72,12 +73,15 @@ impl Front {
     }
 
     /// No more events come.
-    pub fn end<E>(&mut self, each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>) -> Result<(), E> {
+    pub fn end<E>(
+        &mut self,
+        each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.advance(u64::MAX, each)
     }
 
-    /// Takes the next event. `each` is given those that are complete now, in order, and the moment that had come before
-    /// this one. What it leaves of them is done with.
+    /// Takes the next event. `each` is given those that are complete now, in order, and the moment
+    /// that had come before this one. What it leaves of them is done with.
     #[inline]
     pub fn take<E>(
         &mut self,
@@ -96,9 +100,14 @@ impl Front {
         self.advance(now, each)
     }
 
-    /// It is `now`: events that have waited long enough wait no longer. `each` is given them as by [`Self::take`].
+    /// It is `now`: events that have waited long enough wait no longer. `each` is given them as by
+    /// [`Self::take`].
     #[inline]
-    pub fn advance<E>(&mut self, now: u64, each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>) -> Result<(), E> {
+    pub fn advance<E>(
+        &mut self,
+        now: u64,
+        each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         while let Some(item) = self.line.pop(now) {
             self.give(item, each)?;
         }
@@ -107,7 +116,11 @@ impl Front {
     }
 
     #[inline]
-    fn give<E>(&mut self, mut item: Item, each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>) -> Result<(), E> {
+    fn give<E>(
+        &mut self,
+        mut item: Item,
+        each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         each(&mut item, self.now)?;
         // Those that waited together come back together; they are not all kept.
         if self.spare.len() < SPARE {

@@ -1,8 +1,9 @@
-//! What the two threads give each other: batches of events, from the one that puts them in order to the one that makes
-//! lines of them; and back, where the first has nothing to do since the second is behind, a batch to make lines of.
+//! What the two threads give each other: batches of events, from the one that puts them in order to
+//! the one that makes lines of them; and back, where the first has nothing to do since the second
+//! is behind, a batch to make lines of.
 //!
-//! Few such jobs wait at a time, and each has a number: the order of the output is that of the batches, whoever made the
-//! lines ([`super::lines`]).
+//! Few such jobs wait at a time, and each has a number: the order of the output is that of the
+//! batches, whoever made the lines ([`super::lines`]).
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -102,7 +103,8 @@ impl Handover {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something changed for the first thread. Nobody is called who does not wait: that takes a system call.
+    /// Something changed for the first thread. Nobody is called who does not wait: that takes a
+    /// system call.
     fn call_front(&self, state: &State) {
         if state.front == Thread::Waits {
             self.to_front.notify_one();
@@ -125,7 +127,8 @@ pub(super) struct FrontSide<'h> {
 }
 
 impl FrontSide<'_> {
-    /// Sends a batch, as soon as there is room for it, and returns one to be filled; `None`: nobody takes any more.
+    /// Sends a batch, as soon as there is room for it, and returns one to be filled; `None`: nobody
+    /// takes any more.
     pub(super) fn send(&mut self, batch: Box<Packed>) -> Option<Box<Packed>> {
         let mut state = self.handover.lock();
         while state.back != Thread::Gone {
@@ -293,7 +296,11 @@ mod tests {
         let (mut job, mut lines) = (Job { number, ..Job::default() }, Vec::new());
         for time in 0..10 {
             let event = enter(time, 0, 7, 1);
-            let cx = Context { comm: *b"somebody\0\0\0\0\0\0\0\0", wall_ns: time as i64 * 1000, ..Context::default() };
+            let cx = Context {
+                comm: *b"somebody\0\0\0\0\0\0\0\0",
+                wall_ns: time as i64 * 1000,
+                ..Context::default()
+            };
             if time % 2 == 0 {
                 job.notes.event(&event, &cx).unwrap();
                 renderer().event(&event, &cx, &mut lines);

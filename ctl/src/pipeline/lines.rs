@@ -72,8 +72,16 @@ impl Lines {
     }
 
     /// The lines of job `number` are made. Writes what has waited for no others.
-    pub(super) fn made<W: Write>(&mut self, number: u64, lines: Vec<u8>, out: &mut W) -> io::Result<()> {
-        let own = self.before.iter_mut().find(|chunk| matches!(chunk, Chunk::Coming(coming) if *coming == number));
+    pub(super) fn made<W: Write>(
+        &mut self,
+        number: u64,
+        lines: Vec<u8>,
+        out: &mut W,
+    ) -> io::Result<()> {
+        let own = self
+            .before
+            .iter_mut()
+            .find(|chunk| matches!(chunk, Chunk::Coming(coming) if *coming == number));
         if let Some(chunk) = own {
             self.waiting += lines.len();
             *chunk = Chunk::Made(lines);
@@ -122,7 +130,11 @@ impl<W: Write> Sink for To<'_, W> {
     fn event(&mut self, event: &Event, cx: &Context<'_>) -> io::Result<()> {
         let Self { lines, out } = self;
         lines.renderer.event(event, cx, &mut lines.buffer);
-        if lines.buffer.len() < BUFFER || !lines.before.is_empty() { Ok(()) } else { lines.write(out) }
+        if lines.buffer.len() < BUFFER || !lines.before.is_empty() {
+            Ok(())
+        } else {
+            lines.write(out)
+        }
     }
 }
 
@@ -152,7 +164,11 @@ mod tests {
                 lines.made(number, format!("{number} ").into_bytes(), &mut out).unwrap();
             }
             lines.end(&mut out).unwrap();
-            assert_eq!(String::from_utf8(out).unwrap(), "a 1 own 2 3 own ", "made in the order {order:?}");
+            assert_eq!(
+                String::from_utf8(out).unwrap(),
+                "a 1 own 2 3 own ",
+                "made in the order {order:?}"
+            );
             assert_eq!((lines.waiting, lines.before.len()), (0, 0));
         }
     }

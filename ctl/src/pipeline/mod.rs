@@ -4,8 +4,9 @@
 //! lanes of each CPU ─> merge ─> pairing, placement ─> delay line ─┬─> run queues, names ─> filter ─> text
 //!                       front                                     │               back
 //! ```
-//! [`run`] has two threads, where there are two CPUs: one for each half. Complete events go from the first to the second
-//! in batches, which go round ([`batch`]). Where the second is behind, the first makes lines as well ([`handover`]).
+//! [`run`] has two threads, where there are two CPUs: one for each half. Complete events go from
+//! the first to the second in batches, which go round ([`batch`]). Where the second is behind, the
+//! first makes lines as well ([`handover`]).
 //!
 //! The pass starts before the window, so that names, pairs and queues are right where it starts,
 //! and goes on behind it, until it is known where the last woken threads ran.
@@ -66,7 +67,10 @@ const SPARE: usize = 1024;
 
 /// The window with what is read around it.
 pub fn with_leads(window: Window) -> Window {
-    Window { from: window.from.saturating_sub(LEAD_IN_NS), until: window.until.saturating_add(LEAD_OUT_NS) }
+    Window {
+        from: window.from.saturating_sub(LEAD_IN_NS),
+        until: window.until.saturating_add(LEAD_OUT_NS),
+    }
 }
 
 /// Writes the windows' events that the filter wants, and returns how many there were.
@@ -84,7 +88,8 @@ pub fn run<W: Write>(
 /// Whether two threads are worth their while.
 fn share(recording: &Recording) -> Option<Share> {
     let pages: usize = recording.streams.iter().map(|stream| stream.pages().len()).sum();
-    let alone = pages < PAGES_FOR_TWO || thread::available_parallelism().map_or(1, NonZero::get) < 2;
+    let alone =
+        pages < PAGES_FOR_TWO || thread::available_parallelism().map_or(1, NonZero::get) < 2;
     (!alone).then_some(Share::WhenAhead)
 }
 
@@ -129,17 +134,25 @@ impl Going {
         Self { front: Front::new(recording), back, begun: false }
     }
 
-    /// Goes on where it has come to, at `from`, with what `recording` has of the same session from there on. `windows`: what is
-    /// shown, since the beginning. Of the renderer only what it has to say between events is new.
+    /// Goes on where it has come to, at `from`, with what `recording` has of the same session from
+    /// there on. `windows`: what is shown, since the beginning. Of the renderer only what it
+    /// has to say between events is new.
     #[must_use]
-    pub fn with(mut self, recording: &Recording, windows: Windows, from: u64, renderer: impl Into<Renderer>) -> Self {
+    pub fn with(
+        mut self,
+        recording: &Recording,
+        windows: Windows,
+        from: u64,
+        renderer: impl Into<Renderer>,
+    ) -> Self {
         self.front.go_on(recording);
         self.back.resolver.go_on(recording, windows, from);
         self.back.lines.renderer.add_from(renderer.into());
         self
     }
 
-    /// Takes the events of a stretch: from `from` on, up to `until`. `goes_on`: another one comes behind it.
+    /// Takes the events of a stretch: from `from` on, up to `until`. `goes_on`: another one comes
+    /// behind it.
     pub fn run<W: Write>(
         self,
         recording: &Recording,
@@ -149,10 +162,15 @@ impl Going {
     ) -> io::Result<Self> {
         let Self { front, back, begun } = self;
         // Before its beginning it takes whatever the pages have, as one that has no end does.
-        let since = |stream: &LaneStream| if stream.lane() == Lane::Task && !begun { 0 } else { from };
+        let since =
+            |stream: &LaneStream| if stream.lane() == Lane::Task && !begun { 0 } else { from };
         let until_now = if begun { from } else { 0 };
-        let read = |(stream, from): (_, u64)| Since { events: LaneStream::events_from(stream, from), from: until_now };
-        let events = || Merge::new(recording.streams.iter().map(|stream| (stream, since(stream))).map(read));
+        let read = |(stream, from): (_, u64)| Since {
+            events: LaneStream::events_from(stream, from),
+            from: until_now,
+        };
+        let events =
+            || Merge::new(recording.streams.iter().map(|stream| (stream, since(stream))).map(read));
         let helper = back.lines.renderer.helper();
         pass(share(recording), (front, helper, || back), events, End { until, goes_on }, out)
     }
@@ -171,8 +189,8 @@ struct End {
     goes_on: bool,
 }
 
-/// The pass, on two threads if they share the work. What it is made of: the first half, what makes lines beside the second, and
-/// the second, which it takes a while to make.
+/// The pass, on two threads if they share the work. What it is made of: the first half, what makes
+/// lines beside the second, and the second, which it takes a while to make.
 fn pass<S: Stream, W: Write>(
     share: Option<Share>,
     (mut front, helper, back): (Front, Renderer, impl FnOnce() -> Back),
@@ -182,7 +200,8 @@ fn pass<S: Stream, W: Write>(
 ) -> io::Result<Going> {
     let Some(share) = share else {
         let mut back = back();
-        let mut each = |item: &mut Item, before| back.take(&mut item.event, &item.found, before, out);
+        let mut each =
+            |item: &mut Item, before| back.take(&mut item.event, &item.found, before, out);
         front.all(events(), until, &mut each)?;
         if !goes_on {
             front.end(&mut each)?;
@@ -238,8 +257,8 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Starts where `recording` does: with its whole task lane still to come. Prints what the filter wants of the
-    /// window.
+    /// Starts where `recording` does: with its whole task lane still to come. Prints what the
+    /// filter wants of the window.
     pub fn new(
         recording: &Recording,
         window: Window,
@@ -258,7 +277,8 @@ impl Pass {
         self
     }
 
-    /// From here on all that is pushed is printed, whatever the window; nothing that was pushed before.
+    /// From here on all that is pushed is printed, whatever the window; nothing that was pushed
+    /// before.
     pub fn begin(&mut self) {
         self.back.resolver.lead = Some(self.front.next());
     }
@@ -274,14 +294,18 @@ impl Pass {
         let mut boxed = self.front.spare();
         *boxed = event;
         let Self { front, back } = self;
-        front.take(boxed, &mut |item, before| back.take(&mut item.event, &item.found, before, out))?;
+        front.take(boxed, &mut |item, before| {
+            back.take(&mut item.event, &item.found, before, out)
+        })?;
         back.release(now, out)
     }
 
     /// It is `now`: events that have waited long enough wait no longer.
     pub fn advance<W: Write>(&mut self, now: u64, out: &mut W) -> io::Result<()> {
         let Self { front, back } = self;
-        front.advance(now, &mut |item, before| back.take(&mut item.event, &item.found, before, out))?;
+        front.advance(now, &mut |item, before| {
+            back.take(&mut item.event, &item.found, before, out)
+        })?;
         back.release(now, out)
     }
 

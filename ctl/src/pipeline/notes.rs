@@ -1,4 +1,5 @@
-//! What was known of the events of a batch when their turn came, so that lines can be made of them elsewhere and later.
+//! What was known of the events of a batch when their turn came, so that lines can be made of them
+//! elsewhere and later.
 
 use std::io;
 
@@ -10,7 +11,8 @@ use super::resolve::Sink;
 use crate::fds::{FdNames, Named};
 use crate::render::{Context, Wake};
 
-/// What is to be known of the events of a batch that are shown, beyond what the batch has; in order.
+/// What is to be known of the events of a batch that are shown, beyond what the batch has; in
+/// order.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     shown: Vec<Note>,
@@ -22,7 +24,8 @@ pub(super) struct Notes {
     passed: u32,
 }
 
-/// [`Context`] of one event, but for what follows from the event itself and for what is kept beside.
+/// [`Context`] of one event, but for what follows from the event itself and for what is kept
+/// beside.
 #[derive(Debug, Clone, Copy)]
 struct Note {
     /// Number of its event in the batch.
@@ -57,13 +60,16 @@ impl Notes {
 }
 
 impl Sink for Notes {
-    /// Notes what is known of an event, which is shown. An event that stands for a whole call is not to come here.
+    /// Notes what is known of an event, which is shown. An event that stands for a whole call is
+    /// not to come here.
     fn event(&mut self, event: &Event, cx: &Context<'_>) -> io::Result<()> {
         let before = self.names.len();
         match &event.body {
             Body::Enter(call) => cx.fds.keep_in(call, None, &mut self.names),
             Body::Exit { call, ret, .. } => cx.fds.keep_in(call, Some(*ret), &mut self.names),
-            Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => self.others.push(cx.next_comm),
+            Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => {
+                self.others.push(cx.next_comm)
+            }
             _ => {}
         }
         self.shown.push(Note {
@@ -96,7 +102,8 @@ impl<'n> Reader<'n> {
         self.next += 1;
         let note = self.notes.as_slice().first().filter(|note| note.at == number)?;
         self.notes.next();
-        let (names, rest) = self.names.split_at_checked(usize::from(note.names)).unwrap_or_default();
+        let (names, rest) =
+            self.names.split_at_checked(usize::from(note.names)).unwrap_or_default();
         self.names = rest;
         let mut cx = Context {
             wall_ns: note.wall_ns,
@@ -111,7 +118,11 @@ impl<'n> Reader<'n> {
             Body::Switch { .. } | Body::Migrate { .. } => cx.next_comm = *self.others.next()?,
             Body::Waking { .. } => {
                 cx.next_comm = *self.others.next()?;
-                cx.wake = Some(Wake { queued_on: found.queued_on, runs_on: found.runs_on, qlen: note.qlen });
+                cx.wake = Some(Wake {
+                    queued_on: found.queued_on,
+                    runs_on: found.runs_on,
+                    qlen: note.qlen,
+                });
             }
             _ => {}
         }

@@ -1,8 +1,8 @@
 //! Events in few words.
 //!
-//! What one CPU has written, another gets at only slowly, a cache line at a time. So the events that there are by the
-//! million, calls without strings and scheduling, are handed over in a few words each, a third of their size; the few
-//! others as they are.
+//! What one CPU has written, another gets at only slowly, a cache line at a time. So the events
+//! that there are by the million, calls without strings and scheduling, are handed over in a few
+//! words each, a third of their size; the few others as they are.
 
 use std::mem;
 
@@ -31,8 +31,9 @@ struct Whole {
     before: u64,
 }
 
-// An event begins with a word of its kind, a byte by kind, its CPU and its thread. Then, but for `WHOLE`, which is the
-// next of the others, come its time and the moment before it, and what that kind has.
+// An event begins with a word of its kind, a byte by kind, its CPU and its thread. Then, but for
+// `WHOLE`, which is the next of the others, come its time and the moment before it, and what that
+// kind has.
 const WHOLE: u8 = 0;
 const ENTER: u8 = 1;
 const EXIT: u8 = 2;
@@ -72,7 +73,12 @@ fn call_word(call: &Call) -> u64 {
 #[inline]
 fn arguments(call: &Call) -> usize {
     // Calls of any number of arguments follow one another: no jump tells which.
-    call.args.iter().zip(1..).map(|(arg, count)| if *arg == 0 { 0 } else { count }).max().unwrap_or(0)
+    call.args
+        .iter()
+        .zip(1..)
+        .map(|(arg, count)| if *arg == 0 { 0 } else { count })
+        .max()
+        .unwrap_or(0)
 }
 
 impl Packed {
@@ -92,35 +98,46 @@ impl Packed {
         (self.used, self.length, self.last) = (0, 0, 0);
     }
 
-    /// Takes the next event, which is complete; moment `before` had come before it was. Leaves one that is done with in
-    /// its place.
+    /// Takes the next event, which is complete; moment `before` had come before it was. Leaves one
+    /// that is done with in its place.
     #[inline]
     pub(super) fn push(&mut self, item: &mut Item, before: u64) {
         self.length += 1;
         self.last = self.last.max(item.event.time);
         let found = item.found;
         let Event { time, cpu, tid, ref body } = *item.event;
-        let head =
-            |kind: u8, more: u8| u64::from(kind) | u64::from(more) << 8 | u64::from(cpu) << 16 | u64::from(tid) << 32;
+        let head = |kind: u8, more: u8| {
+            u64::from(kind) | u64::from(more) << 8 | u64::from(cpu) << 16 | u64::from(tid) << 32
+        };
         let unplaced = (found.queued_on, found.runs_on, found.woken_on) == (0, 0, None);
         let flags = given(found.woken_on.is_some(), WOKEN);
         let woken = found.woken_on.unwrap_or(0);
         match body {
             Body::Enter(call) if call.strings.is_empty() && unplaced && found.entered.is_none() => {
                 let count = arguments(call);
-                self.extend(&[head(ENTER, count as u8), time, before, call_word(call)], &call.args, count);
+                self.extend(
+                    &[head(ENTER, count as u8), time, before, call_word(call)],
+                    &call.args,
+                    count,
+                );
             }
             Body::Exit { call, ret, entered } if call.strings.is_empty() && unplaced => {
                 let count = arguments(call);
-                let more = count as u8 + given(entered.is_some(), ENTERED) + given(found.entered.is_some(), FOUND);
+                let more = count as u8
+                    + given(entered.is_some(), ENTERED)
+                    + given(found.entered.is_some(), FOUND);
                 let (began, known) = (entered.unwrap_or(0), found.entered.unwrap_or(0));
-                let words = [head(EXIT, more), time, before, call_word(call), *ret as u64, began, known];
+                let words =
+                    [head(EXIT, more), time, before, call_word(call), *ret as u64, began, known];
                 self.extend(&words, &call.args, count);
             }
-            Body::Switch { prev_prio, prev_state, preempted, next, next_prio } if found.entered.is_none() => {
+            Body::Switch { prev_prio, prev_state, preempted, next, next_prio }
+                if found.entered.is_none() =>
+            {
                 let prios = u16::from(*prev_prio) | u16::from(*next_prio) << 8;
                 let more = given(*preempted, FLAG) + flags;
-                let thread = u64::from(*next) | u64::from(*prev_state) << 32 | u64::from(prios) << 48;
+                let thread =
+                    u64::from(*next) | u64::from(*prev_state) << 32 | u64::from(prios) << 48;
                 let places = quarters(found.queued_on, found.runs_on, woken, 0);
                 self.words.extend_from_slice(&[head(SWITCH, more), time, before, thread, places]);
             }
@@ -132,7 +149,13 @@ impl Packed {
             }
             Body::Migrate { thread, prio, from, to } if unplaced && found.entered.is_none() => {
                 let thread = u64::from(*thread) | u64::from(*prio) << 48;
-                self.words.extend_from_slice(&[head(MIGRATE, 0), time, before, thread, quarters(*from, *to, 0, 0)]);
+                self.words.extend_from_slice(&[
+                    head(MIGRATE, 0),
+                    time,
+                    before,
+                    thread,
+                    quarters(*from, *to, 0, 0),
+                ]);
             }
             _ => {
                 self.words.push(u64::from(WHOLE));
@@ -158,13 +181,17 @@ impl Packed {
         self.words.truncate(end);
     }
 
-    /// Gives all events, in order, each with what was found out about it, and the moment that had come before. What is
-    /// left of them is done with.
+    /// Gives all events, in order, each with what was found out about it, and the moment that had
+    /// come before. What is left of them is done with.
     #[inline]
-    pub(super) fn each<E>(&mut self, mut take: impl FnMut(&mut Event, &Found, u64) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn each<E>(
+        &mut self,
+        mut take: impl FnMut(&mut Event, &Found, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut wholes = self.wholes.iter_mut().take(self.used);
         let mut words = self.words.as_slice();
-        let [mut enter, mut exit, mut other] = [Event::default(), Event::default(), Event::default()];
+        let [mut enter, mut exit, mut other] =
+            [Event::default(), Event::default(), Event::default()];
         while let Some((head, rest)) = words.split_first() {
             let (kind, more) = (*head as u8, (*head >> 8) as u8);
             if kind == WHOLE {
@@ -184,7 +211,8 @@ impl Packed {
             };
             let Some(rest) = rest else { break };
             words = rest;
-            (event.time, event.cpu, event.tid) = (*time, (*head >> 16) as u16, (*head >> 32) as u32);
+            (event.time, event.cpu, event.tid) =
+                (*time, (*head >> 16) as u16, (*head >> 32) as u32);
             take(event, &found, *before)?;
         }
         Ok(())
@@ -208,7 +236,12 @@ fn put_enter<'w>(more: u8, words: &'w [u64], body: &mut Body) -> Option<&'w [u64
 
 /// Makes `body` an exit; returns the words behind it.
 #[inline]
-fn put_exit<'w>(more: u8, words: &'w [u64], body: &mut Body, found: &mut Found) -> Option<&'w [u64]> {
+fn put_exit<'w>(
+    more: u8,
+    words: &'w [u64],
+    body: &mut Body,
+    found: &mut Found,
+) -> Option<&'w [u64]> {
     let ([word, result, began, known], rest) = words.split_first_chunk()?;
     let began = (more & ENTERED != 0).then_some(*began);
     found.entered = (more & FOUND != 0).then_some(*known);
@@ -228,11 +261,19 @@ fn put_exit<'w>(more: u8, words: &'w [u64], body: &mut Body, found: &mut Found) 
 
 /// Makes `body` an event of scheduling; returns the words behind it.
 #[inline]
-fn put_sched<'w>(kind: u8, more: u8, words: &'w [u64], body: &mut Body, found: &mut Found) -> Option<&'w [u64]> {
+fn put_sched<'w>(
+    kind: u8,
+    more: u8,
+    words: &'w [u64],
+    body: &mut Body,
+    found: &mut Found,
+) -> Option<&'w [u64]> {
     let ([thread, places], rest) = words.split_first_chunk()?;
-    let (tid, upper, prio, other) = (*thread as u32, quarter(*thread, 2), (*thread >> 48) as u8, (*thread >> 56) as u8);
+    let (tid, upper, prio, other) =
+        (*thread as u32, quarter(*thread, 2), (*thread >> 48) as u8, (*thread >> 56) as u8);
     if kind == MIGRATE {
-        *body = Body::Migrate { thread: tid, prio, from: quarter(*places, 0), to: quarter(*places, 1) };
+        *body =
+            Body::Migrate { thread: tid, prio, from: quarter(*places, 0), to: quarter(*places, 1) };
         return Some(rest);
     }
     (found.queued_on, found.runs_on) = (quarter(*places, 0), quarter(*places, 1));
@@ -241,7 +282,13 @@ fn put_sched<'w>(kind: u8, more: u8, words: &'w [u64], body: &mut Body, found: &
     *body = if kind == WAKING {
         Body::Waking { wakee: tid, prio, state: upper, cpu: quarter(*places, 3), new: flag }
     } else {
-        Body::Switch { prev_prio: prio, prev_state: upper, preempted: flag, next: tid, next_prio: other }
+        Body::Switch {
+            prev_prio: prio,
+            prev_state: upper,
+            preempted: flag,
+            next: tid,
+            next_prio: other,
+        }
     };
     Some(rest)
 }
@@ -263,7 +310,8 @@ fn put_call<'w>(word: u64, more: u8, words: &'w [u64], call: &mut Call) -> Optio
     };
     call.nargs = quarter(word, 2) as u8;
     call.strings.clear();
-    // Nearly always as many words follow as there can be arguments: they are taken, and those of what follows made 0.
+    // Nearly always as many words follow as there can be arguments: they are taken, and those of
+    // what follows made 0.
     if let Some(six) = words.first_chunk::<6>() {
         for ((arg, word), index) in call.args.iter_mut().zip(six).zip(0..) {
             *arg = if index < count { *word } else { 0 };
@@ -286,12 +334,17 @@ mod tests {
     fn calls() -> impl Strategy<Value = Call> {
         let abi = prop::sample::select(vec![Abi::Native, Abi::Compat, Abi::X32]);
         let arg = prop_oneof![Just(0), any::<u64>()];
-        (any::<u16>(), abi, any::<u8>(), prop::array::uniform6(arg), prop::option::weighted(0.2, ".{0,9}")).prop_map(
-            |(nr, abi, nargs, args, path)| {
+        (
+            any::<u16>(),
+            abi,
+            any::<u8>(),
+            prop::array::uniform6(arg),
+            prop::option::weighted(0.2, ".{0,9}"),
+        )
+            .prop_map(|(nr, abi, nargs, args, path)| {
                 let strings = path.iter().map(|path| text(1, StringStatus::Whole, path)).collect();
                 Call { nr, abi, nargs, args, strings }
-            },
-        )
+            })
     }
 
     fn bodies() -> impl Strategy<Value = Body> {
@@ -311,7 +364,8 @@ mod tests {
 
     fn items() -> impl Strategy<Value = (Item, u64)> {
         let event = (any::<(u64, u16, u32)>(), bodies());
-        let found = prop_oneof![Just((None, 0, 0, None)), any::<(Option<u64>, u16, u16, Option<u16>)>()];
+        let found =
+            prop_oneof![Just((None, 0, 0, None)), any::<(Option<u64>, u16, u16, Option<u16>)>()];
         (event, found, any::<u64>()).prop_map(|(((time, cpu, tid), body), found, before)| {
             let (entered, queued_on, runs_on, woken_on) = found;
             let found = Found { entered, queued_on, runs_on, woken_on };

@@ -3,8 +3,9 @@
 //! An exit knows its entry where it folded into it; else the entry is the last of its thread. A
 //! thread that executes a program while it is not its process's leader takes over the leader's id
 //! in the middle of its call. A path that could not be read at entry, because its page was not yet
-//! there, comes with the exit (or with the EXEC event) and is put where it belongs. Where the recorder resumes system calls that it
-//! did not record for a time, entries from before have no exits.
+//! there, comes with the exit (or with the EXEC event) and is put where it belongs. Where the
+//! recorder resumes system calls that it did not record for a time, entries from before have no
+//! exits.
 
 use std::sync::Arc;
 
@@ -44,12 +45,17 @@ impl Pairing {
     /// For a recording.
     pub fn new(meta: &Meta) -> Self {
         let numbers = |table: &[flightrec_format::meta::Syscall], abis: &'static [Abi]| {
-            let numbers: Vec<u16> = table.iter().filter(|call| call.name == "execve").map(|call| call.nr).collect();
+            let numbers: Vec<u16> =
+                table.iter().filter(|call| call.name == "execve").map(|call| call.nr).collect();
             numbers.into_iter().flat_map(|nr| abis.iter().map(move |abi| (*abi, nr)))
         };
         let native = numbers(&meta.native, &[Abi::Native, Abi::X32]);
         let compat = numbers(&meta.compat, &[Abi::Compat]);
-        Self { pending: FxHashMap::default(), execve: native.chain(compat).collect(), left_outs: Vec::new() }
+        Self {
+            pending: FxHashMap::default(),
+            execve: native.chain(compat).collect(),
+            left_outs: Vec::new(),
+        }
     }
 
     /// Where events are left out of a thread, an exit may be of another call than the last entry.
@@ -57,8 +63,8 @@ impl Pairing {
         crate::left_out::learn(&mut self.left_outs, left_outs);
     }
 
-    /// Whether an entry of a thread can be remembered, where there are as many as there may be: places of threads that are in no call
-    /// are given up for it.
+    /// Whether an entry of a thread can be remembered, where there are as many as there may be:
+    /// places of threads that are in no call are given up for it.
     #[cold]
     fn has_room(&mut self, tid: u32) -> bool {
         if !self.pending.contains_key(&tid) {
@@ -75,7 +81,8 @@ impl Pairing {
             Body::Enter(call) => {
                 let incomplete = call.strings.iter().any(partial).then(|| line.next());
                 item.waiting = incomplete.is_some();
-                let pending = Pending { time, nr: call.nr, abi: call.abi, incomplete, executed: false };
+                let pending =
+                    Pending { time, nr: call.nr, abi: call.abi, incomplete, executed: false };
                 if self.pending.len() >= THREADS_MAX && !self.has_room(tid) {
                     item.waiting = false;
                     return;
@@ -86,7 +93,9 @@ impl Pairing {
             }
             Body::Exit { call, entered, .. } => {
                 item.found.entered = *entered;
-                let Some(pending) = self.pending.get_mut(&tid).and_then(Option::take) else { return };
+                let Some(pending) = self.pending.get_mut(&tid).and_then(Option::take) else {
+                    return;
+                };
                 if self.left_outs.iter().any(|left_outs| left_outs.has(tid, pending.time, time)) {
                     return pending.release(line);
                 }
@@ -108,8 +117,8 @@ impl Pairing {
                 if let Some(pending) = &mut pending {
                     pending.executed = true;
                 }
-                // The file that is executed is execve's first argument. (Not execveat's: there it may be
-                // relative to a directory.)
+                // The file that is executed is execve's first argument. (Not execveat's: there it
+                // may be relative to a directory.)
                 if let (Some(pending), Some(file)) = (pending, file)
                     && self.execve.contains(&(pending.abi, pending.nr))
                     && let Some(number) = pending.incomplete.take()
@@ -142,9 +151,10 @@ impl Pending {
         }
     }
 
-    /// Whether this entry's call is the one that returns; if so, the exit is given the number and table
-    /// under which it was entered: `rt_sigreturn` leaves none, and executing a program leaves execve's
-    /// of the new program's width (`set_personality_64bit`, arch/x86/kernel/process_64.c).
+    /// Whether this entry's call is the one that returns; if so, the exit is given the number and
+    /// table under which it was entered: `rt_sigreturn` leaves none, and executing a program
+    /// leaves execve's of the new program's width (`set_personality_64bit`,
+    /// arch/x86/kernel/process_64.c).
     fn ends_with(self, call: &mut Call) -> bool {
         let lost = self.executed || call.nr == NR_INVALID && self.nr != NR_INVALID;
         if lost {
@@ -171,7 +181,9 @@ fn partial(text: &Text) -> bool {
 fn complete(entry: &mut Body, later: &[Text]) {
     let Body::Enter(call) = entry else { return };
     for text in call.strings.iter_mut().filter(|text| partial(text)) {
-        if let Some(found) = later.iter().find(|found| found.index == text.index && !unreadable(found)) {
+        if let Some(found) =
+            later.iter().find(|found| found.index == text.index && !unreadable(found))
+        {
             text.clone_from(found);
         }
     }
@@ -186,7 +198,10 @@ mod tests {
     use flightrec_format::meta::Syscall;
 
     fn meta() -> Meta {
-        Meta { native: vec![Syscall { nr: 59, name: "execve".into(), args: None }], ..Meta::default() }
+        Meta {
+            native: vec![Syscall { nr: 59, name: "execve".into(), args: None }],
+            ..Meta::default()
+        }
     }
 
     fn run(events: Vec<Event>) -> Vec<Item> {
@@ -214,8 +229,13 @@ mod tests {
 
     #[test]
     fn the_last_entry_of_the_thread() {
-        let out =
-            run(vec![enter(10, 0, 1, 0), enter(11, 0, 2, 0), exit(15, 1, 1, 0), exit(19, 0, 2, 0), exit(20, 0, 2, 0)]);
+        let out = run(vec![
+            enter(10, 0, 1, 0),
+            enter(11, 0, 2, 0),
+            exit(15, 1, 1, 0),
+            exit(19, 0, 2, 0),
+            exit(20, 0, 2, 0),
+        ]);
         let entered: Vec<_> = out.iter().map(|i| i.found.entered).collect();
         assert_eq!(entered, [None, None, Some(10), Some(11), None]);
     }
@@ -234,8 +254,11 @@ mod tests {
 
     #[test]
     fn nothing_pairs_across_a_time_without_system_calls() {
-        let act = |act: Act| event(12, 0, 9, Body::Act(act as u16, text(0, StringStatus::Whole, "x")));
-        let paired = |with: Act| run(vec![enter(10, 0, 1, 0), act(with), exit(15, 0, 1, 0)])[2].found.entered;
+        let act =
+            |act: Act| event(12, 0, 9, Body::Act(act as u16, text(0, StringStatus::Whole, "x")));
+        let paired = |with: Act| {
+            run(vec![enter(10, 0, 1, 0), act(with), exit(15, 0, 1, 0)])[2].found.entered
+        };
         assert_eq!(paired(Act::Level), Some(10));
         assert_eq!(paired(Act::Attached), None);
         // Nor does a path that was to come with the exit hold anything up.
@@ -251,12 +274,18 @@ mod tests {
     #[test]
     fn exec_from_a_thread_that_is_no_leader() {
         let exec = Exec { tid: 1, old_tid: 3, tgid: 1, args_len: 0, cgroup: 0, comm: comm("x") };
-        let gone = TaskExit { tid: 1, tgid: 1, code: 0, reserved: 0, start_time: 0, comm: comm("x") };
+        let gone =
+            TaskExit { tid: 1, tgid: 1, code: 0, reserved: 0, start_time: 0, comm: comm("x") };
         let out = run(vec![
             enter(10, 0, 1, 34),
             cold(11, 3, 59),
             event(12, 1, 1, Body::TaskExit(gone)),
-            event(13, 0, 1, Body::Exec { exec, file: Some(text(0, StringStatus::Whole, "/bin/x")), args: None }),
+            event(
+                13,
+                0,
+                1,
+                Body::Exec { exec, file: Some(text(0, StringStatus::Whole, "/bin/x")), args: None },
+            ),
             exit(14, 0, 1, 59),
         ]);
         assert_eq!(out[4].found.entered, Some(11));
@@ -266,7 +295,12 @@ mod tests {
     #[test]
     fn a_cold_path_comes_with_the_exit() {
         let strings = vec![text(0, StringStatus::Whole, "/etc/cold")];
-        let warm = event(15, 0, 1, Body::Exit { call: Call { strings, ..call(2) }, ret: 3, entered: None });
+        let warm = event(
+            15,
+            0,
+            1,
+            Body::Exit { call: Call { strings, ..call(2) }, ret: 3, entered: None },
+        );
         let out = run(vec![cold(10, 1, 2), enter(11, 1, 2, 0), warm]);
         assert_eq!(path(&out[0]), b"/etc/cold");
         assert_eq!(out.len(), 3);

@@ -1,14 +1,14 @@
 //! Where a woken thread is queued, and where it runs.
 //!
-//! `sched_waking` is reported before the kernel has chosen a CPU, so it names the wakee's old one. A
-//! migration directly behind it on the waker's CPU (`try_to_wake_up` → `set_task_cpu`,
-//! kernel/sched/core.c, Linux 6.1; interrupts are off in between) tells where the wakee is queued; a
-//! balancing CPU may move it again before it runs. So a wakeup waits until its wakee runs.
+//! `sched_waking` is reported before the kernel has chosen a CPU, so it names the wakee's old one.
+//! A migration directly behind it on the waker's CPU (`try_to_wake_up` → `set_task_cpu`,
+//! kernel/sched/core.c, Linux 6.1; interrupts are off in between) tells where the wakee is queued;
+//! a balancing CPU may move it again before it runs. So a wakeup waits until its wakee runs.
 //!
-//! The waker may also be a little early: the wakee has decided to sleep, but its switch is not reported
-//! yet. Two things can follow. Either it is put back before it has left its queue, and goes
-//! on running; or it leaves, and is queued again at once, without another wakeup. Which one it was
-//! shows when it next appears: a switch away from such a thread waits for that.
+//! The waker may also be a little early: the wakee has decided to sleep, but its switch is not
+//! reported yet. Two things can follow. Either it is put back before it has left its queue, and
+//! goes on running; or it leaves, and is queued again at once, without another wakeup. Which one it
+//! was shows when it next appears: a switch away from such a thread waits for that.
 
 use std::sync::Arc;
 
@@ -67,12 +67,18 @@ impl Placement {
         let (tid, time, cpu) = (item.event.tid, item.event.time, item.event.cpu);
         match item.event.body {
             // Whoever makes system calls runs.
-            Body::Enter(_) | Body::Exit { .. } if !self.wakeups.is_empty() => self.ran(tid, cpu, line),
+            Body::Enter(_) | Body::Exit { .. } if !self.wakeups.is_empty() => {
+                self.ran(tid, cpu, line)
+            }
             Body::Switch { prev_state, preempted, next, .. } => {
                 *self.cpu(cpu) = Cpu { running: next, waking: 0 };
                 let sleeps = prev_state != 0 && !preempted;
                 match self.wakeups.get_mut(&tid) {
-                    Some(wakeup) if wakeup.early && sleeps && time.saturating_sub(wakeup.time) < EARLY_NS => {
+                    Some(wakeup)
+                        if wakeup.early
+                            && sleeps
+                            && time.saturating_sub(wakeup.time) < EARLY_NS =>
+                    {
                         wakeup.early = false;
                         wakeup.switch = Some(line.next());
                         item.waiting = true;
@@ -88,9 +94,11 @@ impl Placement {
                     // It was not asleep when it was woken before, or it could not be woken again.
                     before.settle(None, false, line);
                 }
-                // A new thread's wakeup is recorded once it is queued: what follows is a migration of its own.
+                // A new thread's wakeup is recorded once it is queued: what follows is a migration
+                // of its own.
                 self.cpu(cpu).waking = if new { 0 } else { wakee };
-                let is_left_out = |left_outs: &Arc<LeftOuts>| left_outs.has(wakee, time, time.saturating_add(1));
+                let is_left_out =
+                    |left_outs: &Arc<LeftOuts>| left_outs.has(wakee, time, time.saturating_add(1));
                 if wakee == tid || wakee == 0 || self.left_outs.iter().any(is_left_out) {
                     return;
                 }
@@ -100,7 +108,10 @@ impl Placement {
                 if self.wakeups.len() >= WAKEUPS_MAX {
                     self.wakeups.retain(|_, wakeup| line.get_mut(wakeup.item).is_some());
                 }
-                self.wakeups.insert(wakee, Wakeup { item: line.next(), time, queued_on: old, early, switch: None });
+                self.wakeups.insert(
+                    wakee,
+                    Wakeup { item: line.next(), time, queued_on: old, early, switch: None },
+                );
             }
             Body::Migrate { thread, to, .. } => {
                 let directly = std::mem::take(&mut self.cpu(cpu).waking) == thread;
@@ -187,14 +198,21 @@ mod tests {
 
     #[test]
     fn a_later_migration_is_no_part_of_the_wakeup() {
-        let out =
-            run(vec![waking(1, 0, 5, 9, 1), switch(2, 0, 5, 1, 0), migrate(3, 0, 0, 9, 1, 0), switch(4, 0, 0, 0, 9)]);
+        let out = run(vec![
+            waking(1, 0, 5, 9, 1),
+            switch(2, 0, 5, 1, 0),
+            migrate(3, 0, 0, 9, 1, 0),
+            switch(4, 0, 0, 0, 9),
+        ]);
         assert_eq!(out[0], (1, 1, 0, None));
     }
 
     #[test]
     fn one_that_never_runs_holds_up_those_behind() {
-        assert_eq!(run(vec![waking(1, 0, 5, 9, 1), migrate(2, 0, 5, 9, 1, 2), enter(3, 0, 5, 0)]), []);
+        assert_eq!(
+            run(vec![waking(1, 0, 5, 9, 1), migrate(2, 0, 5, 9, 1, 2), enter(3, 0, 5, 0)]),
+            []
+        );
     }
 
     #[test]
@@ -230,7 +248,12 @@ mod tests {
     #[test]
     fn put_back_before_it_slept() {
         // It goes on with system calls: its next sleep is a sleep.
-        let out = run(vec![switch(1, 1, 0, 0, 9), waking(10, 0, 5, 9, 1), enter(11, 1, 9, 0), switch(12, 1, 9, 1, 0)]);
+        let out = run(vec![
+            switch(1, 1, 0, 0, 9),
+            waking(10, 0, 5, 9, 1),
+            enter(11, 1, 9, 0),
+            switch(12, 1, 9, 1, 0),
+        ]);
         assert_eq!(out[3], (12, 0, 0, None));
         // It goes on inside the kernel, sleeps, and is woken again: it had slept.
         let out = run(vec![

@@ -1,4 +1,5 @@
-//! The pass's second part: what is known of each event when its turn comes, and whether it is wanted.
+//! The pass's second part: what is known of each event when its turn comes, and whether it is
+//! wanted.
 
 use std::io;
 use std::mem;
@@ -52,7 +53,8 @@ pub(super) struct Resolver {
     passed: u64,
     /// Where what is not wanted as far as is known is counted, if it is.
     pub(super) doubts: Option<Doubts>,
-    /// Events shown so far that are wanted, with those that still wait for the rest of their calls.
+    /// Events shown so far that are wanted, with those that still wait for the rest of their
+    /// calls.
     pub(super) shown: u64,
     /// Boxes of events that were shown, to be used again.
     #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
@@ -111,24 +113,37 @@ impl Resolver {
         }
     }
 
-    /// Whether each event is shown when it is taken, as it is: none waits for the rest of its call, or gets another's
-    /// arguments.
+    /// Whether each event is shown when it is taken, as it is: none waits for the rest of its call,
+    /// or gets another's arguments.
     pub(super) fn tells_at_once(&self) -> bool {
         !self.calls.merges() && self.entries.is_none()
     }
 
     /// Takes the next event, and shows it or keeps it. What it leaves in its place is done with.
-    pub(super) fn take(&mut self, event: &mut Event, found: &Found, to: &mut impl Sink) -> io::Result<()> {
+    pub(super) fn take(
+        &mut self,
+        event: &mut Event,
+        found: &Found,
+        to: &mut impl Sink,
+    ) -> io::Result<()> {
         let qlen = self.queues.take(event, found);
         self.fds.advance(event.time.saturating_sub(1));
         self.passed += 1;
-        let within = self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
+        let within =
+            self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
         let (facts, entry) = if let Some(entries) = &mut self.entries {
             entries.take(event, found, &self.filter, &self.fds, &self.threads)
         } else {
-            (CallFacts { took: Took::between(found.entered, event.time), ..CallFacts::default() }, None)
+            (
+                CallFacts {
+                    took: Took::between(found.entered, event.time),
+                    ..CallFacts::default()
+                },
+                None,
+            )
         };
-        // An exit is shown with the descriptors as they are behind it, anything else as they are before.
+        // An exit is shown with the descriptors as they are behind it, anything else as they are
+        // before.
         let is_exit = matches!(event.body, Body::Exit { .. });
         if self.follows_fds && is_exit {
             self.fds.apply(event, &self.threads);
@@ -198,15 +213,23 @@ impl Resolver {
 
     /// All that is known of an event; `whole`: it has its entry's arguments.
     #[inline]
-    fn context(&mut self, event: &Event, found: &Found, qlen: Option<u32>, whole: bool) -> Context<'_> {
+    fn context(
+        &mut self,
+        event: &Event,
+        found: &Found,
+        qlen: Option<u32>,
+        whole: bool,
+    ) -> Context<'_> {
         let Event { time, cpu, tid, ref body } = *event;
         let wall = &mut self.wall;
         let mut cx = Context { wall_ns: wall.wall(time), ..Context::default() };
         if let Body::Exit { .. } = body {
             cx.duration_ns = found.duration_ns(time);
-            cx.entry_seen = self.filter.wants_entries() && found.entered.is_some_and(|at| self.windows.contains(at));
+            cx.entry_seen = self.filter.wants_entries()
+                && found.entered.is_some_and(|at| self.windows.contains(at));
             // Shown at its exit, it is as whole as one whose entry was held back.
-            cx.merged = found.entered.filter(|_| whole && self.calls.at_exit()).map(|at| wall.wall(at));
+            cx.merged =
+                found.entered.filter(|_| whole && self.calls.at_exit()).map(|at| wall.wall(at));
         }
         let (pid, comm) = self.threads.who(tid, cpu, time);
         (cx.pid, cx.comm) = (pid, *comm);
@@ -230,7 +253,8 @@ impl Resolver {
     }
 }
 
-/// Whether it is the recorder's own line about what is recorded and what not, which is shown whatever the filter.
+/// Whether it is the recorder's own line about what is recorded and what not, which is shown
+/// whatever the filter.
 fn tells_of_recording(event: &Event) -> bool {
     let acts = [Act::Level, Act::Detached, Act::Attached];
     matches!(event.body, Body::Act(act, _) if acts.into_iter().any(|of| of as u16 == act))
@@ -238,7 +262,12 @@ fn tells_of_recording(event: &Event) -> bool {
 
 /// The names as they are when the pass starts.
 pub(crate) fn threads_before(recording: &Recording) -> Threads {
-    let task = recording.streams.iter().filter(|stream| stream.lane() == Lane::Task).map(LaneStream::events);
-    let cpus = recording.streams.iter().map(|stream| usize::from(stream.cpu()) + 1).max().unwrap_or(0);
+    let task = recording
+        .streams
+        .iter()
+        .filter(|stream| stream.lane() == Lane::Task)
+        .map(LaneStream::events);
+    let cpus =
+        recording.streams.iter().map(|stream| usize::from(stream.cpu()) + 1).max().unwrap_or(0);
     Threads::before(Merge::new(task), recording.slots.iter().copied(), cpus)
 }

@@ -1,7 +1,8 @@
 //! The length of each CPU's run queue: how many threads run or want to run there.
 //!
 //! The kernel does not report it; it is counted from switches, wakeups and migrations. The count of
-//! a CPU starts, and starts anew, whenever the CPU goes idle: then it is 0. Before that it is unknown.
+//! a CPU starts, and starts anew, whenever the CPU goes idle: then it is 0. Before that it is
+//! unknown.
 
 use std::sync::Arc;
 
@@ -46,7 +47,8 @@ impl RunQueues {
         crate::left_out::learn(&mut self.left_outs, left_outs);
     }
 
-    /// Goes past an event. For a wakeup, returns the length that the wakee found, itself not counted.
+    /// Goes past an event. For a wakeup, returns the length that the wakee found, itself not
+    /// counted.
     #[inline]
     pub fn take(&mut self, event: &Event, found: &Found) -> Option<u32> {
         // Most events are calls.
@@ -91,15 +93,19 @@ impl RunQueues {
             Body::Waking { wakee, .. } => {
                 let target = found.queued_on;
                 let runnable = self.runnable_on(*wakee);
-                let length = self.count(target).map(|n| n.saturating_sub(u32::from(runnable == Some(target))));
-                // One that runs or is queued is where it is: if it is about to leave, its switch tells.
+                let length = self
+                    .count(target)
+                    .map(|n| n.saturating_sub(u32::from(runnable == Some(target))));
+                // One that runs or is queued is where it is: if it is about to leave, its switch
+                // tells.
                 if runnable.is_none() && *wakee != event.tid {
                     self.put(*wakee, target);
                 }
                 length
             }
             Body::Migrate { thread, to, .. } => {
-                // Sleepers are moved without being queued, as they wake; that wakeup has counted them.
+                // Sleepers are moved without being queued, as they wake; that wakeup has counted
+                // them.
                 if self.threads.get(thread) != Some(&State::Blocked) {
                     self.put(*thread, *to);
                 }
@@ -188,7 +194,8 @@ mod tests {
 
     /// Runs events through placement and the queues; returns the length at each wakeup.
     fn lengths(events: Vec<Event>) -> (Vec<Option<u32>>, RunQueues) {
-        let (mut placement, mut line, mut queues) = (Placement::default(), DelayLine::default(), RunQueues::default());
+        let (mut placement, mut line, mut queues) =
+            (Placement::default(), DelayLine::default(), RunQueues::default());
         for event in events {
             let mut item = Item::new(event.into());
             placement.take(&mut item, &mut line);
@@ -206,8 +213,12 @@ mod tests {
 
     #[test]
     fn unknown_until_the_cpu_was_idle() {
-        let (out, _) =
-            lengths(vec![waking(1, 0, 5, 9, 1), switch(2, 1, 7, 1, 9), switch(3, 1, 9, 1, 0), waking(4, 0, 5, 9, 1)]);
+        let (out, _) = lengths(vec![
+            waking(1, 0, 5, 9, 1),
+            switch(2, 1, 7, 1, 9),
+            switch(3, 1, 9, 1, 0),
+            waking(4, 0, 5, 9, 1),
+        ]);
         assert_eq!(out, [None, Some(0)]);
     }
 
@@ -268,15 +279,21 @@ mod tests {
         assert_eq!(out, [Some(0), Some(1), Some(1), Some(2)]);
         assert_eq!(queues.count(1), Some(2));
         // Into idleness, then back.
-        let (_, queues) =
-            lengths([start, vec![waking(5, 0, 5, 9, 1), switch(6, 1, 9, 1, 0), switch(8, 1, 0, 0, 9)]].concat());
+        let (_, queues) = lengths(
+            [start, vec![waking(5, 0, 5, 9, 1), switch(6, 1, 9, 1, 0), switch(8, 1, 0, 0, 9)]]
+                .concat(),
+        );
         assert_eq!(queues.count(1), Some(1));
     }
 
     #[test]
     fn running_where_it_was_thought_asleep_corrects() {
-        let (_, queues) =
-            lengths(vec![switch(1, 1, 7, 1, 0), switch(2, 1, 0, 0, 9), switch(3, 1, 9, 1, 8), switch(4, 1, 8, 0, 9)]);
+        let (_, queues) = lengths(vec![
+            switch(1, 1, 7, 1, 0),
+            switch(2, 1, 0, 0, 9),
+            switch(3, 1, 9, 1, 8),
+            switch(4, 1, 8, 0, 9),
+        ]);
         assert_eq!(queues.count(1), Some(2));
     }
 

@@ -1,4 +1,5 @@
-//! An event that is to be shown, kept until it is, with all that was known of it when its turn came.
+//! An event that is to be shown, kept until it is, with all that was known of it when its turn
+//! came.
 
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};

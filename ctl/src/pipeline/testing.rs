@@ -22,7 +22,12 @@ pub(crate) fn exit(time: u64, cpu: u16, tid: u32, nr: u16) -> Event {
 /// `prev_state` 0: it was preempted.
 pub(crate) fn switch(time: u64, cpu: u16, prev: u32, prev_state: u16, next: u32) -> Event {
     let preempted = prev_state == 0;
-    event(time, cpu, prev, Body::Switch { prev_prio: 120, prev_state, preempted, next, next_prio: 120 })
+    event(
+        time,
+        cpu,
+        prev,
+        Body::Switch { prev_prio: 120, prev_state, preempted, next, next_prio: 120 },
+    )
 }
 
 pub(crate) fn waking(time: u64, cpu: u16, tid: u32, wakee: u32, wakee_cpu: u16) -> Event {

@@ -21,14 +21,19 @@ use flightrec_format::ring::LaneStream;
 
 /// A page with a plausible header and any records.
 fn page() -> impl Strategy<Value = Vec<u8>> {
-    let kinds = prop::sample::select(vec![1u8, 2, 3, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x30, 0x31, 0x32, 0x33, 0x34]);
+    let kinds = prop::sample::select(vec![
+        1u8, 2, 3, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x30, 0x31, 0x32, 0x33, 0x34,
+    ]);
     let record = (kinds, 1u8..8, any::<u16>(), 0u32..1000, prop::collection::vec(any::<u64>(), 7));
     let lane = prop::sample::select(Lane::RINGS.to_vec());
     (lane, 0u16..3, 1u64..5, any::<[u64; 2]>(), prop::collection::vec(record, 0..60)).prop_map(
         |(lane, cpu, seq, [base_mono, base_tai], records)| {
             let mut body = Vec::new();
             for (kind, words, aux, upper, rest) in records {
-                let head = u64::from(kind) | u64::from(2 * words) << 8 | u64::from(aux) << 16 | u64::from(upper) << 32;
+                let head = u64::from(kind)
+                    | u64::from(2 * words) << 8
+                    | u64::from(aux) << 16
+                    | u64::from(upper) << 32;
                 body.push(head);
                 body.extend(rest.into_iter().take(usize::from(words) - 1));
             }
@@ -86,7 +91,8 @@ fn one_thread(recording: &Recording, renderer: Renderer) -> Vec<u8> {
     out
 }
 
-/// Calls of two threads on two CPUs, some of which wake the other: `n` rounds. They open files, read them and close them.
+/// Calls of two threads on two CPUs, some of which wake the other: `n` rounds. They open files,
+/// read them and close them.
 fn recording(n: u64) -> Recording {
     let call_of = |nr, name: &str, first: &str| Syscall {
         nr,
@@ -94,9 +100,13 @@ fn recording(n: u64) -> Recording {
         args: Some(vec![Argument { name: first.into(), ctype: "unsigned int".into() }]),
     };
     let mut open = call_of(OPENAT, "openat", "dfd");
-    open.args.as_mut().unwrap().push(Argument { name: "filename".into(), ctype: "const char *".into() });
+    open.args
+        .as_mut()
+        .unwrap()
+        .push(Argument { name: "filename".into(), ctype: "const char *".into() });
     let native = vec![call_of(READ, "read", "fd"), call_of(CLOSE, "close", "fd"), open];
-    let mut collector = Collector::new(Meta { session: 1, cpus: vec![0, 1], native, ..Meta::default() });
+    let mut collector =
+        Collector::new(Meta { session: 1, cpus: vec![0, 1], native, ..Meta::default() });
     for cpu in 0..2u16 {
         let (me, other) = (10 + u32::from(cpu), 11 - u32::from(cpu));
         let mut calls = PageWriter::new(1, Lane::Syscall, cpu, 0);
@@ -116,7 +126,9 @@ fn recording(n: u64) -> Recording {
                 sched.push(&waking(time + 10, cpu, me, other, 1 - cpu)).unwrap();
                 sched.push(&switch(time + 400, cpu, me, 1, me)).unwrap();
             }
-            calls.push(&event(time + 500, cpu, me, Body::Exit { call: ended, ret, entered: None })).unwrap();
+            calls
+                .push(&event(time + 500, cpu, me, Body::Exit { call: ended, ret, entered: None }))
+                .unwrap();
         }
         for page in calls.finish().iter().chain(&sched.finish()) {
             collector.add(page.as_slice()).unwrap();
@@ -146,8 +158,10 @@ fn two_threads_write_what_one_writes() {
         let asides = || times.map(|time| Aside { time, line: format!("gap at {time}\n") });
         for merge in [false, true] {
             let options = Options { merge, ..Options::default() };
-            let renderers: [Renderer; 2] =
-                [text::Renderer::new(meta, options).into(), json::Renderer::new(meta, merge, asides()).into()];
+            let renderers: [Renderer; 2] = [
+                text::Renderer::new(meta, options).into(),
+                json::Renderer::new(meta, merge, asides()).into(),
+            ];
             for renderer in renderers {
                 let expected = one_thread(&recording, renderer.clone());
                 let names = expected.windows(11).filter(|part| part == b"5</file/99>").count();
@@ -155,11 +169,26 @@ fn two_threads_write_what_one_writes() {
                 for share in SHARES {
                     let (wall, mut out) = (recording.wall_clock(0), Vec::new());
                     let renderer = renderer.clone();
-                    let printed =
-                        run_on(share, &recording, Window::ALL.into(), &filter, wall, renderer, &mut out).unwrap();
-                    assert_eq!(printed, recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>());
+                    let printed = run_on(
+                        share,
+                        &recording,
+                        Window::ALL.into(),
+                        &filter,
+                        wall,
+                        renderer,
+                        &mut out,
+                    )
+                    .unwrap();
+                    assert_eq!(
+                        printed,
+                        recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>()
+                    );
                     // Not assert_eq: nobody wants to read megabytes.
-                    assert!(out == expected, "{n} rounds, merge {merge}, {share:?}: {} bytes", out.len());
+                    assert!(
+                        out == expected,
+                        "{n} rounds, merge {merge}, {share:?}: {} bytes",
+                        out.len()
+                    );
                 }
             }
         }
@@ -176,11 +205,20 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
     for from in [0, end / 3, end / 3 + 400, end - 2000, end + 1] {
         let window = Window { from, until: end - end / 4 };
         for merge in [false, true] {
-            let renderer: Renderer = text::Renderer::new(meta, Options { merge, ..Options::default() }).into();
+            let renderer: Renderer =
+                text::Renderer::new(meta, Options { merge, ..Options::default() }).into();
             let written = |share| {
                 let (wall, mut out) = (recording.wall_clock(0), Vec::new());
-                let printed =
-                    run_on(share, &recording, window.into(), &filter, wall, renderer.clone(), &mut out).unwrap();
+                let printed = run_on(
+                    share,
+                    &recording,
+                    window.into(),
+                    &filter,
+                    wall,
+                    renderer.clone(),
+                    &mut out,
+                )
+                .unwrap();
                 (printed, out)
             };
             let alone = written(None);
@@ -188,7 +226,12 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
             assert_eq!(alone.0, all.filter(|event| window.contains(event.time)).count() as u64);
             for share in SHARES {
                 let shared = written(share);
-                assert!(alone == shared, "from {from}, merge {merge}: {} and {} events", alone.0, shared.0);
+                assert!(
+                    alone == shared,
+                    "from {from}, merge {merge}: {} and {} events",
+                    alone.0,
+                    shared.0
+                );
             }
         }
     }
@@ -222,9 +265,20 @@ fn an_output_that_fails_ends_all_threads_and_is_told() {
             let renderer = text::Renderer::new(&recording.meta, Options::default());
             for share in SHARES {
                 let (wall, renderer) = (recording.wall_clock(0), renderer.clone().into());
-                let written =
-                    run_on(share, &recording, Window::ALL.into(), &filter, wall, renderer, &mut Full(room, kind));
-                assert_eq!(written.map_err(|e| e.kind()), Err(kind), "room for {room} bytes, {share:?}");
+                let written = run_on(
+                    share,
+                    &recording,
+                    Window::ALL.into(),
+                    &filter,
+                    wall,
+                    renderer,
+                    &mut Full(room, kind),
+                );
+                assert_eq!(
+                    written.map_err(|e| e.kind()),
+                    Err(kind),
+                    "room for {room} bytes, {share:?}"
+                );
             }
         }
     }

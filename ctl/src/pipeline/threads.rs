@@ -1,8 +1,9 @@
 //! Who a thread id is, at the time of an event.
 //!
-//! The task lane tells births, names and deaths; the thread table tells who was alive at the end. The
-//! state at the beginning is inferred backwards from both: the first thing heard of a thread says
-//! what it was called until then. From there the table is kept up event by event, in merged order.
+//! The task lane tells births, names and deaths; the thread table tells who was alive at the end.
+//! The state at the beginning is inferred backwards from both: the first thing heard of a thread
+//! says what it was called until then. From there the table is kept up event by event, in merged
+//! order.
 
 use std::collections::hash_map::Entry;
 
@@ -17,7 +18,8 @@ use flightrec_format::decode::{Body, Event};
 struct Thread {
     tgid: u32,
     comm: Comm,
-    /// The id meant another thread before (`task_struct.start_time`); 0 where that is known otherwise.
+    /// The id meant another thread before (`task_struct.start_time`); 0 where that is known
+    /// otherwise.
     from: u64,
     /// The process that made its process; 0: not known, or none.
     parent: u32,
@@ -25,9 +27,11 @@ struct Thread {
     cgroup: u64,
 }
 
-/// Most threads that are known, and most that a part of the pass remembers anything of: a file may name millions.
+/// Most threads that are known, and most that a part of the pass remembers anything of: a file may
+/// name millions.
 pub(crate) const THREADS_MAX: usize = 1 << 19;
-/// Most generations that [`Threads::descends`] goes up: ids that are used again could make a circle.
+/// Most generations that [`Threads::descends`] goes up: ids that are used again could make a
+/// circle.
 const GENERATIONS: usize = 1024;
 
 /// The threads at one moment of the merged stream.
@@ -41,7 +45,8 @@ pub struct Threads {
 /// The bytes of a name before its NUL.
 #[inline]
 pub fn trim(comm: &Comm) -> &[u8] {
-    // The highest bit of the first byte that is 0, perhaps of later ones too: names are looked at by the million.
+    // The highest bit of the first byte that is 0, perhaps of later ones too: names are looked at
+    // by the million.
     const ONES: u128 = u128::from_le_bytes([1; 16]);
     let word = u128::from_le_bytes(*comm);
     let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
@@ -49,9 +54,13 @@ pub fn trim(comm: &Comm) -> &[u8] {
 }
 
 impl Threads {
-    /// The threads as they were before the first of `events`, which are the whole task lane in order.
-    /// `cpus` is one more than the greatest CPU number.
-    pub fn before(events: impl Iterator<Item = Event>, slots: impl Iterator<Item = TaskSlot>, cpus: usize) -> Self {
+    /// The threads as they were before the first of `events`, which are the whole task lane in
+    /// order. `cpus` is one more than the greatest CPU number.
+    pub fn before(
+        events: impl Iterator<Item = Event>,
+        slots: impl Iterator<Item = TaskSlot>,
+        cpus: usize,
+    ) -> Self {
         let idle = (0..cpus).map(idle_name).collect();
         let mut threads = Self { table: FxHashMap::default(), idle };
         let mut heard = FxHashMap::default();
@@ -96,14 +105,18 @@ impl Threads {
         match &event.body {
             Body::Fork(fork) => {
                 // The child has its parent's name as yet; who bore its id before is not known.
-                let parent = known(fork.parent_tgid, fork.comm).map(|thread| Thread { cgroup: fork.cgroup, ..thread });
+                let parent = known(fork.parent_tgid, fork.comm)
+                    .map(|thread| Thread { cgroup: fork.cgroup, ..thread });
                 first(fork.parent_tid, parent);
                 first(fork.tid, None);
             }
             Body::Rename(rename) => first(rename.tid, known(rename.tgid, rename.old)),
             Body::TaskExit(exit) => {
                 let from = exit.start_time;
-                first(exit.tid, Some(Thread { tgid: exit.tgid, comm: exit.comm, from, parent: 0, cgroup: 0 }));
+                first(
+                    exit.tid,
+                    Some(Thread { tgid: exit.tgid, comm: exit.comm, from, parent: 0, cgroup: 0 }),
+                );
             }
             Body::Exec { exec, .. } => {
                 // The name was set just before, by a RENAME that must have been lost: not known.
@@ -118,7 +131,10 @@ impl Threads {
     #[inline]
     pub fn apply(&mut self, event: &Event) {
         // Most events change nothing.
-        if matches!(event.body, Body::Fork(_) | Body::Rename(_) | Body::Exec { .. } | Body::TaskExit(_)) {
+        if matches!(
+            event.body,
+            Body::Fork(_) | Body::Rename(_) | Body::Exec { .. } | Body::TaskExit(_)
+        ) {
             self.change(event);
         }
     }
@@ -164,7 +180,8 @@ impl Threads {
         trim(self.who(tid, cpu, time).1)
     }
 
-    /// A thread's process and its name, filled up with NUL: [`Self::tgid`] and [`Self::comm`] at once.
+    /// A thread's process and its name, filled up with NUL: [`Self::tgid`] and [`Self::comm`] at
+    /// once.
     #[inline]
     pub fn who(&self, tid: u32, cpu: u16, time: u64) -> (u32, &Comm) {
         let thread = self.get(tid, time);
@@ -190,8 +207,9 @@ impl Threads {
         self.get(tid, time).map_or(0, |thread| thread.cgroup)
     }
 
-    /// Whether a thread's process is one of `roots`, or descends from one as far as births are known. (A process that
-    /// was adopted by another when its parent died still descends from its parent.)
+    /// Whether a thread's process is one of `roots`, or descends from one as far as births are
+    /// known. (A process that was adopted by another when its parent died still descends from
+    /// its parent.)
     pub fn descends(&self, tid: u32, time: u64, roots: &FxHashSet<u32>) -> bool {
         let mut process = self.tgid(tid, time);
         for _ in 0..GENERATIONS {
@@ -256,7 +274,8 @@ mod tests {
     }
 
     fn task_exit(time: u64, tid: u32, name: &str) -> Event {
-        let exit = TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
+        let exit =
+            TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
         event(time, 0, tid, Body::TaskExit(exit))
     }
 
@@ -285,7 +304,8 @@ mod tests {
 
     #[test]
     fn an_id_used_again_is_another_thread() {
-        let events = [task_exit(20, 7, "old"), event(40, 0, 1, Body::Fork(fork(1, 1, 7, 7, "init")))];
+        let events =
+            [task_exit(20, 7, "old"), event(40, 0, 1, Body::Fork(fork(1, 1, 7, 7, "init")))];
         let mut threads = before(&events, &[]);
         assert_eq!(threads.comm(7, 0, 10), b"old");
         assert_eq!(threads.comm(1, 0, 10), b"init", "a child has its parent's name");

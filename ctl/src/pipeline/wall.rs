@@ -13,18 +13,25 @@ const STEP_NS: i64 = WALL_STEP_NS;
 /// Where the wall clock stands against `CLOCK_MONOTONIC`, over a recording.
 #[derive(Debug, Clone)]
 pub struct WallClock {
-    /// (`CLOCK_MONOTONIC`, what the wall clock is ahead of it from then on), in order, never empty.
+    /// (`CLOCK_MONOTONIC`, what the wall clock is ahead of it from then on), in order, never
+    /// empty.
     steps: Vec<(u64, i64)>,
-    /// The step that was asked for last: since when it holds, for how long, and what it is. At first none.
+    /// The step that was asked for last: since when it holds, for how long, and what it is. At
+    /// first none.
     from: u64,
     length: u64,
     offset: i64,
 }
 
 impl WallClock {
-    /// Of a recording, from its page headers, in any order; `present` is the offset to use where there are none. Which of its
-    /// pages they are makes no difference to an event's time, but where the clock was set.
-    pub fn of<'a>(headers: impl Iterator<Item = &'a PageHeader>, meta: &Meta, present: i64) -> Self {
+    /// Of a recording, from its page headers, in any order; `present` is the offset to use where
+    /// there are none. Which of its pages they are makes no difference to an event's time, but
+    /// where the clock was set.
+    pub fn of<'a>(
+        headers: impl Iterator<Item = &'a PageHeader>,
+        meta: &Meta,
+        present: i64,
+    ) -> Self {
         let mut clock = Self::new(headers, |mono| meta.tai_offset(mono), present);
         clock.settle(meta);
         clock
@@ -41,18 +48,28 @@ impl WallClock {
 
     /// From page headers, in any order; `tai_offset` is `Meta::tai_offset`, `present` the offset to
     /// use where there are no pages.
-    fn new<'a>(headers: impl Iterator<Item = &'a PageHeader>, tai_offset: impl Fn(u64) -> i64, present: i64) -> Self {
+    fn new<'a>(
+        headers: impl Iterator<Item = &'a PageHeader>,
+        tai_offset: impl Fn(u64) -> i64,
+        present: i64,
+    ) -> Self {
         let mut all: Vec<(u64, i64)> = headers
             .filter(|header| header.base_mono != 0)
             .map(|header| {
                 let tai = header.base_tai.wrapping_sub(header.base_mono) as i64;
-                (header.base_mono, tai.saturating_sub(tai_offset(header.base_mono).saturating_mul(1_000_000_000)))
+                (
+                    header.base_mono,
+                    tai.saturating_sub(tai_offset(header.base_mono).saturating_mul(1_000_000_000)),
+                )
             })
             .collect();
         all.sort_unstable();
         let mut steps: Vec<(u64, i64)> = Vec::new();
         for (mono, offset) in all {
-            if steps.last().is_none_or(|(_, last)| offset.saturating_sub(*last).saturating_abs() >= STEP_NS) {
+            if steps
+                .last()
+                .is_none_or(|(_, last)| offset.saturating_sub(*last).saturating_abs() >= STEP_NS)
+            {
                 steps.push((mono, offset));
             }
         }
@@ -99,7 +116,8 @@ impl WallClock {
         (self.from, self.length, self.offset) = (from, until - from, offset);
     }
 
-    /// The stretches over which the wall clock ran evenly, in order: from when, until when, and what it was ahead.
+    /// The stretches over which the wall clock ran evenly, in order: from when, until when, and
+    /// what it was ahead.
     fn stretches(&self) -> impl Iterator<Item = (Window, i64)> + '_ {
         let ends = self.steps.iter().skip(1).map(|(from, _)| *from).chain([u64::MAX]);
         self.steps.iter().zip(ends).enumerate().map(|(i, ((from, offset), until))| {
@@ -136,7 +154,9 @@ impl WallClock {
             Window { from, until }.within(stretch).within(limits)
         };
         Windows::new(self.stretches().map(within), 0).unwrap_or_else(|| {
-            let at = since.map_or(0, |since| self.mono(since)).clamp(limits.from, limits.until.max(limits.from));
+            let at = since
+                .map_or(0, |since| self.mono(since))
+                .clamp(limits.from, limits.until.max(limits.from));
             Window { from: at, until: at }.into()
         })
     }
@@ -145,7 +165,9 @@ impl WallClock {
     pub fn steps(&self, window: Window) -> impl Iterator<Item = (u64, i64)> + '_ {
         let pairs = self.steps.iter().zip(self.steps.iter().skip(1));
         let steps = pairs.map(|((_, before), (at, after))| (*at, after.saturating_sub(*before)));
-        steps.filter(move |(at, by)| window.from < *at && *at < window.until && by.saturating_abs() >= SET_NS)
+        steps.filter(move |(at, by)| {
+            window.from < *at && *at < window.until && by.saturating_abs() >= SET_NS
+        })
     }
 
     /// What the wall clock showed more than once within windows: from, until, ns since 1970.
@@ -153,12 +175,14 @@ impl WallClock {
         let shown = windows.iter().flat_map(|window| {
             let of_stretch = move |(stretch, offset): (Window, i64)| {
                 let part = stretch.within(window);
-                let shown = |mono: u64| i64::try_from(mono).unwrap_or(i64::MAX).saturating_add(offset);
+                let shown =
+                    |mono: u64| i64::try_from(mono).unwrap_or(i64::MAX).saturating_add(offset);
                 (!part.is_empty()).then(|| (shown(part.from), shown(part.until)))
             };
             self.stretches().filter_map(of_stretch)
         });
-        let mut ends: Vec<(i64, i32)> = shown.flat_map(|(from, until)| [(from, 1), (until, -1)]).collect();
+        let mut ends: Vec<(i64, i32)> =
+            shown.flat_map(|(from, until)| [(from, 1), (until, -1)]).collect();
         ends.sort_unstable();
         let (mut depth, mut since, mut repeated) = (0, 0, Vec::<(i64, i64)>::new());
         for (at, change) in ends {
@@ -173,7 +197,8 @@ impl WallClock {
     }
 }
 
-/// Steps below this are not told of, ns: a clock that is slewed apart from the monotonic one comes to many small ones.
+/// Steps below this are not told of, ns: a clock that is slewed apart from the monotonic one comes
+/// to many small ones.
 const SET_NS: i64 = 10_000_000;
 
 /// When a clock that is `offset` ahead of `CLOCK_MONOTONIC` shows `wall`.
@@ -217,7 +242,8 @@ mod tests {
     #[test]
     fn each_event_has_its_pages_wall_time() {
         let mut clock = slept();
-        for (mono, wall) in [(10, 1010), (16, 1016), (30, 1130), (31, 1131), (11, 1011), (5, 1005)] {
+        for (mono, wall) in [(10, 1010), (16, 1016), (30, 1130), (31, 1131), (11, 1011), (5, 1005)]
+        {
             assert_eq!(clock.wall(mono * S), (wall * S) as i64, "{mono}");
         }
     }
@@ -225,24 +251,37 @@ mod tests {
     #[test]
     fn times_of_day_are_found_behind_a_sleep() {
         let clock = slept();
-        let window =
-            |since, until| clock.windows(Edge::Wall((since * S) as i64), Edge::Wall((until * S) as i64), 40 * S);
+        let window = |since, until| {
+            clock.windows(Edge::Wall((since * S) as i64), Edge::Wall((until * S) as i64), 40 * S)
+        };
         assert_eq!(window(1012, 1131), Window { from: 12 * S, until: 31 * S }.into());
         // 1100 s was never seen awake; the clock showed it first when it woke.
         assert_eq!(window(1100, 1200), Window { from: 30 * S, until: 100 * S }.into());
-        assert_eq!(window(1050, 1100), Window { from: 30 * S, until: 30 * S }.into(), "never shown");
+        assert_eq!(
+            window(1050, 1100),
+            Window { from: 30 * S, until: 30 * S }.into(),
+            "never shown"
+        );
     }
 
     #[test]
     fn a_clock_that_was_set_back_shows_a_time_twice() {
         // An hour ahead at 20 s, and back at 30 s, 14 s short of where it was; by 2 ms at 50 s.
         let (hour, back) = (3600 * S, 14 * S);
-        let pages = [(10, 1010 * S), (20, 1020 * S + hour), (30, 1030 * S - back), (50, 1050 * S - back + 2_000_000)];
-        let clock = WallClock::new(pages.map(|(mono, wall)| page(mono * S, wall)).iter(), |_| 37, 0);
+        let pages = [
+            (10, 1010 * S),
+            (20, 1020 * S + hour),
+            (30, 1030 * S - back),
+            (50, 1050 * S - back + 2_000_000),
+        ];
+        let clock =
+            WallClock::new(pages.map(|(mono, wall)| page(mono * S, wall)).iter(), |_| 37, 0);
         let windows = |since: u64, until: u64| {
             clock.windows(Edge::Wall((since * S) as i64), Edge::Wall((until * S) as i64), 99 * S)
         };
-        let parts = |windows: &Windows| windows.iter().map(|w| (w.from / S, w.until / S)).collect::<Vec<_>>();
+        let parts = |windows: &Windows| {
+            windows.iter().map(|w| (w.from / S, w.until / S)).collect::<Vec<_>>()
+        };
         let twice = windows(1018, 1032);
         assert_eq!(parts(&twice), [(18, 20), (32, 46)]);
         assert_eq!(clock.repeated(&twice), [((1018 * S) as i64, (1020 * S) as i64)]);
@@ -256,23 +295,33 @@ mod tests {
     fn each_moment_is_in_the_windows_that_its_time_is_in() {
         let mut state = 7u64;
         let mut random = |n: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % n
         };
         for _ in 0..300 {
-            let set = |i: u64, by: u64| page(100 * S + i * 10 * S, 1000 * S + i * 10 * S + by * S / 2);
+            let set =
+                |i: u64, by: u64| page(100 * S + i * 10 * S, 1000 * S + i * 10 * S + by * S / 2);
             let pages: Vec<PageHeader> = (0..=random(8)).map(|i| set(i, random(90))).collect();
             let mut clock = WallClock::new(pages.iter(), |_| 37, 0);
             let (since, length) = (990 + random(150), 1 + random(60));
             let edges = [since, since + length].map(|s| (s * S) as i64);
-            let (has_since, has_until) = [(true, false), (false, true), (true, true)][random(3) as usize];
+            let (has_since, has_until) =
+                [(true, false), (false, true), (true, true)][random(3) as usize];
             let edge = |is_there, at| if is_there { Edge::Wall(at) } else { Edge::Open };
-            let windows = clock.windows(edge(has_since, edges[0]), edge(has_until, edges[1]), 500 * S);
+            let windows =
+                clock.windows(edge(has_since, edges[0]), edge(has_until, edges[1]), 500 * S);
             for half in 150..450 {
                 let mono = half * S / 2;
                 let wall = clock.wall(mono);
                 let inside = (!has_since || edges[0] <= wall) && (!has_until || wall < edges[1]);
-                assert_eq!(windows.contains(mono), inside, "{mono} shows {wall}: {windows:?} {:?}", clock.steps);
+                assert_eq!(
+                    windows.contains(mono),
+                    inside,
+                    "{mono} shows {wall}: {windows:?} {:?}",
+                    clock.steps
+                );
             }
         }
     }
@@ -296,7 +345,10 @@ mod tests {
         let stepped = [page(41 * S, 2041 * S), page(40 * S, 2040 * S)];
         clock.learn(stepped.iter(), &meta);
         assert_eq!(clock.steps.len(), 3);
-        assert_eq!((clock.wall(39 * S), clock.wall(45 * S)), ((1139 * S) as i64, (2045 * S) as i64));
+        assert_eq!(
+            (clock.wall(39 * S), clock.wall(45 * S)),
+            ((1139 * S) as i64, (2045 * S) as i64)
+        );
     }
 
     #[test]

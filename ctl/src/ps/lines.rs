@@ -22,13 +22,26 @@ impl Blocked {
     pub(crate) fn line(&self, renderer: &Renderer, out: &mut Vec<u8>) {
         let more = if self.is_since_before() { "> " } else { "" };
         let otherwise: &[u8] = if self.is_kernel() { b"the kernel" } else { b"no system call" };
-        self.row(&format!("{more}{}", span(self.time)), self.state.letter(), otherwise, renderer, out);
+        self.row(
+            &format!("{more}{}", span(self.time)),
+            self.state.letter(),
+            otherwise,
+            renderer,
+            out,
+        );
         out.push(b'\n');
     }
 
-    /// The same for a thread in any state, without the end of the line; `otherwise`: what stands for its call where it
-    /// is in none.
-    pub(crate) fn row(&self, time: &str, letter: char, otherwise: &[u8], renderer: &Renderer, out: &mut Vec<u8>) {
+    /// The same for a thread in any state, without the end of the line; `otherwise`: what stands
+    /// for its call where it is in none.
+    pub(crate) fn row(
+        &self,
+        time: &str,
+        letter: char,
+        otherwise: &[u8],
+        renderer: &Renderer,
+        out: &mut Vec<u8>,
+    ) {
         // Most threads sleep for long; who can't be interrupted should not.
         let (paint, is_stuck) = (renderer.paint(), letter == State::Uninterruptible.letter());
         let write = |out: &mut Vec<u8>| out.extend_from_slice(format!("{time:>12}").as_bytes());
@@ -39,7 +52,8 @@ impl Blocked {
         out.extend_from_slice(b"  ");
         let start = out.len();
         // As in ps(1): a kernel thread's name in brackets.
-        let (before, behind): (&[u8], &[u8]) = if self.is_kernel() { (b"[", b"]") } else { (b"", b"") };
+        let (before, behind): (&[u8], &[u8]) =
+            if self.is_kernel() { (b"[", b"]") } else { (b"", b"") };
         out.extend_from_slice(before);
         text::escape(trim(&self.slot.comm), out);
         out.extend_from_slice(behind);
@@ -65,14 +79,24 @@ impl Blocked {
     }
 
     /// The same for a thread in any state, and on a CPU.
-    pub(crate) fn object(&self, state: char, cpu: Option<u16>, renderer: &Renderer) -> impl Serialize + use<> {
+    pub(crate) fn object(
+        &self,
+        state: char,
+        cpu: Option<u16>,
+        renderer: &Renderer,
+    ) -> impl Serialize + use<> {
         let slot = &self.slot;
         let mut task_state = Vec::new();
         TASK_STATE.write(u64::from(slot.state), &mut task_state);
         let call = self.call.as_ref().map(|call| {
             let mut text = Vec::new();
             renderer.call(call, self.names.names(), &mut text);
-            let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| format!("{arg:#x}")).collect();
+            let args = call
+                .args
+                .iter()
+                .take(usize::from(call.nargs))
+                .map(|arg| format!("{arg:#x}"))
+                .collect();
             InCall { nr: call.nr, abi: abi(call.abi), args, text: ascii(&text) }
         });
         Object {
@@ -197,20 +221,28 @@ mod tests {
         let plain = line(false, thread(0, 20 * S));
         let painted = line(true, thread(0, 20 * S));
         assert!(
-            painted.starts_with("\x1b[1;35m       2.3 s\x1b[0m ") && painted.contains(" \x1b[1;31mD\x1b[0m "),
+            painted.starts_with("\x1b[1;35m       2.3 s\x1b[0m ")
+                && painted.contains(" \x1b[1;31mD\x1b[0m "),
             "{painted}"
         );
         let codes = ["\x1b[1;35m", "\x1b[1;31m", "\x1b[0m"];
         assert_eq!(codes.iter().fold(painted, |text, code| text.replace(code, "")), plain);
         let mut sleeper = thread(0, 20 * S);
         sleeper.state = State::Sleeping;
-        assert_eq!(line(true, sleeper.clone()), line(false, sleeper), "most threads sleep for long");
+        assert_eq!(
+            line(true, sleeper.clone()),
+            line(false, sleeper),
+            "most threads sleep for long"
+        );
     }
 
     #[test]
     fn lines_stand_under_their_head() {
         let text = line(&thread(IN_SYSCALL, 11 * S));
-        assert_eq!(text, "      11.3 s     8883     8880  my\\nsql          D      read(3, 0x1000, 512)\n");
+        assert_eq!(
+            text,
+            "      11.3 s     8883     8880  my\\nsql          D      read(3, 0x1000, 512)\n"
+        );
         for (column, what) in [("NAME", "my"), ("STATE", "D "), ("IN\n", "read")] {
             assert_eq!(HEAD.find(column), text.find(what), "{column}");
         }
@@ -222,21 +254,28 @@ mod tests {
     #[test]
     fn descriptors_have_their_names() {
         let mut thread = thread(IN_SYSCALL, 0);
-        thread.names = FdNames::kept(&[(3, b"/etc/hosts".as_slice().into())]).keep(thread.call.as_ref().unwrap(), None);
+        thread.names = FdNames::kept(&[(3, b"/etc/hosts".as_slice().into())])
+            .keep(thread.call.as_ref().unwrap(), None);
         assert!(line(&thread).ends_with("read(3</etc/hosts>, 0x1000, 512)\n"), "{}", line(&thread));
-        let json = serde_json::to_value(thread.json(&Renderer::new(&meta(), Options::default()))).unwrap();
+        let json =
+            serde_json::to_value(thread.json(&Renderer::new(&meta(), Options::default()))).unwrap();
         assert_eq!(json["call"]["text"], "read(3</etc/hosts>, 0x1000, 512)");
     }
 
     #[test]
     fn objects() {
-        let json =
-            serde_json::to_value(thread(IN_SYSCALL, 0).json(&Renderer::new(&meta(), Options::default()))).unwrap();
+        let json = serde_json::to_value(
+            thread(IN_SYSCALL, 0).json(&Renderer::new(&meta(), Options::default())),
+        )
+        .unwrap();
         assert_eq!(
             (&json["tid"], &json["state"], &json["task_state"]),
             (&8883.into(), &"D".into(), &"TASK_UNINTERRUPTIBLE".into())
         );
-        assert_eq!((&json["comm"], &json["blocked_ns"]), (&"my\\nsql".into(), &(12_300_000_000u64).into()));
+        assert_eq!(
+            (&json["comm"], &json["blocked_ns"]),
+            (&"my\\nsql".into(), &(12_300_000_000u64).into())
+        );
         assert_eq!(json["since_before_recording"], true);
         assert_eq!(
             (&json["call"]["text"], &json["call"]["args"][1]),

@@ -1,5 +1,5 @@
-//! The threads that are blocked now: since when, in which call, worst first. From the thread table, so it holds even
-//! when the rings have long forgotten how a call began.
+//! The threads that are blocked now: since when, in which call, worst first. From the thread table,
+//! so it holds even when the rings have long forgotten how a call began.
 
 mod lines;
 mod state;
@@ -38,7 +38,13 @@ impl Blocked {
     fn new(slot: TaskSlot, meta: &Meta, now: u64) -> Self {
         let since = if slot.since == 0 { meta.started } else { slot.since };
         let call = (slot.flags & IN_SYSCALL != 0).then(|| call(&slot, meta)).flatten();
-        Self { slot, time: now.saturating_sub(since), state: State::of(slot.state), call, names: Kept::default() }
+        Self {
+            slot,
+            time: now.saturating_sub(since),
+            state: State::of(slot.state),
+            call,
+            names: Kept::default(),
+        }
     }
 
     /// Takes the names of its call's descriptors from those of all processes.
@@ -60,11 +66,13 @@ impl Blocked {
 
     /// It waits for work to come, as kernel threads do most of the time.
     fn is_idle(&self) -> bool {
-        self.state == State::Idle || self.is_kernel() && matches!(self.state, State::Sleeping | State::Parked)
+        self.state == State::Idle
+            || self.is_kernel() && matches!(self.state, State::Sleeping | State::Parked)
     }
 }
 
-/// The blocked threads that are wanted, at `now`, the worst first: who can't be interrupted, then who waits longest.
+/// The blocked threads that are wanted, at `now`, the worst first: who can't be interrupted, then
+/// who waits longest.
 pub fn blocked(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<Blocked> {
     // That they are patterns was found out when they were typed.
     let names = Names::new(&plan.comms).unwrap_or_default();
@@ -86,7 +94,8 @@ impl PsPlan {
         let slot = &thread.slot;
         let comm = crate::pipeline::threads::trim(&slot.comm);
         // Who asks for a thread by its state or name is not told that it is idle.
-        let idle = self.all || !self.states.is_empty() || !self.tids.is_empty() || !self.comms.is_empty();
+        let idle =
+            self.all || !self.states.is_empty() || !self.tids.is_empty() || !self.comms.is_empty();
         (idle || !thread.is_idle())
             && (self.states.is_empty() || self.states.contains(&thread.state))
             && (self.pids.is_empty() || self.pids.contains(&slot.tgid))
@@ -174,7 +183,13 @@ mod tests {
     #[test]
     fn the_worst_first() {
         let running = TaskSlot { flags: 0, ..slot(9, 1, 1) };
-        let slots = [slot(1, 1, 99 * S), slot(2, 1, 0), slot(3, 2, 98 * S), slot(4, 0x102, 20 * S), running];
+        let slots = [
+            slot(1, 1, 99 * S),
+            slot(2, 1, 0),
+            slot(3, 2, 98 * S),
+            slot(4, 0x102, 20 * S),
+            running,
+        ];
         assert_eq!(tids(&slots, &plan()), [4, 3, 2, 1]);
     }
 
@@ -186,7 +201,10 @@ mod tests {
         assert_eq!(tids(&slots, &PsPlan { all: true, ..plan() }), [3, 1, 2, 4]);
         assert_eq!(tids(&slots, &PsPlan { states: vec![State::Idle], ..plan() }), [1]);
         assert_eq!(tids(&slots, &PsPlan { pids: vec![4], ..plan() }), [4]);
-        assert_eq!(tids(&slots, &PsPlan { comms: vec!["other".into()], ..plan() }), Vec::<u32>::new());
+        assert_eq!(
+            tids(&slots, &PsPlan { comms: vec!["other".into()], ..plan() }),
+            Vec::<u32>::new()
+        );
         assert_eq!(tids(&slots, &PsPlan { comms: vec!["n?me".into()], ..plan() }), [3, 1, 2, 4]);
     }
 
@@ -197,11 +215,14 @@ mod tests {
         let thread = blocked(in_call);
         assert!(thread.is_since_before() && thread.time == 90 * S);
         assert_eq!(thread.call.map(|call| (call.nr, call.nargs)), Some((0, 3)));
-        // The budget had all but the first given up, or it is a call of which more are recorded than it takes.
+        // The budget had all but the first given up, or it is a call of which more are recorded
+        // than it takes.
         assert_eq!(blocked(TaskSlot { known: 1, ..in_call }).call.map(|call| call.nargs), Some(1));
         assert_eq!(blocked(TaskSlot { known: 6, ..in_call }).call.map(|call| call.nargs), Some(3));
         assert_eq!(blocked(TaskSlot { nr: 77, ..in_call }).call.map(|call| call.nargs), Some(6));
-        for damaged in [TaskSlot { nr: -1, ..in_call }, TaskSlot { abi: 9, ..in_call }, slot(1, 1, 5)] {
+        for damaged in
+            [TaskSlot { nr: -1, ..in_call }, TaskSlot { abi: 9, ..in_call }, slot(1, 1, 5)]
+        {
             assert_eq!(blocked(damaged).call, None);
         }
     }

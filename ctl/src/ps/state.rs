@@ -22,8 +22,15 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [Self; 7] =
-        [Self::Sleeping, Self::Uninterruptible, Self::Idle, Self::Stopped, Self::Traced, Self::Parked, Self::Other];
+    const ALL: [Self; 7] = [
+        Self::Sleeping,
+        Self::Uninterruptible,
+        Self::Idle,
+        Self::Stopped,
+        Self::Traced,
+        Self::Parked,
+        Self::Other,
+    ];
 
     /// From `task_struct.__state` (include/linux/sched.h, Linux 6.1).
     pub fn of(state: u32) -> Self {
@@ -60,7 +67,9 @@ impl FromStr for State {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|state| text.chars().eq([state.letter()]));
         known.ok_or_else(|| {
-            "not a state; S sleeping, D uninterruptible, I idle, T stopped, t traced, P parked, ? other".to_owned()
+            "not a state; S sleeping, D uninterruptible, I idle, T stopped, t traced, P parked, ? \
+             other"
+                .to_owned()
         })
     }
 }
@@ -77,6 +86,10 @@ mod tests {
             .collect();
         assert_eq!(letters, "SDIDTTtPSD?");
         assert!(State::ALL.iter().all(|state| state.letter().to_string().parse() == Ok(*state)));
-        assert!("d".parse::<State>().is_err() && "DD".parse::<State>().is_err() && "".parse::<State>().is_err());
+        assert!(
+            "d".parse::<State>().is_err()
+                && "DD".parse::<State>().is_err()
+                && "".parse::<State>().is_err()
+        );
     }
 }

@@ -7,13 +7,14 @@ use flightrec_format::abi::slot::TaskSlot;
 
 use crate::human::counted;
 
-/// The pid namespace in which threads have the ids that are recorded (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+/// The pid namespace in which threads have the ids that are recorded (`PROC_PID_INIT_INO`,
+/// include/linux/proc_ns.h).
 const FIRST: &str = "pid:[4026531836]";
 /// So many are named.
 const NAMED: usize = 8;
 
-/// The threads that there are now, but for those that have ended and wait for their parents; `None` where /proc does not
-/// tell, or by other ids.
+/// The threads that there are now, but for those that have ended and wait for their parents; `None`
+/// where /proc does not tell, or by other ids.
 pub fn alive() -> Option<BTreeSet<u32>> {
     if fs::read_link("/proc/self/ns/pid").ok()?.to_str() != Some(FIRST) {
         return None;
@@ -23,7 +24,9 @@ pub fn alive() -> Option<BTreeSet<u32>> {
         let Ok(threads) = fs::read_dir(process.path().join("task")) else { continue };
         for thread in threads.flatten() {
             let tid = thread.file_name().to_str().and_then(|name| name.parse().ok());
-            let Some(tid) = tid.filter(|_| !has_ended(&thread.path().join("stat"))) else { continue };
+            let Some(tid) = tid.filter(|_| !has_ended(&thread.path().join("stat"))) else {
+                continue;
+            };
             alive.insert(tid);
         }
     }
@@ -52,7 +55,10 @@ pub fn said(missing: &[u32]) -> Option<String> {
     let threads = counted(missing.len() as u64, "thread");
     (!missing.is_empty()).then(|| {
         let ids = first.join(", ");
-        format!("{threads} {have} no place in the table ({ids}{more}): they are not shown; raise threads.slots in flightd.toml")
+        format!(
+            "{threads} {have} no place in the table ({ids}{more}): they are not shown; raise \
+             threads.slots in flightd.toml"
+        )
     })
 }
 

@@ -1,9 +1,10 @@
 //! Which of the recordings in a dump is the machine's own.
 //!
-//! Any process can map pages that look like a recording's, and a dump that was not filtered has them. What they say of
-//! themselves decides nothing, then: neither when it began, nor the boot, nor how late its last event is. What a process
-//! can't do is make pages whose public id ([`flightrec_format::identity`]) stands in the files that flightd wrote, or is the
-//! one that the user names.
+//! Any process can map pages that look like a recording's, and a dump that was not filtered has
+//! them. What they say of themselves decides nothing, then: neither when it began, nor the boot,
+//! nor how late its last event is. What a process can't do is make pages whose public id
+//! ([`flightrec_format::identity`]) stands in the files that flightd wrote, or is the one that the
+//! user names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +22,9 @@ pub struct Files {
 }
 
 impl Files {
-    /// Looks at the headers of the files in a state directory. One that is not there, or can't be read, vouches for nothing.
-    /// Neither does what was saved or recovered from a dump by itself: it is in no series.
+    /// Looks at the headers of the files in a state directory. One that is not there, or can't be
+    /// read, vouches for nothing. Neither does what was saved or recovered from a dump by
+    /// itself: it is in no series.
     pub fn read(dir: &Path) -> Self {
         let mut known: Vec<(u64, u32)> = Vec::new();
         for path in catalog::find(&[dir.to_owned()]).unwrap_or_default() {
@@ -56,20 +58,25 @@ pub struct Choice {
     pub remark: Option<String>,
 }
 
-/// Chooses one of the recordings in a dump, of which those that claim most come first: the one that was named; else the last
-/// one that files vouch for; else the first. `None`: it is not there.
+/// Chooses one of the recordings in a dump, of which those that claim most come first: the one that
+/// was named; else the last one that files vouch for; else the first. `None`: it is not there.
 pub fn choose(sessions: &[Session], named: Option<u64>, files: &Files) -> Option<Choice> {
     let vouched = |session: &&Session| files.number(session.id).is_some();
-    // The last by the files' numbers, whatever pages claim. One that was ended made room for another, which is not in them.
-    let by_files = sessions.iter().enumerate().filter(|(_, session)| vouched(session) && !is_ended(session));
-    let by_files = by_files.max_by_key(|(_, session)| files.number(session.id)).map(|(index, _)| index);
+    // The last by the files' numbers, whatever pages claim. One that was ended made room for
+    // another, which is not in them.
+    let by_files =
+        sessions.iter().enumerate().filter(|(_, session)| vouched(session) && !is_ended(session));
+    let by_files =
+        by_files.max_by_key(|(_, session)| files.number(session.id)).map(|(index, _)| index);
     let index = match named {
         Some(id) => sessions.iter().position(|session| session.id == id)?,
         None => by_files.or_else(|| sessions.iter().position(claims)).unwrap_or(0),
     };
     let chosen = sessions.get(index)?;
-    let rivals = |other: &&Session| claims(other) || other.about.is_none() && was_after(other, chosen);
-    let others = sessions.iter().filter(|other| other.id != chosen.id && rivals(other) && !vouched(other));
+    let rivals =
+        |other: &&Session| claims(other) || other.about.is_none() && was_after(other, chosen);
+    let others =
+        sessions.iter().filter(|other| other.id != chosen.id && rivals(other) && !vouched(other));
     let others: Vec<u64> = others.map(|other| other.id).collect();
     let (id, dir) = (list(&[chosen.id]), files.dir.display());
     let claim = if others.len() == 1 { "claims" } else { "claim" };
@@ -79,25 +86,30 @@ pub fn choose(sessions: &[Session], named: Option<u64>, files: &Files) -> Option
     match (named, by_files) {
         (Some(_), Some(known)) if !vouched(&chosen) => {
             let known = sessions.get(known).map_or(0, |known| known.id);
-            let remark =
-                format!("recording {id} is not in the files of {dir}, which vouch for {}: {forged}", list(&[known]));
+            let remark = format!(
+                "recording {id} is not in the files of {dir}, which vouch for {}: {forged}",
+                list(&[known])
+            );
             choice(Vec::new(), Some(remark))
         }
         _ if others.is_empty() => choice(Vec::new(), None),
         (Some(_), _) | (_, Some(_)) => {
-            let why =
-                named.map_or_else(|| format!("the files of {dir} vouch for it"), |_| "--session says so".to_owned());
+            let why = named.map_or_else(
+                || format!("the files of {dir} vouch for it"),
+                |_| "--session says so".to_owned(),
+            );
             let remark = format!(
-                "recording {id} is taken, as {why}; {named_others} {claim} to be the machine's last as well, and nothing vouches \
-                 for that"
+                "recording {id} is taken, as {why}; {named_others} {claim} to be the machine's \
+                 last as well, and nothing vouches for that"
             );
             choice(Vec::new(), Some(remark))
         }
         (None, None) => {
             let remark = format!(
-                "recordings {id}, {named_others} all claim to be the machine's last, and nothing decides between them: {forged}. None \
-                 counts as complete. Name the right one by --session (flightd's journal tells it), or the directory of \
-                 its files by --state-dir"
+                "recordings {id}, {named_others} all claim to be the machine's last, and nothing \
+                 decides between them: {forged}. None counts as complete. Name the right one by \
+                 --session (flightd's journal tells it), or the directory of its files by \
+                 --state-dir"
             );
             choice(others, Some(remark))
         }
@@ -109,7 +121,8 @@ fn is_ended(session: &Session) -> bool {
     session.about.as_ref().is_some_and(|about| about.ended != 0)
 }
 
-/// Whether it may be the one that recorded to the end: what is left of it in freed memory has mostly lost its description.
+/// Whether it may be the one that recorded to the end: what is left of it in freed memory has
+/// mostly lost its description.
 fn claims(session: &Session) -> bool {
     session.about.is_some() && !is_ended(session)
 }

@@ -27,8 +27,10 @@ impl DaemonSource {
         let mut client = Client::connect(runtime_dir)?;
         let status = client.status()?;
         let clock = Clock { now: status.totals.now, wall_offset: status.wall_offset };
-        let cpus = status.totals.cpus.iter().filter(|cpu| cpu.recorded).map(|cpu| cpu.cpu).collect();
-        let state_dir = Some(status.store.directory).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let cpus =
+            status.totals.cpus.iter().filter(|cpu| cpu.recorded).map(|cpu| cpu.cpu).collect();
+        let state_dir =
+            Some(status.store.directory).filter(|dir| !dir.is_empty()).map(PathBuf::from);
         Ok(Self { client, clock, session: status.session, cpus, state_dir })
     }
 }
@@ -40,7 +42,9 @@ impl Source for DaemonSource {
 
     fn read(&mut self, window: Window) -> Result<Recording, SourceError> {
         self.client.send(&Request::Pages { from: window.from, until: window.until })?;
-        let Response::Meta(meta) = self.client.receive()? else { return Err(ControlError::Unexpected.into()) };
+        let Response::Meta(meta) = self.client.receive()? else {
+            return Err(ControlError::Unexpected.into());
+        };
         let mut collector = Collector::new(from_json(&meta)?);
         let progress = Progress::start("reading the recording");
         loop {
@@ -74,7 +78,12 @@ impl Live for DaemonSource {
         self.state_dir.clone()
     }
 
-    fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError> {
+    fn since(
+        &mut self,
+        session: u64,
+        after: &[Position],
+        newest: u32,
+    ) -> Result<Option<News>, SourceError> {
         let mut collector = NewsCollector::new(session, after, newest);
         let mut totals = Totals::default();
         for after in after.chunks(POSITIONS_MAX) {

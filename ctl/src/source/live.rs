@@ -20,9 +20,14 @@ pub trait Live: Source {
         None
     }
 
-    /// The pages behind these positions, at most the `newest` of each ring; `None` where the recording `session`
-    /// has ended (there may be another one).
-    fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError>;
+    /// The pages behind these positions, at most the `newest` of each ring; `None` where the
+    /// recording `session` has ended (there may be another one).
+    fn since(
+        &mut self,
+        session: u64,
+        after: &[Position],
+        newest: u32,
+    ) -> Result<Option<News>, SourceError>;
 }
 
 /// What is new.
@@ -46,7 +51,8 @@ impl NewsCollector {
         Self { session, pages: Vec::new(), room: after.len().saturating_mul(newest as usize) }
     }
 
-    /// Takes a page. What is no page of this recording is passed over: the totals tell what is missing.
+    /// Takes a page. What is no page of this recording is passed over: the totals tell what is
+    /// missing.
     pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
         self.room = self.room.checked_sub(1).ok_or(SourceError::TooManyPages)?;
         if let Ok(page) = Page::copy_from(bytes)

@@ -70,24 +70,27 @@ pub struct Recording {
     pub before: Option<Totals>,
     /// The counters at moments between, where the source knows them.
     pub marks: Vec<Totals>,
-    /// Everything that was recorded before this moment was in the source when it was read, if it is not after the
-    /// source's present; 0 where that is not known.
+    /// Everything that was recorded before this moment was in the source when it was read, if it
+    /// is not after the source's present; 0 where that is not known.
     pub copied: u64,
     /// Whether files are part of the source, and all that was written to them is there.
     pub whole_files: bool,
     /// How often a thread found no place in the table, as the table's pages tell.
     pub slot_misses: u64,
-    /// Other recordings that claim to be the same machine's last, where nothing decides ([`anchor`]).
+    /// Other recordings that claim to be the same machine's last, where nothing decides
+    /// ([`anchor`]).
     pub disputed_by: Vec<u64>,
 }
 
 impl Recording {
-    /// How often a thread found no place in the table, since the start: by the probes' counters, or by its pages.
+    /// How often a thread found no place in the table, since the start: by the probes' counters, or
+    /// by its pages.
     pub fn misplaced(&self) -> u64 {
         self.totals.slot_collisions.max(self.slot_misses)
     }
 
-    /// The recording's wall time; `present` is the offset to `CLOCK_MONOTONIC` to use without pages.
+    /// The recording's wall time; `present` is the offset to `CLOCK_MONOTONIC` to use without
+    /// pages.
     pub fn wall_clock(&self, present: i64) -> WallClock {
         let headers = self.streams.iter().flat_map(LaneStream::pages).map(Page::header);
         WallClock::of(headers, &self.meta, present)
@@ -140,9 +143,13 @@ pub fn open_live(origin: &Origin) -> Result<Box<dyn Live>, SourceError> {
         Origin::Daemon { runtime_dir, bpffs_dir } => match DaemonSource::connect(runtime_dir) {
             Ok(source) => Ok(Box::new(source)),
             Err(absent @ ControlError::NotRunning(_)) => {
-                // What is wrong is the daemon's absence, so that is what is said if there are no rings either.
+                // What is wrong is the daemon's absence, so that is what is said if there are no
+                // rings either.
                 let Ok(source) = PinnedSource::open(bpffs_dir) else { return Err(absent.into()) };
-                note(&format!("flightd is not running; reading the rings pinned in {}", bpffs_dir.display()));
+                note(&format!(
+                    "flightd is not running; reading the rings pinned in {}",
+                    bpffs_dir.display()
+                ));
                 Ok(Box::new(source))
             }
             Err(e) => Err(e.into()),
@@ -160,8 +167,8 @@ pub struct Collector {
     room: u64,
 }
 
-/// The snapshots that are whole, in order, none that overlaps another. Names are all that is lost with one that can't be
-/// read.
+/// The snapshots that are whole, in order, none that overlaps another. Names are all that is lost
+/// with one that can't be read.
 fn snapshots(documents: impl Iterator<Item = Vec<u8>>) -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
     let mut taken = 0;
@@ -175,7 +182,8 @@ fn snapshots(documents: impl Iterator<Item = Vec<u8>>) -> Vec<Snapshot> {
         }
         if taken > SNAPSHOT_BYTES_MAX {
             note(
-                "there are more names of descriptors than are read at once; some of the window's descriptors stay numbers",
+                "there are more names of descriptors than are read at once; some of the window's \
+                 descriptors stay numbers",
             );
             break;
         }
@@ -211,14 +219,23 @@ impl Collector {
                 rings.expect(lane, *cpu);
             }
         }
-        let ring_pages: u64 = meta.ring_bytes.iter().map(|bytes| bytes.div_ceil(4096)).fold(0, u64::saturating_add);
+        let ring_pages: u64 =
+            meta.ring_bytes.iter().map(|bytes| bytes.div_ceil(4096)).fold(0, u64::saturating_add);
         // Twice, as a ring goes round while it is read.
         let room = ring_pages.saturating_mul(2 * meta.cpus.len() as u64);
         let room = room.saturating_add(meta.quiet_bytes.div_ceil(4096)).saturating_add(OTHER_PAGES);
-        Self { meta, rings, slots: Vec::new(), slot_misses: 0, descriptors: Chunks::new(Lane::Descriptors), room }
+        Self {
+            meta,
+            rings,
+            slots: Vec::new(),
+            slot_misses: 0,
+            descriptors: Chunks::new(Lane::Descriptors),
+            room,
+        }
     }
 
-    /// Takes a page. What is no page of this recording is passed over: coverage tells what is missing.
+    /// Takes a page. What is no page of this recording is passed over: coverage tells what is
+    /// missing.
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
         self.room = self.room.checked_sub(1).ok_or(SourceError::TooManyPages)?;
         let Ok(page) = Page::copy_from(bytes) else { return Ok(()) };
@@ -228,7 +245,9 @@ impl Collector {
                 self.slot_misses = self.slot_misses.saturating_add(misses);
                 self.slots.extend(slots::read(bytes));
             }
-            Lane::Descriptors if page.header().session == self.meta.session => self.descriptors.add(bytes),
+            Lane::Descriptors if page.header().session == self.meta.session => {
+                self.descriptors.add(bytes)
+            }
             _ => drop(self.rings.add(page)),
         }
         Ok(())

@@ -12,7 +12,8 @@ use super::files::session::{SessionSource, streams};
 use crate::pipeline::threads::Threads;
 use crate::window::Window;
 
-/// The threads of a file at a moment, ns of `CLOCK_MONOTONIC`: also those whose names only what came later tells.
+/// The threads of a file at a moment, ns of `CLOCK_MONOTONIC`: also those whose names only what
+/// came later tells.
 pub fn at(path: &Path, moment: u64) -> Result<Threads, SourceError> {
     let boots = catalog::files(&[PathBuf::from(path)])?;
     let session = boots.into_iter().flat_map(|boot| boot.sessions).next();

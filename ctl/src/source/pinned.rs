@@ -104,14 +104,21 @@ impl Live for PinnedSource {
         self.recording.cpus()
     }
 
-    fn since(&mut self, session: u64, after: &[Position], newest: u32) -> Result<Option<News>, SourceError> {
+    fn since(
+        &mut self,
+        session: u64,
+        after: &[Position],
+        newest: u32,
+    ) -> Result<Option<News>, SourceError> {
         // A recording that ended stays mapped, and is written no more.
         if session != self.recording.session() || !self.progs.exists() {
             return Ok(None);
         }
         let mut collector = NewsCollector::new(session, after, newest);
-        // What is new is settled for all rings now: a busy ring goes on while those before it are copied.
-        let new: Vec<Since> = after.iter().map(|position| self.recording.since(position, newest)).collect();
+        // What is new is settled for all rings now: a busy ring goes on while those before it are
+        // copied.
+        let new: Vec<Since> =
+            after.iter().map(|position| self.recording.since(position, newest)).collect();
         for mut since in new {
             while let Some(page) = self.recording.advance_since(&mut since) {
                 collector.add(&page)?;

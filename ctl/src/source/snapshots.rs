@@ -48,12 +48,14 @@ impl From<StoreError> for SnapshotError {
     }
 }
 
-/// The directory of snapshots: in the state directory as typed, as the daemon says, or the usual one.
+/// The directory of snapshots: in the state directory as typed, as the daemon says, or the usual
+/// one.
 pub fn directory(runtime_dir: &Path, state_dir: Option<&Path>) -> Result<PathBuf, SnapshotError> {
     Ok(snapshots::directory(&state_dir::find(runtime_dir, state_dir)?))
 }
 
-/// A snapshot by its id in the directory, or by its file wherever that is; and whether it is by its file.
+/// A snapshot by its id in the directory, or by its file wherever that is; and whether it is by its
+/// file.
 pub fn find_any(
     dir: impl FnOnce() -> Result<PathBuf, SnapshotError>,
     asked: &str,

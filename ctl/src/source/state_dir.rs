@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use crate::control::{Client, ControlError};
 use crate::plan::{FilesPlan, STATE_DIR};
 
-/// The state directory: as typed, as the daemon says, or the usual one. Fails where the daemon may not be asked, and the
-/// usual one not be looked into either.
+/// The state directory: as typed, as the daemon says, or the usual one. Fails where the daemon may
+/// not be asked, and the usual one not be looked into either.
 pub fn find(runtime_dir: &Path, typed: Option<&Path>) -> Result<PathBuf, ControlError> {
     if let Some(typed) = typed {
         return Ok(typed.to_owned());
     }
     match Client::connect(runtime_dir).and_then(|mut client| client.status()) {
         Ok(status) if !status.store.directory.is_empty() => Ok(status.store.directory.into()),
-        Err(denied @ ControlError::Permission(_)) if fs::read_dir(STATE_DIR).is_err() => Err(denied),
+        Err(denied @ ControlError::Permission(_)) if fs::read_dir(STATE_DIR).is_err() => {
+            Err(denied)
+        }
         _ => Ok(STATE_DIR.into()),
     }
 }

@@ -98,7 +98,8 @@ impl Image {
         } else if !self.scan.shortfall.is_none() {
             format!("; {}", self.missing().join("; "))
         } else {
-            ": flightd did not run on that machine, or the dump was taken without its kernel memory".to_owned()
+            ": flightd did not run on that machine, or the dump was taken without its kernel memory"
+                .to_owned()
         };
         let flattened = if self.dump.is_flattened() { "flattened " } else { "" };
         let what = format!("{flattened}{}", self.dump.form().name());
@@ -111,13 +112,21 @@ impl Image {
         let mut lines = Vec::new();
         if self.dump.is_cut() || cut != 0 {
             let pages = counted(cut, "page");
-            lines.push(format!("the dump is cut: at least {pages} of memory that it should have are behind its end"));
+            lines.push(format!(
+                "the dump is cut: at least {pages} of memory that it should have are behind its \
+                 end"
+            ));
         }
         if incomplete {
-            lines.push("the dump is not whole: the program that wrote it ran out of space".to_owned());
+            lines.push(
+                "the dump is not whole: the program that wrote it ran out of space".to_owned(),
+            );
         }
         if unreadable != 0 {
-            lines.push(format!("{} of memory in the dump can't be read", counted(unreadable, "page")));
+            lines.push(format!(
+                "{} of memory in the dump can't be read",
+                counted(unreadable, "page")
+            ));
         }
         lines
     }
@@ -141,23 +150,28 @@ pub struct VmcoreSource {
 }
 
 impl VmcoreSource {
-    /// Opens a dump; the recording `session`, or the one that the files in `state_dir` vouch for, or the newest.
+    /// Opens a dump; the recording `session`, or the one that the files in `state_dir` vouch for,
+    /// or the newest.
     pub fn open(path: &Path, session: Option<u64>, state_dir: &Path) -> Result<Self, DumpError> {
         let image = Image::open(path)?;
         let no_session = DumpError::NoSession { path: path.into(), session: session.unwrap_or(0) };
-        let Some(choice) = choose(image.sessions(), session, &Files::read(state_dir)) else { return Err(no_session) };
+        let Some(choice) = choose(image.sessions(), session, &Files::read(state_dir)) else {
+            return Err(no_session);
+        };
         let Choice { index, disputed_by, remark: first } = choice;
         let Some(session) = image.sessions().get(index) else { return Err(no_session) };
         let mut remarks = image.missing();
         let Rejected { version, lane, .. } = image.scan.rejected;
         if version + lane != 0 {
             let pages = counted(version + lane, "page");
-            remarks.push(format!("{pages} of a newer release are left out: use its flightctl to see what is in them"));
+            remarks.push(format!(
+                "{pages} of a newer release are left out: use its flightctl to see what is in them"
+            ));
         }
         let meta = session.meta(&image.dump).unwrap_or_else(|_| {
             remarks.push(format!(
-                "the description of recording {:016x} is not in the dump: arguments of system calls are bare numbers, \
-                 and times of day may be some seconds off",
+                "the description of recording {:016x} is not in the dump: arguments of system \
+                 calls are bare numbers, and times of day may be some seconds off",
                 session.id
             ));
             undescribed(session)
@@ -166,12 +180,14 @@ impl VmcoreSource {
         Ok(Self { image, index, meta, clock, totals, disputed_by, first, remarks })
     }
 
-    /// Other recordings that claim to be the machine's last, where nothing decides between them and this one.
+    /// Other recordings that claim to be the machine's last, where nothing decides between them and
+    /// this one.
     pub fn disputed_by(&self) -> &[u64] {
         &self.disputed_by
     }
 
-    /// What is to be said before all else: how the recording was told from others that claim the same.
+    /// What is to be said before all else: how the recording was told from others that claim the
+    /// same.
     pub fn first_remark(&self) -> Option<&str> {
         self.first.as_deref()
     }
@@ -193,13 +209,15 @@ impl VmcoreSource {
 
     /// What the dump has of the recording.
     pub fn session(&self) -> Result<&Session, DumpError> {
-        let missing = || DumpError::NoSession { path: self.image.path.clone(), session: self.meta.session };
+        let missing =
+            || DumpError::NoSession { path: self.image.path.clone(), session: self.meta.session };
         self.image.sessions().get(self.index).ok_or_else(missing)
     }
 
-    /// The rings' counters at death, where the dump and each ring in it are whole: the machine stood still, so what the
-    /// rings hold is all there was. What the probes refused after a ring's newest page was opened is not in it. Of a
-    /// recording that may be made up nothing is known.
+    /// The rings' counters at death, where the dump and each ring in it are whole: the machine
+    /// stood still, so what the rings hold is all there was. What the probes refused after a
+    /// ring's newest page was opened is not in it. Of a recording that may be made up nothing
+    /// is known.
     pub fn totals(&self) -> Option<&Totals> {
         let is_whole = self.disputed_by.is_empty()
             && self.image.scan.shortfall.is_none()
@@ -223,22 +241,27 @@ fn death(image: &Image, session: &Session, meta: &Meta) -> (Clock, Totals) {
     let mut cpus: Vec<CpuTotals> = meta.cpus.iter().map(of_cpu).collect();
     let mut last: Option<(u64, i64)> = None;
     for page in session.newest() {
-        let Some(Ok(page)) = reader.page(page).map(|bytes| Page::copy_from(bytes)) else { continue };
+        let Some(Ok(page)) = reader.page(page).map(|bytes| Page::copy_from(bytes)) else {
+            continue;
+        };
         let (summary, header) = (page.summary(), page.header());
         let (event, lane) = (summary.last, header.lane as usize);
         let of_ring = cpus.iter_mut().find(|totals| totals.cpu == header.cpu);
-        if let Some((events, refused)) =
-            of_ring.and_then(|totals| Some((totals.events.get_mut(lane)?, totals.refused.get_mut(lane)?)))
+        if let Some((events, refused)) = of_ring
+            .and_then(|totals| Some((totals.events.get_mut(lane)?, totals.refused.get_mut(lane)?)))
         {
             // Of copies, the one that holds most.
-            for ((total, before), count) in events.iter_mut().zip(header.events).zip(summary.counts) {
+            for ((total, before), count) in events.iter_mut().zip(header.events).zip(summary.counts)
+            {
                 *total = (*total).max(before.saturating_add(count));
             }
             *refused = header.refused;
         }
         if last.is_none_or(|(latest, _)| event > latest) {
             let offset = meta.tai_offset(header.base_mono).saturating_mul(1_000_000_000);
-            let wall = (header.base_tai as i64).saturating_sub(header.base_mono as i64).saturating_sub(offset);
+            let wall = (header.base_tai as i64)
+                .saturating_sub(header.base_mono as i64)
+                .saturating_sub(offset);
             last = Some((event, wall));
         }
     }

@@ -43,8 +43,22 @@ pub struct Last {
 impl Snapshots {
     /// As the daemon tells it; `wall_offset` as in [`flightrec_format::control::Status`].
     pub(super) fn of(status: SnapshotStatus, wall_offset: i64) -> Self {
-        let SnapshotStatus { enabled, pending, taken, repeated, refused, failed, kept, bytes, last } = status;
-        let last = last.map(|last| Last { id: last.id, time: moment(last.time, wall_offset), reason: last.reason });
+        let SnapshotStatus {
+            enabled,
+            pending,
+            taken,
+            repeated,
+            refused,
+            failed,
+            kept,
+            bytes,
+            last,
+        } = status;
+        let last = last.map(|last| Last {
+            id: last.id,
+            time: moment(last.time, wall_offset),
+            reason: last.reason,
+        });
         Self { enabled, pending, taken, repeated, refused, failed, kept, bytes, last }
     }
 }

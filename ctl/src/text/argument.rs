@@ -10,7 +10,8 @@ use super::number::{Short, decimal, hex, hex_or_zero, mode};
 use super::plain::plain;
 use crate::fds::{FdNames, is_socket};
 use crate::names::{
-    FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, ioctl, protocol, signal, socket_option,
+    FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, ioctl, protocol, signal,
+    socket_option,
 };
 
 /// How an argument reads. 32-bit kinds look at the lower half only: what a register holds above an
@@ -105,7 +106,13 @@ pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
 }
 
 /// As [`write`], and what a descriptor stands for, where that is known.
-pub(crate) fn write_named(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>, out: &mut Vec<u8>) -> bool {
+pub(crate) fn write_named(
+    kind: Kind,
+    call: &Call,
+    index: usize,
+    fds: FdNames<'_>,
+    out: &mut Vec<u8>,
+) -> bool {
     let written = write(kind, call, index, out);
     name(kind, call, index, fds, out);
     written
@@ -118,10 +125,16 @@ pub(crate) fn name(kind: Kind, call: &Call, index: usize, fds: FdNames<'_>, out:
     }
 }
 
-/// Whether [`write`] writes an argument that is this number in decimal, whatever the rest of the call.
+/// Whether [`write`] writes an argument that is this number in decimal, whatever the rest of the
+/// call.
 pub(crate) fn reads_as(kind: Kind, number: Number) -> bool {
     match kind {
-        Kind::Int | Kind::Unsigned | Kind::Long | Kind::UnsignedLong | Kind::Descriptor | Kind::Id => true,
+        Kind::Int
+        | Kind::Unsigned
+        | Kind::Long
+        | Kind::UnsignedLong
+        | Kind::Descriptor
+        | Kind::Id => true,
         Kind::Directory => number != Number::Signed(i64::from(libc::AT_FDCWD)),
         _ => false,
     }
@@ -199,20 +212,28 @@ pub(crate) fn number(kind: Kind, signed: bool, call: &Call, index: usize) -> Num
         Kind::UnsignedLong | Kind::LongHex | Kind::Pointer | Kind::LongSet(_) | Kind::Unknown => {
             Number::Unsigned(value)
         }
-        Kind::Int | Kind::Descriptor | Kind::Directory | Kind::Signal | Kind::Protocol | Kind::SocketOption => {
-            Number::Signed(i64::from(value as i32))
-        }
+        Kind::Int
+        | Kind::Descriptor
+        | Kind::Directory
+        | Kind::Signal
+        | Kind::Protocol
+        | Kind::SocketOption => Number::Signed(i64::from(value as i32)),
         Kind::Id if value as u32 == u32::MAX => Number::Signed(-1),
         Kind::Hex | Kind::Set(_) if signed => Number::Signed(i64::from(value as i32)),
-        Kind::Unsigned | Kind::Id | Kind::Hex | Kind::Personality | Kind::Request | Kind::Set(_) => {
-            Number::Unsigned(u64::from(value as u32))
-        }
+        Kind::Unsigned
+        | Kind::Id
+        | Kind::Hex
+        | Kind::Personality
+        | Kind::Request
+        | Kind::Set(_) => Number::Unsigned(u64::from(value as u32)),
         Kind::Mode | Kind::CreateMode => Number::Unsigned(value & u64::from(u16::MAX)),
-        Kind::Fcntl => match fcntl_argument(index.checked_sub(1).map_or(0, |at| self::value(call, at))) {
-            FcntlArgument::Number => Number::Signed(i64::from(value as i32)),
-            FcntlArgument::Set(_) => Number::Unsigned(u64::from(value as u32)),
-            FcntlArgument::Address | FcntlArgument::None => Number::Unsigned(value),
-        },
+        Kind::Fcntl => {
+            match fcntl_argument(index.checked_sub(1).map_or(0, |at| self::value(call, at))) {
+                FcntlArgument::Number => Number::Signed(i64::from(value as i32)),
+                FcntlArgument::Set(_) => Number::Unsigned(u64::from(value as u32)),
+                FcntlArgument::Address | FcntlArgument::None => Number::Unsigned(value),
+            }
+        }
     }
 }
 
@@ -231,8 +252,9 @@ fn write_in(set: Option<&Set>, value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// The kernel's first real-time signal and its last (`SIGRTMIN`, `_NSIG`; arch/x86/include/uapi/asm/signal.h). The C
-/// library keeps the first two to itself, and calls the third its `SIGRTMIN`.
+/// The kernel's first real-time signal and its last (`SIGRTMIN`, `_NSIG`;
+/// arch/x86/include/uapi/asm/signal.h). The C library keeps the first two to itself, and calls the
+/// third its `SIGRTMIN`.
 const REAL_TIME: RangeInclusive<u32> = 32..=64;
 
 /// Appends a signal by name; a real-time one by its place among the kernel's, as strace does.

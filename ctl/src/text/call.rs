@@ -100,7 +100,14 @@ impl Result {
     }
 
     /// Ends the colour of a failure, too.
-    fn write(&self, abi: Abi, paint: Paint, took: Option<u64>, fds: FdNames<'_>, out: &mut Vec<u8>) {
+    fn write(
+        &self,
+        abi: Abi,
+        paint: Paint,
+        took: Option<u64>,
+        fds: FdNames<'_>,
+        out: &mut Vec<u8>,
+    ) {
         let ret = self.ret;
         match (self.error(), self.returns) {
             (Some(error), _) => {

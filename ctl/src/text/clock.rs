@@ -28,7 +28,10 @@ impl Clock {
     /// Appends `HH:MM:SS.uuuuuu`.
     #[inline]
     pub(super) fn write(&mut self, wall_ns: i64, out: &mut Vec<u8>) {
-        let within = self.start.and_then(|start| wall_ns.checked_sub(start)).filter(|ns| (0..SECOND).contains(ns));
+        let within = self
+            .start
+            .and_then(|start| wall_ns.checked_sub(start))
+            .filter(|ns| (0..SECOND).contains(ns));
         let ns = within.unwrap_or_else(|| self.turn(wall_ns)) as u32;
         let [_, _, micros @ ..] = eight(ns / 1000);
         if let Some(end) = self.text.last_chunk_mut() {
@@ -51,10 +54,12 @@ impl Clock {
 
     fn hms(&self, second: i64) -> [u8; 8] {
         // Every i64 of nanoseconds is in jiff's range; were it not, the time would be UTC.
-        let offset = Timestamp::from_second(second).map_or(0, |at| self.zone.to_offset(at).seconds());
+        let offset =
+            Timestamp::from_second(second).map_or(0, |at| self.zone.to_offset(at).seconds());
         let of_day = (second + i64::from(offset)).rem_euclid(DAY) as u32;
         let mut text = *b"00:00:00";
-        for (place, value) in text.chunks_mut(3).zip([of_day / 3600, of_day / 60 % 60, of_day % 60]) {
+        for (place, value) in text.chunks_mut(3).zip([of_day / 3600, of_day / 60 % 60, of_day % 60])
+        {
             let [tens, ones] = two(value);
             if let [a, b, ..] = place {
                 (*a, *b) = (tens, ones);

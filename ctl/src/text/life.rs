@@ -14,7 +14,11 @@ pub(super) fn fork(fork: &Fork, out: &mut Vec<u8>) {
     decimal(fork.tid, out);
     out.push(b' ');
     name(&fork.comm, out);
-    out.extend_from_slice(if fork.tid == fork.tgid { b" (process ".as_slice() } else { b" (thread of " });
+    out.extend_from_slice(if fork.tid == fork.tgid {
+        b" (process ".as_slice()
+    } else {
+        b" (thread of "
+    });
     decimal(fork.tgid, out);
     out.push(b')');
 }
@@ -64,8 +68,8 @@ fn arguments(args: &Text, whole: usize, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// The arguments of a list of `whole` bytes, and whether the last of them is cut, or more are missing; then those at its end,
-/// of which the first may be the end of an argument.
+/// The arguments of a list of `whole` bytes, and whether the last of them is cut, or more are
+/// missing; then those at its end, of which the first may be the end of an argument.
 pub(crate) fn argument_list(
     args: &Text,
     whole: usize,

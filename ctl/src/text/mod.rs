@@ -4,8 +4,8 @@
 //! 14:03:07.123456 [001]    8883 mysqld           openat(AT_FDCWD, "/etc/hosts", O_RDONLY|O_CLOEXEC) -->
 //! ```
 //! Time of day, CPU, thread, name, then what happened. Every byte of a line is printable ASCII,
-//! whatever the recording holds, but for the colours where they are wanted. Nothing here knows where
-//! events come from, or which of them are wanted.
+//! whatever the recording holds, but for the colours where they are wanted. Nothing here knows
+//! where events come from, or which of them are wanted.
 
 pub(crate) mod argument;
 pub(crate) mod call;
@@ -64,7 +64,13 @@ pub struct Options {
 impl Default for Options {
     /// No colours, arguments where they are needed, this machine's time zone.
     fn default() -> Self {
-        Self { colour: false, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: crate::zone::system() }
+        Self {
+            colour: false,
+            exit_arguments: false,
+            merge: false,
+            fds: Naming::Near,
+            time_zone: crate::zone::system(),
+        }
     }
 }
 
@@ -101,8 +107,9 @@ impl Renderer {
         match &event.body {
             Body::Enter(call) => call::enter(&self.plans, call, cx.fds, out),
             Body::Exit { call, ret, entered } => {
-                let took =
-                    cx.duration_ns.or_else(|| entered.and_then(|at| event.time.checked_sub(at)).filter(|ns| *ns != 0));
+                let took = cx.duration_ns.or_else(|| {
+                    entered.and_then(|at| event.time.checked_sub(at)).filter(|ns| *ns != 0)
+                });
                 if cx.merged.is_some() {
                     call::whole(&self.plans, self.paint, call, (*ret, took), cx.fds, out);
                     out.push(b'\n');

@@ -90,7 +90,8 @@ impl Short {
 /// Eight times `0`.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// A number below 100,000,000 as eight digits, worked out side by side in one word: halves, their halves, digits.
+/// A number below 100,000,000 as eight digits, worked out side by side in one word: halves, their
+/// halves, digits.
 #[inline]
 pub(crate) fn eight(value: u32) -> [u8; 8] {
     let fours = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
@@ -213,7 +214,10 @@ mod tests {
 
     #[test]
     fn decimals_at_their_edges() {
-        for value in (0..20).flat_map(|n| [10u64.pow(n) - 1, 10u64.pow(n), 10u64.pow(n) + 1]).chain([u64::MAX]) {
+        for value in (0..20)
+            .flat_map(|n| [10u64.pow(n) - 1, 10u64.pow(n), 10u64.pow(n) + 1])
+            .chain([u64::MAX])
+        {
             assert_eq!(text(|o| decimal(value, o)), value.to_string());
         }
         assert_eq!(text(|o| decimal(i64::MIN, o)), i64::MIN.to_string());

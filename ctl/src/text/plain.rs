@@ -1,11 +1,13 @@
-//! Which bytes stand for themselves, looked at eight at a time: nearly all do, and these are looked at by the million.
+//! Which bytes stand for themselves, looked at eight at a time: nearly all do, and these are looked
+//! at by the million.
 
 /// A byte in each of eight.
 const fn each(byte: u8) -> u64 {
     u64::from_le_bytes([byte; 8])
 }
 
-/// The highest bit of each byte of eight that is below `least`, at most 0x80; of those behind the first one, perhaps of others.
+/// The highest bit of each byte of eight that is below `least`, at most 0x80; of those behind the
+/// first one, perhaps of others.
 const fn below(word: u64, least: u8) -> u64 {
     word.wrapping_sub(each(least)) & !word & each(0x80)
 }
@@ -25,7 +27,11 @@ fn is_plain(byte: u8) -> bool {
 #[inline]
 pub(crate) fn plain<const N: usize>(bytes: &[u8], others: [u8; N]) -> usize {
     without(bytes, others, |word| {
-        word & each(0x80) | below(word, 0x20) | equal(word, 0x7f) | equal(word, b'"') | equal(word, b'\\')
+        word & each(0x80)
+            | below(word, 0x20)
+            | equal(word, 0x7f)
+            | equal(word, b'"')
+            | equal(word, b'\\')
     })
 }
 
@@ -35,10 +41,12 @@ pub(crate) fn before<const N: usize>(bytes: &[u8], others: [u8; N]) -> usize {
     without(bytes, others, |_| 0)
 }
 
-/// How many bytes at the front are none of `others`, nor such as have their highest bit in `special`.
+/// How many bytes at the front are none of `others`, nor such as have their highest bit in
+/// `special`.
 #[inline(always)]
 fn without<const N: usize>(bytes: &[u8], others: [u8; N], special: impl Fn(u64) -> u64) -> usize {
-    let found = |word: u64| others.iter().fold(special(word), |found, other| found | equal(word, *other));
+    let found =
+        |word: u64| others.iter().fold(special(word), |found, other| found | equal(word, *other));
     let (words, rest) = bytes.as_chunks::<8>();
     for (i, word) in words.iter().enumerate() {
         // What is found behind the first may be wrong, the first is not.
@@ -75,7 +83,11 @@ mod tests {
                 bytes[place] = byte;
                 let expected = if is_plain(byte) { 20 } else { place };
                 assert_eq!(plain(&bytes, []), expected, "{byte:#x} at {place}");
-                assert_eq!(before(&bytes, [byte]), if byte == b'a' { 0 } else { place }, "{byte:#x} at {place}");
+                assert_eq!(
+                    before(&bytes, [byte]),
+                    if byte == b'a' { 0 } else { place },
+                    "{byte:#x} at {place}"
+                );
             }
         }
     }

@@ -71,7 +71,12 @@ impl Plans {
         let compat = syscalls::x86::Sysno::iter().map(|call| (call.id() as usize, call.name()));
         Self {
             native: table(native, &meta.native, |call| call.args.as_deref(), false),
-            compat: table(compat, &meta.compat, |call| call.args.as_deref().or_else(|| borrowed(call, meta)), true),
+            compat: table(
+                compat,
+                &meta.compat,
+                |call| call.args.as_deref().or_else(|| borrowed(call, meta)),
+                true,
+            ),
         }
     }
 
@@ -109,14 +114,15 @@ fn table<'m>(
 fn borrowed<'m>(call: &Syscall, meta: &'m Meta) -> Option<&'m [Argument]> {
     match call.name.as_str() {
         // One structure, another order, or 64 bits in two registers.
-        "mmap" | "select" | "clone" | "pread64" | "pwrite64" | "readahead" | "fadvise64" | "fallocate"
-        | "sync_file_range" | "fanotify_mark" | "truncate64" | "ftruncate64" => None,
+        "mmap" | "select" | "clone" | "pread64" | "pwrite64" | "readahead" | "fadvise64"
+        | "fallocate" | "sync_file_range" | "fanotify_mark" | "truncate64" | "ftruncate64" => None,
         name => meta.native.iter().find(|native| native.name == name)?.args.as_deref(),
     }
 }
 
 fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
-    let kinds = |list: &[Argument]| list.iter().take(ARGUMENTS).map(|a| kind(name, a, narrow)).collect();
+    let kinds =
+        |list: &[Argument]| list.iter().take(ARGUMENTS).map(|a| kind(name, a, narrow)).collect();
     let returns = match name {
         "mmap" | "mmap2" | "mremap" | "brk" | "shmat" => Returns::Address,
         "umask" => Returns::Mode,
@@ -126,11 +132,15 @@ fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
         "rt_sigreturn" | "sigreturn" => Returns::Restored,
         _ => Returns::Number,
     };
-    let label = |a: &Argument| Label { name: printable(&a.name), signed: Type::of(&a.ctype, narrow) == Type::Int };
+    let label = |a: &Argument| Label {
+        name: printable(&a.name),
+        signed: Type::of(&a.ctype, narrow) == Type::Int,
+    };
     let labels = arguments.unwrap_or_default().iter().take(ARGUMENTS).map(label).collect();
     let arguments: Option<Box<[Kind]>> = arguments.map(kinds);
     let is_descriptor = |kind: &Kind| matches!(kind, Kind::Descriptor | Kind::Directory);
-    let descriptors = returns == Returns::Descriptor || arguments.iter().flatten().any(is_descriptor);
+    let descriptors =
+        returns == Returns::Descriptor || arguments.iter().flatten().any(is_descriptor);
     Plan { name: printable(name), arguments, labels, returns, descriptors }
 }
 
@@ -152,10 +162,13 @@ fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
         ("setsockopt" | "getsockopt", "optname") => return Kind::SocketOption,
         ("open" | "openat" | "mq_open", "mode") => return Kind::CreateMode,
         ("umask", "mask") => return Kind::Mode,
-        (_, "dfd" | "olddfd" | "newdfd" | "from_dfd" | "to_dfd" | "mountdirfd") | ("execveat", "fd") => {
+        (_, "dfd" | "olddfd" | "newdfd" | "from_dfd" | "to_dfd" | "mountdirfd")
+        | ("execveat", "fd") => {
             return Kind::Directory;
         }
-        ("prctl" | "arch_prctl" | "keyctl", "arg2" | "arg3" | "arg4" | "arg5") => return Kind::Unknown,
+        ("prctl" | "arch_prctl" | "keyctl", "arg2" | "arg3" | "arg4" | "arg5") => {
+            return Kind::Unknown;
+        }
         _ if is_descriptor(argument) => return Kind::Descriptor,
         _ => {}
     }
@@ -179,8 +192,19 @@ fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
 
 /// Whether a number by this name is bits, or opaque.
 fn flag_like(name: &str) -> bool {
-    matches!(name, "flags" | "flag" | "cmd" | "arg" | "mask" | "dev" | "off" | "data" | "personality" | "attr_flags")
-        || name.starts_with("magic")
+    matches!(
+        name,
+        "flags"
+            | "flag"
+            | "cmd"
+            | "arg"
+            | "mask"
+            | "dev"
+            | "off"
+            | "data"
+            | "personality"
+            | "attr_flags"
+    ) || name.starts_with("magic")
 }
 
 /// Whether an `unsigned long` by this name is an address.
@@ -209,16 +233,20 @@ impl Type {
         }
         let bare = ctype.trim().trim_start_matches("const ").trim();
         match bare {
-            "int" | "s32" | "__s32" | "pid_t" | "clockid_t" | "timer_t" | "mqd_t" | "key_serial_t" | "key_t"
-            | "rwf_t" => Self::Int,
+            "int" | "s32" | "__s32" | "pid_t" | "clockid_t" | "timer_t" | "mqd_t"
+            | "key_serial_t" | "key_t" | "rwf_t" => Self::Int,
             "unsigned int" | "unsigned" | "u32" | "__u32" | "qid_t" => Self::Unsigned,
             "umode_t" | "mode_t" | "compat_mode_t" => Self::Mode,
             "uid_t" | "gid_t" | "old_uid_t" | "old_gid_t" => Self::Id,
             "long" | "off_t" | "compat_long_t" | "compat_off_t" | "ssize_t" if narrow => Self::Int,
-            "unsigned long" | "size_t" | "compat_size_t" | "compat_ulong_t" if narrow => Self::Unsigned,
+            "unsigned long" | "size_t" | "compat_size_t" | "compat_ulong_t" if narrow => {
+                Self::Unsigned
+            }
             "long" | "off_t" | "loff_t" | "s64" | "__s64" | "ssize_t" => Self::Long,
             "unsigned long" | "size_t" | "u64" | "__u64" => Self::UnsignedLong,
-            "cap_user_header_t" | "cap_user_data_t" | "aio_context_t" | "compat_uptr_t" => Self::Pointer,
+            "cap_user_header_t" | "cap_user_data_t" | "aio_context_t" | "compat_uptr_t" => {
+                Self::Pointer
+            }
             _ if bare.starts_with("enum ") => Self::Int,
             _ => Self::Unknown,
         }

@@ -47,7 +47,9 @@ impl Recent {
         make: impl FnOnce(&mut Vec<u8>),
     ) {
         let who = Who { cpu, tid, pid, comm: u128::from_le_bytes(*comm) };
-        let Some(slot) = self.kept.get_mut((tid as usize + usize::from(cpu)) % KEPT) else { return make(out) };
+        let Some(slot) = self.kept.get_mut((tid as usize + usize::from(cpu)) % KEPT) else {
+            return make(out);
+        };
         let start = out.len();
         if let Some(kept) = slot.as_ref().filter(|kept| kept.who == who) {
             // A known number of bytes takes no call; what is too much is taken away.
@@ -87,7 +89,9 @@ mod tests {
         text(1, 2, 3, "a");
         text(0, 2 + KEPT as u32, 3, "a");
         // One that differs in anything is another.
-        for (cpu, tid, pid, comm) in [(2, 1, 3, "a"), (1, 2, 4, "a"), (1, 2, 4, "b"), (1, 2, 4, "bb"), (1, 2, 4, "")] {
+        for (cpu, tid, pid, comm) in
+            [(2, 1, 3, "a"), (1, 2, 4, "a"), (1, 2, 4, "b"), (1, 2, 4, "bb"), (1, 2, 4, "")]
+        {
             text(cpu, tid, pid, comm);
         }
         assert_eq!(made, 7, "one was kept");

@@ -18,7 +18,14 @@ pub(super) struct Stop {
 }
 
 /// `mysqld[n:-5] <-- TASK_INTERRUPTIBLE`
-pub(super) fn out_of(paint: Paint, (cpu, tid): (u16, u32), comm: &Comm, prio: u8, stop: &Stop, out: &mut Vec<u8>) {
+pub(super) fn out_of(
+    paint: Paint,
+    (cpu, tid): (u16, u32),
+    comm: &Comm,
+    prio: u8,
+    stop: &Stop,
+    out: &mut Vec<u8>,
+) {
     thread(cpu, tid, comm, out);
     priority(prio, out);
     out.extend_from_slice(b" <-- ");
@@ -37,8 +44,8 @@ pub(super) fn out_of(paint: Paint, (cpu, tid): (u16, u32), comm: &Comm, prio: u8
     }
 }
 
-/// Whether a thread that would go on was stopped, and no other one took the CPU: the quota of its control group is spent,
-/// or it moves to another CPU.
+/// Whether a thread that would go on was stopped, and no other one took the CPU: the quota of its
+/// control group is spent, or it moves to another CPU.
 pub(crate) fn gave_way_to_idle(state: u16, idles: bool) -> bool {
     state == 0 && idles
 }

@@ -14,7 +14,8 @@ pub enum Column {
     Run,
     /// Time in which it could run, and waited for a CPU.
     Delay,
-    /// Time in which it could run, and was held back while its CPU idled: by the quota of its control group.
+    /// Time in which it could run, and was held back while its CPU idled: by the quota of its
+    /// control group.
     Held,
     /// Time asleep.
     Blocked,
@@ -22,13 +23,17 @@ pub enum Column {
 
 impl Column {
     /// All of them, from left to right.
-    pub const ALL: [Self; 6] = [Self::Syscalls, Self::Errors, Self::Run, Self::Delay, Self::Held, Self::Blocked];
+    pub const ALL: [Self; 6] =
+        [Self::Syscalls, Self::Errors, Self::Run, Self::Delay, Self::Held, Self::Blocked];
 
     /// The one to the right, or (`by` -1) to the left; round the ends.
     #[must_use]
     pub fn beside(self, by: isize) -> Self {
         let at = (self as usize).cast_signed() + by;
-        Self::ALL.get(at.rem_euclid(Self::ALL.len().cast_signed()).cast_unsigned()).copied().unwrap_or(self)
+        Self::ALL
+            .get(at.rem_euclid(Self::ALL.len().cast_signed()).cast_unsigned())
+            .copied()
+            .unwrap_or(self)
     }
 }
 

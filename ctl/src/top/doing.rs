@@ -60,7 +60,8 @@ impl Doing {
     }
 }
 
-/// The unit that a control group is in: the innermost part of its path that has a kind, as `nginx.service` has.
+/// The unit that a control group is in: the innermost part of its path that has a kind, as
+/// `nginx.service` has.
 fn unit(path: &str) -> Option<String> {
     let part = path.split('/').rev().find(|part| part.contains('.'))?;
     let mut text = Vec::new();
@@ -81,7 +82,10 @@ mod tests {
         let of = |path| unit(path);
         assert_eq!(of("/system.slice/nginx.service").as_deref(), Some("nginx.service"));
         assert_eq!(of("/system.slice/web.service/worker").as_deref(), Some("web.service"));
-        assert_eq!(of("/user.slice/user-1000.slice/session-3.scope").as_deref(), Some("session-3.scope"));
+        assert_eq!(
+            of("/user.slice/user-1000.slice/session-3.scope").as_deref(),
+            Some("session-3.scope")
+        );
         assert_eq!((of("/"), of("/docker/abc")), (None, None));
         assert_eq!(of("/a\u{1b}.service").as_deref(), Some("a\\33.service"));
     }

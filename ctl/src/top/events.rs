@@ -14,7 +14,8 @@ use crate::source::Recording;
 use crate::text::{Options, Renderer};
 use crate::window::Window;
 
-/// How far back is looked, ns: a busy thread has its last events within a moment, others need all that is still there.
+/// How far back is looked, ns: a busy thread has its last events within a moment, others need all
+/// that is still there.
 const BACK_NS: [u64; 4] = [100_000_000, 1_000_000_000, 10_000_000_000, u64::MAX];
 /// With so many lines, it need not be looked further back.
 const ENOUGH: usize = 200;
@@ -27,7 +28,8 @@ pub fn last(follower: &mut Follower, tid: u32, zone: &TimeZone) -> anyhow::Resul
     for back in BACK_NS {
         let now = monotonic();
         let window = Window { from: now.saturating_sub(back), until: now };
-        // Nothing before: what is at hand at once is worth more here than the durations of the first calls.
+        // Nothing before: what is at hand at once is worth more here than the durations of the
+        // first calls.
         let (recording, wall_offset) = follower.read(window)?;
         lines = of_thread(&recording, wall_offset, window, tid, zone)?;
         if lines.len() >= ENOUGH {
@@ -45,7 +47,8 @@ fn of_thread(
     zone: &TimeZone,
 ) -> anyhow::Result<Vec<String>> {
     let filter = FilterPlan::thread(tid).resolve(&recording.meta)?;
-    let renderer = Renderer::new(&recording.meta, Options { time_zone: zone.clone(), ..Options::default() });
+    let renderer =
+        Renderer::new(&recording.meta, Options { time_zone: zone.clone(), ..Options::default() });
     let mut last = LastLines::default();
     let wall = recording.wall_clock(wall_offset);
     pipeline::run(recording, window, &filter, wall, renderer, &mut last)?;

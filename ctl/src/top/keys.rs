@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn control_c_always_ends_and_no_other_control_does_anything() {
         for mode in [Mode::Table, Mode::Typing, Mode::Events] {
-            let press = |letter| action(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL), mode);
+            let press =
+                |letter| action(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL), mode);
             assert_eq!((press('c'), press('q')), (Some(Action::Quit), None));
         }
     }

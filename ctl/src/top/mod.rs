@@ -1,5 +1,6 @@
-//! The busiest threads, live: accounting over events ([`model`], [`table`]), what threads are in ([`doing`]), what the screen shows ([`screen`]) and how it looks
-//! ([`view`], [`plain`]), its keys ([`keys`]), and what drives them ([`run`]).
+//! The busiest threads, live: accounting over events ([`model`], [`table`]), what threads are in
+//! ([`doing`]), what the screen shows ([`screen`]) and how it looks ([`view`], [`plain`]), its keys
+//! ([`keys`]), and what drives them ([`run`]).
 
 mod column;
 pub mod doing;

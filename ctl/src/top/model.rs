@@ -1,7 +1,7 @@
 //! What each thread did in an interval: accounting over events, in the order of time.
 //!
-//! At any moment a thread runs, waits for a CPU, is held back, or sleeps; the four add up to the interval, but for a thread that
-//! was born, died, or of which nothing was known in it.
+//! At any moment a thread runs, waits for a CPU, is held back, or sleeps; the four add up to the
+//! interval, but for a thread that was born, died, or of which nothing was known in it.
 
 use rustc_hash::FxHashMap;
 
@@ -95,7 +95,8 @@ impl Model {
         }
     }
 
-    /// The same, with what threads are in the middle of, and their units. `recording` begins with the first event to come.
+    /// The same, with what threads are in the middle of, and their units. `recording` begins with
+    /// the first event to come.
     #[must_use]
     pub fn telling(self, recording: &Recording) -> Self {
         Self { doing: Some(Box::new(Doing::new(recording))), ..self }
@@ -137,7 +138,12 @@ impl Model {
             }
             Body::Waking { wakee, new, .. } => {
                 // A new one never slept: who did had its id before, and nobody told of its end.
-                if *new && self.threads.get(wakee).is_some_and(|thread| matches!(thread.state, State::Asleep(_))) {
+                if *new
+                    && self
+                        .threads
+                        .get(wakee)
+                        .is_some_and(|thread| matches!(thread.state, State::Asleep(_)))
+                {
                     self.part(*wakee, now);
                 }
                 if let Some(thread) = self.thread(*wakee)
@@ -178,7 +184,11 @@ impl Model {
 
     /// Events are missing. Where those are of scheduling, what threads do is unknown from then on.
     pub fn miss(&mut self, gap: &Gap) {
-        let refused = gap.refused.iter().take(Refusal::Own as usize).fold(0, |sum: u64, n| sum.saturating_add(*n));
+        let refused = gap
+            .refused
+            .iter()
+            .take(Refusal::Own as usize)
+            .fold(0, |sum: u64, n| sum.saturating_add(*n));
         let missing = gap.missing().unwrap_or(0).saturating_add(refused);
         self.skipped = self.skipped.saturating_add(missing);
         if gap.lane != Lane::Sched || missing == 0 && gap.lost.is_some() {
@@ -212,7 +222,8 @@ impl Model {
         self.threads = threads;
         let length = now.saturating_sub(self.begun);
         self.begun = now;
-        let (skipped, unlisted) = (std::mem::take(&mut self.skipped), std::mem::take(&mut self.unlisted));
+        let (skipped, unlisted) =
+            (std::mem::take(&mut self.skipped), std::mem::take(&mut self.unlisted));
         Table { length, rows, skipped, unlisted }
     }
 
@@ -261,7 +272,13 @@ impl Model {
     }
 
     /// Whoever makes system calls runs.
-    fn call(&mut self, tid: u32, now: u64, call: Option<Box<Call>>, count: impl FnOnce(&mut Figures)) {
+    fn call(
+        &mut self,
+        tid: u32,
+        now: u64,
+        call: Option<Box<Call>>,
+        count: impl FnOnce(&mut Figures),
+    ) {
         let Some(thread) = self.thread(tid) else { return };
         if thread.state != State::Running {
             thread.set(State::Running, now);
@@ -321,11 +338,18 @@ mod tests {
     }
 
     fn of(table: &Table, tid: u32) -> Row {
-        table.rows.iter().find(|row| row.tid == tid).unwrap_or_else(|| panic!("no {tid} in {table:?}")).clone()
+        table
+            .rows
+            .iter()
+            .find(|row| row.tid == tid)
+            .unwrap_or_else(|| panic!("no {tid} in {table:?}"))
+            .clone()
     }
 
     fn failing(time: u64, tid: u32, ret: i64) -> Event {
-        let Event { body: Body::Exit { call, entered, .. }, .. } = exit(time, 0, tid, 0) else { panic!() };
+        let Event { body: Body::Exit { call, entered, .. }, .. } = exit(time, 0, tid, 0) else {
+            panic!()
+        };
         event(time, 0, tid, Body::Exit { call, ret, entered })
     }
 
@@ -341,7 +365,10 @@ mod tests {
         ]);
         let table = model.table(200);
         let row = of(&table, 5);
-        assert_eq!((row.figures.run, row.figures.delay, row.figures.blocked), (30 + 10 + 5, 20 + 5, 30));
+        assert_eq!(
+            (row.figures.run, row.figures.delay, row.figures.blocked),
+            (30 + 10 + 5, 20 + 5, 30)
+        );
         assert_eq!(row.state, State::Running);
         assert!(table.rows.iter().all(|row| row.tid != 0), "the idle thread is none");
         // It goes on running, without any event.
@@ -352,8 +379,10 @@ mod tests {
     /// The quota of its control group is spent: nobody takes the CPU, and nobody wakes it.
     #[test]
     fn who_gives_way_to_idle_does_not_wait_for_a_cpu() {
-        let mut model = run(vec![switch(100, 0, 7, 1, 5), switch(130, 0, 5, 0, 0), switch(180, 0, 0, 0, 5)]);
-        let held = |row: &Row| (row.figures.run, row.figures.held, row.figures.delay, row.figures.blocked);
+        let mut model =
+            run(vec![switch(100, 0, 7, 1, 5), switch(130, 0, 5, 0, 0), switch(180, 0, 0, 0, 5)]);
+        let held =
+            |row: &Row| (row.figures.run, row.figures.held, row.figures.delay, row.figures.blocked);
         assert_eq!(held(&of(&model.table(190), 5)), (40, 50, 0, 0));
         model.take(&switch(200, 0, 5, 0, 0));
         let row = of(&model.table(250), 5);
@@ -385,7 +414,8 @@ mod tests {
 
     #[test]
     fn the_dead_are_shown_once() {
-        let gone = TaskExit { tid: 5, tgid: 5, code: 0, reserved: 0, start_time: 0, comm: comm("x") };
+        let gone =
+            TaskExit { tid: 5, tgid: 5, code: 0, reserved: 0, start_time: 0, comm: comm("x") };
         let mut model = run(vec![
             event(10, 0, 1, Body::Fork(fork(1, 1, 5, 5, "sh"))),
             waking(10, 0, 1, 5, 0),
@@ -400,14 +430,20 @@ mod tests {
 
     /// A thread's end, as its own events tell.
     fn ended(time: u64, tid: u32, name: &str) -> [Event; 2] {
-        let gone = TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
+        let gone =
+            TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
         [event(time, 0, tid, Body::TaskExit(gone)), switch(time + 1, 0, tid, DEAD, 0)]
     }
 
     #[test]
     fn nobody_is_blocked_before_its_birth_or_behind_its_end() {
         let mut events = vec![event(10, 0, 1, Body::Fork(fork(1, 1, 5, 5, "first")))];
-        events.extend([waking(12, 0, 1, 5, 0), switch(12, 0, 1, 1, 5), switch(15, 0, 5, 1, 0), waking(25, 0, 1, 5, 0)]);
+        events.extend([
+            waking(12, 0, 1, 5, 0),
+            switch(12, 0, 1, 1, 5),
+            switch(15, 0, 5, 1, 0),
+            waking(25, 0, 1, 5, 0),
+        ]);
         events.push(switch(25, 0, 0, 0, 5));
         events.extend(ended(27, 5, "first"));
         // Its id is used again, long after.
@@ -415,8 +451,12 @@ mod tests {
         events.extend([waking(502, 0, 1, 5, 0), switch(502, 0, 0, 0, 5)]);
         events.extend(ended(505, 5, "other"));
         let table = run(events).table(1000);
-        let mut rows: Vec<_> =
-            table.rows.iter().filter(|row| row.tid == 5).map(|row| (row.figures, row.state.letter())).collect();
+        let mut rows: Vec<_> = table
+            .rows
+            .iter()
+            .filter(|row| row.tid == 5)
+            .map(|row| (row.figures, row.state.letter()))
+            .collect();
         rows.sort_by_key(|(figures, _)| figures.run);
         let figures = |run, delay, blocked| Figures { run, delay, blocked, ..Figures::default() };
         assert_eq!(rows, [(figures(4, 0, 0), 'X'), (figures(6, 0, 10), 'X')]);
@@ -425,9 +465,12 @@ mod tests {
 
     #[test]
     fn what_threads_are_in_is_told_where_it_is_asked_for() {
-        let events = || vec![enter(10, 0, 5, 0), switch(20, 0, 5, 1, 6), enter(30, 0, 6, 0), exit(40, 0, 6, 0)];
+        let events = || {
+            vec![enter(10, 0, 5, 0), switch(20, 0, 5, 1, 6), enter(30, 0, 6, 0), exit(40, 0, 6, 0)]
+        };
         let meta = flightrec_format::meta::Meta::default();
-        let recording = crate::source::Collector::new(meta).finish(flightrec_format::control::Totals::default());
+        let recording = crate::source::Collector::new(meta)
+            .finish(flightrec_format::control::Totals::default());
         let mut telling = Model::new(Threads::default()).telling(&recording);
         telling.take_all(events().into_iter(), Vec::new());
         let table = telling.table(50);
@@ -442,7 +485,10 @@ mod tests {
             *new = true;
         }
         let mut model = run(vec![switch(10, 0, 5, 1, 0), new, switch(503, 0, 0, 0, 5)]);
-        assert_eq!(of(&model.table(504), 5).figures, Figures { run: 1, delay: 3, ..Figures::default() });
+        assert_eq!(
+            of(&model.table(504), 5).figures,
+            Figures { run: 1, delay: 3, ..Figures::default() }
+        );
     }
 
     #[test]
@@ -472,7 +518,10 @@ mod tests {
         let table = model.table(u64::from(births) * 10 + 100);
         let all = table.rows.len() as u64 + table.unlisted;
         // The thread that makes them does nothing else.
-        assert_eq!((all, table.rows.iter().all(|row| row.figures.run == 2)), (u64::from(births), true));
+        assert_eq!(
+            (all, table.rows.iter().all(|row| row.figures.run == 2)),
+            (u64::from(births), true)
+        );
     }
 
     #[test]

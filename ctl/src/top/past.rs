@@ -1,4 +1,5 @@
-//! The busiest threads of a time that is over: a table of any window, of any source that `dump` reads.
+//! The busiest threads of a time that is over: a table of any window, of any source that `dump`
+//! reads.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -50,7 +51,10 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
     let Whole { told, rows, mut table, .. } = whole;
     table.rows.extend(rows.into_values());
     let text = plain::text(&table, &plan.filter, plan.sort, look);
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|e| output.explain(e))?;
     drop(output);
     for line in told {
         note(&line);
@@ -142,8 +146,10 @@ fn table(recording: &Recording, window: Window, is_wide: bool) -> Table {
         model = model.telling(recording);
     }
     let gaps: Vec<Gap> = recording.streams.iter().flat_map(LaneStream::gaps).collect();
-    let (before, within): (Vec<Gap>, Vec<Gap>) = gaps.into_iter().partition(|gap| gap.from < window.from);
-    let mut events = events(recording, window, false).take_while(|event| event.time < window.until).peekable();
+    let (before, within): (Vec<Gap>, Vec<Gap>) =
+        gaps.into_iter().partition(|gap| gap.from < window.from);
+    let mut events =
+        events(recording, window, false).take_while(|event| event.time < window.until).peekable();
     // What each does when the window begins is known from what it did shortly before.
     model.take_all(std::iter::from_fn(|| events.next_if(|event| event.time < window.from)), before);
     model.table(window.from);
@@ -178,8 +184,10 @@ mod tests {
         for page in sched.current().into_iter().chain(calls.current()) {
             collector.add(&page[..]).unwrap();
         }
-        let table = table(&collector.finish(Totals::default()), Window { from: 200, until: 600 }, false);
-        let five: Vec<_> = table.rows.iter().filter(|row| row.tid == 5).map(|row| row.figures).collect();
+        let table =
+            table(&collector.finish(Totals::default()), Window { from: 200, until: 600 }, false);
+        let five: Vec<_> =
+            table.rows.iter().filter(|row| row.tid == 5).map(|row| row.figures).collect();
         assert_eq!(five, [Figures { syscalls: 1, run: 100, blocked: 300, ..Figures::default() }]);
         assert_eq!(table.length, 400);
     }

@@ -43,7 +43,9 @@ impl Wide {
         let longest = rows.iter().map(|row| row.unit.len()).max().unwrap_or(0).min(UNIT_MOST);
         match longest {
             _ if !Self::has_room(width) => Self::default(),
-            1.. if room >= longest + GAP + DOING_LEAST => Self { unit: longest, doing: room - longest - GAP },
+            1.. if room >= longest + GAP + DOING_LEAST => {
+                Self { unit: longest, doing: room - longest - GAP }
+            }
             _ => Self { unit: 0, doing: room },
         }
     }
@@ -78,7 +80,8 @@ pub fn head(sort: Column, wide: Wide) -> String {
     };
     let [syscalls, errors, run, delay, held, blocked] = Column::ALL.map(name);
     let mut head = format!(
-        "{:>7} {:>7} {:<COMM$} S {syscalls:>7} {errors:>8} {run:>6} {delay:>7} {held:>6} {blocked:>7}",
+        "{:>7} {:>7} {:<COMM$} S {syscalls:>7} {errors:>8} {run:>6} {delay:>7} {held:>6} \
+         {blocked:>7}",
         "tid", "pid", "name"
     );
     wide.append("unit", "in, or waiting for", &mut head);
@@ -147,9 +150,13 @@ pub struct Look {
 impl Look {
     /// On this output: as wide as its terminal is, or as `COLUMNS` says, else 80.
     pub fn of(output: &Output, color: ColorArg, lines: usize) -> Self {
-        let terminal = output.is_terminal().then(|| ratatui::crossterm::terminal::size().ok()).flatten();
+        let terminal =
+            output.is_terminal().then(|| ratatui::crossterm::terminal::size().ok()).flatten();
         let told = || std::env::var("COLUMNS").ok()?.parse().ok();
-        let width = terminal.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns != 0).or_else(told);
+        let width = terminal
+            .map(|(columns, _)| usize::from(columns))
+            .filter(|columns| *columns != 0)
+            .or_else(told);
         let colour = output.colours(color, std::env::var_os("NO_COLOR").as_deref());
         Self { width: width.unwrap_or(80), colour, lines }
     }
@@ -224,17 +231,29 @@ mod tests {
         ] {
             let wide = lines(width);
             assert!(wide.iter().all(|line| line.len() <= width), "{wide:#?}");
-            assert!(wide[0].contains("in, or waiting for") && wide[1].contains(words[0]), "{wide:#?}");
-            assert!(words.iter().all(|words| wide.iter().any(|line| line.contains(words))), "{wide:#?}");
+            assert!(
+                wide[0].contains("in, or waiting for") && wide[1].contains(words[0]),
+                "{wide:#?}"
+            );
+            assert!(
+                words.iter().all(|words| wide.iter().any(|line| line.contains(words))),
+                "{wide:#?}"
+            );
             // What was there stays where it is.
-            assert!(wide.iter().zip(&narrow).all(|(wide, narrow)| wide.starts_with(narrow.as_str())), "{wide:#?}");
+            assert!(
+                wide.iter().zip(&narrow).all(|(wide, narrow)| wide.starts_with(narrow.as_str())),
+                "{wide:#?}"
+            );
         }
         assert!(lines(160)[0].contains(" unit ") && !lines(103)[0].contains("unit"));
         assert!(narrow.iter().all(|line| line.len() <= 80 && !line.contains("CPU")), "{narrow:#?}");
         // In colour, who can't be interrupted.
         let painted = text(&table, "", Column::Syscalls, Look { colour: true, ..LOOK });
         assert_eq!(painted.matches("\x1b[1;31mD\x1b[0m").count(), 1, "{painted:?}");
-        assert_eq!(painted.replace("\x1b[1;31m", "").replace("\x1b[0m", ""), text(&table, "", Column::Syscalls, LOOK));
+        assert_eq!(
+            painted.replace("\x1b[1;31m", "").replace("\x1b[0m", ""),
+            text(&table, "", Column::Syscalls, LOOK)
+        );
     }
 
     #[test]
@@ -247,10 +266,21 @@ mod tests {
             figures,
             ..Row::default()
         };
-        let busy =
-            Figures { syscalls: 2_500_000, errors: 1_000_000, run: 999_000_000, delay: 500_000, ..Figures::default() };
-        let rows = vec![row(4_194_303, b"\x1b[2J\n\xffabcdefghij", busy), row(1, b"", Figures::default())];
-        let text = table(&Table { length: 1_000_000_000, rows, ..Table::default() }, "", Column::Syscalls, LOOK);
+        let busy = Figures {
+            syscalls: 2_500_000,
+            errors: 1_000_000,
+            run: 999_000_000,
+            delay: 500_000,
+            ..Figures::default()
+        };
+        let rows =
+            vec![row(4_194_303, b"\x1b[2J\n\xffabcdefghij", busy), row(1, b"", Figures::default())];
+        let text = table(
+            &Table { length: 1_000_000_000, rows, ..Table::default() },
+            "",
+            Column::Syscalls,
+            LOOK,
+        );
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines.iter().all(|line| line.len() <= 80), "{text}");

@@ -70,7 +70,10 @@ fn once(plan: &TopPlan, lines: usize) -> Result<Exit> {
     };
     let mut output = Output::standard();
     let text = plain::text(&table, &plan.filter, plan.sort, Look::of(&output, plan.color, lines));
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|e| output.explain(e))?;
     Ok(if table.view(&plan.filter, plan.sort).is_empty() { Exit::Nothing } else { Exit::Fine })
 }
 
@@ -125,7 +128,8 @@ impl Feed {
                     Err(why) => return Ok(State::Gone(why)),
                 };
                 self.model = begin(&beginning);
-                (self.until, self.due) = (beginning.now, beginning.now.saturating_add(self.interval));
+                (self.until, self.due) =
+                    (beginning.now, beginning.now.saturating_add(self.interval));
                 return Ok(State::Quiet);
             }
         };
@@ -145,8 +149,8 @@ impl Feed {
     }
 }
 
-/// The accounts at the beginning of a recording's following: what each thread does is known from what it did shortly
-/// before.
+/// The accounts at the beginning of a recording's following: what each thread does is known from
+/// what it did shortly before.
 fn begin(beginning: &Beginning) -> Model {
     let mut model = Model::new(threads_before(&beginning.recording)).telling(&beginning.recording);
     for event in Merge::new(beginning.past().events) {
@@ -208,7 +212,9 @@ impl Live<'_> {
     /// Does what the keyboard says; whether to go on.
     fn input(&mut self) -> Result<bool> {
         let wish = match event::read()? {
-            Input::Key(key) => keys::action(key, self.screen.mode()).map(|action| self.screen.act(action)),
+            Input::Key(key) => {
+                keys::action(key, self.screen.mode()).map(|action| self.screen.act(action))
+            }
             _ => None, // a new size, at which all is drawn again
         };
         match wish {
@@ -227,7 +233,9 @@ impl Live<'_> {
         match events::last(&mut self.feed.follower, tid, self.zone) {
             Ok(lines) => {
                 let row = self.screen.table.rows.iter().find(|row| row.tid == tid);
-                let name = row.map(plain::name).or_else(|| Some(self.screen.detail.as_ref()?.name.clone()));
+                let name = row
+                    .map(plain::name)
+                    .or_else(|| Some(self.screen.detail.as_ref()?.name.clone()));
                 self.screen.open(tid, name.unwrap_or_default(), lines);
             }
             Err(e) => self.screen.note = Some(format!("{e:#}")),

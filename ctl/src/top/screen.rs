@@ -103,7 +103,12 @@ impl Screen {
             Action::Open => {
                 let rows = self.rows();
                 let selected = rows.get(self.place(&rows)).map(|row| row.tid);
-                return self.detail.as_ref().map(|detail| detail.tid).or(selected).map_or(Wish::Nothing, Wish::Events);
+                return self
+                    .detail
+                    .as_ref()
+                    .map(|detail| detail.tid)
+                    .or(selected)
+                    .map_or(Wish::Nothing, Wish::Events);
             }
             Action::Back => {
                 if self.detail.take().is_none() {
@@ -112,7 +117,9 @@ impl Screen {
                 }
             }
             Action::Filter => self.typing = true,
-            Action::Letter(letter) if self.filter.chars().count() < FILTER_MAX && !letter.is_control() => {
+            Action::Letter(letter)
+                if self.filter.chars().count() < FILTER_MAX && !letter.is_control() =>
+            {
                 self.filter.push(letter);
             }
             Action::Letter(_) => {}

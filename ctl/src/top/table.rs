@@ -20,7 +20,8 @@ pub enum State {
     Running,
     /// Waits for a CPU.
     Waiting,
-    /// Could run, and gave way to idle: the quota of its control group is spent, or it moves to another CPU.
+    /// Could run, and gave way to idle: the quota of its control group is spent, or it moves to
+    /// another CPU.
     Held,
     /// Sleeps, in this `task_struct.__state`.
     Asleep(u16),
@@ -124,7 +125,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// The rows that a person asked for: with `filter` in name, thread id or process id, greatest first.
+    /// The rows that a person asked for: with `filter` in name, thread id or process id, greatest
+    /// first.
     pub fn view(&self, filter: &str, sort: Column) -> Vec<&Row> {
         let wanted = |row: &&Row| {
             filter.is_empty()
@@ -154,11 +156,21 @@ mod tests {
     fn the_view_is_filtered_and_sorted() {
         let row = |tid, name: &str, run, delay| {
             let figures = Figures { run, delay, ..Figures::default() };
-            Row { tid, pid: 700, comm: name.as_bytes().into(), state: State::Running, figures, ..Row::default() }
+            Row {
+                tid,
+                pid: 700,
+                comm: name.as_bytes().into(),
+                state: State::Running,
+                figures,
+                ..Row::default()
+            }
         };
-        let table =
-            Table { rows: vec![row(1, "web", 5, 0), row(2, "db", 9, 1), row(3, "web2", 7, 1)], ..Table::default() };
-        let tids = |filter, sort| table.view(filter, sort).iter().map(|row| row.tid).collect::<Vec<_>>();
+        let table = Table {
+            rows: vec![row(1, "web", 5, 0), row(2, "db", 9, 1), row(3, "web2", 7, 1)],
+            ..Table::default()
+        };
+        let tids =
+            |filter, sort| table.view(filter, sort).iter().map(|row| row.tid).collect::<Vec<_>>();
         assert_eq!(tids("", Column::Run), [2, 3, 1]);
         assert_eq!(tids("", Column::Delay), [2, 3, 1]);
         assert_eq!(tids("web", Column::Run), [3, 1]);

@@ -19,9 +19,13 @@ const EVENTS_KEYS: &str = "Esc back  r read again  ↑↓ ←→ PgUp PgDn Home 
 /// Draws all of it.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     let [top, middle, bottom] =
-        Layout::vertical([Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());
+        Layout::vertical([Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)])
+            .areas(frame.area());
     if let Some(detail) = &screen.detail {
-        let said = [format!("Last events of thread {} {}", detail.tid, detail.name), place(detail, middle)];
+        let said = [
+            format!("Last events of thread {} {}", detail.tid, detail.name),
+            place(detail, middle),
+        ];
         lines(frame, top, &said, Style::new().bold());
         events(frame, middle, detail);
         screen.room = usize::from(middle.height);
@@ -78,14 +82,17 @@ fn table(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
     let rows = screen.rows();
     let at = screen.place(&rows);
     let wide = Wide::new(&rows, usize::from(area.width));
-    let line = |row: &&Row| (plain::line(row, screen.table.length, wide), screen.colour && row.state.is_stuck());
+    let line = |row: &&Row| {
+        (plain::line(row, screen.table.length, wide), screen.colour && row.state.is_stuck())
+    };
     let text: Vec<(String, bool)> = rows.iter().map(line).collect();
     // The first line has the names of the columns.
     let room = usize::from(area.height).saturating_sub(1);
     screen.scroll(at, text.len(), room);
     let head = Line::styled(plain::head(screen.sort, wide), Style::new().bold());
     let shown = text.iter().enumerate().skip(screen.top).take(room).map(|(i, (line, is_stuck))| {
-        let style = if i == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        let style =
+            if i == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         if *is_stuck {
             let (before, letter, behind) = plain::parts(line);
             let letter = Span::styled(letter, Style::new().fg(Color::Red).bold());
@@ -125,14 +132,34 @@ mod tests {
     use crate::top::table::{Figures, State, Table};
 
     fn row(tid: u32, comm: &str, syscalls: u64, run: u64) -> Row {
-        let figures =
-            Figures { syscalls, errors: syscalls / 10, run, delay: 1000, held: 0, blocked: 1_000_000_000 - run };
-        Row { tid, pid: tid, comm: comm.as_bytes().into(), state: State::Running, figures, ..Row::default() }
+        let figures = Figures {
+            syscalls,
+            errors: syscalls / 10,
+            run,
+            delay: 1000,
+            held: 0,
+            blocked: 1_000_000_000 - run,
+        };
+        Row {
+            tid,
+            pid: tid,
+            comm: comm.as_bytes().into(),
+            state: State::Running,
+            figures,
+            ..Row::default()
+        }
     }
 
     fn screen() -> Screen {
-        let rows = vec![row(1, "init", 5, 7), row(20, "hog", 2, 990_000_000), row(30, "caller", 9000, 400_000_000)];
-        Screen { table: Table { length: 1_000_000_000, rows, ..Table::default() }, ..Screen::default() }
+        let rows = vec![
+            row(1, "init", 5, 7),
+            row(20, "hog", 2, 990_000_000),
+            row(30, "caller", 9000, 400_000_000),
+        ];
+        Screen {
+            table: Table { length: 1_000_000_000, rows, ..Table::default() },
+            ..Screen::default()
+        }
     }
 
     /// The screen's lines as drawn with this size.
@@ -148,9 +175,15 @@ mod tests {
     fn the_busiest_is_at_the_top_of_80_columns() {
         let mut screen = screen();
         let lines = drawn(&mut screen, 80, 8);
-        assert_eq!(lines[0], "flightctl top: 3 threads in 1.0 s, 9007 calls/s, 900 errors/s, 1.4 CPUs busy");
+        assert_eq!(
+            lines[0],
+            "flightctl top: 3 threads in 1.0 s, 9007 calls/s, 900 errors/s, 1.4 CPUs busy"
+        );
         assert!(lines[2].starts_with("    tid     pid name            S CALLS/S"), "{lines:#?}");
-        assert!(lines[3].contains("caller") && lines[4].contains("init") && lines[5].contains("hog"), "{lines:#?}");
+        assert!(
+            lines[3].contains("caller") && lines[4].contains("init") && lines[5].contains("hog"),
+            "{lines:#?}"
+        );
         assert_eq!(lines[7], TABLE_KEYS);
         assert!(screen.act(Action::Sort(Column::Run)) == Wish::Nothing);
         let lines = drawn(&mut screen, 80, 8);
@@ -166,13 +199,19 @@ mod tests {
         screen.table.rows[0].state = State::Asleep(2);
         assert!(drawn(&mut screen, 80, 8).iter().all(|line| !line.contains("read(")));
         let lines = drawn(&mut screen, 120, 8);
-        assert!(lines[2].contains("unit") && lines[3].contains("  web.service  read(30)"), "{lines:#?}");
+        assert!(
+            lines[2].contains("unit") && lines[3].contains("  web.service  read(30)"),
+            "{lines:#?}"
+        );
         assert!(lines[4].contains(" D ") && lines[4].ends_with("read(1)"), "{lines:#?}");
         let red = |screen: &mut Screen| {
             let mut terminal = Terminal::new(TestBackend::new(80, 8)).unwrap();
             terminal.draw(|frame| draw(frame, screen)).unwrap();
             let cells = terminal.backend().buffer().content().iter();
-            cells.filter(|cell| cell.fg == Color::Red).map(ratatui::buffer::Cell::symbol).collect::<String>()
+            cells
+                .filter(|cell| cell.fg == Color::Red)
+                .map(ratatui::buffer::Cell::symbol)
+                .collect::<String>()
         };
         assert_eq!(red(&mut screen), "");
         screen.colour = true;
@@ -222,7 +261,8 @@ mod tests {
         screen.open(20, "hog".into(), text);
         let lines = drawn(&mut screen, 40, 8);
         assert!(
-            lines[0].starts_with("Last events of thread 20 hog") && lines[1] == "lines 16 to 20 of 20",
+            lines[0].starts_with("Last events of thread 20 hog")
+                && lines[1] == "lines 16 to 20 of 20",
             "{lines:#?}"
         );
         assert!(lines[2].starts_with("15 x") && lines[6].starts_with("19 x"), "{lines:#?}");

@@ -74,7 +74,8 @@ fn without_rights_it_is_access_that_is_missing() {
     ];
     for command in commands {
         for place in [["--runtime-dir", text(run)], ["--state-dir", text(state)]] {
-            let nowhere: &[&str] = if place[0] == "--state-dir" { &["--runtime-dir", "/nonexistent"] } else { &[] };
+            let nowhere: &[&str] =
+                if place[0] == "--state-dir" { &["--runtime-dir", "/nonexistent"] } else { &[] };
             let out = as_nobody(&[&place[..], nowhere, command].concat());
             let said = stderr(&out);
             assert_eq!(out.status.code(), Some(2), "{command:?} {place:?}: {said}");
@@ -82,7 +83,10 @@ fn without_rights_it_is_access_that_is_missing() {
                 said.contains("no access to ") && said.contains("group flightrec"),
                 "{command:?} {place:?}: {said}"
             );
-            assert!(!said.contains("there are no snapshots") && !said.contains("is not there"), "{command:?}: {said}");
+            assert!(
+                !said.contains("there are no snapshots") && !said.contains("is not there"),
+                "{command:?}: {said}"
+            );
         }
     }
     let doctor = as_nobody(&["--runtime-dir", text(run), "doctor"]);
@@ -107,7 +111,15 @@ fn a_dump_overwrites_nothing_unless_told() {
         let out = dump(daemon.path(), &["--last", "1s", "-o", text(path)]);
         assert_eq!(out.status.code(), Some(2), "{}", stderr(&out));
         assert!(stderr(&out).contains("is there already: --force replaces it"), "{}", stderr(&out));
-        let out = flightctl(&["--runtime-dir", text(&daemon), "follow", "--for", "10ms", "-o", text(path)]);
+        let out = flightctl(&[
+            "--runtime-dir",
+            text(&daemon),
+            "follow",
+            "--for",
+            "10ms",
+            "-o",
+            text(path),
+        ]);
         assert!(stderr(&out).contains("--force replaces it"), "{}", stderr(&out));
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{
-    self, Budget, CpuTotals, DescriptorStatus, REQUEST_MAX, Request, Response, SnapshotStatus, Status, StoreStatus,
-    Totals,
+    self, Budget, CpuTotals, DescriptorStatus, REQUEST_MAX, Request, Response, SnapshotStatus,
+    Status, StoreStatus, Totals,
 };
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
@@ -33,7 +33,8 @@ pub(crate) fn stderr(out: &Output) -> String {
     String::from_utf8(out.stderr.clone()).unwrap()
 }
 
-/// What the recording's pages say in the kernel's memory; and its public id, the hash of that, which all copies say.
+/// What the recording's pages say in the kernel's memory; and its public id, the hash of that,
+/// which all copies say.
 pub(crate) const SECRET: u64 = 0xf11e;
 pub(crate) const SESSION: u64 = 0xab44_5cfd_8bb8_5abd;
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -48,7 +49,9 @@ pub(crate) fn meta() -> Meta {
     let call = |nr, name: &str, args: &[(&str, &str)]| Syscall {
         nr,
         name: name.into(),
-        args: Some(args.iter().map(|(n, t)| Argument { name: (*n).into(), ctype: (*t).into() }).collect()),
+        args: Some(
+            args.iter().map(|(n, t)| Argument { name: (*n).into(), ctype: (*t).into() }).collect(),
+        ),
     };
     Meta {
         session: SESSION,
@@ -59,7 +62,11 @@ pub(crate) fn meta() -> Meta {
         cpus: vec![0, 1],
         ring_bytes: [1 << 20; 3],
         native: vec![
-            call(1, "write", &[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")]),
+            call(
+                1,
+                "write",
+                &[("fd", "unsigned int"), ("buf", "const char *"), ("count", "size_t")],
+            ),
             call(39, "getpid", &[]),
             call(257, "openat", &[("dfd", "int"), ("filename", "const char *"), ("flags", "int")]),
         ],
@@ -86,7 +93,8 @@ impl Recording {
     pub(crate) fn with(session: u64, wall: u64) -> Self {
         let tai = wall + 37 * SECOND;
         let ring = |lane, cpu| (lane, cpu, PageWriter::new(session, lane, cpu, tai));
-        let rings: Vec<_> = Lane::RINGS.into_iter().flat_map(|lane| [ring(lane, 0), ring(lane, 1)]).collect();
+        let rings: Vec<_> =
+            Lane::RINGS.into_iter().flat_map(|lane| [ring(lane, 0), ring(lane, 1)]).collect();
         Self { full: vec![Vec::new(); rings.len()], rings, drop_pages: 0, wall }
     }
 
@@ -135,12 +143,18 @@ impl Recording {
         let status = Status { totals: totals.clone(), wall_offset: self.wall as i64, ..status() };
         daemon(move |request| match request {
             Request::Status => vec![Response::Status(Box::new(status.clone()))],
-            Request::Mark { text } if text == "refuse" => vec![Response::Error("no marks today".into())],
+            Request::Mark { text } if text == "refuse" => {
+                vec![Response::Error("no marks today".into())]
+            }
             Request::Mark { .. } => vec![Response::Done],
             Request::Budget => vec![Response::Account(Box::default())],
             Request::SetBudget { .. } => vec![Response::Error("not for you".into())],
-            Request::Snapshot { reason, .. } if reason == "refuse" => vec![Response::Error("try again in 7 s".into())],
-            Request::Snapshot { last, reason } => vec![Response::Snapshot(format!("{last}-{reason}"))],
+            Request::Snapshot { reason, .. } if reason == "refuse" => {
+                vec![Response::Error("try again in 7 s".into())]
+            }
+            Request::Snapshot { last, reason } => {
+                vec![Response::Snapshot(format!("{last}-{reason}"))]
+            }
             Request::Since { .. } => vec![Response::Error("not recorded live".into())],
             Request::Pages { .. } => {
                 let mut out = vec![Response::Meta(to_json(&meta()).unwrap())];

@@ -50,7 +50,8 @@ impl Disk {
         };
         let boot_id = flightrec_store::dir::parse_boot(&meta.boot_id).unwrap();
         let session = meta.session;
-        let options = Options { state_dir: dir.into(), limits, level: 1, group: None, boot_id, session };
+        let options =
+            Options { state_dir: dir.into(), limits, level: 1, group: None, boot_id, session };
         Self { writer: StoreWriter::open(options), opening: Beginning(meta), wall }
     }
 
@@ -59,7 +60,9 @@ impl Disk {
         let now = Now { mono, wall: (self.wall + mono) as i64 };
         assert!(self.writer.ready(now));
         let pages = recording.pages().into_iter().flatten().map(|page| Page::new(page).unwrap());
-        let new = pages.filter(|page| page.header().seq >= self.writer.position(page.lane(), page.header().cpu).seq);
+        let new = pages.filter(|page| {
+            page.header().seq >= self.writer.position(page.lane(), page.header().cpu).seq
+        });
         let new = new.collect();
         assert_eq!(*self.writer.append(new, mono, &mut self.opening, now), State::Ready);
         self.writer.vouch(&recording.totals(mono));
@@ -81,11 +84,18 @@ impl Disk {
 }
 
 pub(crate) fn getpid(time: u64, cpu: u16, number: u64) -> Event {
-    let call = Call { nr: 1, abi: Abi::Native, nargs: 3, args: [number, 0, 0, 0, 0, 0], strings: Vec::new() };
+    let call = Call {
+        nr: 1,
+        abi: Abi::Native,
+        nargs: 3,
+        args: [number, 0, 0, 0, 0, 0],
+        strings: Vec::new(),
+    };
     Event { time, cpu, tid: 7, body: Body::Enter(call) }
 }
 
-/// Numbered calls by thread 7 on CPU 0, one a millisecond from `from` on; on CPU 1 a migration every second.
+/// Numbered calls by thread 7 on CPU 0, one a millisecond from `from` on; on CPU 1 a migration
+/// every second.
 pub(crate) fn calls(recording: &mut Recording, from: u64, numbers: std::ops::Range<u64>) -> u64 {
     let mut time = from;
     for number in numbers {
@@ -99,7 +109,8 @@ pub(crate) fn calls(recording: &mut Recording, from: u64, numbers: std::ops::Ran
     time
 }
 
-/// 15,000 numbered calls up to [`NOW`], drained every half a second into files of three seconds. Calls and directory.
+/// 15,000 numbered calls up to [`NOW`], drained every half a second into files of three seconds.
+/// Calls and directory.
 pub(crate) fn recorded() -> (Recording, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let mut recording = Recording::new();

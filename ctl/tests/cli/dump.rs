@@ -3,7 +3,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::common::{NOW, Recording, SECOND, command, daemon, dump, flightctl, raw_daemon, stderr, stdout};
+use crate::common::{
+    NOW, Recording, SECOND, command, daemon, dump, flightctl, raw_daemon, stderr, stdout,
+};
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::{Abi, Rename};
 use flightrec_format::control::{self, Response};
@@ -34,12 +36,20 @@ fn small() -> Recording {
     recording.push(Lane::Syscall, &event(t + 7000, 0, 7, exit));
     let switch = |time, prev, prev_state, next| {
         let (prev_prio, next_prio) = (120, 120);
-        event(time, 1, prev, Body::Switch { prev_prio, prev_state, preempted: false, next, next_prio })
+        event(
+            time,
+            1,
+            prev,
+            Body::Switch { prev_prio, prev_state, preempted: false, next, next_prio },
+        )
     };
     recording.push(Lane::Sched, &switch(t - 100, 8, 1, 0));
     let waking = Body::Waking { wakee: 8, prio: 115, state: 1, cpu: 0, new: false };
     recording.push(Lane::Sched, &event(t + 500, 0, 7, waking));
-    recording.push(Lane::Sched, &event(t + 600, 0, 7, Body::Migrate { thread: 8, prio: 115, from: 0, to: 1 }));
+    recording.push(
+        Lane::Sched,
+        &event(t + 600, 0, 7, Body::Migrate { thread: 8, prio: 115, from: 0, to: 1 }),
+    );
     recording.push(Lane::Sched, &switch(t + 900, 0, 0, 8));
     recording
 }
@@ -108,8 +118,8 @@ fn a_complete_window_says_so_on_both_channels() {
     let out = dump(dir.path(), &["--strict", "--last", "8s", "-o", file.to_str().unwrap()]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     let saved = std::fs::read_to_string(file).unwrap();
-    let coverage = "coverage: 2026-01-01 00:01:52.000000 to 00:02:00.000000 (8.0 s): complete on CPUs 0-1 in lanes \
-                    syscall, sched, task";
+    let coverage = "coverage: 2026-01-01 00:01:52.000000 to 00:02:00.000000 (8.0 s): complete on \
+                    CPUs 0-1 in lanes syscall, sched, task";
     assert_eq!(saved.lines().next(), Some(format!("# {coverage}").as_str()));
     assert_eq!(stderr(&out).trim_end(), coverage);
     assert!(stdout(&out).is_empty());
@@ -154,7 +164,13 @@ fn what_is_overwritten_is_counted_exactly() {
     let shown = stdout(&out).lines().filter(|line| !line.starts_with('#')).count();
     let said = stderr(&out);
     let missing = 10_000 - shown;
-    assert!(said.contains(&format!("{missing} events missing ({0} sys_enter, {0} sys_exit)", missing / 2)), "{said}");
+    assert!(
+        said.contains(&format!(
+            "{missing} events missing ({0} sys_enter, {0} sys_exit)",
+            missing / 2
+        )),
+        "{said}"
+    );
     assert!(said.contains("overwritten"), "{said}");
 }
 
@@ -193,7 +209,9 @@ fn an_output_file_that_cannot_be() {
 #[test]
 fn marks_and_status() {
     let dir = small().serve();
-    let run = |args: &[&str]| flightctl(&[&["--runtime-dir", dir.path().to_str().unwrap()], args].concat());
+    let run = |args: &[&str]| {
+        flightctl(&[&["--runtime-dir", dir.path().to_str().unwrap()], args].concat())
+    };
     assert_eq!(run(&["mark", "lunch"]).status.code(), Some(0));
     let refused = run(&["mark", "refuse"]);
     assert_eq!(refused.status.code(), Some(2));
@@ -208,7 +226,11 @@ fn marks_and_status() {
     let metrics = run(&["metrics"]);
     assert_eq!(metrics.status.code(), Some(0));
     let line = "flightrec_events_total{cpu=\"0\",lane=\"syscall\",kind=\"sys_enter\"} 2\n";
-    assert!(stdout(&metrics).contains(line) && stdout(&metrics).ends_with("# EOF\n"), "{}", stdout(&metrics));
+    assert!(
+        stdout(&metrics).contains(line) && stdout(&metrics).ends_with("# EOF\n"),
+        "{}",
+        stdout(&metrics)
+    );
 }
 
 #[test]
@@ -222,7 +244,8 @@ fn daemons_that_misbehave() {
     let closed = raw_daemon(|_| {});
     let other = daemon(|_| vec![Response::Done]);
     let refused = raw_daemon(|stream| {
-        let _ = stream.write_all(&control::encode(&Response::Error("only group flightrec".into())).unwrap());
+        let _ = stream
+            .write_all(&control::encode(&Response::Error("only group flightrec".into())).unwrap());
     });
     for (dir, words) in [
         (version, "same release"),

@@ -1,4 +1,5 @@
-//! What is typed every day: a file opens on its own window, times in any form, the daemon's directories.
+//! What is typed every day: a file opens on its own window, times in any form, the daemon's
+//! directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,8 +30,8 @@ fn printed(out: &Output) -> String {
     stdout(out)
 }
 
-/// Saves a window of a live recording, which begins and ends before it does; the directory, the file, and what a dump of the
-/// window printed.
+/// Saves a window of a live recording, which begins and ends before it does; the directory, the
+/// file, and what a dump of the window printed.
 fn saved() -> (TempDir, PathBuf, String) {
     let (recording, _) = recorded();
     let daemon = recording.serve();
@@ -64,7 +65,8 @@ fn a_snapshots_file_opens_on_its_own_window() {
     let (_recording, dir) = recorded();
     let path = snapshot(dir.path(), "20260101T000159Z-core-dump", &about("web died"));
     let of = |args: &[&str]| flightctl(&[&["dump", "--fds", "off", "--strict"], args].concat());
-    let asked = of(&["--state-dir", text(&dir), "--runtime-dir", "/nonexistent", "--snapshot", "latest"]);
+    let asked =
+        of(&["--state-dir", text(&dir), "--runtime-dir", "/nonexistent", "--snapshot", "latest"]);
     let asked = printed(&asked);
     assert_eq!(asked.matches("write(").count(), 1000);
     assert_eq!(printed(&of(&[text(&path)])), asked);
@@ -100,7 +102,9 @@ fn around_a_time_is_some_seconds_before_and_behind_it() {
     let of = |args: &[&str]| dump(daemon.path(), &[&["--fds", "off"], args].concat());
     let (since, until) = (ago(7), ago(3));
     let expected = printed(&of(&["--since", &since, "--until", &until]));
-    for around in [format!("{}:2s", ago(5)), "@1767225715:2s".into(), "1767225715000000000:2s".into()] {
+    for around in
+        [format!("{}:2s", ago(5)), "@1767225715:2s".into(), "1767225715000000000:2s".into()]
+    {
         assert_eq!(printed(&of(&["--around", &around])), expected, "{around}");
     }
     let ten = printed(&of(&["--around", &ago(5)]));
@@ -124,7 +128,9 @@ fn times_are_taken_as_programs_print_them() {
     ] {
         assert_eq!(printed(&of(&["--since", &since, "--until", &until])), expected, "{since}");
     }
-    for wrong in ["1767225715000", "1767225715000000", "@", "@x", "-1767225715", "17672257150000000000000"] {
+    for wrong in
+        ["1767225715000", "1767225715000000", "@", "@x", "-1767225715", "17672257150000000000000"]
+    {
         let out = of(&["--since", wrong]);
         assert_eq!(out.status.code(), Some(2), "{wrong}");
     }
@@ -155,7 +161,9 @@ fn windows_that_are_not_what_they_seem_are_told() {
 fn the_runtime_directory_comes_from_the_environment() {
     let (recording, _) = recorded();
     let daemon = recording.serve();
-    for args in [&["dump", "--last", "1s"][..], &["status"], &["metrics"], &["mark", "x"], &["budget"]] {
+    for args in
+        [&["dump", "--last", "1s"][..], &["status"], &["metrics"], &["mark", "x"], &["budget"]]
+    {
         let out = command(args).env("FLIGHTREC_RUNTIME_DIR", daemon.path()).output().unwrap();
         assert_eq!(out.status.code(), Some(0), "{args:?}: {}", stderr(&out));
         // What is typed counts more.
@@ -190,7 +198,11 @@ fn a_snapshot_is_shown_by_its_file() {
         ("./x", "there is no snapshot \"./x\""),
     ] {
         let out = of(&["snapshots", "show", wrong]);
-        assert!(out.status.code() == Some(2) && stderr(&out).contains(said), "{wrong}: {}", stderr(&out));
+        assert!(
+            out.status.code() == Some(2) && stderr(&out).contains(said),
+            "{wrong}: {}",
+            stderr(&out)
+        );
     }
 }
 
@@ -202,20 +214,39 @@ fn threads_that_the_first_answer_could_not_name_are_named_by_the_file() {
     let comm = |name: &str| std::array::from_fn(|i| name.as_bytes().get(i).copied().unwrap_or(0));
     let end = calls(&mut recording, NOW - 3 * SECOND, 0..2500);
     // It dies behind the window, and before the recorder looks who lives.
-    let exit = TaskExit { tid: 7, tgid: 5, code: 9, reserved: 0, start_time: 0, comm: comm("victim") };
-    recording.push(Lane::Task, &Event { time: end - SECOND / 4, cpu: 1, tid: 7, body: Body::TaskExit(exit) });
+    let exit =
+        TaskExit { tid: 7, tgid: 5, code: 9, reserved: 0, start_time: 0, comm: comm("victim") };
+    recording.push(
+        Lane::Task,
+        &Event { time: end - SECOND / 4, cpu: 1, tid: 7, body: Body::TaskExit(exit) },
+    );
     // Its id is another's then, which is not meant.
-    let fork = Fork { parent_tid: 1, parent_tgid: 1, tid: 7, tgid: 7, comm: comm("other"), cgroup: 0, start_time: 0 };
-    recording.push(Lane::Task, &Event { time: end - SECOND / 8, cpu: 1, tid: 1, body: Body::Fork(fork) });
+    let fork = Fork {
+        parent_tid: 1,
+        parent_tgid: 1,
+        tid: 7,
+        tgid: 7,
+        comm: comm("other"),
+        cgroup: 0,
+        start_time: 0,
+    };
+    recording.push(
+        Lane::Task,
+        &Event { time: end - SECOND / 8, cpu: 1, tid: 1, body: Body::Fork(fork) },
+    );
     disk.close(&mut recording, end);
     let unknown = |tid| Thread { tid, tgid: 0, name: "?".into() };
     let involved = Involved { thread: unknown(7), ..Involved::default() };
     let waits = vec![Wait { thread: unknown(99), waker: Some(unknown(7)), ..Wait::default() }];
     let hogs = vec![Hog { thread: unknown(7), ns: 5 }];
-    let failures = vec![Failure { thread: unknown(7), call: "read".into(), error: "EIO".into(), count: 1 }];
+    let failures =
+        vec![Failure { thread: unknown(7), call: "read".into(), error: "EIO".into(), count: 1 }];
     let summary = Summary { involved: vec![involved], waits, hogs, failures, ..Summary::default() };
-    let path = snapshot(dir.path(), "20260101T000159Z-oom", &About { summary, ..about("out of memory") });
-    let of = |args: &[&str]| flightctl(&[&["--runtime-dir", "/nonexistent", "--state-dir", text(&dir)], args].concat());
+    let path =
+        snapshot(dir.path(), "20260101T000159Z-oom", &About { summary, ..about("out of memory") });
+    let of = |args: &[&str]| {
+        flightctl(&[&["--runtime-dir", "/nonexistent", "--state-dir", text(&dir)], args].concat())
+    };
     let dumped = printed(&of(&["dump", "--snapshot", "latest", "--fds", "off"]));
     assert!(dumped.contains(" 7 victim "), "{dumped}");
     for args in [&["snapshots", "show", "latest"][..], &["snapshots", "show", text(&path)]] {
@@ -236,7 +267,10 @@ fn top_shows_the_past_as_a_table() {
         let out = flightctl(args);
         let table = printed(&out);
         assert!(stderr(&out).contains("complete on CPUs 0-1"), "{}", stderr(&out));
-        let line = table.lines().find(|line| line.starts_with("      7       7 ")).unwrap_or_else(|| panic!("{table}"));
+        let line = table
+            .lines()
+            .find(|line| line.starts_with("      7       7 "))
+            .unwrap_or_else(|| panic!("{table}"));
         line.split_whitespace().nth(4).unwrap().parse::<u64>().unwrap()
     };
     // One call a millisecond, in the last 15 of 20 s.
@@ -261,19 +295,32 @@ fn a_filter_that_matches_nothing_says_what_to_try() {
     let daemon = recording.serve();
     let of = |args: &[&str]| {
         let out = dump(daemon.path(), args);
-        assert_eq!((out.status.code(), stdout(&out).matches("write(").count()), (Some(1), 0), "{args:?}");
+        assert_eq!(
+            (out.status.code(), stdout(&out).matches("write(").count()),
+            (Some(1), 0),
+            "{args:?}"
+        );
         stderr(&out)
     };
     let said = of(&["--pid", "4711"]);
-    assert!(said.contains("no event matches the filters:\n  no process 4711 is known of that time\n"), "{said}");
+    assert!(
+        said.contains("no event matches the filters:\n  no process 4711 is known of that time\n"),
+        "{said}"
+    );
     assert!(said.contains("a wider window may have some"), "{said}");
     assert!(of(&["--path", "/x", "--fds", "near"]).contains("--fds all"));
-    assert!(of(&["--comm", "nobody", "--format", "jsonl"]).contains("no thread was named `nobody`"));
+    assert!(
+        of(&["--comm", "nobody", "--format", "jsonl"]).contains("no thread was named `nobody`")
+    );
     assert!(!of(&["--all", "--pid", "4711"]).contains("a wider window"));
     // What is not filtered is only not there.
     assert!(!of(&["--since", "-19s", "--until", "-18s"]).contains("filters"));
     let found = dump(daemon.path(), &["--tid", "7"]);
-    assert!(found.status.code() == Some(0) && !stderr(&found).contains("filters"), "{}", stderr(&found));
+    assert!(
+        found.status.code() == Some(0) && !stderr(&found).contains("filters"),
+        "{}",
+        stderr(&found)
+    );
 }
 
 #[test]
@@ -286,5 +333,8 @@ fn top_uses_the_width_that_it_has() {
     };
     let (narrow, wide) = (of("80"), of("140"));
     assert!(!narrow.contains("write(") && narrow.lines().all(|line| line.len() <= 80), "{narrow}");
-    assert!(wide.contains("  write(9999, NULL, 0)\n") && wide.lines().all(|line| line.len() <= 140), "{wide}");
+    assert!(
+        wide.contains("  write(9999, NULL, 0)\n") && wide.lines().all(|line| line.len() <= 140),
+        "{wide}"
+    );
 }

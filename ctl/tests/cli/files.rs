@@ -27,7 +27,8 @@ fn numbers(out: &Output) -> Vec<u64> {
 
 /// A moment so many seconds before the end, as typed.
 fn ago(seconds: u64) -> String {
-    let moment = jiff::Timestamp::from_nanosecond(i128::from(WALL + NOW - seconds * SECOND)).unwrap();
+    let moment =
+        jiff::Timestamp::from_nanosecond(i128::from(WALL + NOW - seconds * SECOND)).unwrap();
     moment.to_string()
 }
 
@@ -48,7 +49,10 @@ fn rings_and_files_are_one_history() {
     assert_eq!(numbers(&out), (5_000..15_000).collect::<Vec<_>>());
     assert_eq!(out.status.code(), Some(0), "complete: {}", stderr(&out));
     let (since, until) = (ago(14), ago(12));
-    let out = dump(daemon.path(), &[&["--since", &since, "--until", &until, "--strict"], &state[..]].concat());
+    let out = dump(
+        daemon.path(),
+        &[&["--since", &since, "--until", &until, "--strict"], &state[..]].concat(),
+    );
     assert_eq!(numbers(&out), (1_000..3_000).collect::<Vec<_>>());
     assert_eq!(out.status.code(), Some(0), "complete: {}", stderr(&out));
 }
@@ -67,7 +71,8 @@ fn files_alone_tell_what_the_rings_told() {
     paths.swap(0, 1);
     let all: Vec<&str> = paths.iter().map(text).collect();
     let boot = boot_dir(dir.path());
-    let ways: [&[&str]; 3] = [&["--store", text(&dir)], &["--store", text(&boot)], &[&["--file"], &all[..]].concat()];
+    let ways: [&[&str]; 3] =
+        [&["--store", text(&dir)], &["--store", text(&boot)], &[&["--file"], &all[..]].concat()];
     for way in ways {
         let out = of_files(&[way, &window].concat());
         assert_eq!(stdout(&out), stdout(&live), "{way:?}: {}", stderr(&out));
@@ -128,7 +133,9 @@ fn a_saved_window_reads_as_it_did_live() {
     assert!(stderr(&saved).contains("saved") && stdout(&saved).is_empty(), "{}", stderr(&saved));
     for format in ["text", "jsonl"] {
         let live = dump(daemon.path(), &[&["--format", format], &window[..]].concat());
-        let read = flightctl(&[&["dump", "--file", text(&file), "--format", format], &window[..]].concat());
+        let read = flightctl(
+            &[&["dump", "--file", text(&file), "--format", format], &window[..]].concat(),
+        );
         assert_eq!(stdout(&read), stdout(&live), "{}", stderr(&read));
     }
     // What was there stays, unless it is to be replaced.
@@ -138,7 +145,8 @@ fn a_saved_window_reads_as_it_did_live() {
     assert!(stderr(&again).contains("--force"), "{}", stderr(&again));
     assert_eq!(fs::read(&file).unwrap(), before);
     assert_eq!(save(&["--force"]).status.code(), Some(0));
-    let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 1, "nothing else is left: {names:?}");
     // Whole, it has nothing to be told about.
     let verified = flightctl(&["verify", text(&file)]);
@@ -153,7 +161,8 @@ fn a_window_is_saved_from_files_too() {
     let file = out.path().join("x.flight");
     let (since, until) = (ago(8), ago(5));
     let window = ["--since", &since, "--until", &until, "--strict"];
-    let saved = flightctl(&[&["save", "--store", text(&dir), "-o", text(&file)], &window[..]].concat());
+    let saved =
+        flightctl(&[&["save", "--store", text(&dir), "-o", text(&file)], &window[..]].concat());
     assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
     let (read, expected) = (
         of_files(&[&["--file", text(&file)], &window[..]].concat()),
@@ -207,9 +216,13 @@ IDX BOOT ID                          FIRST ENTRY                 LAST ENTRY
   0 0123456789abcdef0123456789abcdef Thu 2026-01-01 00:01:55 UTC Thu 2026-01-01 00:02:00 UTC
 ";
     assert_eq!(stdout(&out), expected, "{}", stderr(&out));
-    let boot = |boot: &str| numbers(&of_files(&["--store", text(&dir), "--boot", boot, "--last", "1s"]));
-    let (earlier, later): (Vec<u64>, Vec<u64>) = ((94_000..95_000).collect(), (4_000..5_000).collect());
-    for name in ["-1", "1", "fedcba98-7654-3210-fedc-ba9876543210", "0123456789abcdef0123456789abcdef-1"] {
+    let boot =
+        |boot: &str| numbers(&of_files(&["--store", text(&dir), "--boot", boot, "--last", "1s"]));
+    let (earlier, later): (Vec<u64>, Vec<u64>) =
+        ((94_000..95_000).collect(), (4_000..5_000).collect());
+    for name in
+        ["-1", "1", "fedcba98-7654-3210-fedc-ba9876543210", "0123456789abcdef0123456789abcdef-1"]
+    {
         assert_eq!(boot(name), earlier, "{name}");
     }
     for name in ["0", "-0", "2", "0123456789abcdef0123456789abcdef"] {
@@ -236,10 +249,23 @@ fn all_boots_are_told_one_after_the_other() {
     let out = of_files(&["--store", text(&dir), "--all"]);
     assert_eq!(numbers(&out), (90_000..95_000).chain(0..5_000).collect::<Vec<_>>());
     let said = stderr(&out);
-    assert!(said.contains("boot fedcba9876543210fedcba9876543210: recording 000000000000bef0"), "{said}");
-    assert!(said.contains("boot 0123456789abcdef0123456789abcdef: recording ab445cfd8bb85abd"), "{said}");
+    assert!(
+        said.contains("boot fedcba9876543210fedcba9876543210: recording 000000000000bef0"),
+        "{said}"
+    );
+    assert!(
+        said.contains("boot 0123456789abcdef0123456789abcdef: recording ab445cfd8bb85abd"),
+        "{said}"
+    );
     // A time of day finds its boot.
-    let out = of_files(&["--store", text(&dir), "--since", "2025-12-31T00:01:50Z", "--until", "2025-12-31T00:01:52Z"]);
+    let out = of_files(&[
+        "--store",
+        text(&dir),
+        "--since",
+        "2025-12-31T00:01:50Z",
+        "--until",
+        "2025-12-31T00:01:52Z",
+    ]);
     assert_eq!(numbers(&out), (90_000..92_000).collect::<Vec<_>>(), "{}", stderr(&out));
 }
 
@@ -261,7 +287,10 @@ fn recordings_of_one_boot_follow_one_another() {
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     let said = stderr(&out);
     assert!(
-        said.contains("recording 000000000000bef1 began at 2026-01-01 00:01:52.000000, where the one before it ends"),
+        said.contains(
+            "recording 000000000000bef1 began at 2026-01-01 00:01:52.000000, where the one before \
+             it ends"
+        ),
         "{said}"
     );
     let last = of_files(&["--store", text(&dir), "--last", "3s"]);
@@ -282,7 +311,8 @@ fn recordings_of_one_boot_follow_one_another() {
 /// Spoils the block of pages in the middle of a file; how many events it held, and when.
 fn spoil(path: &Path) -> (u64, u64, u64) {
     let reader = FileReader::open(path).unwrap();
-    let blocks: Vec<_> = reader.of(Kind::Pages).filter(|block| block.header.events > 100).copied().collect();
+    let blocks: Vec<_> =
+        reader.of(Kind::Pages).filter(|block| block.header.events > 100).copied().collect();
     let block = blocks[blocks.len() / 2];
     let mut bytes = fs::read(path).unwrap();
     let at = block.data() as usize + block.header.data_len as usize / 2;
@@ -304,14 +334,19 @@ fn damage_costs_what_was_damaged_and_is_told() {
     assert!(said.contains(text(&path)) && said.contains("damaged"), "{said}");
     // The window ends within the damage: nothing behind it is asked for, and yet it is known.
     let number = |mono: u64| (mono - (NOW - 15 * SECOND)) / (SECOND / 1000);
-    let middle = jiff::Timestamp::from_nanosecond(i128::from(WALL + first.midpoint(last))).unwrap().to_string();
+    let middle = jiff::Timestamp::from_nanosecond(i128::from(WALL + first.midpoint(last)))
+        .unwrap()
+        .to_string();
     let out = of_files(&["--store", text(&dir), "--until", &middle, "--strict"]);
     assert_eq!(numbers(&out), (0..number(first)).collect::<Vec<_>>());
     assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
     // It is said at once, and once.
     let out = of_files(&["--store", text(&dir), "--last", "14s", "--strict"]);
-    let coverage: Vec<String> =
-        stdout(&out).lines().filter(|line| line.starts_with("# coverage")).map(str::to_owned).collect();
+    let coverage: Vec<String> = stdout(&out)
+        .lines()
+        .filter(|line| line.starts_with("# coverage"))
+        .map(str::to_owned)
+        .collect();
     assert!(coverage.len() == 1 && coverage[0].ends_with("INCOMPLETE"), "{coverage:?}");
     // Other windows are whole.
     let out = of_files(&["--store", text(&dir), "--last", "3s", "--strict"]);
@@ -321,7 +356,8 @@ fn damage_costs_what_was_damaged_and_is_told() {
     assert_eq!(verified.status.code(), Some(1), "{}", stdout(&verified));
     let said = stdout(&verified);
     assert!(
-        said.contains("DAMAGED") && said.contains(&format!("{events} events in blocks that can't be read")),
+        said.contains("DAMAGED")
+            && said.contains(&format!("{events} events in blocks that can't be read")),
         "{said}"
     );
     assert!(said.lines().filter(|line| line.contains(": sound: ")).count() >= 4, "{said}");
@@ -335,7 +371,10 @@ fn a_file_that_is_gone_is_a_gap() {
     assert_eq!(out.status.code(), Some(3));
     let missing = 15_000 - numbers(&out).len();
     let said = stderr(&out);
-    assert!(missing > 1000 && said.contains(&format!("{missing} events missing ({missing} sys_enter)")), "{said}");
+    assert!(
+        missing > 1000 && said.contains(&format!("{missing} events missing ({missing} sys_enter)")),
+        "{said}"
+    );
     assert!(said.contains("1 file missing between"), "{said}");
 }
 
@@ -353,7 +392,10 @@ fn files_are_listed() {
     let document: serde_json::Value = serde_json::from_str(&stdout(&json)).unwrap();
     let listed = document["files"].as_array().unwrap();
     assert_eq!(listed.len(), paths.len());
-    assert!(listed.iter().all(|file| file["state"] == "closed" && file["events"].as_u64().unwrap() > 0), "{document}");
+    assert!(
+        listed.iter().all(|file| file["state"] == "closed" && file["events"].as_u64().unwrap() > 0),
+        "{document}"
+    );
     assert_eq!(listed[0]["path"], text(&paths[0]));
     spoil(&paths[0]);
     let torn = fs::read(&paths[1]).unwrap();
@@ -392,7 +434,10 @@ fn what_can_not_be_read_is_told_with_what_to_do() {
     assert!(said(&["dump", "--file", text(&other)]).contains("incompatible bits 2"));
     // Without a daemon, rings and files, both are said.
     let said = said(&["--runtime-dir", text(&dir), "--state-dir", "/nonexistent", "dump"]);
-    assert!(said.contains("flightd is not running") && said.contains("/nonexistent is not there"), "{said}");
+    assert!(
+        said.contains("flightd is not running") && said.contains("/nonexistent is not there"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -421,7 +466,8 @@ fn more_files_than_may_usually_be_open_are_read() {
     // Room for the program's own and two more.
     let script = "ulimit -Sn 6 && exec \"$0\" dump --fds off --all --strict --store \"$1\"";
     let mut shell = std::process::Command::new("/bin/sh");
-    let out = shell.args(["-c", script, env!("CARGO_BIN_EXE_flightctl"), text(&dir)]).output().unwrap();
+    let out =
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_flightctl"), text(&dir)]).output().unwrap();
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     assert_eq!(numbers(&out), (0..15_000).collect::<Vec<_>>());
 }

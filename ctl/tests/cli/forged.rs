@@ -1,5 +1,5 @@
-//! Recordings that a process made up, in dumps that were not filtered: copies of real pages with other words in them, of a
-//! recording that says that it began a nanosecond after the real one.
+//! Recordings that a process made up, in dumps that were not filtered: copies of real pages with
+//! other words in them, of a recording that says that it began a nanosecond after the real one.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,9 @@ use flightrec_vmcore::synthetic;
 use tempfile::TempDir;
 
 use super::common::{BOOT_ID, SESSION, STARTED, flightctl, meta, stderr, stdout};
-use super::vmcore::{Bytes, SECRET_FORGED, described, died_while_recording, dump, file, image, pages, text};
+use super::vmcore::{
+    Bytes, SECRET_FORGED, described, died_while_recording, dump, file, image, pages, text,
+};
 
 fn hex(session: u64) -> String {
     format!("{session:016x}")
@@ -46,8 +48,16 @@ fn files_of(dir: &TempDir, session: u64, number: u32) -> PathBuf {
     std::fs::create_dir_all(&boot).unwrap();
     let boot_id = flightrec_store::dir::parse_boot(BOOT_ID).unwrap();
     let (created_mono, begins) = (STARTED, STARTED);
-    let header =
-        FileHeader { compatible: 0, incompatible: 0, boot_id, session, number, created_wall: 0, created_mono, begins };
+    let header = FileHeader {
+        compatible: 0,
+        incompatible: 0,
+        boot_id,
+        session,
+        number,
+        created_wall: 0,
+        created_mono,
+        begins,
+    };
     let mut file = FileWriter::new(Vec::new(), &header, 1).unwrap();
     file.meta(&Meta { session, ..meta() }, STARTED).unwrap();
     let name = format!("20260101T000140Z-{number:06}.flight");
@@ -73,15 +83,18 @@ fn what_nothing_decides_is_said_first_and_never_complete() {
     assert!(stdout(&out).starts_with("# NOT VOUCHED FOR"), "{}", stdout(&out));
     assert!(!stderr(&out).contains("complete on CPUs"), "{}", stderr(&out));
 
-    let out = dump(&path, &[&none[..], &["--last", "20s", "--strict", "--format", "jsonl"]].concat());
+    let out =
+        dump(&path, &[&none[..], &["--last", "20s", "--strict", "--format", "jsonl"]].concat());
     assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
-    let line: serde_json::Value = serde_json::from_str(stdout(&out).lines().next().unwrap()).unwrap();
+    let line: serde_json::Value =
+        serde_json::from_str(stdout(&out).lines().next().unwrap()).unwrap();
     assert_eq!(line["complete"], false, "{line}");
     let named = [line["recording"]["session"].clone(), line["disputed_by"][0].clone()];
     assert!(both.iter().all(|id| named.iter().any(|name| name == id)), "{line}");
 
     let flight = dir.path().join("panic.flight");
-    let recover = ["recover", text(&path), "-o", text(&flight), "--state-dir", "/nonexistent", "--strict"];
+    let recover =
+        ["recover", text(&path), "-o", text(&flight), "--state-dir", "/nonexistent", "--strict"];
     let out = flightctl(&recover);
     assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
     assert!(first_line(&out).contains("nothing decides"), "{}", stderr(&out));
@@ -99,11 +112,21 @@ fn what_is_named_is_taken_and_the_other_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = attacked(&dir);
     let id = hex(SESSION);
-    let out = dump(&path, &["--state-dir", "/nonexistent", "--session", &id, "--last", "20s", "--strict"]);
+    let out = dump(
+        &path,
+        &["--state-dir", "/nonexistent", "--session", &id, "--last", "20s", "--strict"],
+    );
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
-    assert!(stdout(&out).contains("the last words") && !stdout(&out).contains("nothing to see"), "{}", stdout(&out));
+    assert!(
+        stdout(&out).contains("the last words") && !stdout(&out).contains("nothing to see"),
+        "{}",
+        stdout(&out)
+    );
     let first = first_line(&out);
-    assert!(first.contains(&hex(public_id(SECRET_FORGED))) && first.contains("nothing vouches"), "{first}");
+    assert!(
+        first.contains(&hex(public_id(SECRET_FORGED))) && first.contains("nothing vouches"),
+        "{first}"
+    );
 }
 
 #[test]
@@ -131,12 +154,19 @@ fn what_the_files_vouch_for_is_taken() {
     let out = with(&["--list-sessions", "--format", "jsonl"]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let vouched = |id: &str| {
-        let session = json["sessions"].as_array().unwrap().iter().find(|session| session["session"] == id).unwrap();
+        let session = json["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|session| session["session"] == id)
+            .unwrap();
         session["vouched"].clone()
     };
     assert_eq!((vouched(&hex(SESSION)), vouched(&forged)), (true.into(), false.into()), "{json}");
     let out = with(&["--list-sessions"]);
-    let of = |id: &str| stdout(&out).lines().find(|line| line.starts_with(id)).unwrap().contains("  files  ");
+    let of = |id: &str| {
+        stdout(&out).lines().find(|line| line.starts_with(id)).unwrap().contains("  files  ")
+    };
     assert!(of(&hex(SESSION)) && !of(&forged), "{}", stdout(&out));
 
     // One that is named against the files is shown, with that said.
@@ -144,7 +174,15 @@ fn what_the_files_vouch_for_is_taken() {
     assert!(first_line(&out).contains("is not in the files"), "{}", stderr(&out));
 
     let flight = dir.path().join("panic.flight");
-    let out = flightctl(&["recover", text(&path), "-o", text(&flight), "--state-dir", text(&state), "--strict"]);
+    let out = flightctl(&[
+        "recover",
+        text(&path),
+        "-o",
+        text(&flight),
+        "--state-dir",
+        text(&state),
+        "--strict",
+    ]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     let out = flightctl(&["dump", "--file", text(&flight), "--all", "--strict"]);
     assert!(stdout(&out).contains("the last words"), "{}{}", stdout(&out), stderr(&out));
@@ -182,11 +220,22 @@ fn pages_that_say_a_public_id_are_another_recordings() {
     let state = files_of(&dir, SESSION, 1);
     let out = dump(&path, &["--state-dir", text(&state), "--last", "20s", "--strict"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
-    assert!(stdout(&out).contains("the last words") && !stdout(&out).contains("nothing to see"), "{}", stdout(&out));
+    assert!(
+        stdout(&out).contains("the last words") && !stdout(&out).contains("nothing to see"),
+        "{}",
+        stdout(&out)
+    );
     let out = dump(&path, &["--state-dir", text(&state), "--list-sessions"]);
     let ids: Vec<String> = stdout(&out).lines().skip(1).map(|line| line[..16].to_owned()).collect();
-    assert!(ids.contains(&hex(SESSION)) && ids.contains(&hex(public_id(SESSION))) && ids.len() == 2, "{ids:?}");
-    let rings = stdout(&out).lines().find(|line| line.starts_with(&hex(SESSION))).unwrap().contains("     0  files");
+    assert!(
+        ids.contains(&hex(SESSION)) && ids.contains(&hex(public_id(SESSION))) && ids.len() == 2,
+        "{ids:?}"
+    );
+    let rings = stdout(&out)
+        .lines()
+        .find(|line| line.starts_with(&hex(SESSION)))
+        .unwrap()
+        .contains("     0  files");
     assert!(rings, "no page of theirs is a copy of the real one's: {}", stdout(&out));
 }
 
@@ -195,11 +244,20 @@ fn pages_that_say_a_public_id_are_another_recordings() {
 fn a_recording_that_was_ended_claims_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (mut real, _) = died_while_recording(&dir);
-    let ended = Meta { session: public_id(SECRET_FORGED), started: STARTED + 5, ended: STARTED + 9, ..meta() };
+    let ended = Meta {
+        session: public_id(SECRET_FORGED),
+        started: STARTED + 5,
+        ended: STARTED + 9,
+        ..meta()
+    };
     real.extend(described(&ended));
     let path = file(&dir, &synthetic::elf(&image(&real), 0));
     let out = dump(&path, &["--state-dir", "/nonexistent", "--last", "1s", "--strict"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
-    assert!(stderr(&out).contains(&hex(SESSION)) && !stderr(&out).contains(&hex(ended.session)), "{}", stderr(&out));
+    assert!(
+        stderr(&out).contains(&hex(SESSION)) && !stderr(&out).contains(&hex(ended.session)),
+        "{}",
+        stderr(&out)
+    );
     assert!(Path::new(&path).exists());
 }

@@ -36,12 +36,14 @@ fn recorded(dir: Option<&TempDir>) -> Recording {
 }
 
 /// Half a second in the middle of the stretch.
-const WINDOW: [&str; 4] = ["--since", "2026-01-01T00:01:52.6Z", "--until", "2026-01-01T00:01:53.1Z"];
+const WINDOW: [&str; 4] =
+    ["--since", "2026-01-01T00:01:52.6Z", "--until", "2026-01-01T00:01:53.1Z"];
 
 /// What a dump says of its gaps, and of what was refused in all.
 fn told(out: &Output) -> (Vec<String>, Vec<String>) {
     let text = stderr(out);
-    let of = |word: &str| text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect();
+    let of =
+        |word: &str| text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect();
     assert!(!text.contains("overwritten") && text.contains("INCOMPLETE"), "{text}");
     (of("gap: "), of("refused by the budget"))
 }
@@ -53,7 +55,9 @@ fn the_rings_tell_the_stretch_and_that_its_count_is_a_bound() {
     let n = EACH * REFUSED.count() as u64;
     let all = format!("{n} events refused ({n} throttled); at most so many of them in the window");
     assert!(
-        gaps.len() == 1 && gaps[0].starts_with("gap: CPU 0, lane syscall, ") && gaps[0].ends_with(&all),
+        gaps.len() == 1
+            && gaps[0].starts_with("gap: CPU 0, lane syscall, ")
+            && gaps[0].ends_with(&all),
         "{gaps:?}"
     );
     assert_eq!(refused, [format!("at most {n} events refused by the budget ({n} syscall)")]);
@@ -70,10 +74,15 @@ fn the_rings_tell_the_stretch_and_that_its_count_is_a_bound() {
 fn files_tell_it_from_checkpoint_to_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     let _rings = recorded(Some(&dir));
-    let out = flightctl(&[&["dump", "--store", dir.path().to_str().unwrap()], &WINDOW[..]].concat());
+    let out =
+        flightctl(&[&["dump", "--store", dir.path().to_str().unwrap()], &WINDOW[..]].concat());
     let (gaps, refused) = told(&out);
     // A checkpoint each half second.
     let n = 2 * EACH;
-    assert_eq!(refused, [format!("at most {n} events refused by the budget ({n} syscall)")], "{gaps:?}");
+    assert_eq!(
+        refused,
+        [format!("at most {n} events refused by the budget ({n} syscall)")],
+        "{gaps:?}"
+    );
     assert!(gaps.len() == 1 && gaps[0].contains(" (1.0 s): "), "{gaps:?}");
 }

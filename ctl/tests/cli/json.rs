@@ -18,9 +18,12 @@ pub(crate) fn valid(output: &str) -> Vec<Value> {
     output
         .lines()
         .map(|line| {
-            let object: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
-            let wrong: Vec<String> =
-                schema.iter_errors(&object).map(|e| format!("{}: {e}", e.instance_path())).collect();
+            let object: Value =
+                serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            let wrong: Vec<String> = schema
+                .iter_errors(&object)
+                .map(|e| format!("{}: {e}", e.instance_path()))
+                .collect();
             assert!(wrong.is_empty(), "{wrong:#?}\n{line}");
             object
         })
@@ -69,23 +72,47 @@ fn every_kind() -> Recording {
     push(Lane::Syscall, 0, 7, Body::Exit { call: call(39, &[]), ret: 7, entered: None });
     push(Lane::Syscall, 0, 7, Body::Enter(Call { abi: Abi::Compat, ..call(4000, &[1, u64::MAX]) }));
     let (prev_prio, next_prio, preempted) = (120, 255, true);
-    push(Lane::Sched, 0, 0, Body::Switch { prev_prio, prev_state: 0, preempted, next: 7, next_prio });
+    push(
+        Lane::Sched,
+        0,
+        0,
+        Body::Switch { prev_prio, prev_state: 0, preempted, next: 7, next_prio },
+    );
     push(Lane::Sched, 0, 7, Body::Waking { wakee: 8, prio: 120, state: 0x102, cpu: 1, new: false });
     push(Lane::Sched, 0, 7, Body::Waking { wakee: 9, prio: 120, state: 0, cpu: 1, new: true });
     push(Lane::Sched, 0, 7, Body::Migrate { thread: 8, prio: 49, from: 1, to: 0 });
     let name = comm(b"web");
-    let fork = Fork { parent_tid: 7, parent_tgid: 7, tid: 9, tgid: 7, start_time: T, cgroup: 12, comm: name };
+    let fork = Fork {
+        parent_tid: 7,
+        parent_tgid: 7,
+        tid: 9,
+        tgid: 7,
+        start_time: T,
+        cgroup: 12,
+        comm: name,
+    };
     push(Lane::Task, 0, 7, Body::Fork(fork));
     let exec = Exec { tid: 7, old_tid: 9, tgid: 7, args_len: 6, cgroup: 12, comm: comm(b"ls") };
     let file = text(0, StringStatus::Ends, ("/.".repeat(64) + "/bin/ls").as_bytes());
     let (file, args) = (file, text(1, StringStatus::Whole, b"ls\0-l\0"));
     push(Lane::Task, 0, 7, Body::Exec { exec, file: Some(file), args: Some(args) });
-    push(Lane::Task, 0, 7, Body::Rename(Rename { tid: 7, tgid: 7, old: comm(b"ls"), new: comm(b"\xff") }));
-    let exit = |code| TaskExit { tid: 7, tgid: 7, code, reserved: 0, start_time: 0, comm: comm(b"\xff") };
+    push(
+        Lane::Task,
+        0,
+        7,
+        Body::Rename(Rename { tid: 7, tgid: 7, old: comm(b"ls"), new: comm(b"\xff") }),
+    );
+    let exit =
+        |code| TaskExit { tid: 7, tgid: 7, code, reserved: 0, start_time: 0, comm: comm(b"\xff") };
     push(Lane::Task, 0, 7, Body::TaskExit(exit(1 << 8)));
     push(Lane::Task, 0, 8, Body::TaskExit(TaskExit { tid: 8, ..exit(0x8b) }));
     push(Lane::Task, 0, 7, Body::Mark(text(0, StringStatus::Whole, b"lunch")));
-    push(Lane::Task, 0, 0, Body::Act(Act::Start as u16, text(0, StringStatus::Whole, b"recording starts")));
+    push(
+        Lane::Task,
+        0,
+        0,
+        Body::Act(Act::Start as u16, text(0, StringStatus::Whole, b"recording starts")),
+    );
     push(Lane::Task, 0, 0, Body::Act(Act::Level as u16, text(0, StringStatus::Cut, b"level 2")));
     recording
 }
@@ -95,7 +122,8 @@ fn every_kind_is_as_the_schema_says() {
     let dir = every_kind().serve();
     let (coverage, events) = dumped(&dir, &[]);
     let kinds: BTreeSet<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
-    let all = "exec exit fork level mark migrate rename switch sys_enter sys_exit wakeup_new waking";
+    let all =
+        "exec exit fork level mark migrate rename switch sys_enter sys_exit wakeup_new waking";
     assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
     assert_eq!((&coverage["complete"], &coverage["cpus"]), (&json!(true), &json!([0, 1])));
     assert_eq!(coverage["until"], "2026-01-01T00:02:00.000000000Z");
@@ -149,10 +177,16 @@ fn what_was_given_up_is_as_the_schema_says() {
     let undecided = coverage["undecided"].as_array().unwrap();
     assert_eq!(undecided.len(), 1, "{coverage}");
     let row = &undecided[0];
-    assert_eq!((&row["cpu"], &row["missing"], &row["events"]), (&json!(0), &json!("paths"), &json!(1)));
+    assert_eq!(
+        (&row["cpu"], &row["missing"], &row["events"]),
+        (&json!(0), &json!("paths"), &json!(1))
+    );
     assert_eq!((&row["from_mono_ns"], &row["until_mono_ns"]), (&json!(T), &json!(T)));
     let detached = &coverage["detached"][0];
-    assert_eq!((&detached["from_mono_ns"], &detached["until_mono_ns"]), (&json!(T + SECOND), &json!(T + 2 * SECOND)));
+    assert_eq!(
+        (&detached["from_mono_ns"], &detached["until_mono_ns"]),
+        (&json!(T + SECOND), &json!(T + 2 * SECOND))
+    );
     let kinds: Vec<&Value> = events.iter().map(|event| &event["event"]).collect();
     assert_eq!(kinds, ["level", "level"], "the recorder's own lines");
     let out = dump(dir.path(), &["--path", "/x", "--strict"]);
@@ -167,7 +201,8 @@ fn flood() -> Recording {
         if i == 4500 {
             recording.ring(Lane::Syscall, 0).refuse(Refusal::Throttled);
         }
-        recording.push(Lane::Syscall, &Event { time, cpu: 0, tid: 7, body: Body::Enter(call(39, &[])) });
+        recording
+            .push(Lane::Syscall, &Event { time, cpu: 0, tid: 7, body: Body::Enter(call(39, &[])) });
         let body = Body::Exit { call: call(39, &[]), ret: 7, entered: Some(time) };
         recording.push(Lane::Syscall, &Event { time: time + 160, cpu: 0, tid: 7, body });
     }
@@ -181,8 +216,12 @@ fn gaps_are_objects_where_they_fall() {
     let dir = recording.serve();
     let (coverage, events) = dumped(&dir, &["--strict"]);
     assert_eq!(coverage["complete"], false);
-    let places: Vec<usize> =
-        events.iter().enumerate().filter(|(_, event)| event["event"] == "gap").map(|(at, _)| at).collect();
+    let places: Vec<usize> = events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| event["event"] == "gap")
+        .map(|(at, _)| at)
+        .collect();
     let [first, second] = places[..] else { panic!("{places:?}") };
     let (overwritten, refused) = (&events[first], &events[second]);
     let shown = events.len() as u64 - 2;
@@ -192,8 +231,15 @@ fn gaps_are_objects_where_they_fall() {
     );
     let half = json!((10_000 - shown) / 2);
     assert_eq!(overwritten["lost"], json!({"sys_enter": half, "sys_exit": half}));
-    assert_eq!((&refused["reason"], &refused["refused"]), (&json!("refused"), &json!({"throttled": 1})));
-    assert!(second > 1 && second < events.len() - 1, "the refused one is at {second} of {}", events.len());
+    assert_eq!(
+        (&refused["reason"], &refused["refused"]),
+        (&json!("refused"), &json!({"throttled": 1}))
+    );
+    assert!(
+        second > 1 && second < events.len() - 1,
+        "the refused one is at {second} of {}",
+        events.len()
+    );
     assert_eq!(coverage["refused"]["throttled"], json!({"syscall": 1}));
     assert_eq!(coverage["gaps"].as_array().map(Vec::len), Some(2));
     let times: Vec<u64> = events.iter().map(|event| event["mono_ns"].as_u64().unwrap()).collect();
@@ -215,7 +261,10 @@ fn merged_calls_are_one() {
     let calls = calls_alone(dumped(&dir, &["--merge", "--event", "sys_enter,sys_exit"]));
     let [write, getpid, open] = &calls[..] else { panic!("{calls:#?}") };
     assert_eq!((&write["event"], &write["ret"]), (&json!("sys_exit"), &json!(-2)));
-    assert_eq!((&write["duration_ns"], &write["entered_mono_ns"]), (&json!(1000), &json!(T + 1000)));
+    assert_eq!(
+        (&write["duration_ns"], &write["entered_mono_ns"]),
+        (&json!(1000), &json!(T + 1000))
+    );
     assert_eq!(write["args"].as_array().map(Vec::len), Some(3));
     assert_eq!(getpid.get("entered"), None, "its entry was not recorded");
     assert_eq!(open["event"], "sys_enter", "it has not come back");
@@ -237,20 +286,25 @@ fn merged_calls_are_one() {
 #[test]
 fn a_wakeup_within_a_call_parts_it() {
     let mut recording = Recording::new();
-    let mut push = |lane, time, tid, body| recording.push(lane, &Event { time: T + time, cpu: 0, tid, body });
+    let mut push =
+        |lane, time, tid, body| recording.push(lane, &Event { time: T + time, cpu: 0, tid, body });
     push(Lane::Syscall, 0, 7, Body::Enter(call(1, &[1, 2, 3])));
     push(Lane::Sched, 10, 7, Body::Waking { wakee: 8, prio: 120, state: 1, cpu: 1, new: false });
     push(Lane::Syscall, 20, 7, Body::Exit { call: call(1, &[]), ret: 3, entered: None });
     let dir = recording.serve();
     let kinds = |args: &[&str]| -> Vec<Value> {
-        dumped(&dir, &[&["--merge"], args].concat()).1.iter().map(|event| event["event"].clone()).collect()
+        dumped(&dir, &[&["--merge"], args].concat())
+            .1
+            .iter()
+            .map(|event| event["event"].clone())
+            .collect()
     };
     assert_eq!(kinds(&[]), ["sys_enter", "waking", "sys_exit"]);
     assert_eq!(kinds(&["--syscall", "write"]), ["sys_exit"]);
 }
 
-/// Names that try everything: control characters, terminal escapes, newlines, quotes, and bytes that are
-/// no UTF-8.
+/// Names that try everything: control characters, terminal escapes, newlines, quotes, and bytes
+/// that are no UTF-8.
 fn hostile(n: u64) -> Vec<u8> {
     const PARTS: [&[u8]; 16] = [
         b"\x1b[2J",
@@ -322,8 +376,9 @@ fn a_thousand_hostile_names() {
     let mut old = comm(b"innocent");
     for n in 0..NAMES {
         let name = hostile(n);
-        let mut push =
-            |lane, time, body| recording.push(lane, &Event { time: T + n * 10_000 + time, cpu: 0, tid: 7, body });
+        let mut push = |lane, time, body| {
+            recording.push(lane, &Event { time: T + n * 10_000 + time, cpu: 0, tid: 7, body })
+        };
         let new = comm(&name[..name.len().min(15)]);
         push(Lane::Task, 0, Body::Rename(Rename { tid: 7, tgid: 7, old, new }));
         old = new;
@@ -341,7 +396,8 @@ fn a_thousand_hostile_names() {
         assert_eq!(of(calls).count() as u64, NAMES);
         for (n, ((renamed, call), mark)) in (0..).zip(of("rename").zip(of(calls)).zip(of("mark"))) {
             let name = hostile(n);
-            let (string, short) = (|value: &Value| value.as_str().unwrap().to_owned(), &name[..name.len().min(15)]);
+            let (string, short) =
+                (|value: &Value| value.as_str().unwrap().to_owned(), &name[..name.len().min(15)]);
             assert_eq!(unescape(&string(&renamed["new_comm"])), short);
             assert_eq!(unescape(&string(&call["comm"])), short);
             assert_eq!(unescape(&string(&mark["text"])), name);

@@ -1,4 +1,5 @@
-//! The quiet ring in a dump: a flood wrote over a ring, and what a quiet process did is there all the same.
+//! The quiet ring in a dump: a flood wrote over a ring, and what a quiet process did is there all
+//! the same.
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::decode::{Body, Event, Page};
@@ -15,8 +16,8 @@ const RING: usize = 4;
 const QUIET: u32 = 501;
 const BUSY: u32 = 502;
 
-/// A ring of which the last pages are left, and a quiet ring with what a process did before; and how often that did something.
-/// `left_out`: whom the quiet ring says that it left out.
+/// A ring of which the last pages are left, and a quiet ring with what a process did before; and
+/// how often that did something. `left_out`: whom the quiet ring says that it left out.
 fn flooded(left_out: u32) -> (Vec<Bytes>, usize) {
     let mut writer = PageWriter::new(SESSION, Lane::Syscall, 1, WALL + 37 * SECOND);
     let mut made = 0;
@@ -40,7 +41,12 @@ fn flooded(left_out: u32) -> (Vec<Bytes>, usize) {
     let (gone, ring) = pages.split_at(pages.len() - RING);
     let mut kept: Vec<Bytes> = Vec::new();
     // It reaches into what is left of the ring.
-    for run in gone.iter().chain(&ring[..1]).map(|page| Page::new(page.clone()).unwrap()).collect::<Vec<_>>().chunks(5)
+    for run in gone
+        .iter()
+        .chain(&ring[..1])
+        .map(|page| Page::new(page.clone()).unwrap())
+        .collect::<Vec<_>>()
+        .chunks(5)
     {
         let mut thinned = KeptWriter::new(&run[0]);
         let (from, until) = (run[0].header().base_mono, run[run.len() - 1].summary().last + 1);
@@ -79,7 +85,12 @@ fn who_was_not_left_out_is_complete() {
     };
     for who in [["--pid", "501"], ["--tid", "501"], ["--comm", "quiet"]] {
         let out = shown(&who);
-        assert_eq!((entries(&out), out.status.code()), (made, Some(0)), "{who:?}: {}", stderr(&out));
+        assert_eq!(
+            (entries(&out), out.status.code()),
+            (made, Some(0)),
+            "{who:?}: {}",
+            stderr(&out)
+        );
         assert!(stderr(&out).contains("not counted as missing: "), "{}", stderr(&out));
     }
     for who in [&["--pid", "502"][..], &["--comm", "busy"], &[]] {
@@ -118,5 +129,8 @@ fn exits_of_who_was_left_out_find_no_entries_from_before() {
     let out = dump(&path, &["--all", "--syscall", "write", "--pid", "501", "--event", "sys_exit"]);
     let timed = stdout(&out).lines().filter(|line| line.contains(" us)")).count();
     let exits = stdout(&out).lines().filter(|line| line.contains("<--")).count();
-    assert!(timed < exits / 2, "{timed} of {exits} exits have a duration, though calls between are left out");
+    assert!(
+        timed < exits / 2,
+        "{timed} of {exits} exits have a duration, though calls between are left out"
+    );
 }

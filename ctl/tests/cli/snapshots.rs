@@ -48,9 +48,15 @@ fn one_is_taken_or_refused_with_a_reason() {
     assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(0), "2000000000-why\n"));
     assert_eq!(stdout(&take(&["--reason", "why"])), "0-why\n");
     let out = take(&["--reason", "refuse"]);
-    assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(2), "flightctl: flightd: try again in 7 s\n"));
+    assert_eq!(
+        (out.status.code(), stderr(&out).as_str()),
+        (Some(2), "flightctl: flightd: try again in 7 s\n")
+    );
     assert!(stderr(&take(&["--reason", ""])).contains("the reason is empty"));
-    assert!(stderr(&take(&["--reason", &"x".repeat(256)])).contains("the reason has 256 bytes; at most 255 fit"));
+    assert!(
+        stderr(&take(&["--reason", &"x".repeat(256)]))
+            .contains("the reason has 256 bytes; at most 255 fit")
+    );
     assert_eq!(take(&[]).status.code(), Some(2));
 }
 
@@ -58,37 +64,52 @@ fn one_is_taken_or_refused_with_a_reason() {
 fn they_are_listed_shown_and_read_apart_from_the_other_files() {
     let (_recording, dir) = recorded();
     let state = dir.path().to_str().unwrap();
-    let of = |args: &[&str]| flightctl(&[&["--runtime-dir", "/nonexistent", "--state-dir", state], args].concat());
+    let of = |args: &[&str]| {
+        flightctl(&[&["--runtime-dir", "/nonexistent", "--state-dir", state], args].concat())
+    };
     let none = of(&["snapshots"]);
     assert_eq!((none.status.code(), stdout(&none).as_str()), (Some(1), ""));
     assert!(stderr(&none).contains("there are no snapshots in "));
 
     let all = stdout(&of(&["dump", "--store", state, "--all"]));
     let path = snapshot(dir.path(), "20260101T000159Z-core-dump", &about("web died\nbadly"));
-    fs::write(path.with_extension("repeats"), "{\"count\": 3, \"last\": 1767225720000000000}").unwrap();
+    fs::write(path.with_extension("repeats"), "{\"count\": 3, \"last\": 1767225720000000000}")
+        .unwrap();
     fs::write(dir.path().join("snapshots/20260101T000158Z-broken.flight"), "no recording").unwrap();
     let list = of(&["snapshots"]);
     let text = stdout(&list);
-    assert!(text.lines().nth(1).unwrap().starts_with("2026-01-01 00:01:59  20260101T000159Z-core-dump "), "{text}");
+    assert!(
+        text.lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("2026-01-01 00:01:59  20260101T000159Z-core-dump "),
+        "{text}"
+    );
     assert!(text.contains("     3  web died\\nbadly\n") && text.lines().count() == 2, "{text}");
     assert!(stderr(&list).contains("left out: ") && list.status.code() == Some(0), "{list:?}");
 
     let shown = stdout(&of(&["snapshots", "show", "latest"]));
-    assert!(shown.starts_with("core_dump: web died\\nbadly\n") && !shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
+    assert!(
+        shown.starts_with("core_dump: web died\\nbadly\n") && !shown.contains(['\u{1b}', '\u{7}']),
+        "{shown:?}"
+    );
     let json = stdout(&of(&["snapshots", "show", "20260101T000159Z-core-dump", "--json"]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["repeats"], &json["cause"]), (&3.into(), &"core_dump".into()));
 
     // All of it is its window; what else the file holds is there for who asks.
     let id = "20260101T000159Z-core-dump";
-    let calls = |out: &std::process::Output| stdout(out).lines().filter(|line| line.contains("write(")).count();
+    let calls = |out: &std::process::Output| {
+        stdout(out).lines().filter(|line| line.contains("write(")).count()
+    };
     let window = of(&["dump", "--snapshot", id, "--fds", "off", "--strict"]);
     assert_eq!((window.status.code(), calls(&window)), (Some(0), 1000), "{}", stderr(&window));
     let more = of(&["dump", "--snapshot", id, "--fds", "off", "--last", "3s"]);
     assert!(calls(&more) > 1000, "{}", stderr(&more));
     let unknown = of(&["dump", "--snapshot", "../x"]);
     assert!(
-        unknown.status.code() == Some(2) && stderr(&unknown).contains("there is no snapshot \"../x\""),
+        unknown.status.code() == Some(2)
+            && stderr(&unknown).contains("there is no snapshot \"../x\""),
         "{unknown:?}"
     );
     // The history is not told twice.

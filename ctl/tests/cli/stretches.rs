@@ -21,14 +21,15 @@ fn event(time: u64, cpu: u16, tid: u32, body: Body) -> Event {
     Event { time, cpu, tid, body }
 }
 
-/// Calls that end after up to four seconds, by threads that are renamed, woken and switched, over 20 seconds, in
-/// files of so many.
+/// Calls that end after up to four seconds, by threads that are renamed, woken and switched, over
+/// 20 seconds, in files of so many.
 fn busy(file_seconds: u64) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut recording = Recording::new();
     let mut disk = Disk::new(dir.path(), meta(), WALL, file_seconds);
     let begin = NOW - 19 * SECOND;
-    let call = |strings| Call { nr: 1, abi: Abi::Native, nargs: 3, args: [4, 5, 6, 0, 0, 0], strings };
+    let call =
+        |strings| Call { nr: 1, abi: Abi::Native, nargs: 3, args: [4, 5, 6, 0, 0, 0], strings };
     let comm = |n: u64| {
         let mut comm = [0; 16];
         comm[..9].copy_from_slice(format!("name{n:05}").as_bytes());
@@ -39,27 +40,46 @@ fn busy(file_seconds: u64) -> TempDir {
         let (time, tid) = (begin + n * SECOND / 1000, 10 + (n % 7) as u32);
         for (_, tid) in long.extract_if(.., |(end, _)| *end <= time) {
             let bare = Call { nargs: 0, args: [0; 6], ..call(Vec::new()) };
-            recording.push(Lane::Syscall, &event(time, 1, tid, Body::Exit { call: bare, ret: 7, entered: None }));
+            recording.push(
+                Lane::Syscall,
+                &event(time, 1, tid, Body::Exit { call: bare, ret: 7, entered: None }),
+            );
         }
         if n % 10 == 3 {
             let tid = 1000 + (n / 10) as u32;
             long.push((time + (1 + n % 40) * SECOND / 10, tid));
             recording.push(Lane::Syscall, &event(time + 1, 1, tid, Body::Enter(call(Vec::new()))));
         }
-        let text = Text { index: 1, status: StringStatus::Whole, bytes: format!("text {n}").into_bytes().into() };
+        let text = Text {
+            index: 1,
+            status: StringStatus::Whole,
+            bytes: format!("text {n}").into_bytes().into(),
+        };
         recording.push(Lane::Syscall, &event(time + 2, 0, tid, Body::Enter(call(vec![text]))));
         recording.push(
             Lane::Syscall,
-            &event(time + 400, 0, tid, Body::Exit { call: call(Vec::new()), ret: 3, entered: Some(time + 2) }),
+            &event(
+                time + 400,
+                0,
+                tid,
+                Body::Exit { call: call(Vec::new()), ret: 3, entered: Some(time + 2) },
+            ),
         );
         let body = Body::Waking { wakee: tid + 1, prio: 120, state: 1, cpu: 1, new: false };
         recording.push(Lane::Sched, &event(time + 500, 0, tid, body));
         if n % 3 == 0 {
-            let body = Body::Switch { prev_state: 1, next: tid + 1, preempted: false, prev_prio: 120, next_prio: 120 };
+            let body = Body::Switch {
+                prev_state: 1,
+                next: tid + 1,
+                preempted: false,
+                prev_prio: 120,
+                next_prio: 120,
+            };
             recording.push(Lane::Sched, &event(time + 600, 1, 3, body));
         }
         if n % 50 == 0 {
-            let body = Body::Rename(Rename { tid, tgid: tid, old: comm(n / 350), new: comm(n / 350 + 1) });
+            let body =
+                Body::Rename(Rename { tid, tgid: tid, old: comm(n / 350), new: comm(n / 350 + 1) });
             recording.push(Lane::Task, &event(time + 700, 0, tid, body));
         }
         if n % 500 == 499 {
@@ -84,10 +104,13 @@ const WAYS: [&[&str]; 9] = [
 
 /// The lines of a dump, without those that say what it covers.
 fn events(text: &str) -> Vec<&str> {
-    text.lines().filter(|line| !line.starts_with('#') && !line.contains("\"event\":\"coverage\"")).collect()
+    text.lines()
+        .filter(|line| !line.starts_with('#') && !line.contains("\"event\":\"coverage\""))
+        .collect()
 }
 
-/// What a window read in stretches shows is what it shows when it is read at once, whatever is asked for.
+/// What a window read in stretches shows is what it shows when it is read at once, whatever is
+/// asked for.
 #[test]
 fn a_window_in_stretches_has_the_same_events() {
     let dir = busy(6);
@@ -97,7 +120,10 @@ fn a_window_in_stretches_has_the_same_events() {
         assert_eq!(one.status.code(), Some(0), "{way:?}: {}", stderr(&one));
         assert_eq!(many.status.code(), Some(0), "{way:?}: {}", stderr(&many));
         let (one, many) = (stdout(&one), stdout(&many));
-        assert!(many.matches("coverage").count() > one.matches("coverage").count(), "{way:?}: in stretches");
+        assert!(
+            many.matches("coverage").count() > one.matches("coverage").count(),
+            "{way:?}: in stretches"
+        );
         let (one, many) = (events(&one), events(&many));
         assert_eq!(one.iter().zip(&many).find(|(one, many)| one != many), None, "{way:?}");
         assert_eq!(one.len(), many.len(), "{way:?}");

@@ -4,7 +4,12 @@ use crate::common::{flightctl, stderr, stdout};
 
 #[test]
 fn wrong_usage_is_status_2() {
-    for args in [&["dump", "--no-such"][..], &["dump", "--last", "soon"], &["dump", "--all", "--last", "1s"], &[]] {
+    for args in [
+        &["dump", "--no-such"][..],
+        &["dump", "--last", "soon"],
+        &["dump", "--all", "--last", "1s"],
+        &[],
+    ] {
         let out = flightctl(args);
         assert_eq!(out.status.code(), Some(2), "{args:?}: {}", stderr(&out));
         assert!(!stderr(&out).is_empty());
@@ -15,11 +20,22 @@ fn wrong_usage_is_status_2() {
 fn help_and_version() {
     let help = flightctl(&["dump", "--help"]);
     assert_eq!(help.status.code(), Some(0));
-    for option in ["--last", "--since", "--until", "--all", "--pid", "--syscall", "--strict", "--color", "--bpffs-dir"]
-    {
+    for option in [
+        "--last",
+        "--since",
+        "--until",
+        "--all",
+        "--pid",
+        "--syscall",
+        "--strict",
+        "--color",
+        "--bpffs-dir",
+    ] {
         assert!(stdout(&help).contains(option), "{option} is not in the help");
     }
-    for words in ["Examples:\n  flightctl dump", "Exit status:\n  0  fine", "3  something is missing"] {
+    for words in
+        ["Examples:\n  flightctl dump", "Exit status:\n  0  fine", "3  something is missing"]
+    {
         assert!(stdout(&help).contains(words), "{words:?} is not in the help");
     }
     assert_eq!(flightctl(&["--version"]).status.code(), Some(0));
@@ -34,7 +50,10 @@ fn no_daemon() {
         assert_eq!(out.status.code(), Some(2), "{command:?}");
         let error = stderr(&out);
         assert!(error.contains("flightd is not running") && error.contains(path), "{error}");
-        assert!(error.contains("systemctl start flightd") && error.contains("--bpffs-dir"), "{error}");
+        assert!(
+            error.contains("systemctl start flightd") && error.contains("--bpffs-dir"),
+            "{error}"
+        );
     }
 }
 
@@ -59,14 +78,17 @@ fn a_directory_without_rings() {
 
 #[test]
 fn unknown_kinds_of_event_are_told_before_anything_is_read() {
-    let out = flightctl(&["--runtime-dir", "/nonexistent", "dump", "--event", "sched_switch,swich"]);
+    let out =
+        flightctl(&["--runtime-dir", "/nonexistent", "dump", "--event", "sched_switch,swich"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("switch"), "{}", stderr(&out));
 }
 
 #[test]
 fn times_that_make_no_sense() {
-    for (args, word) in [(["--since=noon", "--until=now"], "14:03:07"), (["--since=-1s", "--until=-2s"], "empty")] {
+    for (args, word) in
+        [(["--since=noon", "--until=now"], "14:03:07"), (["--since=-1s", "--until=-2s"], "empty")]
+    {
         let out = flightctl(&["dump", args[0], args[1]]);
         assert_eq!(out.status.code(), Some(2));
         assert!(stderr(&out).contains(word), "{}", stderr(&out));

@@ -14,7 +14,9 @@ use flightrec_format::meta::{self, Meta};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 use tempfile::TempDir;
 
-use super::common::{NOW, Recording, SECOND, SECRET, SESSION, STARTED, WALL, flightctl, meta, stderr, stdout};
+use super::common::{
+    NOW, Recording, SECOND, SECRET, SESSION, STARTED, WALL, flightctl, meta, stderr, stdout,
+};
 use super::disk::{Disk, calls, files};
 
 /// When the machine died.
@@ -73,8 +75,8 @@ pub(crate) fn described(meta: &Meta) -> Vec<Bytes> {
     meta::pack(meta, 1, meta::HALF_PAGES).unwrap().into_iter().map(Box::new).collect()
 }
 
-/// What the machine's memory held: thread 7 writes on CPU 1 when the machine dies, 9 is blocked in a write that began
-/// 7 s before, 8 was pushed aside by 7 in its own code, CPU 0 idles.
+/// What the machine's memory held: thread 7 writes on CPU 1 when the machine dies, 9 is blocked in
+/// a write that began 7 s before, 8 was pushed aside by 7 in its own code, CPU 0 idles.
 pub(crate) fn pages() -> Vec<Bytes> {
     let tai = WALL + 37 * SECOND;
     let mut calls = PageWriter::new(SESSION, Lane::Syscall, 1, tai);
@@ -84,7 +86,8 @@ pub(crate) fn pages() -> Vec<Bytes> {
         let exit = Body::Exit { call: call(39, &[]), ret: 7, entered: Some(at) };
         calls.push(&event(at + 320, 1, 7, exit)).unwrap();
     }
-    let text = Text { index: 1, status: StringStatus::Whole, bytes: b"the last words".to_vec().into() };
+    let text =
+        Text { index: 1, status: StringStatus::Whole, bytes: b"the last words".to_vec().into() };
     let stuck = Call { strings: vec![text], ..call(1, &[4, 0x1000, 99]) };
     calls.push(&event(DEATH - 7 * SECOND - 1000, 1, 9, Body::Enter(stuck))).unwrap();
     calls.push(&event(DEATH - 2_000_000, 1, 7, Body::Enter(call(1, &[1, 0x2000, 2])))).unwrap();
@@ -93,7 +96,8 @@ pub(crate) fn pages() -> Vec<Bytes> {
     sched.push(&event(DEATH - 3_000_000, 1, 8, switch(7, 0))).unwrap();
     let mut idle = PageWriter::new(SESSION, Lane::Sched, 0, tai);
     idle.push(&event(DEATH - 1, 0, 5, switch(0, 1))).unwrap();
-    let slots = [slot(7, b"sh", 0), slot(8, b"busy", 0), slot(9, b"stu\x1bck", BLOCKED | IN_SYSCALL)];
+    let slots =
+        [slot(7, b"sh", 0), slot(8, b"busy", 0), slot(9, b"stu\x1bck", BLOCKED | IN_SYSCALL)];
     let rings = [calls.finish(), sched.finish(), idle.finish()].concat();
     [described(&meta()), rings, vec![slots_page(&slots)]].concat()
 }
@@ -105,7 +109,9 @@ pub(crate) const SECRET_FORGED: u64 = 0xf0f0;
 /// A page as the kernel's memory has it.
 pub(crate) fn in_memory(page: &Bytes) -> Bytes {
     let session = page[8..16].try_into().map(u64::from_le_bytes).unwrap();
-    let known = [SECRET, SECRET_BEFORE, SECRET_FORGED].into_iter().find(|secret| public_id(*secret) == session);
+    let known = [SECRET, SECRET_BEFORE, SECRET_FORGED]
+        .into_iter()
+        .find(|secret| public_id(*secret) == session);
     in_kernel(page, known.unwrap_or(session))
 }
 
@@ -134,16 +140,29 @@ fn events_up_to_the_last() {
     let dir = tempfile::tempdir().unwrap();
     let image = image(&pages());
     let kdump = synthetic::kdump(&image, Codec::Zlib);
-    let forms = [synthetic::elf(&image, 0x7c8), synthetic::flatten(&kdump, 3000), kdump, synthetic::raw(&image)];
+    let forms = [
+        synthetic::elf(&image, 0x7c8),
+        synthetic::flatten(&kdump, 3000),
+        kdump,
+        synthetic::raw(&image),
+    ];
     let mut texts = Vec::new();
     for bytes in forms {
         let out = dump(&file(&dir, &bytes), &["--last", "5ms", "--strict"]);
         assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
-        assert!(stderr(&out).contains("complete on CPUs 0-1 in lanes syscall, sched, task"), "{}", stderr(&out));
+        assert!(
+            stderr(&out).contains("complete on CPUs 0-1 in lanes syscall, sched, task"),
+            "{}",
+            stderr(&out)
+        );
         texts.push(stdout(&out));
     }
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:#?}");
-    assert!(texts[0].contains("write(1, 0x2000, 2") && !texts[0].contains("getpid"), "{}", texts[0]);
+    assert!(
+        texts[0].contains("write(1, 0x2000, 2") && !texts[0].contains("getpid"),
+        "{}",
+        texts[0]
+    );
 }
 
 #[test]
@@ -155,8 +174,14 @@ fn threads_in_flight() {
     let text = stdout(&out);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
-    assert_eq!(lines[1], "      2.0 ms        7        7  sh               R      write(1, 0x2000, 2), on CPU 1");
-    assert_eq!(lines[2], "      3.0 ms        8        8  busy             R      its own code, waiting for a CPU");
+    assert_eq!(
+        lines[1],
+        "      2.0 ms        7        7  sh               R      write(1, 0x2000, 2), on CPU 1"
+    );
+    assert_eq!(
+        lines[2],
+        "      3.0 ms        8        8  busy             R      its own code, waiting for a CPU"
+    );
     assert!(lines[3].starts_with("       7.0 s        9        9  stu\\33ck"), "{text}");
     assert!(lines[3].contains("D      write(4, ") && lines[3].contains("the last words"), "{text}");
 
@@ -166,7 +191,10 @@ fn threads_in_flight() {
     assert_eq!(threads.len(), 3);
     let of = |i: usize, field: &str| threads[i][field].clone();
     assert_eq!((of(0, "tid"), of(0, "state"), of(0, "cpu")), (7.into(), "R".into(), 1.into()));
-    assert_eq!((of(2, "tid"), of(2, "state"), of(2, "cpu")), (9.into(), "D".into(), serde_json::Value::Null));
+    assert_eq!(
+        (of(2, "tid"), of(2, "state"), of(2, "cpu")),
+        (9.into(), "D".into(), serde_json::Value::Null)
+    );
 }
 
 #[test]
@@ -177,10 +205,16 @@ fn threads_that_the_table_had_no_place_for_are_told() {
     // How often a thread found no place in this page.
     table[104..112].copy_from_slice(&3u64.to_le_bytes());
     let path = file(&dir, &synthetic::elf(&image(&pages), 0));
-    for args in [&["dump", "--in-flight", "--vmcore", text(&path)][..], &["ps", "--vmcore", text(&path)]] {
+    for args in
+        [&["dump", "--in-flight", "--vmcore", text(&path)][..], &["ps", "--vmcore", text(&path)]]
+    {
         let out = flightctl(args);
         // It left its CPU a moment before, and did not end.
-        assert!(stderr(&out).contains("1 thread has no place in the table (5)"), "{args:?}: {}", stderr(&out));
+        assert!(
+            stderr(&out).contains("1 thread has no place in the table (5)"),
+            "{args:?}: {}",
+            stderr(&out)
+        );
     }
 }
 
@@ -193,24 +227,34 @@ fn blocked_threads_of_a_dump() {
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     let lines: Vec<String> = stdout(&out).lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[1].starts_with("       7.0 s        9        9  stu\\33ck         D      write(4, "), "{lines:?}");
+    assert!(
+        lines[1].starts_with("       7.0 s        9        9  stu\\33ck         D      write(4, "),
+        "{lines:?}"
+    );
     let json: serde_json::Value = serde_json::from_slice(&ps(&["--json"]).stdout).unwrap();
     assert_eq!((&json["mono_ns"], &json["threads"][0]["tid"]), (&(DEATH).into(), &9.into()));
     assert_eq!(ps(&["--tid", "7"]).status.code(), Some(1));
     assert_eq!(ps(&["--session", "1234"]).status.code(), Some(2));
-    let bare: Vec<Bytes> = pages().into_iter().filter(|page| page[18] != Lane::Slots as u8).collect();
+    let bare: Vec<Bytes> =
+        pages().into_iter().filter(|page| page[18] != Lane::Slots as u8).collect();
     let path = file(&dir, &synthetic::elf(&image(&bare), 0));
     let out = flightctl(&["ps", "--vmcore", text(&path)]);
-    assert!(out.status.code() == Some(1) && stderr(&out).contains("thread table is not"), "{}", stderr(&out));
+    assert!(
+        out.status.code() == Some(1) && stderr(&out).contains("thread table is not"),
+        "{}",
+        stderr(&out)
+    );
 }
 
 /// The pages of a snapshot in which thread 9's descriptor 4 is a file.
 fn snapshot() -> Vec<Bytes> {
     let object = Object::Named((*b"/srv/stuck").into());
-    let table = Table { processes: vec![9], files: vec![Descriptor { fd: 4, object: 0, cloexec: false }] };
+    let table =
+        Table { processes: vec![9], files: vec![Descriptor { fd: 4, object: 0, cloexec: false }] };
     let (begin, end) = (DEATH - 20 * SECOND, DEATH - 20 * SECOND + 1000);
     let snapshot = Snapshot { begin, end, left_out: 0, objects: vec![object], tables: vec![table] };
-    let pages = chunks::pack(Lane::Descriptors, SESSION, 1, HALF_PAGES, &snapshot.encode()).unwrap();
+    let pages =
+        chunks::pack(Lane::Descriptors, SESSION, 1, HALF_PAGES, &snapshot.encode()).unwrap();
     pages.into_iter().map(Box::new).collect()
 }
 
@@ -218,9 +262,10 @@ fn snapshot() -> Vec<Bytes> {
 fn descriptors_of_threads_in_flight_have_names() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(&dir, &synthetic::elf(&image(&[pages(), snapshot()].concat()), 0));
-    for args in
-        [&["dump", "--vmcore", text(&path), "--in-flight", "--last", "30s"][..], &["ps", "--vmcore", text(&path)]]
-    {
+    for args in [
+        &["dump", "--vmcore", text(&path), "--in-flight", "--last", "30s"][..],
+        &["ps", "--vmcore", text(&path)],
+    ] {
         let out = flightctl(args);
         assert!(stdout(&out).contains("write(4</srv/stuck>, "), "{}{}", stdout(&out), stderr(&out));
     }
@@ -250,7 +295,10 @@ fn sessions_are_told_apart() {
     let before = Meta { session: before, started: 50 * SECOND, ended: STARTED, ..meta() };
     let mut ring = PageWriter::new(before.session, Lane::Sched, 0, WALL + 37 * SECOND);
     ring.push(&event(60 * SECOND, 0, 5, switch(6, 1))).unwrap();
-    let path = file(&dir, &synthetic::elf(&image(&[pages(), described(&before), ring.finish()].concat()), 0));
+    let path = file(
+        &dir,
+        &synthetic::elf(&image(&[pages(), described(&before), ring.finish()].concat()), 0),
+    );
     let out = dump(&path, &["--list-sessions"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     let text = stdout(&out);
@@ -258,13 +306,27 @@ fn sessions_are_told_apart() {
     assert_eq!(ids, hex, "{text}");
     let out = dump(&path, &["--list-sessions", "--format", "jsonl"]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    let ids: Vec<&str> = json["sessions"].as_array().unwrap().iter().map(|s| s["session"].as_str().unwrap()).collect();
+    let ids: Vec<&str> = json["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["session"].as_str().unwrap())
+        .collect();
     assert_eq!(ids, hex, "{json}");
     let first = &json["sessions"][0];
-    assert_eq!((&first["from"], &first["described"]), (&"2026-01-01T00:01:40Z".into(), &true.into()), "{json}");
+    assert_eq!(
+        (&first["from"], &first["described"]),
+        (&"2026-01-01T00:01:40Z".into(), &true.into()),
+        "{json}"
+    );
     assert_eq!(first["pages"]["sched"], 2, "{json}");
     let out = dump(&path, &["--session", &hex[1], "--all"]);
-    assert_eq!(stdout(&out).lines().filter(|line| !line.starts_with('#')).count(), 2, "{}", stdout(&out));
+    assert_eq!(
+        stdout(&out).lines().filter(|line| !line.starts_with('#')).count(),
+        2,
+        "{}",
+        stdout(&out)
+    );
     let out = dump(&path, &["--session", "1234"]);
     assert!(stderr(&out).contains("--list-sessions"), "{}", stderr(&out));
     assert_eq!(out.status.code(), Some(2));
@@ -277,7 +339,11 @@ fn what_is_missing_is_said() {
     let whole = synthetic::elf(&image(&pages), 0);
     let out = dump(&file(&dir, &whole[..whole.len() - 9000]), &["--last", "5ms", "--strict"]);
     assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
-    assert!(stderr(&out).contains("cut") && stderr(&out).contains("INCOMPLETE"), "{}", stderr(&out));
+    assert!(
+        stderr(&out).contains("cut") && stderr(&out).contains("INCOMPLETE"),
+        "{}",
+        stderr(&out)
+    );
 
     // Without its description a recording is shown all the same.
     let bare = &pages[described(&meta()).len()..];
@@ -308,8 +374,9 @@ fn files_without_a_recording_are_named() {
     assert!(stderr(&out).contains("--vmcore"), "{}", stderr(&out));
 }
 
-/// 15,000 numbered calls up to [`NOW`]. The files in the directory have all but the last two seconds, for they were being
-/// written when the machine died; the rings in its memory hold about the last three.
+/// 15,000 numbered calls up to [`NOW`]. The files in the directory have all but the last two
+/// seconds, for they were being written when the machine died; the rings in its memory hold about
+/// the last three.
 pub(crate) fn died_while_recording(dir: &TempDir) -> (Vec<Bytes>, PathBuf) {
     let state = dir.path().join("state");
     std::fs::create_dir(&state).unwrap();
@@ -351,10 +418,15 @@ fn a_recovered_file_tells_what_the_dump_does() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(&dir, &synthetic::kdump(&image(&pages()), Codec::Zlib));
     let flight = dir.path().join("panic.flight");
-    let recover = |more: &[&str]| flightctl(&[&["recover", text(&path), "-o", text(&flight)], more].concat());
+    let recover =
+        |more: &[&str]| flightctl(&[&["recover", text(&path), "-o", text(&flight)], more].concat());
     let out = recover(&["--strict"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
-    assert!(stderr(&out).contains("recovered") && stderr(&out).contains("1005 events"), "{}", stderr(&out));
+    assert!(
+        stderr(&out).contains("recovered") && stderr(&out).contains("1005 events"),
+        "{}",
+        stderr(&out)
+    );
     assert!(flight.metadata().unwrap().len() < 20_000);
     let saved = std::fs::read(&flight).unwrap();
     for window in [["--last", "5ms"], ["--last", "25s"], ["--last", "5ms"]] {
@@ -365,7 +437,12 @@ fn a_recovered_file_tells_what_the_dump_does() {
             };
             let (dump, file) = (of(&["--vmcore", text(&path)]), of(&["--file", text(&flight)]));
             assert_eq!(stdout(&dump), stdout(&file), "{window:?}: {}", stderr(&file));
-            assert_eq!((dump.status.code(), file.status.code()), (Some(0), Some(0)), "{window:?}: {}", stderr(&file));
+            assert_eq!(
+                (dump.status.code(), file.status.code()),
+                (Some(0), Some(0)),
+                "{window:?}: {}",
+                stderr(&file)
+            );
         }
     }
     let out = flightctl(&["verify", text(&flight)]);
@@ -376,7 +453,8 @@ fn a_recovered_file_tells_what_the_dump_does() {
     assert_eq!(std::fs::read(&flight).unwrap(), saved);
     assert_eq!(recover(&["--force"]).status.code(), Some(0));
     assert_eq!(recover(&["--force", "--session", "1234"]).status.code(), Some(2));
-    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "nothing half-made is left: {left:?}");
 }
 
@@ -390,8 +468,14 @@ fn what_is_missing_in_a_dump_is_missing_in_the_file() {
     let flight = dir.path().join("panic.flight");
     let out = flightctl(&["recover", text(&path), "-o", text(&flight), "--strict"]);
     assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
-    assert!(stderr(&out).contains("INCOMPLETE: ") && stderr(&out).contains("are not in the dump"), "{}", stderr(&out));
-    let of = |from: &[&str]| flightctl(&[&["dump"], from, &["--all", "--strict", "--fds", "off"]].concat());
+    assert!(
+        stderr(&out).contains("INCOMPLETE: ") && stderr(&out).contains("are not in the dump"),
+        "{}",
+        stderr(&out)
+    );
+    let of = |from: &[&str]| {
+        flightctl(&[&["dump"], from, &["--all", "--strict", "--fds", "off"]].concat())
+    };
     let (dump, read) = (of(&["--vmcore", text(&path)]), of(&["--file", text(&flight)]));
     assert_eq!(numbers(&dump), numbers(&read));
     assert_eq!((dump.status.code(), read.status.code()), (Some(3), Some(3)), "{}", stderr(&read));
@@ -402,7 +486,9 @@ fn a_dump_and_the_files_of_its_boot_are_one_history() {
     let dir = tempfile::tempdir().unwrap();
     let (all, state) = died_while_recording(&dir);
     let path = file(&dir, &synthetic::kdump(&image(&all), Codec::Zlib));
-    let joined = |path: &Path, more: &[&str]| dump(path, &[&["--store", text(&state), "--fds", "off"], more].concat());
+    let joined = |path: &Path, more: &[&str]| {
+        dump(path, &[&["--store", text(&state), "--fds", "off"], more].concat())
+    };
     let alone = dump(&path, &["--all", "--fds", "off"]);
     assert!((2000..6000).contains(&numbers(&alone).len()), "{}", numbers(&alone).len());
     let out = joined(&path, &["--all", "--strict"]);
@@ -426,7 +512,9 @@ fn a_dump_and_the_files_of_its_boot_are_one_history() {
     std::fs::create_dir(&crash).unwrap();
     let flight = crash.join("20260101T000200Z.flight");
     assert_eq!(flightctl(&["recover", text(&path), "-o", text(&flight)]).status.code(), Some(0));
-    let of = |more: &[&str]| flightctl(&[&["dump", "--store", text(&state), "--fds", "off"], more].concat());
+    let of = |more: &[&str]| {
+        flightctl(&[&["dump", "--store", text(&state), "--fds", "off"], more].concat())
+    };
     let out = of(&["--all", "--strict"]);
     assert_eq!(numbers(&out), (0..15_000).collect::<Vec<_>>(), "{}", stderr(&out));
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
@@ -434,7 +522,8 @@ fn a_dump_and_the_files_of_its_boot_are_one_history() {
     assert_eq!(numbers(&out), (14_000..15_000).collect::<Vec<_>>(), "{}", stderr(&out));
     let listed: Vec<PathBuf> = files(&state).into_iter().chain([flight]).collect();
     let args: Vec<&str> = listed.iter().map(|path| text(path)).collect();
-    let out = flightctl(&[&["dump", "--all", "--strict", "--fds", "off", "--file"], &args[..]].concat());
+    let out =
+        flightctl(&[&["dump", "--all", "--strict", "--fds", "off", "--file"], &args[..]].concat());
     assert_eq!(numbers(&out), (0..15_000).collect::<Vec<_>>(), "{}", stderr(&out));
 
     // Files of another machine are no help, and that is said.
@@ -467,7 +556,8 @@ fn readers(path: &Path, output: &Path) -> Vec<std::process::Output> {
 fn limited(args: &[&str]) -> std::process::Output {
     use std::os::unix::process::CommandExt;
     let mut command = super::common::command(args);
-    let limit = || nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_AS, 1 << 30, 1 << 30);
+    let limit =
+        || nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_AS, 1 << 30, 1 << 30);
     // SAFETY: setrlimit is async-signal-safe, and nothing else is done between fork and exec.
     unsafe { command.pre_exec(move || limit().map_err(std::io::Error::from)) };
     command.output().unwrap()
@@ -501,7 +591,12 @@ fn damage_anywhere_is_answered_in_words() {
     let output = dir.path().join("out.flight");
     let image = image(&[pages(), snapshot()].concat());
     let kdump = synthetic::kdump(&image, Codec::Zlib);
-    let forms = [synthetic::elf(&image, 0x7c8), synthetic::flatten(&kdump, 3000), kdump, synthetic::raw(&image)];
+    let forms = [
+        synthetic::elf(&image, 0x7c8),
+        synthetic::flatten(&kdump, 3000),
+        kdump,
+        synthetic::raw(&image),
+    ];
     for (number, whole) in forms.iter().enumerate() {
         let mut damaged: Vec<Vec<u8>> =
             [1, 19, 5000, whole.len() / 2].iter().map(|cut| whole[..*cut].to_vec()).collect();
@@ -515,8 +610,15 @@ fn damage_anywhere_is_answered_in_words() {
             for out in readers(&file(&dir, bytes), &output) {
                 let says = stderr(&out);
                 let code = out.status.code();
-                assert!(matches!(code, Some(0..=2)), "form {number}, damage {i}: {:?} {says}", out.status);
-                assert!(!says.contains("panicked") && (code == Some(0) || !says.is_empty()), "{number}, {i}: {says}");
+                assert!(
+                    matches!(code, Some(0..=2)),
+                    "form {number}, damage {i}: {:?} {says}",
+                    out.status
+                );
+                assert!(
+                    !says.contains("panicked") && (code == Some(0) || !says.is_empty()),
+                    "{number}, {i}: {says}"
+                );
             }
         }
     }
@@ -529,5 +631,9 @@ fn the_busiest_threads_before_death() {
     let out = flightctl(&["top", "--vmcore", path.to_str().unwrap(), "--sort", "run"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     assert!(stdout(&out).lines().count() > 1 && stdout(&out).contains("RUN %"), "{}", stdout(&out));
-    assert!(stderr(&out).contains("up to its last event") && stderr(&out).contains("coverage: "), "{}", stderr(&out));
+    assert!(
+        stderr(&out).contains("up to its last event") && stderr(&out).contains("coverage: "),
+        "{}",
+        stderr(&out)
+    );
 }

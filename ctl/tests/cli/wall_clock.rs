@@ -1,5 +1,5 @@
-//! Windows by time of day over recordings during which the wall clock was set: every event is found by the time that it
-//! shows, wherever it is read from.
+//! Windows by time of day over recordings during which the wall clock was set: every event is found
+//! by the time that it shows, wherever it is read from.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -86,11 +86,17 @@ fn recorded(steps: &Steps) -> Recorded {
     let paths: Vec<String> = files(files_dir.path()).iter().map(|path| text(path)).collect();
     let places = vec![
         ("live", owned(&[&live[..], &["dump"]].concat())),
-        ("rings and files", owned(&["--runtime-dir", &text(short.path()), "--state-dir", &state, "dump"])),
+        (
+            "rings and files",
+            owned(&["--runtime-dir", &text(short.path()), "--state-dir", &state, "dump"]),
+        ),
         ("store", owned(&["dump", "--store", &state])),
         ("files", [owned(&["dump", "--file"]), paths].concat()),
         ("saved", owned(&["dump", "--file", &saved])),
-        ("snapshot", owned(&["--runtime-dir", "/x", "--state-dir", &state, "dump", "--snapshot", "latest"])),
+        (
+            "snapshot",
+            owned(&["--runtime-dir", "/x", "--state-dir", &state, "dump", "--snapshot", "latest"]),
+        ),
         ("dump", owned(&["dump", "--vmcore", &text(&image)])),
     ];
     Recorded { _dirs: vec![files_dir, other, short, whole], places }
@@ -111,7 +117,8 @@ fn vmcore(recording: &mut Recording) -> Vec<u8> {
 
 /// All files of a directory in one, as a snapshot.
 fn snapshot(dir: &Path) -> PathBuf {
-    let all: Vec<FileReader> = files(dir).iter().map(|path| FileReader::open(path).unwrap()).collect();
+    let all: Vec<FileReader> =
+        files(dir).iter().map(|path| FileReader::open(path).unwrap()).collect();
     fs::create_dir_all(dir.join("snapshots")).unwrap();
     let path = dir.join("snapshots/20260101T000159Z-asked.flight");
     let header = flightrec_store::FileHeader { number: 0, ..*all[0].header() };
@@ -219,7 +226,8 @@ fn an_event_has_one_time_whichever_pages_are_read_with_it() {
     let mut recording = Recording::new();
     let mut disk = Disk::new(dir.path(), crate::common::meta(), WALL, 3);
     for number in 0..15_000 {
-        // A page's clocks are read one behind the other: some 100 ns apart, and more when something comes between.
+        // A page's clocks are read one behind the other: some 100 ns apart, and more when something
+        // comes between.
         recording.set_wall(WALL - [70, 130, 700, 4_000][number as usize / 300 % 4]);
         let time = BEGIN + number * SECOND / 1000;
         recording.push(Lane::Syscall, &getpid(time, 0, number));
@@ -229,13 +237,19 @@ fn an_event_has_one_time_whichever_pages_are_read_with_it() {
     }
     disk.close(&mut recording, NOW);
     let daemon = recording.serve();
-    let json = |args: &[&str], window: [&str; 2]| shown(&flightctl(&[args, &window, &["--format", "jsonl"]].concat()));
+    let json = |args: &[&str], window: [&str; 2]| {
+        shown(&flightctl(&[args, &window, &["--format", "jsonl"]].concat()))
+    };
     let live = ["--runtime-dir", &text(daemon.path()), "--state-dir", "/nonexistent", "dump"];
     let all = json(&live, ["--all", "--strict"]);
     assert_eq!(all.len(), 15_000);
     for last in ["300ms", "1s", "4s", "7s"] {
         let from_files = json(&["dump", "--store", &text(dir.path())], ["--last", last]);
-        assert!(from_files.len() > 100 && all.ends_with(&from_files), "{last}: {:?}", from_files.first());
+        assert!(
+            from_files.len() > 100 && all.ends_with(&from_files),
+            "{last}: {:?}",
+            from_files.first()
+        );
     }
 }
 
@@ -245,7 +259,9 @@ fn live(steps: &[(u64, i64)]) -> TempDir {
 }
 
 fn of(daemon: &TempDir, args: &[&str]) -> Output {
-    flightctl(&[&["--runtime-dir", &text(daemon.path()), "--state-dir", "/nonexistent"], args].concat())
+    flightctl(
+        &[&["--runtime-dir", &text(daemon.path()), "--state-dir", "/nonexistent"], args].concat(),
+    )
 }
 
 #[test]
@@ -257,14 +273,25 @@ fn a_time_that_was_shown_twice_is_said_to_be() {
     let told = stderr(&out);
     assert_eq!(out.status.code(), Some(0), "{told}");
     let lines: Vec<&str> = told.lines().collect();
-    assert!(lines[0].starts_with("the wall clock was set back by 4.0 s at 2026-01-01 00:01:5"), "{told}");
-    assert_eq!(lines[1], "so the window is 2 stretches of time, and the coverage of each is told", "{told}");
-    let twice = "2026-01-01 00:01:50.000000 to 00:01:51.000000 was shown more than once: all of it is here";
+    assert!(
+        lines[0].starts_with("the wall clock was set back by 4.0 s at 2026-01-01 00:01:5"),
+        "{told}"
+    );
+    assert_eq!(
+        lines[1], "so the window is 2 stretches of time, and the coverage of each is told",
+        "{told}"
+    );
+    let twice =
+        "2026-01-01 00:01:50.000000 to 00:01:51.000000 was shown more than once: all of it is here";
     assert_eq!(lines[2].replace("2026-01-01 00:01:51", "00:01:51"), twice, "{told}");
     let coverage = "coverage: 2026-01-01 00:01:50.000000 to 00:01:51.000000 (1.0 s): complete";
     assert_eq!(lines.iter().filter(|line| line.starts_with(coverage)).count(), 2, "{told}");
     // The head of what is kept says the same.
-    assert!(stdout(&out).starts_with(&format!("# {}\n# {}\n", lines[0], lines[1])), "{}", stdout(&out));
+    assert!(
+        stdout(&out).starts_with(&format!("# {}\n# {}\n", lines[0], lines[1])),
+        "{}",
+        stdout(&out)
+    );
 
     let json = stdout(&of(&daemon, &[&["dump", "--format", "jsonl"], &window[..]].concat()));
     let events = crate::json::valid(&json);
@@ -305,7 +332,8 @@ fn what_a_window_across_a_step_saves_is_all_of_it() {
     assert_eq!(shown(&saved), expected, "{}", stderr(&saved));
 }
 
-/// Its own window is what was asked for, and not what was between: the clock showed other times then.
+/// Its own window is what was asked for, and not what was between: the clock showed other times
+/// then.
 #[test]
 fn what_is_saved_across_a_step_opens_on_what_was_asked_for() {
     let daemon = live(&[(7, HOUR), (10, -HOUR)]);

@@ -2,8 +2,8 @@
 //!
 //! A reader of the format in Documentation/bpf/btf.rst (Linux 6.18) for three questions: the offset
 //! of a member, the parameters of a function type, whether a struct exists. It takes any bytes: all
-//! access is checked, chains and searches are bounded, and nothing is allocated beyond a copy of the
-//! input and four bytes a type. Relocating programs and matching types is left to others.
+//! access is checked, chains and searches are bounded, and nothing is allocated beyond a copy of
+//! the input and four bytes a type. Relocating programs and matching types is left to others.
 
 mod offsets;
 #[cfg(test)]
@@ -27,7 +27,8 @@ const MAGIC: u16 = 0xeb9f;
 const TYPE_LEN: usize = 12;
 /// Longest chain of typedefs and qualifiers that is followed; real ones are below ten.
 const CHAIN_MAX: usize = 64;
-/// Deepest nesting of unnamed structs that is searched; the kernel's own limit is 32 (MAX_RESOLVE_DEPTH).
+/// Deepest nesting of unnamed structs that is searched; the kernel's own limit is 32
+/// (MAX_RESOLVE_DEPTH).
 const DEPTH_MAX: usize = 32;
 /// Most members that one search looks at: `task_struct` and all it nests have about 600.
 const MEMBERS_MAX: usize = 1 << 16;
@@ -51,8 +52,9 @@ mod kind {
 pub enum BtfError {
     /// There is no such file: the kernel was built without BTF.
     #[error(
-        "{path}: not found. This kernel has no type information (BTF); flightd needs a kernel built with \
-         CONFIG_DEBUG_INFO_BTF=y, as the distributions' kernels are, or the path to it in [kernel] btf"
+        "{path}: not found. This kernel has no type information (BTF); flightd needs a kernel \
+         built with CONFIG_DEBUG_INFO_BTF=y, as the distributions' kernels are, or the path to it \
+         in [kernel] btf"
     )]
     None {
         /// Where it was looked for.
@@ -67,7 +69,10 @@ pub enum BtfError {
         source: io::Error,
     },
     /// The bytes are not BTF of this machine.
-    #[error("not usable as BTF: {0}; is [kernel] btf the running kernel's own, /sys/kernel/btf/vmlinux?")]
+    #[error(
+        "not usable as BTF: {0}; is [kernel] btf the running kernel's own, \
+         /sys/kernel/btf/vmlinux?"
+    )]
     Malformed(String),
     /// The kernel lacks what the probes read.
     #[error("this kernel's BTF has no {what}: flightd {version} does not know this kernel, please report its `uname -r`", version = env!("CARGO_PKG_VERSION"))]
@@ -89,7 +94,10 @@ pub enum BtfError {
         fixed: u32,
     },
     /// The member exists in a form that a program can't load.
-    #[error("this kernel's BTF has {what} as a bit field, which the probes can't read; please report its `uname -r`")]
+    #[error(
+        "this kernel's BTF has {what} as a bit field, which the probes can't read; please report \
+         its `uname -r`"
+    )]
     BitField {
         /// `struct.member`.
         what: String,
@@ -152,11 +160,18 @@ impl Btf {
             return Err(too_long());
         }
         if data.len() < HEADER_LEN {
-            return Err(BtfError::Malformed(format!("it has {} bytes, less than a header", data.len())));
+            return Err(BtfError::Malformed(format!(
+                "it has {} bytes, less than a header",
+                data.len()
+            )));
         }
         let magic = [data[0], data[1]];
         if u16::from_le_bytes(magic) != MAGIC {
-            let what = if u16::from_be_bytes(magic) == MAGIC { "it is of a big-endian machine" } else { "wrong magic" };
+            let what = if u16::from_be_bytes(magic) == MAGIC {
+                "it is of a big-endian machine"
+            } else {
+                "wrong magic"
+            };
             return Err(BtfError::Malformed(what.into()));
         }
         if data[2] != 1 {
@@ -202,11 +217,13 @@ impl Btf {
                 if bit_field || bits % 8 != 0 {
                     return Err(BtfError::BitField { what: format!("{structure}.{path}") });
                 }
-                return u32::try_from(bits / 8)
-                    .map_err(|_| BtfError::Malformed(format!("{structure}.{path} lies {} bytes in", bits / 8)));
+                return u32::try_from(bits / 8).map_err(|_| {
+                    BtfError::Malformed(format!("{structure}.{path} lies {} bytes in", bits / 8))
+                });
             }
         }
-        let what = if known { format!("{structure}.{path}") } else { format!("struct {structure}") };
+        let what =
+            if known { format!("{structure}.{path}") } else { format!("struct {structure}") };
         Err(BtfError::Missing { what })
     }
 
@@ -239,7 +256,8 @@ impl Btf {
             let at = t.tail + i * TYPE_LEN;
             let (member, type_id) = (u32_at(&self.data, at)?, u32_at(&self.data, at + 4)?);
             let offset = u32_at(&self.data, at + 8)?;
-            let (bits, width) = if t.flag { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) };
+            let (bits, width) =
+                if t.flag { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) };
             let bits = u64::from(bits);
             if self.is_name(member, name) {
                 return Some(Found { type_id, bits, bit_field: width != 0 });
@@ -265,7 +283,9 @@ impl Btf {
             let t = self.get(id)?;
             match t.kind {
                 k if k == wanted => return Some(t),
-                kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => id = t.reference,
+                kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
+                    id = t.reference
+                }
                 _ => return None,
             }
         }
@@ -274,8 +294,9 @@ impl Btf {
 
     /// Ids of the types of this kind and name.
     fn named<'a>(&'a self, wanted: u32, name: &'a str) -> impl Iterator<Item = u32> + 'a {
-        (1..=self.types.len() as u32)
-            .filter(move |id| self.get(*id).is_some_and(|t| t.kind == wanted && self.is_name(t.name, name)))
+        (1..=self.types.len() as u32).filter(move |id| {
+            self.get(*id).is_some_and(|t| t.kind == wanted && self.is_name(t.name, name))
+        })
     }
 
     fn get(&self, id: u32) -> Option<Type> {
@@ -319,14 +340,17 @@ fn index_types(data: &[u8], section: std::ops::Range<usize>) -> Result<Vec<u32>,
         let t = type_at(data, at).ok_or_else(cut)?;
         // What follows a type of each kind: include/uapi/linux/btf.h, Linux 6.18.
         let tail = match t.kind {
-            1 | 14 | 17 => 4,                                    // INT, VAR, DECL_TAG
-            2 | 7..=12 | 16 | 18 => 0,                           // PTR, FWD, TYPEDEF to FUNC, FLOAT, TYPE_TAG
+            1 | 14 | 17 => 4,          // INT, VAR, DECL_TAG
+            2 | 7..=12 | 16 | 18 => 0, /* PTR, FWD, TYPEDEF to FUNC, */
+            // FLOAT, TYPE_TAG
             3 => TYPE_LEN,                                       // ARRAY
             kind::STRUCT | kind::UNION | 15 | 19 => t.vlen * 12, // members, DATASEC, ENUM64
             6 | kind::FUNC_PROTO => t.vlen * 8,                  // ENUM, FUNC_PROTO
             unknown => {
                 let id = types.len() + 1;
-                return Err(BtfError::Malformed(format!("type {id} is of kind {unknown}, which is not known")));
+                return Err(BtfError::Malformed(format!(
+                    "type {id} is of kind {unknown}, which is not known"
+                )));
             }
         };
         let end = t.tail + tail;

@@ -9,7 +9,8 @@ use super::*;
 const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
 fn vmlinux() -> Vec<u8> {
-    std::fs::read(VMLINUX).unwrap_or_else(|e| panic!("this test needs a kernel with BTF: {VMLINUX}: {e}"))
+    std::fs::read(VMLINUX)
+        .unwrap_or_else(|e| panic!("this test needs a kernel with BTF: {VMLINUX}: {e}"))
 }
 
 /// Builds BTF out of types (as words) and names; the first name stands at offset 1.
@@ -41,7 +42,9 @@ fn the_running_kernels_members() {
     assert_eq!(o.arg_end, o.arg_start + 8);
     assert_eq!(o.cpu, o.thread_status + 4);
     assert!(o.comm > o.pid && o.start_time > o.pid && o.comm.is_multiple_of(8), "{o:?}");
-    assert!(btf.has_struct("task_struct") && !btf.has_struct("task_struc") && !btf.has_struct("pid_t"));
+    assert!(
+        btf.has_struct("task_struct") && !btf.has_struct("task_struc") && !btf.has_struct("pid_t")
+    );
     // void *__data, bool preempt, prev, next, prev_state
     assert_eq!(btf.func_proto_params("btf_trace_sched_switch"), Some(5));
     assert_eq!(btf.func_proto_params("btf_trace_no_such"), None);
@@ -66,7 +69,10 @@ fn the_values_measured_on_the_development_machine() {
 fn a_member_that_the_kernel_lacks_is_named() {
     let mut data = vmlinux();
     let whole = b"\0prio\0";
-    let at = data.windows(whole.len()).position(|w| w == whole).expect("the name stands once in the names");
+    let at = data
+        .windows(whole.len())
+        .position(|w| w == whole)
+        .expect("the name stands once in the names");
     data[at + 1] = b'P';
     let error = read_offsets(&Btf::parse(&data).unwrap()).unwrap_err();
     assert!(matches!(&error, BtfError::Missing { what } if what == "task_struct.prio"), "{error}");
@@ -87,7 +93,10 @@ fn a_copy_cut_anywhere_is_refused() {
 #[test]
 fn no_file_and_wrong_files() {
     let error = Btf::read(Path::new("/nonexistent/btf")).unwrap_err().to_string();
-    assert!(error.contains("/nonexistent/btf") && error.contains("CONFIG_DEBUG_INFO_BTF"), "{error}");
+    assert!(
+        error.contains("/nonexistent/btf") && error.contains("CONFIG_DEBUG_INFO_BTF"),
+        "{error}"
+    );
     let error = Btf::read(Path::new("/proc")).unwrap_err();
     assert!(matches!(error, BtfError::Read { .. }), "{error}");
     let error = Btf::parse(b"\xeb\x9f\x01\0aaaaaaaaaaaaaaaaaaaaaaaa").unwrap_err().to_string();
@@ -97,9 +106,12 @@ fn no_file_and_wrong_files() {
 #[test]
 fn unnamed_members_qualifiers_and_bit_fields() {
     // 1: struct outer { int a; union { struct inner b; const inner_t c; }; int d:3; }
-    // 2: the union, 3: struct inner { int x; int y; }, 4: int, 5: const -> 6, 6: typedef inner_t -> 3
+    // 2: the union, 3: struct inner { int x; int y; }, 4: int, 5: const -> 6, 6: typedef inner_t ->
+    // 3
     let names = ["outer", "a", "b", "c", "d", "inner", "x", "y", "inner_t"];
-    let at = |n: &str| 1 + names.iter().take_while(|m| **m != n).map(|m| m.len() as u32 + 1).sum::<u32>();
+    let at = |n: &str| {
+        1 + names.iter().take_while(|m| **m != n).map(|m| m.len() as u32 + 1).sum::<u32>()
+    };
     let types = [
         &[at("outer"), info(4, 3) | 1 << 31, 24][..],
         &[at("a"), 4, 0, 0, 2, 64, at("d"), 4, 3 << 24 | 0xa0],

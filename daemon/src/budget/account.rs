@@ -1,4 +1,5 @@
-//! What was spent on what: the probes' counters × what an event costs, and the daemon's own CPU clock.
+//! What was spent on what: the probes' counters × what an event costs, and the daemon's own CPU
+//! clock.
 
 use std::collections::VecDeque;
 
@@ -32,12 +33,18 @@ impl Counts {
     pub fn of(cpu: &CpuTotals) -> Self {
         let [calls, sched, _] = &cpu.events;
         let refused = |lane: Lane, reason: Refusal| {
-            cpu.refused.get(lane as usize).and_then(|of| of.get(reason as usize)).copied().unwrap_or(0)
+            cpu.refused
+                .get(lane as usize)
+                .and_then(|of| of.get(reason as usize))
+                .copied()
+                .unwrap_or(0)
         };
-        let calls: u64 = [kind::ENTER, kind::EXIT].iter().filter_map(|k| calls.get(counter(*k))).sum();
+        let calls: u64 =
+            [kind::ENTER, kind::EXIT].iter().filter_map(|k| calls.get(counter(*k))).sum();
         Self {
             call_events: calls,
-            other_call_events: refused(Lane::Syscall, Refusal::Throttled) + refused(Lane::Syscall, Refusal::Own),
+            other_call_events: refused(Lane::Syscall, Refusal::Throttled)
+                + refused(Lane::Syscall, Refusal::Own),
             strings: cpu.strings,
             sched: sched.iter().sum(),
             other_sched: refused(Lane::Sched, Refusal::Throttled),
@@ -67,7 +74,8 @@ impl Counts {
             calls: each(self.call_events, call) / 2,
             strings: each(self.strings, costs.string),
             sched: each(self.sched, costs.sched.saturating_sub(costs.sched_floor)),
-            floor: (each(calls, costs.call_floor) / 2).saturating_add(each(sched, costs.sched_floor)),
+            floor: (each(calls, costs.call_floor) / 2)
+                .saturating_add(each(sched, costs.sched_floor)),
         }
     }
 }
@@ -96,7 +104,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Begins at `now`, when the daemon had used so much CPU time: the drain, all else, and answers to clients.
+    /// Begins at `now`, when the daemon had used so much CPU time: the drain, all else, and answers
+    /// to clients.
     pub fn new(now: u64, cpus: usize, daemon: [u64; 3]) -> Self {
         let began = Sample { time: now, cpus: vec![Spent::default(); cpus], daemon };
         Self { sums: began.clone(), samples: [began.clone()].into(), began }
@@ -121,13 +130,14 @@ impl Account {
         }
     }
 
-    /// Lengths of the spans (the last second or two, the last minute, since the daemon began), what each CPU spent in
-    /// them, and the daemon.
+    /// Lengths of the spans (the last second or two, the last minute, since the daemon began), what
+    /// each CPU spent in them, and the daemon.
     pub fn spans(&self) -> ([u64; SPANS], Vec<[Spent; SPANS]>, [[u64; 3]; SPANS]) {
         // The newest sample that is a second old: not the last one where that has just been taken.
         let now = self.sums.time;
         let old = |sample: &&Sample| now.saturating_sub(sample.time) >= SAMPLE;
-        let recent = self.samples.iter().rev().find(old).or(self.samples.front()).unwrap_or(&self.began);
+        let recent =
+            self.samples.iter().rev().find(old).or(self.samples.front()).unwrap_or(&self.began);
         let minute = self.samples.front().unwrap_or(&self.began);
         let starts = [recent, minute, &self.began];
         let length = starts.map(|start| now.saturating_sub(start.time));
@@ -145,7 +155,11 @@ impl Account {
         let daemon = starts.map(|start| {
             let [drain, rest, readers] = self.sums.daemon;
             let [drain_then, rest_then, readers_then] = start.daemon;
-            [drain.saturating_sub(drain_then), rest.saturating_sub(rest_then), readers.saturating_sub(readers_then)]
+            [
+                drain.saturating_sub(drain_then),
+                rest.saturating_sub(rest_then),
+                readers.saturating_sub(readers_then),
+            ]
         });
         (length, self.sums.cpus.iter().enumerate().map(of_cpu).collect(), daemon)
     }
@@ -156,7 +170,8 @@ mod tests {
     use super::*;
     use flightrec_format::abi::state::GIVEN_EXIT_TIMES;
 
-    const COSTS: Costs = Costs { call: 260, exit_time: 30, call_floor: 140, sched_floor: 100, ..Costs::ASSUMED };
+    const COSTS: Costs =
+        Costs { call: 260, exit_time: 30, call_floor: 140, sched_floor: 100, ..Costs::ASSUMED };
     const S: u64 = 1_000_000_000;
 
     #[test]
@@ -168,7 +183,13 @@ mod tests {
             ..CpuTotals::default()
         };
         let counts = Counts::of(&cpu);
-        let want = Counts { call_events: 198, other_call_events: 22, strings: 10, sched: 15, other_sched: 6 };
+        let want = Counts {
+            call_events: 198,
+            other_call_events: 22,
+            strings: 10,
+            sched: 15,
+            other_sched: 6,
+        };
         assert_eq!(counts, want);
         let spent = counts.cost(&COSTS, 0);
         let floor = 110 * 140 + 21 * 100;

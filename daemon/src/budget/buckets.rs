@@ -1,5 +1,5 @@
-//! The probes' token buckets ([`Bucket`]), set from the configuration and from the costs that were measured
-//! ([`crate::calibrate`]). The probes keep the limits by themselves.
+//! The probes' token buckets ([`Bucket`]), set from the configuration and from the costs that were
+//! measured ([`crate::calibrate`]). The probes keep the limits by themselves.
 
 use std::mem::offset_of;
 
@@ -18,18 +18,20 @@ const FIFTHS: [u64; TIMED_BUCKETS] = [3, 2];
 
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
-/// System calls keep this part of what is configured for them when refused ones eat it up by being asked, or the daemon
-/// eats up the total: something is always seen, and enough of it for quiet processes.
+/// System calls keep this part of what is configured for them when refused ones eat it up by being
+/// asked, or the daemon eats up the total: something is always seen, and enough of it for quiet
+/// processes.
 const LEAST: f64 = 1.0 / 5.0;
-/// Where calls are recorded in stretches: for how long a bucket must have filled before it gives again to who was
-/// refused, s.
+/// Where calls are recorded in stretches: for how long a bucket must have filled before it gives
+/// again to who was refused, s.
 const STRETCH: f64 = 0.25;
-/// A bucket that holds less than it gains in so long, s, looks at who draws. One loud process alone has it hold about
-/// half of that, or more, so that the quiet find it filled.
+/// A bucket that holds less than it gains in so long, s, looks at who draws. One loud process alone
+/// has it hold about half of that, or more, so that the quiet find it filled.
 const FAIR: f64 = 0.25;
 
-/// Bytes of a CPU's ring of task life that births and ends of threads may take, a second and at once; renames an eighth
-/// of that (`BIRTH`, `END`, `RENAME` in probes-ebpf/src/budget.rs). Processes' own draw nothing.
+/// Bytes of a CPU's ring of task life that births and ends of threads may take, a second and at
+/// once; renames an eighth of that (`BIRTH`, `END`, `RENAME` in probes-ebpf/src/budget.rs).
+/// Processes' own draw nothing.
 const TASK_LIFE: f64 = 524_288.0;
 const TASK_LIFE_AT_ONCE: u64 = 2_097_152;
 
@@ -70,8 +72,8 @@ pub fn for_calls(share: f64) -> f64 {
     share * FIFTHS[0] as f64 / 5.0
 }
 
-/// CPU time that system calls may take of a CPU in any case, as `per_cpu` and `total` (of all `cpus`) are configured, ns a
-/// second.
+/// CPU time that system calls may take of a CPU in any case, as `per_cpu` and `total` (of all
+/// `cpus`) are configured, ns a second.
 pub fn least(per_cpu: Option<f64>, total: Option<f64>, cpus: usize) -> f64 {
     let part = total.map(|total| total / cpus.max(1) as f64);
     let share = match (per_cpu, part) {
@@ -81,7 +83,8 @@ pub fn least(per_cpu: Option<f64>, total: Option<f64>, cpus: usize) -> f64 {
     share.map_or(0.0, |share| for_calls(share) * LEAST)
 }
 
-/// A lane's allowance, on a kernel whose jiffy takes `jiffy` ns, with so many seconds' worth of `burst`.
+/// A lane's allowance, on a kernel whose jiffy takes `jiffy` ns, with so many seconds' worth of
+/// `burst`.
 fn allowance(limit: &Limit, lane: usize, burst: u32, jiffy: u64) -> Allowance {
     let fifths = FIFTHS.get(lane).copied().unwrap_or(0) as f64;
     let Some(share) = limit.share.map(|share| share * fifths / 5.0) else {
@@ -109,7 +112,8 @@ fn allowance(limit: &Limit, lane: usize, burst: u32, jiffy: u64) -> Allowance {
     Allowance { limit: (share / SECOND * 1e6).round() as u32, rate, depth, resume, fair }
 }
 
-/// The `LIMIT_…` bits of a CPU with or without a limit. To be set behind the limit, and taken away before it is.
+/// The `LIMIT_…` bits of a CPU with or without a limit. To be set behind the limit, and taken away
+/// before it is.
 pub const fn switches(limited: bool) -> u32 {
     if limited { LIMIT_SYSCALL | LIMIT_SCHED } else { 0 }
 }
@@ -145,7 +149,8 @@ fn fill(state: &ArrayMap, cpu: usize, lane: usize, allowance: &Allowance) {
     }
 }
 
-/// Sets what threads and renames may take of each CPU's ring of task life: bytes, whatever the limits of CPU time are.
+/// Sets what threads and renames may take of each CPU's ring of task life: bytes, whatever the
+/// limits of CPU time are.
 pub fn set_task_life(state: &ArrayMap) {
     let rate = ((TASK_LIFE * clock::jiffy() as f64 / SECOND) as u64).max(1);
     let fair = (TASK_LIFE * FAIR) as u64;
@@ -155,8 +160,9 @@ pub fn set_task_life(state: &ArrayMap) {
     }
 }
 
-/// Sets the limits of all CPUs as they are configured. What a full bucket holds is there from the start: a recording begins
-/// with a burst's worth, and one that is taken over keeps what it has left.
+/// Sets the limits of all CPUs as they are configured. What a full bucket holds is there from the
+/// start: a recording begins with a burst's worth, and one that is taken over keeps what it has
+/// left.
 pub fn set_limits(state: &ArrayMap, budget: &Budget) {
     let share = budget.per_cpu.millionths().map(|n| f64::from(n) * 1e3);
     let least = least(share, None, 1);
@@ -175,13 +181,14 @@ pub fn set_total(state: &ArrayMap, budget: &Budget) {
     }
 }
 
-/// What the bucket for system calls could give at `now` (ns of `CLOCK_MONOTONIC`) of all that it can hold, from 0 to 1. The
-/// probes fill it only when it is empty, and note when.
+/// What the bucket for system calls could give at `now` (ns of `CLOCK_MONOTONIC`) of all that it
+/// can hold, from 0 to 1. The probes fill it only when it is empty, and note when.
 pub fn fullness(state: &ArrayMap, cpu: usize, now: u64) -> f64 {
     let word = |field: usize| state.load(cpu, bucket(0) + field);
     let depth = word(offset_of!(Bucket, depth)) as f64;
     let jiffies = now.saturating_sub(word(offset_of!(Bucket, time))) as f64 / clock::jiffy() as f64;
-    let tokens = word(offset_of!(Bucket, tokens)) as i64 as f64 + jiffies * word(offset_of!(Bucket, rate)) as f64;
+    let tokens = word(offset_of!(Bucket, tokens)) as i64 as f64
+        + jiffies * word(offset_of!(Bucket, rate)) as f64;
     if depth == 0.0 { 1.0 } else { (tokens / depth).clamp(0.0, 1.0) }
 }
 
@@ -231,9 +238,24 @@ mod tests {
     #[test]
     fn a_limit_is_shared_by_the_lanes() {
         // Of 5 %, 3 % and 2 % of a CPU: of 4 ms, and of 30 s.
-        let syscall = Allowance { limit: 30_000, rate: 120_000, depth: 900_000_000, resume: 0, fair: 7_500_000 };
-        let sched = Allowance { limit: 20_000, rate: 80_000, depth: 600_000_000, resume: 0, fair: 5_000_000 };
-        assert_eq!([0, 1].map(|lane| allowance(&limit(5e7), lane, 30, 4_000_000)), [syscall, sched]);
+        let syscall = Allowance {
+            limit: 30_000,
+            rate: 120_000,
+            depth: 900_000_000,
+            resume: 0,
+            fair: 7_500_000,
+        };
+        let sched = Allowance {
+            limit: 20_000,
+            rate: 80_000,
+            depth: 600_000_000,
+            resume: 0,
+            fair: 5_000_000,
+        };
+        assert_eq!(
+            [0, 1].map(|lane| allowance(&limit(5e7), lane, 30, 4_000_000)),
+            [syscall, sched]
+        );
     }
 
     #[test]
@@ -251,13 +273,17 @@ mod tests {
         assert_eq!(allowance(&sched, 1, 30, 4_000_000).rate, 80_000);
     }
 
-    /// A total of 2 % of two CPUs, of which the daemon leaves a quarter: calls keep a fifth of what they have of 2 %.
+    /// A total of 2 % of two CPUs, of which the daemon leaves a quarter: calls keep a fifth of what
+    /// they have of 2 %.
     #[test]
     fn calls_keep_a_part_of_what_is_configured_whatever_the_daemon_takes() {
         let least = least(Some(5e7), Some(4e7), 2);
         assert!((least - 2.4e6).abs() < 1.0, "{least}");
         let limit = |share| Limit { share: Some(share), refused: 1e9, least, given: 0 };
-        assert_eq!([2e7, 5e6].map(|share| allowance(&limit(share), 0, 10, 4_000_000).rate), [9_600, 9_600]);
+        assert_eq!(
+            [2e7, 5e6].map(|share| allowance(&limit(share), 0, 10, 4_000_000).rate),
+            [9_600, 9_600]
+        );
         // But no more than they may take.
         assert_eq!(allowance(&limit(1e6), 0, 10, 4_000_000).rate, 2_400);
     }
@@ -265,7 +291,10 @@ mod tests {
     #[test]
     fn stretches_begin_with_a_quarter_of_a_seconds_allowance() {
         let limit = Limit { given: GIVEN_CONTINUITY, ..limit(5e7) };
-        assert_eq!([0, 1].map(|lane| allowance(&limit, lane, 30, 4_000_000).resume), [7_500_000, 0]);
+        assert_eq!(
+            [0, 1].map(|lane| allowance(&limit, lane, 30, 4_000_000).resume),
+            [7_500_000, 0]
+        );
         assert!(allowance(&Limit { share: Some(1.0), ..limit }, 0, 1, 1).resume <= 1);
     }
 

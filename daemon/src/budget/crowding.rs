@@ -1,6 +1,7 @@
-//! How much more being asked costs now than when it was measured: where all CPUs make calls without end, siblings of a core
-//! share it, and others' machines the core. A model; [`super::keeper`] does the measuring, where system calls come and go: an
-//! own call with them attached, and with them detached.
+//! How much more being asked costs now than when it was measured: where all CPUs make calls without
+//! end, siblings of a core share it, and others' machines the core. A model; [`super::keeper`] does
+//! the measuring, where system calls come and go: an own call with them attached, and with them
+//! detached.
 
 use crate::calibrate::Costs;
 
@@ -63,6 +64,9 @@ mod tests {
         for _ in 0..20 {
             crowding.is_attached(100.0, &costs);
         }
-        assert!((crowding.factor() - 1.0).abs() < 0.01, "it never costs less than nobody else's: {crowding:?}");
+        assert!(
+            (crowding.factor() - 1.0).abs() < 0.01,
+            "it never costs less than nobody else's: {crowding:?}"
+        );
     }
 }

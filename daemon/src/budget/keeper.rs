@@ -1,4 +1,5 @@
-//! The thread that keeps the budget: looks at the probes' counters, reckons, and has them give up what must be.
+//! The thread that keeps the budget: looks at the probes' counters, reckons, and has them give up
+//! what must be.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -26,8 +27,8 @@ const NAME: &str = "flightd-budget";
 /// How often it looks, and how often while system calls are attached for a short time.
 const LOOK: Duration = Duration::from_millis(250);
 const LOOK_CLOSELY: Duration = Duration::from_millis(20);
-/// How often a call's cost is measured again, and when for the first time, or where it was not believed: a start, of a machine
-/// too, is a noisy moment; ns.
+/// How often a call's cost is measured again, and when for the first time, or where it was not
+/// believed: a start, of a machine too, is a noisy moment; ns.
 const AGAIN: u64 = 3600 * 1_000_000_000;
 const FIRST: u64 = 60 * 1_000_000_000;
 /// A bucket that pays for measuring is as full as this, at least.
@@ -61,7 +62,8 @@ impl Settings {
         self.changed.notify_all();
     }
 
-    /// What counts the CPU time of answers to clients. It is no cost of recording: nothing is given up for it.
+    /// What counts the CPU time of answers to clients. It is no cost of recording: nothing is given
+    /// up for it.
     pub fn readers(&self) -> &Meter {
         &self.readers
     }
@@ -80,16 +82,19 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to keep a recording within its budget. The receiver tells when the thread has died, which it never does
-    /// by itself.
+    /// Begins to keep a recording within its budget. The receiver tells when the thread has died,
+    /// which it never does by itself.
     pub fn start(
         budget: Budget,
         recording: Arc<Recording>,
         files: Arc<Monitor>,
     ) -> io::Result<(Self, oneshot::Receiver<()>)> {
         let shared = Shared { budget, account: control::Account::default(), end: false };
-        let settings =
-            Arc::new(Settings { shared: Mutex::new(shared), changed: Condvar::new(), readers: Meter::default() });
+        let settings = Arc::new(Settings {
+            shared: Mutex::new(shared),
+            changed: Condvar::new(),
+            readers: Meter::default(),
+        });
         let (alive, died) = oneshot::channel();
         let mut work = Work::new(settings.clone(), recording, files);
         let thread = thread::Builder::new().name(NAME.into()).spawn(move || {
@@ -145,7 +150,8 @@ struct Work {
     told: bool,
     /// Whether attaching has been begun, and not been done yet.
     attaching: bool,
-    /// What it costs where system calls come and go; and the CPU that made most calls when they were attached last.
+    /// What it costs where system calls come and go; and the CPU that made most calls when they
+    /// were attached last.
     crowding: Crowding,
     busiest: Option<usize>,
     /// Whether an own call has been timed since they came or went.
@@ -227,7 +233,11 @@ impl Work {
             if shared.end {
                 break;
             }
-            let (shared, _) = self.settings.changed.wait_timeout(shared, wait).unwrap_or_else(PoisonError::into_inner);
+            let (shared, _) = self
+                .settings
+                .changed
+                .wait_timeout(shared, wait)
+                .unwrap_or_else(PoisonError::into_inner);
             if shared.end {
                 break;
             }
@@ -254,7 +264,8 @@ impl Work {
             self.costs
         };
         let mut most = 0;
-        let (mut sights, mut spent) = (Vec::with_capacity(self.cpus.len()), Vec::with_capacity(self.cpus.len()));
+        let (mut sights, mut spent) =
+            (Vec::with_capacity(self.cpus.len()), Vec::with_capacity(self.cpus.len()));
         for seen in &mut self.cpus {
             let Some(cpu) = totals.cpus.get(seen.cpu) else { continue };
             let (counts, enters) = (Counts::of(cpu), entries(cpu));
@@ -283,7 +294,8 @@ impl Work {
         let all = spent.iter().map(sum).fold(daemon, u64::saturating_add);
         let limits = limits(&self.budget, self.cpus.len());
         if dt > 0.0 {
-            let rungs = self.ladder.step(&limits, &self.costs, dt, &sights, (all as f64, daemon as f64));
+            let rungs =
+                self.ladder.step(&limits, &self.costs, dt, &sights, (all as f64, daemon as f64));
             self.apply(&rungs);
             self.take_turns();
         }
@@ -294,18 +306,24 @@ impl Work {
         self.tell(now);
     }
 
-    /// Times an own call where the most are made, once after system calls were attached or detached.
+    /// Times an own call where the most are made, once after system calls were attached or
+    /// detached.
     fn time_call(&mut self) {
         if std::mem::replace(&mut self.timed, true) || self.recording.records_own() {
             return;
         }
-        let Some(_pinned) = self.busiest.and_then(|cpu| calibrate::Pinned::to(cpu).ok()) else { return };
+        let Some(_pinned) = self.busiest.and_then(|cpu| calibrate::Pinned::to(cpu).ok()) else {
+            return;
+        };
         let ns = calibrate::time_call_usually();
         if self.detached_since.is_some() {
             self.crowding.is_detached(ns);
         } else {
             self.crowding.is_attached(ns, &self.costs);
-            debug!(factor = self.crowding.factor(), "being asked costs so much of what was measured");
+            debug!(
+                factor = self.crowding.factor(),
+                "being asked costs so much of what was measured"
+            );
         }
     }
 
@@ -315,7 +333,8 @@ impl Work {
         let mut changes: Vec<(u32, u32, Vec<u16>)> = Vec::new();
         for (seen, rung) in self.cpus.iter_mut().zip(rungs) {
             let given = given(&budget.give_up, rung.level);
-            let limit = Limit { share: rung.limit, refused: rung.refused, least: rung.least, given };
+            let limit =
+                Limit { share: rung.limit, refused: rung.refused, least: rung.least, given };
             if seen.rung != Some(*rung) || seen.given != given {
                 self.recording.set_limit(seen.cpu, &limit, budget.burst_seconds, costs);
                 seen.rung = Some(*rung);
@@ -349,7 +368,8 @@ impl Work {
             (false, None) => match self.recording.detach() {
                 Ok(true) => {
                     (self.detached_since, self.timed) = (Some(clock::mono()), false);
-                    let text = "system calls are detached on all CPUs: being asked alone would break the total";
+                    let text = "system calls are detached on all CPUs: being asked alone would \
+                                break the total";
                     self.recording.act(Act::Detached, text);
                     if !self.told {
                         self.told = true;
@@ -392,8 +412,12 @@ impl Work {
     /// Measures again what a call costs, where nothing is given up and there is room for it.
     fn measure(&mut self, now: u64) {
         let state = self.recording.state();
-        let idle = |seen: &&Seen| seen.given == 0 && buckets::fullness(state, seen.cpu, now) >= FULL;
-        let Some(seen) = self.cpus.iter().find(idle).filter(|_| self.detached_since.is_none()) else { return };
+        let idle =
+            |seen: &&Seen| seen.given == 0 && buckets::fullness(state, seen.cpu, now) >= FULL;
+        let Some(seen) = self.cpus.iter().find(idle).filter(|_| self.detached_since.is_none())
+        else {
+            return;
+        };
         let Some(own) = self.recording.time_own_calls(seen.cpu) else { return };
         if let Some(costs) = self.costs.again(&own, buckets::clock(state)) {
             // Every hour: `status` and `budget` show it, the journal need not.
@@ -412,7 +436,10 @@ impl Work {
         let cpus = self.cpus.iter().zip(spent).map(|(seen, spent)| CpuAccount {
             cpu: seen.cpu as u16,
             level: seen.rung.map_or(0, |rung| rung.level as u32),
-            limit: seen.rung.and_then(|rung| rung.limit).map_or(0, |limit| (limit / MILLIONTH).round() as u32),
+            limit: seen
+                .rung
+                .and_then(|rung| rung.limit)
+                .map_or(0, |limit| (limit / MILLIONTH).round() as u32),
             spent,
         });
         let millionths = |share: Share| share.millionths().unwrap_or(0);
@@ -423,7 +450,8 @@ impl Work {
             order: self.budget.give_up.iter().map(|step| step.name().to_owned()).collect(),
             may_detach: self.budget.detach == Detach::Auto,
             left: self.ladder.left() as i64,
-            detached: self.detached + self.detached_since.map_or(0, |since| now.saturating_sub(since)),
+            detached: self.detached
+                + self.detached_since.map_or(0, |since| now.saturating_sub(since)),
             spans,
             daemon,
             cpus: cpus.collect(),
@@ -467,7 +495,11 @@ fn listed(cpus: &[u16]) -> String {
     }
     let text: Vec<String> = runs
         .iter()
-        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .map(
+            |(first, last)| {
+                if first == last { first.to_string() } else { format!("{first}-{last}") }
+            },
+        )
         .collect();
     format!("{} {}", if cpus.len() == 1 { "CPU" } else { "CPUs" }, text.join(", "))
 }
@@ -480,7 +512,10 @@ mod tests {
     fn a_change_in_words() {
         let order = Step::ALL;
         assert_eq!(sentence(&names(&order, given(&order, 0))), "level 0: nothing is given up");
-        assert_eq!(sentence(&names(&order, given(&order, 2))), "level 2: strings, exit_times given up");
+        assert_eq!(
+            sentence(&names(&order, given(&order, 2))),
+            "level 2: strings, exit_times given up"
+        );
         assert_eq!(listed(&[3]), "CPU 3");
         assert_eq!(listed(&[0, 1, 2, 5]), "CPUs 0-2, 5");
     }

@@ -1,12 +1,13 @@
 //! What to give up, and when to take it up again: a model, without a clock or the kernel.
 //!
-//! What calls would cost at every step is known at any time, since the probes count refused ones as well. So a CPU goes
-//! down to the first step that fits when its bucket has been spent, and up again when the step above would have fitted well
-//! for a while: it does not have to try.
+//! What calls would cost at every step is known at any time, since the probes count refused ones as
+//! well. So a CPU goes down to the first step that fits when its bucket has been spent, and up
+//! again when the step above would have fitted well for a while: it does not have to try.
 //!
-//! The total is a bucket of its own. When it has been spent, the CPUs that cost most are held to what is fair. Where
-//! being asked alone is more than that, system calls are detached: then they are attached for a short slice whenever the
-//! bucket holds enough for one, and a slice that costs little ends it.
+//! The total is a bucket of its own. When it has been spent, the CPUs that cost most are held to
+//! what is fair. Where being asked alone is more than that, system calls are detached: then they
+//! are attached for a short slice whenever the bucket holds enough for one, and a slice that costs
+//! little ends it.
 
 use crate::budget::buckets::{for_calls, least};
 use crate::calibrate::Costs;
@@ -117,9 +118,11 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    /// For CPUs that are at these levels. A recording that begins may spend a burst's worth at once.
+    /// For CPUs that are at these levels. A recording that begins may spend a burst's worth at
+    /// once.
     pub fn new(levels: &[usize], limits: &Limits, begins: bool) -> Self {
-        let cpus = levels.iter().map(|level| Cpu { level: *level, full: 1.0, ..Cpu::default() }).collect();
+        let cpus =
+            levels.iter().map(|level| Cpu { level: *level, full: 1.0, ..Cpu::default() }).collect();
         let left = if begins { limits.total.unwrap_or(0.0) * limits.burst } else { 0.0 };
         Self { cpus, left, capped: None, duty: Duty::Whole, daemon: 0.0 }
     }
@@ -139,8 +142,9 @@ impl Ladder {
         matches!(self.duty, Duty::On { .. })
     }
 
-    /// Takes in what was seen in `dt` seconds (all that was spent, and the daemon's part of that, ns), and says what each
-    /// CPU is to do. What was spent is what it cost there and then: see [`super::crowding`].
+    /// Takes in what was seen in `dt` seconds (all that was spent, and the daemon's part of that,
+    /// ns), and says what each CPU is to do. What was spent is what it cost there and then: see
+    /// [`super::crowding`].
     pub fn step(
         &mut self,
         limits: &Limits,
@@ -174,7 +178,11 @@ impl Ladder {
         self.take_turns(limits, allowed, dt, spent, floors(&self.cpus));
         let cap = allowed.and_then(|allowed| self.cap(limits, costs, allowed, dt));
         let most = limits.order.len();
-        let thrifty = limits.order.iter().position(|s| matches!(s, Step::Continuity | Step::Syscalls)).unwrap_or(most);
+        let thrifty = limits
+            .order
+            .iter()
+            .position(|s| matches!(s, Step::Continuity | Step::Syscalls))
+            .unwrap_or(most);
         let whole = self.duty == Duty::Whole;
         let least = least(limits.per_cpu, limits.total, self.cpus.len());
         let rung = |cpu: &mut Cpu| {
@@ -189,21 +197,36 @@ impl Ladder {
                 Some(limit) => cpu.climb(limits, costs, for_calls(limit), cap.is_some(), dt),
                 None => (cpu.level, cpu.fits) = (0, 0.0),
             }
-            Rung { level: cpu.level, limit, refused: limit.map_or(0.0, |limit| cpu.refused(costs, limit)), least }
+            Rung {
+                level: cpu.level,
+                limit,
+                refused: limit.map_or(0.0, |limit| cpu.refused(costs, limit)),
+                least,
+            }
         };
         self.cpus.iter_mut().map(rung).collect()
     }
 
     /// Attaches and detaches.
-    fn take_turns(&mut self, limits: &Limits, allowed: Option<f64>, dt: f64, spent: f64, floor: f64) {
+    fn take_turns(
+        &mut self,
+        limits: &Limits,
+        allowed: Option<f64>,
+        dt: f64,
+        spent: f64,
+        floor: f64,
+    ) {
         let Some(allowed) = allowed.filter(|_| limits.detach) else {
             self.duty = Duty::Whole;
             return;
         };
         let breaks = floor > allowed * ROOM;
-        let need = |rate: f64| (rate * SLICE).min(limits.total.unwrap_or(0.0) * limits.burst * WELL);
+        let need =
+            |rate: f64| (rate * SLICE).min(limits.total.unwrap_or(0.0) * limits.burst * WELL);
         self.duty = match self.duty {
-            Duty::Whole if breaks && self.left <= 0.0 => Duty::Off { since: 0.0, need: need(spent / dt) },
+            Duty::Whole if breaks && self.left <= 0.0 => {
+                Duty::Off { since: 0.0, need: need(spent / dt) }
+            }
             Duty::Off { since, need } if since + dt >= APART && self.left >= need => {
                 Duty::On { since: 0.0, spent: 0.0, floor: 0.0 }
             }
@@ -222,10 +245,12 @@ impl Ladder {
         };
     }
 
-    /// What each CPU may take at most so that all keep the total, where that is at stake; ns a second.
+    /// What each CPU may take at most so that all keep the total, where that is at stake; ns a
+    /// second.
     fn cap(&mut self, limits: &Limits, costs: &Costs, allowed: f64, dt: f64) -> Option<f64> {
         let depth = limits.total? * limits.burst;
-        let mut wanted: Vec<f64> = self.cpus.iter().map(|cpu| cpu.cost(limits, costs, 0) + cpu.sched(costs)).collect();
+        let mut wanted: Vec<f64> =
+            self.cpus.iter().map(|cpu| cpu.cost(limits, costs, 0) + cpu.sched(costs)).collect();
         let sum: f64 = wanted.iter().sum();
         self.capped = match self.capped {
             None if self.left < depth * SPENT && sum > allowed => Some(0.0),
@@ -263,10 +288,12 @@ impl Cpu {
 
     /// What being asked costs, ns a second.
     fn floor(&self, costs: &Costs) -> f64 {
-        self.usual.calls * f64::from(costs.call_floor) + self.usual.sched * f64::from(costs.sched_floor)
+        self.usual.calls * f64::from(costs.call_floor)
+            + self.usual.sched * f64::from(costs.sched_floor)
     }
 
-    /// What refused calls cost, ns a second: in steps, so that the probes' limits do not change all the time.
+    /// What refused calls cost, ns a second: in steps, so that the probes' limits do not change all
+    /// the time.
     fn refused(&self, costs: &Costs, limit: f64) -> f64 {
         let step = limit / 64.0;
         (self.usual.refused * f64::from(costs.call_floor) / step).floor() * step
@@ -277,15 +304,19 @@ impl Cpu {
         self.usual.sched * f64::from(costs.sched)
     }
 
-    /// What all calls would cost at a level, ns a second. Where they come in stretches or not at all, no more than that they
-    /// are asked about.
+    /// What all calls would cost at a level, ns a second. Where they come in stretches or not at
+    /// all, no more than that they are asked about.
     fn cost(&self, limits: &Limits, costs: &Costs, level: usize) -> f64 {
         let given = limits.order.iter().take(level).fold(0, |bits, step| bits | step.bit());
         let asked = f64::from(costs.call_floor);
         if given & (Step::Continuity.bit() | Step::Syscalls.bit()) != 0 {
             return self.usual.calls * asked;
         }
-        let strings = if given & Step::Strings.bit() == 0 { self.usual.strings * f64::from(costs.string) } else { 0.0 };
+        let strings = if given & Step::Strings.bit() == 0 {
+            self.usual.strings * f64::from(costs.string)
+        } else {
+            0.0
+        };
         self.usual.calls * (f64::from(costs.call_with(given)) + strings)
     }
 
@@ -301,7 +332,10 @@ impl Cpu {
             self.fits = 0.0;
             return;
         }
-        let above = self.level.checked_sub(1).filter(|above| self.cost(limits, costs, *above) <= limit * ROOM);
+        let above = self
+            .level
+            .checked_sub(1)
+            .filter(|above| self.cost(limits, costs, *above) <= limit * ROOM);
         self.fits = if above.is_some() { self.fits + dt } else { 0.0 };
         if let Some(above) = above
             && self.fits >= HOLD

@@ -46,9 +46,11 @@ fn run(limit: &Limit, callers: &[Caller]) -> Vec<(u64, u64)> {
     // Since the machine began.
     let start = 1_000_u64 << HALF_LIFE_SHIFT;
     let (filled, time) = (start / JIFFY, start);
-    let mut bucket = Bucket { filled, time, rate, depth, resume, fair, cost: COST, ..Bucket::default() };
+    let mut bucket =
+        Bucket { filled, time, rate, depth, resume, fair, cost: COST, ..Bucket::default() };
     let mut table = Table(vec![Share::default(); SHARES]);
-    let mut next: Vec<u64> = callers.iter().map(|caller| start + caller.from + caller.every).collect();
+    let mut next: Vec<u64> =
+        callers.iter().map(|caller| start + caller.from + caller.every).collect();
     let mut calls = vec![0_u64; callers.len()];
     let mut lives: Vec<Process> = Vec::new();
     let mut ids = 1000;
@@ -99,7 +101,8 @@ fn part((made, recorded): (u64, u64)) -> f64 {
 #[test]
 fn a_quiet_process_is_whole_beside_every_storm() {
     let busy = steady(25_000);
-    let storms: [&[Caller]; 4] = [&[steady(HAMMER)], &[STORM], &[STORM, busy], &[steady(HAMMER), STORM, busy]];
+    let storms: [&[Caller]; 4] =
+        [&[steady(HAMMER)], &[STORM], &[STORM, busy], &[steady(HAMMER), STORM, busy]];
     for limit in limits() {
         for storm in storms {
             let callers: Vec<Caller> = [QUIET].iter().chain(storm).copied().collect();

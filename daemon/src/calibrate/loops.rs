@@ -1,6 +1,6 @@
-//! The loops: short repetitions, of which the fastest counts, since what else the machine does can only make one slower. Beside
-//! each run the clock is read in a loop of its own: two runs are alike where that took as long, and a machine is crowded
-//! where it takes longer than it did.
+//! The loops: short repetitions, of which the fastest counts, since what else the machine does can
+//! only make one slower. Beside each run the clock is read in a loop of its own: two runs are alike
+//! where that took as long, and a machine is crowded where it takes longer than it did.
 
 use std::hint::black_box;
 use std::io::{self, Read, Write};
@@ -53,16 +53,20 @@ impl Times {
     }
 }
 
-/// Runs the loops: twice, or up to three times where the clock takes longer than in the run `like` which this one is to be
-/// compared with. About 10 ms a time, at most 80 and a little. `None` where the system does not let this process.
+/// Runs the loops: twice, or up to three times where the clock takes longer than in the run `like`
+/// which this one is to be compared with. About 10 ms a time, at most 80 and a little. `None` where
+/// the system does not let this process.
 pub fn time(like: Option<&Times>) -> Option<Times> {
     let run = || -> io::Result<Times> {
         let _pinned = Pinned::here()?;
         let clock = time_clock();
         let call = time_call();
         let string = least(200, 8, || {
-            // SAFETY: a string with its NUL. The path is relative, and the folder's descriptor is none.
-            black_box(unsafe { libc::faccessat(-1, c"flightrec/measures/what/an/event/costs".as_ptr(), 0, 0) });
+            // SAFETY: a string with its NUL. The path is relative, and the folder's descriptor is
+            // none.
+            black_box(unsafe {
+                libc::faccessat(-1, c"flightrec/measures/what/an/event/costs".as_ptr(), 0, 0)
+            });
         });
         Ok(Times { call, string, round_trip: round_trip()?, clock })
     };
@@ -110,12 +114,14 @@ fn one_call() {
     black_box(unsafe { libc::read(-1, byte.as_mut_ptr().cast(), byte.len()) });
 }
 
-/// The least time of one operation, in ns, of so many repetitions of a loop; of fewer where they take long.
+/// The least time of one operation, in ns, of so many repetitions of a loop; of fewer where they
+/// take long.
 fn least(repetitions: u32, loops: u32, once: impl FnMut()) -> f64 {
     repeated(repetitions, loops, once).into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// The time of one operation, in ns, in each of so many repetitions of a loop; of fewer where they take long.
+/// The time of one operation, in ns, in each of so many repetitions of a loop; of fewer where they
+/// take long.
 fn repeated(repetitions: u32, loops: u32, mut once: impl FnMut()) -> Vec<f64> {
     let mut times = Vec::with_capacity(repetitions as usize);
     let began = Instant::now();

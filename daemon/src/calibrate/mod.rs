@@ -1,9 +1,11 @@
-//! What an event costs on this machine: short loops on one CPU before the probes are attached and behind that. The
-//! difference is all that the work loses, what it costs to be asked at all included.
+//! What an event costs on this machine: short loops on one CPU before the probes are attached and
+//! behind that. The difference is all that the work loses, what it costs to be asked at all
+//! included.
 //!
-//! A machine that does something else at that moment can only make them slower. So no figure is believed that is out of
-//! proportion to reading the clock in the same run ([`loops`]), nor a difference of two runs in which that took another time;
-//! and where it takes less at a later time, the machine was crowded when it was measured first.
+//! A machine that does something else at that moment can only make them slower. So no figure is
+//! believed that is out of proportion to reading the clock in the same run ([`loops`]), nor a
+//! difference of two runs in which that took another time; and where it takes less at a later time,
+//! the machine was crowded when it was measured first.
 
 mod loops;
 
@@ -13,7 +15,9 @@ use flightrec_format::abi::state::{GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES};
 use flightrec_format::control;
 use tracing::{info, warn};
 
-pub use loops::{Own, Pinned, Times, time, time_call, time_call_briefly, time_call_usually, time_clock};
+pub use loops::{
+    Own, Pinned, Times, time, time_call, time_call_briefly, time_call_usually, time_clock,
+};
 
 use loops::ALIKE;
 
@@ -39,7 +43,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Where measuring gave nothing to believe: what was measured on a virtual machine (AMD EPYC, Linux 6.18); rather too much.
+    /// Where measuring gave nothing to believe: what was measured on a virtual machine (AMD EPYC,
+    /// Linux 6.18); rather too much.
     pub const ASSUMED: Self = Self {
         call: 252,
         string: 115,
@@ -50,10 +55,11 @@ impl Costs {
         arguments: 5,
         measured: false,
     };
-    /// What can be, ns. A noisy moment can give anything, and must not shut the recorder up, or let it run free.
+    /// What can be, ns. A noisy moment can give anything, and must not shut the recorder up, or let
+    /// it run free.
     const SANE: std::ops::RangeInclusive<f64> = 20.0..=10_000.0;
-    /// The same as a multiple of what reading the clock takes, or of the least that it can be, ns: of an event's cost, the two
-    /// readings of a call included. Here it is 6.
+    /// The same as a multiple of what reading the clock takes, or of the least that it can be, ns:
+    /// of an event's cost, the two readings of a call included. Here it is 6.
     const MOST_CLOCKS: f64 = 40.0;
     const LEAST_CLOCK: f64 = 15.0;
 
@@ -99,10 +105,11 @@ impl Costs {
         Self::SANE.contains(&cost) && cost <= clock.max(Self::LEAST_CLOCK) * Self::MOST_CLOCKS
     }
 
-    /// After an own call was timed again on a machine that runs. What being asked costs can't be told apart without detaching:
-    /// where reading the clock takes less than when these were measured (`clock`, ns; 0: not known), all of them were too high by
-    /// as much. `None` where it takes more, as the machine is crowded now, and where it can't be, or hardly. Costs that were assumed
-    /// are taken in proportion to what was measured.
+    /// After an own call was timed again on a machine that runs. What being asked costs can't be
+    /// told apart without detaching: where reading the clock takes less than when these were
+    /// measured (`clock`, ns; 0: not known), all of them were too high by as much. `None` where
+    /// it takes more, as the machine is crowded now, and where it can't be, or hardly. Costs that
+    /// were assumed are taken in proportion to what was measured.
     pub fn again(&self, own: &Own, clock: f64) -> Option<Self> {
         let slower = if clock > 0.0 && self.measured { own.clock / clock } else { 1.0 };
         // Also where it is not a number.
@@ -114,11 +121,13 @@ impl Costs {
         if !self.measured {
             let factor = recording / f64::from(self.call - self.call_floor);
             let sane = (1.0 / MOST_CHANGE..=MOST_CHANGE).contains(&factor);
-            return (sane && Self::is_sane(f64::from(self.call) * factor, own.clock)).then(|| self.times(factor));
+            return (sane && Self::is_sane(f64::from(self.call) * factor, own.clock))
+                .then(|| self.times(factor));
         }
         let call = f64::from(before.call_floor) + recording;
         let change = call / f64::from(before.call.max(1));
-        let sane = Self::is_sane(call, own.clock) && (1.0 / MOST_CHANGE..=MOST_CHANGE).contains(&change);
+        let sane =
+            Self::is_sane(call, own.clock) && (1.0 / MOST_CHANGE..=MOST_CHANGE).contains(&change);
         let scaled = |cost: u32| (f64::from(cost) * change).round() as u32;
         sane.then(|| Self {
             call: call.round() as u32,
@@ -156,8 +165,8 @@ const TRIP_SCHED: f64 = 4.0;
 /// By how much a cost may differ from what it was when it is measured again.
 const MOST_CHANGE: f64 = 2.0;
 
-/// What the probes added from one run of the loops to the others, and what reading the clock took meanwhile, ns; assumed costs
-/// and 0 where that can't be.
+/// What the probes added from one run of the loops to the others, and what reading the clock took
+/// meanwhile, ns; assumed costs and 0 where that can't be.
 pub fn costs(without: Option<Times>, with: &With) -> (Costs, f64) {
     let costs = without.and_then(|without| difference(&without, with));
     if let Some((costs, _)) = costs {
@@ -172,7 +181,10 @@ pub fn costs(without: Option<Times>, with: &With) -> (Costs, f64) {
             "measured what events cost: {costs}"
         );
     } else {
-        warn!("what was measured of events' costs can't be: the machine is too busy; assuming usual ones");
+        warn!(
+            "what was measured of events' costs can't be: the machine is too busy; assuming usual \
+             ones"
+        );
     }
     costs.unwrap_or((Costs::ASSUMED, 0.0))
 }
@@ -186,7 +198,8 @@ fn difference(without: &Times, with: &With) -> Option<(Costs, f64)> {
     }
     let call = full.call - without.call;
     let string = (full.string - without.string - call).max(0.0);
-    let of_trip = |trip: f64, call: f64| (trip - without.round_trip - TRIP_CALLS * call) / TRIP_SCHED;
+    let of_trip =
+        |trip: f64, call: f64| (trip - without.round_trip - TRIP_CALLS * call) / TRIP_SCHED;
     let sched = of_trip(full.round_trip, call);
     let call_floor = floor.call - without.call;
     let sched_floor = of_trip(floor.round_trip, call_floor);
@@ -201,16 +214,18 @@ fn difference(without: &Times, with: &With) -> Option<(Costs, f64)> {
     {
         return None;
     }
-    // On a CPU that others want as well, threads that wake one another are never undisturbed for as long as a call is, and
-    // paths are longer: what is out of proportion is taken in proportion to the call. So is what is too little, where that
-    // befell the run without the probes, but for strings, which may cost nothing.
+    // On a CPU that others want as well, threads that wake one another are never undisturbed for as
+    // long as a call is, and paths are longer: what is out of proportion is taken in proportion
+    // to the call. So is what is too little, where that befell the run without the probes, but
+    // for strings, which may cost nothing.
     let in_proportion = |cost: f64, assumed: u32, least: f64| {
         let usual = call * f64::from(assumed) / f64::from(Costs::ASSUMED.call);
         if (usual * least..=usual * MOST_CHANGE).contains(&cost) { cost } else { usual }
     };
     let string = in_proportion(string, Costs::ASSUMED.string, 0.0);
     let sched = in_proportion(sched, Costs::ASSUMED.sched, 1.0 / MOST_CHANGE);
-    let sched_floor = in_proportion(sched_floor, Costs::ASSUMED.sched_floor, 1.0 / MOST_CHANGE).min(sched);
+    let sched_floor =
+        in_proportion(sched_floor, Costs::ASSUMED.sched_floor, 1.0 / MOST_CHANGE).min(sched);
     // What is saved is the difference of two that differ little.
     let saved = |less: f64| (full.call - less).clamp(0.0, call / 2.0).round() as u32;
     let costs = Costs {
@@ -235,7 +250,12 @@ mod tests {
     const FLOOR: Times = Times { call: 340.0, string: 1040.0, round_trip: 5960.0, clock: 30.0 };
 
     fn with(full: Times, floor: Times) -> With {
-        With { full: Some(full), floor: Some(floor), untimed: full.call - 35.0, first_argument: full.call + 1.0 }
+        With {
+            full: Some(full),
+            floor: Some(floor),
+            untimed: full.call - 35.0,
+            first_argument: full.call + 1.0,
+        }
     }
 
     #[test]
@@ -262,15 +282,16 @@ mod tests {
     fn what_cannot_be_is_not_believed() {
         let times = |call, string, round_trip| Times { call, string, round_trip, clock: 30.0 };
         for noisy in [
-            with(times(200.0, 900.0, 5000.0), FLOOR),     // nothing was added
-            with(times(190.0, 1280.0, 6840.0), FLOOR),    // a negative cost
-            with(times(460.0, 1280.0, 5000.0), FLOOR),    // the trip cost less than its calls
+            with(times(200.0, 900.0, 5000.0), FLOOR), // nothing was added
+            with(times(190.0, 1280.0, 6840.0), FLOOR), // a negative cost
+            with(times(460.0, 1280.0, 5000.0), FLOOR), // the trip cost less than its calls
             with(times(460.0, 1280.0, 500_000.0), FLOOR), // something else ran all the time
             with(times(460.0, 900_000.0, 6840.0), FLOOR),
             with(times(f64::NAN, 1280.0, 6840.0), FLOOR),
             with(FULL, WITHOUT), // being asked cost nothing
             With { floor: None, ..with(FULL, FLOOR) },
-            // The machine was crowded in one of the runs, as the clock tells; whatever else is in proportion.
+            // The machine was crowded in one of the runs, as the clock tells; whatever else is in
+            // proportion.
             with(Times { clock: 45.0, ..FULL }, FLOOR),
             with(FULL, Times { clock: 45.0, ..FLOOR }),
             with(Times { clock: 20.0, ..FULL }, Times { clock: 20.0, ..FLOOR }),
@@ -289,8 +310,13 @@ mod tests {
         let noisy = Times { string: 1900.0, round_trip: 9000.0, ..FULL };
         let (costs, _) = costs(Some(WITHOUT), &with(noisy, FLOOR));
         assert_eq!((costs.call, costs.call_floor), (quiet.call, quiet.call_floor));
-        assert_eq!((costs.string, costs.sched), (119, 180), "as those that are assumed, of a call of 252 ns");
-        // Something else ran beside the threads while nothing was attached: 31 ns more are left of the trip.
+        assert_eq!(
+            (costs.string, costs.sched),
+            (119, 180),
+            "as those that are assumed, of a call of 252 ns"
+        );
+        // Something else ran beside the threads while nothing was attached: 31 ns more are left of
+        // the trip.
         let noisy = Times { round_trip: 6164.0, ..FULL };
         let (costs, _) = super::costs(Some(WITHOUT), &with(noisy, FLOOR));
         assert_eq!((costs.string, costs.sched, costs.sched_floor), (quiet.string, 180, 100));
@@ -311,8 +337,14 @@ mod tests {
         let (before, clock) = costs(Some(WITHOUT), &with(FULL, FLOOR));
         let again = before.again(&own(480.0, 340.0, 31.0), clock).expect("a little more");
         assert_eq!((again.call, again.sched, again.call_floor), (280, 215, 140));
-        for (recorded, left_out) in [(340.0, 480.0), (5000.0, 340.0), (f64::NAN, 340.0), (f64::INFINITY, 1.0)] {
-            assert_eq!(before.again(&own(recorded, left_out, 30.0), clock), None, "{recorded} {left_out}");
+        for (recorded, left_out) in
+            [(340.0, 480.0), (5000.0, 340.0), (f64::NAN, 340.0), (f64::INFINITY, 1.0)]
+        {
+            assert_eq!(
+                before.again(&own(recorded, left_out, 30.0), clock),
+                None,
+                "{recorded} {left_out}"
+            );
         }
     }
 
@@ -341,9 +373,14 @@ mod tests {
     #[test]
     fn assumed_costs_are_brought_into_proportion() {
         let assumed = Costs::ASSUMED;
-        let half = assumed.again(&own(260.0, 260.0 - 117.0 * 0.6, 20.0), 0.0).expect("a faster machine");
+        let half =
+            assumed.again(&own(260.0, 260.0 - 117.0 * 0.6, 20.0), 0.0).expect("a faster machine");
         assert_eq!((half.call, half.call_floor, half.measured), (151, 81, false));
-        assert_eq!(assumed.again(&own(1000.0, 200.0, 20.0), 0.0), None, "hardly seven times as much");
+        assert_eq!(
+            assumed.again(&own(1000.0, 200.0, 20.0), 0.0),
+            None,
+            "hardly seven times as much"
+        );
     }
 
     #[test]
@@ -353,7 +390,10 @@ mod tests {
         let times = time(None).expect("times");
         assert!(times.clock > 0.0 && times.call > 0.0 && times.string > times.call, "{times:?}");
         assert!(times.round_trip > times.call, "{times:?}");
-        assert!(time(Some(&Times { clock: 0.0, ..times })).is_some(), "it ends where no run is alike");
+        assert!(
+            time(Some(&Times { clock: 0.0, ..times })).is_some(),
+            "it ends where no run is alike"
+        );
         assert_eq!(affinity(), before);
     }
 }

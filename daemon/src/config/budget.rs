@@ -39,7 +39,10 @@ impl Budget {
     /// Refuses what means nothing; names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         if !(1..=3600).contains(&self.burst_seconds) {
-            return Err(("budget.burst_seconds", format!("{} is not within 1 to 3600", self.burst_seconds)));
+            return Err((
+                "budget.burst_seconds",
+                format!("{} is not within 1 to 3600", self.burst_seconds),
+            ));
         }
         for (i, step) in self.give_up.iter().enumerate() {
             if self.give_up.iter().skip(i + 1).any(|other| other == step) {
@@ -68,9 +71,11 @@ pub enum Step {
 
 impl Step {
     /// What is given up by default, in order.
-    pub const DEFAULT: [Self; 4] = [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity];
+    pub const DEFAULT: [Self; 4] =
+        [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity];
     /// In the usual order.
-    pub const ALL: [Self; 5] = [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity, Self::Syscalls];
+    pub const ALL: [Self; 5] =
+        [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity, Self::Syscalls];
 
     /// Its name in configuration and status.
     pub const fn name(self) -> &'static str {

@@ -41,7 +41,9 @@ impl<'a> Document<'a> {
     /// Every key must be one of the defaults'.
     pub(super) fn check_keys(&self) -> Result<(), ConfigError> {
         let known = known_keys();
-        let Some(wrong) = self.entries.iter().find(|e| !known.contains(&e.key)) else { return Ok(()) };
+        let Some(wrong) = self.entries.iter().find(|e| !known.contains(&e.key)) else {
+            return Ok(());
+        };
         Err(ConfigError::UnknownKey {
             path: self.path.into(),
             line: line(self.text, wrong.at),
@@ -55,7 +57,11 @@ impl<'a> Document<'a> {
     pub(super) fn typed(&self, error: &toml::de::Error) -> ConfigError {
         let at = error.span().map_or(0, |s| s.start);
         // The innermost value that holds the place: a section's own span may hold it as well.
-        let holder = self.entries.iter().filter(|e| e.value.contains(&at)).max_by_key(|e| e.key.matches('.').count());
+        let holder = self
+            .entries
+            .iter()
+            .filter(|e| e.value.contains(&at))
+            .max_by_key(|e| e.key.matches('.').count());
         let key = holder.map_or_else(|| "configuration".into(), |e| e.key.clone());
         ConfigError::Value {
             path: self.path.into(),
@@ -68,7 +74,12 @@ impl<'a> Document<'a> {
     /// An error of a key's value in itself.
     pub(super) fn value(&self, key: &str, message: String) -> ConfigError {
         let at = self.entries.iter().find(|e| e.key == key).map_or(0, |e| e.at);
-        ConfigError::Value { path: self.path.into(), line: line(self.text, at), key: key.into(), message }
+        ConfigError::Value {
+            path: self.path.into(),
+            line: line(self.text, at),
+            key: key.into(),
+            message,
+        }
     }
 }
 
@@ -107,19 +118,25 @@ fn advice(wrong: &str, known: &[String]) -> String {
     let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     // The right name in the wrong section, or in none.
     if let Some(key) = known.iter().find(|k| k.contains('.') && last(k) == last(wrong)) {
-        return key.rsplit_once('.').map_or_else(String::new, |(s, n)| format!("`{n}` belongs into section [{s}]"));
+        return key
+            .rsplit_once('.')
+            .map_or_else(String::new, |(s, n)| format!("`{n}` belongs into section [{s}]"));
     }
-    // A key of an unknown section comes up before the section does only without a header of its own.
+    // A key of an unknown section comes up before the section does only without a header of its
+    // own.
     let near = known.iter().map(|k| (strsim::damerau_levenshtein(wrong, k), k)).min();
     if let Some((distance, key)) = near
         && distance <= 2.max(name.chars().count() / 3)
     {
         return format!("did you mean `{key}`?");
     }
-    let beside = known.iter().filter(|k| k.rsplit_once('.').map_or("", |(s, _)| s) == section && !section.is_empty());
+    let beside = known
+        .iter()
+        .filter(|k| k.rsplit_once('.').map_or("", |(s, _)| s) == section && !section.is_empty());
     let beside: Vec<_> = beside.map(|k| last(k)).collect();
     if beside.is_empty() {
-        let sections: Vec<_> = known.iter().filter(|k| !k.contains('.')).map(String::as_str).collect();
+        let sections: Vec<_> =
+            known.iter().filter(|k| !k.contains('.')).map(String::as_str).collect();
         return format!("the sections are: {}", sections.join(", "));
     }
     format!("section [{section}] has: {}", beside.join(", "))

@@ -13,7 +13,10 @@ const FILE_MAX: u64 = 1 << 20;
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// It can't be read.
-    #[error("{path}: {source}; give the path of a configuration with --config (config/flightd.toml is a complete one)")]
+    #[error(
+        "{path}: {source}; give the path of a configuration with --config (config/flightd.toml is \
+         a complete one)"
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -21,7 +24,10 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// It is not TOML.
-    #[error("{path}:{line}: {message}; strings stand in quotes, one `key = value` a line, sections in [brackets]")]
+    #[error(
+        "{path}:{line}: {message}; strings stand in quotes, one `key = value` a line, sections in \
+         [brackets]"
+    )]
     Syntax {
         /// The file.
         path: PathBuf,
@@ -64,7 +70,9 @@ pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
     let mut text = String::new();
     File::open(path).and_then(|f| f.take(FILE_MAX + 1).read_to_string(&mut text)).map_err(error)?;
     if text.len() as u64 > FILE_MAX {
-        return Err(error(io::Error::other("longer than 1 MiB, this is no configuration of flightd")));
+        return Err(error(io::Error::other(
+            "longer than 1 MiB, this is no configuration of flightd",
+        )));
     }
     Ok(text)
 }

@@ -28,7 +28,9 @@ pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
 pub use snapshots::Snapshots;
 pub use span::Span;
 pub use store::Store;
-pub use triggers::{Blocked, Errors, KernelLog, Pressure, RunQueue, SlowCall, SlowRule, Switch, Triggers, errno};
+pub use triggers::{
+    Blocked, Errors, KernelLog, Pressure, RunQueue, SlowCall, SlowRule, Switch, Triggers, errno,
+};
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +66,8 @@ pub struct Rings {
     pub sched: Size,
     /// Ring of task life and marks, of each CPU.
     pub task: Size,
-    /// The quiet ring, of each CPU: what quiet processes did, kept when a flood writes over the rings. 0: none.
+    /// The quiet ring, of each CPU: what quiet processes did, kept when a flood writes over the
+    /// rings. 0: none.
     pub quiet: Size,
     /// Most kernel memory that rings and tables of all CPUs take together.
     pub max_total: Size,
@@ -231,7 +234,8 @@ impl Config {
             if size < sizing::RING_LEAST {
                 let least = sizing::RING_LEAST;
                 let message = format!(
-                    "{size} is too small: a ring takes at least {least}; to leave these events out, set {switch} = false in [record]"
+                    "{size} is too small: a ring takes at least {least}; to leave these events \
+                     out, set {switch} = false in [record]"
                 );
                 return Err((key, message));
             }
@@ -240,22 +244,31 @@ impl Config {
             }
         }
         if rings.quiet.bytes() != 0 && rings.quiet < sizing::QUIET_LEAST {
-            let message = format!("{} is too small: give at least {}, or 0B", rings.quiet, sizing::QUIET_LEAST);
+            let message = format!(
+                "{} is too small: give at least {}, or 0B",
+                rings.quiet,
+                sizing::QUIET_LEAST
+            );
             return Err(("rings.quiet", message));
         }
         if rings.quiet.bytes() > ram {
             return Err(("rings.quiet", more_than_ram(rings.quiet, ram)));
         }
         if rings.max_total < sizing::TOTAL_LEAST {
-            let message = format!("{} is too small: give at least {}", rings.max_total, sizing::TOTAL_LEAST);
+            let message =
+                format!("{} is too small: give at least {}", rings.max_total, sizing::TOTAL_LEAST);
             return Err(("rings.max_total", message));
         }
-        // The default is no mistake of the user's on a very small machine: the percentage holds there.
+        // The default is no mistake of the user's on a very small machine: the percentage holds
+        // there.
         if rings.max_total.bytes() > ram && rings.max_total > Rings::default().max_total {
             return Err(("rings.max_total", more_than_ram(rings.max_total, ram)));
         }
         if !(1..=90).contains(&rings.max_ram_percent) {
-            return Err(("rings.max_ram_percent", format!("{} is not within 1 to 90", rings.max_ram_percent)));
+            return Err((
+                "rings.max_ram_percent",
+                format!("{} is not within 1 to 90", rings.max_ram_percent),
+            ));
         }
         crate::mask::compile(&self.record.mask).map_err(|message| ("record.mask", message))?;
         self.budget.check()?;
@@ -272,7 +285,10 @@ impl Config {
         self.snapshots.check()?;
         self.triggers.check()?;
         if self.access.group.is_empty() {
-            return Err(("access.group", "an empty name; give a group, \"root\" for nobody but root".into()));
+            return Err((
+                "access.group",
+                "an empty name; give a group, \"root\" for nobody but root".into(),
+            ));
         }
         let paths = [
             ("kernel.btf", &self.kernel.btf),
@@ -289,5 +305,8 @@ impl Config {
 }
 
 fn more_than_ram(size: Size, ram: u64) -> String {
-    format!("{size} is more than this machine's memory of {}: give less", Size::new(ram >> 20 << 20))
+    format!(
+        "{size} is more than this machine's memory of {}: give less",
+        Size::new(ram >> 20 << 20)
+    )
 }

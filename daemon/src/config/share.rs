@@ -44,7 +44,12 @@ impl FromStr for Share {
         if text == "off" {
             return Ok(Self::Off);
         }
-        let wrong = || format!("{text:?} is not a share of a CPU: write percent, like \"5%\", or \"off\" for no limit");
+        let wrong = || {
+            format!(
+                "{text:?} is not a share of a CPU: write percent, like \"5%\", or \"off\" for no \
+                 limit"
+            )
+        };
         let number = text.strip_suffix('%').ok_or_else(wrong)?.trim_end();
         // As people write it: `parse` alone would take "inf" and "1e1" as well.
         if !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
@@ -52,7 +57,9 @@ impl FromStr for Share {
         }
         let percent: f64 = number.parse().map_err(|_| wrong())?;
         if !(LEAST..=100.0).contains(&percent) {
-            return Err(format!("{text:?} is not within {LEAST}% to 100%; for no limit write \"off\""));
+            return Err(format!(
+                "{text:?} is not within {LEAST}% to 100%; for no limit write \"off\""
+            ));
         }
         Ok(Self::Millionths((percent * 10_000.0).round() as u32))
     }

@@ -37,7 +37,11 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a size: write a number and a unit, like \"16MiB\" or \"64KiB\"");
+        let wrong = || {
+            format!(
+                "{text:?} is not a size: write a number and a unit, like \"16MiB\" or \"64KiB\""
+            )
+        };
         // A bare number is refused: it is as likely meant in KiB or MiB as in bytes.
         if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
             return Err(wrong());

@@ -53,8 +53,8 @@ pub struct Sizing {
 pub enum SizingError {
     /// The smallest rings exceed the cap.
     #[error(
-        "the smallest rings on {cpus} CPUs and the tables take {needed}, more than the {cap} that [rings] allows; \
-         raise {key}, or make [threads] slots smaller"
+        "the smallest rings on {cpus} CPUs and the tables take {needed}, more than the {cap} that \
+         [rings] allows; raise {key}, or make [threads] slots smaller"
     )]
     NoRoom {
         /// CPUs that get rings.
@@ -67,7 +67,10 @@ pub enum SizingError {
         key: &'static str,
     },
     /// More pages than a map can count.
-    #[error("a ring of {ring} on each of {cpus} CPUs exceeds what one map can hold; make it smaller in [rings]")]
+    #[error(
+        "a ring of {ring} on each of {cpus} CPUs exceeds what one map can hold; make it smaller \
+         in [rings]"
+    )]
     TooManyPages {
         /// CPUs that get rings.
         cpus: u32,
@@ -79,7 +82,12 @@ pub enum SizingError {
 impl Sizing {
     /// Fits the rings of `online` CPUs, and the tables, into the caps. Rings shrink in proportion,
     /// but none below 64 KiB, or what was asked for where that is less.
-    pub fn compute(config: &Config, online: u32, possible: u32, ram: u64) -> Result<Self, SizingError> {
+    pub fn compute(
+        config: &Config,
+        online: u32,
+        possible: u32,
+        ram: u64,
+    ) -> Result<Self, SizingError> {
         let rings = &config.rings;
         let cpus = u64::from(online.max(1));
         let slot_pages = config.threads.slots.div_ceil(SLOTS_PER_PAGE as u32);
@@ -93,7 +101,8 @@ impl Sizing {
             (rings.max_total.bytes(), "max_total")
         };
 
-        // A lane that is switched off needs no room. The task lane still holds marks and the recorder's own acts.
+        // A lane that is switched off needs no room. The task lane still holds marks and the
+        // recorder's own acts.
         let ring = |recorded: bool, ring: Size| if recorded { ring } else { RING_LEAST };
         let Record { syscalls, sched, .. } = config.record;
         let asked = [ring(syscalls, rings.syscall), ring(sched, rings.sched), rings.task];
@@ -103,7 +112,12 @@ impl Sizing {
         let least = (floor.iter().sum::<u64>() * PAGE).saturating_mul(cpus).saturating_add(tables);
         if least > cap {
             let needed = Size::mib(least.div_ceil(1 << 20));
-            return Err(SizingError::NoRoom { cpus: online, needed, cap: Size::new(cap >> 20 << 20), key });
+            return Err(SizingError::NoRoom {
+                cpus: online,
+                needed,
+                cap: Size::new(cap >> 20 << 20),
+                key,
+            });
         }
         let pages = shrink(asked, floor, (cap - tables) / cpus / PAGE);
 
@@ -147,7 +161,8 @@ fn shrink(asked: [u64; RINGS], floor: [u64; RINGS], room: u64) -> [u64; RINGS] {
         let free: u64 = (0..RINGS).filter(|i| !fixed[*i]).map(|i| asked[i]).sum();
         let mut settled = true;
         for i in (0..RINGS).filter(|i| !fixed[*i]).collect::<Vec<_>>() {
-            let share = u128::from(asked[i]) * u128::from(room.saturating_sub(taken)) / u128::from(free.max(1));
+            let share = u128::from(asked[i]) * u128::from(room.saturating_sub(taken))
+                / u128::from(free.max(1));
             pages[i] = share as u64; // at most `room`
             if pages[i] < floor[i] {
                 pages[i] = floor[i];

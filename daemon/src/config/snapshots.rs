@@ -70,32 +70,52 @@ impl Snapshots {
             }
         }
         if self.before.duration().is_zero() {
-            return Err(("snapshots.before", "a snapshot of nothing that was before: give at least 1s".into()));
+            return Err((
+                "snapshots.before",
+                "a snapshot of nothing that was before: give at least 1s".into(),
+            ));
         }
         if self.max_size < SIZE_LEAST {
-            return Err(("snapshots.max_size", format!("{} is too small: give at least {SIZE_LEAST}", self.max_size)));
+            return Err((
+                "snapshots.max_size",
+                format!("{} is too small: give at least {SIZE_LEAST}", self.max_size),
+            ));
         }
         // What is asked for may take half of it, so that it pushes out nothing that a trigger took.
         if self.max_total.bytes() / 2 < self.max_size.bytes() {
-            let message = format!("{} is less than two snapshots of {}", self.max_total, self.max_size);
+            let message =
+                format!("{} is less than two snapshots of {}", self.max_total, self.max_size);
             return Err(("snapshots.max_total", message));
         }
         if !(2..=10_000).contains(&self.max_count) {
-            return Err(("snapshots.max_count", format!("{} is not within 2 to 10000", self.max_count)));
+            return Err((
+                "snapshots.max_count",
+                format!("{} is not within 2 to 10000", self.max_count),
+            ));
         }
         if !(1..=3600).contains(&self.per_hour) {
-            return Err(("snapshots.per_hour", format!("{} is not within 1 to 3600", self.per_hour)));
+            return Err((
+                "snapshots.per_hour",
+                format!("{} is not within 1 to 3600", self.per_hour),
+            ));
         }
         if self.hook.first().is_some_and(|program| !PathBuf::from(program).is_absolute()) {
-            return Err(("snapshots.hook", "the program is no absolute path: begin it with /".into()));
+            return Err((
+                "snapshots.hook",
+                "the program is no absolute path: begin it with /".into(),
+            ));
         }
         if self.hook.iter().any(|word| word.contains('\0')) {
             return Err(("snapshots.hook", "a word has a NUL in it".into()));
         }
         let (least, most) = HOOK;
         if !(least..=most).contains(&self.hook_timeout.duration()) {
-            let (least, most) = (humantime::format_duration(least), humantime::format_duration(most));
-            return Err(("snapshots.hook_timeout", format!("{} is not within {least} to {most}", self.hook_timeout)));
+            let (least, most) =
+                (humantime::format_duration(least), humantime::format_duration(most));
+            return Err((
+                "snapshots.hook_timeout",
+                format!("{} is not within {least} to {most}", self.hook_timeout),
+            ));
         }
         Ok(())
     }

@@ -32,9 +32,12 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        humantime::parse_duration(text)
-            .map(Self)
-            .map_err(|_| format!("{text:?} is not a span of time: write a number and a unit, like \"2s\" or \"7days\""))
+        humantime::parse_duration(text).map(Self).map_err(|_| {
+            format!(
+                "{text:?} is not a span of time: write a number and a unit, like \"2s\" or \
+                 \"7days\""
+            )
+        })
     }
 }
 

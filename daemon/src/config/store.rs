@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Size, Span};
 
-/// How often the open pages may be drained: below, the file is mostly headers; above, a crash costs too much.
+/// How often the open pages may be drained: below, the file is mostly headers; above, a crash costs
+/// too much.
 const FLUSH: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(10));
 /// How often files may be brought to the disk.
 const SYNC: (Duration, Duration) = (Duration::from_millis(50), Duration::from_hours(1));
@@ -67,21 +68,30 @@ impl Store {
     /// Refuses what can't work; names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.file_size < FILE_LEAST {
-            return Err(("store.file_size", format!("{} is too small: give at least {FILE_LEAST}", self.file_size)));
+            return Err((
+                "store.file_size",
+                format!("{} is too small: give at least {FILE_LEAST}", self.file_size),
+            ));
         }
-        // One file is being written, which retention spares: with less than two there would be no history left to spare.
+        // One file is being written, which retention spares: with less than two there would be no
+        // history left to spare.
         if self.max_total.bytes() / 2 < self.file_size.bytes() {
             let message = format!(
-                "{} is less than two files of {}: raise it, or make file_size smaller (enabled = false writes no files)",
+                "{} is less than two files of {}: raise it, or make file_size smaller (enabled = \
+                 false writes no files)",
                 self.max_total, self.file_size
             );
             return Err(("store.max_total", message));
         }
         if self.file_age.duration() < FILE_AGE_LEAST {
-            return Err(("store.file_age", format!("{} is too short: give at least 1s", self.file_age)));
+            return Err((
+                "store.file_age",
+                format!("{} is too short: give at least 1s", self.file_age),
+            ));
         }
         if self.max_age.limit().is_some_and(|age| age < self.file_age.duration()) {
-            let message = format!("{} is less than one file's age of {}", self.max_age, self.file_age);
+            let message =
+                format!("{} is less than one file's age of {}", self.max_age, self.file_age);
             return Err(("store.max_age", message));
         }
         if !LEVELS.contains(&self.level) {
@@ -90,11 +100,13 @@ impl Store {
                 format!("{} is not within {} to {}", self.level, LEVELS.start(), LEVELS.end()),
             ));
         }
-        for (key, span, (least, most)) in
-            [("store.flush_interval", self.flush_interval, FLUSH), ("store.sync_interval", self.sync_interval, SYNC)]
-        {
+        for (key, span, (least, most)) in [
+            ("store.flush_interval", self.flush_interval, FLUSH),
+            ("store.sync_interval", self.sync_interval, SYNC),
+        ] {
             if !(least..=most).contains(&span.duration()) {
-                let (least, most) = (humantime::format_duration(least), humantime::format_duration(most));
+                let (least, most) =
+                    (humantime::format_duration(least), humantime::format_duration(most));
                 return Err((key, format!("{span} is not within {least} to {most}")));
             }
         }

@@ -41,17 +41,32 @@ fn to_toml_reads_back() {
 #[test]
 fn wrong_keys_name_line_and_the_nearest_right_one() {
     let cases = [
-        ("[rings]\nsycall = \"1MiB\"\n", "f.toml:2: unknown key `rings.sycall`; did you mean `rings.syscall`?"),
+        (
+            "[rings]\nsycall = \"1MiB\"\n",
+            "f.toml:2: unknown key `rings.sycall`; did you mean `rings.syscall`?",
+        ),
         ("\n[recrod]\nown = true\n", "f.toml:2: unknown section `recrod`; did you mean `record`?"),
-        ("[rings]\nslots = 5\n", "f.toml:2: unknown key `rings.slots`; `slots` belongs into section [threads]"),
-        ("strings = true\n", "f.toml:1: unknown key `strings`; `strings` belongs into section [record]"),
-        ("[threads]\nbananas = 1\n", "f.toml:2: unknown key `threads.bananas`; section [threads] has: slots"),
+        (
+            "[rings]\nslots = 5\n",
+            "f.toml:2: unknown key `rings.slots`; `slots` belongs into section [threads]",
+        ),
+        (
+            "strings = true\n",
+            "f.toml:1: unknown key `strings`; `strings` belongs into section [record]",
+        ),
+        (
+            "[threads]\nbananas = 1\n",
+            "f.toml:2: unknown key `threads.bananas`; section [threads] has: slots",
+        ),
         (
             "[zzzzzzzzz]\n",
-            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, record, rings, snapshots, store, threads, \
-             triggers",
+            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, \
+             record, rings, snapshots, store, threads, triggers",
         ),
-        ("record.sched.x = 1\n", "f.toml:1: unknown key `record.sched.x`; did you mean `record.sched`?"),
+        (
+            "record.sched.x = 1\n",
+            "f.toml:1: unknown key `record.sched.x`; did you mean `record.sched`?",
+        ),
         ("[rings]\nsyscall = \"1MiB\"\nsyscall = \"1MiB\"\n", "f.toml:3: duplicate key"),
     ];
     for (text, expected) in cases {
@@ -68,75 +83,141 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "f.toml:3: rings.syscall: 0B is too small: a ring takes at least 8KiB; to leave",
         ),
         ("[rings]\nsched = \"4KiB\"", "f.toml:2: rings.sched: 4KiB is too small"),
-        ("[rings]\ntask = \"25GiB\"", "f.toml:2: rings.task: 25GiB is more than this machine's memory of 24GiB"),
+        (
+            "[rings]\ntask = \"25GiB\"",
+            "f.toml:2: rings.task: 25GiB is more than this machine's memory of 24GiB",
+        ),
         ("[rings]\nmax_total = \"1TiB\"", "f.toml:2: rings.max_total: 1TiB is more than"),
         ("[rings]\nmax_total = \"64KiB\"", "f.toml:2: rings.max_total: 64KiB is too small"),
-        ("[rings]\nmax_ram_percent = 0", "f.toml:2: rings.max_ram_percent: 0 is not within 1 to 90"),
+        (
+            "[rings]\nmax_ram_percent = 0",
+            "f.toml:2: rings.max_ram_percent: 0 is not within 1 to 90",
+        ),
         ("[rings]\nmax_ram_percent = 300", "f.toml:2: rings.max_ram_percent: invalid value"),
         (
             "[rings]\nsyscall = 16",
-            "f.toml:2: rings.syscall: invalid type: integer `16`, expected a size in quotes with a unit",
+            "f.toml:2: rings.syscall: invalid type: integer `16`, expected a size in quotes with \
+             a unit",
         ),
-        ("[rings]\nsyscall = \"16\"", "f.toml:2: rings.syscall: \"16\" is not a size: write a number and a unit"),
+        (
+            "[rings]\nsyscall = \"16\"",
+            "f.toml:2: rings.syscall: \"16\" is not a size: write a number and a unit",
+        ),
         ("[rings]\nsyscall = \"-1MiB\"", "f.toml:2: rings.syscall: \"-1MiB\" is not a size"),
-        ("[rings]\nsyscall = \"99999999999999TiB\"", "f.toml:2: rings.syscall: \"99999999999999TiB\" is too large"),
-        ("[record]\nown = \"no\"", "f.toml:2: record.own: invalid type: string \"no\", expected a boolean"),
+        (
+            "[rings]\nsyscall = \"99999999999999TiB\"",
+            "f.toml:2: rings.syscall: \"99999999999999TiB\" is too large",
+        ),
+        (
+            "[record]\nown = \"no\"",
+            "f.toml:2: record.own: invalid type: string \"no\", expected a boolean",
+        ),
         (
             "[budget]\nper_cpu = \"5\"",
             "f.toml:2: budget.per_cpu: \"5\" is not a share of a CPU: write percent, like \"5%\"",
         ),
-        ("[budget]\nper_cpu = \"0%\"", "f.toml:2: budget.per_cpu: \"0%\" is not within 0.01% to 100%; for no limit"),
+        (
+            "[budget]\nper_cpu = \"0%\"",
+            "f.toml:2: budget.per_cpu: \"0%\" is not within 0.01% to 100%; for no limit",
+        ),
         ("[budget]\nper_cpu = \"101%\"", "f.toml:2: budget.per_cpu: \"101%\" is not within"),
         ("[budget]\nper_cpu = \"inf%\"", "f.toml:2: budget.per_cpu: \"inf%\" is not a share"),
-        ("[budget]\nper_cpu = 5", "f.toml:2: budget.per_cpu: invalid type: integer `5`, expected a share in quotes"),
-        ("[budget]\nburst_seconds = 0", "f.toml:2: budget.burst_seconds: 0 is not within 1 to 3600"),
+        (
+            "[budget]\nper_cpu = 5",
+            "f.toml:2: budget.per_cpu: invalid type: integer `5`, expected a share in quotes",
+        ),
+        (
+            "[budget]\nburst_seconds = 0",
+            "f.toml:2: budget.burst_seconds: 0 is not within 1 to 3600",
+        ),
         ("[threads]\nslots = 0", "f.toml:2: threads.slots: 0 is not within 4 to 4194304"),
         ("[threads]\nslots = -1", "f.toml:2: threads.slots: invalid value"),
         (
             "[kernel]\nsyscall_programs = \"kprobe\"",
             "f.toml:2: kernel.syscall_programs: unknown variant `kprobe`, expected one of",
         ),
-        ("[kernel]\nbtf = \"vmlinux\"", "f.toml:2: kernel.btf: \"vmlinux\" is not an absolute path"),
+        (
+            "[kernel]\nbtf = \"vmlinux\"",
+            "f.toml:2: kernel.btf: \"vmlinux\" is not an absolute path",
+        ),
         ("[access]\ngroup = \"\"", "f.toml:2: access.group: an empty name"),
-        ("[store]\nfile_size = \"1KiB\"", "f.toml:2: store.file_size: 1KiB is too small: give at least 256KiB"),
+        (
+            "[store]\nfile_size = \"1KiB\"",
+            "f.toml:2: store.file_size: 1KiB is too small: give at least 256KiB",
+        ),
         (
             "[store]\nmax_total = \"100MiB\"",
             "f.toml:2: store.max_total: 100MiB is less than two files of 64MiB: raise it",
         ),
         ("[store]\nfile_age = \"0s\"", "f.toml:2: store.file_age: 0s is too short"),
-        ("[store]\nmax_age = \"1m\"", "f.toml:2: store.max_age: 1m is less than one file's age of 1h"),
+        (
+            "[store]\nmax_age = \"1m\"",
+            "f.toml:2: store.max_age: 1m is less than one file's age of 1h",
+        ),
         ("[store]\nlevel = 22", "f.toml:2: store.level: 22 is not within -7 to 19"),
-        ("[store]\nflush_interval = \"1ms\"", "f.toml:2: store.flush_interval: 1ms is not within 50ms to 10m"),
-        ("[store]\nsync_interval = \"2h\"", "f.toml:2: store.sync_interval: 2h is not within 50ms to 1h"),
-        ("[store]\nsync_interval = \"soon\"", "f.toml:2: store.sync_interval: \"soon\" is not a span of time"),
+        (
+            "[store]\nflush_interval = \"1ms\"",
+            "f.toml:2: store.flush_interval: 1ms is not within 50ms to 10m",
+        ),
+        (
+            "[store]\nsync_interval = \"2h\"",
+            "f.toml:2: store.sync_interval: 2h is not within 50ms to 1h",
+        ),
+        (
+            "[store]\nsync_interval = \"soon\"",
+            "f.toml:2: store.sync_interval: \"soon\" is not a span of time",
+        ),
         (
             "[store]\nsync_interval = 10",
             "f.toml:2: store.sync_interval: invalid type: integer `10`, expected a span of time",
         ),
-        ("[store]\nenabled = 1", "f.toml:2: store.enabled: invalid type: integer `1`, expected a boolean"),
-        ("[snapshots]\nbefore = \"1h\"", "f.toml:2: snapshots.before: 1h is too long: give at most 10m"),
+        (
+            "[store]\nenabled = 1",
+            "f.toml:2: store.enabled: invalid type: integer `1`, expected a boolean",
+        ),
+        (
+            "[snapshots]\nbefore = \"1h\"",
+            "f.toml:2: snapshots.before: 1h is too long: give at most 10m",
+        ),
         (
             "[snapshots]\nmax_size = \"1GiB\"",
             "f.toml:1: snapshots.max_total: 512MiB is less than two snapshots of 1GiB",
         ),
-        ("[snapshots]\nhook = [\"mail\"]", "f.toml:2: snapshots.hook: the program is no absolute path"),
+        (
+            "[snapshots]\nhook = [\"mail\"]",
+            "f.toml:2: snapshots.hook: the program is no absolute path",
+        ),
         ("[snapshots]\nper_hour = 0", "f.toml:2: snapshots.per_hour: 0 is not within 1 to 3600"),
-        ("[triggers]\ninterval = \"1ms\"", "f.toml:2: triggers.interval: 1ms is not within 100ms to 10s"),
+        (
+            "[triggers]\ninterval = \"1ms\"",
+            "f.toml:2: triggers.interval: 1ms is not within 100ms to 10s",
+        ),
         (
             "[triggers.blocked]\nlongr_than = \"1s\"",
-            "f.toml:2: unknown key `triggers.blocked.longr_than`; did you mean `triggers.blocked.longer_than`?",
+            "f.toml:2: unknown key `triggers.blocked.longr_than`; did you mean \
+             `triggers.blocked.longer_than`?",
         ),
-        ("[triggers.errors]\ntimes = 1", "f.toml:2: triggers.errors.times: 1 would make the usual an alarm"),
-        ("[triggers.errors]\nignore = [\"ENO\"]", "f.toml:2: triggers.errors.ignore: there is no error \"ENO\""),
+        (
+            "[triggers.errors]\ntimes = 1",
+            "f.toml:2: triggers.errors.times: 1 would make the usual an alarm",
+        ),
+        (
+            "[triggers.errors]\nignore = [\"ENO\"]",
+            "f.toml:2: triggers.errors.ignore: there is no error \"ENO\"",
+        ),
         (
             "[triggers.slow_call]\nrules = [{ slower_than = \"1s\" }]",
             "f.toml:2: triggers.slow_call.rules: a rule names neither process nor unit",
         ),
         (
-            "[triggers.slow_call]\nrules = [{ process = \"a\", calls = [\"frob\"], slower_than = \"1s\" }]",
+            "[triggers.slow_call]\nrules = [{ process = \"a\", calls = [\"frob\"], slower_than = \
+             \"1s\" }]",
             "f.toml:2: triggers.slow_call.rules: there is no system call \"frob\"",
         ),
-        ("[triggers.kernel_log]\nlines = [\"\"]", "f.toml:2: triggers.kernel_log.lines: \"\" is in too many lines"),
+        (
+            "[triggers.kernel_log]\nlines = [\"\"]",
+            "f.toml:2: triggers.kernel_log.lines: \"\" is in too many lines",
+        ),
         ("rings = 5", "f.toml:1: rings: invalid type: integer `5`"),
         ("[rings\n", "f.toml:1: "),
     ];
@@ -149,7 +230,10 @@ fn wrong_values_name_line_key_and_what_to_do() {
 #[test]
 fn files_that_cannot_be_read() {
     let error = Config::load(Path::new("/nonexistent/flightd.toml")).unwrap_err().to_string();
-    assert!(error.starts_with("/nonexistent/flightd.toml: No such file") && error.contains("--config"), "{error}");
+    assert!(
+        error.starts_with("/nonexistent/flightd.toml: No such file") && error.contains("--config"),
+        "{error}"
+    );
     let error = Config::load(Path::new("/dev/zero")).unwrap_err().to_string();
     assert!(error.contains("longer than 1 MiB"), "{error}");
     let error = Config::load(Path::new("/bin/true")).unwrap_err().to_string();
@@ -163,17 +247,23 @@ fn the_default_cap_is_no_error_on_a_tiny_machine() {
 
 #[test]
 fn sizes_in_human_units() {
-    for (text, bytes) in [("16MiB", 16 << 20), ("1.5 KiB", 1536), ("64kb", 64_000), ("8K", 8000), ("7B", 7)] {
+    for (text, bytes) in
+        [("16MiB", 16 << 20), ("1.5 KiB", 1536), ("64kb", 64_000), ("8K", 8000), ("7B", 7)]
+    {
         assert_eq!(text.parse::<Size>().unwrap().bytes(), bytes, "{text}");
     }
-    for (size, text) in [(0, "0B"), (1023, "1023B"), (8192, "8KiB"), (3 << 30, "3GiB"), (1 << 41, "2TiB")] {
+    for (size, text) in
+        [(0, "0B"), (1023, "1023B"), (8192, "8KiB"), (3 << 30, "3GiB"), (1 << 41, "2TiB")]
+    {
         assert_eq!(Size::new(size).to_string(), text);
     }
 }
 
 #[test]
 fn shares_of_a_cpu() {
-    for (text, millionths) in [("5%", Some(50_000)), ("0.5 %", Some(5000)), ("0.01%", Some(100)), ("off", None)] {
+    for (text, millionths) in
+        [("5%", Some(50_000)), ("0.5 %", Some(5000)), ("0.01%", Some(100)), ("off", None)]
+    {
         assert_eq!(text.parse::<Share>().unwrap().millionths(), millionths, "{text}");
     }
     for (share, text) in [(50_000, "5%"), (12_345, "1.2345%"), (1_000_000, "100%")] {
@@ -189,8 +279,10 @@ fn the_defaults_on_2_64_and_256_cpus_as_documented() {
         let s = Sizing::compute(&Config::default(), cpus, cpus, ram).unwrap();
         let [syscall, sched, task] = s.ring_bytes().map(|b| b >> 10);
         let (quiet, mib) = (s.quiet_pages * 4, (s.total + (1 << 19)) >> 20);
-        let line =
-            format!("#{cpus:>7}   {syscall:>5} KiB, {sched:>5} KiB, {task:>4} KiB, {quiet:>4} KiB   {mib:>3} MiB");
+        let line = format!(
+            "#{cpus:>7}   {syscall:>5} KiB, {sched:>5} KiB, {task:>4} KiB, {quiet:>4} KiB   \
+             {mib:>3} MiB"
+        );
         assert!(shipped.contains(&line), "config/flightd.toml should say:\n{line}");
         assert!(s.total <= 512 << 20);
         assert_eq!(s.shrunk, cpus > 2);
@@ -233,7 +325,10 @@ fn a_cap_without_room_is_an_error_that_names_the_key() {
     let mut config = Config::default();
     config.rings.max_total = Size::mib(20);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
-    assert!(error.contains("256 CPUs") && error.contains("77MiB") && error.contains("raise max_total"), "{error}");
+    assert!(
+        error.contains("256 CPUs") && error.contains("77MiB") && error.contains("raise max_total"),
+        "{error}"
+    );
     config.rings.quiet = Size::new(0);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
     assert!(error.contains("61MiB"), "{error}");
@@ -244,7 +339,8 @@ fn a_cap_without_room_is_an_error_that_names_the_key() {
 #[test]
 fn this_machines_memory() {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
-    let kib: u64 = meminfo.lines().next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    let kib: u64 =
+        meminfo.lines().next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
     assert_eq!(ram_bytes() >> 10, kib);
 }
 

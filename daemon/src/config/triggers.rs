@@ -169,7 +169,12 @@ impl Default for RunQueue {
 
 impl Default for Pressure {
     fn default() -> Self {
-        Self { enabled: true, cpu: Share::Off, memory: Share::Millionths(300_000), io: Share::Millionths(900_000) }
+        Self {
+            enabled: true,
+            cpu: Share::Off,
+            memory: Share::Millionths(300_000),
+            io: Share::Millionths(900_000),
+        }
     }
 }
 
@@ -226,11 +231,18 @@ impl Triggers {
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         let (least, most) = INTERVAL;
         if !(least..=most).contains(&self.interval.duration()) {
-            let (least, most) = (humantime::format_duration(least), humantime::format_duration(most));
-            return Err(("triggers.interval", format!("{} is not within {least} to {most}", self.interval)));
+            let (least, most) =
+                (humantime::format_duration(least), humantime::format_duration(most));
+            return Err((
+                "triggers.interval",
+                format!("{} is not within {least} to {most}", self.interval),
+            ));
         }
         if !self.proc.is_absolute() {
-            return Err(("triggers.proc", format!("\"{}\" is not an absolute path", self.proc.display())));
+            return Err((
+                "triggers.proc",
+                format!("\"{}\" is not an absolute path", self.proc.display()),
+            ));
         }
         let least = Duration::from_millis(1);
         let spans = [
@@ -251,10 +263,15 @@ impl Triggers {
 impl KernelLog {
     fn check(&self) -> Result<(), String> {
         if self.lines.len() > LINES_MAX {
-            return Err(format!("{} lines are too many: give at most {LINES_MAX}", self.lines.len()));
+            return Err(format!(
+                "{} lines are too many: give at most {LINES_MAX}",
+                self.lines.len()
+            ));
         }
         match self.lines.iter().find(|line| line.len() < 3) {
-            Some(line) => Err(format!("{line:?} is in too many lines of any kernel: give at least three characters")),
+            Some(line) => Err(format!(
+                "{line:?} is in too many lines of any kernel: give at least three characters"
+            )),
             None => Ok(()),
         }
     }
@@ -267,12 +284,16 @@ impl Errors {
             return Err(("triggers.errors.times", message));
         }
         if self.least == 0 {
-            return Err(("triggers.errors.least", "0 would make the first failure an alarm: give at least 1".into()));
+            return Err((
+                "triggers.errors.least",
+                "0 would make the first failure an alarm: give at least 1".into(),
+            ));
         }
         match self.ignore.iter().find(|name| errno(name).is_none()) {
-            Some(name) => {
-                Err(("triggers.errors.ignore", format!("there is no error {name:?}; write names like \"ENOENT\"")))
-            }
+            Some(name) => Err((
+                "triggers.errors.ignore",
+                format!("there is no error {name:?}; write names like \"ENOENT\""),
+            )),
             None => Ok(()),
         }
     }
@@ -281,16 +302,23 @@ impl Errors {
 impl SlowCall {
     fn check(&self) -> Result<(), String> {
         if self.rules.len() > RULES_MAX {
-            return Err(format!("{} rules are too many: give at most {RULES_MAX}", self.rules.len()));
+            return Err(format!(
+                "{} rules are too many: give at most {RULES_MAX}",
+                self.rules.len()
+            ));
         }
         for rule in &self.rules {
             if rule.process.is_none() && rule.unit.is_none() {
-                return Err("a rule names neither process nor unit: every blocked thread would match".into());
+                return Err("a rule names neither process nor unit: every blocked thread would \
+                            match"
+                    .into());
             }
             if rule.slower_than.duration().is_zero() {
                 return Err("slower_than = \"0s\" is any call: give at least 1us".into());
             }
-            if let Some(call) = rule.calls.iter().find(|call| call.parse::<syscalls::Sysno>().is_err()) {
+            if let Some(call) =
+                rule.calls.iter().find(|call| call.parse::<syscalls::Sysno>().is_err())
+            {
                 return Err(format!("there is no system call {call:?}"));
             }
         }

@@ -41,8 +41,8 @@ impl Access {
         });
         if found.is_none() {
             warn!(
-                "there is no group {group}: only root and flightd's own user may use the control socket; to let others, \
-                 `groupadd --system {group}`, and start flightd again"
+                "there is no group {group}: only root and flightd's own user may use the control \
+                 socket; to let others, `groupadd --system {group}`, and start flightd again"
             );
         }
         Self { uid: getuid().as_raw(), gid: found.map(|g| g.gid.as_raw()) }
@@ -57,8 +57,8 @@ impl Access {
 }
 
 impl Peer {
-    /// Whether it may change what the recording costs, and so what is recorded: root, and the daemon's own user. The
-    /// group may read.
+    /// Whether it may change what the recording costs, and so what is recorded: root, and the
+    /// daemon's own user. The group may read.
     pub fn may_change(&self) -> bool {
         self.uid == 0 || self.uid == getuid().as_raw()
     }
@@ -96,7 +96,8 @@ fn peer_groups(fd: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
         }
         let error = io::Error::last_os_error();
         // Too small a buffer: `bytes` is then what it takes.
-        if error.raw_os_error() != Some(libc::ERANGE) || count <= groups.len() || count > GROUPS_MAX {
+        if error.raw_os_error() != Some(libc::ERANGE) || count <= groups.len() || count > GROUPS_MAX
+        {
             return Err(error);
         }
         groups.resize(count, 0);

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
-use flightrec_format::control::{self, FrameError, MARK_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response};
+use flightrec_format::control::{
+    self, FrameError, MARK_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response,
+};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -40,7 +42,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: UnixStream, peer: Peer, backend: Arc<dyn Backend>, limits: Limits) -> Self {
+    pub(super) fn new(
+        stream: UnixStream,
+        peer: Peer,
+        backend: Arc<dyn Backend>,
+        limits: Limits,
+    ) -> Self {
         Self { stream, peer, backend, limits }
     }
 
@@ -69,7 +76,9 @@ impl Connection {
     /// The next request; `None` when the client has closed its side between two.
     async fn request(&mut self) -> Result<Option<Request>, End> {
         let mut prefix = [0; 4];
-        let first = timeout(self.limits.idle, self.stream.read(&mut prefix)).await.map_err(|_| End::Idle)??;
+        let first = timeout(self.limits.idle, self.stream.read(&mut prefix))
+            .await
+            .map_err(|_| End::Idle)??;
         if first == 0 {
             return Ok(None);
         }
@@ -99,17 +108,21 @@ impl Connection {
                 self.send(&response).await
             }
             Request::Mark { text } if text.len() > MARK_MAX => {
-                let reason = format!("a mark of {} bytes is too long: at most {MARK_MAX}", text.len());
+                let reason =
+                    format!("a mark of {} bytes is too long: at most {MARK_MAX}", text.len());
                 self.send(&Response::Error(reason)).await
             }
             Request::Mark { text } => {
                 let tid = self.peer.pid;
-                let mark = move |b: &dyn Backend| b.mark(&text, tid).map_or_else(Response::Error, |()| Response::Done);
+                let mark = move |b: &dyn Backend| {
+                    b.mark(&text, tid).map_or_else(Response::Error, |()| Response::Done)
+                };
                 let response = self.ask(mark).await;
                 self.send(&response).await
             }
             Request::Snapshot { reason, .. } if reason.len() > MARK_MAX => {
-                let told = format!("a reason of {} bytes is too long: at most {MARK_MAX}", reason.len());
+                let told =
+                    format!("a reason of {} bytes is too long: at most {MARK_MAX}", reason.len());
                 self.send(&Response::Error(told)).await
             }
             Request::Snapshot { last, reason } => {
@@ -129,7 +142,10 @@ impl Connection {
                 self.send(&response).await
             }
             Request::SetBudget { .. } if !self.peer.may_change() => {
-                info!("process {} of user {} may not change the budget", self.peer.pid, self.peer.uid);
+                info!(
+                    "process {} of user {} may not change the budget",
+                    self.peer.pid, self.peer.uid
+                );
                 let reason = "only root and flightd's own user may change the budget".to_owned();
                 self.send(&Response::Error(reason)).await
             }
@@ -144,7 +160,9 @@ impl Connection {
                 let reason = "a ring is named twice in the request: name each once".to_owned();
                 self.send(&Response::Error(reason)).await
             }
-            Request::Since { session, after, newest } => self.pages(move |b| b.since(session, after, newest)).await,
+            Request::Since { session, after, newest } => {
+                self.pages(move |b| b.since(session, after, newest)).await
+            }
         }
     }
 
@@ -153,9 +171,12 @@ impl Connection {
         self.send(&meta).await
     }
 
-    /// Pages, or metadata where there are none to be had; then totals. While a batch is written the next is taken, and no
-    /// further one.
-    async fn pages(&mut self, open: impl FnOnce(&dyn Backend) -> Option<Batches> + Send + 'static) -> io::Result<()> {
+    /// Pages, or metadata where there are none to be had; then totals. While a batch is written the
+    /// next is taken, and no further one.
+    async fn pages(
+        &mut self,
+        open: impl FnOnce(&dyn Backend) -> Option<Batches> + Send + 'static,
+    ) -> io::Result<()> {
         let user = self.user();
         self.backend.meter().admit(user).await;
         let backend = self.backend.clone();
@@ -192,7 +213,10 @@ impl Connection {
     }
 
     /// Asks the backend, on a thread that may block.
-    async fn ask(&self, question: impl FnOnce(&dyn Backend) -> Response + Send + 'static) -> Response {
+    async fn ask(
+        &self,
+        question: impl FnOnce(&dyn Backend) -> Response + Send + 'static,
+    ) -> Response {
         let (user, backend) = (self.user(), self.backend.clone());
         backend.meter().admit(user).await;
         let asked = move || backend.meter().measure(user, || question(backend.as_ref()));
@@ -222,9 +246,13 @@ impl Connection {
 
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let (user, backend) = (self.user(), self.backend.clone());
-        let written =
-            backend.meter().measure_async(user, timeout(self.limits.write, self.stream.write_all(bytes))).await;
-        written.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read its answer")))
+        let written = backend
+            .meter()
+            .measure_async(user, timeout(self.limits.write, self.stream.write_all(bytes)))
+            .await;
+        written.unwrap_or_else(|_| {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read its answer"))
+        })
     }
 }
 
@@ -254,7 +282,10 @@ pub(super) fn frame(response: &Response) -> io::Result<Vec<u8>> {
     if length <= RESPONSE_MAX {
         return Ok(bytes);
     }
-    error!("an answer of {length} bytes exceeds the protocol's limit of {RESPONSE_MAX}; please report it");
+    error!(
+        "an answer of {length} bytes exceeds the protocol's limit of {RESPONSE_MAX}; please \
+         report it"
+    );
     let told = FrameError::TooLong { length, limit: RESPONSE_MAX }.to_string();
     control::encode(&Response::Error(told)).map_err(invalid)
 }

@@ -1,5 +1,5 @@
-//! What answering clients costs: apart from what recording costs, so that no reader can have events given up for it, and
-//! bounded for those that may not change the budget.
+//! What answering clients costs: apart from what recording costs, so that no reader can have events
+//! given up for it, and bounded for those that may not change the budget.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -61,7 +61,13 @@ impl Meter {
     }
 
     /// A user's account, as of now.
-    fn with<T>(&self, uid: u32, allowance: Allowance, now: u64, change: impl FnOnce(&mut Left) -> T) -> T {
+    fn with<T>(
+        &self,
+        uid: u32,
+        allowance: Allowance,
+        now: u64,
+        change: impl FnOnce(&mut Left) -> T,
+    ) -> T {
         let most = i64::try_from(allowance.burst.as_nanos()).unwrap_or(i64::MAX);
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = if users.len() < USERS_MAX || users.contains_key(&uid) { uid } else { OTHERS };
@@ -80,7 +86,11 @@ impl Meter {
     }
 
     /// The same of a future.
-    pub(super) async fn measure_async<T>(&self, user: Option<(u32, Allowance)>, work: impl Future<Output = T>) -> T {
+    pub(super) async fn measure_async<T>(
+        &self,
+        user: Option<(u32, Allowance)>,
+        work: impl Future<Output = T>,
+    ) -> T {
         let mut work = pin!(work);
         poll_fn(|context| self.measure(user, || work.as_mut().poll(context))).await
     }

@@ -3,12 +3,12 @@
 //!
 //! No client can harm the recording or another client:
 //! - only root, the daemon's own user and the members of one group are served ([`Access`]);
-//! - at most [`Limits::connections`] connections, of which some are kept for root, and of the others
-//!   [`Limits::each`] for one user; each with one request and one batch of pages in
-//!   memory (about 4 MiB), and each bounded in time: a whole request, a read of an answer, idling;
+//! - at most [`Limits::connections`] connections, of which some are kept for root, and of the
+//!   others [`Limits::each`] for one user; each with one request and one batch of pages in memory
+//!   (about 4 MiB), and each bounded in time: a whole request, a read of an answer, idling;
 //! - a frame that is too long or makes no sense ends its connection, after an answer that says why;
-//! - what answers cost is counted apart from recording ([`Meter`]): nothing is given up for it; who may not change the budget
-//!   waits where it would be more than [`Limits::readers`];
+//! - what answers cost is counted apart from recording ([`Meter`]): nothing is given up for it; who
+//!   may not change the budget waits where it would be more than [`Limits::readers`];
 //! - a ring is asked for once in a request;
 //! - whatever may take long or fault in memory runs on a thread of its own, beside the daemon's.
 
@@ -31,8 +31,8 @@ pub use meter::{Allowance, Meter};
 pub use server::{serve, serve_with};
 pub use socket::{BindError, Listener};
 
-/// Pages, a batch at a time: appended to an empty buffer, whole pages, at most [`flightrec_format::control::PAGES_MAX`].
-/// It stays empty once there are no more.
+/// Pages, a batch at a time: appended to an empty buffer, whole pages, at most
+/// [`flightrec_format::control::PAGES_MAX`]. It stays empty once there are no more.
 pub type Batches = Box<dyn FnMut(&mut Vec<u8>) + Send>;
 
 /// The recording, as the control socket sees it. The calls may block for a short time.
@@ -46,8 +46,8 @@ pub trait Backend: Send + Sync {
     /// The pages that may hold events from `from` until `until` (ns of `CLOCK_MONOTONIC`,
     /// exclusive), and those of the thread table. Each batch is taken when it is asked for.
     fn pages(&self, from: u64, until: u64) -> Batches;
-    /// The pages that are new behind these positions, at most the `newest` of each ring; `None` where the recording is
-    /// another one than `session`.
+    /// The pages that are new behind these positions, at most the `newest` of each ring; `None`
+    /// where the recording is another one than `session`.
     fn since(&self, session: u64, after: Vec<Position>, newest: u32) -> Option<Batches>;
     /// The counters of the whole recording.
     fn totals(&self) -> Totals;
@@ -55,10 +55,11 @@ pub trait Backend: Send + Sync {
     fn mark(&self, text: &str, tid: u32) -> Result<(), String>;
     /// What recording has cost.
     fn account(&self) -> Account;
-    /// Changes what recording may cost, in millionths of the machine's CPU time and of each CPU's; 0: no limit, `None`:
-    /// as before. The error is for the user.
+    /// Changes what recording may cost, in millionths of the machine's CPU time and of each CPU's;
+    /// 0: no limit, `None`: as before. The error is for the user.
     fn set_budget(&self, total: Option<u32>, per_cpu: Option<u32>) -> Result<(), String>;
-    /// Takes a snapshot that reaches `last` ns back (0: as usual), for user `uid`; its id. The error is for the user.
+    /// Takes a snapshot that reaches `last` ns back (0: as usual), for user `uid`; its id. The
+    /// error is for the user.
     fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String>;
 }
 

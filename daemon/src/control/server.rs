@@ -15,7 +15,8 @@ use tracing::{error, info, warn};
 use super::connection::{Connection, frame};
 use super::{Access, Backend, Limits, Listener, Peer};
 
-/// Pause after a failed accept: there may be no descriptor left, and asking again at once won't help.
+/// Pause after a failed accept: there may be no descriptor left, and asking again at once won't
+/// help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the socket until `shutdown` completes; then connections are cut, and the file removed.
@@ -68,7 +69,8 @@ pub async fn serve_with(
     }
 }
 
-/// Connections of others than root and the daemon's user, by user: each holds a reference to its user's count.
+/// Connections of others than root and the daemon's user, by user: each holds a reference to its
+/// user's count.
 #[derive(Default)]
 struct Others(HashMap<u32, Arc<()>>);
 
@@ -105,7 +107,9 @@ fn admit(
         info!("refused process {} of user {} on the control socket", peer.pid, peer.uid);
         refuse(
             stream,
-            "only root and the members of flightd's group may ask: see [access] in its configuration".into(),
+            "only root and the members of flightd's group may ask: see [access] in its \
+             configuration"
+                .into(),
         );
         return None;
     }
@@ -119,7 +123,8 @@ fn admit(
             refuse(
                 stream,
                 format!(
-                    "user {uid} has {most} connections, the most that one may have: end another flightctl of theirs"
+                    "user {uid} has {most} connections, the most that one may have: end another \
+                     flightctl of theirs"
                 ),
             );
             return None;
@@ -127,7 +132,10 @@ fn admit(
         (all, limits.connections.saturating_sub(limits.reserved))
     };
     if taken >= most || open >= limits.connections {
-        refuse(stream, format!("all {most} connections are in use: try again, or end another flightctl"));
+        refuse(
+            stream,
+            format!("all {most} connections are in use: try again, or end another flightctl"),
+        );
         return None;
     }
     Some((stream, peer))
@@ -135,7 +143,8 @@ fn admit(
 
 /// One small frame, which a fresh socket always has room for, and the end.
 fn refuse(stream: UnixStream, reason: String) {
-    let sent = frame(&Response::Error(reason)).and_then(|bytes| stream.into_std()?.write_all(&bytes));
+    let sent =
+        frame(&Response::Error(reason)).and_then(|bytes| stream.into_std()?.write_all(&bytes));
     // Whoever has gone already need not be told.
     drop(sent);
 }
@@ -144,6 +153,8 @@ fn report(ended: Result<(), JoinError>) {
     if let Err(e) = ended
         && e.is_panic()
     {
-        error!("a connection to the control socket ended by a fault in flightd: {e}; please report it");
+        error!(
+            "a connection to the control socket ended by a fault in flightd: {e}; please report it"
+        );
     }
 }

@@ -20,7 +20,9 @@ const PATH_MAX: usize = 107;
 #[derive(Debug, Error)]
 pub enum BindError {
     /// A daemon answers there.
-    #[error("{path}: flightd is already running there; stop it, or give this one another --runtime-dir")]
+    #[error(
+        "{path}: flightd is already running there; stop it, or give this one another --runtime-dir"
+    )]
     AlreadyRunning {
         /// The socket.
         path: PathBuf,
@@ -32,7 +34,10 @@ pub enum BindError {
         path: PathBuf,
     },
     /// Longer than the kernel takes.
-    #[error("{path}: a socket's path can't be longer than {PATH_MAX} bytes; give a shorter --runtime-dir")]
+    #[error(
+        "{path}: a socket's path can't be longer than {PATH_MAX} bytes; give a shorter \
+         --runtime-dir"
+    )]
     TooLong {
         /// The path.
         path: PathBuf,
@@ -67,7 +72,9 @@ impl Listener {
             return Err(BindError::TooLong { path: path.into() });
         }
         match fs::symlink_metadata(path) {
-            Ok(meta) if !meta.file_type().is_socket() => return Err(BindError::NotASocket { path: path.into() }),
+            Ok(meta) if !meta.file_type().is_socket() => {
+                return Err(BindError::NotASocket { path: path.into() });
+            }
             Ok(_) if is_live(path).map_err(io("asking who listens there"))? => {
                 return Err(BindError::AlreadyRunning { path: path.into() });
             }
@@ -78,10 +85,13 @@ impl Listener {
         let socket = UnixListener::bind(path).map_err(io("making the control socket"))?;
         let mut listener = Self { socket, path: path.into(), id: None };
         listener.id = identity(path);
-        // Until here others may have connected, as the umask was; each peer is asked for its credentials.
+        // Until here others may have connected, as the umask was; each peer is asked for its
+        // credentials.
         fs::set_permissions(path, Permissions::from_mode(0o660)).map_err(io("setting its mode"))?;
         // A service that has the group already may be forbidden to change owners at all.
-        let gid = access.gid.filter(|gid| fs::symlink_metadata(path).map_or(true, |meta| meta.gid() != *gid));
+        let gid = access
+            .gid
+            .filter(|gid| fs::symlink_metadata(path).map_or(true, |meta| meta.gid() != *gid));
         if let Some(gid) = gid {
             chown(path, None, Some(gid)).map_err(io("giving it to its group"))?;
         }
@@ -105,7 +115,12 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Whether somebody listens on the socket, even one who does not accept.
 fn is_live(path: &Path) -> io::Result<bool> {
-    let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)?;
+    let fd = socket(
+        AddressFamily::Unix,
+        SockType::Stream,
+        SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
     match connect(fd.as_raw_fd(), &UnixAddr::new(path)?) {
         Ok(()) | Err(Errno::EAGAIN) => Ok(true), // EAGAIN: its queue is full
         Err(Errno::ECONNREFUSED | Errno::ENOENT) => Ok(false),

@@ -2,11 +2,12 @@
 
 use flightrec_format::descriptors::{Snapshot, Table};
 
-/// Descriptors of each table that are tried, the lowest numbers: a machine where one process has very many
-/// still has the others' names.
+/// Descriptors of each table that are tried, the lowest numbers: a machine where one process has
+/// very many still has the others' names.
 const LIMITS: [usize; 7] = [1 << 12, 1 << 10, 1 << 8, 1 << 6, 1 << 4, 1 << 2, 1];
 
-/// The document of as much of the snapshot as fits into `room` bytes; what does not is taken out of it and counted.
+/// The document of as much of the snapshot as fits into `room` bytes; what does not is taken out of
+/// it and counted.
 pub(super) fn encode(snapshot: &mut Snapshot, room: usize) -> Vec<u8> {
     let whole = snapshot.encode();
     if whole.len() <= room {
@@ -21,7 +22,8 @@ pub(super) fn encode(snapshot: &mut Snapshot, room: usize) -> Vec<u8> {
     // One of each is too much.
     loop {
         let half = snapshot.tables.len() / 2;
-        snapshot.left_out += snapshot.tables.drain(half..).map(|table| table.files.len() as u64).sum::<u64>();
+        snapshot.left_out +=
+            snapshot.tables.drain(half..).map(|table| table.files.len() as u64).sum::<u64>();
         let document = cut(snapshot, |_| {});
         if document.len() <= room || half == 0 {
             return document;
@@ -29,7 +31,8 @@ pub(super) fn encode(snapshot: &mut Snapshot, room: usize) -> Vec<u8> {
     }
 }
 
-/// Makes every table shorter, drops the objects that nothing stands for any more, and encodes what is left.
+/// Makes every table shorter, drops the objects that nothing stands for any more, and encodes what
+/// is left.
 fn cut(snapshot: &mut Snapshot, shorten: impl Fn(&mut Table)) -> Vec<u8> {
     let mut kept = vec![false; snapshot.objects.len()];
     for table in &mut snapshot.tables {

@@ -1,8 +1,10 @@
-//! What the descriptors of all processes stand for: taken from the kernel again and again, and kept for readers.
+//! What the descriptors of all processes stand for: taken from the kernel again and again, and kept
+//! for readers.
 //!
-//! A snapshot is taken when the daemon starts, when somebody reads ([`ASKED_AGE`]), and every [`PERIOD`], but never for more than
-//! [`SHARE`] of one CPU's time. The latest stands in the map `descriptors`, so that it outlives the daemon and the machine;
-//! that and the ones before, [`KEPT_PAGES`] in all, are here for those who read by the control socket.
+//! A snapshot is taken when the daemon starts, when somebody reads ([`ASKED_AGE`]), and every
+//! [`PERIOD`], but never for more than [`SHARE`] of one CPU's time. The latest stands in the map
+//! `descriptors`, so that it outlives the daemon and the machine; that and the ones before,
+//! [`KEPT_PAGES`] in all, are here for those who read by the control socket.
 
 mod fit;
 mod records;
@@ -26,8 +28,8 @@ use tracing::warn;
 use crate::clock;
 
 /// What it means that there are no snapshots.
-pub(crate) const WITHOUT: &str =
-    "the kernel can't be asked what is open: descriptors are shown by name only where the recording saw them opened";
+pub(crate) const WITHOUT: &str = "the kernel can't be asked what is open: descriptors are shown \
+                                  by name only where the recording saw them opened";
 
 /// How often a snapshot is taken when nobody asks, ns.
 const PERIOD: u64 = 10_000_000_000;
@@ -69,7 +71,8 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// The snapshots of a recording, whose last one goes on counting; `walk` is the file that runs the program.
+    /// The snapshots of a recording, whose last one goes on counting; `walk` is the file that runs
+    /// the program.
     pub fn open(live: Arc<live::Recording>, walk: PathBuf) -> Self {
         let mut found = Chunks::new(Lane::Descriptors);
         for page in live.descriptors() {
@@ -112,7 +115,8 @@ impl Descriptors {
         let before = clock::thread_cpu();
         match File::open(walk).and_then(|file| self.take(&mut state, file)) {
             Ok(()) => state.warned = false,
-            // Again and again the same is said once; the next try is as far away as the next snapshot.
+            // Again and again the same is said once; the next try is as far away as the next
+            // snapshot.
             Err(e) => {
                 state.status.taken = clock::mono();
                 if !std::mem::replace(&mut state.warned, true) {
@@ -130,8 +134,9 @@ impl Descriptors {
         (taken.begin, taken.end) = (begin, clock::mono());
         let document = fit::encode(&mut taken, HALF_PAGES * chunks::CHUNK_BYTES);
         let generation = state.generation + 1;
-        let pages = pack(self.live.session(), generation, &document)
-            .map_err(|e| io::Error::other(format!("{} bytes do not fit into {}", e.bytes, e.limit)))?;
+        let pages = pack(self.live.session(), generation, &document).map_err(|e| {
+            io::Error::other(format!("{} bytes do not fit into {}", e.bytes, e.limit))
+        })?;
         if !self.live.publish_descriptors(generation, &pages) {
             return Err(io::Error::other("the recording has no map for it"));
         }
@@ -153,8 +158,8 @@ impl Descriptors {
         Ok(())
     }
 
-    /// Pages of those that say something of a window, and from when on they do: events from then on tell what has changed
-    /// since.
+    /// Pages of those that say something of a window, and from when on they do: events from then on
+    /// tell what has changed since.
     pub fn pages(&self, from: u64, until: u64) -> (u64, Vec<Page>) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted: Vec<&Kept> = wanted(&state.kept, from, until).collect();
@@ -169,10 +174,11 @@ impl Descriptors {
     }
 }
 
-/// Those that say something of a window: that were taken in it, and the first behind it. Where there is none, as in a
-/// window shorter than the time since the last one, the latest before it.
+/// Those that say something of a window: that were taken in it, and the first behind it. Where
+/// there is none, as in a window shorter than the time since the last one, the latest before it.
 fn wanted(kept: &VecDeque<Kept>, from: u64, until: u64) -> impl Iterator<Item = &Kept> {
-    let behind = kept.iter().find(|kept| kept.end >= until).or(kept.back()).map_or(0, |kept| kept.end);
+    let behind =
+        kept.iter().find(|kept| kept.end >= until).or(kept.back()).map_or(0, |kept| kept.end);
     let told = move |kept: &&Kept| kept.end <= behind;
     let latest = kept.iter().rev().find(told).map_or(0, |kept| kept.begin);
     kept.iter().filter(told).filter(move |kept| kept.begin >= from.min(latest))

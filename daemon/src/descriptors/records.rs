@@ -10,7 +10,8 @@ const HEAD: usize = size_of::<FileRecord>();
 /// Longest name that is kept; of a longer one, the beginning.
 pub(super) const NAME_MAX: usize = 1024;
 
-/// The first record in `bytes` with its text, and what is left behind it; `None`: it is not there whole.
+/// The first record in `bytes` with its text, and what is left behind it; `None`: it is not there
+/// whole.
 pub(super) fn split(bytes: &[u8]) -> Option<(FileRecord, &[u8], &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
     let record = parse(head);
@@ -60,14 +61,16 @@ pub(super) fn object(record: &FileRecord, text: &[u8]) -> Object {
         return Object::Named(name.into());
     }
     let ends = match i32::from(record.family) {
-        libc::AF_INET => {
-            Ends::Inet { local: v4(&record.local, record.local_port), remote: v4(&record.remote, record.remote_port) }
-        }
+        libc::AF_INET => Ends::Inet {
+            local: v4(&record.local, record.local_port),
+            remote: v4(&record.remote, record.remote_port),
+        },
         libc::AF_INET6 => Ends::Inet {
             local: (Ipv6Addr::from(record.local), record.local_port).into(),
             remote: (Ipv6Addr::from(record.remote), record.remote_port).into(),
         },
-        // Those that the kernel names itself hold no more than that: `struct sockaddr_un` is 110 bytes long.
+        // Those that the kernel names itself hold no more than that: `struct sockaddr_un` is 110
+        // bytes long.
         libc::AF_UNIX => Ends::Unix { peer: record.peer, name: unix_name(text).into() },
         _ => Ends::Unknown,
     };

@@ -17,7 +17,9 @@ fn bytes(records: &[(FileRecord, &[u8])]) -> Vec<u8> {
     for (record, text) in records {
         let record = FileRecord { text: text.len() as u32, ..*record };
         // SAFETY: plain integers without padding (their size is pinned in format::abi::file).
-        let plain = unsafe { std::slice::from_raw_parts((&raw const record).cast::<u8>(), size_of::<FileRecord>()) };
+        let plain = unsafe {
+            std::slice::from_raw_parts((&raw const record).cast::<u8>(), size_of::<FileRecord>())
+        };
         out.extend_from_slice(plain);
         out.extend_from_slice(text);
     }
@@ -51,7 +53,9 @@ fn file(fd: u32, cloexec: bool, object: u32) -> Descriptor {
 
 #[test]
 fn a_short_window_gets_the_latest_snapshot_before_it() {
-    let kept = [(10, 20), (30, 40), (50, 60)].map(|(begin, end)| Kept { begin, end, pages: Vec::new() }).into();
+    let kept = [(10, 20), (30, 40), (50, 60)]
+        .map(|(begin, end)| Kept { begin, end, pages: Vec::new() })
+        .into();
     let of = |from, until| wanted(&kept, from, until).map(|kept| kept.begin).collect::<Vec<_>>();
     // As `ps` asks: what is now, a moment after the last one was taken.
     assert_eq!(of(65, 65), [50]);
@@ -112,10 +116,15 @@ fn sockets() {
         remote: *b"\x0a\x01\x02\x03\0\0\0\0\0\0\0\0\0\0\0\0",
         ..record(1, 1, 3)
     };
-    let unix = FileRecord { flags: SOCKET, inode: 8, family: 1, kind: 2, peer: 9, ..record(1, 1, 4) };
+    let unix =
+        FileRecord { flags: SOCKET, inode: 8, family: 1, kind: 2, peer: 9, ..record(1, 1, 4) };
     let netlink = FileRecord { flags: SOCKET, inode: 10, family: 16, kind: 3, ..record(1, 1, 7) };
-    let all =
-        bytes(&[(inet, b""), (unix, b"/run/x\0\0"), (FileRecord { fd: 5, ..unix }, b"\0abs\0tract"), (netlink, b"")]);
+    let all = bytes(&[
+        (inet, b""),
+        (unix, b"/run/x\0\0"),
+        (FileRecord { fd: 5, ..unix }, b"\0abs\0tract"),
+        (netlink, b""),
+    ]);
     let ends = Ends::Inet {
         local: "127.0.0.1:80".parse::<SocketAddr>().unwrap(),
         remote: "10.1.2.3:5000".parse::<SocketAddr>().unwrap(),
@@ -136,7 +145,8 @@ fn sockets() {
 #[test]
 fn what_does_not_fit_is_counted() {
     let names: Vec<String> = (0..600).map(|n| format!("/a/longer/name/{n}")).collect();
-    let many = names.iter().enumerate().map(|(fd, name)| (record(10, 0xa, fd as u32), name.as_bytes()));
+    let many =
+        names.iter().enumerate().map(|(fd, name)| (record(10, 0xa, fd as u32), name.as_bytes()));
     let few = (20..40).map(|tgid| (record(tgid, u64::from(tgid), 0), &b"/few"[..]));
     let all = bytes(&many.chain(few).collect::<Vec<_>>());
     let whole = walk::read(all.as_slice()).unwrap();
@@ -158,7 +168,10 @@ fn what_does_not_fit_is_counted() {
     // Not even one of each.
     let mut least = whole;
     assert!(fit::encode(&mut least, 60).len() <= 60);
-    assert_eq!(least.tables.iter().map(|t| t.files.len() as u64).sum::<u64>() + least.left_out, 620);
+    assert_eq!(
+        least.tables.iter().map(|t| t.files.len() as u64).sum::<u64>() + least.left_out,
+        620
+    );
 }
 
 fn named_in(names: &[String], number: u32) -> Object {

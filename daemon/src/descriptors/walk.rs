@@ -17,7 +17,8 @@ const PROCESS_MAX: usize = 1 << 14;
 const DESCRIPTORS_MAX: usize = 1 << 18;
 const NAMES_MAX: usize = 2 << 20;
 
-/// Runs the walk by reading its file, and puts together what it tells. The snapshot's times are the caller's to set.
+/// Runs the walk by reading its file, and puts together what it tells. The snapshot's times are the
+/// caller's to set.
 pub(super) fn read(mut file: impl Read) -> io::Result<Snapshot> {
     let mut builder = Builder::default();
     let mut buffer = vec![0; PIECE];
@@ -27,8 +28,11 @@ pub(super) fn read(mut file: impl Read) -> io::Result<Snapshot> {
         match file.read(room) {
             Ok(0) => return Ok(builder.finish()),
             Ok(n) => have += n,
-            // It has seen a million processes without a descriptor (`bpf_seq_read`, kernel/bpf/bpf_iter.c, Linux 6.1).
-            Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => continue,
+            // It has seen a million processes without a descriptor (`bpf_seq_read`,
+            // kernel/bpf/bpf_iter.c, Linux 6.1).
+            Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
+                continue;
+            }
             Err(e) => return Err(e),
         }
         let mut left = buffer.get(..have).unwrap_or_default();
@@ -71,7 +75,11 @@ impl Builder {
             return;
         }
         let FileRecord { tgid, files: address, fd, .. } = *record;
-        if self.process.as_ref().is_none_or(|process| process.tgid != tgid || process.address != address) {
+        if self
+            .process
+            .as_ref()
+            .is_none_or(|process| process.tgid != tgid || process.address != address)
+        {
             self.settle();
         }
         let full = self.descriptors >= DESCRIPTORS_MAX
@@ -106,8 +114,8 @@ impl Builder {
         Some(number)
     }
 
-    /// The process is complete. It shares the table of another one at the same address if it has the same
-    /// content as well: the address may have been given away in between.
+    /// The process is complete. It shares the table of another one at the same address if it has
+    /// the same content as well: the address may have been given away in between.
     fn settle(&mut self) {
         let Some(Process { tgid, address, files }) = self.process.take() else { return };
         let shared = self.by_address.get(&address).and_then(|at| self.snapshot.tables.get_mut(*at));

@@ -1,7 +1,8 @@
 //! What the rings had overwritten before it was taken: exact, by the totals in the pages' headers.
 //!
-//! The difference between what a page counts before itself and where the drain stands is what is missing between. It is
-//! counted when the page behind the gap is in the files, once, however often a fault makes the drain go back.
+//! The difference between what a page counts before itself and where the drain stands is what is
+//! missing between. It is counted when the page behind the gap is in the files, once, however often
+//! a fault makes the drain go back.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +40,9 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// A page is about to be handed over. `mark`: the place up to which the ring is in the files; `before`: the page
-    /// that was handed over before this one, if it is of the same ring and behind the mark.
+    /// A page is about to be handed over. `mark`: the place up to which the ring is in the files;
+    /// `before`: the page that was handed over before this one, if it is of the same ring and
+    /// behind the mark.
     pub(super) fn see(&mut self, mark: &RingMark, before: Option<&Page>, page: &Page) {
         let header = page.header();
         let until = self.ring(mark).until;
@@ -62,7 +64,8 @@ impl Losses {
         }
     }
 
-    /// Pages were handed over; `mark` tells how far a ring is in the files now. Gaps before that are final.
+    /// Pages were handed over; `mark` tells how far a ring is in the files now. Gaps before that
+    /// are final.
     pub(super) fn settle(&mut self, mark: impl Fn(Lane, u16) -> RingMark) {
         for gap in self.gaps.drain(..) {
             let lost = self.lost.get_mut(gap.lane as usize);
@@ -92,7 +95,8 @@ impl Losses {
         let mut written = [0u64; RING_LANES];
         for ((lane, _), ring) in &self.rings {
             if let Some(written) = written.get_mut(*lane as usize) {
-                *written = written.saturating_add(sum(&ring.until)).saturating_sub(sum(&ring.begin));
+                *written =
+                    written.saturating_add(sum(&ring.until)).saturating_sub(sum(&ring.begin));
             }
         }
         combine(&written, &self.lost, u64::saturating_sub)

@@ -1,11 +1,15 @@
 //! The drain: what the rings hold goes into files, all the time.
 //!
-//! - One thread ([`worker`]) looks at the rings, and drains them when they have filled by a share or when time is up
-//!   ([`pacing`]). A [`round`] copies what is new and hands it to the [`flightrec_store::StoreWriter`], which cuts pages to
-//!   parts, begins files, deletes the oldest, and goes on after faults.
-//! - Another ([`syncer`]) waits for the disk (`fdatasync`), so that the rings are drained meanwhile.
-//! - Recording waits for neither. What the rings overwrite before it could be written is counted, exactly ([`losses`]).
-//! - The pages' headers say what is missing; what this module counts is for the status alone ([`Monitor`]).
+//! - One thread ([`worker`]) looks at the rings, and drains them when they have filled by a share
+//!   or when time is up ([`pacing`]). A [`round`] copies what is new and hands it to the
+//!   [`flightrec_store::StoreWriter`], which cuts pages to parts, begins files, deletes the oldest,
+//!   and goes on after faults.
+//! - Another ([`syncer`]) waits for the disk (`fdatasync`), so that the rings are drained
+//!   meanwhile.
+//! - Recording waits for neither. What the rings overwrite before it could be written is counted,
+//!   exactly ([`losses`]).
+//! - The pages' headers say what is missing; what this module counts is for the status alone
+//!   ([`Monitor`]).
 
 mod losses;
 mod monitor;
@@ -39,8 +43,8 @@ use round::Rings;
 use session::{Session, Subject};
 use worker::Worker;
 
-/// How long the end waits for the last events to be written while nothing gets on: a disk that hangs must not keep the
-/// daemon. And how long in all.
+/// How long the end waits for the last events to be written while nothing gets on: a disk that
+/// hangs must not keep the daemon. And how long in all.
 const STUCK: Duration = Duration::from_secs(3);
 const ENDING: Duration = Duration::from_secs(30);
 
@@ -63,8 +67,8 @@ struct Running {
 }
 
 impl Drain {
-    /// Begins to write files of `recording`, and of those that were `ended` before it. The receiver tells when the
-    /// thread has died, which it never does by itself.
+    /// Begins to write files of `recording`, and of those that were `ended` before it. The receiver
+    /// tells when the thread has died, which it never does by itself.
     pub fn start(
         config: &config::Store,
         state_dir: &Path,
@@ -94,8 +98,10 @@ impl Drain {
             };
             Session::new(subject, options, monitor.clone())
         };
-        let before = ended.into_iter().map(|ended| session(Subject::Ended(Box::new(ended)))).collect();
-        let worker = Worker::new(config, before, session(Subject::Live(recording)), monitor.clone())?;
+        let before =
+            ended.into_iter().map(|ended| session(Subject::Ended(Box::new(ended)))).collect();
+        let worker =
+            Worker::new(config, before, session(Subject::Live(recording)), monitor.clone())?;
         let bell = Arc::new(Bell::default());
         let (finished, done) = mpsc::channel();
         let heard = bell.clone();
@@ -113,7 +119,8 @@ impl Drain {
         self.monitor.clone()
     }
 
-    /// Writes the last events, and closes the file. `ended`: the recording has, and nothing more comes.
+    /// Writes the last events, and closes the file. `ended`: the recording has, and nothing more
+    /// comes.
     pub fn finish(self, ended: bool) {
         let Some(Running { bell, done }) = self.running else { return };
         bell.ring(if ended { Rings::Ended } else { Rings::Live });
@@ -125,7 +132,10 @@ impl Drain {
             }
             if moved.elapsed() > STUCK || begun.elapsed() > ENDING {
                 let seconds = begun.elapsed().as_secs();
-                warn!("the disk has not taken the last events within {seconds} s: they may be missing from the files");
+                warn!(
+                    "the disk has not taken the last events within {seconds} s: they may be \
+                     missing from the files"
+                );
                 return;
             }
         }

@@ -1,4 +1,5 @@
-//! What the drain tells of itself: written by its thread, read by whoever answers a request for the status.
+//! What the drain tells of itself: written by its thread, read by whoever answers a request for the
+//! status.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +15,8 @@ pub struct Monitor {
     status: Mutex<StoreStatus>,
     /// When it last got on, ns of `CLOCK_MONOTONIC`; 0: it has not yet, or there is no drain.
     beat: AtomicU64,
-    /// Up to when somebody wants everything to be in the files soon, with a checkpoint behind it, ns of `CLOCK_MONOTONIC`.
+    /// Up to when somebody wants everything to be in the files soon, with a checkpoint behind it,
+    /// ns of `CLOCK_MONOTONIC`.
     wanted: AtomicU64,
 }
 
@@ -24,8 +26,8 @@ impl Monitor {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asks that everything up to a moment (ns of `CLOCK_MONOTONIC`) be in the files soon, with a checkpoint behind it:
-    /// within some seconds, as the status then tells.
+    /// Asks that everything up to a moment (ns of `CLOCK_MONOTONIC`) be in the files soon, with a
+    /// checkpoint behind it: within some seconds, as the status then tells.
     pub fn want(&self, until: u64) {
         self.wanted.fetch_max(until, Ordering::Relaxed);
     }

@@ -1,9 +1,10 @@
 //! When to look at the rings, and when to drain them.
 //!
-//! A round is due when a ring holds a quarter of its pages unread, or when the open pages have not been drained for the
-//! configured interval. Between rounds the rings are only looked at (one number each): as often as the fastest of them,
-//! as it fills now, takes for what it lacks to a quarter, and often enough that an idle machine which goes wild
-//! is noticed before half a ring is gone. Nothing is ever woken by an event.
+//! A round is due when a ring holds a quarter of its pages unread, or when the open pages have not
+//! been drained for the configured interval. Between rounds the rings are only looked at (one
+//! number each): as often as the fastest of them, as it fills now, takes for what it lacks to a
+//! quarter, and often enough that an idle machine which goes wild is noticed before half a ring is
+//! gone. Nothing is ever woken by an event.
 
 use std::time::Duration;
 
@@ -16,9 +17,10 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// A round is due when a ring has more than one in so many pages unread.
 const SHARE: u64 = 4;
 
-/// What one CPU is assumed to record at most, bytes a second; it decides how long a ring may go without a look, no more.
-/// A system call of 24 bytes every 250 ns (the cheapest call with both its programs takes longer), a switch with its
-/// wakeup in 40 bytes every 1.6 us, a thread's birth and death in 200 bytes every 50 us.
+/// What one CPU is assumed to record at most, bytes a second; it decides how long a ring may go
+/// without a look, no more. A system call of 24 bytes every 250 ns (the cheapest call with both its
+/// programs takes longer), a switch with its wakeup in 40 bytes every 1.6 us, a thread's birth and
+/// death in 200 bytes every 50 us.
 const fn surge(lane: Lane) -> u64 {
     match lane {
         Lane::Syscall => 96 << 20,
@@ -80,22 +82,25 @@ impl Pace {
         Self { flush, before: None }
     }
 
-    /// What to do at `now` (ns of `CLOCK_MONOTONIC`), where the open pages were drained last at `flushed`. The
-    /// rings come in the same order every time.
+    /// What to do at `now` (ns of `CLOCK_MONOTONIC`), where the open pages were drained last at
+    /// `flushed`. The rings come in the same order every time.
     pub(crate) fn step(&mut self, now: u64, flushed: u64, rings: &[Sight]) -> Step {
         let flush_in = self.flush.saturating_sub(Duration::from_nanos(now.saturating_sub(flushed)));
         let round = flush_in.is_zero() || rings.iter().any(|ring| ring.unread() >= ring.share());
         let mut sleep = if flush_in.is_zero() { self.flush } else { flush_in }.min(LONGEST);
         for (i, ring) in rings.iter().enumerate() {
             sleep = sleep.min(ring.grace());
-            let Some((then, newest)) = self.before.as_ref().and_then(|(then, all)| Some((*then, *all.get(i)?))) else {
+            let Some((then, newest)) =
+                self.before.as_ref().and_then(|(then, all)| Some((*then, *all.get(i)?)))
+            else {
                 continue;
             };
             let grown = ring.newest.saturating_sub(newest);
             if grown != 0 {
                 let unread = if round { 0 } else { ring.unread() };
                 let lacks = ring.share().saturating_sub(unread);
-                let ns = u128::from(lacks) * u128::from(now.saturating_sub(then)) / u128::from(grown);
+                let ns =
+                    u128::from(lacks) * u128::from(now.saturating_sub(then)) / u128::from(grown);
                 sleep = sleep.min(Duration::from_nanos(ns.min(u128::from(u64::MAX)) as u64));
             }
         }
@@ -155,7 +160,8 @@ mod tests {
         let mut pace = pace();
         pace.step(0, 0, &[RING, RING]);
         // 824 pages in 80 ms, and 200 more to the quarter: 19 ms, and no look is closer than 50.
-        let step = pace.step(80 * MS, 0, &[Sight { newest: 10, ..RING }, Sight { newest: 824, ..RING }]);
+        let step =
+            pace.step(80 * MS, 0, &[Sight { newest: 10, ..RING }, Sight { newest: 824, ..RING }]);
         assert_eq!(step, Step { round: false, sleep: SHORTEST });
         // 800 pages in 40 ms: behind a round the whole quarter is left.
         let mut pace = self::pace();

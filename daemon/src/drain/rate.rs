@@ -6,7 +6,8 @@ const SECOND: u64 = 1_000_000_000;
 /// The figure is of about so much time.
 const MEMORY: f64 = 30.0;
 
-/// Bounds what is written, on average over a second. What is written at once is not cut: the next round waits for it.
+/// Bounds what is written, on average over a second. What is written at once is not cut: the next
+/// round waits for it.
 #[derive(Debug)]
 pub(super) struct Cap {
     /// Bytes a second; 0: no limit.
@@ -109,7 +110,8 @@ mod tests {
         assert_eq!(meter.update(1, 1000), 0, "too early to tell");
         assert_eq!(meter.update(SECOND, 5000), 5000, "the mean, at first");
         assert_eq!(meter.update(2 * SECOND, 5000), 2500);
-        let rates: Vec<u64> = (3..=300).map(|s| meter.update(s * SECOND, 5000 + s * 5000)).collect();
+        let rates: Vec<u64> =
+            (3..=300).map(|s| meter.update(s * SECOND, 5000 + s * 5000)).collect();
         assert!((4990..=5001).contains(rates.last().unwrap()), "{rates:?}");
         assert!(meter.update(u64::MAX, 0) < 5, "a counter that goes back is no rate");
     }

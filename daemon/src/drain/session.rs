@@ -94,7 +94,14 @@ impl Session {
     /// Touches no file yet.
     pub(super) fn new(subject: Subject, options: Options, monitor: Arc<Monitor>) -> Self {
         let (rings, changes) = (subject.live().rings(), subject.changes());
-        Self { subject, writer: StoreWriter::open(options), losses: Losses::default(), changes, rings, monitor }
+        Self {
+            subject,
+            writer: StoreWriter::open(options),
+            losses: Losses::default(),
+            changes,
+            rings,
+            monitor,
+        }
     }
 
     /// The writer of its files.
@@ -119,8 +126,8 @@ impl Session {
         self.rings.iter().map(sight).collect()
     }
 
-    /// Drains its rings once, if files can be written now. Up to when everything recorded is in them then, ns of
-    /// `CLOCK_MONOTONIC`.
+    /// Drains its rings once, if files can be written now. Up to when everything recorded is in
+    /// them then, ns of `CLOCK_MONOTONIC`.
     pub(super) fn round(&mut self, rings: Rings) -> Option<u64> {
         if !self.writer.ready(now()) {
             return None;

@@ -12,15 +12,20 @@ pub(super) trait Source {
     fn newest(&self, lane: Lane, cpu: u16) -> u64;
     /// The probes' counters, with the time from before they were read.
     fn counters(&self) -> Totals;
-    /// Copies of the pages of a ring behind a position, up to page `last`, oldest first, as far as they are still there.
+    /// Copies of the pages of a ring behind a position, up to page `last`, oldest first, as far as
+    /// they are still there.
     fn behind(&self, after: Position, last: u64) -> impl Iterator<Item = Box<[u8; PAGE_SIZE]>>;
 }
 
 impl Source for live::Recording {
     fn rings(&self) -> Vec<(Lane, u16, u64)> {
         let cpus = self.cpus();
-        let rings = Lane::RINGS.into_iter().flat_map(|lane| cpus.iter().map(move |cpu| (lane, *cpu)));
-        rings.map(|(lane, cpu)| (lane, cpu, self.ring_pages(lane, cpu))).filter(|(.., pages)| *pages != 0).collect()
+        let rings =
+            Lane::RINGS.into_iter().flat_map(|lane| cpus.iter().map(move |cpu| (lane, *cpu)));
+        rings
+            .map(|(lane, cpu)| (lane, cpu, self.ring_pages(lane, cpu)))
+            .filter(|(.., pages)| *pages != 0)
+            .collect()
     }
 
     fn newest(&self, lane: Lane, cpu: u16) -> u64 {

@@ -10,7 +10,8 @@ use flightrec_store::{SyncJob, Synced};
 
 use crate::clock;
 
-/// Does one job after the other. The thread ends when this value goes, and the job that it is at is done.
+/// Does one job after the other. The thread ends when this value goes, and the job that it is at is
+/// done.
 #[derive(Debug)]
 pub(super) struct Syncer {
     jobs: Sender<SyncJob>,

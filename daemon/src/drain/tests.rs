@@ -116,7 +116,14 @@ fn writer(dir: &Path) -> StoreWriter {
         file_size: 1 << 20,
         file_age: None,
     };
-    StoreWriter::open(Options { state_dir: dir.into(), limits, level: 1, group: None, boot_id: BOOT, session: SESSION })
+    StoreWriter::open(Options {
+        state_dir: dir.into(),
+        limits,
+        level: 1,
+        group: None,
+        boot_id: BOOT,
+        session: SESSION,
+    })
 }
 
 /// A daemon at work.
@@ -132,7 +139,10 @@ impl Daemon {
 
     fn drain(&mut self, memory: &Memory, rings: Rings) -> bool {
         self.writer.ready(memory.now())
-            && round(memory, rings, &mut self.writer, &mut Nothing, &mut self.losses, || memory.now()).is_some()
+            && round(memory, rings, &mut self.writer, &mut Nothing, &mut self.losses, || {
+                memory.now()
+            })
+            .is_some()
     }
 
     fn checkpoint(&mut self, memory: &Memory) {
@@ -200,7 +210,10 @@ fn what_is_overwritten_is_counted_once() {
     assert_eq!(daemon.losses.written()[1] + lost[1], 15_100);
     daemon.close(&memory);
     let held = held(dir.path());
-    assert_eq!(held.iter().map(|(recorded, lost)| recorded + lost).collect::<Vec<_>>(), [10_100, 5_000]);
+    assert_eq!(
+        held.iter().map(|(recorded, lost)| recorded + lost).collect::<Vec<_>>(),
+        [10_100, 5_000]
+    );
     assert_eq!(held.iter().map(|(_, lost)| lost).sum::<u64>(), lost[1]);
 }
 
@@ -289,7 +302,8 @@ impl Source for Big {
 
 #[test]
 fn a_batch_that_ends_within_a_ring_leaves_nothing_behind() {
-    // The last record of each page is an entry whose exit might fold: it is left out where the page is taken for open.
+    // The last record of each page is an entry whose exit might fold: it is left out where the page
+    // is taken for open.
     let ring = RefCell::new(PageWriter::new(SESSION, Lane::Syscall, 0, 0));
     let enter = |n: u64| {
         let call = flightrec_format::decode::Call {
@@ -306,12 +320,14 @@ fn a_batch_that_ends_within_a_ring_leaves_nothing_behind() {
         ring.borrow_mut().push(&enter(n)).unwrap();
         n += 1;
     }
-    let pages = ring.into_inner().finish().into_iter().map(|page| Page::new(page).unwrap()).collect();
+    let pages =
+        ring.into_inner().finish().into_iter().map(|page| Page::new(page).unwrap()).collect();
     let (source, dir) = (Big(pages, n), TempDir::new().unwrap());
     let mut daemon = Daemon::start(dir.path());
     let now = || Now { mono: 1_000_000_000, wall: 1_700_000_000_000_000_000 };
     assert!(daemon.writer.ready(now()));
-    let done = round(&source, Rings::Live, &mut daemon.writer, &mut Nothing, &mut daemon.losses, now);
+    let done =
+        round(&source, Rings::Live, &mut daemon.writer, &mut Nothing, &mut daemon.losses, now);
     assert!(done.is_some());
     // But for the very last record, which is left for the next round.
     assert_eq!((daemon.losses.written()[0], daemon.losses.lost()), (n - 1, [0; 3]));

@@ -1,4 +1,5 @@
-//! What the journal is told of the files: changes, and no more, so that a quiet day is a quiet journal.
+//! What the journal is told of the files: changes, and no more, so that a quiet day is a quiet
+//! journal.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +9,8 @@ use flightrec_format::control::DELETED_FOR;
 use flightrec_store::State;
 use tracing::{debug, field, info, warn};
 
-/// How often a lane's loss is told, at most: a machine that writes more than its disk takes loses all the time.
+/// How often a lane's loss is told, at most: a machine that writes more than its disk takes loses
+/// all the time.
 const LOST_EVERY: Duration = Duration::from_hours(1);
 
 /// How often it is told that files were deleted because others fill the disk, and that they were
@@ -34,9 +36,15 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Tells when files can't be written any more, and when they can again: once each. `file`: the one being written, if
-    /// there is one; an entry names the last.
-    pub(super) fn state(&mut self, state: &State, faults: u64, last: Option<&str>, file: Option<&Path>) {
+    /// Tells when files can't be written any more, and when they can again: once each. `file`: the
+    /// one being written, if there is one; an entry names the last.
+    pub(super) fn state(
+        &mut self,
+        state: &State,
+        faults: u64,
+        last: Option<&str>,
+        file: Option<&Path>,
+    ) {
         let new = faults > self.faults;
         self.faults = faults;
         if let Some(file) = file.filter(|file| self.file.as_deref() != Some(file)) {
@@ -48,29 +56,37 @@ impl Told {
                 self.failed = true;
                 warn!(
                     file,
-                    "files can't be written: {error}; recording goes on in the rings, and it is tried again by itself"
+                    "files can't be written: {error}; recording goes on in the rings, and it is \
+                     tried again by itself"
                 );
             }
-            State::Failed { error, .. } if new => debug!(file, "files still can't be written: {error}"),
+            State::Failed { error, .. } if new => {
+                debug!(file, "files still can't be written: {error}")
+            }
             State::Ready if self.failed => {
                 self.failed = false;
                 info!(file, "files are written again");
             }
             State::Ready if new => {
-                warn!(file, "{}; writing goes on in a new file", last.unwrap_or("a file could not be written"));
+                warn!(
+                    file,
+                    "{}; writing goes on in a new file",
+                    last.unwrap_or("a file could not be written")
+                );
             }
             _ => {}
         }
     }
 
-    /// Tells what rings lost before it was written; `lost`: events so far, by lane; `now`: monotonic, ns.
+    /// Tells what rings lost before it was written; `lost`: events so far, by lane; `now`:
+    /// monotonic, ns.
     pub(super) fn lost(&mut self, lost: [u64; RING_LANES], now: u64) {
         for (lane, events) in self.news(lost, now) {
             warn!(
                 lane = lane.name(),
                 lost = events,
-                "{events} events of lane {} were overwritten before they could be written to the files, and are missing \
-                 there; larger [rings] keep more while writing waits",
+                "{events} events of lane {} were overwritten before they could be written to the \
+                 files, and are missing there; larger [rings] keep more while writing waits",
                 lane.name()
             );
         }
@@ -86,15 +102,16 @@ impl Told {
                     limit,
                     deleted = files,
                     bytes,
-                    "{files} of the oldest files ({mib} MiB) were deleted because the file system is nearly full \
-                     (keep_free): others fill it; keep_at_least of the newest stay"
+                    "{files} of the oldest files ({mib} MiB) were deleted because the file system \
+                     is nearly full (keep_free): others fill it; keep_at_least of the newest stay"
                 );
             } else {
                 info!(
                     limit,
                     deleted = files,
                     bytes,
-                    "{files} of the oldest files ({mib} MiB) were deleted for {limit}; this is told once a day"
+                    "{files} of the oldest files ({mib} MiB) were deleted for {limit}; this is \
+                     told once a day"
                 );
             }
         }
@@ -113,7 +130,11 @@ impl Told {
             *at = Some(now);
             let (files_before, bytes_before) = std::mem::replace(before, (files, bytes));
             let limit = DELETED_FOR.get(i).copied().unwrap_or_default();
-            news.push((limit, files.saturating_sub(files_before), bytes.saturating_sub(bytes_before)));
+            news.push((
+                limit,
+                files.saturating_sub(files_before),
+                bytes.saturating_sub(bytes_before),
+            ));
         }
         news
     }
@@ -156,7 +177,10 @@ mod tests {
         assert_eq!(told.gone([(0, 0), (2, 20), (0, 0)], 2), [("keep_free", 2, 20)]);
         assert_eq!(told.gone([(1, 5), (3, 30), (0, 0)], HOUR / 60), [("max_total", 1, 5)]);
         assert_eq!(told.gone([(2, 9), (9, 90), (0, 0)], HOUR / 7), []);
-        assert_eq!(told.gone([(2, 9), (9, 90), (1, 1)], HOUR), [("keep_free", 7, 70), ("max_age", 1, 1)]);
+        assert_eq!(
+            told.gone([(2, 9), (9, 90), (1, 1)], HOUR),
+            [("keep_free", 7, 70), ("max_age", 1, 1)]
+        );
         assert_eq!(told.gone([(7, 20), (9, 90), (1, 1)], 25 * HOUR), [("max_total", 6, 15)]);
     }
 }

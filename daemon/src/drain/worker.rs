@@ -1,4 +1,5 @@
-//! The drain's thread: when to look, when to drain, when to bring it to the disk, and what to say of it.
+//! The drain's thread: when to look, when to drain, when to bring it to the disk, and what to say
+//! of it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +20,8 @@ use super::syncer::Syncer;
 use super::told::Told;
 use crate::{clock, config};
 
-/// Nice value of the thread: behind whoever works, and still a quarter of a CPU against one that does nothing else.
+/// Nice value of the thread: behind whoever works, and still a quarter of a CPU against one that
+/// does nothing else.
 const NICE: i32 = 5;
 /// How long to wait at most before it is seen whether files can be written again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -43,7 +45,8 @@ pub(super) struct Worker {
     drained: u64,
     /// When the open pages were drained last, ns of `CLOCK_MONOTONIC`.
     flushed: u64,
-    /// When the last job for the disk was begun, and up to when everything is on the disk when it is done.
+    /// When the last job for the disk was begun, and up to when everything is on the disk when it
+    /// is done.
     asked: u64,
     asked_for: u64,
     synced: u64,
@@ -140,12 +143,15 @@ impl Worker {
             return None;
         }
         match self.session.writer().state() {
-            State::Failed { retry_at, .. } => Some(Duration::from_nanos(retry_at.saturating_sub(now)).min(RETRY)),
+            State::Failed { retry_at, .. } => {
+                Some(Duration::from_nanos(retry_at.saturating_sub(now)).min(RETRY))
+            }
             State::Ready => Some(RETRY),
         }
     }
 
-    /// Has everything so far brought to the disk, by the other thread; not where that is still at it.
+    /// Has everything so far brought to the disk, by the other thread; not where that is still at
+    /// it.
     fn sync(&mut self, now: u64) -> Option<()> {
         if let Some(job) = self.session.writer().sync(super::session::now()) {
             (self.asked, self.asked_for) = (now, self.drained);
@@ -170,7 +176,9 @@ impl Worker {
         for (sum, (files, bytes)) in self.past.deleted.iter_mut().zip(deleted(&stats.deleted)) {
             *sum = (sum.0.saturating_add(files), sum.1.saturating_add(bytes));
         }
-        for (sums, counts) in [(&mut self.past.written_events, written), (&mut self.past.lost_events, lost)] {
+        for (sums, counts) in
+            [(&mut self.past.written_events, written), (&mut self.past.lost_events, lost)]
+        {
             for (sum, n) in sums.iter_mut().zip(counts) {
                 *sum = sum.saturating_add(n);
             }
@@ -191,7 +199,8 @@ impl Worker {
         let failures = past.failures + stats.faults;
         self.told.state(&state, failures, stats.last_fault.as_deref(), stats.file.as_deref());
         let (a, b) = (past.deleted, deleted(&stats.deleted));
-        let deleted = std::array::from_fn(|i| (a[i].0.saturating_add(b[i].0), a[i].1.saturating_add(b[i].1)));
+        let deleted =
+            std::array::from_fn(|i| (a[i].0.saturating_add(b[i].0), a[i].1.saturating_add(b[i].1)));
         self.told.lost(lost, clock::mono());
         self.told.deleted(deleted, clock::mono());
         let written_bytes = past.written_bytes + stats.bytes_written;
@@ -230,7 +239,8 @@ fn deleted(deleted: &Deleted) -> [(u64, u64); 3] {
 
 /// Lets others run first.
 fn step_back() {
-    // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel differences").
+    // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel
+    // differences").
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
         debug!("the drain's thread stays at its priority: {}", io::Error::last_os_error());
     }

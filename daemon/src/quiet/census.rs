@@ -22,10 +22,12 @@ impl Census {
         self.events.values().map(|events| u64::from(*events)).sum()
     }
 
-    /// Those that are kept where there is room for so many events: who did least first. What one process leaves is
-    /// another's; so one that does not fit can take nothing from those that did less.
+    /// Those that are kept where there is room for so many events: who did least first. What one
+    /// process leaves is another's; so one that does not fit can take nothing from those that
+    /// did less.
     pub(super) fn kept(&self, room: u64) -> HashSet<u32> {
-        let mut by_events: Vec<(u32, u32)> = self.events.iter().map(|(process, events)| (*events, *process)).collect();
+        let mut by_events: Vec<(u32, u32)> =
+            self.events.iter().map(|(process, events)| (*events, *process)).collect();
         by_events.sort_unstable();
         let mut sum = 0u64;
         let fit = by_events.into_iter().take_while(|(events, _)| {
@@ -44,7 +46,9 @@ impl Census {
             LeftOut { process: *process, events: *events, from, until }
         };
         let mut others: Vec<LeftOut> = others.map(left_out).collect();
-        others.sort_unstable_by_key(|left_out| (std::cmp::Reverse(left_out.events), left_out.process));
+        others.sort_unstable_by_key(|left_out| {
+            (std::cmp::Reverse(left_out.events), left_out.process)
+        });
         others
     }
 }

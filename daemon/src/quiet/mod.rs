@@ -1,12 +1,14 @@
-//! The quiet ring: what quiet processes did, kept in the kernel's memory when a flood writes over the rings.
+//! The quiet ring: what quiet processes did, kept in the kernel's memory when a flood writes over
+//! the rings.
 //!
-//! A thread of its own looks at the rings as the drain does. Where pages are to be written over soon (they are in the
-//! older half of a ring that goes round), it copies what is kept of them into pages of the quiet ring
-//! ([`flightrec_format::kept`]), so that a panic still shows the last minute of every process that is not a flooder.
-//! On a machine whose rings hold minutes it has nothing to do.
+//! A thread of its own looks at the rings as the drain does. Where pages are to be written over
+//! soon (they are in the older half of a ring that goes round), it copies what is kept of them into
+//! pages of the quiet ring ([`flightrec_format::kept`]), so that a panic still shows the last
+//! minute of every process that is not a flooder. On a machine whose rings hold minutes it has
+//! nothing to do.
 //!
-//! Who is kept is decided for a stretch of a ring at a time ([`census`]): those who did least, as many as the quiet
-//! ring has room for at a rate that makes it hold [`ring::HORIZON_NS`].
+//! Who is kept is decided for a stretch of a ring at a time ([`census`]): those who did least, as
+//! many as the quiet ring has room for at a rate that makes it hold [`ring::HORIZON_NS`].
 
 mod census;
 mod processes;
@@ -33,8 +35,8 @@ use ring::{Area, Ring};
 
 /// The thread's name, as `ps -L` and the recording itself show it.
 const NAME: &str = "flightd-quiet";
-/// Nice value of the thread. It does little, but in time, or the rings are written over: also where many busy
-/// threads want the CPUs.
+/// Nice value of the thread. It does little, but in time, or the rings are written over: also where
+/// many busy threads want the CPUs.
 const NICE: i32 = -10;
 /// Nothing is to be done by the clock alone.
 const NEVER: Duration = Duration::from_secs(1 << 32);
@@ -55,8 +57,8 @@ struct Running {
 }
 
 impl Quiet {
-    /// Begins to keep; nothing, where the recording has no quiet ring. The receiver tells when the thread has died, which
-    /// it never does by itself.
+    /// Begins to keep; nothing, where the recording has no quiet ring. The receiver tells when the
+    /// thread has died, which it never does by itself.
     pub fn start(recording: Arc<Recording>) -> io::Result<(Self, oneshot::Receiver<()>)> {
         let (alive, died) = oneshot::channel();
         let rings = rings(recording.live(), recording.meta().quiet_bytes);
@@ -108,9 +110,13 @@ fn shares(pages: usize) -> [usize; 3] {
 
 /// Has the thread run before others, as far as its user may (`LimitNICE=` of the unit).
 fn step_forward() {
-    // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel differences").
+    // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel
+    // differences").
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
-        debug!("the thread of the quiet ring stays at its priority: {}", io::Error::last_os_error());
+        debug!(
+            "the thread of the quiet ring stays at its priority: {}",
+            io::Error::last_os_error()
+        );
     }
 }
 
@@ -123,7 +129,10 @@ fn run(live: &live::Recording, mut rings: Vec<Ring>, stopped: &Receiver<()>) {
         let step = pace.step(clock::mono(), clock::mono(), &sights);
         if step.round {
             processes.update(live);
-            rings.iter_mut().filter(|ring| ring.is_due(live)).for_each(|ring| ring.pass(live, &processes));
+            rings
+                .iter_mut()
+                .filter(|ring| ring.is_due(live))
+                .for_each(|ring| ring.pass(live, &processes));
         }
         match stopped.recv_timeout(step.sleep) {
             Err(RecvTimeoutError::Timeout) => {}

@@ -40,7 +40,9 @@ impl Processes {
             let lane = Lane::Task as u8;
             let position = *self.read.entry(cpu).or_insert(Position { lane, cpu, seq: 0, used: 0 });
             let mut since = live.behind(&position, live.newest(Lane::Task, cpu));
-            while let Some(page) = live.page_since(&mut since).and_then(|bytes| Page::new(bytes).ok()) {
+            while let Some(page) =
+                live.page_since(&mut since).and_then(|bytes| Page::new(bytes).ok())
+            {
                 let header = page.header();
                 self.read.insert(cpu, Position { seq: header.seq, used: header.used, ..position });
                 self.learn(&page);
@@ -75,8 +77,8 @@ impl Processes {
         }
     }
 
-    /// The process of a thread that did something shortly before a moment; [`YOUNG`] where that began less than
-    /// [`YOUNG_NS`] before it, [`ANYONE`] where it is not known.
+    /// The process of a thread that did something shortly before a moment; [`YOUNG`] where that
+    /// began less than [`YOUNG_NS`] before it, [`ANYONE`] where it is not known.
     pub(super) fn of(&self, tid: u32, time: u64) -> u32 {
         let Some(thread) = self.thread(tid, time) else { return ANYONE };
         let leader = if thread.tgid == tid { Some(thread) } else { self.thread(thread.tgid, time) };

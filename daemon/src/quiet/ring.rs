@@ -13,8 +13,8 @@ use super::census::Census;
 use super::processes::Processes;
 use crate::drain::pacing::Sight;
 
-/// How much history the quiet ring is to hold before the rings begin, ns. What comes in a burst may take a
-/// quarter of it, so that at least a minute is left.
+/// How much history the quiet ring is to hold before the rings begin, ns. What comes in a burst may
+/// take a quarter of it, so that at least a minute is left.
 pub(super) const HORIZON_NS: u64 = 90_000_000_000;
 /// Rings of fewer pages are too small to be looked after.
 pub(super) const LEAST_PAGES: u64 = 8;
@@ -73,9 +73,13 @@ impl Ring {
     /// Goes on where the daemon before ended, if there was one.
     pub(super) fn new(live: &live::Recording, lane: Lane, cpu: u16, area: Area) -> Self {
         let mut ring = Self::fresh(lane, cpu, live.ring_pages(lane, cpu), area);
-        let places = live.kept(area.first).take_while(|(place, _)| *place < area.first + area.places);
-        let pages = places.filter_map(|(place, bytes)| Some((place, Page::copy_from(&bytes).ok()?)));
-        for (place, page) in pages.filter(|(_, page)| (page.lane(), page.header().cpu) == (lane, cpu)) {
+        let places =
+            live.kept(area.first).take_while(|(place, _)| *place < area.first + area.places);
+        let pages =
+            places.filter_map(|(place, bytes)| Some((place, Page::copy_from(&bytes).ok()?)));
+        for (place, page) in
+            pages.filter(|(_, page)| (page.lane(), page.header().cpu) == (lane, cpu))
+        {
             let through = kept::through(&page);
             if through > ring.done {
                 (ring.done, ring.next) = (through, (place - area.first + 1) % area.places.max(1));
@@ -104,7 +108,12 @@ impl Ring {
     /// How it looks to the pacing: half of the ring may wait, a quarter is left.
     pub(super) fn sight(&self, live: &live::Recording) -> Sight {
         let newest = live.newest(self.lane, self.cpu);
-        Sight { lane: self.lane, newest, drained: self.done.saturating_add(self.pages / 4), pages: self.pages }
+        Sight {
+            lane: self.lane,
+            newest,
+            drained: self.done.saturating_add(self.pages / 4),
+            pages: self.pages,
+        }
     }
 
     /// Whether pages are to be written over soon.
@@ -116,13 +125,16 @@ impl Ring {
     pub(super) fn pass(&mut self, live: &live::Recording, processes: &Processes) {
         let last = live.newest(self.lane, self.cpu).saturating_sub(self.pages / 4);
         // All of the page that it names was dealt with.
-        let position = Position { lane: self.lane as u8, cpu: self.cpu, seq: self.done, used: u32::MAX };
+        let position =
+            Position { lane: self.lane as u8, cpu: self.cpu, seq: self.done, used: u32::MAX };
         let mut since = live.behind(&position, last);
         let mut stretch = Vec::with_capacity(STRETCH);
         while let Some(bytes) = live.page_since(&mut since) {
             let Ok(page) = Page::new(bytes) else { continue };
             let opened = |page: &Page| page.header().base_mono;
-            let is_long = stretch.first().is_some_and(|first| opened(&page) > opened(first).saturating_add(STRETCH_NS));
+            let is_long = stretch
+                .first()
+                .is_some_and(|first| opened(&page) > opened(first).saturating_add(STRETCH_NS));
             if is_long || stretch.len() == STRETCH {
                 self.take(&stretch, processes, live);
                 stretch.clear();
@@ -139,7 +151,8 @@ impl Ring {
         let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { return };
         let (from, until) = (first.header().base_mono, last.summary().last.saturating_add(1));
         let mut known = HashMap::new();
-        let mut process_of = |tid: u32| *known.entry(tid).or_insert_with(|| processes.of(tid, until));
+        let mut process_of =
+            |tid: u32| *known.entry(tid).or_insert_with(|| processes.of(tid, until));
         let mut census = Census::default();
         let mut present: Vec<HashSet<u32>> = Vec::with_capacity(stretch.len());
         for page in stretch {
@@ -166,7 +179,10 @@ impl Ring {
             events.clear();
             // The task lane's marks, and the recorder's own acts, are nobody's.
             if self.lane == Lane::Task || !present.is_disjoint(&kept) {
-                events.extend(page.events().filter(|event| is_kept(event, |tid| kept.contains(&process_of(tid)))));
+                events.extend(
+                    page.events()
+                        .filter(|event| is_kept(event, |tid| kept.contains(&process_of(tid)))),
+                );
             }
             self.put(page, &events, &left_out, places);
         }
@@ -174,8 +190,9 @@ impl Ring {
         self.until = until;
     }
 
-    /// For how many bytes of records there is room, with the time up to `until`: for what that time brings at least by
-    /// half, so that nobody who does little is left out when a burst has been taken.
+    /// For how many bytes of records there is room, with the time up to `until`: for what that time
+    /// brings at least by half, so that nobody who does little is left out when a burst has
+    /// been taken.
     fn room(&mut self, until: u64) -> u64 {
         /// A record takes more where others are left out between, and a page has a longer header.
         const PERCENT: u64 = 140;
@@ -189,7 +206,8 @@ impl Ring {
 
     /// Bytes that may be written in some ns.
     fn rate(&self, ns: u64) -> i64 {
-        let bytes = self.area.places as u128 * PAGE_SIZE as u128 * u128::from(ns) / u128::from(HORIZON_NS);
+        let bytes =
+            self.area.places as u128 * PAGE_SIZE as u128 * u128::from(ns) / u128::from(HORIZON_NS);
         i64::try_from(bytes).unwrap_or(i64::MAX).min(2 * burst(self.area))
     }
 

@@ -109,14 +109,22 @@ fn assert_told(machine: &Machine, stream: &LaneStream) {
 
 /// Events of a thread from a moment on.
 fn of(events: impl IntoIterator<Item = Event>, tid: u32, from: u64) -> Vec<Event> {
-    let mut of_thread: Vec<Event> = events.into_iter().filter(|event| event.tid == tid && event.time >= from).collect();
+    let mut of_thread: Vec<Event> =
+        events.into_iter().filter(|event| event.tid == tid && event.time >= from).collect();
     of_thread.sort_by_key(|event| event.time);
     of_thread
 }
 
 #[test]
 fn a_flood_leaves_the_last_minute_of_quiet_processes() {
-    let processes = Processes::living([(10, 10, 1), (20, 20, 1), (21, 20, 1), (30, 30, 1), (99, 99, 1), (98, 99, 1)]);
+    let processes = Processes::living([
+        (10, 10, 1),
+        (20, 20, 1),
+        (21, 20, 1),
+        (30, 30, 1),
+        (99, 99, 1),
+        (98, 99, 1),
+    ]);
     // A ring of 256 KiB that holds some seconds of the flood, and a quiet ring of 256 KiB.
     let mut machine = Machine::new(Lane::Syscall, 64, processes);
     let step = 400_000;
@@ -145,7 +153,11 @@ fn a_flood_leaves_the_last_minute_of_quiet_processes() {
     assert!(gaps.iter().all(|gap| gap.reason == Reason::LeftOut), "{gaps:?}");
     assert_told(&machine, &stream);
     let first = stream.pages()[0].header().base_mono;
-    assert!(stream.left_out().all(|left_out| left_out.process == 99), "{:?}", stream.left_out().next());
+    assert!(
+        stream.left_out().all(|left_out| left_out.process == 99),
+        "{:?}",
+        stream.left_out().next()
+    );
     assert!(first <= end - 66 * S, "it reaches back {} s", (end - first) / S);
 }
 
@@ -201,7 +213,8 @@ fn switches_of_a_quiet_thread_are_kept_from_both_sides() {
     let processes = Processes::living([(1, 1, 1), (2, 2, 1), (3, 3, 1)]);
     let mut machine = Machine::new(Lane::Sched, 128, processes);
     let switch = |time, tid, next| {
-        let body = Body::Switch { prev_prio: 120, prev_state: 1, preempted: false, next, next_prio: 120 };
+        let body =
+            Body::Switch { prev_prio: 120, prev_state: 1, preempted: false, next, next_prio: 120 };
         Event { time, cpu: 0, tid, body }
     };
     for i in 0..300_000u64 {
@@ -217,7 +230,8 @@ fn switches_of_a_quiet_thread_are_kept_from_both_sides() {
     }
     let stream = machine.stream();
     let of_three = |events: &mut dyn Iterator<Item = Event>| {
-        let is = |event: &Event| event.tid == 3 || matches!(event.body, Body::Switch { next: 3, .. });
+        let is =
+            |event: &Event| event.tid == 3 || matches!(event.body, Body::Switch { next: 3, .. });
         events.filter(|event| event.time >= 31 * S && is(event)).collect::<Vec<_>>()
     };
     assert!(of_three(&mut stream.events()) == of_three(&mut machine.events.iter().cloned()));

@@ -9,8 +9,9 @@ use flightrec_format::abi::page::{
     COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, RING_LANES, Refusal, VERSION,
 };
 use flightrec_format::abi::state::{
-    BUCKETS, CLOSED, CpuState, Drawer, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, LaneState,
-    NO_THREAD, REFUSE_SYSCALL, Running, SHARES, Share, TIMED_BUCKETS, entered,
+    BUCKETS, CLOSED, CpuState, Drawer, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS,
+    GIVEN_EXIT_TIMES, LaneState, NO_THREAD, REFUSE_SYSCALL, Running, SHARES, Share, TIMED_BUCKETS,
+    entered,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
@@ -64,15 +65,21 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             shares: [[Share::default(); SHARES]; BUCKETS],
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
-        let bytes = unsafe { std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>()) };
+        let bytes = unsafe {
+            std::slice::from_raw_parts((&raw const cpu_state).cast::<u8>(), size_of::<CpuState>())
+        };
         state.write(cpu, 0, bytes);
     }
     buckets::set_task_life(state);
 }
 
-/// Times events with the probes attached: in full, and with things given up. What that had them count as refused is taken
-/// back, since nobody else's event was.
-pub(super) fn time_attached(state: &ArrayMap, enabled: u32, without: Option<&calibrate::Times>) -> calibrate::With {
+/// Times events with the probes attached: in full, and with things given up. What that had them
+/// count as refused is taken back, since nobody else's event was.
+pub(super) fn time_attached(
+    state: &ArrayMap,
+    enabled: u32,
+    without: Option<&calibrate::Times>,
+) -> calibrate::With {
     let switch = |enabled: u32| {
         for cpu in 0..state.entries() {
             state.write(cpu, 0, &u64::from(enabled).to_le_bytes());
@@ -93,23 +100,29 @@ pub(super) fn time_attached(state: &ArrayMap, enabled: u32, without: Option<&cal
     calibrate::With { full, floor, untimed, first_argument }
 }
 
-/// Takes back what was refused while nothing was to be recorded, which counted for nobody; now system calls are off. Calls that
-/// were entered before end now, and must not be counted any more: they are as calls whose entry was not seen. A program that
-/// runs at this moment on another CPU may still count, so this is done until nothing has come for a while.
+/// Takes back what was refused while nothing was to be recorded, which counted for nobody; now
+/// system calls are off. Calls that were entered before end now, and must not be counted any more:
+/// they are as calls whose entry was not seen. A program that runs at this moment on another CPU
+/// may still count, so this is done until nothing has come for a while.
 fn take_back(state: &ArrayMap) {
     /// Longer than a program takes, also where the machine's own CPUs are shared.
     const WHILE: Duration = Duration::from_millis(2);
     const MOST: usize = 20;
     let lane = offset_of!(CpuState, lanes) + Lane::Syscall as usize * size_of::<LaneState>();
-    let refused = lane + offset_of!(LaneState, refused) + Refusal::Throttled as usize * size_of::<u64>();
+    let refused =
+        lane + offset_of!(LaneState, refused) + Refusal::Throttled as usize * size_of::<u64>();
     let throttled = offset_of!(CpuState, throttled);
     for _ in 0..MOST {
         std::thread::sleep(WHILE);
         let mut came = false;
         for cpu in 0..state.entries() {
             if let Some(entered) = state.u32(cpu, lane + offset_of!(LaneState, entered)) {
-                let was =
-                    entered.compare_exchange(entered::REFUSED, entered::UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+                let was = entered.compare_exchange(
+                    entered::REFUSED,
+                    entered::UNKNOWN,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                );
                 came |= was.is_ok();
             }
             came |= state.load(cpu, refused) != 0 || state.load(cpu, throttled) != 0;
@@ -136,7 +149,8 @@ pub(super) fn prepare_slots(slots: &ArrayMap, secret: u64) {
             header_len: HEADER_LEN as u16,
             seq: index as u64 + 1,
             base_mono: now,
-            base_tai: (now as i64 + clock::wall_offset() + clock::tai_offset() * 1_000_000_000) as u64,
+            base_tai: (now as i64 + clock::wall_offset() + clock::tai_offset() * 1_000_000_000)
+                as u64,
             used: (PAGE_SIZE / Layout::of(VERSION).unit()) as u32,
             detached: 0,
             events: [0; 6],

@@ -7,7 +7,8 @@ use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::state::{
-    ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK,
+    ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SCHED, ENABLE_STRINGS,
+    ENABLE_SYSCALL, ENABLE_TASK,
 };
 use flightrec_format::live::sys::Cast;
 use flightrec_format::meta::{Meta, TaiOffset};
@@ -53,7 +54,8 @@ impl Plan {
         if sizing.shrunk {
             info!(
                 bytes = sizing.total,
-                "rings are smaller than configured, {} bytes, to stay within max_total and max_ram_percent",
+                "rings are smaller than configured, {} bytes, to stay within max_total and \
+                 max_ram_percent",
                 sizing.total
             );
         }
@@ -62,7 +64,9 @@ impl Plan {
         let btf = Btf::read(&config.kernel.btf)?;
         let offsets = load::examine(&btf, &release)?;
         let cast = load::cast(&btf);
-        let files = read_file_offsets(&btf).inspect_err(|e| warn!("{}: {e}", crate::descriptors::WITHOUT)).ok();
+        let files = read_file_offsets(&btf)
+            .inspect_err(|e| warn!("{}: {e}", crate::descriptors::WITHOUT))
+            .ok();
         let tracepoints = Tracepoints::find(&config.kernel.tracefs, runtime_dir)?;
         let tables = tracepoints.tables();
         let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
@@ -75,7 +79,11 @@ impl Plan {
             SyscallPrograms::Auto => needed,
         };
         let record = &config.record;
-        let wanted = Wanted { syscalls: record.syscalls.then_some(form), sched: record.sched, tasks: record.tasks };
+        let wanted = Wanted {
+            syscalls: record.syscalls.then_some(form),
+            sched: record.sched,
+            tasks: record.tasks,
+        };
         let identity = format!(
             "{} rings {:?} quiet {} slots {} {wanted:?}",
             load::probes_id(),
@@ -128,7 +136,9 @@ impl Plan {
             tai_offsets: vec![TaiOffset { since: 0, seconds: clock::tai_offset() }],
             cpus: self.online.clone(),
             ring_bytes: self.sizing.ring_bytes(),
-            quiet_bytes: u64::from(self.sizing.quiet_pages) * PAGE_SIZE as u64 * self.online.len() as u64,
+            quiet_bytes: u64::from(self.sizing.quiet_pages)
+                * PAGE_SIZE as u64
+                * self.online.len() as u64,
             strings: self.strings,
             off: [self.wanted.syscalls.is_none(), !self.wanted.sched, !self.wanted.tasks],
             config: self.config.clone(),

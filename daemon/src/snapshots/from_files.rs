@@ -1,7 +1,8 @@
 //! A window out of the recorder's own files: their blocks, as they are.
 //!
-//! What is taken begins and ends at checkpoints around the window. So the counters at both ends are those of the pages between, and
-//! a reader finds the window complete, or what is missing in it, exactly.
+//! What is taken begins and ends at checkpoints around the window. So the counters at both ends are
+//! those of the pages between, and a reader finds the window complete, or what is missing in it,
+//! exactly.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,8 @@ pub struct Selection {
     files: Vec<FileReader>,
     /// File and block, in the order of writing.
     blocks: Vec<(usize, BlockRef)>,
-    /// The threads when the first file was begun, and all of task life from there to the window; or nothing.
+    /// The threads when the first file was begun, and all of task life from there to the window;
+    /// or nothing.
     names: Vec<(usize, BlockRef)>,
     /// From when on it holds the window, ns of `CLOCK_MONOTONIC`.
     pub from: u64,
@@ -37,9 +39,9 @@ pub struct Selection {
     pub whole: bool,
 }
 
-/// Finds the window [`from`, `until`) (ns of `CLOCK_MONOTONIC`) of a session in the files of a state directory; `None` where
-/// they hold nothing of it. Where it takes more than `most` bytes its beginning is left out; and its end before that, where the
-/// cause would be left out.
+/// Finds the window [`from`, `until`) (ns of `CLOCK_MONOTONIC`) of a session in the files of a
+/// state directory; `None` where they hold nothing of it. Where it takes more than `most` bytes its
+/// beginning is left out; and its end before that, where the cause would be left out.
 pub fn select(
     state_dir: &Path,
     boot: &[u8; 16],
@@ -63,15 +65,19 @@ pub fn select(
         }
     }
     files.reverse();
-    let all: Vec<(usize, BlockRef)> =
-        files.iter().enumerate().flat_map(|(i, file)| file.blocks().iter().map(move |block| (i, *block))).collect();
+    let all: Vec<(usize, BlockRef)> = files
+        .iter()
+        .enumerate()
+        .flat_map(|(i, file)| file.blocks().iter().map(move |block| (i, *block)))
+        .collect();
     let mark = |(_, block): &(usize, BlockRef)| block.header.kind == Kind::Checkpoint;
     let behind = all.iter().position(|at| mark(at) && at.1.header.last >= until);
     let (mut end, whole) = behind.map_or((all.len(), false), |at| (at + 1, true));
     let starts = Starts::new(all.get(..end)?);
     let (mut start, mut held) = starts.last_before(from).unwrap_or((0, from));
-    let size =
-        |blocks: &[(usize, BlockRef)]| blocks.iter().fold(0u64, |sum, (_, block)| sum.saturating_add(bytes(block)));
+    let size = |blocks: &[(usize, BlockRef)]| {
+        blocks.iter().fold(0u64, |sum, (_, block)| sum.saturating_add(bytes(block)))
+    };
     while size(all.get(start..end)?) > most {
         let next = starts.behind(start);
         let spares = next.is_some_and(|(_, whole)| whole <= cause.saturating_sub(BEFORE_CAUSE));
@@ -102,8 +108,9 @@ fn end_before(all: &[(usize, BlockRef)], end: usize, cause: u64) -> Option<(usiz
     (mark.header.last > cause).then_some((at + 1, mark.header.last))
 }
 
-/// Where copying may begin: behind a checkpoint. What was recorded just behind a checkpoint's time may stand before it, so what is
-/// copied is whole only from the first checkpoint on whose time is behind all that was left out.
+/// Where copying may begin: behind a checkpoint. What was recorded just behind a checkpoint's time
+/// may stand before it, so what is copied is whole only from the first checkpoint on whose time is
+/// behind all that was left out.
 struct Starts(Vec<(usize, u64)>);
 
 impl Starts {
@@ -138,7 +145,8 @@ impl Starts {
     }
 }
 
-/// What of the blocks before the window tells names: the threads at the beginning, and task life since then.
+/// What of the blocks before the window tells names: the threads at the beginning, and task life
+/// since then.
 fn names(before: &[(usize, BlockRef)], all: &[(usize, BlockRef)]) -> Vec<(usize, BlockRef)> {
     let slots = all.iter().filter(|(_, block)| block.header.kind == Kind::Slots);
     let Some((_, first)) = slots.clone().next() else { return Vec::new() };
@@ -156,7 +164,10 @@ fn bytes(block: &BlockRef) -> u64 {
 impl Selection {
     /// Bytes that it takes, about.
     pub fn bytes(&self) -> u64 {
-        self.blocks.iter().chain(&self.names).fold(0, |sum, (_, block)| sum.saturating_add(bytes(block)))
+        self.blocks
+            .iter()
+            .chain(&self.names)
+            .fold(0, |sum, (_, block)| sum.saturating_add(bytes(block)))
     }
 
     /// Whether it tells which threads there are; else the caller does.
@@ -164,9 +175,13 @@ impl Selection {
         !self.names.is_empty()
     }
 
-    /// Copies it behind the metadata. What can't be read is damaged there as well, and is a gap for a reader.
+    /// Copies it behind the metadata. What can't be read is damaged there as well, and is a gap for
+    /// a reader.
     pub fn copy<W: Write>(&self, to: &mut FileWriter<W>) -> io::Result<()> {
-        let known = self.blocks.iter().filter(|(_, block)| !matches!(block.header.kind, Kind::Meta | Kind::Slots));
+        let known = self
+            .blocks
+            .iter()
+            .filter(|(_, block)| !matches!(block.header.kind, Kind::Meta | Kind::Slots));
         for (file, block) in self.names.iter().chain(known) {
             let Some(file) = self.files.get(*file) else { continue };
             if let Ok(block) = file.block(block) {

@@ -15,9 +15,14 @@ pub fn bytes(live: &live::Recording) -> u64 {
     rings.map(|(lane, cpu)| live.ring_pages(lane, cpu) * PAGE_SIZE as u64).sum()
 }
 
-/// Copies the pages of [`from`, `until`) (ns of `CLOCK_MONOTONIC`), and all of task life before, for its names; then a checkpoint, as
-/// all that was recorded until `until` is then in the file.
-pub fn copy<W: Write>(live: &live::Recording, from: u64, until: u64, to: &mut FileWriter<W>) -> io::Result<()> {
+/// Copies the pages of [`from`, `until`) (ns of `CLOCK_MONOTONIC`), and all of task life before,
+/// for its names; then a checkpoint, as all that was recorded until `until` is then in the file.
+pub fn copy<W: Write>(
+    live: &live::Recording,
+    from: u64,
+    until: u64,
+    to: &mut FileWriter<W>,
+) -> io::Result<()> {
     let mut marks = Vec::new();
     for lane in [Lane::Task, Lane::Sched, Lane::Syscall] {
         for cpu in live.cpus() {
@@ -28,8 +33,11 @@ pub fn copy<W: Write>(live: &live::Recording, from: u64, until: u64, to: &mut Fi
             let from = if lane == Lane::Task { 0 } else { from };
             let mut last = None;
             let mut pages = Vec::with_capacity(PAGES_MAX);
-            // The copying checked each but for its header; what memory's damage makes of that is a gap.
-            for page in live.pages(lane, cpu, from, until).filter_map(|bytes| Page::copy_from(&bytes).ok()) {
+            // The copying checked each but for its header; what memory's damage makes of that is a
+            // gap.
+            for page in
+                live.pages(lane, cpu, from, until).filter_map(|bytes| Page::copy_from(&bytes).ok())
+            {
                 let header = page.header();
                 last = Some((behind(&page), header.seq, header.used));
                 pages.push(page);
@@ -42,8 +50,12 @@ pub fn copy<W: Write>(live: &live::Recording, from: u64, until: u64, to: &mut Fi
                 to.pages(&pages)?;
             }
             let known = counters.cpus.iter().find(|totals| totals.cpu == cpu);
-            let refused = known.and_then(|totals| totals.refused.get(lane as usize).copied()).unwrap_or_default();
-            let idle = known.and_then(|totals| totals.events.get(lane as usize).copied()).unwrap_or_default();
+            let refused = known
+                .and_then(|totals| totals.refused.get(lane as usize).copied())
+                .unwrap_or_default();
+            let idle = known
+                .and_then(|totals| totals.events.get(lane as usize).copied())
+                .unwrap_or_default();
             let (events, seq, used) = last.unwrap_or((idle, 0, 0));
             marks.push(RingMark { seq, used, events, refused, ..RingMark::new(lane, cpu) });
         }

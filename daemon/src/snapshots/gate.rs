@@ -64,9 +64,15 @@ impl Gate {
             known.last = now;
             return Decision::Counted;
         }
-        self.known.retain(|known| now < known.until || known.id.is_some() && known.written != known.count);
+        self.known.retain(|known| {
+            now < known.until || known.id.is_some() && known.written != known.count
+        });
         self.known.retain(|known| known.cause != cause || known.subject != subject);
-        let room = if self.known.len() < CAUSES_MOST { Ok(()) } else { Err("all that are remembered".to_owned()) };
+        let room = if self.known.len() < CAUSES_MOST {
+            Ok(())
+        } else {
+            Err("all that are remembered".to_owned())
+        };
         if let Err(quota) = room.and_then(|()| self.alarms.take(cause, alarm.owner, now)) {
             let (subject, reason) = (subject.to_owned(), alarm.reason.clone());
             self.refused.add(Refused { cause, subject, reason, quota, count: 1 });
@@ -91,7 +97,9 @@ impl Gate {
 
     /// The snapshot of a cause is there.
     pub fn taken(&mut self, cause: &str, subject: &str, id: &str) {
-        if let Some(known) = self.known.iter_mut().find(|known| known.cause == cause && known.subject == subject) {
+        if let Some(known) =
+            self.known.iter_mut().find(|known| known.cause == cause && known.subject == subject)
+        {
             known.id = Some(id.to_owned());
         }
     }
@@ -135,13 +143,18 @@ mod tests {
     fn a_real_crash_behind_a_storm_of_crashes_is_taken_and_who_is_refused_is_named() {
         let mut gate = Gate::new(Duration::from_mins(10), 20, 0);
         let taken = |gate: &mut Gate, alarm: &Alarm| gate.alarm(alarm, S) == Decision::Take;
-        let storm = (0..50).filter(|i| taken(&mut gate, &alarm("core_dump", &format!("x{i}"), 1000))).count();
+        let storm = (0..50)
+            .filter(|i| taken(&mut gate, &alarm("core_dump", &format!("x{i}"), 1000)))
+            .count();
         assert_eq!(storm, 2);
         assert!(taken(&mut gate, &alarm("core_dump", "editor", 1001)), "another user's");
         assert!(taken(&mut gate, &alarm("core_dump", "db", 70)), "a service's");
         let (named, others) = gate.refused(S).unwrap();
         assert_eq!((named[0].subject.as_str(), named[0].reason.as_str()), ("x2", "x2 failed"));
-        assert_eq!((named[0].quota.as_str(), named.len() as u64 + others), ("those that user 1000 may cause", 48));
+        assert_eq!(
+            (named[0].quota.as_str(), named.len() as u64 + others),
+            ("those that user 1000 may cause", 48)
+        );
     }
 
     #[test]
@@ -162,7 +175,11 @@ mod tests {
     fn other_subjects_and_causes_are_snapshots_of_their_own() {
         let mut gate = Gate::new(Duration::from_mins(10), 20, 0);
         for (cause, subject, uid) in [("a", "x", 1000), ("a", "y", 1001), ("b", "x", 1002)] {
-            assert_eq!(gate.alarm(&alarm(cause, subject, uid), S), Decision::Take, "{cause} {subject}");
+            assert_eq!(
+                gate.alarm(&alarm(cause, subject, uid), S),
+                Decision::Take,
+                "{cause} {subject}"
+            );
         }
         gate.forget("a", "x");
         assert_eq!(gate.alarm(&alarm("a", "x", 1000), S), Decision::Take);
@@ -171,7 +188,8 @@ mod tests {
     #[test]
     fn many_causes_at_once_are_bounded_and_do_not_keep_others_from_asking() {
         let mut gate = Gate::new(Duration::from_mins(10), 20, 0);
-        let alarms = (0..1000).map(|i| alarm(if i % 2 == 0 { "a" } else { "b" }, &i.to_string(), 1000 + i));
+        let alarms =
+            (0..1000).map(|i| alarm(if i % 2 == 0 { "a" } else { "b" }, &i.to_string(), 1000 + i));
         let taken = alarms.filter(|alarm| gate.alarm(alarm, S) == Decision::Take).count();
         let refused = gate.refused(S).map(|(named, others)| named.len() as u64 + others);
         assert_eq!((taken, refused), (5, Some(995)));

@@ -45,8 +45,15 @@ pub enum HookError {
     },
 }
 
-/// Runs it to its end: with the snapshot's file, id, cause, subject and reason in its environment, and nothing to read.
-pub fn run(command: &[String], limit: Duration, file: &Path, id: &str, about: &About) -> Result<(), HookError> {
+/// Runs it to its end: with the snapshot's file, id, cause, subject and reason in its environment,
+/// and nothing to read.
+pub fn run(
+    command: &[String],
+    limit: Duration,
+    file: &Path,
+    id: &str,
+    about: &About,
+) -> Result<(), HookError> {
     let Some((program, args)) = command.split_first() else { return Ok(()) };
     let start = |source| HookError::Start { program: program.clone(), source };
     let mut child = Command::new(program)
@@ -106,17 +113,24 @@ mod tests {
 
     #[test]
     fn it_is_told_what_happened() {
-        let test = "test \"$FLIGHTREC_SNAPSHOT $FLIGHTREC_SNAPSHOT_ID $FLIGHTREC_CAUSE $FLIGHTREC_REASON\" = \
-                    '/s/x.flight x oom_kill a b'";
+        let test = "test \"$FLIGHTREC_SNAPSHOT $FLIGHTREC_SNAPSHOT_ID $FLIGHTREC_CAUSE \
+                    $FLIGHTREC_REASON\" = '/s/x.flight x oom_kill a b'";
         sh(test, Duration::from_mins(1)).unwrap();
     }
 
     #[test]
     fn what_fails_or_hangs_is_said() {
         assert!(matches!(sh("exit 3", Duration::from_mins(1)), Err(HookError::Failed { .. })));
-        let error = sh("sleep 1000 & sleep 1000", Duration::from_millis(100)).unwrap_err().to_string();
+        let error =
+            sh("sleep 1000 & sleep 1000", Duration::from_millis(100)).unwrap_err().to_string();
         assert_eq!(error, "/bin/sh did not end within 100ms and was killed");
-        let none = run(&["/nonexistent".into()], Duration::from_secs(1), Path::new("x"), "x", &About::default());
+        let none = run(
+            &["/nonexistent".into()],
+            Duration::from_secs(1),
+            Path::new("x"),
+            "x",
+            &About::default(),
+        );
         assert!(none.unwrap_err().to_string().starts_with("/nonexistent: No such file"));
     }
 }

@@ -1,13 +1,15 @@
 //! Snapshots: windows of the recording that are kept because something happened.
 //!
-//! - A trigger fires ([`Snapshots::fire`]), or a user asks ([`Snapshots::request`]). The [`gate`] lets it through, counts it where the
-//!   same cause of the same subject was kept a short while ago, or refuses where there were too many.
-//! - One thread ([`saver`]) waits until the window has passed and is in the files, and makes a file of it: out of the recorder's own
-//!   files, whose blocks are copied as they are ([`from_files`]), or, where those do not hold it, out of the rings ([`from_rings`]). So
-//!   it needs a few MiB of memory, whatever the window holds.
+//! - A trigger fires ([`Snapshots::fire`]), or a user asks ([`Snapshots::request`]). The [`gate`]
+//!   lets it through, counts it where the same cause of the same subject was kept a short while
+//!   ago, or refuses where there were too many.
+//! - One thread ([`saver`]) waits until the window has passed and is in the files, and makes a file
+//!   of it: out of the recorder's own files, whose blocks are copied as they are ([`from_files`]),
+//!   or, where those do not hold it, out of the rings ([`from_rings`]). So it needs a few MiB of
+//!   memory, whatever the window holds.
 //! - The file is read once more for the first answer ([`summary`]), within [`summary::PAGES_MOST`].
-//! - What is kept is bounded in number, size and age ([`room`]); the recorder's other files have limits of their own, and neither
-//!   deletes what is the other's.
+//! - What is kept is bounded in number, size and age ([`room`]); the recorder's other files have
+//!   limits of their own, and neither deletes what is the other's.
 
 pub mod from_files;
 pub mod from_rings;
@@ -46,7 +48,8 @@ const NAME: &str = "flightd-snap";
 const ORDERS_MOST: usize = 32;
 /// Longest a client waits for its snapshot.
 const PATIENCE: Duration = Duration::from_secs(25);
-/// Longest the end waits for the snapshots whose windows it cuts short: several fdatasync of a busy disk.
+/// Longest the end waits for the snapshots whose windows it cuts short: several fdatasync of a busy
+/// disk.
 const ENDING: Duration = Duration::from_secs(10);
 /// Cause of a snapshot that somebody asked for.
 pub const REQUEST: &str = "request";
@@ -74,7 +77,13 @@ const TEXT_MAX: usize = 512;
 impl Alarm {
     /// Of the machine as a whole. Subject and reason may hold names that anybody chose: they are
     /// cleaned here, before they go into the log, the hook and the file.
-    pub fn new(cause: &'static str, subject: &str, reason: &str, time: u64, threads: &[u32]) -> Self {
+    pub fn new(
+        cause: &'static str,
+        subject: &str,
+        reason: &str,
+        time: u64,
+        threads: &[u32],
+    ) -> Self {
         let (subject, reason) = (clean(subject), clean(reason));
         Self { cause, subject, reason, time, threads: threads.to_vec(), owner: Owner::Machine }
     }
@@ -115,7 +124,8 @@ pub struct Place<'a> {
     pub state_dir: &'a Path,
     /// Group of what is made.
     pub group: Option<u32>,
-    /// What the recorder's other files leave free of the file system, and whether they are written.
+    /// What the recorder's other files leave free of the file system, and whether they are
+    /// written.
     pub store: &'a config::Store,
 }
 
@@ -127,12 +137,14 @@ impl Snapshots {
         recording: Arc<Recording>,
         files: Arc<Monitor>,
     ) -> io::Result<Self> {
-        let gate = Arc::new(Mutex::new(Gate::new(config.fold.duration(), config.per_hour, clock::mono())));
+        let gate =
+            Arc::new(Mutex::new(Gate::new(config.fold.duration(), config.per_hour, clock::mono())));
         let tally = Arc::new(Tally::new(config.enabled));
         let (orders, done) = if config.enabled {
             let (orders, received) = mpsc::sync_channel(ORDERS_MOST);
             let (finished, done) = mpsc::channel();
-            let saver = Saver::new(config.clone(), place, recording, files, gate.clone(), tally.clone());
+            let saver =
+                Saver::new(config.clone(), place, recording, files, gate.clone(), tally.clone());
             thread::Builder::new().name(NAME.into()).spawn(move || {
                 saver.run(&received);
                 // Nobody waits any more where the daemon has given up on it.
@@ -145,8 +157,8 @@ impl Snapshots {
         Ok(Self { config: config.clone(), gate, tally, orders, done: Mutex::new(done) })
     }
 
-    /// Takes those that wait for their windows, as far as these have got, and no more after them. The drain must
-    /// still run.
+    /// Takes those that wait for their windows, as far as these have got, and no more after them.
+    /// The drain must still run.
     pub fn finish(&self) {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (Some(orders), Some(done)) = (&self.orders, done) else { return };
@@ -154,7 +166,10 @@ impl Snapshots {
         let ended = orders.try_send(Task::End).is_ok() && done.recv_timeout(ENDING).is_ok();
         let pending = self.tally.status().pending;
         if !ended && pending != 0 {
-            warn!(pending, "snapshots that wait for their windows are not taken: the disk is too slow");
+            warn!(
+                pending,
+                "snapshots that wait for their windows are not taken: the disk is too slow"
+            );
         }
     }
 
@@ -188,19 +203,25 @@ impl Snapshots {
             warn!(
                 CAUSE = cause,
                 SUBJECT = subject,
-                "too many snapshots wait for their windows: that of {cause}, {subject}, is not taken"
+                "too many snapshots wait for their windows: that of {cause}, {subject}, is not \
+                 taken"
             );
         }
     }
 
-    /// Takes one that reaches `last` ns back from now (0: as usual), for user `uid`; its id, when it is there.
+    /// Takes one that reaches `last` ns back from now (0: as usual), for user `uid`; its id, when
+    /// it is there.
     pub fn request(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {
-        let off = || "snapshots are off: set enabled = true in [snapshots] of its configuration".to_owned();
+        let off = || {
+            "snapshots are off: set enabled = true in [snapshots] of its configuration".to_owned()
+        };
         let orders = self.orders.as_ref().ok_or_else(off)?;
         let most = 2 * ns(self.config.before.duration()).max(300_000_000_000);
         if last > most {
             let most = humantime::format_duration(Duration::from_nanos(most));
-            return Err(format!("a snapshot reaches at most {most} back; `flightctl save` has no such limit"));
+            return Err(format!(
+                "a snapshot reaches at most {most} back; `flightctl save` has no such limit"
+            ));
         }
         let now = clock::mono();
         let allowed = lock(&self.gate).request(now);
@@ -208,22 +229,32 @@ impl Snapshots {
             self.tally.update(|status| status.refused += 1);
             let seconds = wait.as_secs().saturating_add(1);
             return Err(format!(
-                "too many snapshots were asked for: try again in {seconds} s, or keep the window with `flightctl save`"
+                "too many snapshots were asked for: try again in {seconds} s, or keep the window \
+                 with `flightctl save`"
             ));
         }
         let last = if last == 0 { ns(self.config.before.duration()) } else { last };
         let alarm = Alarm::new(REQUEST, &format!("user {uid}"), reason, now, &[]);
         let (answer, answered) = mpsc::sync_channel(1);
-        let order = Order { alarm, from: now.saturating_sub(last), until: now, wanted: now, answer: Some(answer) };
+        let order = Order {
+            alarm,
+            from: now.saturating_sub(last),
+            until: now,
+            wanted: now,
+            answer: Some(answer),
+        };
         match self.order(orders, order) {
             Ok(()) => {}
-            Err(Refused::Busy) => return Err("other snapshots are being taken: try again in a minute".into()),
+            Err(Refused::Busy) => {
+                return Err("other snapshots are being taken: try again in a minute".into());
+            }
             Err(Refused::Dead) => {
                 return Err("the thread that takes snapshots died: see flightd's log".into());
             }
         }
         answered.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-            Err("the snapshot takes long: it comes when the files are written; `flightctl snapshots` shows it then"
+            Err("the snapshot takes long: it comes when the files are written; `flightctl \
+                 snapshots` shows it then"
                 .into())
         })
     }
@@ -269,6 +300,9 @@ mod tests {
         let alarm = Alarm::new("core_dump", name, &format!("{name} was killed"), 1, &[5]);
         assert_eq!(alarm.subject, "a?[2J?Nov 22 root: all is well???x");
         assert_eq!(alarm.reason, "a?[2J?Nov 22 root: all is well???x was killed");
-        assert_eq!(Alarm::new("x", &"\u{e4}".repeat(10_000), "", 1, &[]).subject.chars().count(), TEXT_MAX);
+        assert_eq!(
+            Alarm::new("x", &"\u{e4}".repeat(10_000), "", 1, &[]).subject.chars().count(),
+            TEXT_MAX
+        );
     }
 }

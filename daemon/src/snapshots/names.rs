@@ -50,7 +50,9 @@ impl Names {
     pub fn thread(&self, tid: u32) -> Thread {
         match self.0.get(&tid) {
             Some((tgid, comm)) => Thread { tid, tgid: *tgid, name: text(comm) },
-            None => Thread { tid, tgid: 0, name: if tid == 0 { "idle".into() } else { "?".into() } },
+            None => {
+                Thread { tid, tgid: 0, name: if tid == 0 { "idle".into() } else { "?".into() } }
+            }
         }
     }
 }

@@ -48,7 +48,8 @@ impl Owner {
 
 /// The user whose processes systemd puts there: `user-1000.slice`.
 fn slice_user(path: &str) -> Option<u32> {
-    path.split('/').find_map(|part| part.strip_prefix("user-")?.strip_suffix(".slice")?.parse().ok())
+    path.split('/')
+        .find_map(|part| part.strip_prefix("user-")?.strip_suffix(".slice")?.parse().ok())
 }
 
 /// So many at once, and so many an hour.
@@ -102,7 +103,12 @@ impl Quotas {
     /// `per_hour`: of each class.
     pub fn new(per_hour: u32, now: u64) -> Self {
         let class = || Bucket::whole(per_hour, now);
-        Self { per_hour, classes: [class(), class()], causes: HashMap::new(), owners: HashMap::new() }
+        Self {
+            per_hour,
+            classes: [class(), class()],
+            causes: HashMap::new(),
+            owners: HashMap::new(),
+        }
     }
 
     /// Takes one, or says whose quota is used up.
@@ -116,11 +122,14 @@ impl Quotas {
         let new_cause = Bucket::new(per_hour.saturating_sub(per_hour / 4), BURST_CAUSE, now);
         let key = (people, cause.to_owned());
         // Nobody in particular is bounded by cause and in all.
-        let by_owner = (owner != Owner::Machine).then(|| self.owners.get(&owner).unwrap_or(&new_owner).after_one(now));
-        let by_owner = by_owner.transpose().map_err(|_| format!("those that {} may cause", owner.name()))?;
+        let by_owner = (owner != Owner::Machine)
+            .then(|| self.owners.get(&owner).unwrap_or(&new_owner).after_one(now));
+        let by_owner =
+            by_owner.transpose().map_err(|_| format!("those that {} may cause", owner.name()))?;
         let by_cause = self.causes.get(&key).unwrap_or(&new_cause).after_one(now);
         let by_cause = by_cause.map_err(|_| format!("those of {cause}"))?;
-        let class = if people { "all that users may cause" } else { "all that the system may cause" };
+        let class =
+            if people { "all that users may cause" } else { "all that the system may cause" };
         let [system, users] = &mut self.classes;
         let bucket = if people { users } else { system };
         bucket.take(now).map_err(|_| class.to_owned())?;
@@ -141,7 +150,8 @@ mod tests {
     #[test]
     fn one_user_leaves_room_for_others_and_all_users_for_the_system() {
         let mut quotas = Quotas::new(20, 0);
-        let mut took = |cause: &str, owner| (0..100).filter(|_| quotas.take(cause, owner, S).is_ok()).count();
+        let mut took =
+            |cause: &str, owner| (0..100).filter(|_| quotas.take(cause, owner, S).is_ok()).count();
         assert_eq!(took("core_dump", Owner::User(1000)), 2);
         assert_eq!(took("oom_kill", Owner::User(1000)), 0, "whatever the cause");
         assert_eq!(took("core_dump", Owner::User(1001)), 2);

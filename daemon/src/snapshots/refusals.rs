@@ -34,7 +34,8 @@ pub struct Refusals {
 impl Refusals {
     /// One more.
     pub fn add(&mut self, refused: Refused) {
-        let same = |held: &&mut Refused| (held.cause, &held.subject) == (refused.cause, &refused.subject);
+        let same =
+            |held: &&mut Refused| (held.cause, &held.subject) == (refused.cause, &refused.subject);
         if let Some(held) = self.named.iter_mut().find(same) {
             held.count = held.count.saturating_add(refused.count);
         } else if self.named.len() < NAMED_MOST {
@@ -61,7 +62,13 @@ mod tests {
 
     fn refused(subject: &str) -> Refused {
         let (subject, reason) = (subject.to_owned(), "it crashed".to_owned());
-        Refused { cause: "core_dump", subject, reason, quota: "those of core_dump".into(), count: 1 }
+        Refused {
+            cause: "core_dump",
+            subject,
+            reason,
+            quota: "those of core_dump".into(),
+            count: 1,
+        }
     }
 
     #[test]

@@ -8,10 +8,17 @@ use flightrec_store::snapshots::Entry;
 use super::REQUEST;
 use crate::config;
 
-/// What is to be deleted so that a snapshot of `incoming` bytes fits; `None`: it can't be made to fit.
+/// What is to be deleted so that a snapshot of `incoming` bytes fits; `None`: it can't be made to
+/// fit.
 ///
-/// One that was asked for pushes out none that a trigger took, and such ones take at most half of the room.
-pub fn make(config: &config::Snapshots, held: &[Entry], incoming: u64, asked: bool) -> Option<Vec<usize>> {
+/// One that was asked for pushes out none that a trigger took, and such ones take at most half of
+/// the room.
+pub fn make(
+    config: &config::Snapshots,
+    held: &[Entry],
+    incoming: u64,
+    asked: bool,
+) -> Option<Vec<usize>> {
     let (most, count) = (config.max_total.bytes(), config.max_count as usize);
     let (most_asked, count_asked) = (most / 2, count / 2);
     let mut gone = BTreeSet::new();
@@ -19,7 +26,9 @@ pub fn make(config: &config::Snapshots, held: &[Entry], incoming: u64, asked: bo
         let left = held.iter().enumerate().filter(|(i, entry)| !gone.contains(i) && of(entry));
         left.fold((0usize, 0u64), |(n, sum), (_, entry)| (n + 1, sum.saturating_add(entry.bytes)))
     };
-    let fits = |(n, sum): (usize, u64), count: usize, most: u64| n < count && sum.saturating_add(incoming) <= most;
+    let fits = |(n, sum): (usize, u64), count: usize, most: u64| {
+        n < count && sum.saturating_add(incoming) <= most
+    };
     // The list is newest first: from its end on. Those that were asked for go first.
     for (i, _) in held.iter().enumerate().rev().filter(|(_, entry)| is_asked(entry)) {
         let fit_asked = !asked || fits(left(&gone, &is_asked), count_asked, most_asked);
@@ -43,13 +52,18 @@ pub fn make(config: &config::Snapshots, held: &[Entry], incoming: u64, asked: bo
 /// Those that are older than they may be, at `wall` (ns since 1970).
 pub fn expired(config: &config::Snapshots, held: &[Entry], wall: i64) -> Vec<usize> {
     let Some(limit) = config.max_age.limit() else { return Vec::new() };
-    let age = |entry: &Entry| Duration::from_nanos(u64::try_from(wall.saturating_sub(entry.modified)).unwrap_or(0));
+    let age = |entry: &Entry| {
+        Duration::from_nanos(u64::try_from(wall.saturating_sub(entry.modified)).unwrap_or(0))
+    };
     held.iter().enumerate().filter(|(_, entry)| age(entry) > limit).map(|(i, _)| i).collect()
 }
 
 /// Whether somebody asked for it: its name says so.
 fn is_asked(entry: &Entry) -> bool {
-    entry.id.split_once('-').is_some_and(|(_, cause)| cause == REQUEST || cause.starts_with("request-"))
+    entry
+        .id
+        .split_once('-')
+        .is_some_and(|(_, cause)| cause == REQUEST || cause.starts_with("request-"))
 }
 
 #[cfg(test)]
@@ -60,7 +74,11 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn config() -> config::Snapshots {
-        config::Snapshots { max_count: 6, max_total: Size::mib(100), ..config::Snapshots::default() }
+        config::Snapshots {
+            max_count: 6,
+            max_total: Size::mib(100),
+            ..config::Snapshots::default()
+        }
     }
 
     /// Newest first.

@@ -112,7 +112,9 @@ impl Saver {
         loop {
             let now = clock::mono();
             let due = self.pending.iter().map(|order| order.until.saturating_add(SETTLED)).min();
-            let wait = due.map_or(HOUSEKEEPING, |due| Duration::from_nanos(due.saturating_sub(now)).min(HOUSEKEEPING));
+            let wait = due.map_or(HOUSEKEEPING, |due| {
+                Duration::from_nanos(due.saturating_sub(now)).min(HOUSEKEEPING)
+            });
             match orders.recv_timeout(wait) {
                 Ok(Task::Take(order)) => self.pending.push(order),
                 Ok(Task::End) => return self.end(),
@@ -145,7 +147,8 @@ impl Saver {
         match &result {
             Ok((id, path, about)) => {
                 lock(&self.gate).taken(cause, subject, id);
-                let last = LastSnapshot { id: id.clone(), time: alarm.time, reason: reason.clone() };
+                let last =
+                    LastSnapshot { id: id.clone(), time: alarm.time, reason: reason.clone() };
                 self.tally.update(|status| {
                     status.taken += 1;
                     status.last = Some(last);
@@ -160,12 +163,18 @@ impl Saver {
             Err(e) => {
                 lock(&self.gate).forget(cause, subject);
                 self.tally.update(|status| status.failed += 1);
-                warn!(CAUSE = cause, SUBJECT = subject, "no snapshot of \"{reason}\" could be taken: {e}");
+                warn!(
+                    CAUSE = cause,
+                    SUBJECT = subject,
+                    "no snapshot of \"{reason}\" could be taken: {e}"
+                );
             }
         }
         self.tally.update(|status| status.pending = status.pending.saturating_sub(1));
         if let Some(answer) = answer {
-            let told = result.map(|(id, ..)| id).map_err(|e| format!("the snapshot could not be taken: {e}"));
+            let told = result
+                .map(|(id, ..)| id)
+                .map_err(|e| format!("the snapshot could not be taken: {e}"));
             // Nobody waits any more where it took too long.
             drop(answer.try_send(told));
         }
@@ -193,10 +202,15 @@ impl Saver {
         let boot = flightrec_store::dir::parse_boot(&meta.boot_id).unwrap_or_default();
         let selection = self.in_files(order, &meta, &boot);
         let live = self.recording.live();
-        let bytes = selection.as_ref().map_or_else(|| from_rings::bytes(live), from_files::Selection::bytes);
+        let bytes = selection
+            .as_ref()
+            .map_or_else(|| from_rings::bytes(live), from_files::Selection::bytes);
         self.disk.make_dir(&self.state_dir)?;
         self.disk.make_dir(&self.dir)?;
-        self.make_room(bytes.min(self.config.max_size.bytes()) + EXPLANATION, order.alarm.cause == REQUEST)?;
+        self.make_room(
+            bytes.min(self.config.max_size.bytes()) + EXPLANATION,
+            order.alarm.cause == REQUEST,
+        )?;
 
         let now = clock::mono();
         let wall = (order.alarm.time as i64).saturating_add(clock::wall_offset());
@@ -213,7 +227,8 @@ impl Saver {
             created_mono: now,
             begins: 0,
         };
-        let out = Limited { handle, left: self.config.max_size.bytes().saturating_add(EXPLANATION) };
+        let out =
+            Limited { handle, left: self.config.max_size.bytes().saturating_add(EXPLANATION) };
         let mut file = FileWriter::new(out, &header, LEVEL)?;
         file.meta(&meta, now)?;
         if selection.as_ref().is_none_or(|selection| !selection.has_names()) {
@@ -235,8 +250,12 @@ impl Saver {
             time: order.alarm.time,
             wall,
             from: order.from,
-            until: selection.as_ref().map_or(order.until, |selection| selection.until.min(order.until)),
-            held_from: selection.as_ref().map_or(order.from, |selection| selection.from.max(order.from)),
+            until: selection
+                .as_ref()
+                .map_or(order.until, |selection| selection.until.min(order.until)),
+            held_from: selection
+                .as_ref()
+                .map_or(order.from, |selection| selection.from.max(order.from)),
             stretches: Vec::new(),
             source,
             threads: order.alarm.threads.clone(),
@@ -248,18 +267,17 @@ impl Saver {
         }
         if about.until < order.until {
             let missing = order.until.saturating_sub(about.until) as f64 / 1e9;
-            about
-                .summary
-                .notes
-                .push(format!("the window takes more than max_size: its last {missing:.1} s are left out"));
+            about.summary.notes.push(format!(
+                "the window takes more than max_size: its last {missing:.1} s are left out"
+            ));
         }
         if order.until < order.wanted {
-            let missing = Duration::from_millis(order.wanted.saturating_sub(order.until) / 1_000_000);
+            let missing =
+                Duration::from_millis(order.wanted.saturating_sub(order.until) / 1_000_000);
             let missing = humantime::format_duration(missing);
-            about
-                .summary
-                .notes
-                .push(format!("flightd was ended {missing} before the end of the window: it ends there"));
+            about.summary.notes.push(format!(
+                "flightd was ended {missing} before the end of the window: it ends there"
+            ));
         }
         file.snapshot(&about)?;
         let out = file.finish()?;
@@ -270,7 +288,12 @@ impl Saver {
     }
 
     /// The window in the files, once it is there; `None`: it has to come from the rings.
-    fn in_files(&self, order: &Order, meta: &Meta, boot: &[u8; 16]) -> Option<from_files::Selection> {
+    fn in_files(
+        &self,
+        order: &Order,
+        meta: &Meta,
+        boot: &[u8; 16],
+    ) -> Option<from_files::Selection> {
         let until = order.until;
         let end = clock::mono().saturating_add(FILES_MOST);
         self.files.want(until.saturating_add(1));
@@ -284,7 +307,14 @@ impl Saver {
             if status.synced >= until || late && status.drained >= until {
                 let window = (order.from, until);
                 let (cause, most) = (order.alarm.time, self.config.max_size.bytes());
-                return from_files::select(&self.state_dir, boot, meta.session, window, cause, most);
+                return from_files::select(
+                    &self.state_dir,
+                    boot,
+                    meta.session,
+                    window,
+                    cause,
+                    most,
+                );
             }
             if late {
                 return None;
@@ -298,7 +328,8 @@ impl Saver {
         let live = self.recording.live();
         let mut chunks = Chunks::new(Lane::Descriptors);
         live.descriptors().for_each(|page| chunks.add(&page));
-        let Some(latest) = chunks.documents().find(|document| document.session == live.session()) else {
+        let Some(latest) = chunks.documents().find(|document| document.session == live.session())
+        else {
             return Ok(());
         };
         match Snapshot::decode(&latest.bytes) {
@@ -335,10 +366,13 @@ impl Saver {
 
     /// A name that is not taken.
     fn name(&self, wall: i64, cause: &str) -> io::Result<(String, PathBuf)> {
-        let names = (1..=self.config.max_count.saturating_add(1)).map(|nth| snapshots::id(wall, cause, nth));
+        let names = (1..=self.config.max_count.saturating_add(1))
+            .map(|nth| snapshots::id(wall, cause, nth));
         let paths = names.filter_map(|id| snapshots::path(&self.dir, &id).map(|path| (id, path)));
         let mut free = paths.filter(|(_, path)| path.symlink_metadata().is_err());
-        free.next().ok_or_else(|| io::Error::new(io::ErrorKind::AlreadyExists, "every name for it is taken"))
+        free.next().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::AlreadyExists, "every name for it is taken")
+        })
     }
 
     /// Writes counts, and deletes what is too old.
@@ -349,14 +383,19 @@ impl Saver {
         };
         let offset = clock::wall_offset();
         for (id, count, last) in counts {
-            let Some(path) = snapshots::path(&self.dir, &id).filter(|path| path.exists()) else { continue };
+            let Some(path) = snapshots::path(&self.dir, &id).filter(|path| path.exists()) else {
+                continue;
+            };
             let repeats = Repeats { count, last: (last as i64).saturating_add(offset) };
             let make = |new: &Path| {
                 self.disk.create(new)?;
                 std::fs::OpenOptions::new().write(true).open(new)
             };
             if let Err(e) = snapshots::set_repeats(&path, repeats, make) {
-                warn!("how often the cause of snapshot {id} came again ({count}) could not be written: {e}");
+                warn!(
+                    "how often the cause of snapshot {id} came again ({count}) could not be \
+                     written: {e}"
+                );
             }
         }
         if let Some((named, others)) = refused {
@@ -370,7 +409,9 @@ impl Saver {
                 );
             }
             if others != 0 {
-                warn!("no snapshots of {others} other alarms: more than [snapshots] per_hour allows");
+                warn!(
+                    "no snapshots of {others} other alarms: more than [snapshots] per_hour allows"
+                );
             }
         }
         if self.config.max_age.limit().is_some() {
@@ -386,7 +427,9 @@ impl Saver {
     /// Removes what a daemon that was killed left half made.
     fn tidy(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
-        for entry in entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b".")) {
+        for entry in
+            entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"."))
+        {
             drop(std::fs::remove_file(entry.path()));
         }
     }
@@ -437,7 +480,8 @@ impl Write for Limited {
 
 /// Lets others run first.
 fn step_back() {
-    // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel differences").
+    // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel
+    // differences").
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
         debug!("the thread of snapshots stays at its priority: {}", io::Error::last_os_error());
     }

@@ -26,8 +26,14 @@ pub const PAGES_MOST: usize = 8192;
 /// Most events that it is made of: some seconds of one CPU.
 pub const EVENTS_MOST: u64 = 16 << 20;
 
-/// Makes it of the window of a snapshot's file, as yet without its end. `threads`: those that live now.
-pub fn make(path: &Path, about: &About, meta: &Meta, threads: &[TaskSlot]) -> Result<Summary, StoreError> {
+/// Makes it of the window of a snapshot's file, as yet without its end. `threads`: those that live
+/// now.
+pub fn make(
+    path: &Path,
+    about: &About,
+    meta: &Meta,
+    threads: &[TaskSlot],
+) -> Result<Summary, StoreError> {
     make_within(path, about, meta, threads, Bounds { pages: PAGES_MOST, events: EVENTS_MOST })
 }
 
@@ -53,14 +59,17 @@ fn make_within(
     if (from, until) != window {
         let (before, behind) = (about.time.saturating_sub(from), until.saturating_sub(about.time));
         summary.notes.push(format!(
-            "the window holds more events than a first answer is made of: it is of {:.1} s before the cause and {:.1} s behind it",
+            "the window holds more events than a first answer is made of: it is of {:.1} s before \
+             the cause and {:.1} s behind it",
             seconds(before),
             seconds(behind)
         ));
     }
     if left_out != 0 {
         let seconds = seconds(left_out);
-        summary.notes.push(format!("the last {seconds:.1} s are not in it: too many pages of one moment"));
+        summary
+            .notes
+            .push(format!("the last {seconds:.1} s are not in it: too many pages of one moment"));
     }
     Ok(summary)
 }

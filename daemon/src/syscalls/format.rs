@@ -39,7 +39,10 @@ pub(super) fn arguments(text: &str) -> Option<Vec<Argument>> {
         let (offset, size) = (offset?, size?);
         is_entry |= declaration.ends_with("__syscall_nr");
         // From Linux 6.19 on, captured strings follow the arguments, as __data_loc of 4 bytes.
-        if offset != FIRST + WORD * args.len() || size != WORD || declaration.starts_with("__data_loc") {
+        if offset != FIRST + WORD * args.len()
+            || size != WORD
+            || declaration.starts_with("__data_loc")
+        {
             continue;
         }
         let (ctype, name) = declaration.rsplit_once(' ')?;

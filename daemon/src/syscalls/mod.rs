@@ -28,8 +28,8 @@ pub use table::{call_table, string_arguments};
 pub enum TracefsError {
     /// Nothing is mounted there.
     #[error(
-        "{tracefs}: no tracefs is mounted there. Mount it: `mount -t tracefs nodev {tracefs}`, or say where it is \
-         in [kernel] tracefs"
+        "{tracefs}: no tracefs is mounted there. Mount it: `mount -t tracefs nodev {tracefs}`, or \
+         say where it is in [kernel] tracefs"
     )]
     NotMounted {
         /// Where it was looked for.
@@ -44,7 +44,10 @@ pub enum TracefsError {
         source: io::Error,
     },
     /// The kernel lacks a tracepoint.
-    #[error("{tracefs}: this kernel has no tracepoint {event}; flightd needs a kernel built with CONFIG_FTRACE")]
+    #[error(
+        "{tracefs}: this kernel has no tracepoint {event}; flightd needs a kernel built with \
+         CONFIG_FTRACE"
+    )]
     NoEvent {
         /// Where it was looked for.
         tracefs: PathBuf,
@@ -80,19 +83,27 @@ impl SyscallTables {
         let unpublished = events.is_none();
         if unpublished {
             warn!(
-                "this kernel does not publish the arguments of system calls (CONFIG_FTRACE_SYSCALLS is off): \
-                 six are recorded of every call, and no strings"
+                "this kernel does not publish the arguments of system calls \
+                 (CONFIG_FTRACE_SYSCALLS is off): six are recorded of every call, and no strings"
             );
         }
         let events = events.unwrap_or_default();
         let native = numbers().filter_map(|nr| {
             let name = x86_64::Sysno::new(usize::from(nr))?.name();
-            Some(Syscall { nr, name: name.into(), args: events.get(names::native_event(name)).cloned() })
+            Some(Syscall {
+                nr,
+                name: name.into(),
+                args: events.get(names::native_event(name)).cloned(),
+            })
         });
         let compat = numbers().filter_map(|nr| {
             let name = x86::Sysno::new(usize::from(nr))?.name();
             let event = names::compat_event(name);
-            Some(Syscall { nr, name: name.into(), args: event.and_then(|e| events.get(e)).cloned() })
+            Some(Syscall {
+                nr,
+                name: name.into(),
+                args: event.and_then(|e| events.get(e)).cloned(),
+            })
         });
         Ok(Self { native: native.collect(), compat: compat.collect(), unpublished })
     }
@@ -108,11 +119,17 @@ pub fn tracepoint_id(tracefs: &Path, subsystem: &str, event: &str) -> Result<u32
     let path = events_dir(tracefs)?.join(subsystem).join(event).join("id");
     let text = match format::read_bounded(&path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(TracefsError::NoEvent { tracefs: tracefs.into(), event: format!("{subsystem}:{event}") });
+            return Err(TracefsError::NoEvent {
+                tracefs: tracefs.into(),
+                event: format!("{subsystem}:{event}"),
+            });
         }
         other => other.map_err(|e| failed(&path, e))?,
     };
-    let id = text.trim().parse().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("not a number: {e}")));
+    let id = text
+        .trim()
+        .parse()
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("not a number: {e}")));
     id.map_err(|e| failed(&path, e))
 }
 
@@ -121,7 +138,9 @@ fn events_dir(tracefs: &Path) -> Result<PathBuf, TracefsError> {
     let dir = tracefs.join("events");
     match dir.read_dir() {
         Ok(_) => Ok(dir),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(TracefsError::NotMounted { tracefs: tracefs.into() }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(TracefsError::NotMounted { tracefs: tracefs.into() })
+        }
         Err(e) => Err(failed(&dir, e)),
     }
 }
@@ -146,7 +165,10 @@ fn read_events(tracefs: &Path) -> Result<Option<HashMap<String, Vec<Argument>>>,
             events.insert(name.to_owned(), args);
         } else {
             // Six arguments are then recorded, which is never wrong.
-            warn!("{}: not understood, so the arguments of {name} stay without names", path.display());
+            warn!(
+                "{}: not understood, so the arguments of {name} stay without names",
+                path.display()
+            );
         }
     }
     Ok(Some(events))

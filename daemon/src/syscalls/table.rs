@@ -24,7 +24,8 @@ pub fn call_table(calls: &[Syscall]) -> CallTable {
     for call in calls {
         if let Some(entry) = table.get_mut(usize::from(call.nr)) {
             let nargs = call.args.as_ref().map_or(6, |args| args.len().min(6)) as u32;
-            *entry = call_entry(nargs, ARGS_LOST.contains(&call.name.as_str()), string_arguments(call));
+            *entry =
+                call_entry(nargs, ARGS_LOST.contains(&call.name.as_str()), string_arguments(call));
         }
     }
     table

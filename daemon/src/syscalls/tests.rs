@@ -23,7 +23,9 @@ impl Drop for Unmount<'_> {
 /// Runs `f` on the running kernel's tracefs, mounted in a folder of its own.
 fn with_tracefs<T>(f: impl FnOnce(&Path) -> T) -> T {
     let dir = TempDir::new().unwrap();
-    if let Err(e) = mount(Some("nodev"), dir.path(), Some("tracefs"), MsFlags::empty(), None::<&str>) {
+    if let Err(e) =
+        mount(Some("nodev"), dir.path(), Some("tracefs"), MsFlags::empty(), None::<&str>)
+    {
         panic!("this test needs root and a kernel with tracefs: mounting it failed: {e}");
     }
     let _unmount = Unmount(dir.path());
@@ -50,21 +52,24 @@ fn prototype(call: &Syscall) -> String {
 
 /// Never implemented, or removed from the kernel long ago: there is no function.
 const NEVER: &str = "\
-    _sysctl afs_syscall create_module epoll_ctl_old epoll_wait_old get_kernel_syms get_thread_area getpmsg \
-    lookup_dcookie nfsservctl putpmsg query_module security set_thread_area tuxcall uselib vserver";
+    _sysctl afs_syscall create_module epoll_ctl_old epoll_wait_old get_kernel_syms get_thread_area \
+                     getpmsg lookup_dcookie nfsservctl putpmsg query_module security \
+                     set_thread_area tuxcall uselib vserver";
 
 /// Depend on the kernel's configuration or release.
 const PERHAPS: &str = "\
-    acct cachestat delete_module fchmodat2 file_getattr file_setattr finit_module futex_requeue futex_wait \
-    futex_wake getxattrat init_module kexec_file_load kexec_load listmount listxattrat lsm_get_self_attr \
-    lsm_list_modules lsm_set_self_attr map_shadow_stack memfd_secret mseal open_tree_attr quotactl quotactl_fd \
-    removexattrat setxattrat statmount";
+    acct cachestat delete_module fchmodat2 file_getattr file_setattr finit_module futex_requeue \
+                       futex_wait futex_wake getxattrat init_module kexec_file_load kexec_load \
+                       listmount listxattrat lsm_get_self_attr lsm_list_modules lsm_set_self_attr \
+                       map_shadow_stack memfd_secret mseal open_tree_attr quotactl quotactl_fd \
+                       removexattrat setxattrat statmount";
 
 #[test]
 fn sixty_four_bit_calls_have_their_arguments() {
     let tables = running();
     assert!(!tables.unpublished, "this test needs a kernel with CONFIG_FTRACE_SYSCALLS");
-    let without: Vec<_> = tables.native.iter().filter(|c| c.args.is_none()).map(|c| c.name.as_str()).collect();
+    let without: Vec<_> =
+        tables.native.iter().filter(|c| c.args.is_none()).map(|c| c.name.as_str()).collect();
     let known = |name: &&&str| NEVER.split(' ').chain(PERHAPS.split(' ')).any(|n| n == **name);
     let unexpected: Vec<_> = without.iter().filter(|n| !known(n)).collect();
     assert!(unexpected.is_empty(), "without arguments: {unexpected:?}");
@@ -188,7 +193,10 @@ fn strings_are_paths_and_names_and_no_buffers() {
         assert_eq!(strings(call), bits, "{}", prototype(find(&running().native, call)));
     }
     let compat = |name: &str| string_arguments(find(&running().compat, name));
-    assert_eq!([compat("open"), compat("stat64"), compat("umount2"), compat("fanotify_mark")], [1, 1, 1, 0]);
+    assert_eq!(
+        [compat("open"), compat("stat64"), compat("umount2"), compat("fanotify_mark")],
+        [1, 1, 1, 0]
+    );
     // Of no call is a fourth string left out.
     assert!(running().native.iter().all(|c| string_arguments(c).count_ones() <= 3));
 }
@@ -225,7 +233,10 @@ fn tracepoint_ids() {
 #[test]
 fn tracefs_not_mounted() {
     let dir = TempDir::new().unwrap();
-    for error in [SyscallTables::read(dir.path()).unwrap_err(), tracepoint_id(dir.path(), "a", "b").unwrap_err()] {
+    for error in [
+        SyscallTables::read(dir.path()).unwrap_err(),
+        tracepoint_id(dir.path(), "a", "b").unwrap_err(),
+    ] {
         let expected = format!("mount -t tracefs nodev {}", dir.path().display());
         assert!(error.to_string().contains(&expected), "{error}");
     }
@@ -236,15 +247,19 @@ fn a_kernel_that_publishes_nothing() {
     let dir = TempDir::new().unwrap();
     fs::create_dir(dir.path().join("events")).unwrap();
     let tables = SyscallTables::read(dir.path()).unwrap();
-    assert!(tables.unpublished && tables.native.iter().chain(&tables.compat).all(|c| c.args.is_none()));
+    assert!(
+        tables.unpublished && tables.native.iter().chain(&tables.compat).all(|c| c.args.is_none())
+    );
     assert!(call_table(&tables.native).iter().all(|e| e & 7 == 6));
 }
 
 #[test]
 fn formats_that_are_none_leave_the_call_without_arguments() {
     let dir = TempDir::new().unwrap();
-    for (event, text) in [("read", "nonsense"), ("close", "\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n")]
-    {
+    for (event, text) in [
+        ("read", "nonsense"),
+        ("close", "\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n"),
+    ] {
         let event = dir.path().join("events/syscalls").join(format!("sys_enter_{event}"));
         fs::create_dir_all(&event).unwrap();
         fs::write(event.join("format"), text).unwrap();
@@ -262,11 +277,12 @@ fn formats_that_are_none_leave_the_call_without_arguments() {
 /// From Linux 6.19 on, a format has the captured string behind the arguments.
 #[test]
 fn a_captured_string_is_no_argument() {
-    let text = "name: sys_enter_openat\nID: 1\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
-        \tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\
-        \tfield:int dfd;\toffset:16;\tsize:8;\tsigned:0;\n\
-        \tfield:const char * filename;\toffset:24;\tsize:8;\tsigned:0;\n\
-        \tfield:__data_loc char[] __filename_val;\toffset:32;\tsize:4;\tsigned:0;\n\nprint fmt: \"field:\"\n";
+    let text = "name: sys_enter_openat\nID: 1\nformat:\n\tfield:int \
+                common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\tfield:int \
+                __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:int \
+                dfd;\toffset:16;\tsize:8;\tsigned:0;\n\tfield:const char * \
+                filename;\toffset:24;\tsize:8;\tsigned:0;\n\tfield:__data_loc char[] \
+                __filename_val;\toffset:32;\tsize:4;\tsigned:0;\n\nprint fmt: \"field:\"\n";
     let args = format::arguments(text).unwrap();
     assert_eq!(args.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["dfd", "filename"]);
 }

@@ -1,8 +1,9 @@
 //! A thread has been in uninterruptible sleep for long.
 //!
-//! Some wait so without anything being wrong: kernel threads without work (`TASK_IDLE`, which has `TASK_NOLOAD`), and whoever waits
-//! for a child by vfork. That one is told by its call; of clone3, whose flags are in the caller's memory, by a state in which only
-//! `wait_for_vfork_done` sleeps there (kernel/fork.c, Linux 6.1). Frozen threads have a state of their own since 6.1.
+//! Some wait so without anything being wrong: kernel threads without work (`TASK_IDLE`, which has
+//! `TASK_NOLOAD`), and whoever waits for a child by vfork. That one is told by its call; of clone3,
+//! whose flags are in the caller's memory, by a state in which only `wait_for_vfork_done` sleeps
+//! there (kernel/fork.c, Linux 6.1). Frozen threads have a state of their own since 6.1.
 
 use std::collections::HashMap;
 
@@ -36,14 +37,23 @@ impl Blocked {
     }
 
     /// Who is stuck at `now` (ns of `CLOCK_MONOTONIC`) and was not told before.
-    pub fn look<'a>(&mut self, threads: &'a [TaskSlot], meta: &Meta, now: u64) -> Vec<&'a TaskSlot> {
+    pub fn look<'a>(
+        &mut self,
+        threads: &'a [TaskSlot],
+        meta: &Meta,
+        now: u64,
+    ) -> Vec<&'a TaskSlot> {
         let stuck = |slot: &&TaskSlot| {
             (self.kernel_threads || !is_kernel(slot))
                 && is_stuck(slot, meta)
                 && now.saturating_sub(slot.since.max(meta.started)) >= self.longer_than
         };
         let stuck: Vec<&TaskSlot> = threads.iter().filter(stuck).collect();
-        let new = stuck.iter().copied().filter(|slot| self.told.get(&slot.tid) != Some(&slot.since)).collect();
+        let new = stuck
+            .iter()
+            .copied()
+            .filter(|slot| self.told.get(&slot.tid) != Some(&slot.since))
+            .collect();
         self.told = stuck.into_iter().map(|slot| (slot.tid, slot.since)).collect();
         new
     }
@@ -123,7 +133,10 @@ mod tests {
         let call = |nr| slot(BLOCKED | IN_SYSCALL, 0x2102, nr);
         assert!(!stuck(call(58)) && !stuck(call(56)) && !stuck(call(435)));
         assert!(stuck(TaskSlot { args: [0x11; 6], ..call(56) }), "clone without CLONE_VFORK");
-        assert!(stuck(TaskSlot { state: 0x102, ..call(435) }), "clone3 that waits for something else");
+        assert!(
+            stuck(TaskSlot { state: 0x102, ..call(435) }),
+            "clone3 that waits for something else"
+        );
         assert!(!stuck(slot(BLOCKED | KTHREAD, 0x402, 0)));
         let busy = slot(BLOCKED | KTHREAD, 0x2, 0);
         assert!(!stuck(busy));
@@ -134,11 +147,16 @@ mod tests {
     fn each_time_is_told_once() {
         let mut blocked = Blocked::new(500, false);
         let first = slot(BLOCKED, 0x2, 0);
-        let told: Vec<usize> = [1400, 1500, 2000].map(|now| blocked.look(&[first], &meta(), now).len()).to_vec();
+        let told: Vec<usize> =
+            [1400, 1500, 2000].map(|now| blocked.look(&[first], &meta(), now).len()).to_vec();
         assert_eq!(told, [0, 1, 0]);
         let again = TaskSlot { since: 3000, ..first };
         assert_eq!(blocked.look(&[again], &meta(), 3600).len(), 1);
         let before = TaskSlot { since: 0, ..first };
-        assert_eq!(Blocked::new(500, false).look(&[before], &meta(), 509).len(), 0, "since before the recording");
+        assert_eq!(
+            Blocked::new(500, false).look(&[before], &meta(), 509).len(),
+            0,
+            "since before the recording"
+        );
     }
 }

@@ -27,7 +27,10 @@ impl<'n> Calls<'n> {
 
     /// The next record of those that are wanted: by table, number and return value, if the record
     /// has one.
-    pub(super) fn next(&mut self, wanted: impl Fn(Abi, u16, Option<i64>) -> bool) -> Option<CallRecord> {
+    pub(super) fn next(
+        &mut self,
+        wanted: impl Fn(Abi, u16, Option<i64>) -> bool,
+    ) -> Option<CallRecord> {
         for ring in &mut self.0 {
             ring.fill(&wanted);
         }
@@ -45,7 +48,9 @@ impl Ring<'_> {
             let seen = || new.page.events().nth(new.seen).map_or(u64::MAX, |event| event.time);
             let begins = if new.seen == 0 { 0 } else { seen() };
             // An entry that was seen may have an exit in it that was not.
-            let is_new = |record: &CallRecord| record.exited.map_or(moment(record), |(time, _)| time) >= begins;
+            let is_new = |record: &CallRecord| {
+                record.exited.map_or(moment(record), |(time, _)| time) >= begins
+            };
             self.records.extend(new.page.calls(wanted).filter(is_new));
         }
     }
@@ -72,7 +77,11 @@ mod tests {
             let body = if begins { Body::Enter(call()) } else { end };
             writer.push(&Event { time, cpu, tid, body }).unwrap();
         }
-        writer.finish().into_iter().map(|page| New { page: Page::new(page).unwrap(), seen: 0 }).collect()
+        writer
+            .finish()
+            .into_iter()
+            .map(|page| New { page: Page::new(page).unwrap(), seen: 0 })
+            .collect()
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use flightrec_format::abi::record::TaskExit;
 
-/// Signals that dump core (signal(7)), whether the process's limits then let it or not, with their names.
+/// Signals that dump core (signal(7)), whether the process's limits then let it or not, with their
+/// names.
 const CORE: [(u32, &str); 10] = [
     (3, "SIGQUIT"),
     (4, "SIGILL"),
@@ -21,13 +22,15 @@ const CORE: [(u32, &str); 10] = [
 /// Of an exit code: a core was dumped.
 const DUMPED: u32 = 0x80;
 
-/// The signal that killed a process and dumps core, and whether it did; told by its first thread alone, as all have the same code.
+/// The signal that killed a process and dumps core, and whether it did; told by its first thread
+/// alone, as all have the same code.
 pub fn core_signal(exit: &TaskExit) -> Option<(&'static str, bool)> {
     let (_, name) = CORE.iter().find(|(number, _)| *number == exit.code & 0x7f)?;
     (exit.tid == exit.tgid).then_some((name, exit.code & DUMPED != 0))
 }
 
-/// Counts processes that were killed because memory ran out (`oom_kill` of /proc/vmstat, which counts those of control groups too).
+/// Counts processes that were killed because memory ran out (`oom_kill` of /proc/vmstat, which
+/// counts those of control groups too).
 #[derive(Debug, Default)]
 pub struct OomKills {
     before: Option<u64>,
@@ -37,14 +40,16 @@ impl OomKills {
     /// How many since it was looked last.
     pub fn look(&mut self, proc: &Path) -> u64 {
         let Ok(text) = fs::read_to_string(proc.join("vmstat")) else { return 0 };
-        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok());
+        let count = text
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok());
         let Some(count) = count else { return 0 };
         count.saturating_sub(self.before.replace(count).unwrap_or(count))
     }
 }
 
-/// Who was killed, where a line of the kernel says that somebody was because memory ran out: process and name
-/// (`__oom_kill_process`, mm/oom_kill.c, Linux 6.1).
+/// Who was killed, where a line of the kernel says that somebody was because memory ran out:
+/// process and name (`__oom_kill_process`, mm/oom_kill.c, Linux 6.1).
 pub fn oom_victim(line: &str) -> Option<(u32, &str)> {
     let (before, rest) = line.split_once("Killed process ")?;
     if !before.contains("ut of memory") {
@@ -90,7 +95,8 @@ mod tests {
 
     #[test]
     fn victims_by_the_kernels_words() {
-        let line = "Memory cgroup out of memory: Killed process 4711 (my (db)) total-vm:5kB, anon-rss:1kB";
+        let line =
+            "Memory cgroup out of memory: Killed process 4711 (my (db)) total-vm:5kB, anon-rss:1kB";
         assert_eq!(oom_victim(line), Some((4711, "my (db")));
         assert_eq!(oom_victim("Out of memory: Killed process 5 (a) total"), Some((5, "a")));
         assert_eq!(oom_victim("Killed process 5 (a) by hand"), None);

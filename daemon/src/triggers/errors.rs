@@ -1,7 +1,8 @@
 //! Calls of a control group fail far more often than is usual there.
 //!
-//! The rate is taken over [`WINDOW`] looks, about ten seconds; what is usual is its mean, weighed by [`MEMORY`] looks. A group that
-//! has not been watched for [`LEARNED`] looks has no usual rate yet, and is no alarm.
+//! The rate is taken over [`WINDOW`] looks, about ten seconds; what is usual is its mean, weighed
+//! by [`MEMORY`] looks. A group that has not been watched for [`LEARNED`] looks has no usual rate
+//! yet, and is no alarm.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -39,7 +40,8 @@ pub struct Burst {
     pub rate: f64,
     /// What is usual.
     pub usual: f64,
-    /// The error that came the most often since the last look, and the thread that it came to the most.
+    /// The error that came the most often since the last look, and the thread that it came to the
+    /// most.
     pub worst: Option<(i32, u32)>,
 }
 
@@ -61,9 +63,11 @@ impl Errors {
         Self { least, times, ignore, new: HashMap::new(), groups: HashMap::new() }
     }
 
-    /// The error that a return value is, if it counts. The kernel's own (512 and more: ERESTARTSYS and its kin) are no failures.
+    /// The error that a return value is, if it counts. The kernel's own (512 and more: ERESTARTSYS
+    /// and its kin) are no failures.
     pub fn counts(&self, ret: i64) -> Option<i32> {
-        let error = i32::try_from(ret.checked_neg()?).ok().filter(|error| (1..512).contains(error))?;
+        let error =
+            i32::try_from(ret.checked_neg()?).ok().filter(|error| (1..512).contains(error))?;
         (!self.ignore.contains(&error)).then_some(error)
     }
 
@@ -74,7 +78,8 @@ impl Errors {
         }
     }
 
-    /// What that comes to at `now` (ns of `CLOCK_MONOTONIC`). `group`: of a thread, 0 where it is not known.
+    /// What that comes to at `now` (ns of `CLOCK_MONOTONIC`). `group`: of a thread, 0 where it is
+    /// not known.
     pub fn look(&mut self, now: u64, group: impl Fn(u32) -> u64) -> Vec<Burst> {
         let mut new: HashMap<u64, Failures> = HashMap::new();
         for ((tid, error), count) in self.new.drain() {
@@ -84,19 +89,27 @@ impl Errors {
         }
         for id in new.keys() {
             if self.groups.len() < GROUPS_MOST {
-                self.groups.entry(*id).or_insert_with(|| Group { first: now, last: now, ..Group::default() });
+                self.groups.entry(*id).or_insert_with(|| Group {
+                    first: now,
+                    last: now,
+                    ..Group::default()
+                });
             }
         }
         let mut bursts = Vec::new();
         for (id, group) in &mut self.groups {
             let (count, of) = new.remove(id).unwrap_or_default();
             if let Some((rate, usual)) = group.look(now, count, self.least, self.times) {
-                let worst = of.into_iter().max_by_key(|(which, count)| (*count, *which)).map(|(which, _)| which);
+                let worst = of
+                    .into_iter()
+                    .max_by_key(|(which, count)| (*count, *which))
+                    .map(|(which, _)| which);
                 bursts.push(Burst { cgroup: *id, rate, usual, worst });
             }
         }
         // Of one in which nothing fails any more nothing has to be known.
-        self.groups.retain(|_, group| group.usual > 1e-3 || now.saturating_sub(group.first) < LEARNED_NS);
+        self.groups
+            .retain(|_, group| group.usual > 1e-3 || now.saturating_sub(group.first) < LEARNED_NS);
         bursts
     }
 }
@@ -108,7 +121,8 @@ impl Group {
         while self.counts.front().is_some_and(|(then, _)| now.saturating_sub(*then) >= WINDOW_NS) {
             self.counts.pop_front();
         }
-        let rate = self.counts.iter().map(|(_, count)| *count as f64).sum::<f64>() / (WINDOW_NS as f64 / 1e9);
+        let rate = self.counts.iter().map(|(_, count)| *count as f64).sum::<f64>()
+            / (WINDOW_NS as f64 / 1e9);
         let usual = self.usual;
         let learned = now.saturating_sub(self.first) >= LEARNED_NS;
         let was = self.above;
@@ -147,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_burst_above_the_usual_is_told_once() {
-        let told = told(&mut errors(), 200, |second| if (120..150).contains(&second) { 200 } else { 1 });
+        let told =
+            told(&mut errors(), 200, |second| if (120..150).contains(&second) { 200 } else { 1 });
         assert_eq!(told.len(), 1, "{told:?}");
         assert!((122..130).contains(&told[0]), "{told:?}");
     }
@@ -155,16 +170,25 @@ mod tests {
     #[test]
     fn what_is_usual_new_or_rare_is_no_alarm() {
         assert_eq!(told(&mut errors(), 300, |_| 300), [0u64; 0], "usual");
-        assert_eq!(told(&mut errors(), 300, |second| if second > 100 { 40 } else { 0 }), [0u64; 0], "below the least");
+        assert_eq!(
+            told(&mut errors(), 300, |second| if second > 100 { 40 } else { 0 }),
+            [0u64; 0],
+            "below the least"
+        );
         assert_eq!(told(&mut errors(), 50, |second| 10 * second), [0u64; 0], "not yet known");
-        assert_eq!(told(&mut errors(), 300, |second| if second > 100 { 400 } else { 100 }), [0u64; 0], "four times");
+        assert_eq!(
+            told(&mut errors(), 300, |second| if second > 100 { 400 } else { 100 }),
+            [0u64; 0],
+            "four times"
+        );
     }
 
     #[test]
     fn which_errors_count() {
         let errors = errors();
         assert_eq!(errors.counts(-5), Some(5));
-        for ret in [0, 7, -i64::from(libc::ENOENT), -i64::from(libc::EAGAIN), -512, -4096, i64::MIN] {
+        for ret in [0, 7, -i64::from(libc::ENOENT), -i64::from(libc::EAGAIN), -512, -4096, i64::MIN]
+        {
             assert_eq!(errors.counts(ret), None, "{ret}");
         }
     }

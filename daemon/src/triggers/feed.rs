@@ -35,7 +35,8 @@ pub struct New {
 pub struct News {
     /// By CPU, in the order of each ring.
     pub rings: Vec<Vec<New>>,
-    /// Something is missing between what was seen before and this, or was refused: what was concluded from events is not sure.
+    /// Something is missing between what was seen before and this, or was refused: what was
+    /// concluded from events is not sure.
     pub broken: bool,
 }
 
@@ -99,7 +100,8 @@ impl Place {
     /// Notes how much of the last page was seen: it alone may come again.
     fn stay(&mut self, ring: &[New]) {
         if let Some(New { page, .. }) = ring.last() {
-            self.events = usize::try_from(page.summary().counts.iter().sum::<u64>()).unwrap_or(usize::MAX);
+            self.events =
+                usize::try_from(page.summary().counts.iter().sum::<u64>()).unwrap_or(usize::MAX);
         }
     }
 }
@@ -129,8 +131,10 @@ mod tests {
         for page in &long {
             assert!(!place.follow(page.clone(), &mut new));
         }
-        let times: Vec<u64> =
-            new.iter().flat_map(|new| new.page.events().skip(new.seen).map(|event| event.time)).collect();
+        let times: Vec<u64> = new
+            .iter()
+            .flat_map(|new| new.page.events().skip(new.seen).map(|event| event.time))
+            .collect();
         assert_eq!(times, (1..=2000).collect::<Vec<_>>());
         let (mut place, mut new) = (Place::default(), Vec::new());
         assert!(!place.follow(long[0].clone(), &mut new));

@@ -1,7 +1,9 @@
-//! The lines that the kernel logs, by its own tracepoint (`printk:console`), since a user without rights may not read /dev/kmsg.
+//! The lines that the kernel logs, by its own tracepoint (`printk:console`), since a user without
+//! rights may not read /dev/kmsg.
 //!
-//! The program (`probes-ebpf/src/console.rs`) puts the beginning of each line into a ring buffer, which is read at each look. A flood
-//! of lines overfills it; then the later ones of that time are missed, for what is looked for most often comes first.
+//! The program (`probes-ebpf/src/console.rs`) puts the beginning of each line into a ring buffer,
+//! which is read at each look. A flood of lines overfills it; then the later ones of that time are
+//! missed, for what is looked for most often comes first.
 
 use std::mem::offset_of;
 use std::path::Path;
@@ -84,7 +86,10 @@ impl Line {
     /// The thread that it is about: the one that it names as hung, else the one that it was logged
     /// in.
     pub fn thread(&self) -> Option<u32> {
-        let hung = self.text.strip_prefix("INFO: task ").and_then(|rest| rest.split_once(" blocked for more than"));
+        let hung = self
+            .text
+            .strip_prefix("INFO: task ")
+            .and_then(|rest| rest.split_once(" blocked for more than"));
         let named = hung.and_then(|(name, _)| name.rsplit_once(':')?.1.parse().ok());
         named.or(Some(self.tid)).filter(|tid| *tid != 0)
     }
@@ -107,7 +112,8 @@ mod tests {
     use super::*;
 
     fn entry(comm: &[u8], line: &[u8], flags: u32) -> Vec<u8> {
-        let mut bytes: Vec<u8> = [77, 70, 1000, flags].iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+        let mut bytes: Vec<u8> =
+            [77, 70, 1000, flags].iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
         bytes.extend_from_slice(comm);
         bytes.resize(offset_of!(LogLine, text), 0);
         bytes.extend_from_slice(line);
@@ -123,7 +129,10 @@ mod tests {
         assert_eq!(read(b""), "");
         assert_eq!(read(b"\xff\0"), "\u{fffd}");
         let line = Line::read(&entry(b"a\x1bb", b"x", WRITTEN)).unwrap();
-        assert_eq!((line.tid, line.tgid, line.uid, line.written, line.comm.as_str()), (77, 70, 1000, true, "a b"));
+        assert_eq!(
+            (line.tid, line.tgid, line.uid, line.written, line.comm.as_str()),
+            (77, 70, 1000, true, "a b")
+        );
         assert_eq!(Line::read(&[0; 100]), None);
     }
 
@@ -133,7 +142,10 @@ mod tests {
             let comm = "khungtaskd".to_owned();
             Line { tid, tgid: tid, uid: 0, written: false, comm, text: text.into() }.thread()
         };
-        assert_eq!(thread(30, "INFO: task a: b:4711 blocked for more than 122 seconds."), Some(4711));
+        assert_eq!(
+            thread(30, "INFO: task a: b:4711 blocked for more than 122 seconds."),
+            Some(4711)
+        );
         assert_eq!(thread(30, "WARNING: CPU: 1 PID: 30 at kernel/fork.c:20"), Some(30));
         assert_eq!(thread(0, "BUG: x"), None);
     }

@@ -1,9 +1,10 @@
 //! Triggers: what makes the recorder take a snapshot by itself.
 //!
-//! One thread looks at what is there anyway, every `interval`: the pages that were recorded since ([`feed`]), the table of threads
-//! ([`threads`]), counters in /proc, and the lines that the kernel logs ([`kernel_log`]). Nothing is added to the path of an event, and
-//! nothing wakes it. Each trigger is a module that is given what was seen and says what it makes of it; whether that becomes a
-//! snapshot is [`Snapshots::fire`]'s matter.
+//! One thread looks at what is there anyway, every `interval`: the pages that were recorded since
+//! ([`feed`]), the table of threads ([`threads`]), counters in /proc, and the lines that the kernel
+//! logs ([`kernel_log`]). Nothing is added to the path of an event, and nothing wakes it. Each
+//! trigger is a module that is given what was seen and says what it makes of it; whether that
+//! becomes a snapshot is [`Snapshots::fire`]'s matter.
 
 pub mod blocked;
 mod calls;

@@ -1,4 +1,5 @@
-//! Pressure stall information: the share of time in which threads waited for a resource (Documentation/accounting/psi.rst).
+//! Pressure stall information: the share of time in which threads waited for a resource
+//! (Documentation/accounting/psi.rst).
 //!
 //! The kernel's own averages lag behind; here the totals are taken, over [`WINDOW`].
 
@@ -52,7 +53,8 @@ impl Pressure {
         Self([config.cpu, config.memory, config.io].map(resource))
     }
 
-    /// What has become short by `now` (ns of `CLOCK_MONOTONIC`): each once, until it has fallen to half of its limit.
+    /// What has become short by `now` (ns of `CLOCK_MONOTONIC`): each once, until it has fallen to
+    /// half of its limit.
     pub fn look(&mut self, proc: &Path, now: u64) -> Vec<Short> {
         let mut short = Vec::new();
         for (resource, (name, line, words)) in self.0.iter_mut().zip(RESOURCES) {
@@ -60,7 +62,10 @@ impl Pressure {
             let Some(total) = total(&proc.join("pressure").join(name), line) else { continue };
             if let Some(share) = resource.look(now, total) {
                 let percent = share as f64 / 1e4;
-                short.push(Short { resource: name, reason: format!("{words} for {percent:.0} % of 10 s") });
+                short.push(Short {
+                    resource: name,
+                    reason: format!("{words} for {percent:.0} % of 10 s"),
+                });
             }
         }
         short
@@ -80,7 +85,8 @@ impl Resource {
         if time < WINDOW {
             return None;
         }
-        let share = total.saturating_sub(before).saturating_mul(1000).saturating_mul(MILLION) / time;
+        let share =
+            total.saturating_sub(before).saturating_mul(1000).saturating_mul(MILLION) / time;
         let was = self.above;
         self.above = if was { share > self.most / 2 } else { share >= self.most };
         (self.above && !was).then_some(share.min(MILLION))
@@ -104,13 +110,16 @@ mod tests {
         let proc = tempfile::tempdir().unwrap();
         fs::create_dir(proc.path().join("pressure")).unwrap();
         let memory = proc.path().join("pressure/memory");
-        let limits = config::Pressure { memory: Share::Millionths(300_000), ..config::Pressure::default() };
+        let limits =
+            config::Pressure { memory: Share::Millionths(300_000), ..config::Pressure::default() };
         let mut pressure = Pressure::new(&limits);
         // Four of ten seconds from the 20th on, for 20 s; then none.
         let (mut total, mut told) = (7_000_000u64, Vec::new());
         for second in 0..60u64 {
             total += if (20..40).contains(&second) { 400_000 } else { 1000 };
-            let line = |kind: &str, total| format!("{kind} avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n");
+            let line = |kind: &str, total| {
+                format!("{kind} avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n")
+            };
             fs::write(&memory, line("some", 9 * total) + &line("full", total)).unwrap();
             for short in pressure.look(proc.path(), second * 1_000_000_000) {
                 told.push((second, short));
@@ -126,11 +135,16 @@ mod tests {
         fs::create_dir(proc.path().join("pressure")).unwrap();
         let mut pressure = Pressure::new(&config::Pressure::default());
         for (second, text) in
-            ["", "full", "full total=x", "full total=-1", "full total=18446744073709551615"].iter().enumerate()
+            ["", "full", "full total=x", "full total=-1", "full total=18446744073709551615"]
+                .iter()
+                .enumerate()
         {
             fs::write(proc.path().join("pressure/io"), text).unwrap();
             assert_eq!(pressure.look(proc.path(), second as u64 * 1_000_000_000), []);
         }
-        assert_eq!(Pressure::new(&config::Pressure::default()).look(Path::new("/nonexistent"), 1), []);
+        assert_eq!(
+            Pressure::new(&config::Pressure::default()).look(Path::new("/nonexistent"), 1),
+            []
+        );
     }
 }

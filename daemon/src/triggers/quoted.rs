@@ -78,8 +78,15 @@ fn running(line: &Line, text: String, words: &[String]) -> String {
     let own = OWN_PREFIXES.iter().any(|prefix| text.starts_with(prefix));
     let ids = [line.tid, line.tgid];
     let of_id = |rest: &str| {
-        let forms = ids
-            .map(|id| [format!("[{id}]"), format!("({id})"), format!(" ({id})"), format!(":{id}"), format!("/{id}")]);
+        let forms = ids.map(|id| {
+            [
+                format!("[{id}]"),
+                format!("({id})"),
+                format!(" ({id})"),
+                format!(":{id}"),
+                format!("/{id}"),
+            ]
+        });
         forms.as_flattened().iter().any(|form| rest.starts_with(form.as_str()))
     };
     let mut out = String::with_capacity(text.len());
@@ -87,7 +94,8 @@ fn running(line: &Line, text: String, words: &[String]) -> String {
     while let Some((before, behind)) = rest.split_once(name) {
         out.push_str(before);
         let inside = is_word && !own && !out.is_empty();
-        let quoted = of_id(behind) || BEHIND_NAME.iter().any(|form| behind.starts_with(form)) || inside;
+        let quoted =
+            of_id(behind) || BEHIND_NAME.iter().any(|form| behind.starts_with(form)) || inside;
         out.push_str(if quoted { "?" } else { name });
         rest = behind;
     }
@@ -115,23 +123,63 @@ mod tests {
     #[test]
     fn names_that_look_like_the_kernels_words_are_no_alarm() {
         for (comm, text) in [
-            ("BUG: x", "BUG: x[77]: segfault at 0 ip 0000000000401136 sp 00007ffc error 4 in x[401000+1000]"),
-            ("BUG: x", "traps: BUG: x[77] general protection fault ip:401136 sp:7ffc error:0 in x[401000+1000]"),
-            ("Oops: x", "traps: Oops: x[77] trap divide error ip:401136 sp:7ffc error:0 in x[401000+1000]"),
+            (
+                "BUG: x",
+                "BUG: x[77]: segfault at 0 ip 0000000000401136 sp 00007ffc error 4 in \
+                 x[401000+1000]",
+            ),
+            (
+                "BUG: x",
+                "traps: BUG: x[77] general protection fault ip:401136 sp:7ffc error:0 in \
+                 x[401000+1000]",
+            ),
+            (
+                "Oops: x",
+                "traps: Oops: x[77] trap divide error ip:401136 sp:7ffc error:0 in x[401000+1000]",
+            ),
             ("BUG: x", "BUG: x (70): drop_caches: 3"),
-            ("BUG: x", "BUG: x invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0"),
+            (
+                "BUG: x",
+                "BUG: x invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+            ),
             ("BUG: x", "BUG: x: page allocation failure: order:5, mode:0x40dc0, nodemask=(null)"),
             ("BUG: x", "futex_wake_op: BUG: x tries to shift op by -1; fix this program"),
-            ("BUG: x", "x86/split lock detection: #AC: BUG: x/77 took a split_lock trap at address: 0x401136"),
-            ("sh", "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task_memcg=/a,task=BUG: ,pid=,pid=9,uid=5"),
-            ("sh", "Memory cgroup out of memory: Killed process 9 (Oops: ) total-vm:) total-vm:5kB, anon-rss:1kB"),
-            ("sh", "[     77]  1000    77      1234      500    65536        0             0 BUG: x"),
+            (
+                "BUG: x",
+                "x86/split lock detection: #AC: BUG: x/77 took a split_lock trap at address: \
+                 0x401136",
+            ),
+            (
+                "sh",
+                "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task_memcg=/a,task=BUG: \
+                 ,pid=,pid=9,uid=5",
+            ),
+            (
+                "sh",
+                "Memory cgroup out of memory: Killed process 9 (Oops: ) total-vm:) total-vm:5kB, \
+                 anon-rss:1kB",
+            ),
+            (
+                "sh",
+                "[     77]  1000    77      1234      500    65536        0             0 BUG: x",
+            ),
             ("sh", "CPU: 1 PID: 77 Comm: BUG: x Not tainted 6.1.0 #1"),
-            ("sh", "CPU: 1 UID: 0 PID: 77 Comm: WARNING: CPU: x Tainted: G        W          6.12.0 #1"),
-            ("sh", "task:BUG: x         state:D stack:0     pid:77    ppid:1      flags:0x00004006"),
+            (
+                "sh",
+                "CPU: 1 UID: 0 PID: 77 Comm: WARNING: CPU: x Tainted: G        W          6.12.0 \
+                 #1",
+            ),
+            (
+                "sh",
+                "task:BUG: x         state:D stack:0     pid:77    ppid:1      flags:0x00004006",
+            ),
             ("sh", "process '/tmp/BUG: x' started with executable stack"),
             ("sh", "warning: `BUG: x' uses 32-bit capabilities (legacy support in use)"),
-            ("sh", "audit: type=1701 audit(1.0:2): auid=0 uid=0 comm=\"BUG: x\" exe=\"/tmp/BUG: y\" sig=11 res=1"),
+            (
+                "sh",
+                "audit: type=1701 audit(1.0:2): auid=0 uid=0 comm=\"BUG: x\" exe=\"/tmp/BUG: y\" \
+                 sig=11 res=1",
+            ),
         ] {
             assert!(!fires(comm, text), "{text}: {}", shown(comm, text));
         }
@@ -143,7 +191,8 @@ mod tests {
             "BUG: kernel NULL pointer dereference, address: 0000000000000000",
             "Oops: 0002 [#1] SMP NOPTI",
             "WARNING: CPU: 1 PID: 77 at kernel/fork.c:20 x+0x1/0x2",
-            "general protection fault, probably for non-canonical address 0xdead: 0000 [#1] PREEMPT SMP",
+            "general protection fault, probably for non-canonical address 0xdead: 0000 [#1] \
+             PREEMPT SMP",
             "watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [x:77]",
             "INFO: task x:77 blocked for more than 122 seconds.",
             "rcu: INFO: rcu_preempt self-detected stall on CPU",

@@ -1,18 +1,21 @@
 //! A thread that could run waited long for a CPU.
 //!
-//! A wait begins when a thread is woken, or taken off its CPU although it would go on, and ends when it is switched in: both are
-//! recorded. It is told when it has ended, so that nothing has to be guessed about a thread of which nothing more is heard.
+//! A wait begins when a thread is woken, or taken off its CPU although it would go on, and ends
+//! when it is switched in: both are recorded. It is told when it has ended, so that nothing has to
+//! be guessed about a thread of which nothing more is heard.
 //!
-//! Some kernels run no BPF program in some threads (a sandbox's process 1), so that what these threads are switched out for is
-//! not seen. It shows where a CPU's next event is of another thread than the one that was last seen to be switched in: whoever
-//! waited for that CPU may have run meanwhile, and is no longer said to wait.
+//! Some kernels run no BPF program in some threads (a sandbox's process 1), so that what these
+//! threads are switched out for is not seen. It shows where a CPU's next event is of another thread
+//! than the one that was last seen to be switched in: whoever waited for that CPU may have run
+//! meanwhile, and is no longer said to wait.
 
 use flightrec_format::decode::{Body, Event};
 use rustc_hash::FxHashMap;
 
 /// Most threads that are followed.
 const THREADS_MOST: usize = 1 << 16;
-/// The priority of nice 0 (`DEFAULT_PRIO`, include/linux/sched/prio.h); greater numbers give way. Of deadlines 255.
+/// The priority of nice 0 (`DEFAULT_PRIO`, include/linux/sched/prio.h); greater numbers give way.
+/// Of deadlines 255.
 const NICE_0: u8 = 120;
 const DEADLINE: u8 = 255;
 
@@ -107,7 +110,12 @@ mod tests {
     }
 
     fn waking(time: u64, tid: u32, wakee: u32) -> Event {
-        Event { time, cpu: 0, tid, body: Body::Waking { wakee, prio: 120, state: 1, cpu: 3, new: false } }
+        Event {
+            time,
+            cpu: 0,
+            tid,
+            body: Body::Waking { wakee, prio: 120, state: 1, cpu: 3, new: false },
+        }
     }
 
     fn run(events: &[Event]) -> Vec<Delay> {
@@ -117,7 +125,12 @@ mod tests {
 
     #[test]
     fn woken_or_taken_off_it_waits_until_it_runs() {
-        let delays = run(&[waking(10, 1, 5), waking(60, 1, 5), switch(110, 9, 0, 5, 120), switch(300, 5, 1, 9, 120)]);
+        let delays = run(&[
+            waking(10, 1, 5),
+            waking(60, 1, 5),
+            switch(110, 9, 0, 5, 120),
+            switch(300, 5, 1, 9, 120),
+        ]);
         let delay = |tid, time, ns| Delay { tid, time, ns, cpu: 3 };
         assert_eq!(delays, [delay(5, 110, 100), delay(9, 300, 190)]);
     }
@@ -158,12 +171,17 @@ mod tests {
         assert_eq!(run(&hidden), []);
         // The hole is on another CPU than that which it waits for.
         let elsewhere = Event { cpu: 1, ..switch(300, 8, 1, 9, 120) };
-        let other =
-            [waking(10, 1, 5), Event { cpu: 1, ..switch(20, 9, 0, 7, 120) }, elsewhere, switch(400, 0, 0, 5, 120)];
+        let other = [
+            waking(10, 1, 5),
+            Event { cpu: 1, ..switch(20, 9, 0, 7, 120) },
+            elsewhere,
+            switch(400, 0, 0, 5, 120),
+        ];
         assert_eq!(run(&other), [Delay { tid: 5, time: 400, ns: 390, cpu: 3 }]);
         // It was moved there.
         let body = Body::Migrate { thread: 5, prio: 120, from: 3, to: 1 };
-        let moved = [&[waking(10, 1, 5), Event { time: 11, cpu: 0, tid: 1, body }], &other[1..]].concat();
+        let moved =
+            [&[waking(10, 1, 5), Event { time: 11, cpu: 0, tid: 1, body }], &other[1..]].concat();
         assert_eq!(run(&moved), []);
     }
 }

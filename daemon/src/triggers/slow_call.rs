@@ -57,7 +57,8 @@ impl SlowCalls {
     pub fn new(rules: &[SlowRule], meta: &Meta) -> Option<Self> {
         let least = rules.iter().map(nanos).min()?;
         let any = rules.iter().any(|rule| rule.calls.is_empty());
-        let is_named = |name: &str| rules.iter().any(|rule| rule.calls.iter().any(|call| call == name));
+        let is_named =
+            |name: &str| rules.iter().any(|rule| rule.calls.iter().any(|call| call == name));
         let tables = [(&meta.native, false), (&meta.compat, true)];
         let numbers = tables.into_iter().flat_map(|(table, compat)| {
             table.iter().filter(|call| is_named(&call.name)).map(move |call| (call.nr, compat))
@@ -125,7 +126,8 @@ impl SlowCalls {
             if ns < self.least || !wanted {
                 continue;
             }
-            let slow = Slow { tid: slot.tid, call: call(meta, nr, compat), ns, time: now, ended: false };
+            let slow =
+                Slow { tid: slot.tid, call: call(meta, nr, compat), ns, time: now, ended: false };
             if self.is_of_a_rule(&slow, meta, threads) {
                 if self.told.get(&slot.tid) != Some(&slot.since) {
                     found.push(slow);
@@ -177,7 +179,11 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn meta() -> Meta {
-        let native = [(0, "read"), (74, "fsync")].map(|(nr, name)| Syscall { nr, name: name.into(), args: None });
+        let native = [(0, "read"), (74, "fsync")].map(|(nr, name)| Syscall {
+            nr,
+            name: name.into(),
+            args: None,
+        });
         let cgroups = [(9, "/system.slice/db.service".to_owned())].into();
         Meta { native: native.to_vec(), cgroups, ..Meta::default() }
     }
@@ -228,12 +234,17 @@ mod tests {
     fn calls_that_ended() {
         let (meta, threads) = (meta(), threads(&[slot(5, b"mysqld", 1), slot(6, b"other", 1)]));
         let mut slow = SlowCalls::new(&[rule(Some("mysqld"), None)], &meta).unwrap();
-        assert!(slow.wants(Abi::Native, 74) && !slow.wants(Abi::Native, 0) && !slow.wants(Abi::Compat, 74));
+        assert!(
+            slow.wants(Abi::Native, 74)
+                && !slow.wants(Abi::Native, 0)
+                && !slow.wants(Abi::Compat, 74)
+        );
         let mut end = |tid, begin, end| {
             assert_eq!(slow.record(&record(tid, 74, Some(begin), None), &meta, &threads), None);
             slow.record(&record(tid, 74, None, Some(end)), &meta, &threads)
         };
-        let found = Slow { tid: 5, call: "fsync".into(), ns: 500 * MS, time: 600 * MS, ended: true };
+        let found =
+            Slow { tid: 5, call: "fsync".into(), ns: 500 * MS, time: 600 * MS, ended: true };
         assert_eq!(end(5, 100 * MS, 600 * MS), Some(found));
         assert_eq!(end(5, 100 * MS, 599 * MS), None, "fast enough");
         assert_eq!(end(6, 100 * MS, 900 * MS), None, "another process");
@@ -250,7 +261,8 @@ mod tests {
         let meta = meta();
         let mut slow = SlowCalls::new(&[rule(None, Some("db.service"))], &meta).unwrap();
         let stuck = threads(&[slot(5, b"a", 100 * MS)]);
-        let told: Vec<usize> = [500, 700, 800].map(|now| slow.look(&stuck, &meta, now * MS).len()).to_vec();
+        let told: Vec<usize> =
+            [500, 700, 800].map(|now| slow.look(&stuck, &meta, now * MS).len()).to_vec();
         assert_eq!(told, [0, 1, 0]);
         // Its end is no news.
         assert_eq!(slow.record(&record(5, 74, Some(99 * MS), None), &meta, &stuck), None);

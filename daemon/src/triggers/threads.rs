@@ -66,12 +66,24 @@ impl Threads {
         let (tid, was, known) = match &event.body {
             Body::Fork(fork) => {
                 // A thread of the same process has that process's parent.
-                let parent = if fork.tgid == fork.parent_tgid { held(fork.tgid).1 } else { fork.parent_tgid };
-                (fork.tid, None, Known { tgid: fork.tgid, cgroup: fork.cgroup, comm: fork.comm, parent })
+                let parent = if fork.tgid == fork.parent_tgid {
+                    held(fork.tgid).1
+                } else {
+                    fork.parent_tgid
+                };
+                (
+                    fork.tid,
+                    None,
+                    Known { tgid: fork.tgid, cgroup: fork.cgroup, comm: fork.comm, parent },
+                )
             }
             Body::Exec { exec, .. } => {
                 let (_, parent) = held(exec.tid);
-                (exec.tid, None, Known { tgid: exec.tgid, cgroup: exec.cgroup, comm: exec.comm, parent })
+                (
+                    exec.tid,
+                    None,
+                    Known { tgid: exec.tgid, cgroup: exec.cgroup, comm: exec.comm, parent },
+                )
             }
             Body::Rename(rename) => {
                 let (cgroup, parent) = held(rename.tid);
@@ -110,14 +122,18 @@ impl Threads {
 
     /// A thread, as it was at a moment (ns of `CLOCK_MONOTONIC`) of the last look or two.
     pub fn at(&self, tid: u32, time: u64) -> Option<&Known> {
-        let past = [&self.past_before, &self.past].into_iter().filter_map(|past| past.get(&tid)).flatten();
+        let past =
+            [&self.past_before, &self.past].into_iter().filter_map(|past| past.get(&tid)).flatten();
         let then = past.into_iter().find(|(until, _)| time < *until).map(|(_, known)| known);
         then.or_else(|| self.get(tid))
     }
 
     /// A thread for people: `name (1234)`, by its name at a moment.
     pub fn text(&self, tid: u32, time: u64) -> String {
-        self.at(tid, time).map_or_else(|| format!("thread {tid}"), |known| format!("{} ({tid})", text(&known.comm)))
+        self.at(tid, time).map_or_else(
+            || format!("thread {tid}"),
+            |known| format!("{} ({tid})", text(&known.comm)),
+        )
     }
 
     /// The name of a thread's process at a moment: that of its first thread, or, where that is
@@ -132,8 +148,11 @@ impl Threads {
     /// /proc (`proc`) or the control group tells it; else the group. Of a process that is gone, the
     /// user of the nearest one above it that is not.
     pub fn owner(&self, proc: &Path, meta: &Meta, tid: u32, time: u64) -> Owner {
-        let (process, group) = self.at(tid, time).map_or((tid, 0), |known| (known.tgid, known.cgroup));
-        let above = |process: &u32| self.at(*process, time).map(|known| known.parent).filter(|parent| *parent != 0);
+        let (process, group) =
+            self.at(tid, time).map_or((tid, 0), |known| (known.tgid, known.cgroup));
+        let above = |process: &u32| {
+            self.at(*process, time).map(|known| known.parent).filter(|parent| *parent != 0)
+        };
         let mut line = std::iter::successors(Some(process), above).take(ANCESTORS_MOST);
         let uid = line.find_map(|process| uid(proc, process));
         Owner::of(uid, group, meta.cgroups.get(&group).map(String::as_str))
@@ -143,7 +162,9 @@ impl Threads {
 /// The user whose process it is, while there is something left of it.
 fn uid(proc: &Path, process: u32) -> Option<u32> {
     let status = fs::read_to_string(proc.join(process.to_string()).join("status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok())
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok())
 }
 
 impl Known {
@@ -181,11 +202,15 @@ mod tests {
     #[test]
     fn who_has_just_ended_is_still_known() {
         let comm = *b"short\0\0\0\0\0\0\0\0\0\0\0";
-        let fork = Fork { parent_tid: 1, parent_tgid: 1, tid: 9, tgid: 9, start_time: 0, cgroup: 4, comm };
+        let fork =
+            Fork { parent_tid: 1, parent_tgid: 1, tid: 9, tgid: 9, start_time: 0, cgroup: 4, comm };
         let mut threads = Threads::default();
         threads.learn(&Event { time: 1, cpu: 0, tid: 1, body: Body::Fork(fork) });
         threads.look(Vec::new());
-        assert_eq!((threads.text(9, 1), threads.process(9, 1)), ("short (9)".to_owned(), "short".to_owned()));
+        assert_eq!(
+            (threads.text(9, 1), threads.process(9, 1)),
+            ("short (9)".to_owned(), "short".to_owned())
+        );
         threads.look(Vec::new());
         assert_eq!((threads.text(9, 1), threads.get(9)), ("thread 9".to_owned(), None));
     }
@@ -203,7 +228,8 @@ mod tests {
             Event { time, cpu: 0, tid: 9, body: Body::Rename(rename) }
         };
         let exit = |time, name| {
-            let exit = TaskExit { tid: 9, tgid: 9, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
+            let exit =
+                TaskExit { tid: 9, tgid: 9, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
             Event { time, cpu: 0, tid: 9, body: Body::TaskExit(exit) }
         };
         let mut threads = Threads::default();
@@ -225,13 +251,17 @@ mod tests {
     #[test]
     fn whose_a_thread_is() {
         let comm = comm("x");
-        let fork = Fork { parent_tid: 1, parent_tgid: 1, tid: 9, tgid: 9, start_time: 0, cgroup: 4, comm };
+        let fork =
+            Fork { parent_tid: 1, parent_tgid: 1, tid: 9, tgid: 9, start_time: 0, cgroup: 4, comm };
         let second = Fork { parent_tid: 9, parent_tgid: 9, tid: 10, ..fork };
         let mut threads = Threads::default();
         for (time, fork) in [(1, fork), (2, second)] {
             threads.learn(&Event { time, cpu: 0, tid: fork.parent_tid, body: Body::Fork(fork) });
         }
-        let mut meta = Meta { cgroups: [(4, "/system.slice/db.service".to_owned())].into(), ..Meta::default() };
+        let mut meta = Meta {
+            cgroups: [(4, "/system.slice/db.service".to_owned())].into(),
+            ..Meta::default()
+        };
         let proc = tempfile::tempdir().unwrap();
         let owner = |meta: &Meta| threads.owner(proc.path(), meta, 10, 3);
         assert_eq!(owner(&meta), Owner::Group(4));
@@ -239,7 +269,8 @@ mod tests {
         assert_eq!(owner(&meta), Owner::User(1005));
         // It is gone: its maker is not.
         fs::create_dir(proc.path().join("1")).unwrap();
-        fs::write(proc.path().join("1/status"), "Name:\ty\nUid:\t1002\t1002\t1002\t1002\n").unwrap();
+        fs::write(proc.path().join("1/status"), "Name:\ty\nUid:\t1002\t1002\t1002\t1002\n")
+            .unwrap();
         assert_eq!(owner(&meta), Owner::User(1002));
         fs::create_dir(proc.path().join("9")).unwrap();
         fs::write(proc.path().join("9/status"), "Name:\tx\nUid:\t1001\t0\t0\t0\n").unwrap();

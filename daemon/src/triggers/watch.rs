@@ -52,14 +52,23 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(config: &config::Triggers, recording: Arc<Recording>, snapshots: Arc<Snapshots>) -> Self {
+    pub(super) fn new(
+        config: &config::Triggers,
+        recording: Arc<Recording>,
+        snapshots: Arc<Snapshots>,
+    ) -> Self {
         let meta = recording.meta();
         let path = recording.map_path(load::KERNEL_LOG);
-        let wanted: &[String] = if config.kernel_log.enabled { &config.kernel_log.lines } else { &[] };
+        let wanted: &[String] =
+            if config.kernel_log.enabled { &config.kernel_log.lines } else { &[] };
         // Who was killed for want of memory is in it, too.
-        let log = (!wanted.is_empty() || config.oom_kill.enabled).then(|| KernelLog::open(&path, wanted));
+        let log =
+            (!wanted.is_empty() || config.oom_kill.enabled).then(|| KernelLog::open(&path, wanted));
         let log = log.and_then(|log| {
-            log.inspect_err(|e| info!("the kernel's log can't be followed, so [triggers.kernel_log] is off: {e}")).ok()
+            log.inspect_err(|e| {
+                info!("the kernel's log can't be followed, so [triggers.kernel_log] is off: {e}")
+            })
+            .ok()
         });
         let queue = &config.run_queue;
         let blocked = &config.blocked;
@@ -72,7 +81,9 @@ impl Watch {
             core_dumps: config.core_dump.enabled,
             oom_kills: config.oom_kill.enabled.then(OomKills::default),
             run_queue: queue.enabled.then(|| RunQueue::new(ns(queue.longer_than), queue.nice)),
-            blocked: blocked.enabled.then(|| Blocked::new(ns(blocked.longer_than), blocked.kernel_threads)),
+            blocked: blocked
+                .enabled
+                .then(|| Blocked::new(ns(blocked.longer_than), blocked.kernel_threads)),
             pressure: config.pressure.enabled.then(|| Pressure::new(&config.pressure)),
             errors: config.errors.enabled.then(|| Errors::new(&config.errors)),
             slow_calls: SlowCalls::new(&config.slow_call.rules, &meta),
@@ -117,7 +128,9 @@ impl Watch {
         self.kernel(&meta, now, &mut alarms);
         if let Some(pressure) = &mut self.pressure {
             let short = pressure.look(&self.proc, now).into_iter();
-            alarms.extend(short.map(|short| Alarm::new("pressure", short.resource, &short.reason, now, &[])));
+            alarms.extend(
+                short.map(|short| Alarm::new("pressure", short.resource, &short.reason, now, &[])),
+            );
         }
         alarms
     }
@@ -134,7 +147,9 @@ impl Watch {
                 let core = if dumped { "core dumped" } else { "no core was dumped" };
                 let reason = format!("{name} ({}) was killed by {signal}, {core}", exit.tgid);
                 let owner = self.threads.owner(&self.proc, meta, exit.tid, event.time);
-                alarms.push(Alarm::new("core_dump", &name, &reason, event.time, &[exit.tid]).owned(owner));
+                alarms.push(
+                    Alarm::new("core_dump", &name, &reason, event.time, &[exit.tid]).owned(owner),
+                );
             }
         }
     }
@@ -156,7 +171,9 @@ impl Watch {
             let reason = format!("{who} waited {} for CPU {cpu}", span(delay.ns));
             let process = self.threads.process(delay.tid, delay.time);
             let owner = self.threads.owner(&self.proc, meta, delay.tid, delay.time);
-            alarms.push(Alarm::new("run_queue", &process, &reason, delay.time, &[delay.tid]).owned(owner));
+            alarms.push(
+                Alarm::new("run_queue", &process, &reason, delay.time, &[delay.tid]).owned(owner),
+            );
         }
     }
 
@@ -172,22 +189,28 @@ impl Watch {
         let mut calls = Calls::new(&news.rings);
         loop {
             let (errors, slow_calls) = (self.errors.as_ref(), self.slow_calls.as_ref());
-            let counts = |ret: Option<i64>| errors.zip(ret).and_then(|(errors, ret)| errors.counts(ret));
-            let wanted = |abi, nr, ret| counts(ret).is_some() || slow_calls.is_some_and(|slow| slow.wants(abi, nr));
+            let counts =
+                |ret: Option<i64>| errors.zip(ret).and_then(|(errors, ret)| errors.counts(ret));
+            let wanted = |abi, nr, ret| {
+                counts(ret).is_some() || slow_calls.is_some_and(|slow| slow.wants(abi, nr))
+            };
             let Some(record) = calls.next(wanted) else { break };
             if let Some(errors) = &mut self.errors
                 && let Some(error) = record.exited.and_then(|(_, ret)| errors.counts(ret))
             {
                 errors.failed(record.tid, error);
             }
-            let slow = self.slow_calls.as_mut().filter(|slow| slow.wants(record.call.abi, record.call.nr));
+            let slow =
+                self.slow_calls.as_mut().filter(|slow| slow.wants(record.call.abi, record.call.nr));
             if let Some(slow) = slow.and_then(|slow| slow.record(&record, meta, &self.threads)) {
                 alarms.push(slow_alarm(&slow, &self.threads, &self.proc, meta));
             }
         }
         let threads = &self.threads;
-        let bursts =
-            self.errors.as_mut().map(|errors| errors.look(now, |tid| threads.get(tid).map_or(0, |known| known.cgroup)));
+        let bursts = self
+            .errors
+            .as_mut()
+            .map(|errors| errors.look(now, |tid| threads.get(tid).map_or(0, |known| known.cgroup)));
         for burst in bursts.unwrap_or_default() {
             let group = group(meta, burst.cgroup);
             let (error, tid) = burst.worst.unwrap_or_default();
@@ -208,15 +231,18 @@ impl Watch {
         if let Some(blocked) = &mut self.blocked {
             for slot in blocked.look(self.threads.live(), meta, now) {
                 let waits = span(now.saturating_sub(slot.since.max(meta.started)));
-                let (who, process) = (self.threads.text(slot.tid, now), self.threads.process(slot.tid, now));
+                let (who, process) =
+                    (self.threads.text(slot.tid, now), self.threads.process(slot.tid, now));
                 let reason = format!("{who} has been in uninterruptible sleep for {waits}");
                 let owner = self.threads.owner(&self.proc, meta, slot.tid, now);
-                alarms.push(Alarm::new("blocked", &process, &reason, now, &[slot.tid]).owned(owner));
+                alarms
+                    .push(Alarm::new("blocked", &process, &reason, now, &[slot.tid]).owned(owner));
             }
         }
         if let Some(slow) = &mut self.slow_calls {
             let slow = slow.look(&self.threads, meta, now);
-            alarms.extend(slow.iter().map(|slow| slow_alarm(slow, &self.threads, &self.proc, meta)));
+            alarms
+                .extend(slow.iter().map(|slow| slow_alarm(slow, &self.threads, &self.proc, meta)));
         }
     }
 
@@ -246,7 +272,9 @@ impl Watch {
                 Some(known) if tid == line.tid => Owner::of(Some(line.uid), known.cgroup, None),
                 _ => self.threads.owner(&self.proc, meta, tid, now),
             });
-            alarms.push(Alarm::new("kernel_log", &subject, &reason, now, threads.as_slice()).owned(owner));
+            alarms.push(
+                Alarm::new("kernel_log", &subject, &reason, now, threads.as_slice()).owned(owner),
+            );
         }
         if self.oom_kills.is_none() {
             return;
@@ -257,7 +285,11 @@ impl Watch {
             alarms.push(Alarm::new("oom_kill", name, &reason, now, &[*pid]).owned(owner));
         }
         if killed != 0 && victims.is_empty() {
-            let processes = if killed == 1 { "a process was".to_owned() } else { format!("{killed} processes were") };
+            let processes = if killed == 1 {
+                "a process was".to_owned()
+            } else {
+                format!("{killed} processes were")
+            };
             let reason = format!("{processes} killed because memory ran out");
             alarms.push(Alarm::new("oom_kill", "the machine", &reason, now, &[]));
         }
@@ -266,7 +298,11 @@ impl Watch {
 
 /// The new events of a ring.
 fn events(ring: &[New]) -> Events<'_> {
-    Events::new(ring.iter().map(|new| Excerpt { page: &new.page, skip: new.seen as u64, take: u64::MAX }).collect())
+    Events::new(
+        ring.iter()
+            .map(|new| Excerpt { page: &new.page, skip: new.seen as u64, take: u64::MAX })
+            .collect(),
+    )
 }
 
 fn slow_alarm(slow: &super::slow_call::Slow, threads: &Threads, proc: &Path, meta: &Meta) -> Alarm {

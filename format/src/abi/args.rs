@@ -91,7 +91,8 @@ pub fn encode(args: &[u64], out: &mut [u8; MAX_BYTES]) -> usize {
     out[..2].copy_from_slice(&head.to_le_bytes());
     let mut at = 2;
     for (i, v) in args.iter().take(n).enumerate() {
-        let width = if raw { 8 } else { usize::from(CLASS_BYTES[usize::from(head >> (2 * i) & 3)]) };
+        let width =
+            if raw { 8 } else { usize::from(CLASS_BYTES[usize::from(head >> (2 * i) & 3)]) };
         out[at..at + width].copy_from_slice(&v.to_le_bytes()[..width]);
         at += width;
     }

@@ -11,8 +11,8 @@ pub const UNNAMED: u32 = 4;
 /// Most bytes of text behind a record: a path of `PATH_MAX`.
 pub const TEXT_MAX: usize = 4096;
 
-/// One open descriptor. The text follows: [`Self::text`] bytes, the file's path; of a Unix socket its
-/// name, which may begin with a NUL (an abstract one).
+/// One open descriptor. The text follows: [`Self::text`] bytes, the file's path; of a Unix socket
+/// its name, which may begin with a NUL (an abstract one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct FileRecord {
@@ -24,7 +24,8 @@ pub struct FileRecord {
     pub tgid: u32,
     /// Thread: the process's leader, or one that has descriptors of its own.
     pub tid: u32,
-    /// Address of the `files_struct`: threads and processes of the same one share their descriptors.
+    /// Address of the `files_struct`: threads and processes of the same one share their
+    /// descriptors.
     pub files: u64,
     /// Inode number.
     pub inode: u64,
@@ -103,7 +104,8 @@ pub struct FileOffsets {
     pub unix_len: u32,
     /// `unix_address.name`: a `struct sockaddr_un`.
     pub unix_name: u32,
-    /// `fdtable.fd`: the files by descriptor; for lines that somebody writes into the kernel's log.
+    /// `fdtable.fd`: the files by descriptor; for lines that somebody writes into the kernel's
+    /// log.
     pub fd: u32,
     /// `inode.i_rdev`: which device; as above.
     pub i_rdev: u32,

@@ -21,7 +21,8 @@ impl Layout {
         if version == 1 { Self::V1 } else { Self::V2 }
     }
 
-    /// Bytes that lengths of records and of what is in use of a page are counted in. Every record is a multiple of it.
+    /// Bytes that lengths of records and of what is in use of a page are counted in. Every record
+    /// is a multiple of it.
     #[inline(always)]
     pub const fn unit(self) -> usize {
         1 << self.shift
@@ -39,20 +40,22 @@ impl Layout {
         1 << self.shift
     }
 
-    /// Bytes of what the body of a call's record begins with: an ENTER's fold slot, an EXIT's return value.
+    /// Bytes of what the body of a call's record begins with: an ENTER's fold slot, an EXIT's
+    /// return value.
     #[inline(always)]
     pub const fn result(self, kind: u8) -> usize {
         if kind == kind::ENTER { self.slot() } else { 8 }
     }
 
-    /// The exit in an ENTER's fold slot, whose bytes are the lower of `slot`: return value, and duration in ns (rounded down
-    /// to 16), if one was folded in.
+    /// The exit in an ENTER's fold slot, whose bytes are the lower of `slot`: return value, and
+    /// duration in ns (rounded down to 16), if one was folded in.
     #[inline(always)]
     pub const fn folded(self, slot: u64) -> Option<(i64, u64)> {
         if self.slot() == 8 { fold_v1::unpack(slot) } else { fold::unpack(slot as u32) }
     }
 
-    /// The value of a fold slot; `None` for a return value that does not fit. `ns` < [`fold::LIMIT_NS`].
+    /// The value of a fold slot; `None` for a return value that does not fit. `ns` <
+    /// [`fold::LIMIT_NS`].
     #[inline(always)]
     pub const fn fold(self, ret: i64, ns: u64) -> Option<u64> {
         if self.slot() == 8 {

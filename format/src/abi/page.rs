@@ -6,8 +6,9 @@ use super::layout::Layout;
 pub const PAGE_SIZE: usize = 4096;
 /// First eight bytes of every page in the kernel's memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FLTRECPG");
-/// First eight bytes of a copy, instead. Who looks through a dump of a machine's memory finds the rings alone so, and not
-/// what a process, a socket or freed memory still has of them, which may be old, or half of something else by now.
+/// First eight bytes of a copy, instead. Who looks through a dump of a machine's memory finds the
+/// rings alone so, and not what a process, a socket or freed memory still has of them, which may be
+/// old, or half of something else by now.
 pub const COPY_MAGIC: u64 = u64::from_le_bytes(*b"FLTRECCP");
 /// Version of the page and record layout; a reader refuses a page of a greater one. See [`Layout`].
 pub const VERSION: u16 = 2;
@@ -97,8 +98,8 @@ pub const REFUSALS: usize = 3;
 pub struct PageHeader {
     /// [`MAGIC`], or [`COPY_MAGIC`] in a copy.
     pub magic: u64,
-    /// The recording session (one generation of rings); never 0. Behind [`MAGIC`] its secret, random; behind [`COPY_MAGIC`]
-    /// its public id, a hash of that (`crate::identity`).
+    /// The recording session (one generation of rings); never 0. Behind [`MAGIC`] its secret,
+    /// random; behind [`COPY_MAGIC`] its public id, a hash of that (`crate::identity`).
     pub session: u64,
     /// [`VERSION`].
     pub version: u16,
@@ -118,10 +119,12 @@ pub struct PageHeader {
     pub base_tai: u64,
     /// [`Layout::unit`]s of the page in use, this header included.
     pub used: u32,
-    /// For how long system calls had been detached in this recording when the page was opened, in units of 2^20 ns
-    /// ([`DETACHED_SHIFT`]), modulo 2^32: nothing counts what happens meanwhile.
+    /// For how long system calls had been detached in this recording when the page was opened, in
+    /// units of 2^20 ns ([`DETACHED_SHIFT`]), modulo 2^32: nothing counts what happens
+    /// meanwhile.
     pub detached: u32,
-    /// Events the lane had recorded on this CPU before this page, by kind (see [`crate::abi::record`]).
+    /// Events the lane had recorded on this CPU before this page, by kind (see
+    /// [`crate::abi::record`]).
     pub events: [u64; LANE_KINDS],
     /// Events the lane had refused on this CPU before this page, by [`Refusal`].
     pub refused: [u64; REFUSALS],
@@ -149,18 +152,19 @@ const _: () = assert!(core::mem::offset_of!(PageHeader, refused) == 104);
 
 /// [`PageHeader::flags`].
 pub mod part_flag {
-    /// Words of 8 bytes of THREAD and TIME at the beginning of a part, which are repeated from before it.
+    /// Words of 8 bytes of THREAD and TIME at the beginning of a part, which are repeated from
+    /// before it.
     pub const CONTEXT: u8 = 3;
     /// The rest of a page whose beginning is stored elsewhere (`crate::part`).
     pub const PART: u8 = 4;
     /// The page stands in the quiet ring (`crate::kept`): behind a header of
-    /// [`HEADER_LEN`](super::HEADER_LEN) bytes as the probes wrote it, behind a longer one with what
-    /// was left out.
+    /// [`HEADER_LEN`](super::HEADER_LEN) bytes as the probes wrote it, behind a longer one with
+    /// what was left out.
     pub const KEPT: u8 = 8;
 }
 
-/// Where a page of `meta` or `descriptors` keeps its chunk bookkeeping inside [`PageHeader::events`].
-/// The chunk's bytes follow the header; `used` counts them rounded up.
+/// Where a page of `meta` or `descriptors` keeps its chunk bookkeeping inside
+/// [`PageHeader::events`]. The chunk's bytes follow the header; `used` counts them rounded up.
 pub mod meta_field {
     /// Generation of the metadata; the greatest complete one counts.
     pub const GENERATION: usize = 0;

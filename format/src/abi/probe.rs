@@ -3,20 +3,23 @@
 /// Offset of a member that this kernel does not have.
 pub const ABSENT: u32 = u32::MAX;
 
-/// A load at this byte offset plus *i* in the programs' code stands for one at the offset that is member *i* of [`Offsets`]: the
-/// loader puts it into the instruction. Greater than the offset of any register or field that a program means as it says.
+/// A load at this byte offset plus *i* in the programs' code stands for one at the offset that is
+/// member *i* of [`Offsets`]: the loader puts it into the instruction. Greater than the offset of
+/// any register or field that a program means as it says.
 pub const MARK: u16 = 0x7e00;
 
-/// A constant of 64 bits in the programs' code that stands for the address of the first [`super::state::CpuState`]. The map
-/// `state` has all of them in one value, whose address the kernel itself puts into a program (`BPF_PSEUDO_MAP_VALUE`): a lookup
-/// would be a third of what a cheap event costs.
+/// A constant of 64 bits in the programs' code that stands for the address of the first
+/// [`super::state::CpuState`]. The map `state` has all of them in one value, whose address the
+/// kernel itself puts into a program (`BPF_PSEUDO_MAP_VALUE`): a lookup would be a third of what a
+/// cheap event costs.
 pub const STATE: u64 = 0x5174_7ec0_5174_7ec0;
 /// A number that a program compares with, and that stands for the last possible CPU's.
 pub const LAST_CPU: i32 = 0x5174_7ec1;
 
-/// A constant that stands for a type's number, in front of a call of `bpf_get_current_task_btf`: where the kernel has
-/// `bpf_rdonly_cast` (since Linux 6.2; costs nothing), the loader puts that in the call's place, and `task_struct`'s number
-/// here. Either makes a pointer that the verifier knows of the address of the running thread's `task_struct`.
+/// A constant that stands for a type's number, in front of a call of `bpf_get_current_task_btf`:
+/// where the kernel has `bpf_rdonly_cast` (since Linux 6.2; costs nothing), the loader puts that in
+/// the call's place, and `task_struct`'s number here. Either makes a pointer that the verifier
+/// knows of the address of the running thread's `task_struct`.
 pub const CAST: i32 = 0x5174_7ec2;
 
 /// Byte offsets of the kernel's members that the probes read, from the running kernel's BTF.
@@ -111,12 +114,14 @@ pub mod regs {
 pub const CALLS: usize = 512;
 
 /// A table of calls, by number. Bits 0-2: number of arguments; bit 3 [`ARGS_LOST`]; bits 8-10,
-/// 11-13, 14-16: indices of arguments that are strings, [`NO_STRING`] for none; bits 17-18: how many.
+/// 11-13, 14-16: indices of arguments that are strings, [`NO_STRING`] for none; bits 17-18: how
+/// many.
 pub type CallTable = [u32; CALLS];
 
 /// The call's success replaces the saved registers (execve, sigreturn): no arguments at its exit.
 pub const ARGS_LOST: u32 = 1 << 3;
-/// Bytes of a line of the kernel's log that are looked at: the rest is cut. A program asks for them by a constant.
+/// Bytes of a line of the kernel's log that are looked at: the rest is cut. A program asks for them
+/// by a constant.
 pub const LOG_LINE: usize = 256;
 
 /// A line of the kernel's log, and in which thread it was logged: what runs there, also in

@@ -1,10 +1,11 @@
 //! Records: what stands behind a page's header.
 //!
-//! A record is a header word of 8 bytes and a body, together a multiple of [`super::layout::Layout::unit`]. The header:
-//! bits 0-7 [`kind`], 8-15 length in units (header included), 16-31 `aux`, 32-63 time: ns since
-//! the page's base (or since the last [`kind::TIME`] record of the page). Kinds that are no events
-//! ([`kind::THREAD`], [`kind::STRING`]) use the upper half for something else, as said there.
-//! A record and the [`kind::STRING`]s that belong to it are published together.
+//! A record is a header word of 8 bytes and a body, together a multiple of
+//! [`super::layout::Layout::unit`]. The header: bits 0-7 [`kind`], 8-15 length in units (header
+//! included), 16-31 `aux`, 32-63 time: ns since the page's base (or since the last [`kind::TIME`]
+//! record of the page). Kinds that are no events ([`kind::THREAD`], [`kind::STRING`]) use the upper
+//! half for something else, as said there. A record and the [`kind::STRING`]s that belong to it are
+//! published together.
 
 /// Record kinds. The low nibble of an event kind is its index in a lane's counters.
 pub mod kind {
@@ -13,14 +14,16 @@ pub mod kind {
     /// A new time base. Body: `CLOCK_MONOTONIC` in ns. Upper half: 0.
     pub const TIME: u8 = 2;
     /// A string of the event before it: aux bits 0-3 which (argument index, or see the event),
-    /// bits 4-7 [`super::StringStatus`]; upper half: its bytes; the bytes follow, zero padded to a unit.
+    /// bits 4-7 [`super::StringStatus`]; upper half: its bytes; the bytes follow, zero padded to a
+    /// unit.
     pub const STRING: u8 = 3;
 
     /// System call entry. aux: see [`super::call_aux`]. Body: fold slot ([`super::fold`]); then
     /// the arguments, if it takes any ([`crate::abi::args`]).
     pub const ENTER: u8 = 0x10;
-    /// System call exit that did not fold. aux as ENTER. Body: return value, 8 bytes; then the arguments, where the
-    /// entry was not recorded, or may be too long ago to be found (FORMAT.md, section 3).
+    /// System call exit that did not fold. aux as ENTER. Body: return value, 8 bytes; then the
+    /// arguments, where the entry was not recorded, or may be too long ago to be found
+    /// (FORMAT.md, section 3).
     pub const EXIT: u8 = 0x11;
 
     /// Context switch. aux: prev's priority, next's priority << 8. Body: [`super::switch`].
@@ -34,7 +37,8 @@ pub mod kind {
 
     /// A thread was created: [`super::Fork`].
     pub const FORK: u8 = 0x30;
-    /// A program was executed: [`super::Exec`], then STRING 0 (file) and 1 (arguments, each ended by NUL).
+    /// A program was executed: [`super::Exec`], then STRING 0 (file) and 1 (arguments, each ended
+    /// by NUL).
     pub const EXEC: u8 = 0x31;
     /// A thread changed its name: [`super::Rename`].
     pub const RENAME: u8 = 0x32;
@@ -78,14 +82,15 @@ pub const STRING_MAX: usize = 256;
 pub const STRING_HEAD: usize = 127;
 /// And those of its end.
 pub const STRING_TAIL: usize = STRING_MAX - 1 - STRING_HEAD;
-/// Most bytes behind the head among which a string's end is looked for: no path that the kernel takes is longer
-/// (`PATH_MAX`, include/uapi/linux/limits.h).
+/// Most bytes behind the head among which a string's end is looked for: no path that the kernel
+/// takes is longer (`PATH_MAX`, include/uapi/linux/limits.h).
 pub const STRING_REACH: usize = 4096;
 /// States of the table by which arguments are masked.
 pub const MASK_STATES: usize = 256;
 /// The state at the beginning of an argument list.
 pub const MASK_START: u8 = 0;
-/// Bytes of that table: for each state and byte a u16, the next state and, in the upper half, what the byte becomes.
+/// Bytes of that table: for each state and byte a u16, the next state and, in the upper half, what
+/// the byte becomes.
 pub const MASK_TABLE: usize = MASK_STATES * 256 * 2;
 /// Bytes of a STRING record of the greatest size.
 pub const STRING_ROOM: usize = 8 + STRING_MAX;
@@ -112,12 +117,13 @@ pub const fn call_aux(nr: u16, abi: u8) -> u16 {
 }
 
 /// The fold slot of an ENTER record: 0, or exit time and return value in one aligned store.
-/// Bits 0-15 the return value plus 4096, bits 16-31 one plus the duration in units of 16 ns; a duration of 0 is one that
-/// was not taken: no real one is that short.
+/// Bits 0-15 the return value plus 4096, bits 16-31 one plus the duration in units of 16 ns; a
+/// duration of 0 is one that was not taken: no real one is that short.
 pub mod fold {
     /// Longest duration that folds, in ns (exclusive): about 1 ms.
     pub const LIMIT_NS: u64 = 0xfffe << 4;
-    /// Least return value that folds: beyond the errors' (`MAX_ERRNO` is 4095, include/linux/err.h).
+    /// Least return value that folds: beyond the errors' (`MAX_ERRNO` is 4095,
+    /// include/linux/err.h).
     pub const LEAST: i64 = -4096;
     /// Greatest return value that folds.
     pub const GREATEST: i64 = LEAST + 0xffff;
@@ -144,7 +150,8 @@ pub mod fold {
     }
 }
 
-/// The fold slot of pages of version 1: bits 0-47 the return value (signed), bits 48-63 as bits 16-31 of [`fold`].
+/// The fold slot of pages of version 1: bits 0-47 the return value (signed), bits 48-63 as bits
+/// 16-31 of [`fold`].
 pub mod fold_v1 {
     /// Whether a return value fits in 48 bits, signed.
     #[inline(always)]
@@ -286,7 +293,8 @@ pub struct TaskExit {
     pub tid: u32,
     /// Its process.
     pub tgid: u32,
-    /// `task_struct.exit_code`: status << 8, or the signal that killed it (0x80 added: core dumped).
+    /// `task_struct.exit_code`: status << 8, or the signal that killed it (0x80 added: core
+    /// dumped).
     pub code: u32,
     /// Reserved, 0.
     pub reserved: u32,
@@ -311,11 +319,13 @@ pub enum Act {
     Adopt = 2,
     /// The daemon ends and leaves the recording running.
     Leave = 3,
-    /// How much is recorded changed, for the budget's sake. System calls go on being recorded, or did not before either.
+    /// How much is recorded changed, for the budget's sake. System calls go on being recorded, or
+    /// did not before either.
     Level = 4,
-    /// The programs on system calls are detached: from here to the next [`Act::Attached`] none is recorded, or counted, on
-    /// any CPU.
+    /// The programs on system calls are detached: from here to the next [`Act::Attached`] none is
+    /// recorded, or counted, on any CPU.
     Detached = 5,
-    /// The programs on system calls are attached again. An exit need not belong to an entry from before.
+    /// The programs on system calls are attached again. An exit need not belong to an entry from
+    /// before.
     Attached = 6,
 }

@@ -11,7 +11,9 @@
 //! does, half as much with each half-life that it lives: a storm of processes gets what one loud
 //! process gets, and what is left serves those that are there longer.
 
-use super::state::{Bucket, HALF_LIFE_SHIFT, LOUD, SHARE_SETS, SHARE_SHIFT, SHARE_WAYS, Share, YOUNG, YOUNG_SHIFT};
+use super::state::{
+    Bucket, HALF_LIFE_SHIFT, LOUD, SHARE_SETS, SHARE_SHIFT, SHARE_WAYS, Share, YOUNG, YOUNG_SHIFT,
+};
 
 /// What of [`Share::spent`] is a number.
 const SPENT: u64 = !(LOUD | YOUNG);
@@ -89,7 +91,8 @@ fn age(share: &mut Share, bucket: &Bucket) {
     if passed != 0 {
         let youth = youth(share);
         let youth = youth.saturating_sub(u64::from(passed));
-        share.spent = halved(share.spent & SPENT, passed) | youth << YOUNG_SHIFT | share.spent & LOUD;
+        share.spent =
+            halved(share.spent & SPENT, passed) | youth << YOUNG_SHIFT | share.spent & LOUD;
         share.halved = half_lives;
     }
 }
@@ -120,7 +123,11 @@ pub fn find(shares: &mut impl Shares, seed: u32, bucket: &Bucket, process: Proce
         }
     }
     let share = shares.at(largest);
-    let lived = if bucket.time > process.began { (bucket.time - process.began) >> HALF_LIFE_SHIFT } else { 0 };
+    let lived = if bucket.time > process.began {
+        (bucket.time - process.began) >> HALF_LIFE_SHIFT
+    } else {
+        0
+    };
     let youth = YOUTH.saturating_sub(lived);
     let inherited = if most == u64::MAX { 0 } else { most };
     share.tgid = process.tgid;

@@ -14,13 +14,15 @@ pub const BLOCKED: u32 = 1;
 pub const IN_SYSCALL: u32 = 2;
 /// A kernel thread.
 pub const KTHREAD: u32 = 4;
-/// The call stands here as its ENTER record has it: [`TaskSlot::nr`] is the record's first half word; the bytes of
-/// [`TaskSlot::args`] and behind them those of [`TaskSlot::abi`] are what follows its fold slot (of a shorter record,
-/// those behind its end mean nothing). [`crate::slots::parse`] unfolds it.
+/// The call stands here as its ENTER record has it: [`TaskSlot::nr`] is the record's first half
+/// word; the bytes of [`TaskSlot::args`] and behind them those of [`TaskSlot::abi`] are what
+/// follows its fold slot (of a shorter record, those behind its end mean nothing).
+/// [`crate::slots::parse`] unfolds it.
 pub const PACKED: u32 = 8;
 /// The budget refused the entry of the call that the thread is in.
 pub const REFUSED: u32 = 16;
-/// Bytes of a record's arguments in a slot: the longest group, and what makes it a multiple of a unit.
+/// Bytes of a record's arguments in a slot: the longest group, and what makes it a multiple of a
+/// unit.
 pub const ARGS_BYTES: usize = super::args::MAX_BYTES + 2;
 
 /// One live thread. All zero: free.
@@ -37,7 +39,8 @@ pub struct TaskSlot {
     pub flags: u32,
     /// `task_struct.start_time`, ns of `CLOCK_MONOTONIC`.
     pub start_time: u64,
-    /// Control group (v2) id at its birth, its last exec, or the start of the recording; 0 where unknown.
+    /// Control group (v2) id at its birth, its last exec, or the start of the recording; 0 where
+    /// unknown.
     pub cgroup: u64,
     /// Name.
     pub comm: Comm,
@@ -62,14 +65,14 @@ pub struct TaskSlot {
 const _: () = assert!(size_of::<TaskSlot>() == 128);
 const _: () = assert!(SLOTS_PER_PAGE == 31);
 
-/// Where a thread's slots are: page, and first of [`WAYS`] neighbours in it. `seed` is random for each recording: who knows
-/// a thread's id must not be able to choose ids with the same places, and so keep it out of the table. Readers look at the
-/// whole table, and need none of this.
+/// Where a thread's slots are: page, and first of [`WAYS`] neighbours in it. `seed` is random for
+/// each recording: who knows a thread's id must not be able to choose ids with the same places, and
+/// so keep it out of the table. Readers look at the whole table, and need none of this.
 #[inline(always)]
 pub const fn place(tid: u32, seed: u64, pages: u32) -> (u32, u32) {
-    // Knuth's 2^32 / phi spreads neighbouring ids; multiplying and shifting, unlike `%`, costs nothing. Twice, with what is
-    // not known before and between: of a single product by a known number, the difference of two ids tells how far apart
-    // their places are.
+    // Knuth's 2^32 / phi spreads neighbouring ids; multiplying and shifting, unlike `%`, costs
+    // nothing. Twice, with what is not known before and between: of a single product by a known
+    // number, the difference of two ids tells how far apart their places are.
     let h = (tid ^ seed as u32).wrapping_mul(2_654_435_761);
     let h = (h ^ h >> 15).wrapping_mul((seed >> 32) as u32 | 1);
     let h = h ^ h >> 16;

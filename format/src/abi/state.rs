@@ -27,8 +27,8 @@ pub const LIMIT_SCHED: u32 = 1 << 9;
 /// Every system call is refused, so that what that costs can be measured.
 pub const REFUSE_SYSCALL: u32 = 1 << 10;
 
-/// What the budget had this CPU give up, a bit a step, beside the switches above. Strings of system calls are not
-/// recorded.
+/// What the budget had this CPU give up, a bit a step, beside the switches above. Strings of system
+/// calls are not recorded.
 pub const GIVEN_STRINGS: u32 = 1 << 16;
 /// An exit that folds is not timed (see [`super::record::fold`]).
 pub const GIVEN_EXIT_TIMES: u32 = 1 << 17;
@@ -39,7 +39,8 @@ pub const GIVEN_CONTINUITY: u32 = 1 << 19;
 /// System calls of loud processes are refused until the bucket is full ([`Bucket::resume`]).
 pub const GIVEN_SYSCALLS: u32 = 1 << 20;
 /// All of these.
-pub const GIVEN_ALL: u32 = GIVEN_STRINGS | GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS | GIVEN_CONTINUITY | GIVEN_SYSCALLS;
+pub const GIVEN_ALL: u32 =
+    GIVEN_STRINGS | GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS | GIVEN_CONTINUITY | GIVEN_SYSCALLS;
 
 /// [`LaneState::off`] before the first page.
 pub const CLOSED: u32 = u32::MAX;
@@ -63,17 +64,19 @@ pub struct LaneState {
     pub seq: u64,
     /// Time base of the next record, ns of `CLOCK_MONOTONIC`.
     pub base: u64,
-    /// Non-zero while a program writes this lane. Syscall lane: not used, as its programs can't meet.
+    /// Non-zero while a program writes this lane. Syscall lane: not used, as its programs can't
+    /// meet.
     pub busy: u32,
     /// Syscall lane: thread that the page's last THREAD record names; sched lane: thread that runs
     /// on this CPU. [`NO_THREAD`]: not known.
     pub tid: u32,
     /// Syscall lane: how the call that this CPU entered last began ([`entered`]).
     pub entered: u32,
-    /// Syscall lane: body offset of that call's ENTER record; of one in which its thread slept, the record's `aux`.
+    /// Syscall lane: body offset of that call's ENTER record; of one in which its thread slept,
+    /// the record's `aux`.
     pub enter_off: u32,
-    /// Syscall lane: its time, ns; in jiffies where its exit is not to be timed. Of one in which its thread slept, that
-    /// thread's id.
+    /// Syscall lane: its time, ns; in jiffies where its exit is not to be timed. Of one in which
+    /// its thread slept, that thread's id.
     pub enter_time: u64,
     /// Events recorded, by kind.
     pub events: [u64; LANE_KINDS],
@@ -93,23 +96,26 @@ pub mod entered {
     pub const UNTIMED: u32 = 5;
     /// Refused by the budget, and so is its exit.
     pub const REFUSED: u32 = 3;
-    /// Recorded, on any CPU, a moment before its thread slept in it; the thread runs again, and its exit stands alone.
+    /// Recorded, on any CPU, a moment before its thread slept in it; the thread runs again, and its
+    /// exit stands alone.
     pub const SLEPT: u32 = 4;
 }
 
-/// Lanes that have a [`Bucket`]. Those of `syscall` and `sched` hold CPU time, ns; that of `task` holds bytes of its
-/// ring, and what one process can make without end draws from it: renames, and births and ends of threads.
+/// Lanes that have a [`Bucket`]. Those of `syscall` and `sched` hold CPU time, ns; that of `task`
+/// holds bytes of its ring, and what one process can make without end draws from it: renames, and
+/// births and ends of threads.
 pub const BUCKETS: usize = 3;
 /// Buckets that hold CPU time.
 pub const TIMED_BUCKETS: usize = 2;
 
-/// What recording a lane may take of one CPU: a token bucket. The daemon sets how it fills and what an event
-/// costs, the probes draw; it holds with no daemon alive.
+/// What recording a lane may take of one CPU: a token bucket. The daemon sets how it fills and what
+/// an event costs, the probes draw; it holds with no daemon alive.
 ///
-/// While it holds less than [`Bucket::fair`], it gives to each process (of one CPU) by what that process took lately
-/// ([`Share::spent`]): an event is refused where a quarter of that is more than the bucket holds. So the loud are refused
-/// first, and what is left serves the quiet. (Choudhury and Hahne's dynamic thresholds, IEEE/ACM Transactions on
-/// Networking 6:2, 1998, for shared packet buffers.)
+/// While it holds less than [`Bucket::fair`], it gives to each process (of one CPU) by what that
+/// process took lately ([`Share::spent`]): an event is refused where a quarter of that is more than
+/// the bucket holds. So the loud are refused first, and what is left serves the quiet. (Choudhury
+/// and Hahne's dynamic thresholds, IEEE/ACM Transactions on Networking 6:2, 1998, for shared packet
+/// buffers.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Bucket {
@@ -127,12 +133,14 @@ pub struct Bucket {
     pub cost: u32,
     /// What a string of it costs in addition, ns.
     pub string_cost: u32,
-    /// A process that was refused gets nothing until the bucket holds so much more than a quarter of what it took, so
-    /// that what is recorded of it comes in whole stretches. 0: at once. At most [`Bucket::depth`].
+    /// A process that was refused gets nothing until the bucket holds so much more than a quarter
+    /// of what it took, so that what is recorded of it comes in whole stretches. 0: at once.
+    /// At most [`Bucket::depth`].
     pub resume: u64,
     /// While it holds less than this, it looks at who draws.
     pub fair: u64,
-    /// What young processes have spent together, halved every half-life ([`super::share`]); with [`LOUD`]. The probes' own.
+    /// What young processes have spent together, halved every half-life ([`super::share`]); with
+    /// [`LOUD`]. The probes' own.
     pub newcomers: u64,
 }
 
@@ -161,7 +169,8 @@ pub struct Share {
 
 /// Bit of [`Share::spent`]: it was refused, and waits for [`Bucket::resume`].
 pub const LOUD: u64 = 1 << 63;
-/// Bits of [`Share::spent`]: for how many half-lives what all the young have spent ([`Bucket::newcomers`]) weighs on it.
+/// Bits of [`Share::spent`]: for how many half-lives what all the young have spent
+/// ([`Bucket::newcomers`]) weighs on it.
 pub const YOUNG: u64 = 7 << YOUNG_SHIFT;
 /// The first of these.
 pub const YOUNG_SHIFT: u32 = 60;
@@ -180,7 +189,8 @@ pub struct Drawer {
     pub quiet: u64,
 }
 
-/// The thread that runs on a CPU, as far as its programs know: right where they find themselves on its stack.
+/// The thread that runs on a CPU, as far as its programs know: right where they find themselves on
+/// its stack.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Running {
@@ -214,19 +224,21 @@ pub struct CpuState {
     pub buckets: [Bucket; BUCKETS],
     /// Who draws from the bucket of system calls.
     pub drawer: Drawer,
-    /// Events that the budget refused, by lane and kind. The lane's `refused` has their sum, for the pages.
+    /// Events that the budget refused, by lane and kind. The lane's `refused` has their sum, for
+    /// the pages.
     pub throttled: [[u64; LANE_KINDS]; BUCKETS],
     /// Thread-table insertions that found no free slot.
     pub slot_collisions: u64,
-    /// The budget's limits by lane, millionths of a CPU; 0: none. For status; what the probes keep is in the buckets.
+    /// The budget's limits by lane, millionths of a CPU; 0: none. For status; what the probes keep
+    /// is in the buckets.
     pub limits: [u32; TIMED_BUCKETS],
     /// 1: the buckets' costs were measured on this machine; 0: they are assumed.
     pub measured: u64,
-    /// Not 0: the daemon has detached the system call programs for a time, and counted that time until this moment, ns of
-    /// `CLOCK_MONOTONIC`. The same on every CPU.
+    /// Not 0: the daemon has detached the system call programs for a time, and counted that time
+    /// until this moment, ns of `CLOCK_MONOTONIC`. The same on every CPU.
     pub detached: u64,
-    /// What an event costs when nothing is given up, by lane, ns. For status and the next daemon, as are the fields
-    /// below; the same on every CPU.
+    /// What an event costs when nothing is given up, by lane, ns. For status and the next daemon,
+    /// as are the fields below; the same on every CPU.
     pub full: [u32; TIMED_BUCKETS],
     /// What an event costs that is not recorded, by lane, ns: the price of being asked.
     pub floor: [u32; TIMED_BUCKETS],
@@ -236,7 +248,8 @@ pub struct CpuState {
     pub total: u64,
     /// What reading the clock took when these were measured, thousandths of a ns; 0: not known.
     pub clock: u64,
-    /// For how long they have been detached in this recording, ns: for the pages' headers. The same on every CPU.
+    /// For how long they have been detached in this recording, ns: for the pages' headers. The
+    /// same on every CPU.
     pub detached_time: u64,
     /// 0.
     pub reserved: [u64; 6],

@@ -6,11 +6,17 @@ use super::records::Record;
 use crate::abi::args;
 use crate::abi::record::{Abi, Comm, Exec, Fork, Rename, TaskExit, kind, migrate, switch, wake};
 
-/// ENTER and EXIT: the fold slot of `slot` bytes or the return value, and the call, with `strings` to hold its strings.
+/// ENTER and EXIT: the fold slot of `slot` bytes or the return value, and the call, with `strings`
+/// to hold its strings.
 #[inline]
-pub(super) fn call(record: Record<'_>, slot: usize, strings: Vec<Text>) -> Result<(u64, Call), Fault> {
+pub(super) fn call(
+    record: Record<'_>,
+    slot: usize,
+    strings: Vec<Text>,
+) -> Result<(u64, Call), Fault> {
     let (word, abi, packed) = parts(record, slot)?;
-    let (nargs, args) = if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
+    let (nargs, args) =
+        if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
     Ok((word, Call { nr: record.aux & 0xfff, abi, nargs: nargs as u8, args, strings }))
 }
 
@@ -93,7 +99,13 @@ pub(super) fn switch(record: Record<'_>) -> Option<(u32, u32, Body)> {
 /// WAKING and WAKEUP_NEW.
 pub(super) fn waking(record: Record<'_>) -> Option<Body> {
     let (wakee, state, cpu) = wake::unpack(record.word()?);
-    Some(Body::Waking { wakee, prio: record.aux as u8, state, cpu, new: record.kind == kind::WAKEUP_NEW })
+    Some(Body::Waking {
+        wakee,
+        prio: record.aux as u8,
+        state,
+        cpu,
+        new: record.kind == kind::WAKEUP_NEW,
+    })
 }
 
 /// MIGRATE.

@@ -1,4 +1,5 @@
-//! System calls of a page, picked by number before anything else is decoded: for a reader that needs few of many.
+//! System calls of a page, picked by number before anything else is decoded: for a reader that
+//! needs few of many.
 
 use super::body;
 use super::event::Call;
@@ -22,8 +23,8 @@ pub struct CallRecord {
     pub strings: u8,
 }
 
-/// The records of a page's system calls that are wanted, in order. Where the page is damaged it ends; the page's
-/// own events ([`Page::events`]) tell what is wrong.
+/// The records of a page's system calls that are wanted, in order. Where the page is damaged it
+/// ends; the page's own events ([`Page::events`]) tell what is wrong.
 pub struct Calls<'a, F> {
     records: Records<'a>,
     base: u64,
@@ -46,10 +47,16 @@ impl Page {
         false
     }
 
-    /// The records of calls for which `wanted` says so, by table, number and return value, if the record has one.
+    /// The records of calls for which `wanted` says so, by table, number and return value, if the
+    /// record has one.
     pub fn calls<F: Fn(Abi, u16, Option<i64>) -> bool>(&self, wanted: F) -> Calls<'_, F> {
         let bytes = if self.lane() == Lane::Syscall { self.records() } else { &[] };
-        Calls { records: Records::new(bytes, self.header().layout()), base: self.header().base_mono, tid: None, wanted }
+        Calls {
+            records: Records::new(bytes, self.header().layout()),
+            base: self.header().base_mono,
+            tid: None,
+            wanted,
+        }
     }
 }
 
@@ -65,7 +72,8 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
         let slot = layout.result(record.kind);
         let (word, _) = record.result(slot)?;
         let folded = if record.kind == kind::ENTER { layout.folded(word) } else { None };
-        let ret = if record.kind == kind::EXIT { Some(word as i64) } else { folded.map(|(ret, _)| ret) };
+        let ret =
+            if record.kind == kind::EXIT { Some(word as i64) } else { folded.map(|(ret, _)| ret) };
         if !(self.wanted)(abi, record.aux & 0xfff, ret) {
             return None;
         }
@@ -77,7 +85,13 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
                 let exited = folded.map(|(ret, ns)| (time.saturating_add(ns), ret));
                 CallRecord { tid, call, entered: Some(time), exited, strings: 0 }
             }
-            _ => CallRecord { tid, call, entered: None, exited: Some((time, word as i64)), strings: 0 },
+            _ => CallRecord {
+                tid,
+                call,
+                entered: None,
+                exited: Some((time, word as i64)),
+                strings: 0,
+            },
         })
     }
 }

@@ -102,7 +102,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What decoding a page comes to, without making its events: for counting, several times as fast.
+    /// What decoding a page comes to, without making its events: for counting, several times as
+    /// fast.
     pub(super) fn summary(page: &'a Page) -> Summary {
         let mut decoder = Self::new(page);
         let mut event = Event::default();
@@ -119,7 +120,8 @@ impl<'a> Decoder<'a> {
     /// Counts a call's record as [`Self::event`] does, and the exit in it, which would come next.
     fn skim_call(&mut self, record: Record<'a>, at: usize) {
         let slot = self.records.layout().result(record.kind);
-        let word = match body::call_word(record, slot).and_then(|word| self.thread().map(|_| word)) {
+        let word = match body::call_word(record, slot).and_then(|word| self.thread().map(|_| word))
+        {
             Ok(word) => word,
             Err(fault) => return self.fault(fault, at),
         };
@@ -131,7 +133,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Events given out so far, by kind; those of unknown kinds of the lane are counted as they are passed.
+    /// Events given out so far, by kind; those of unknown kinds of the lane are counted as they are
+    /// passed.
     pub fn counts(&self) -> &[u64; LANE_KINDS] {
         &self.summary.counts
     }
@@ -144,7 +147,8 @@ impl<'a> Decoder<'a> {
     /// Keeps the first fault.
     fn fault(&mut self, fault: Fault, at: usize) {
         if self.summary.damage.is_none() {
-            self.summary.damage = Some(Damage { fault, at: self.first + at, after: self.summary.last });
+            self.summary.damage =
+                Some(Damage { fault, at: self.first + at, after: self.summary.last });
         }
     }
 
@@ -199,7 +203,11 @@ impl<'a> Decoder<'a> {
     #[inline]
     fn strings(&mut self, into: &mut Vec<Text>) {
         while let Some((index, status, bytes)) = self.string_record() {
-            let text = bytes.split(|b| *b == 0).next().filter(|_| status != StringStatus::Ends).unwrap_or(bytes);
+            let text = bytes
+                .split(|b| *b == 0)
+                .next()
+                .filter(|_| status != StringStatus::Ends)
+                .unwrap_or(bytes);
             into.push(Text { index, status, bytes: text.into() });
         }
     }
@@ -210,7 +218,11 @@ impl<'a> Decoder<'a> {
         while let Some(text) = self.string() {
             line.get_or_insert(no_ends(c_string(text)));
         }
-        line.unwrap_or_else(|| Text { index: 0, status: StringStatus::Whole, bytes: Box::default() })
+        line.unwrap_or_else(|| Text {
+            index: 0,
+            status: StringStatus::Whole,
+            bytes: Box::default(),
+        })
     }
 
     fn count(&mut self, kind: u8, time: u64) {
@@ -250,7 +262,8 @@ impl<'a> Decoder<'a> {
                 true
             }
             Ok(None) => {
-                // Of a kind that is newer than this release: counted, so that it is not called lost.
+                // Of a kind that is newer than this release: counted, so that it is not called
+                // lost.
                 self.count(record.kind, 0);
                 false
             }
@@ -261,13 +274,19 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The next event, put where another one was, whose allocations are used again: for who goes through millions.
-    /// `false`: there is none, and `into` may be half of one.
+    /// The next event, put where another one was, whose allocations are used again: for who goes
+    /// through millions. `false`: there is none, and `into` may be half of one.
     #[inline]
     pub fn read(&mut self, into: &mut Event) -> bool {
         if let Some(f) = self.folded.take() {
             self.count(kind::EXIT, f.time);
-            let call = Call { nr: f.nr, abi: f.abi, nargs: 0, args: [0; 6], strings: into.body.take_strings() };
+            let call = Call {
+                nr: f.nr,
+                abi: f.abi,
+                nargs: 0,
+                args: [0; 6],
+                strings: into.body.take_strings(),
+            };
             into.body = Body::Exit { call, ret: f.ret, entered: Some(f.entered) };
             (into.time, into.cpu, into.tid) = (f.time, self.cpu, f.tid);
             return true;
@@ -290,13 +309,17 @@ impl<'a> Decoder<'a> {
         let short = Fault::Short(record.kind);
         let (tid, body) = match record.kind {
             kind::ENTER => {
-                let (slot, mut call) =
-                    body::call(record, self.records.layout().result(kind::ENTER), into.take_strings())?;
+                let (slot, mut call) = body::call(
+                    record,
+                    self.records.layout().result(kind::ENTER),
+                    into.take_strings(),
+                )?;
                 let tid = self.thread()?;
                 if let Some((ret, ns)) = self.records.layout().folded(slot) {
                     let entered = self.base.saturating_add(u64::from(record.upper));
                     let time = entered.saturating_add(ns);
-                    self.folded = Some(Folded { entered, time, ret, tid, nr: call.nr, abi: call.abi });
+                    self.folded =
+                        Some(Folded { entered, time, ret, tid, nr: call.nr, abi: call.abi });
                 }
                 self.strings(&mut call.strings);
                 *into = Body::Enter(call);
@@ -339,7 +362,9 @@ impl<'a> Decoder<'a> {
                 (exec.tid, Body::Exec { exec, file, args })
             }
             kind::RENAME => body::rename(record).map(|r| (r.tid, Body::Rename(r))).ok_or(short)?,
-            kind::TASK_EXIT => body::task_exit(record).map(|e| (e.tid, Body::TaskExit(e))).ok_or(short)?,
+            kind::TASK_EXIT => {
+                body::task_exit(record).map(|e| (e.tid, Body::TaskExit(e))).ok_or(short)?
+            }
             kind::MARK => (self.tid.take().unwrap_or(0), Body::Mark(self.line())),
             kind::ACT => (self.tid.take().unwrap_or(0), Body::Act(record.aux, self.line())),
             _ => return Ok(None),
@@ -359,14 +384,19 @@ impl Iterator for Decoder<'_> {
     }
 }
 
-/// An argument list of `whole` bytes with its end behind its beginning: all of it, where nothing is between them.
+/// An argument list of `whole` bytes with its end behind its beginning: all of it, where nothing is
+/// between them.
 fn with_end(args: Text, end: &Text, whole: u32) -> Text {
     if args.status == StringStatus::Unreadable || end.status == StringStatus::Unreadable {
         return args;
     }
     let bytes = [&*args.bytes, &*end.bytes].concat();
     let is_whole = bytes.len() == whole as usize;
-    Text { status: if is_whole { StringStatus::Whole } else { StringStatus::Cut }, bytes: bytes.into(), ..args }
+    Text {
+        status: if is_whole { StringStatus::Whole } else { StringStatus::Cut },
+        bytes: bytes.into(),
+        ..args
+    }
 }
 
 /// A string that is never cut in the middle, whatever its record says.

@@ -74,7 +74,8 @@ pub enum Body {
         exec: Exec,
         /// File.
         file: Option<Text>,
-        /// Arguments, each ended by NUL. Of a list that is cut, what is behind the first [`STRING_MAX`](crate::abi::record::STRING_MAX) bytes is its end.
+        /// Arguments, each ended by NUL. Of a list that is cut, what is behind the first
+        /// [`STRING_MAX`](crate::abi::record::STRING_MAX) bytes is its end.
         args: Option<Text>,
     },
     /// A thread changed its name.
@@ -90,7 +91,8 @@ pub enum Body {
 impl Default for Event {
     /// A place for an event ([`super::Decoder::read`]): a switch that never was.
     fn default() -> Self {
-        let body = Body::Switch { prev_prio: 0, prev_state: 0, preempted: false, next: 0, next_prio: 0 };
+        let body =
+            Body::Switch { prev_prio: 0, prev_state: 0, preempted: false, next: 0, next_prio: 0 };
         Self { time: 0, cpu: 0, tid: 0, body }
     }
 }
@@ -132,7 +134,8 @@ pub struct Text {
     pub index: u8,
     /// How it came out.
     pub status: StringStatus,
-    /// Its bytes, without the ending NUL; of [`StringStatus::Ends`] its beginning and its end, one behind the other.
+    /// Its bytes, without the ending NUL; of [`StringStatus::Ends`] its beginning and its end, one
+    /// behind the other.
     pub bytes: Box<[u8]>,
 }
 

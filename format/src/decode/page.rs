@@ -15,7 +15,10 @@ pub enum PageError {
     #[error("no flightrec page: the magic is missing")]
     Magic,
     /// Written by another release.
-    #[error("page format version {0} is none of 1 to {VERSION}: use a flightctl of the release that recorded it")]
+    #[error(
+        "page format version {0} is none of 1 to {VERSION}: use a flightctl of the release that \
+         recorded it"
+    )]
     Version(u16),
     /// The header's own length is impossible.
     #[error("damaged page: a header of {0} bytes")]
@@ -82,7 +85,8 @@ fn parse(head: &[u8; HEADER_LEN]) -> PageHeader {
     }
 }
 
-/// One page with a valid header, and always a copy ([`COPY_MAGIC`]). What stands behind the header may still be anything.
+/// One page with a valid header, and always a copy ([`COPY_MAGIC`]). What stands behind the header
+/// may still be anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     header: PageHeader,
@@ -124,7 +128,9 @@ impl Page {
 
     /// The bytes in use behind the header.
     pub(super) fn records(&self) -> &[u8] {
-        self.bytes.get(usize::from(self.header.header_len)..self.header.used_bytes()).unwrap_or_default()
+        self.bytes
+            .get(usize::from(self.header.header_len)..self.header.used_bytes())
+            .unwrap_or_default()
     }
 
     /// Its events, in the order in which they happened.

@@ -89,6 +89,11 @@ impl<'a> Records<'a> {
         }
         let body = rest.get(8..length).ok_or(Broken::Overrun)?;
         self.at += length;
-        Ok(Some(Record { kind: head as u8, aux: (head >> 16) as u16, upper: (head >> 32) as u32, body }))
+        Ok(Some(Record {
+            kind: head as u8,
+            aux: (head >> 16) as u16,
+            upper: (head >> 32) as u32,
+            body,
+        }))
     }
 }

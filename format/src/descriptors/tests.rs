@@ -62,7 +62,10 @@ fn damage_is_told() {
     assert_eq!(Snapshot::decode(&[2]), Err(DescriptorsError::Version(2)));
     assert!(Snapshot::decode(&[0xff; 12]).is_err(), "a number without end");
     let object = Snapshot { objects: vec![named("x")], ..sample() };
-    assert_eq!(Snapshot::decode(&object.encode()), Err(DescriptorsError::Malformed("a descriptor of no object")));
+    assert_eq!(
+        Snapshot::decode(&object.encode()),
+        Err(DescriptorsError::Malformed("a descriptor of no object"))
+    );
 }
 
 fn ends() -> impl Strategy<Value = Ends> {
@@ -72,16 +75,23 @@ fn ends() -> impl Strategy<Value = Ends> {
         Just(Ends::Unknown),
         (v4.clone(), v4).prop_map(|(local, remote)| Ends::Inet { local, remote }),
         (v6.clone(), v6).prop_map(|(local, remote)| Ends::Inet { local, remote }),
-        (any::<u64>(), any::<Vec<u8>>()).prop_map(|(peer, name)| Ends::Unix { peer, name: name.into() }),
+        (any::<u64>(), any::<Vec<u8>>())
+            .prop_map(|(peer, name)| Ends::Unix { peer, name: name.into() }),
     ]
 }
 
 fn object() -> impl Strategy<Value = Object> {
     prop_oneof![
         any::<Vec<u8>>().prop_map(|name| Object::Named(name.into())),
-        (any::<u64>(), any::<[u16; 3]>(), ends()).prop_map(|(inode, [family, kind, protocol], ends)| Object::Socket(
-            Socket { inode, family, kind, protocol, ends }
-        )),
+        (any::<u64>(), any::<[u16; 3]>(), ends()).prop_map(
+            |(inode, [family, kind, protocol], ends)| Object::Socket(Socket {
+                inode,
+                family,
+                kind,
+                protocol,
+                ends
+            })
+        ),
     ]
 }
 
@@ -99,7 +109,10 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
                 };
                 files.into_iter().map(file).collect()
             };
-            let tables = tables.into_iter().map(|(processes, list)| Table { processes, files: files(list) }).collect();
+            let tables = tables
+                .into_iter()
+                .map(|(processes, list)| Table { processes, files: files(list) })
+                .collect();
             let (begin, length) = (u64::from(begin), u64::from(length));
             Snapshot { begin, end: begin + length, left_out, objects, tables }
         },

@@ -40,7 +40,8 @@ impl<'a> Reader<'a> {
     pub(super) fn number(&mut self) -> Result<u64, DescriptorsError> {
         let mut n: u64 = 0;
         for shift in (0..).step_by(7) {
-            let (byte, rest) = self.0.split_first().ok_or(DescriptorsError::Malformed("it is cut off"))?;
+            let (byte, rest) =
+                self.0.split_first().ok_or(DescriptorsError::Malformed("it is cut off"))?;
             self.0 = rest;
             let bits = u64::from(byte & 0x7f);
             if shift > 63 || bits << shift >> shift != bits {
@@ -56,7 +57,8 @@ impl<'a> Reader<'a> {
 
     /// A number of a smaller type.
     pub(super) fn narrow<T: TryFrom<u64>>(&mut self) -> Result<T, DescriptorsError> {
-        T::try_from(self.number()?).map_err(|_| DescriptorsError::Malformed("a number beyond its range"))
+        T::try_from(self.number()?)
+            .map_err(|_| DescriptorsError::Malformed("a number beyond its range"))
     }
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], DescriptorsError> {
@@ -73,7 +75,10 @@ impl<'a> Reader<'a> {
     where
         IpAddr: From<[u8; N]>,
     {
-        let (ip, rest) = self.0.split_first_chunk::<N>().ok_or(DescriptorsError::Malformed("an address cut off"))?;
+        let (ip, rest) = self
+            .0
+            .split_first_chunk::<N>()
+            .ok_or(DescriptorsError::Malformed("an address cut off"))?;
         self.0 = rest;
         Ok(SocketAddr::new(IpAddr::from(*ip), self.narrow()?))
     }

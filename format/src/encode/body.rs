@@ -60,10 +60,15 @@ impl Records<'_> {
                     }
                 }
                 // What is longer has its end apart.
-                if let Some(end) =
-                    args.as_ref().and_then(|args| args.bytes.get(STRING_MAX..)).filter(|end| !end.is_empty())
+                if let Some(end) = args
+                    .as_ref()
+                    .and_then(|args| args.bytes.get(STRING_MAX..))
+                    .filter(|end| !end.is_empty())
                 {
-                    self.string(&Text { index: 2, status: StringStatus::Whole, bytes: end.to_vec().into() }, 2);
+                    self.string(
+                        &Text { index: 2, status: StringStatus::Whole, bytes: end.to_vec().into() },
+                        2,
+                    );
                 }
             }
             Body::Mark(text) | Body::Act(_, text) => self.string(text, 0),
@@ -97,12 +102,21 @@ impl Records<'_> {
                 (kind::MIGRATE, u16::from(*prio))
             }
             Body::Fork(f) => {
-                self.words([pair(f.parent_tid, f.parent_tgid), pair(f.tid, f.tgid), f.start_time, f.cgroup]);
+                self.words([
+                    pair(f.parent_tid, f.parent_tgid),
+                    pair(f.tid, f.tgid),
+                    f.start_time,
+                    f.cgroup,
+                ]);
                 self.bytes(&f.comm);
                 (kind::FORK, 0)
             }
             Body::Exec { exec, .. } => {
-                self.words([pair(exec.tid, exec.old_tid), pair(exec.tgid, exec.args_len), exec.cgroup]);
+                self.words([
+                    pair(exec.tid, exec.old_tid),
+                    pair(exec.tgid, exec.args_len),
+                    exec.cgroup,
+                ]);
                 self.bytes(&exec.comm);
                 (kind::EXEC, 0)
             }

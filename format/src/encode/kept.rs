@@ -17,8 +17,12 @@ pub struct KeptWriter {
 impl KeptWriter {
     /// Begins with the first page that it stands for; nothing of it is in yet.
     pub fn new(first: &Page) -> Self {
-        let header =
-            PageHeader { flags: part_flag::KEPT, header_len: KEPT_HEADER_LEN as u16, used: 0, ..*first.header() };
+        let header = PageHeader {
+            flags: part_flag::KEPT,
+            header_len: KEPT_HEADER_LEN as u16,
+            used: 0,
+            ..*first.header()
+        };
         let lane = first.lane();
         let writer = PageWriter::of_page(header, lane, vec![0; KEPT_HEADER_LEN]);
         Self { writer, lane, through: header.seq.saturating_sub(1), left_out: Vec::new() }
@@ -29,9 +33,11 @@ impl KeptWriter {
         self.through
     }
 
-    /// Takes what is kept of the page behind the last one: all of it, or, where it does not fit, nothing (`false`).
+    /// Takes what is kept of the page behind the last one: all of it, or, where it does not fit,
+    /// nothing (`false`).
     pub fn append(&mut self, page: &Page, events: &[Event]) -> bool {
-        let is_next = page.lane() == self.lane && page.header().seq == self.through.saturating_add(1);
+        let is_next =
+            page.lane() == self.lane && page.header().seq == self.through.saturating_add(1);
         if !is_next || !self.writer.append(events) {
             return false;
         }
@@ -64,7 +70,9 @@ impl KeptWriter {
     pub fn page(&self) -> Option<Box<[u8; PAGE_SIZE]>> {
         let mut page = self.writer.current()?;
         page.get_mut(THROUGH..THROUGH + 8)?.copy_from_slice(&self.through.to_le_bytes());
-        for (to, from) in page.get_mut(LIST..KEPT_HEADER_LEN)?.chunks_exact_mut(ENTRY).zip(&self.left_out) {
+        for (to, from) in
+            page.get_mut(LIST..KEPT_HEADER_LEN)?.chunks_exact_mut(ENTRY).zip(&self.left_out)
+        {
             to.copy_from_slice(&from.bytes());
         }
         Some(page)

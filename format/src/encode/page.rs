@@ -3,7 +3,9 @@
 use thiserror::Error;
 
 use super::body::Records;
-use crate::abi::page::{HEADER_LEN, LANE_KINDS, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, VERSION};
+use crate::abi::page::{
+    HEADER_LEN, LANE_KINDS, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, VERSION,
+};
 use crate::abi::record::{Abi, counter, fold, kind};
 use crate::decode::{self, Body, Event};
 
@@ -18,8 +20,8 @@ pub enum EncodeError {
     TooLong(usize),
 }
 
-/// A page as it stands in the kernel's memory, with its recording's secret ([`crate::identity`]), for dumps that are made
-/// up: no copy.
+/// A page as it stands in the kernel's memory, with its recording's secret ([`crate::identity`]),
+/// for dumps that are made up: no copy.
 pub fn in_kernel(page: &[u8; PAGE_SIZE], secret: u64) -> Box<[u8; PAGE_SIZE]> {
     let mut page = Box::new(*page);
     if let Some(head) = page.first_chunk_mut::<16>() {
@@ -36,10 +38,18 @@ pub fn write_header(header: &PageHeader) -> [u8; HEADER_LEN] {
         | u64::from(header.cpu) << 32
         | u64::from(header.header_len) << 48;
     let used = u64::from(header.used) | u64::from(header.detached) << 32;
-    let words = [header.magic, header.session, identity, header.seq, header.base_mono, header.base_tai, used]
-        .into_iter()
-        .chain(header.events)
-        .chain(header.refused);
+    let words = [
+        header.magic,
+        header.session,
+        identity,
+        header.seq,
+        header.base_mono,
+        header.base_tai,
+        used,
+    ]
+    .into_iter()
+    .chain(header.events)
+    .chain(header.refused);
     let mut out = [0; HEADER_LEN];
     for (bytes, word) in out.chunks_exact_mut(8).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());
@@ -155,7 +165,8 @@ impl PageWriter {
 
     /// Appends events to the open page: all, or, where they don't fit, none (`false`).
     pub(super) fn append(&mut self, events: &[Event]) -> bool {
-        let (length, base, tid, entered, counts) = (self.page.len(), self.base, self.tid, self.entered, self.events);
+        let (length, base, tid, entered, counts) =
+            (self.page.len(), self.base, self.tid, self.entered, self.events);
         self.entered = None;
         for event in events {
             let (lane, kind) = place(&event.body);
@@ -187,7 +198,8 @@ impl PageWriter {
         self.refused[reason as usize] += 1;
     }
 
-    /// The wall clock is set: pages that are opened from now on tell the new one. `tai` as in [`Self::new`].
+    /// The wall clock is set: pages that are opened from now on tell the new one. `tai` as in
+    /// [`Self::new`].
     pub fn set_tai(&mut self, tai: u64) {
         self.tai = tai;
     }
@@ -271,17 +283,29 @@ impl PageWriter {
     /// Brings the writer's state up to what the group from byte `at` on says.
     fn published(&mut self, event: &Event, at: usize) {
         self.entered = None;
-        let mut records = decode::records::Records::new(self.page.get(at..).unwrap_or_default(), self.header.layout());
+        let mut records = decode::records::Records::new(
+            self.page.get(at..).unwrap_or_default(),
+            self.header.layout(),
+        );
         let mut begin = at;
         while let Ok(Some(record)) = records.take() {
             match record.kind {
                 kind::THREAD => self.tid = Some(record.upper),
                 kind::TIME => self.base = event.time,
-                kind::SWITCH => self.tid = if let Body::Switch { next, .. } = event.body { Some(next) } else { None },
+                kind::SWITCH => {
+                    self.tid =
+                        if let Body::Switch { next, .. } = event.body { Some(next) } else { None }
+                }
                 kind::ENTER => {
                     if let Body::Enter(call) = &event.body {
                         let (time, tid) = (event.time, event.tid);
-                        self.entered = Some(Entered { slot: begin + 8, time, tid, nr: call.nr, abi: call.abi });
+                        self.entered = Some(Entered {
+                            slot: begin + 8,
+                            time,
+                            tid,
+                            nr: call.nr,
+                            abi: call.abi,
+                        });
                     }
                 }
                 _ => {}
@@ -300,7 +324,9 @@ impl PageWriter {
             Some(ns) if same && bare && ns < fold::LIMIT_NS => {
                 let layout = self.header.layout();
                 let Some(value) = layout.fold(*ret, ns) else { return false };
-                if let Some(slot) = self.page.get_mut(e.slot..).and_then(|slot| slot.get_mut(..layout.slot())) {
+                if let Some(slot) =
+                    self.page.get_mut(e.slot..).and_then(|slot| slot.get_mut(..layout.slot()))
+                {
                     slot.copy_from_slice(value.to_le_bytes().get(..slot.len()).unwrap_or_default());
                 }
                 true

@@ -10,7 +10,8 @@ use crate::meta::MetaError;
 /// A live recording that can't be read.
 #[derive(Debug, Error)]
 pub enum LiveError {
-    /// There is no such directory, or it is empty of recordings: flightd never ran, or removed its rings.
+    /// There is no such directory, or it is empty of recordings: flightd never ran, or removed its
+    /// rings.
     #[error("no recording in {}: start flightd, or give its --bpffs-dir", .0.display())]
     NoRecording(PathBuf),
     /// The directory is on another kind of file system, so nothing can be pinned in it.
@@ -28,7 +29,10 @@ pub enum LiveError {
         source: io::Error,
     },
     /// A map has another shape than this release gives it.
-    #[error("map `{map}` is not as this release makes it ({what}): use the release of the flightd that records")]
+    #[error(
+        "map `{map}` is not as this release makes it ({what}): use the release of the flightd \
+         that records"
+    )]
     Layout {
         /// Which.
         map: &'static str,

@@ -1,8 +1,8 @@
 //! Finding the recording below a bpffs directory.
 //!
 //! A generation is a directory `gen-<session>` with `maps/`, `progs/` and `links/`. One that is
-//! still being made, or removed, has another name, and does not count. (A bpffs takes no names with a
-//! dot in them: `bpf_lookup`, kernel/bpf/inode.c, Linux 6.1.)
+//! still being made, or removed, has another name, and does not count. (A bpffs takes no names with
+//! a dot in them: `bpf_lookup`, kernel/bpf/inode.c, Linux 6.1.)
 
 use std::ffi::CString;
 use std::io;
@@ -29,7 +29,8 @@ impl Generation {
     /// The session that a directory's name tells.
     pub fn session(dir: &Path) -> Option<u64> {
         let digits = dir.file_name()?.to_str()?.strip_prefix(PREFIX)?;
-        let hex = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let hex =
+            digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if hex { u64::from_str_radix(digits, 16).ok() } else { None }
     }
 
@@ -37,7 +38,9 @@ impl Generation {
     pub fn all(bpffs: &Path) -> Result<Vec<PathBuf>, LiveError> {
         let entries = match std::fs::read_dir(bpffs) {
             Ok(entries) => entries,
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound) => return Err(LiveError::NoRecording(bpffs.into())),
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound) => {
+                return Err(LiveError::NoRecording(bpffs.into()));
+            }
             Err(e) => return Err(LiveError::at(bpffs, e)),
         };
         if !is_bpffs(bpffs).map_err(|e| LiveError::at(bpffs, e))? {
@@ -60,7 +63,9 @@ impl Generation {
         let mut failure = None;
         for dir in Self::all(bpffs)? {
             match started(&dir) {
-                Ok(started) if best.as_ref().is_none_or(|(t, _)| started > *t) => best = Some((started, dir)),
+                Ok(started) if best.as_ref().is_none_or(|(t, _)| started > *t) => {
+                    best = Some((started, dir))
+                }
                 Ok(_) => {}
                 Err(e) => failure = Some(e),
             }
@@ -82,7 +87,8 @@ fn started(dir: &Path) -> Result<u64, LiveError> {
 
 /// Whether a directory is on a bpffs.
 fn is_bpffs(dir: &Path) -> io::Result<bool> {
-    let c = CString::new(dir.as_os_str().as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let c = CString::new(dir.as_os_str().as_bytes())
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut stat = std::mem::MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: a NUL-terminated path and a buffer of the right type, both live.
     if unsafe { libc::statfs(c.as_ptr(), stat.as_mut_ptr()) } != 0 {
@@ -105,14 +111,23 @@ mod tests {
         let session = |name: &str| Generation::session(Path::new(name));
         assert_eq!(session("/x/gen-00000000deadbeef"), Some(0xdead_beef));
         assert_eq!(Generation::session(&Generation::dir(Path::new("/x"), 7)), Some(7));
-        for bad in [".new-00000000deadbeef", "gen-deadbeef", "gen-00000000DEADBEEF", "gen-+0000000deadbeef", "/"] {
+        for bad in [
+            ".new-00000000deadbeef",
+            "gen-deadbeef",
+            "gen-00000000DEADBEEF",
+            "gen-+0000000deadbeef",
+            "/",
+        ] {
             assert_eq!(session(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn directories_without_a_recording_say_so() {
-        assert!(matches!(Generation::find(Path::new("/nonexistent/flightrec")), Err(LiveError::NoRecording(_))));
+        assert!(matches!(
+            Generation::find(Path::new("/nonexistent/flightrec")),
+            Err(LiveError::NoRecording(_))
+        ));
         assert!(matches!(Generation::find(Path::new("/proc")), Err(LiveError::NotBpffs(_))));
     }
 }

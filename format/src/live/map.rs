@@ -37,7 +37,8 @@ impl ArrayMap {
         Self::map(fd, stride, info.max_entries as usize, writable)
     }
 
-    /// The same bytes as values of `size` bytes each, where its values are so many of these; as it is, where they are not.
+    /// The same bytes as values of `size` bytes each, where its values are so many of these; as it
+    /// is, where they are not.
     #[must_use]
     pub fn in_values(mut self, size: usize) -> Self {
         if size != 0 && self.stride.is_multiple_of(size) {
@@ -68,8 +69,16 @@ impl ArrayMap {
     fn map(fd: OwnedFd, stride: usize, entries: usize, writable: bool) -> io::Result<Self> {
         let prot = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
         // SAFETY: a fresh mapping of the map's whole length (array_map_mmap rounds up to pages).
-        let p =
-            unsafe { libc::mmap(std::ptr::null_mut(), stride * entries, prot, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        let p = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                stride * entries,
+                prot,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
         if p == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -102,7 +111,8 @@ impl ArrayMap {
     }
 
     /// Copies from value `index` into `out`, eight bytes at a time, as the kernel may be writing.
-    /// `at` and the length are multiples of 8. Outside the map nothing is copied, and `false` returned.
+    /// `at` and the length are multiples of 8. Outside the map nothing is copied, and `false`
+    /// returned.
     #[expect(clippy::cast_ptr_alignment, reason = "base, stride and `at` are multiples of 8")]
     pub fn read(&self, index: usize, at: usize, out: &mut [u8]) -> bool {
         let Some(p) = self.at(index, at, out.len()) else { return false };

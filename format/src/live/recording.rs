@@ -79,11 +79,17 @@ impl Maps {
         let quiet = self.quiet.as_ref().map(|map| ("quiet", map, PAGE_SIZE));
         for (map, array, stride) in strides.into_iter().chain(descriptors).chain(quiet) {
             if array.stride() != stride {
-                return Err(LiveError::Layout { map, what: format!("values of {} bytes", array.stride()) });
+                return Err(LiveError::Layout {
+                    map,
+                    what: format!("values of {} bytes", array.stride()),
+                });
             }
         }
         if self.meta.entries() < 2 * HALF_PAGES {
-            return Err(LiveError::Layout { map: "meta", what: format!("{} pages", self.meta.entries()) });
+            return Err(LiveError::Layout {
+                map: "meta",
+                what: format!("{} pages", self.meta.entries()),
+            });
         }
         Ok(())
     }
@@ -140,7 +146,9 @@ impl Recording {
     /// CPUs that have a ring of any lane.
     pub fn cpus(&self) -> Vec<u16> {
         let cpus = 0..self.maps.state.entries();
-        let ringed = |cpu: &usize| state::cpu(&self.maps.state, *cpu).lanes.iter().any(|lane| lane.ring_pages != 0);
+        let ringed = |cpu: &usize| {
+            state::cpu(&self.maps.state, *cpu).lanes.iter().any(|lane| lane.ring_pages != 0)
+        };
         cpus.filter(ringed).filter_map(|cpu| u16::try_from(cpu).ok()).collect()
     }
 
@@ -155,9 +163,10 @@ impl Recording {
         within.then_some(Place { map, ids: self.ids, first, pages })
     }
 
-    /// Copies of the pages of one ring that may hold events of [`from`, `until`) (ns of `CLOCK_MONOTONIC`), oldest
-    /// first, and of the first page behind the window. All that was recorded in the window before this call is in
-    /// them, unless the ring is written over while it is copied, which the pages' totals then show.
+    /// Copies of the pages of one ring that may hold events of [`from`, `until`) (ns of
+    /// `CLOCK_MONOTONIC`), oldest first, and of the first page behind the window. All that was
+    /// recorded in the window before this call is in them, unless the ring is written over
+    /// while it is copied, which the pages' totals then show.
     pub fn pages(&self, lane: Lane, cpu: u16, from: u64, until: u64) -> Pages<'_> {
         Pages { recording: self, cursor: self.cursor(lane, cpu, from, until) }
     }
@@ -177,8 +186,8 @@ impl Recording {
         self.place(cursor.lane, cursor.cpu).is_some_and(|place| cursor.append(&place, out))
     }
 
-    /// What is new in a ring behind a position, at most the `newest` pages, for [`Self::advance_since`]. Looks at
-    /// no page but those.
+    /// What is new in a ring behind a position, at most the `newest` pages, for
+    /// [`Self::advance_since`]. Looks at no page but those.
     pub fn since(&self, after: &Position, newest: u32) -> Since {
         let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
         let view = state::cpu(&self.maps.state, usize::from(after.cpu));
@@ -186,15 +195,15 @@ impl Recording {
         Since::new(lane, *after, last, u64::from(newest))
     }
 
-    /// The pages of a ring behind a position, up to page `last`, which must have been seen ([`Self::newest`]); for
-    /// [`Self::advance_since`].
+    /// The pages of a ring behind a position, up to page `last`, which must have been seen
+    /// ([`Self::newest`]); for [`Self::advance_since`].
     pub fn behind(&self, after: &Position, last: u64) -> Since {
         let lane = Lane::RINGS.get(usize::from(after.lane)).copied();
         Since::new(lane, *after, last, u64::MAX)
     }
 
-    /// Sequence number of a ring's newest page, by one load; 0: it has none yet. A page is closed when a newer one is
-    /// there. The newest may be a little newer than this tells.
+    /// Sequence number of a ring's newest page, by one load; 0: it has none yet. A page is closed
+    /// when a newer one is there. The newest may be a little newer than this tells.
     pub fn newest(&self, lane: Lane, cpu: u16) -> u64 {
         state::newest(&self.maps.state, lane, usize::from(cpu))
     }
@@ -222,17 +231,19 @@ impl Recording {
 
     /// Copies of the slot pages that hold any thread, for [`crate::slots::read`].
     pub fn slots(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
-        (0..self.maps.slots.entries()).filter_map(|index| tables::copy_slots(&self.maps.slots, self.ids, index))
+        (0..self.maps.slots.entries())
+            .filter_map(|index| tables::copy_slots(&self.maps.slots, self.ids, index))
     }
 
-    /// Copies of the pages of the descriptor snapshot, for [`crate::chunks`]: those of the present one, and what is
-    /// left of the one before.
+    /// Copies of the pages of the descriptor snapshot, for [`crate::chunks`]: those of the present
+    /// one, and what is left of the one before.
     pub fn descriptors(&self) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
         self.maps.descriptors.iter().flat_map(|map| tables::copy_descriptors(map, self.ids))
     }
 
-    /// Publishes a snapshot's pages ([`crate::chunks::pack`] with [`crate::descriptors::HALF_PAGES`]), of a generation
-    /// greater than those before. For the one daemon that opened the recording writable. `false`: there is no map.
+    /// Publishes a snapshot's pages ([`crate::chunks::pack`] with
+    /// [`crate::descriptors::HALF_PAGES`]), of a generation greater than those before. For the
+    /// one daemon that opened the recording writable. `false`: there is no map.
     pub fn publish_descriptors(&self, generation: u64, pages: &[[u8; PAGE_SIZE]]) -> bool {
         let map = self.maps.descriptors.as_ref();
         map.is_some_and(|map| tables::publish_descriptors(map, generation, pages, self.ids.secret))
@@ -243,23 +254,28 @@ impl Recording {
         self.maps.quiet.as_ref().map_or(0, ArrayMap::entries)
     }
 
-    /// Copies of the quiet ring's pages ([`crate::kept`]), in no order, from place `first` on, with their places.
+    /// Copies of the quiet ring's pages ([`crate::kept`]), in no order, from place `first` on, with
+    /// their places.
     pub fn kept(&self, first: usize) -> impl Iterator<Item = (usize, [u8; PAGE_SIZE])> + '_ {
         let map = self.maps.quiet.as_ref();
         let pages = map.into_iter().flat_map(move |map| {
-            (first..map.entries()).map(move |index| (index, tables::copy_kept(map, self.ids, index)))
+            (first..map.entries())
+                .map(move |index| (index, tables::copy_kept(map, self.ids, index)))
         });
         pages.filter_map(|(index, page)| Some((index, page?)))
     }
 
-    /// Puts a page into a place of the quiet ring, in place of what is there. For the one daemon that opened the
-    /// recording writable. `false`: there is no such place.
+    /// Puts a page into a place of the quiet ring, in place of what is there. For the one daemon
+    /// that opened the recording writable. `false`: there is no such place.
     pub fn keep(&self, index: usize, page: &[u8; PAGE_SIZE]) -> bool {
         let map = self.maps.quiet.as_ref();
-        map.is_some_and(|map| tables::write_pages(map, index, std::slice::from_ref(page), self.ids.secret))
+        map.is_some_and(|map| {
+            tables::write_pages(map, index, std::slice::from_ref(page), self.ids.secret)
+        })
     }
 
-    /// Brings a page of the quiet ring up to date, to which records were added since it was put there.
+    /// Brings a page of the quiet ring up to date, to which records were added since it was put
+    /// there.
     pub fn keep_more(&self, index: usize, page: &[u8; PAGE_SIZE]) -> bool {
         self.maps.quiet.as_ref().is_some_and(|map| tables::extend_kept(map, index, page))
     }
@@ -295,8 +311,8 @@ impl Recording {
         state::budget(&self.maps.state)
     }
 
-    /// The history in ns that every ring of the lane holds: the least over the CPUs whose ring has wrapped; since
-    /// the start where none has.
+    /// The history in ns that every ring of the lane holds: the least over the CPUs whose ring has
+    /// wrapped; since the start where none has.
     pub fn held(&self, lane: Lane) -> u64 {
         let now = clock::monotonic();
         let oldest = |cpu: u16| self.place(lane, cpu)?.scan().first().copied();
@@ -313,7 +329,8 @@ fn misses(progs_dir: &Path) -> Result<Vec<(String, u64)>, LiveError> {
         let path = entry.map_err(|e| LiveError::at(progs_dir, e))?.path();
         let Some(name) = path.file_name() else { continue };
         let program = sys::obj_get(&path).map_err(|e| LiveError::at(&path, e))?;
-        let missed = sys::prog_misses(std::os::fd::AsFd::as_fd(&program)).map_err(|e| LiveError::at(&path, e))?;
+        let missed = sys::prog_misses(std::os::fd::AsFd::as_fd(&program))
+            .map_err(|e| LiveError::at(&path, e))?;
         misses.push((name.to_string_lossy().into_owned(), missed));
     }
     misses.sort();

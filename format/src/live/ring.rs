@@ -38,7 +38,13 @@ const SESSION: usize = offset_of!(PageHeader, session);
 
 /// Copies the first bytes of a page with as much as is in use, if the page stays
 /// `seq` (or whatever it is, if 0) meanwhile. What is not in use comes out zero.
-fn copy(place: &Place<'_>, index: usize, seq: u64, limit: usize, out: &mut [u8; PAGE_SIZE]) -> Option<u64> {
+fn copy(
+    place: &Place<'_>,
+    index: usize,
+    seq: u64,
+    limit: usize,
+    out: &mut [u8; PAGE_SIZE],
+) -> Option<u64> {
     let map = place.map;
     let word = map.u64(index, SEQ)?;
     let before = word.load(Ordering::Acquire);
@@ -67,14 +73,25 @@ fn copy(place: &Place<'_>, index: usize, seq: u64, limit: usize, out: &mut [u8; 
     Some(before)
 }
 
-/// Copies the first bytes of what stands in a map as a page, as a copy ([`COPY_MAGIC`]) with the session's public id;
-/// `false` where none does, or one of another session. At no moment is there a second page of its magic in memory, and
-/// the secret is not in what comes out.
-pub(super) fn copy_words(map: &ArrayMap, ids: Ids, index: usize, bytes: usize, out: &mut [u8; PAGE_SIZE]) -> bool {
-    let Some((head, rest)) = out.get_mut(..bytes).and_then(|out| out.split_first_chunk_mut::<BODY>()) else {
+/// Copies the first bytes of what stands in a map as a page, as a copy ([`COPY_MAGIC`]) with the
+/// session's public id; `false` where none does, or one of another session. At no moment is there a
+/// second page of its magic in memory, and the secret is not in what comes out.
+pub(super) fn copy_words(
+    map: &ArrayMap,
+    ids: Ids,
+    index: usize,
+    bytes: usize,
+    out: &mut [u8; PAGE_SIZE],
+) -> bool {
+    let Some((head, rest)) =
+        out.get_mut(..bytes).and_then(|out| out.split_first_chunk_mut::<BODY>())
+    else {
         return false;
     };
-    if map.load(index, 0) != MAGIC || map.load(index, SESSION) != ids.secret || !map.read(index, BODY, rest) {
+    if map.load(index, 0) != MAGIC
+        || map.load(index, SESSION) != ids.secret
+        || !map.read(index, BODY, rest)
+    {
         return false;
     }
     *head = (u128::from(COPY_MAGIC) | u128::from(ids.public) << 64).to_le_bytes();
@@ -139,21 +156,24 @@ impl Place<'_> {
         let mut found = Vec::new();
         let end = self.first.saturating_add(self.pages).min(self.map.entries());
         for index in self.first..end {
-            // The probes go round the ring from its first page on (`next_page`): behind one that was never opened there
-            // is nothing yet.
+            // The probes go round the ring from its first page on (`next_page`): behind one that
+            // was never opened there is nothing yet.
             if self.map.load(index, SEQ) == 0 {
                 break;
             }
             let Some(seq) = copy(self, index, 0, BASE + 8, &mut head) else { continue };
-            let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
+            let word = |at: usize| {
+                head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+            };
             found.push(PageRef { seq, base: word(BASE), index });
         }
         found.sort_unstable_by_key(|page| page.seq);
         found
     }
 
-    /// Those that may hold events of [`from`, `until`), with sequence numbers above `after`, and the
-    /// first page behind the window, whose header proves that nothing is missing at the window's end.
+    /// Those that may hold events of [`from`, `until`), with sequence numbers above `after`, and
+    /// the first page behind the window, whose header proves that nothing is missing at the
+    /// window's end.
     pub(super) fn select(&self, from: u64, until: u64, after: u64) -> Vec<PageRef> {
         let all = self.scan();
         // A page ends where the next one begins.
@@ -190,8 +210,14 @@ pub struct Cursor {
 
 impl Cursor {
     /// Looks at the ring now; without a ring there are no pages.
-    pub(super) fn new(lane: Lane, cpu: u16, place: Option<Place<'_>>, (from, until): (u64, u64)) -> Self {
-        let selected = place.map(|place| place.select(from, until, 0)).unwrap_or_default().into_iter();
+    pub(super) fn new(
+        lane: Lane,
+        cpu: u16,
+        place: Option<Place<'_>>,
+        (from, until): (u64, u64),
+    ) -> Self {
+        let selected =
+            place.map(|place| place.select(from, until, 0)).unwrap_or_default().into_iter();
         Self { lane, cpu, from, until, selected, last: 0, lapped: false, rounds: ROUNDS }
     }
 
@@ -205,7 +231,11 @@ impl Cursor {
         self.next(place, |place, page| append_page(place, page, out)).is_some()
     }
 
-    fn next<T>(&mut self, place: &Place<'_>, mut copy: impl FnMut(&Place<'_>, &PageRef) -> Option<T>) -> Option<T> {
+    fn next<T>(
+        &mut self,
+        place: &Place<'_>,
+        mut copy: impl FnMut(&Place<'_>, &PageRef) -> Option<T>,
+    ) -> Option<T> {
         loop {
             for page in self.selected.by_ref() {
                 if let Some(copy) = copy(place, &page) {
@@ -224,8 +254,8 @@ impl Cursor {
     }
 }
 
-/// A position in the copying of what is new in one ring. It borrows nothing; [`super::Recording::advance_since`]
-/// brings the recording.
+/// A position in the copying of what is new in one ring. It borrows nothing;
+/// [`super::Recording::advance_since`] brings the recording.
 #[derive(Debug)]
 pub struct Since {
     /// `None`: there is no such ring.
@@ -257,14 +287,19 @@ impl Since {
         self.next(place, |place, page| append_page(place, page, out)).is_some()
     }
 
-    fn next<T>(&mut self, place: &Place<'_>, mut copy: impl FnMut(&Place<'_>, &PageRef) -> Option<T>) -> Option<T> {
+    fn next<T>(
+        &mut self,
+        place: &Place<'_>,
+        mut copy: impl FnMut(&Place<'_>, &PageRef) -> Option<T>,
+    ) -> Option<T> {
         let pages = place.pages as u64;
         // Older ones were overwritten.
         self.next = self.next.max(self.last.saturating_sub(pages).saturating_add(1));
         while self.next <= self.last {
             let seq = self.next;
             self.next += 1;
-            // The probes go round the ring from its first page on, which has sequence number 1 (`next_page`).
+            // The probes go round the ring from its first page on, which has sequence number 1
+            // (`next_page`).
             let index = place.first.saturating_add((seq.saturating_sub(1) % pages.max(1)) as usize);
             let used = place.map.u32(index, USED)?.load(Ordering::Acquire);
             if seq == self.after.seq && used <= self.after.used {

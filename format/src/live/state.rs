@@ -90,7 +90,10 @@ pub(super) fn newest(map: &ArrayMap, lane: Lane, cpu: usize) -> u64 {
     if i >= RING_LANES {
         return 0;
     }
-    map.load(cpu, offset_of!(CpuState, lanes) + i * size_of::<LaneState>() + offset_of!(LaneState, seq))
+    map.load(
+        cpu,
+        offset_of!(CpuState, lanes) + i * size_of::<LaneState>() + offset_of!(LaneState, seq),
+    )
 }
 
 fn words(map: &ArrayMap, cpu: usize, at: usize, out: &mut [u64]) {
@@ -107,10 +110,16 @@ const _: () = assert!(offset_of!(LaneState, refused).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, no_ring).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, slot_collisions).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, throttled).is_multiple_of(8));
-const _: () =
-    assert!(offset_of!(CpuState, limits).is_multiple_of(8) && offset_of!(CpuState, buckets).is_multiple_of(8));
 const _: () = assert!(
-    offset_of!(Bucket, cost).is_multiple_of(8) && offset_of!(Bucket, string_cost) == offset_of!(Bucket, cost) + 4
+    offset_of!(CpuState, limits).is_multiple_of(8)
+        && offset_of!(CpuState, buckets).is_multiple_of(8)
 );
-const _: () = assert!(offset_of!(CpuState, full).is_multiple_of(8) && offset_of!(CpuState, floor).is_multiple_of(8));
-const _: () = assert!(offset_of!(CpuState, savings).is_multiple_of(8) && offset_of!(CpuState, enabled) == 0);
+const _: () = assert!(
+    offset_of!(Bucket, cost).is_multiple_of(8)
+        && offset_of!(Bucket, string_cost) == offset_of!(Bucket, cost) + 4
+);
+const _: () = assert!(
+    offset_of!(CpuState, full).is_multiple_of(8) && offset_of!(CpuState, floor).is_multiple_of(8)
+);
+const _: () =
+    assert!(offset_of!(CpuState, savings).is_multiple_of(8) && offset_of!(CpuState, enabled) == 0);

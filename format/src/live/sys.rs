@@ -46,7 +46,8 @@ impl Attr {
 fn bpf(command: libc::c_int, attr: &mut Attr) -> io::Result<libc::c_long> {
     // SAFETY: `attr` is a live, writable buffer of the length passed; the addresses inside it
     // point to buffers that the callers below keep alive across the call.
-    let r = unsafe { libc::syscall(libc::SYS_bpf, command, attr.0.as_mut_ptr(), size_of::<Attr>()) };
+    let r =
+        unsafe { libc::syscall(libc::SYS_bpf, command, attr.0.as_mut_ptr(), size_of::<Attr>()) };
     if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
 }
 
@@ -55,7 +56,8 @@ const ARRAY: u32 = 2;
 /// `BPF_F_MMAPABLE`.
 const MMAPABLE: u32 = 1 << 10;
 
-/// Makes an array map of one value of `bytes` bytes, all zero, that can be mapped. Its name has at most 15 bytes.
+/// Makes an array map of one value of `bytes` bytes, all zero, that can be mapped. Its name has at
+/// most 15 bytes.
 pub fn map_of_one(name: &str, bytes: u32) -> io::Result<OwnedFd> {
     let mut attr = Attr::new().u32(0, ARRAY).u32(4, 4).u32(8, bytes).u32(12, 1).u32(16, MMAPABLE);
     for (i, byte) in name.bytes().take(15).enumerate() {
@@ -66,7 +68,8 @@ pub fn map_of_one(name: &str, bytes: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// How a program makes a pointer that the verifier knows of an address: numbers in the kernel's BTF.
+/// How a program makes a pointer that the verifier knows of an address: numbers in the kernel's
+/// BTF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cast {
     /// Of the function `bpf_rdonly_cast` (since Linux 6.2).
@@ -79,7 +82,8 @@ impl Cast {
     /// Whether the kernel takes a program that does this.
     pub fn is_taken(self) -> bool {
         const RAW_TRACEPOINT: u32 = 17;
-        let constant = |registers: u64, constant: u32| 0xb7 | registers << 8 | u64::from(constant) << 32;
+        let constant =
+            |registers: u64, constant: u32| 0xb7 | registers << 8 | u64::from(constant) << 32;
         // r1 = 0; r2 = structure; call function (BPF_PSEUDO_KFUNC_CALL); r0 = 0; exit
         let call = 0x85 | 2 << 12 | u64::from(self.function) << 32;
         let insns = [constant(1, 0), constant(2, self.structure), call, constant(0, 0), 0x95];
@@ -98,7 +102,8 @@ impl Cast {
 
 /// Opens a pinned object. Errors as `BPF_OBJ_GET` gives them: `ENOENT`, `EPERM`, …
 pub fn obj_get(path: &Path) -> io::Result<OwnedFd> {
-    let c = CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let c = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut attr = Attr::new().u64(0, c.as_ptr() as u64);
     let fd = bpf(BPF_OBJ_GET, &mut attr)?;
     // SAFETY: the kernel has just returned this descriptor to us alone.
@@ -107,20 +112,25 @@ pub fn obj_get(path: &Path) -> io::Result<OwnedFd> {
 
 /// Pins an object where nothing is yet, below a BPF file system.
 pub fn obj_pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    let c = CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    bpf(BPF_OBJ_PIN, &mut Attr::new().u64(0, c.as_ptr() as u64).u32(8, fd.as_raw_fd() as u32)).map(drop)
+    let c = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    bpf(BPF_OBJ_PIN, &mut Attr::new().u64(0, c.as_ptr() as u64).u32(8, fd.as_raw_fd() as u32))
+        .map(drop)
 }
 
 /// Links a program to a perf event. The program runs for as long as the link lives.
 pub fn link_perf_event(program: BorrowedFd<'_>, event: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let mut attr =
-        Attr::new().u32(0, program.as_raw_fd() as u32).u32(4, event.as_raw_fd() as u32).u32(8, BPF_PERF_EVENT);
+    let mut attr = Attr::new()
+        .u32(0, program.as_raw_fd() as u32)
+        .u32(4, event.as_raw_fd() as u32)
+        .u32(8, BPF_PERF_EVENT);
     let fd = bpf(BPF_LINK_CREATE, &mut attr)?;
     // SAFETY: the kernel has just returned this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Attaches a `tp_btf` program to the tracepoint that it was loaded for. It runs for as long as the link lives.
+/// Attaches a `tp_btf` program to the tracepoint that it was loaded for. It runs for as long as the
+/// link lives.
 pub fn attach_tracing(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // No name: the program knows it (`bpf_raw_tp_link_attach`, kernel/bpf/syscall.c).
     let fd = bpf(BPF_RAW_TRACEPOINT_OPEN, &mut Attr::new().u32(8, program.as_raw_fd() as u32))?;
@@ -138,8 +148,10 @@ pub struct MapInfo {
 }
 
 fn info(fd: BorrowedFd<'_>, buf: &mut [u64]) -> io::Result<()> {
-    let mut attr =
-        Attr::new().u32(0, fd.as_raw_fd() as u32).u32(4, size_of_val(buf) as u32).u64(8, buf.as_mut_ptr() as u64);
+    let mut attr = Attr::new()
+        .u32(0, fd.as_raw_fd() as u32)
+        .u32(4, size_of_val(buf) as u32)
+        .u64(8, buf.as_mut_ptr() as u64);
     bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr).map(drop)
 }
 
@@ -175,7 +187,9 @@ pub fn prog_run(fd: BorrowedFd<'_>, args: &[u64], cpu: Option<u16>) -> io::Resul
 
 /// Reads one value of a map with 4-byte keys into `value`, which must have the map's value size.
 pub fn map_lookup(fd: BorrowedFd<'_>, key: u32, value: &mut [u8]) -> io::Result<()> {
-    let mut attr =
-        Attr::new().u32(0, fd.as_raw_fd() as u32).u64(8, &raw const key as u64).u64(16, value.as_mut_ptr() as u64);
+    let mut attr = Attr::new()
+        .u32(0, fd.as_raw_fd() as u32)
+        .u64(8, &raw const key as u64)
+        .u64(16, value.as_mut_ptr() as u64);
     bpf(BPF_MAP_LOOKUP_ELEM, &mut attr).map(drop)
 }

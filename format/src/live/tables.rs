@@ -29,14 +29,18 @@ pub(super) fn read_identified(map: &ArrayMap) -> Result<(Ids, Meta), LiveError> 
     let (ids, _, meta) = read_generation(map)?;
     // Builds before this had one id for both.
     if meta.session != ids.public {
-        return Err(LiveError::Layout { map: "meta", what: "an id that is not the hash of its secret".into() });
+        return Err(LiveError::Layout {
+            map: "meta",
+            what: "an id that is not the hash of its secret".into(),
+        });
     }
     Ok((ids, meta))
 }
 
 fn read_generation(map: &ArrayMap) -> Result<(Ids, u64, Meta), LiveError> {
     // A map is of one recording, and so are its pages.
-    let secrets = (0..map.entries()).filter(|i| map.load(*i, 0) == MAGIC).map(|i| map.load(i, SESSION));
+    let secrets =
+        (0..map.entries()).filter(|i| map.load(*i, 0) == MAGIC).map(|i| map.load(i, SESSION));
     let Some(secret) = { secrets }.find(|secret| *secret != 0) else {
         return Err(MetaError::Incomplete { pages: 0 }.into());
     };
@@ -53,14 +57,19 @@ fn read_generation(map: &ArrayMap) -> Result<(Ids, u64, Meta), LiveError> {
         match meta::unpack_generation(&pages) {
             // Both halves were replaced meanwhile.
             Err(MetaError::Incomplete { pages }) if pages > 0 && tries > 0 => tries -= 1,
-            other => return other.map(|(generation, meta)| (ids, generation, meta)).map_err(LiveError::from),
+            other => {
+                return other
+                    .map(|(generation, meta)| (ids, generation, meta))
+                    .map_err(LiveError::from);
+            }
         }
     }
 }
 
-/// Writes a new generation of the metadata beside the present one, and returns its number; the first is written twice, so
-/// that there are two from the beginning on: whoever has lost a page of one, in a memory dump, has the other. `secret` is
-/// the recording's ([`crate::identity`]), [`Meta::session`] the public id. There must be one writer only.
+/// Writes a new generation of the metadata beside the present one, and returns its number; the
+/// first is written twice, so that there are two from the beginning on: whoever has lost a page of
+/// one, in a memory dump, has the other. `secret` is the recording's ([`crate::identity`]),
+/// [`Meta::session`] the public id. There must be one writer only.
 pub fn publish_meta(map: &ArrayMap, meta: &Meta, secret: u64) -> Result<u64, LiveError> {
     let write = |generation| write_generation(map, meta, generation, secret);
     match read_generation(map) {
@@ -71,7 +80,12 @@ pub fn publish_meta(map: &ArrayMap, meta: &Meta, secret: u64) -> Result<u64, Liv
     }
 }
 
-fn write_generation(map: &ArrayMap, meta: &Meta, generation: u64, secret: u64) -> Result<u64, LiveError> {
+fn write_generation(
+    map: &ArrayMap,
+    meta: &Meta,
+    generation: u64,
+    secret: u64,
+) -> Result<u64, LiveError> {
     let half = map.entries() / 2;
     let pages = meta::pack(meta, generation, half)?;
     if write_pages(map, chunks::first_page(generation, half), &pages, secret) {
@@ -81,22 +95,38 @@ fn write_generation(map: &ArrayMap, meta: &Meta, generation: u64, secret: u64) -
     }
 }
 
-/// Copies of the descriptor snapshots' pages in the map: those of the present one, and what is left of others.
-pub(super) fn copy_descriptors(map: &ArrayMap, ids: Ids) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
+/// Copies of the descriptor snapshots' pages in the map: those of the present one, and what is left
+/// of others.
+pub(super) fn copy_descriptors(
+    map: &ArrayMap,
+    ids: Ids,
+) -> impl Iterator<Item = [u8; PAGE_SIZE]> + '_ {
     (0..map.entries()).filter_map(move |index| {
         let mut page = [0; PAGE_SIZE];
         let read = copy_words(map, ids, index, PAGE_SIZE, &mut page);
-        (read && read_header(&page).is_ok_and(|header| header.lane == Lane::Descriptors as u8)).then_some(page)
+        (read && read_header(&page).is_ok_and(|header| header.lane == Lane::Descriptors as u8))
+            .then_some(page)
     })
 }
 
-/// Writes the pages of a descriptor snapshot ([`chunks::pack`]) beside the present one. There must be one writer only.
-pub(super) fn publish_descriptors(map: &ArrayMap, generation: u64, pages: &[[u8; PAGE_SIZE]], secret: u64) -> bool {
+/// Writes the pages of a descriptor snapshot ([`chunks::pack`]) beside the present one. There must
+/// be one writer only.
+pub(super) fn publish_descriptors(
+    map: &ArrayMap,
+    generation: u64,
+    pages: &[[u8; PAGE_SIZE]],
+    secret: u64,
+) -> bool {
     write_pages(map, chunks::first_page(generation, map.entries() / 2), pages, secret)
 }
 
 /// Writes pages from the map's page `first` on; `false` where they do not fit.
-pub(super) fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]], secret: u64) -> bool {
+pub(super) fn write_pages(
+    map: &ArrayMap,
+    first: usize,
+    pages: &[[u8; PAGE_SIZE]],
+    secret: u64,
+) -> bool {
     pages.iter().enumerate().all(|(i, page)| {
         // As a ring's page: empty first, `used` last.
         let (head, rest) = page.split_at(USED);
@@ -110,7 +140,8 @@ pub(super) fn write_pages(map: &ArrayMap, first: usize, pages: &[[u8; PAGE_SIZE]
 
 /// Copies a page of the quiet ring; `None` where none is, or where it changes all the time.
 pub(super) fn copy_kept(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; PAGE_SIZE]> {
-    let state = || (map.load(index, SEQ), map.load(index, USED) as u32, map.load(index, kept::THROUGH));
+    let state =
+        || (map.load(index, SEQ), map.load(index, USED) as u32, map.load(index, kept::THROUGH));
     let mut out = [0; PAGE_SIZE];
     for _ in 0..TRIES {
         let before = state();
@@ -126,9 +157,9 @@ pub(super) fn copy_kept(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; P
     None
 }
 
-/// Adds what a page has more than the one in the map, which begins as it does: first the records, then
-/// how many they are, then up to which page of its ring it reaches. Whoever reads a dump of a machine that stopped
-/// between is told of no page whose records are not there.
+/// Adds what a page has more than the one in the map, which begins as it does: first the records,
+/// then how many they are, then up to which page of its ring it reaches. Whoever reads a dump of a
+/// machine that stopped between is told of no page whose records are not there.
 pub(super) fn extend_kept(map: &ArrayMap, index: usize, page: &[u8; PAGE_SIZE]) -> bool {
     const BEHIND: usize = kept::THROUGH + 8;
     let (Some(used), Some(through), Some(rest)) =
@@ -136,13 +167,17 @@ pub(super) fn extend_kept(map: &ArrayMap, index: usize, page: &[u8; PAGE_SIZE]) 
     else {
         return false;
     };
-    map.write(index, BEHIND, rest) && map.write(index, USED, used) && map.write(index, kept::THROUGH, through)
+    map.write(index, BEHIND, rest)
+        && map.write(index, USED, used)
+        && map.write(index, kept::THROUGH, through)
 }
 
-/// Writes the beginning of a page's header ([`crate::encode::write_header`]), which makes a page of what stands there: of
-/// the recording with this secret, whatever session the header says.
+/// Writes the beginning of a page's header ([`crate::encode::write_header`]), which makes a page of
+/// what stands there: of the recording with this secret, whatever session the header says.
 pub fn write_head(map: &ArrayMap, index: usize, head: &[u8], secret: u64) -> bool {
-    let (Some(magic), Some(session)) = (map.u64(index, 0), map.u64(index, SESSION)) else { return false };
+    let (Some(magic), Some(session)) = (map.u64(index, 0), map.u64(index, SESSION)) else {
+        return false;
+    };
     let Some(rest) = head.get(SESSION + 8..) else { return false };
     session.store(secret, Ordering::Release);
     magic.store(MAGIC, Ordering::Release);

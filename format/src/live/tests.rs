@@ -29,11 +29,18 @@ fn maps() -> Maps {
     let state = ArrayMap::anonymous(size_of::<CpuState>(), 2).unwrap();
     for (lane, _) in Lane::RINGS.iter().enumerate() {
         // CPU 1 has rings, in the second half of the maps; CPU 0 has none.
-        let at = offset_of!(CpuState, lanes) + lane * size_of::<LaneState>() + offset_of!(LaneState, ring_base);
+        let at = offset_of!(CpuState, lanes)
+            + lane * size_of::<LaneState>()
+            + offset_of!(LaneState, ring_base);
         assert!(state.write(1, at, &(RING as u64 | (RING as u64) << 32).to_le_bytes()));
     }
     let meta = ArrayMap::anonymous(PAGE_SIZE, PAGES).unwrap();
-    publish_meta(&meta, &Meta { session: public_id(SECRET), started: 1, ..Meta::default() }, SECRET).unwrap();
+    publish_meta(
+        &meta,
+        &Meta { session: public_id(SECRET), started: 1, ..Meta::default() },
+        SECRET,
+    )
+    .unwrap();
     let slots = ArrayMap::anonymous(PAGE_SIZE, 3).unwrap();
     let descriptors = Some(ArrayMap::anonymous(PAGE_SIZE, descriptors::PAGES).unwrap());
     Maps { rings: [ring(), ring(), ring()], state, meta, slots, descriptors, quiet: None }
@@ -64,7 +71,10 @@ fn store(map: &ArrayMap, page: &[u8; PAGE_SIZE]) {
 }
 
 fn copies(recording: &Recording, from: u64, until: u64) -> Vec<Page> {
-    recording.pages(Lane::Sched, 1, from, until).map(|page| Page::copy_from(&page).unwrap()).collect()
+    recording
+        .pages(Lane::Sched, 1, from, until)
+        .map(|page| Page::copy_from(&page).unwrap())
+        .collect()
 }
 
 #[test]
@@ -104,7 +114,10 @@ fn a_page_that_ends_within_a_word_is_copied_up_to_there() {
         let (mut page, used) = (writer.current().unwrap(), writer.header().used_bytes());
         page[used..used + 16].fill(0xaa);
         store(&recording.maps().rings[0], &page);
-        let copy = recording.pages(Lane::Syscall, 1, 0, u64::MAX).next().map(|page| Page::copy_from(&page).unwrap());
+        let copy = recording
+            .pages(Lane::Syscall, 1, 0, u64::MAX)
+            .next()
+            .map(|page| Page::copy_from(&page).unwrap());
         let copy = copy.unwrap();
         assert_eq!(copy.events().count(), writer.totals().0.iter().sum::<u64>() as usize);
         assert_eq!(copy.bytes()[16..used], page[16..used]);
@@ -126,10 +139,13 @@ fn only_what_is_new() {
     for page in writer.finish() {
         store(&recording.maps().rings[1], &page);
     }
-    let at = offset_of!(CpuState, lanes) + Lane::Sched as usize * size_of::<LaneState>() + offset_of!(LaneState, seq);
+    let at = offset_of!(CpuState, lanes)
+        + Lane::Sched as usize * size_of::<LaneState>()
+        + offset_of!(LaneState, seq);
     assert!(recording.maps().state.write(1, at, &12u64.to_le_bytes()));
     let new = |seq, used, newest| {
-        let mut since = recording.since(&Position { lane: Lane::Sched as u8, cpu: 1, seq, used }, newest);
+        let mut since =
+            recording.since(&Position { lane: Lane::Sched as u8, cpu: 1, seq, used }, newest);
         let pages = std::iter::from_fn(|| recording.advance_since(&mut since));
         pages.map(|page| Page::copy_from(&page).unwrap().header().seq).collect::<Vec<_>>()
     };
@@ -142,9 +158,13 @@ fn only_what_is_new() {
     assert_eq!(new(2, 9, 0), [0; 0]);
     assert_eq!(new(u64::MAX, 9, u32::MAX), [0; 0]);
     // Up to a page that was seen, and not beyond.
-    assert_eq!((recording.newest(Lane::Sched, 1), recording.ring_pages(Lane::Sched, 1)), (12, RING as u64));
+    assert_eq!(
+        (recording.newest(Lane::Sched, 1), recording.ring_pages(Lane::Sched, 1)),
+        (12, RING as u64)
+    );
     let behind = |seq, used, last| {
-        let mut since = recording.behind(&Position { lane: Lane::Sched as u8, cpu: 1, seq, used }, last);
+        let mut since =
+            recording.behind(&Position { lane: Lane::Sched as u8, cpu: 1, seq, used }, last);
         let pages = std::iter::from_fn(|| recording.advance_since(&mut since));
         pages.map(|page| Page::copy_from(&page).unwrap().header().seq).collect::<Vec<_>>()
     };
@@ -215,12 +235,21 @@ fn a_flooded_ring_is_copied_whole_or_not_at_all() {
 fn pages_of_another_session_and_empty_ones_are_passed_over() {
     let recording = Recording::new(maps()).unwrap();
     let ring = &recording.maps().rings[1];
-    let header = PageHeader { seq: 1, used: 32, session: 99, ..PageWriter::new(1, Lane::Sched, 1, 0).header() };
+    let header = PageHeader {
+        seq: 1,
+        used: 32,
+        session: 99,
+        ..PageWriter::new(1, Lane::Sched, 1, 0).header()
+    };
     let mut page = [0; PAGE_SIZE];
     page[..HEADER_LEN].copy_from_slice(&write_header(&header));
     store(ring, &page);
     assert_eq!(copies(&recording, 0, u64::MAX).len(), 0);
-    page[..HEADER_LEN].copy_from_slice(&write_header(&PageHeader { session: SECRET, used: 0, ..header }));
+    page[..HEADER_LEN].copy_from_slice(&write_header(&PageHeader {
+        session: SECRET,
+        used: 0,
+        ..header
+    }));
     store(ring, &page);
     assert_eq!(copies(&recording, 0, u64::MAX).len(), 0);
 }
@@ -244,7 +273,10 @@ fn totals_and_held_come_from_the_state() {
     assert_eq!((totals.cpus[0].recorded, totals.cpus[1].recorded), (false, true));
     assert!(recording.totals(&empty).is_err());
     // Nothing has wrapped: since the start.
-    assert!(recording.held(Lane::Sched) > 1_000_000 && recording.held(Lane::Sched) <= super::clock::monotonic());
+    assert!(
+        recording.held(Lane::Sched) > 1_000_000
+            && recording.held(Lane::Sched) <= super::clock::monotonic()
+    );
 }
 
 #[test]
@@ -289,7 +321,9 @@ fn slots_are_copied_whole_or_left_out() {
         assert!(maps.slots.write(i, 0, &write_header(&header)));
     }
     let free = slots::parse(&[0; size_of::<TaskSlot>()]);
-    let put = |i: usize, slot: TaskSlot| assert!(maps.slots.write(0, HEADER_LEN + i * 128, &write_slot(&slot)));
+    let put = |i: usize, slot: TaskSlot| {
+        assert!(maps.slots.write(0, HEADER_LEN + i * 128, &write_slot(&slot)))
+    };
     put(0, TaskSlot { tid: 11, seq: 2, ..free });
     put(1, TaskSlot { tid: 12, seq: 3, ..free });
     put(30, TaskSlot { tid: 13, ..free });
@@ -315,10 +349,13 @@ fn a_copy_is_never_taken_for_the_page_itself() {
     assert!(super::write_head(&recording.maps().slots, 0, &write_header(&header), SECRET));
     let slot = TaskSlot { tid: 11, seq: 2, ..slots::parse(&[0; size_of::<TaskSlot>()]) };
     assert!(recording.maps().slots.write(0, HEADER_LEN, &write_slot(&slot)));
-    let snapshot = chunks::pack(Lane::Descriptors, public_id(SECRET), 1, descriptors::HALF_PAGES, &[1, 2, 3]).unwrap();
+    let snapshot =
+        chunks::pack(Lane::Descriptors, public_id(SECRET), 1, descriptors::HALF_PAGES, &[1, 2, 3])
+            .unwrap();
     assert!(recording.publish_descriptors(1, &snapshot));
 
-    let mut since = recording.since(&Position { lane: Lane::Sched as u8, cpu: 1, seq: 0, used: 0 }, 100);
+    let mut since =
+        recording.since(&Position { lane: Lane::Sched as u8, cpu: 1, seq: 0, used: 0 }, 100);
     let followed = std::iter::from_fn(|| recording.advance_since(&mut since));
     let mut copies: Vec<_> = recording.pages(Lane::Sched, 1, 0, u64::MAX).chain(followed).collect();
     assert!(copies.len() >= pages.len());
@@ -326,7 +363,10 @@ fn a_copy_is_never_taken_for_the_page_itself() {
     for copy in &copies {
         assert_eq!(&copy[..8], b"FLTRECCP");
         assert_eq!(copy[8..16], public_id(SECRET).to_le_bytes());
-        assert!(!copy.windows(8).any(|bytes| bytes == SECRET.to_le_bytes()), "the secret stays where it is");
+        assert!(
+            !copy.windows(8).any(|bytes| bytes == SECRET.to_le_bytes()),
+            "the secret stays where it is"
+        );
     }
     // What they are copies of can be found.
     let map = recording.maps();

@@ -16,8 +16,9 @@ pub struct Scope<'a> {
     pub until: u64,
     /// When the session began ([`crate::meta::Meta::started`]).
     pub started: u64,
-    /// Everything recorded in the window before this moment was in the source when it was copied: for a live
-    /// recording the moment at which the copying began; 0 where nothing is known (a dump).
+    /// Everything recorded in the window before this moment was in the source when it was copied:
+    /// for a live recording the moment at which the copying began; 0 where nothing is known (a
+    /// dump).
     pub copied: u64,
     /// Counters, read after the pages were copied.
     pub totals: Option<&'a Totals>,
@@ -30,8 +31,8 @@ pub struct Coverage {
     pub lane: Lane,
     /// CPU.
     pub cpu: u16,
-    /// From when to when every recorded event is there, but for `gaps`. `None`: nothing is known of this ring.
-    /// An open window is answered by the last moment that is sure.
+    /// From when to when every recorded event is there, but for `gaps`. `None`: nothing is known
+    /// of this ring. An open window is answered by the last moment that is sure.
     pub complete: Option<(u64, u64)>,
     /// What is missing in the window, in order.
     pub gaps: Vec<Gap>,
@@ -59,7 +60,9 @@ impl LaneStream {
 
     /// The same, with the gaps before and behind the window that the pages tell of.
     pub fn coverage_around(&self, scope: &Scope<'_>) -> Coverage {
-        let totals = scope.totals.and_then(|t| t.cpus.iter().find(|c| c.cpu == self.cpu()).map(|c| (t.now, c)));
+        let totals = scope
+            .totals
+            .and_then(|t| t.cpus.iter().find(|c| c.cpu == self.cpu()).map(|c| (t.now, c)));
         let end = self.end(scope, totals);
         let mut gaps: Vec<Gap> = self.before(scope).into_iter().chain(self.gaps()).collect();
         if let (Some((now, lost)), Some(damage)) = (end.damaged, gaps.last_mut()) {
@@ -87,7 +90,8 @@ impl LaneStream {
         let page = self.pages().first()?;
         let first = page.header();
         let reason = if cut_off(page) { Reason::Overwritten } else { Reason::Refused };
-        let gap = self.gap(scope.started, part::begins(page), Some(first.events), first.refused, reason);
+        let gap =
+            self.gap(scope.started, part::begins(page), Some(first.events), first.refused, reason);
         (reason == Reason::Overwritten || is_loss(&first.refused)).then_some(gap)
     }
 
@@ -96,7 +100,8 @@ impl LaneStream {
         let lane = self.lane() as usize;
         let known = self.known().next_back();
         // What was left out of a thinned page may have been at any time since its beginning.
-        let begins = |page: &Page| kept::is_thinned(page.header()).then_some(page.header().base_mono);
+        let begins =
+            |page: &Page| kept::is_thinned(page.header()).then_some(page.header().base_mono);
         let last = known.map(|(page, summary)| begins(page).unwrap_or(summary.last));
         let damaged = known.is_some_and(|(_, summary)| summary.damage.is_some());
         let copied = (scope.copied != 0 && !damaged).then_some(scope.copied.min(scope.until));
@@ -126,7 +131,13 @@ impl LaneStream {
             // What the damaged page lost can't be told from what came later.
             Some(newer) if damaged => end.damaged = Some((now, newer)),
             Some(newer) => {
-                end.gaps.push(self.gap(sure.unwrap_or(from), now, Some(newer), [0; REFUSALS], Reason::Newer));
+                end.gaps.push(self.gap(
+                    sure.unwrap_or(from),
+                    now,
+                    Some(newer),
+                    [0; REFUSALS],
+                    Reason::Newer,
+                ));
             }
             // Counters that were read before the copy.
             None => {}
@@ -142,7 +153,11 @@ impl LaneStream {
         let now = totals.and_then(|t| t.refused.get(self.lane() as usize)).copied();
         let headers = self.pages().iter().map(Page::header);
         // Where each page's time ends, and the totals then.
-        let ends = headers.clone().skip(1).map(|h| (h.base_mono, Some(h.refused))).chain([(u64::MAX, now)]);
+        let ends = headers
+            .clone()
+            .skip(1)
+            .map(|h| (h.base_mono, Some(h.refused)))
+            .chain([(u64::MAX, now)]);
         headers
             .zip(ends)
             .filter(|(page, (end, _))| page.base_mono < scope.until && *end > scope.from)

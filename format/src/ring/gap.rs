@@ -7,7 +7,8 @@ use crate::abi::page::{LANE_KINDS, Lane, REFUSALS, Refusal};
 pub enum Reason {
     /// The ring was written over before the pages were read.
     Overwritten,
-    /// Pages in the middle are not in the source: overwritten while they were copied, or not in the dump.
+    /// Pages in the middle are not in the source: overwritten while they were copied, or not in the
+    /// dump.
     Missing,
     /// Pages in the middle were overwritten in the ring before they were written to a file.
     Undrained,
@@ -32,7 +33,9 @@ impl Reason {
             Reason::Damaged => "damaged page",
             Reason::Refused => "refused by the probes",
             Reason::Newer => "newer than the copy",
-            Reason::LeftOut => "of busy processes, overwritten in the ring (the quiet ring holds the others')",
+            Reason::LeftOut => {
+                "of busy processes, overwritten in the ring (the quiet ring holds the others')"
+            }
         }
     }
 }
@@ -75,7 +78,8 @@ impl Gap {
         for gap in gaps {
             match joined.last_mut() {
                 Some(last)
-                    if (last.reason, gap.reason) == (Reason::Refused, Reason::Refused) && last.until == gap.from =>
+                    if (last.reason, gap.reason) == (Reason::Refused, Reason::Refused)
+                        && last.until == gap.from =>
                 {
                     last.until = gap.until;
                     last.refused = sum(&last.refused, &gap.refused);

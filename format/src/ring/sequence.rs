@@ -70,7 +70,8 @@ impl Sequence {
 
 /// The pages in order. What a thinned page holds of pages that are there themselves is left out.
 fn without_thinned(pages: BTreeMap<(u64, u32), (Page, Summary)>) -> Vec<(Page, Summary)> {
-    let whole = pages.values().map(|(page, _)| page.header()).filter(|header| !kept::is_thinned(header));
+    let whole =
+        pages.values().map(|(page, _)| page.header()).filter(|header| !kept::is_thinned(header));
     let whole: Vec<(u64, u64)> = whole.map(|header| (header.seq, header.base_mono)).collect();
     let fitted = |(page, summary): (Page, Summary)| {
         let header = page.header();
@@ -108,8 +109,8 @@ fn united(first: &Page, second: Page) -> Option<Page> {
     }
 }
 
-/// What a copy of a page comes to, where it holds more than another: more words, or, as long as it is the last
-/// record that differs, an exit that has since folded in.
+/// What a copy of a page comes to, where it holds more than another: more words, or, as long as it
+/// is the last record that differs, an exit that has since folded in.
 fn better(new: &Page, (old, known): &(Page, Summary)) -> Option<Summary> {
     let (a, b) = (new.header().used, old.header().used);
     if a < b || a == b && new.bytes() == old.bytes() {

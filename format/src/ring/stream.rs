@@ -17,7 +17,8 @@ pub struct LaneStream {
 }
 
 impl LaneStream {
-    /// `pages`: of one ring, by ascending sequence number (parts of one page that don't touch, by position), and what each comes to.
+    /// `pages`: of one ring, by ascending sequence number (parts of one page that don't touch, by
+    /// position), and what each comes to.
     pub(super) fn new(lane: Lane, cpu: u16, pages: impl Iterator<Item = (Page, Summary)>) -> Self {
         let (pages, summaries) = pages.unzip();
         Self { lane, cpu, pages, summaries }
@@ -84,8 +85,9 @@ impl LaneStream {
         self.pages.iter().zip(&self.summaries)
     }
 
-    /// Gaps between the first page and the last, in order, and the last page's own damage. Each is from one page to the
-    /// next that is there: its counts are exact, and do not depend on which other pages are.
+    /// Gaps between the first page and the last, in order, and the last page's own damage. Each is
+    /// from one page to the next that is there: its counts are exact, and do not depend on
+    /// which other pages are.
     pub fn gaps(&self) -> Vec<Gap> {
         let pairs = self.known().zip(self.pages.iter().skip(1));
         let mut gaps: Vec<Gap> = pairs.flat_map(|(page, next)| self.between(page, next)).collect();
@@ -101,7 +103,11 @@ impl LaneStream {
     /// The next page's totals, less this page's totals and what it decodes to, is what was
     /// recorded and is not here; exact, whatever the cause.
     /// Of a thinned page that is the two apart: what was left out, and what was refused.
-    fn between(&self, (page, summary): (&Page, &Summary), next: &Page) -> impl Iterator<Item = Gap> + use<> {
+    fn between(
+        &self,
+        (page, summary): (&Page, &Summary),
+        next: &Page,
+    ) -> impl Iterator<Item = Gap> + use<> {
         let mut gap = self.gap_between((page, summary), next);
         let is_thinned = kept::is_thinned(page.header());
         let is_next = next.header().seq == kept::through(page).saturating_add(1);
@@ -110,7 +116,8 @@ impl LaneStream {
             gap.from = page.header().base_mono;
         }
         let split = gap.filter(|gap| is_thinned && is_next && gap.reason == Reason::Missing);
-        let left_out = split.map(|gap| Gap { refused: [0; REFUSALS], reason: Reason::LeftOut, ..gap });
+        let left_out =
+            split.map(|gap| Gap { refused: [0; REFUSALS], reason: Reason::LeftOut, ..gap });
         let refused = split.filter(|gap| is_loss(&gap.refused)).map(|gap| Gap {
             from: page.header().base_mono,
             lost: Some([0; LANE_KINDS]),
@@ -127,12 +134,16 @@ impl LaneStream {
         let nothing = lost == Some([0; LANE_KINDS]);
         let until = part::begins(next);
         Some(match (summary.damage, lost, refused) {
-            (Some(damage), ..) => self.gap(damage.after, until, lost, refused.unwrap_or_default(), Reason::Damaged),
+            (Some(damage), ..) => {
+                self.gap(damage.after, until, lost, refused.unwrap_or_default(), Reason::Damaged)
+            }
             // Totals that run backwards: one of the two headers is damaged.
             (None, None, _) | (None, _, None) => {
                 self.gap(summary.last, until, None, refused.unwrap_or_default(), Reason::Damaged)
             }
-            (None, Some(_), Some(refused)) if !nothing => self.gap(summary.last, until, lost, refused, Reason::Missing),
+            (None, Some(_), Some(refused)) if !nothing => {
+                self.gap(summary.last, until, lost, refused, Reason::Missing)
+            }
             (None, Some(_), Some(refused)) if is_loss(&refused) => {
                 self.gap(a.base_mono, until, lost, refused, Reason::Refused)
             }

@@ -16,7 +16,8 @@ fn event(time: u64, tid: u32, body: Body) -> Event {
     Event { time, cpu: CPU, tid, body }
 }
 
-/// Writes events, opened at time 0x1000, and compares the units behind the header; then reads them back.
+/// Writes events, opened at time 0x1000, and compares the units behind the header; then reads them
+/// back.
 #[track_caller]
 fn golden(lane: Lane, events: &[Event], units: &[u32]) {
     let mut writer = PageWriter::new(0x1122_3344_5566_7788, lane, CPU, 37_000);
@@ -25,7 +26,8 @@ fn golden(lane: Lane, events: &[Event], units: &[u32]) {
     }
     let page = Page::new(writer.finish().remove(0)).unwrap();
     let (all, _) = page.bytes().as_chunks::<4>();
-    let written: Vec<u32> = all[32..page.header().used as usize].iter().map(|w| u32::from_le_bytes(*w)).collect();
+    let written: Vec<u32> =
+        all[32..page.header().used as usize].iter().map(|w| u32::from_le_bytes(*w)).collect();
     assert_eq!(written, units, "\nwritten  {written:#010x?}\nexpected {units:#010x?}");
     assert_eq!(page.events().collect::<Vec<_>>(), events);
 }
@@ -57,8 +59,10 @@ fn page_header() {
 
 #[test]
 fn enter_with_a_string() {
-    let strings =
-        vec![text(1, b"/etc/host"), Text { index: 3, status: StringStatus::Unreadable, bytes: Box::default() }];
+    let strings = vec![
+        text(1, b"/etc/host"),
+        Text { index: 3, status: StringStatus::Unreadable, bytes: Box::default() },
+    ];
     let entry = Call { strings, ..call(257, &[-100i64 as u64, 0x7fff_1234_5678, 0x8_0000]) };
     let units = [
         0x0201,
@@ -128,7 +132,11 @@ fn an_exit_that_does_not_fit_stands_alone() {
 #[test]
 fn exit_and_time() {
     let bare = Body::Exit { call: call(0, &[]), ret: 5, entered: None };
-    let full = Body::Exit { call: Call { abi: Abi::X32, ..call(1, &[u64::MAX, 1 << 63]) }, ret: -1, entered: None };
+    let full = Body::Exit {
+        call: Call { abi: Abi::X32, ..call(1, &[u64::MAX, 1 << 63]) },
+        ret: -1,
+        entered: None,
+    };
     let units = [
         0x0201,
         34, // THREAD 34
@@ -157,7 +165,8 @@ fn exit_and_time() {
 
 #[test]
 fn switch() {
-    let body = Body::Switch { prev_prio: 120, prev_state: 2, preempted: true, next: 9, next_prio: 99 };
+    let body =
+        Body::Switch { prev_prio: 120, prev_state: 2, preempted: true, next: 9, next_prio: 99 };
     let units = [
         0x0201,
         7, // the page begins with the thread that runs
@@ -173,7 +182,11 @@ fn switch() {
 fn wakeups_and_migration() {
     let waking = |new, state| Body::Waking { wakee: 9, prio: 115, state, cpu: 2, new };
     let migrate = Body::Migrate { thread: 9, prio: 115, from: 2, to: 3 };
-    let events = [event(0x1000, 7, waking(false, 1)), event(0x1001, 7, waking(true, 0)), event(0x1002, 7, migrate)];
+    let events = [
+        event(0x1000, 7, waking(false, 1)),
+        event(0x1001, 7, waking(true, 0)),
+        event(0x1002, 7, migrate),
+    ];
     let units = [
         0x0201,
         7,
@@ -195,7 +208,15 @@ fn wakeups_and_migration() {
 
 #[test]
 fn task_life() {
-    let fork = Fork { parent_tid: 1, parent_tgid: 2, tid: 3, tgid: 4, start_time: 5, cgroup: 6, comm: COMM };
+    let fork = Fork {
+        parent_tid: 1,
+        parent_tgid: 2,
+        tid: 3,
+        tgid: 4,
+        start_time: 5,
+        cgroup: 6,
+        comm: COMM,
+    };
     let exec = Exec { tid: 3, old_tid: 4, tgid: 3, args_len: 5, cgroup: 6, comm: COMM };
     let exec = Body::Exec { exec, file: Some(text(0, b"/bin/ls")), args: Some(text(1, b"ls\0")) };
     let rename = Rename { tid: 3, tgid: 4, old: COMM, new: *b"x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" };
@@ -272,7 +293,11 @@ fn task_life() {
 fn marks_and_acts() {
     let events = [
         event(0x1000, 34, Body::Mark(text(0, b"hello"))),
-        event(0x1001, 0, Body::Act(Act::Adopt as u16, Text { status: StringStatus::Cut, ..text(0, b"x") })),
+        event(
+            0x1001,
+            0,
+            Body::Act(Act::Adopt as u16, Text { status: StringStatus::Cut, ..text(0, b"x") }),
+        ),
     ];
     let units = [
         0x0201,

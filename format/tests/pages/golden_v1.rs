@@ -1,4 +1,5 @@
-//! The bytes of every kind of record in a page of version 1, as FORMAT.md gives them: they are read for ever.
+//! The bytes of every kind of record in a page of version 1, as FORMAT.md gives them: they are read
+//! for ever.
 
 use crate::support::{CPU, call, text};
 use flightrec_format::abi::page::Lane;
@@ -14,7 +15,8 @@ fn event(time: u64, tid: u32, body: Body) -> Event {
     Event { time, cpu: CPU, tid, body }
 }
 
-/// Writes events, opened at time 0x1000, and compares the words behind the header; then reads them back.
+/// Writes events, opened at time 0x1000, and compares the words behind the header; then reads them
+/// back.
 #[track_caller]
 fn golden(lane: Lane, events: &[Event], words: &[u64]) {
     let mut writer = PageWriter::of_version(1, 0x1122_3344_5566_7788, lane, CPU, 37_000);
@@ -23,7 +25,8 @@ fn golden(lane: Lane, events: &[Event], words: &[u64]) {
     }
     let page = Page::new(writer.finish().remove(0)).unwrap();
     let (all, _) = page.bytes().as_chunks::<8>();
-    let written: Vec<u64> = all[16..page.header().used as usize].iter().map(|w| u64::from_le_bytes(*w)).collect();
+    let written: Vec<u64> =
+        all[16..page.header().used as usize].iter().map(|w| u64::from_le_bytes(*w)).collect();
     assert_eq!(written, words, "\nwritten  {written:#018x?}\nexpected {words:#018x?}");
     assert_eq!(page.events().collect::<Vec<_>>(), events);
 }
@@ -51,11 +54,14 @@ fn page_header() {
 
 #[test]
 fn enter_with_a_string() {
-    let strings =
-        vec![text(1, b"/etc/host"), Text { index: 3, status: StringStatus::Unreadable, bytes: Box::default() }];
+    let strings = vec![
+        text(1, b"/etc/host"),
+        Text { index: 3, status: StringStatus::Unreadable, bytes: Box::default() },
+    ];
     let entry = Call { strings, ..call(257, &[-100i64 as u64, 0x7fff_1234_5678, 0x8_0000]) };
     // The argument group byte by byte: head 0x302c (n 3, classes 0, 3, 2), then the arguments.
-    let group: [u8; 16] = [0x2c, 0x30, 0x9c, 0x78, 0x56, 0x34, 0x12, 0xff, 0x7f, 0, 0, 8, 0, 0, 0, 0];
+    let group: [u8; 16] =
+        [0x2c, 0x30, 0x9c, 0x78, 0x56, 0x34, 0x12, 0xff, 0x7f, 0, 0, 8, 0, 0, 0, 0];
     let (group, _) = group.as_chunks::<8>();
     let words = [
         0x0000_0022_0000_0101, // THREAD 34
@@ -80,13 +86,21 @@ fn enter_with_its_exit() {
         0x0000_0000_1014_0210, // ENTER, 2 words, number 20 of the 32-bit table
         0x0003_ffff_ffff_fffe, // folded: 2 * 16 ns, -2
     ];
-    golden(Lane::Syscall, &[event(0x1000, 34, Body::Enter(entry)), event(0x1020, 34, exit)], &words);
+    golden(
+        Lane::Syscall,
+        &[event(0x1000, 34, Body::Enter(entry)), event(0x1020, 34, exit)],
+        &words,
+    );
 }
 
 #[test]
 fn exit_and_time() {
     let bare = Body::Exit { call: call(0, &[]), ret: 5, entered: None };
-    let full = Body::Exit { call: Call { abi: Abi::X32, ..call(1, &[u64::MAX, 1 << 63]) }, ret: -1, entered: None };
+    let full = Body::Exit {
+        call: Call { abi: Abi::X32, ..call(1, &[u64::MAX, 1 << 63]) },
+        ret: -1,
+        entered: None,
+    };
     let words = [
         0x0000_0022_0000_0101,
         0x0000_0000_0000_0211, // EXIT of 0
@@ -105,7 +119,8 @@ fn exit_and_time() {
 
 #[test]
 fn switch() {
-    let body = Body::Switch { prev_prio: 120, prev_state: 2, preempted: true, next: 9, next_prio: 99 };
+    let body =
+        Body::Switch { prev_prio: 120, prev_state: 2, preempted: true, next: 9, next_prio: 99 };
     let words = [
         0x0000_0007_0000_0101, // the page begins with the thread that runs
         0x0000_0000_6378_0220, // priorities 120, 99
@@ -118,7 +133,11 @@ fn switch() {
 fn wakeups_and_migration() {
     let waking = |new, state| Body::Waking { wakee: 9, prio: 115, state, cpu: 2, new };
     let migrate = Body::Migrate { thread: 9, prio: 115, from: 2, to: 3 };
-    let events = [event(0x1000, 7, waking(false, 1)), event(0x1001, 7, waking(true, 0)), event(0x1002, 7, migrate)];
+    let events = [
+        event(0x1000, 7, waking(false, 1)),
+        event(0x1001, 7, waking(true, 0)),
+        event(0x1002, 7, migrate),
+    ];
     let words = [
         0x0000_0007_0000_0101,
         0x0000_0000_0073_0221, // WAKING
@@ -133,9 +152,18 @@ fn wakeups_and_migration() {
 
 #[test]
 fn task_life() {
-    let fork = Fork { parent_tid: 1, parent_tgid: 2, tid: 3, tgid: 4, start_time: 5, cgroup: 6, comm: COMM };
+    let fork = Fork {
+        parent_tid: 1,
+        parent_tgid: 2,
+        tid: 3,
+        tgid: 4,
+        start_time: 5,
+        cgroup: 6,
+        comm: COMM,
+    };
     let exec = Exec { tid: 3, old_tid: 4, tgid: 3, args_len: 5, cgroup: 6, comm: COMM };
-    let exec = Body::Exec { exec, file: Some(text(0, b"/bin/ls")), args: Some(text(1, b"ls\0-l\0")) };
+    let exec =
+        Body::Exec { exec, file: Some(text(0, b"/bin/ls")), args: Some(text(1, b"ls\0-l\0")) };
     let rename = Rename { tid: 3, tgid: 4, old: COMM, new: *b"x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" };
     let exit = TaskExit { tid: 3, tgid: 4, code: 0x100, reserved: 0, start_time: 5, comm: COMM };
     let events = [
@@ -182,7 +210,11 @@ fn task_life() {
 fn marks_and_acts() {
     let events = [
         event(0x1000, 34, Body::Mark(text(0, b"hello"))),
-        event(0x1001, 0, Body::Act(Act::Adopt as u16, Text { status: StringStatus::Cut, ..text(0, b"x") })),
+        event(
+            0x1001,
+            0,
+            Body::Act(Act::Adopt as u16, Text { status: StringStatus::Cut, ..text(0, b"x") }),
+        ),
     ];
     let words = [
         0x0000_0022_0000_0101, // THREAD, for the next event alone in this lane

@@ -89,7 +89,8 @@ fn units(units: &[u32]) -> Vec<u8> {
     units.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
-/// The bytes behind a header, how many events they hold, and the first fault with its place behind the header.
+/// The bytes behind a header, how many events they hold, and the first fault with its place behind
+/// the header.
 type Case = (Vec<u8>, usize, Option<(Fault, usize)>);
 
 fn check(version: u16, cases: Vec<Case>) {

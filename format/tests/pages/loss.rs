@@ -124,7 +124,10 @@ fn without_counters_it_is_complete_until_the_last_event() {
     // Unless the source vouches for more.
     let vouched = Scope { copied: 50_000, ..scope(None) };
     assert_eq!(stream.coverage(&vouched).complete, Some((STARTED, 50_000)));
-    assert_eq!(stream.coverage(&Scope { until: 20_000, ..vouched }).complete, Some((STARTED, 20_000)));
+    assert_eq!(
+        stream.coverage(&Scope { until: 20_000, ..vouched }).complete,
+        Some((STARTED, 20_000))
+    );
 }
 
 #[test]
@@ -173,7 +176,10 @@ fn a_damaged_page_costs_a_known_number() {
     let totals = totals(&writer, 99_999);
     let coverage = stream.coverage(&scope(Some(&totals)));
     assert_eq!(coverage.gaps.len(), 1);
-    assert_eq!((coverage.gaps[0].reason, coverage.gaps[0].missing()), (Reason::Damaged, Some(all - survived)));
+    assert_eq!(
+        (coverage.gaps[0].reason, coverage.gaps[0].missing()),
+        (Reason::Damaged, Some(all - survived))
+    );
     assert!(survived > 0 && survived < all);
 }
 
@@ -203,7 +209,9 @@ fn refusals_are_gaps_unless_they_are_the_recorders_own() {
         let mut time = 100;
         for _ in 0..1000 {
             time += 10;
-            writer.push(&Event { time, cpu: CPU, tid: 5, body: Body::Enter(call(1, &[])) }).unwrap();
+            writer
+                .push(&Event { time, cpu: CPU, tid: 5, body: Body::Enter(call(1, &[])) })
+                .unwrap();
             writer.refuse(reason);
         }
         let pages: Vec<Page> = writer.finish().into_iter().map(|p| Page::new(p).unwrap()).collect();
@@ -213,7 +221,12 @@ fn refusals_are_gaps_unless_they_are_the_recorders_own() {
         assert_eq!(told.len(), gaps, "{reason:?}: {told:?}");
         let sum = |gaps: &[Gap]| gaps.iter().map(|gap| gap.refused[reason as usize]).sum::<u64>();
         assert_eq!(sum(&told), sum(&coverage.gaps));
-        assert!(coverage.gaps.iter().all(|gap| gap.reason == Reason::Refused && gap.missing() == Some(0)));
+        assert!(
+            coverage
+                .gaps
+                .iter()
+                .all(|gap| gap.reason == Reason::Refused && gap.missing() == Some(0))
+        );
         assert!(coverage.refused[reason as usize] > 500);
     }
 }
@@ -236,7 +249,10 @@ fn what_came_after_the_copy_is_newer_not_lost() {
     let later = totals(&writer, 6000);
     let coverage = stream(pages).coverage(&Scope { copied: 4000, ..scope(Some(&later)) });
     let gap = coverage.gaps[0];
-    assert_eq!((gap.reason, gap.missing(), gap.from, gap.until), (Reason::Newer, Some(1), 4000, 6000));
+    assert_eq!(
+        (gap.reason, gap.missing(), gap.from, gap.until),
+        (Reason::Newer, Some(1), 4000, 6000)
+    );
     assert!(coverage.is_complete(STARTED, 4000));
 }
 

@@ -6,7 +6,8 @@ use flightrec_format::meta::{self, Argument, HALF_PAGES, Meta, MetaError, Syscal
 /// Metadata of a few pages.
 fn sample(session: u64, started: u64) -> Meta {
     let args = Some(vec![Argument { name: "filename".into(), ctype: "const char *".into() }]);
-    let native = (0..400).map(|nr| Syscall { nr, name: format!("call_{nr}"), args: args.clone() }).collect();
+    let native =
+        (0..400).map(|nr| Syscall { nr, name: format!("call_{nr}"), args: args.clone() }).collect();
     Meta {
         session,
         started,
@@ -64,7 +65,9 @@ fn incomplete_is_an_error() {
     assert!(matches!(meta::unpack::<&[u8]>([]), Err(MetaError::Incomplete { pages: 0 })));
     let pages = pack(&sample(7, 5), 1);
     let missing = pages.len() - 1;
-    assert!(matches!(meta::unpack(&pages[1..]), Err(MetaError::Incomplete { pages }) if pages == missing));
+    assert!(
+        matches!(meta::unpack(&pages[1..]), Err(MetaError::Incomplete { pages }) if pages == missing)
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Pages in pieces: whatever is cut where, the events before and after are the events of the whole, and the totals say so.
+//! Pages in pieces: whatever is cut where, the events before and after are the events of the whole,
+//! and the totals say so.
 
 use crate::support::{CPU, call, events, lanes, text, versions};
 use flightrec_format::abi::page::Lane;
@@ -187,7 +188,12 @@ fn an_entry_waits_for_its_exit_until_none_can_fold() {
     assert_eq!(settled(&folded, true, 216), folded.header().used);
     writer.push(&enter(300, 6)).unwrap();
     writer
-        .push(&Event { time: 400, cpu: CPU, tid: 7, body: Body::Exit { call: call(1, &[]), ret: 0, entered: None } })
+        .push(&Event {
+            time: 400,
+            cpu: CPU,
+            tid: 7,
+            body: Body::Exit { call: call(1, &[]), ret: 0, entered: None },
+        })
         .unwrap();
     let behind = Page::new(writer.current().unwrap()).unwrap();
     assert_eq!(settled(&behind, true, 400), behind.header().used);
@@ -198,7 +204,9 @@ fn a_missing_piece_is_a_gap_of_known_size_within_the_page() {
     let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 0);
     let mut ends = Vec::new();
     for i in 0..30 {
-        writer.push(&Event { time: 100 + i * 10, cpu: CPU, tid: 5, body: Body::Enter(call(1, &[i])) }).unwrap();
+        writer
+            .push(&Event { time: 100 + i * 10, cpu: CPU, tid: 5, body: Body::Enter(call(1, &[i])) })
+            .unwrap();
         ends.push(writer.header().used);
     }
     let page = Page::new(writer.current().unwrap()).unwrap();
@@ -212,6 +220,9 @@ fn a_missing_piece_is_a_gap_of_known_size_within_the_page() {
     // And before a part with nothing before it, though its page is the ring's first.
     let coverage = stream(Lane::Syscall, [last]).coverage(&scope);
     let gap = coverage.gaps[0];
-    assert_eq!((gap.reason, gap.missing(), gap.from, gap.until), (Reason::Overwritten, Some(20), 50, 300));
+    assert_eq!(
+        (gap.reason, gap.missing(), gap.from, gap.until),
+        (Reason::Overwritten, Some(20), 50, 300)
+    );
     assert_eq!(coverage.complete, Some((300, 390)));
 }

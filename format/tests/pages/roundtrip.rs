@@ -133,9 +133,12 @@ fn a_group_never_spans_pages() {
 
 #[test]
 fn a_string_is_cut_at_the_limit() {
-    let long = Event { time: 1, cpu: CPU, tid: 0, body: Body::Mark(text(0, &[b'y'; STRING_MAX + 9])) };
+    let long =
+        Event { time: 1, cpu: CPU, tid: 0, body: Body::Mark(text(0, &[b'y'; STRING_MAX + 9])) };
     let pages = write(VERSION, Lane::Task, &[long]);
-    let Some(Event { body: Body::Mark(line), .. }) = pages[0].events().next() else { panic!("no mark") };
+    let Some(Event { body: Body::Mark(line), .. }) = pages[0].events().next() else {
+        panic!("no mark")
+    };
     assert_eq!((line.status, line.bytes.len()), (StringStatus::Cut, STRING_MAX));
 }
 

@@ -1,7 +1,9 @@
 //! Events to test with: sequences that a ring could really hold.
 
 use flightrec_format::abi::page::{Lane, VERSION};
-use flightrec_format::abi::record::{Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, fold};
+use flightrec_format::abi::record::{
+    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, fold,
+};
 use flightrec_format::decode::{Body, Call, Event, Text};
 use proptest::prelude::*;
 
@@ -19,7 +21,11 @@ pub(crate) fn text(index: u8, bytes: &[u8]) -> Text {
 }
 
 fn texts() -> impl Strategy<Value = Text> {
-    let status = prop_oneof![Just(StringStatus::Whole), Just(StringStatus::Cut), Just(StringStatus::Unreadable)];
+    let status = prop_oneof![
+        Just(StringStatus::Whole),
+        Just(StringStatus::Cut),
+        Just(StringStatus::Unreadable)
+    ];
     let text = (status, prop::collection::vec(1..=255u8, 0..256));
     // Of one that is cut in the middle there is more than a head.
     let ends = (Just(StringStatus::Ends), prop::collection::vec(1..=255u8, STRING_HEAD + 1..256));
@@ -56,11 +62,8 @@ fn values() -> impl Strategy<Value = u64> {
 fn calls() -> impl Strategy<Value = Call> {
     let abi = prop_oneof![4 => Just(Abi::Native), 1 => Just(Abi::Compat), 1 => Just(Abi::X32)];
     let strings = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(texts(), 0..3)];
-    (0..0x1000u16, abi, prop::collection::vec(values(), 0..=6), strings).prop_map(|(nr, abi, args, strings)| Call {
-        abi,
-        strings,
-        ..call(nr, &args)
-    })
+    (0..0x1000u16, abi, prop::collection::vec(values(), 0..=6), strings)
+        .prop_map(|(nr, abi, args, strings)| Call { abi, strings, ..call(nr, &args) })
 }
 
 fn tids() -> impl Strategy<Value = u32> {
@@ -86,7 +89,8 @@ prop_compose! {
     }
 }
 
-/// A call without its time: how long the entry takes to its exit, in units of 16 ns, and whether it folds.
+/// A call without its time: how long the entry takes to its exit, in units of 16 ns, and whether it
+/// folds.
 #[derive(Debug, Clone)]
 enum Step {
     Event(u32, Body),
@@ -98,8 +102,10 @@ fn steps(lane: Lane) -> BoxedStrategy<Step> {
     match lane {
         Lane::Syscall => prop_oneof![
             (tids(), calls()).prop_map(|(tid, call)| Step::Event(tid, Body::Enter(call))),
-            (tids(), calls(), any::<i64>())
-                .prop_map(|(tid, call, ret)| Step::Event(tid, Body::Exit { call, ret, entered: None })),
+            (tids(), calls(), any::<i64>()).prop_map(|(tid, call, ret)| Step::Event(
+                tid,
+                Body::Exit { call, ret, entered: None }
+            )),
             (tids(), calls(), fold::LEAST..=fold::GREATEST, 0..fold::LIMIT_NS / 16)
                 .prop_map(|(tid, call, ret, ticks)| Step::Call { tid, call, ret, ticks }),
         ]
@@ -114,8 +120,9 @@ fn steps(lane: Lane) -> BoxedStrategy<Step> {
                     next_prio,
                 },
             );
-            let waking = (tids(), any::<u8>(), any::<u16>(), any::<u16>(), any::<bool>())
-                .prop_map(|(wakee, prio, state, cpu, new)| Body::Waking { wakee, prio, state, cpu, new });
+            let waking = (tids(), any::<u8>(), any::<u16>(), any::<u16>(), any::<bool>()).prop_map(
+                |(wakee, prio, state, cpu, new)| Body::Waking { wakee, prio, state, cpu, new },
+            );
             let migrate = (tids(), any::<u8>(), any::<u16>(), any::<u16>())
                 .prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to });
             (tids(), prop_oneof![switch, waking, migrate]).prop_map(event).boxed()
@@ -124,8 +131,9 @@ fn steps(lane: Lane) -> BoxedStrategy<Step> {
             forks().prop_map(|f| (f.parent_tid, Body::Fork(f))),
             (execs(), indexed(0), prop::option::of(lines(1)))
                 .prop_map(|(exec, file, args)| (exec.tid, Body::Exec { exec, file, args })),
-            (tids(), tids(), any::<[u8; 16]>(), any::<[u8; 16]>())
-                .prop_map(|(tid, tgid, old, new)| (tid, Body::Rename(Rename { tid, tgid, old, new }))),
+            (tids(), tids(), any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(
+                |(tid, tgid, old, new)| (tid, Body::Rename(Rename { tid, tgid, old, new }))
+            ),
             exits().prop_map(|e| (e.tid, Body::TaskExit(e))),
             (tids(), lines(0)).prop_map(|(tid, t)| (tid, Body::Mark(t))),
             (tids(), any::<u16>(), lines(0)).prop_map(|(tid, act, t)| (tid, Body::Act(act, t))),
@@ -139,24 +147,31 @@ fn steps(lane: Lane) -> BoxedStrategy<Step> {
 /// page allows.
 pub(crate) fn events(lane: Lane, count: usize) -> impl Strategy<Value = Vec<Event>> {
     let gaps = prop_oneof![20 => 0..5_000u64, 1 => 0..20_000_000_000u64];
-    (0..1u64 << 40, prop::collection::vec((gaps, steps(lane)), 0..count)).prop_map(|(start, steps)| {
-        let mut time = start;
-        let mut out = Vec::new();
-        for (gap, step) in steps {
-            time += gap;
-            match step {
-                Step::Event(tid, body) => out.push(Event { time, cpu: CPU, tid, body }),
-                Step::Call { tid, call: entry, ret, ticks } => {
-                    let exit = Call { abi: entry.abi, ..call(entry.nr, &[]) };
-                    out.push(Event { time, cpu: CPU, tid, body: Body::Enter(entry) });
-                    let entered = Some(time);
-                    time += ticks * 16;
-                    out.push(Event { time, cpu: CPU, tid, body: Body::Exit { call: exit, ret, entered } });
+    (0..1u64 << 40, prop::collection::vec((gaps, steps(lane)), 0..count)).prop_map(
+        |(start, steps)| {
+            let mut time = start;
+            let mut out = Vec::new();
+            for (gap, step) in steps {
+                time += gap;
+                match step {
+                    Step::Event(tid, body) => out.push(Event { time, cpu: CPU, tid, body }),
+                    Step::Call { tid, call: entry, ret, ticks } => {
+                        let exit = Call { abi: entry.abi, ..call(entry.nr, &[]) };
+                        out.push(Event { time, cpu: CPU, tid, body: Body::Enter(entry) });
+                        let entered = Some(time);
+                        time += ticks * 16;
+                        out.push(Event {
+                            time,
+                            cpu: CPU,
+                            tid,
+                            body: Body::Exit { call: exit, ret, entered },
+                        });
+                    }
                 }
             }
-        }
-        out
-    })
+            out
+        },
+    )
 }
 
 /// Any ring lane.

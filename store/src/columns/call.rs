@@ -1,8 +1,9 @@
 //! The model of system calls.
 //!
-//! A thread does again what it did before, and so do other threads that run the same program: a call is predicted to be the one
-//! that once followed the same three calls. Where it is not, the words of its record tell which of them differ, and by how much.
-//! Arguments are not taken apart: the difference of two words has few bytes that are not 0, wherever in the word they stand.
+//! A thread does again what it did before, and so do other threads that run the same program: a
+//! call is predicted to be the one that once followed the same three calls. Where it is not, the
+//! words of its record tell which of them differ, and by how much. Arguments are not taken apart:
+//! the difference of two words has few bytes that are not 0, wherever in the word they stand.
 
 use flightrec_format::abi::layout::Layout;
 
@@ -51,7 +52,8 @@ impl<const N: usize> Table<N> {
 /// The slot of a thread's last calls.
 #[inline]
 fn slot(history: u64) -> usize {
-    ((history << (64 - 16 * BEFORE)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HISTORY_BITS)) as usize
+    ((history << (64 - 16 * BEFORE)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HISTORY_BITS))
+        as usize
 }
 
 /// The slot of a call in the table by call.
@@ -65,7 +67,8 @@ impl Calls {
         Self { layout: Layout::V2, next: Table::new(), same: Table::new() }
     }
 
-    /// What follows is of pages of this layout. Where it is another one than before, all is forgotten: what a call is depends on it.
+    /// What follows is of pages of this layout. Where it is another one than before, all is
+    /// forgotten: what a call is depends on it.
     pub(super) fn begin(&mut self, layout: Layout) {
         if self.layout != layout {
             self.layout = layout;
@@ -93,7 +96,13 @@ impl Calls {
 
     /// Codes a call, but for its times; `miss` is what [`Self::misses`] says of it.
     #[inline(always)]
-    pub(super) fn code<S: Stream>(&mut self, s: &mut S, history: &mut u64, call: &mut Call, miss: u8) {
+    pub(super) fn code<S: Stream>(
+        &mut self,
+        s: &mut S,
+        history: &mut u64,
+        call: &mut Call,
+        miss: u8,
+    ) {
         let slot = slot(*history);
         if miss == 0 {
             let next = &self.next.0[slot];
@@ -132,13 +141,18 @@ impl Calls {
             let i = words.trailing_zeros() as usize;
             words &= words - 1;
             let (word, expected) = (&mut call.words[i], guide.words[i]);
-            *word = expected.wrapping_add(s.difference([Column::Source, Column::Value0], word.wrapping_sub(expected)));
+            *word = expected.wrapping_add(
+                s.difference([Column::Source, Column::Value0], word.wrapping_sub(expected)),
+            );
         }
         if miss & RESULT != 0 {
             let columns = [Column::ResultSource, Column::Result0];
-            call.result = guide.result.wrapping_add(s.difference(columns, call.result.wrapping_sub(guide.result)));
+            call.result = guide
+                .result
+                .wrapping_add(s.difference(columns, call.result.wrapping_sub(guide.result)));
         }
-        // Whether the arguments are as long as they say, the head in the first of their words tells.
+        // Whether the arguments are as long as they say, the head in the first of their words
+        // tells.
         if miss & CALL != 0 || (call.words[0] ^ guide.words[0]) as u16 != 0 {
             call.tidy(self.layout);
         }
@@ -149,10 +163,13 @@ impl Calls {
     /// Codes which call it is.
     fn what<S: Stream>(&self, s: &mut S, what: What) -> What {
         let like = |what| self.same.0[place(what)].what;
-        let as_like = |what: What| (like(what).length(), like(what).strings()) == (what.length(), what.strings());
+        let as_like = |what: What| {
+            (like(what).length(), like(what).strings()) == (what.length(), what.strings())
+        };
         let shape = s.byte(Column::Shape, what.form() | if as_like(what) { 0 } else { LENGTH });
         let [low, high] = what.aux().to_le_bytes();
-        let aux = u16::from_le_bytes([s.byte(Column::CallLow, low), s.byte(Column::CallHigh, high)]);
+        let aux =
+            u16::from_le_bytes([s.byte(Column::CallLow, low), s.byte(Column::CallHigh, high)]);
         let like = like(What::new(shape & 3, aux, 0, 0));
         let (length, strings) = if shape & LENGTH == 0 {
             (like.length(), like.strings())

@@ -1,4 +1,5 @@
-//! The columns and the frame around them: version, number of pages, the columns' lengths, their bytes.
+//! The columns and the frame around them: version, number of pages, the columns' lengths, their
+//! bytes.
 
 use super::ColumnsError;
 
@@ -8,12 +9,12 @@ const VERSION: u8 = 3;
 const OLDEST: u8 = 1;
 /// Number of columns.
 pub(super) const COLUMNS: usize = 52;
-/// A block of a zstd frame ends before and behind a column of at least this many bytes, so that each of the large ones gets an
-/// entropy table of its own. Less does not pay for the table.
+/// A block of a zstd frame ends before and behind a column of at least this many bytes, so that
+/// each of the large ones gets an entropy table of its own. Less does not pay for the table.
 const OWN_BLOCK: usize = 4096;
 
-/// What is stored together. The numbers are the order in the encoded bytes. Version 1 had all of them; of a value's or a result's
-/// bytes later versions have the first column alone.
+/// What is stored together. The numbers are the order in the encoded bytes. Version 1 had all of
+/// them; of a value's or a result's bytes later versions have the first column alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Column {
@@ -21,7 +22,8 @@ pub(super) enum Column {
     Bits,
     /// Intervals between events.
     Gap,
-    /// How long calls took, and the times before them, by the number of their bits (version 1: how long alone).
+    /// How long calls took, and the times before them, by the number of their bits (version 1: how
+    /// long alone).
     Ticks,
     /// What each item is.
     Op,
@@ -31,8 +33,8 @@ pub(super) enum Column {
     CallLow,
     CallHigh,
     Count,
-    /// Of calls: in which bytes a word of arguments differs, and these (version 1: where arguments come from, and their bytes by
-    /// significance).
+    /// Of calls: in which bytes a word of arguments differs, and these (version 1: where arguments
+    /// come from, and their bytes by significance).
     Source,
     Value0,
     Value1,
@@ -179,7 +181,8 @@ pub(super) fn take(mut bytes: &[u8]) -> Result<Encoded<'_>, ColumnsError> {
     Ok(Encoded { version: *version, pages, columns })
 }
 
-/// Where a large column begins, or what stands behind one: pieces that are worth an entropy table each.
+/// Where a large column begins, or what stands behind one: pieces that are worth an entropy table
+/// each.
 pub(super) fn pieces(encoded: &[u8]) -> Vec<&[u8]> {
     let Ok(Encoded { columns, .. }) = take(encoded) else { return vec![encoded] };
     let all: usize = columns.iter().map(|column| column.len()).sum();

@@ -1,6 +1,8 @@
 //! Page headers: each is told by how it differs from what the pages before it let expect.
 
-use flightrec_format::abi::page::{COPY_MAGIC, HEADER_LEN, LANE_KINDS, PageHeader, REFUSALS, VERSION};
+use flightrec_format::abi::page::{
+    COPY_MAGIC, HEADER_LEN, LANE_KINDS, PageHeader, REFUSALS, VERSION,
+};
 use flightrec_format::abi::record::{counter, kind};
 use flightrec_format::decode::Summary;
 
@@ -18,7 +20,8 @@ const TOTALS: u8 = 1 << 4;
 const RESERVED: u8 = 1 << 5;
 /// What stands before the records is not 0.
 const BEFORE: u8 = 1 << 6;
-/// The page's version. It is never told in columns that earlier releases wrote: they know version 1 alone.
+/// The page's version. It is never told in columns that earlier releases wrote: they know version 1
+/// alone.
 const OTHER_VERSION: u8 = 1 << 7;
 
 /// How far a ring has got.
@@ -85,7 +88,13 @@ impl Rings {
         }
         if self.at >= self.known.len() {
             let header = PageHeader { lane, cpu, ..NONE };
-            self.known.push(Ring { header, counts: [0; LANE_KINDS], now: 0, latest: 0, current: Current::default() });
+            self.known.push(Ring {
+                header,
+                counts: [0; LANE_KINDS],
+                now: 0,
+                latest: 0,
+                current: Current::default(),
+            });
         }
         &mut self.known[self.at]
     }
@@ -124,15 +133,20 @@ impl Rings {
             (s.byte(column, h.lane), s.varint(column, u64::from(h.cpu)) as u16)
         };
         let ring = self.of(h.lane, h.cpu);
-        h.header_len =
-            if miss & LENGTH == 0 { HEADER_LEN as u16 } else { s.varint(column, u64::from(h.header_len)) as u16 };
+        h.header_len = if miss & LENGTH == 0 {
+            HEADER_LEN as u16
+        } else {
+            s.varint(column, u64::from(h.header_len)) as u16
+        };
         let seq = ring.header.seq.wrapping_add(1);
         h.seq = if miss & SEQUENCE == 0 { seq } else { s.near(column, h.seq, seq) };
         let (events, refused) = ring.totals();
         if miss & TOTALS == 0 {
             (h.events, h.refused) = (events, refused);
         } else {
-            for (value, expected) in h.events.iter_mut().zip(events).chain(h.refused.iter_mut().zip(refused)) {
+            for (value, expected) in
+                h.events.iter_mut().zip(events).chain(h.refused.iter_mut().zip(refused))
+            {
                 *value = s.near(column, *value, expected);
             }
         }

@@ -92,10 +92,12 @@ impl Lead {
         }
     }
 
-    /// Whether an event behind it can count with every reader as it does here. `first`: of its page.
+    /// Whether an event behind it can count with every reader as it does here. `first`: of its
+    /// page.
     #[inline]
     pub(super) fn is_counted(&self, op: u8, first: bool) -> bool {
-        // Without a THREAD in front a page's first events are of nobody; from such a time base on, times may wrap.
+        // Without a THREAD in front a page's first events are of nobody; from such a time base on,
+        // times may wrap.
         (!first || op & THREAD != 0) && (op & TIME == 0 || self.time < u64::MAX / 2)
     }
 }
@@ -116,8 +118,8 @@ impl Item {
         Self { op: 0, lead, call, sched, text: Text::EMPTY, plain: [[0; 8]; LONGEST] }
     }
 
-    /// Takes the item at the front of what is left of a page, but for a call's strings; returns the number of bytes that it
-    /// takes. What is no record is the rest of the page.
+    /// Takes the item at the front of what is left of a page, but for a call's strings; returns the
+    /// number of bytes that it takes. What is no record is the rest of the page.
     pub(super) fn take(&mut self, at: &At, bytes: &[u8]) -> usize {
         let (op, behind) = self.lead.take(bytes, at.layout);
         self.op = op;
@@ -137,7 +139,8 @@ impl Item {
         record.len()
     }
 
-    /// Takes the record at the front of `bytes`; `false` where it is another THREAD or TIME behind a first one.
+    /// Takes the record at the front of `bytes`; `false` where it is another THREAD or TIME behind
+    /// a first one.
     #[inline]
     fn take_record(&mut self, at: &At, record: &[u8], bytes: &[u8], lead: bool) -> bool {
         const SYSCALL: u8 = Lane::Syscall as u8;
@@ -168,7 +171,9 @@ impl Item {
 
     fn take_plain(&mut self, record: &[u8]) {
         let length = record.len();
-        let Some(to) = self.plain.as_flattened_mut().get_mut(..length.next_multiple_of(8)) else { return };
+        let Some(to) = self.plain.as_flattened_mut().get_mut(..length.next_multiple_of(8)) else {
+            return;
+        };
         let (own, behind) = to.split_at_mut(length);
         own.copy_from_slice(record);
         behind.fill(0);
@@ -185,15 +190,22 @@ impl Item {
     /// Strings that follow the item and belong to it.
     #[inline]
     pub(super) fn strings(&self, lane: u8) -> u8 {
-        if self.op & CLASS == EVENT && lane == Lane::Syscall as u8 { self.call.what.strings() } else { 0 }
+        if self.op & CLASS == EVENT && lane == Lane::Syscall as u8 {
+            self.call.what.strings()
+        } else {
+            0
+        }
     }
 
-    /// Whether the item counts with every reader as it does here: a call or a scheduling event that is not damaged, of a known
-    /// thread. `first`: of its page.
+    /// Whether the item counts with every reader as it does here: a call or a scheduling event that
+    /// is not damaged, of a known thread. `first`: of its page.
     #[inline]
     pub(super) fn is_counted(&self, lane: u8, first: bool) -> bool {
         match self.op & CLASS {
-            EVENT => self.lead.is_counted(self.op, first) && (lane != Lane::Syscall as u8 || self.call.fine),
+            EVENT => {
+                self.lead.is_counted(self.op, first)
+                    && (lane != Lane::Syscall as u8 || self.call.fine)
+            }
             TEXT => !first && self.op & LEAD == 0 && self.is_fine_string(),
             _ => false,
         }
@@ -285,9 +297,10 @@ impl Models {
         self.plain.clear();
     }
 
-    /// Writes the call at the front of what is left of a page, where one stands there with nothing before it, and [`Self::code`] has
-    /// begun the page; returns the number of bytes that it takes without its strings, the number of these, and whether it counts
-    /// with every reader as it does here.
+    /// Writes the call at the front of what is left of a page, where one stands there with nothing
+    /// before it, and [`Self::code`] has begun the page; returns the number of bytes that it
+    /// takes without its strings, the number of these, and whether it counts with every reader
+    /// as it does here.
     #[inline]
     pub(super) fn call(
         &mut self,
@@ -307,7 +320,13 @@ impl Models {
 
     /// Codes an item.
     #[inline]
-    pub(super) fn code<S: Stream>(&mut self, s: &mut S, at: &mut At, ring: &mut Ring, item: &mut Item) {
+    pub(super) fn code<S: Stream>(
+        &mut self,
+        s: &mut S,
+        at: &mut At,
+        ring: &mut Ring,
+        item: &mut Item,
+    ) {
         let calls = at.lane == Lane::Syscall as u8;
         // In their lane, calls with nothing before them have no byte of their own.
         let mut miss = OTHER;
@@ -325,7 +344,10 @@ impl Models {
             (EVENT, Some(Lane::Syscall)) => {
                 let history = &mut self.threads.of(ring.current.tid).calls;
                 if miss & OTHER != 0 {
-                    miss = s.byte(Column::Miss, if S::WRITES { self.calls.misses(*history, &item.call) } else { 0 });
+                    miss = s.byte(
+                        Column::Miss,
+                        if S::WRITES { self.calls.misses(*history, &item.call) } else { 0 },
+                    );
                 }
                 if miss & OTHER != 0 {
                     return s.fail();
@@ -334,7 +356,13 @@ impl Models {
                 return times(s, at, ring, &mut item.call);
             }
             (EVENT, Some(Lane::Sched)) => {
-                self.scheduling.code(s, &mut item.sched, &mut ring.current, &mut self.threads, (now, at.cpu));
+                self.scheduling.code(
+                    s,
+                    &mut item.sched,
+                    &mut ring.current,
+                    &mut self.threads,
+                    (now, at.cpu),
+                );
                 (item.sched.kind, item.sched.upper)
             }
             (PLAIN, _) => {
@@ -353,8 +381,9 @@ impl Models {
         ring.reach(at.base.wrapping_add(u64::from(upper)));
     }
 
-    /// Writes the string at the front of what is left of a page, where it is one of those that were to be expected; returns the
-    /// number of bytes that it takes, and whether it counts with every reader as it does here.
+    /// Writes the string at the front of what is left of a page, where it is one of those that were
+    /// to be expected; returns the number of bytes that it takes, and whether it counts with
+    /// every reader as it does here.
     #[inline]
     pub(super) fn string_again(
         &mut self,

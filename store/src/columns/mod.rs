@@ -1,14 +1,17 @@
 //! Pages as columns of like values, which zstd then makes small.
 //!
-//! - At most [`PAGES_MAX`] pages; all state is of one call, so blocks are independent. Memory: what goes in and comes out, and about
-//!   300 KiB of tables (700 KiB for version 1).
-//! - Lossless for any page, also a damaged one: the header and what is in use come out as they went in, zeros behind.
+//! - At most [`PAGES_MAX`] pages; all state is of one call, so blocks are independent. Memory: what
+//!   goes in and comes out, and about 300 KiB of tables (700 KiB for version 1).
+//! - Lossless for any page, also a damaged one: the header and what is in use come out as they went
+//!   in, zeros behind.
 //! - Decoding takes any bytes, and ends by pages or an error.
-//! - What is layout is in FORMAT.md, section 13; a change here is a change there, and a new version.
+//! - What is layout is in FORMAT.md, section 13; a change here is a change there, and a new
+//!   version.
 //!
-//! [`page`] walks over a page, [`item`] over what it consists of: a [`record`] that the probes would write is coded by its
-//! lane's model ([`call`], [`sched`]), any other as words ([`plain`]); [`out`] is the page that decoding puts together. A model
-//! knows what came before ([`threads`], [`text`]) and codes what that does not tell, by a [`stream::Stream`]: the same walk writes
+//! [`page`] walks over a page, [`item`] over what it consists of: a [`record`] that the probes
+//! would write is coded by its lane's model ([`call`], [`sched`]), any other as words ([`plain`]);
+//! [`out`] is the page that decoding puts together. A model knows what came before ([`threads`],
+//! [`text`]) and codes what that does not tell, by a [`stream::Stream`]: the same walk writes
 //! the [`column`]s, or reads them. [`v1`] reads what the first releases wrote.
 
 mod call;
@@ -41,10 +44,15 @@ pub enum ColumnsError {
     #[error("encoded pages are cut short")]
     Cut,
     /// Written by another release.
-    #[error("column format version {0} is not known: use a flightctl of the release that recorded it")]
+    #[error(
+        "column format version {0} is not known: use a flightctl of the release that recorded it"
+    )]
     Version(u8),
     /// Written by another release, or damaged.
-    #[error("{0} columns are not those that this release knows: use a flightctl of the release that recorded it")]
+    #[error(
+        "{0} columns are not those that this release knows: use a flightctl of the release that \
+         recorded it"
+    )]
     Columns(u64),
     /// More pages than there may be.
     #[error("{0} pages are more than there may be")]
@@ -65,7 +73,8 @@ pub(crate) fn pieces(encoded: &[u8]) -> Vec<&[u8]> {
     column::pieces(encoded)
 }
 
-/// Encodes pages, with one set of tables and columns: memory that was fetched once is not fetched again for each block.
+/// Encodes pages, with one set of tables and columns: memory that was fetched once is not fetched
+/// again for each block.
 pub struct Encoder {
     columns: Writing,
     block: Block,
@@ -89,12 +98,13 @@ impl Encoder {
         Self { columns: Writing::new(), block: Block::new() }
     }
 
-    /// Appends the encoded pages. What was encoded before has no influence. Returns what the pages come to, as
-    /// [`Page::summary`] tells it: the walk counts as it goes.
+    /// Appends the encoded pages. What was encoded before has no influence. Returns what the pages
+    /// come to, as [`Page::summary`] tells it: the walk counts as it goes.
     pub fn encode(&mut self, pages: &[Page], out: &mut Vec<u8>) -> Vec<Summary> {
         self.columns.clear();
         self.block.clear();
-        let summaries = pages.iter().map(|page| self.block.encode(&mut self.columns, page)).collect();
+        let summaries =
+            pages.iter().map(|page| self.block.encode(&mut self.columns, page)).collect();
         column::put(pages.len(), self.columns.finish(), out);
         summaries
     }

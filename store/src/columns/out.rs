@@ -15,7 +15,8 @@ pub(super) struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// The first `length` of the bytes. Where there is room for all, all are stored: what follows is written over them.
+    /// The first `length` of the bytes. Where there is room for all, all are stored: what follows
+    /// is written over them.
     #[inline]
     pub(super) fn some<const N: usize>(&mut self, bytes: &[u8; N], length: usize) {
         match self.left.first_chunk_mut() {

@@ -107,7 +107,14 @@ impl Block {
                 counted.all &= as_here;
                 left = left.get(length..).unwrap_or_default();
                 for _ in 0..strings {
-                    left = string((&mut self.models, &mut self.item), s, &at, ring, left, &mut counted);
+                    left = string(
+                        (&mut self.models, &mut self.item),
+                        s,
+                        &at,
+                        ring,
+                        left,
+                        &mut counted,
+                    );
                 }
                 continue;
             }
@@ -147,7 +154,8 @@ impl Block {
     }
 }
 
-/// Reads a page: its header, then by `item` what it consists of, which says whether that counts with every reader as it does here.
+/// Reads a page: its header, then by `item` what it consists of, which says whether that counts
+/// with every reader as it does here.
 #[inline]
 pub(super) fn read_page<'a>(
     rings: &mut Rings,

@@ -1,5 +1,5 @@
-//! Records without a model of their own, known or not: each word as its difference to the same word of the last record of
-//! the kind.
+//! Records without a model of their own, known or not: each word as its difference to the same word
+//! of the last record of the kind.
 
 use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::record::header;
@@ -31,8 +31,8 @@ impl Plain {
         self.gaps = [0; 16];
     }
 
-    /// Codes a record of at least one word, the last one filled up with zeros; `record` has room for the longest. `now` is the
-    /// time field that an event of this lane would have at once.
+    /// Codes a record of at least one word, the last one filled up with zeros; `record` has room
+    /// for the longest. `now` is the time field that an event of this lane would have at once.
     pub(super) fn code<S: Stream>(
         &mut self,
         s: &mut S,
@@ -44,7 +44,9 @@ impl Plain {
         let head = u64::from_le_bytes(record[0]);
         let kind = s.byte(Column::Plain, head as u8);
         let Some((length, last)) = self.last.get_mut(usize::from(kind)) else { return };
-        *length = s.byte(Column::PlainLength, ((head >> 8) as u8).wrapping_sub(*length)).wrapping_add(*length);
+        *length = s
+            .byte(Column::PlainLength, ((head >> 8) as u8).wrapping_sub(*length))
+            .wrapping_add(*length);
         let bytes = layout.bytes(usize::from(*length));
         if bytes < 8 {
             return s.fail();

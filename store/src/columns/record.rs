@@ -1,7 +1,7 @@
 //! Records as the probes write them, taken apart and put together again.
 //!
-//! A record counts as one only where putting it together gives its words again; whatever else stands in a page is
-//! stored word by word.
+//! A record counts as one only where putting it together gives its words again; whatever else
+//! stands in a page is stored word by word.
 //!
 //! What the versions of a page differ in, its [`Layout`] says.
 
@@ -11,8 +11,8 @@ use flightrec_format::abi::record::{STRING_MAX, fold, fold_v1, header, kind};
 
 /// Bytes of a record's first word.
 const HEAD: usize = 8;
-/// Words of a call's arguments that the model takes; a call with more is a record like any other. More there are only where an
-/// argument does not fit in 6 bytes.
+/// Words of a call's arguments that the model takes; a call with more is a record like any other.
+/// More there are only where an argument does not fit in 6 bytes.
 pub(super) const WORDS: usize = 5;
 /// Bytes of these.
 const ARGUMENTS: usize = 8 * WORDS;
@@ -23,8 +23,8 @@ const BEHIND_WORD: usize = HEAD + 8;
 /// Bytes of the longest call.
 const LONGEST: usize = BEHIND_WORD + ARGUMENTS;
 
-/// By how many times 4 bytes a call's arguments take: all bits of the words that are theirs. What comes next can't be foretold, so
-/// no branch asks.
+/// By how many times 4 bytes a call's arguments take: all bits of the words that are theirs. What
+/// comes next can't be foretold, so no branch asks.
 const OWN: [[u64; WORDS]; 2 * WORDS + 1] = {
     let mut own = [[0; WORDS]; 2 * WORDS + 1];
     let mut length = 0;
@@ -55,8 +55,8 @@ pub(super) mod form {
     pub(crate) const EXITED: u8 = 2;
 }
 
-/// Which call it is, as far as it is said before any of its values: the first four bytes of its record (kind, length, `aux`), the
-/// number of strings behind it, its [`form`].
+/// Which call it is, as far as it is said before any of its values: the first four bytes of its
+/// record (kind, length, `aux`), the number of strings behind it, its [`form`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct What(u64);
 
@@ -78,10 +78,13 @@ impl What {
 
     /// Whether there may be such a one.
     pub(super) fn is_call(self, layout: Layout) -> bool {
-        self.arguments(layout) < OWN.len() && self.strings() <= STRINGS && self.form() <= form::EXITED
+        self.arguments(layout) < OWN.len()
+            && self.strings() <= STRINGS
+            && self.form() <= form::EXITED
     }
 
-    /// How many times 4 bytes its arguments take; too many for a call that the model takes where the record is too short for one.
+    /// How many times 4 bytes its arguments take; too many for a call that the model takes where
+    /// the record is too short for one.
     #[inline]
     pub(super) fn arguments(self, layout: Layout) -> usize {
         arguments(layout.bytes(usize::from(self.length())), self.form() == form::EXITED, layout)
@@ -122,7 +125,8 @@ pub(super) struct Call {
     pub(super) upper: u32,
     /// Duration of a folded call, in units of 16 ns, below 0xffff.
     pub(super) ticks: u16,
-    /// Whether readers take it for a call: its table is one that there is, and its arguments are there.
+    /// Whether readers take it for a call: its table is one that there is, and its arguments are
+    /// there.
     pub(super) fine: bool,
 }
 
@@ -155,12 +159,15 @@ pub(super) fn record(bytes: &[u8], layout: Layout) -> Option<&[u8]> {
     }
 }
 
-/// How many records at the front of a page's bytes are STRINGs as they should be, of those at most [`STRINGS`].
+/// How many records at the front of a page's bytes are STRINGs as they should be, of those at most
+/// [`STRINGS`].
 #[inline]
 fn strings(mut bytes: &[u8], layout: Layout) -> u8 {
     let mut count = 0;
     while count < STRINGS && bytes.first() == Some(&kind::STRING) {
-        let Some(record) = record(bytes, layout).filter(|record| Text::is(record, layout)) else { break };
+        let Some(record) = record(bytes, layout).filter(|record| Text::is(record, layout)) else {
+            break;
+        };
         bytes = bytes.get(record.len()..).unwrap_or_default();
         count += 1;
     }
@@ -170,14 +177,18 @@ fn strings(mut bytes: &[u8], layout: Layout) -> u8 {
 /// The word at a byte of a page; 0 where not all of it is there.
 #[inline]
 pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+    bytes
+        .get(at..)
+        .and_then(|bytes| bytes.first_chunk())
+        .map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 impl Call {
     pub(super) const NONE: Self =
         Self { what: What::NONE, result: 0, words: [0; WORDS], upper: 0, ticks: 0, fine: false };
 
-    /// Takes over the record at the front of a page's bytes, but for its strings, where it is one; returns its length.
+    /// Takes over the record at the front of a page's bytes, but for its strings, where it is one;
+    /// returns its length.
     #[inline(always)]
     pub(super) fn take(&mut self, bytes: &[u8], layout: Layout) -> Option<usize> {
         let head = word(bytes, 0);
@@ -211,8 +222,11 @@ impl Call {
         self.ticks = if exit { 0 } else { (ns >> 4) as u16 };
         self.what = What::of(head, form, strings);
         self.upper = (head >> 32) as u32;
-        let words =
-            if behind(exit, layout) == BEHIND_SLOT { &all[BEHIND_SLOT..][..ARGUMENTS] } else { &all[BEHIND_WORD..] };
+        let words = if behind(exit, layout) == BEHIND_SLOT {
+            &all[BEHIND_SLOT..][..ARGUMENTS]
+        } else {
+            &all[BEHIND_WORD..]
+        };
         self.words = std::array::from_fn(|i| word(words, 8 * i) & own[i]);
         Some(length)
     }
@@ -234,7 +248,8 @@ impl Call {
             *word &= own;
         }
         self.fine = self.what.aux() >> 12 & 3 != 3
-            && (arguments == 0 || args::length(self.words[0] as u16).is_some_and(|bytes| bytes <= 4 * arguments));
+            && (arguments == 0
+                || args::length(self.words[0] as u16).is_some_and(|bytes| bytes <= 4 * arguments));
     }
 
     /// What a thread's history keeps of it.
@@ -242,7 +257,10 @@ impl Call {
     pub(super) fn step(&self) -> u64 {
         let form = self.what.form();
         let failed = (self.result as i64) < 0 && form != form::ENTERED;
-        u64::from(self.what.aux() & 0xfff) | u64::from(form) << 12 | u64::from(failed) << 14 | 1 << 15
+        u64::from(self.what.aux() & 0xfff)
+            | u64::from(form) << 12
+            | u64::from(failed) << 14
+            | 1 << 15
     }
 
     /// Its record, and the number of its bytes.
@@ -302,7 +320,10 @@ impl Sched {
 
     /// Its record.
     pub(super) fn put(&self, layout: Layout) -> [[u8; 8]; 2] {
-        [header(self.kind, units(16, layout), self.aux, self.upper).to_le_bytes(), self.word.to_le_bytes()]
+        [
+            header(self.kind, units(16, layout), self.aux, self.upper).to_le_bytes(),
+            self.word.to_le_bytes(),
+        ]
     }
 }
 
@@ -328,7 +349,9 @@ impl Text {
         head as u8 == kind::STRING
             && (head >> 24) as u8 == 0
             && length <= STRING_MAX
-            && padding.is_some_and(|padding| padding.len() < layout.unit() && padding.iter().all(|byte| *byte == 0))
+            && padding.is_some_and(|padding| {
+                padding.len() < layout.unit() && padding.iter().all(|byte| *byte == 0)
+            })
     }
 
     /// Takes over a record that [`Self::is`] one.
@@ -342,7 +365,8 @@ impl Text {
     /// Takes over the first `length` bytes of a content.
     pub(super) fn set(&mut self, content: &[u8], length: usize) {
         self.length = length.min(STRING_MAX);
-        if let Some((to, from)) = self.bytes.get_mut(..self.length).zip(content.get(..self.length)) {
+        if let Some((to, from)) = self.bytes.get_mut(..self.length).zip(content.get(..self.length))
+        {
             to.copy_from_slice(from);
         }
         self.pad();
@@ -372,7 +396,12 @@ impl Text {
     /// Its record's first word, and what is behind.
     pub(super) fn put(&self, layout: Layout) -> ([u8; HEAD], &[u8]) {
         let length = self.length.next_multiple_of(layout.unit());
-        let head = header(kind::STRING, units(HEAD + length, layout), u16::from(self.aux), self.length as u32);
+        let head = header(
+            kind::STRING,
+            units(HEAD + length, layout),
+            u16::from(self.aux),
+            self.length as u32,
+        );
         (head.to_le_bytes(), self.bytes.get(..length).unwrap_or(&self.bytes))
     }
 }

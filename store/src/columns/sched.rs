@@ -1,5 +1,5 @@
-//! The model of the scheduling lane: who was current is known, who comes next is who came next before, and priority, state
-//! and CPU of a thread are mostly what they were.
+//! The model of the scheduling lane: who was current is known, who comes next is who came next
+//! before, and priority, state and CPU of a thread are mostly what they were.
 
 use flightrec_format::abi::record::{kind, migrate, switch, wake};
 
@@ -78,7 +78,8 @@ fn switched<S: Stream, C: Default>(
     let next = threads.code(s, next, before, 0);
     let thread = threads.of(prev);
     thread.next = next;
-    let how = s.near(Column::State, u64::from(state) << 1 | u64::from(preempted), u64::from(thread.left));
+    let how =
+        s.near(Column::State, u64::from(state) << 1 | u64::from(preempted), u64::from(thread.left));
     thread.left = how as u32;
     let low = priority(s, event.aux & 0xff, &mut thread.priority);
     let thread = threads.of(next);
@@ -90,7 +91,12 @@ fn switched<S: Stream, C: Default>(
 }
 
 /// WAKING and WAKEUP_NEW.
-fn woken<S: Stream, C: Default>(s: &mut S, event: &mut Sched, current: &mut Current, threads: &mut Threads<C>) {
+fn woken<S: Stream, C: Default>(
+    s: &mut S,
+    event: &mut Sched,
+    current: &mut Current,
+    threads: &mut Threads<C>,
+) {
     let (tid, state, cpu) = wake::unpack(event.word);
     let before = threads.of(current.tid).wakee;
     let tid = threads.code(s, tid, before, current.wakee);

@@ -1,5 +1,5 @@
-//! Both directions of one walk: a model codes a value by [`Stream`], which writes it into its column or replaces it by the
-//! one that it reads there. So encoder and decoder can't differ.
+//! Both directions of one walk: a model codes a value by [`Stream`], which writes it into its
+//! column or replaces it by the one that it reads there. So encoder and decoder can't differ.
 
 use super::column::{COLUMNS, Column};
 
@@ -11,13 +11,15 @@ pub(super) trait Stream {
     /// Whether values go into the columns.
     const WRITES: bool;
 
-    /// One byte of a column. Where the columns are at their end, 0, and [`Self::failed`] from then on.
+    /// One byte of a column. Where the columns are at their end, 0, and [`Self::failed`] from then
+    /// on.
     fn byte(&mut self, column: Column, value: u8) -> u8;
 
     /// The low `count` (at most 48) bits of a value, which has no others.
     fn bits(&mut self, value: u64, count: u32) -> u64;
 
-    /// The low `count` (1 to 8) bytes of a value, one behind the other; above them what comes out means nothing.
+    /// The low `count` (1 to 8) bytes of a value, one behind the other; above them what comes out
+    /// means nothing.
     fn low(&mut self, column: Column, value: u64, count: u32) -> u64;
 
     /// Bytes of a column.
@@ -64,7 +66,8 @@ pub(super) trait Stream {
         out
     }
 
-    /// What one word is more than another: where in it, and how long, the part is in which they differ; and its bytes.
+    /// What one word is more than another: where in it, and how long, the part is in which they
+    /// differ; and its bytes.
     #[inline]
     fn difference(&mut self, [source, bytes]: [Column; 2], value: u64) -> u64 {
         let shift = value.trailing_zeros() & 0x38;
@@ -77,20 +80,26 @@ pub(super) trait Stream {
         (((part << unused) as i64 >> unused) as u64) << shift
     }
 
-    /// The time before a call and its duration: how many bits each has, in one byte, and those behind the first.
+    /// The time before a call and its duration: how many bits each has, in one byte, and those
+    /// behind the first.
     #[inline]
     fn spans(&mut self, gap: u32, ticks: u16) -> (u32, u16) {
         let class = |bits: u32| bits.min(15) as u8;
-        let symbol = class(26 - (gap | 63).leading_zeros()) << 4 | class(16 - ticks.leading_zeros());
+        let symbol =
+            class(26 - (gap | 63).leading_zeros()) << 4 | class(16 - ticks.leading_zeros());
         let symbol = self.byte(Column::Ticks, symbol);
         let (before, during) = (GAPS[usize::from(symbol >> 4)], TICKS[usize::from(symbol & 15)]);
-        let value = u64::from(gap) & before.mask() | (u64::from(ticks) & during.mask()) << before.bits;
+        let value =
+            u64::from(gap) & before.mask() | (u64::from(ticks) & during.mask()) << before.bits;
         let value = self.bits(value, before.bits + during.bits);
-        (before.base | (value & before.mask()) as u32, (during.base | (value >> before.bits) as u32) as u16)
+        (
+            before.base | (value & before.mask()) as u32,
+            (during.base | (value >> before.bits) as u32) as u16,
+        )
     }
 
-    /// A time span: its step on a scale of eight steps an octave, less the usual one, and the bits below.
-    /// `usual` is the running mean of steps, in 64ths; 0: none yet.
+    /// A time span: its step on a scale of eight steps an octave, less the usual one, and the bits
+    /// below. `usual` is the running mean of steps, in 64ths; 0: none yet.
     #[inline(always)]
     fn interval(&mut self, column: Column, value: u32, usual: &mut u16) -> u32 {
         let usually = (*usual >> 6) as u8;
@@ -139,7 +148,8 @@ impl Class {
     }
 }
 
-/// Classes by the number of a span's bits, those below the first `least` together, and the last for spans of any length.
+/// Classes by the number of a span's bits, those below the first `least` together, and the last for
+/// spans of any length.
 const fn classes(least: u32, any: u32) -> [Class; 16] {
     let mut classes = [Class { bits: least, base: 0 }; 16];
     let mut i = 1;
@@ -177,7 +187,8 @@ impl Writing {
     /// The columns, complete. Only [`Self::clear`] may follow.
     pub(super) fn finish(&mut self) -> &[Vec<u8>; COLUMNS] {
         let rest = self.bits.to_le_bytes();
-        self.columns[Column::Bits as usize].extend(rest.iter().take(self.held.div_ceil(8) as usize));
+        self.columns[Column::Bits as usize]
+            .extend(rest.iter().take(self.held.div_ceil(8) as usize));
         &self.columns
     }
 }

@@ -53,29 +53,38 @@ impl Texts {
     /// The slot of a content.
     fn slot(content: &[u8]) -> usize {
         let (words, rest) = content.as_chunks::<8>();
-        let last = rest.iter().fold(content.len() as u64, |word, byte| word << 8 | u64::from(*byte));
+        let last =
+            rest.iter().fold(content.len() as u64, |word, byte| word << 8 | u64::from(*byte));
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
-        let hash = words
-            .chain([last])
-            .fold(0u64, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let hash = words.chain([last]).fold(0u64, |hash, word| {
+            (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
         (hash >> 52) as usize % SLOTS
     }
 
-    /// The slot of a thread's last two strings, and what may come then: what followed the two, what followed the last one, the last
-    /// one, the one before.
+    /// The slot of a thread's last two strings, and what may come then: what followed the two, what
+    /// followed the last one, the last one, the one before.
     #[inline]
     fn candidates(&self, [last, older]: [u16; 2]) -> (usize, [u16; 4]) {
-        let two = (usize::from(last).wrapping_mul(31) ^ usize::from(older).wrapping_mul(7919)) % SLOTS;
+        let two =
+            (usize::from(last).wrapping_mul(31) ^ usize::from(older).wrapping_mul(7919)) % SLOTS;
         let next = self.known.get(usize::from(last)).map_or(0, |(_, next)| *next);
         (two, [self.after_two[two], next, last, older])
     }
 
-    /// Writes a string, where it is one of those that were to be expected, as [`Self::code`] does: most are, and nothing has to be
-    /// looked up for it.
+    /// Writes a string, where it is one of those that were to be expected, as [`Self::code`] does:
+    /// most are, and nothing has to be looked up for it.
     #[inline]
-    pub(super) fn again(&mut self, s: &mut Writing, aux: u8, content: &[u8], before: &mut [u16; 2]) -> bool {
+    pub(super) fn again(
+        &mut self,
+        s: &mut Writing,
+        aux: u8,
+        content: &[u8],
+        before: &mut [u16; 2],
+    ) -> bool {
         let (two, candidates) = self.candidates(*before);
-        let place = candidates.iter().position(|number| *number != 0 && self.content(*number) == content);
+        let place =
+            candidates.iter().position(|number| *number != 0 && self.content(*number) == content);
         let Some(place) = place else { return false };
         s.byte(Column::StringAux, aux);
         s.byte(Column::String, place as u8);
@@ -145,7 +154,8 @@ impl Texts {
     /// Codes a content: how much of the string before it begins with, and the rest.
     fn fresh<S: Stream>(&self, s: &mut S, text: &mut Text) {
         let before = self.content(self.last);
-        let shared = before.iter().zip(text.content()).take_while(|(a, b)| a == b).count().min(0xff);
+        let shared =
+            before.iter().zip(text.content()).take_while(|(a, b)| a == b).count().min(0xff);
         let rest = text.length.saturating_sub(shared);
         let shared = usize::from(s.byte(Column::StringShared, shared as u8));
         let rest = s.varint(Column::StringLength, rest as u64);

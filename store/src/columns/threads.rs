@@ -8,7 +8,8 @@ const SLOTS: usize = 1024;
 /// Threads that are found again by how recently they were named.
 const RECENT: usize = 32;
 
-/// Symbols of [`Column::Thread`]: the expected thread, the present one, one named by its id, then the recent ones.
+/// Symbols of [`Column::Thread`]: the expected thread, the present one, one named by its id, then
+/// the recent ones.
 const EXPECTED: u8 = 0;
 const PRESENT: u8 = 1;
 const NEW: u8 = 2;
@@ -23,7 +24,8 @@ pub(super) struct Thread<C> {
     pub(super) calls: C,
     /// Its last two strings, by number; 0: none.
     pub(super) strings: [u16; 2],
-    /// Scheduling: its priority; the CPU that it was seen on last; how it left it (state, and bit 0: preempted); whom it woke.
+    /// Scheduling: its priority; the CPU that it was seen on last; how it left it (state, and bit
+    /// 0: preempted); whom it woke.
     pub(super) priority: u8,
     pub(super) cpu: u16,
     pub(super) left: u32,
@@ -70,7 +72,13 @@ impl<C: Default> Threads<C> {
     }
 
     /// Codes a thread's id: `expected`, `present`, a recent one, or any.
-    pub(super) fn code<S: Stream>(&mut self, s: &mut S, tid: u32, expected: u32, present: u32) -> u32 {
+    pub(super) fn code<S: Stream>(
+        &mut self,
+        s: &mut S,
+        tid: u32,
+        expected: u32,
+        present: u32,
+    ) -> u32 {
         let symbol = if !S::WRITES {
             0
         } else if tid == expected {
@@ -78,13 +86,17 @@ impl<C: Default> Threads<C> {
         } else if tid == present {
             PRESENT
         } else {
-            self.recent.iter().position(|recent| *recent == tid).map_or(NEW, |rank| AGAIN + rank as u8)
+            self.recent
+                .iter()
+                .position(|recent| *recent == tid)
+                .map_or(NEW, |rank| AGAIN + rank as u8)
         };
         let tid = match s.byte(Column::Thread, symbol) {
             EXPECTED => expected,
             PRESENT => present,
             NEW => {
-                self.newest = s.near(Column::NewThread, u64::from(tid), u64::from(self.newest)) as u32;
+                self.newest =
+                    s.near(Column::NewThread, u64::from(tid), u64::from(self.newest)) as u32;
                 self.newest
             }
             symbol => self.recent.get(usize::from(symbol - AGAIN)).copied().unwrap_or_else(|| {

@@ -1,5 +1,5 @@
-//! Wall time that is not fooled by a clock that is set wrong and right again: for the age of files, which are gone
-//! when they were deleted.
+//! Wall time that is not fooled by a clock that is set wrong and right again: for the age of files,
+//! which are gone when they were deleted.
 
 use super::Now;
 

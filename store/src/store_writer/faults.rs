@@ -22,7 +22,9 @@ impl Fault {
                 format!("{path}: {error}: free some space, or lower the store's limits")
             }
             io::ErrorKind::ReadOnlyFilesystem => format!("{path}: {error}: mount it for writing"),
-            io::ErrorKind::PermissionDenied => format!("{path}: {error}: make it writable for the recorder's user"),
+            io::ErrorKind::PermissionDenied => {
+                format!("{path}: {error}: make it writable for the recorder's user")
+            }
             _ => format!("{path}: {error}"),
         })
     }
@@ -60,8 +62,8 @@ impl StoreWriter {
         self.stale = true;
     }
 
-    /// Looks whether what was written is still there. What somebody deleted is written again, as far as the rings still hold
-    /// it.
+    /// Looks whether what was written is still there. What somebody deleted is written again, as
+    /// far as the rings still hold it.
     pub(super) fn look(&mut self, now: Now) {
         let gone = |path: &PathBuf| matches!(path.try_exists(), Ok(false));
         let (path, before) = match (&self.current, &self.predecessor) {
@@ -73,14 +75,20 @@ impl StoreWriter {
                     return self.failed(fault, now);
                 }
             },
-            (None, Some(predecessor)) if gone(predecessor) => (predecessor.clone(), Progress::default()),
+            (None, Some(predecessor)) if gone(predecessor) => {
+                (predecessor.clone(), Progress::default())
+            }
             (None, _) => return,
         };
-        let fault = Fault::at(&path, &io::Error::new(io::ErrorKind::NotFound, "was deleted, and not by the recorder"));
+        let fault = Fault::at(
+            &path,
+            &io::Error::new(io::ErrorKind::NotFound, "was deleted, and not by the recorder"),
+        );
         note(&mut self.stats, &fault);
         self.health.notice(fault.0, now.mono);
         self.current = None;
-        // Where the file before it is gone too, so are probably all; one that is there may go later.
+        // Where the file before it is gone too, so are probably all; one that is there may go
+        // later.
         self.predecessor.take_if(|path| gone(path));
         self.progress = if self.predecessor.is_none() { Progress::default() } else { before };
         self.durable = self.durable.common(&self.progress);
@@ -98,7 +106,8 @@ impl StoreWriter {
             self.predecessor = Some(path);
         } else {
             drop(file);
-            // Nothing but what every file begins with: it would only be litter, one more with each attempt.
+            // Nothing but what every file begins with: it would only be litter, one more with each
+            // attempt.
             let _ = self.disk.remove(&path);
             if let Some(files) = &mut self.files {
                 files.retain(|file| file.path != path);

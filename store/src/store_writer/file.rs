@@ -9,7 +9,9 @@ use super::faults::Fault;
 use super::progress::InFile;
 use super::resume::{ends, resume};
 use super::sync::{SyncJob, Syncing};
-use super::{CHECKPOINT_BYTES, Current, DESCRIPTORS_INTERVAL, META_INTERVAL, Now, Opening, StoreWriter};
+use super::{
+    CHECKPOINT_BYTES, Current, DESCRIPTORS_INTERVAL, META_INTERVAL, Now, Opening, StoreWriter,
+};
 use crate::coder::{Block, Coder};
 use crate::dir::{self, FileInfo, Store};
 use crate::header::FileHeader;
@@ -20,7 +22,8 @@ use crate::writer::FileWriter;
 const NAMES: u32 = 16;
 
 impl StoreWriter {
-    /// Makes and locks the directory, and reads what is in it; the first time, also where an earlier writer stopped.
+    /// Makes and locks the directory, and reads what is in it; the first time, also where an
+    /// earlier writer stopped.
     pub(super) fn begin(&mut self) -> Result<(), Fault> {
         let dir = &self.options.state_dir;
         self.disk.make_dir(dir).map_err(|e| Fault::at(dir, &e))?;
@@ -30,7 +33,8 @@ impl StoreWriter {
         }
         let store = Store::open(dir)?;
         if !self.resumed {
-            (self.progress, self.predecessor) = resume(&store, &self.options.boot_id, self.options.session);
+            (self.progress, self.predecessor) =
+                resume(&store, &self.options.boot_id, self.options.session);
             self.durable = self.progress.clone();
             self.ended = ends(&store, &self.options.boot_id);
             self.resumed = true;
@@ -52,9 +56,12 @@ impl StoreWriter {
             self.options.limits.roll(current.file.written(), current.file.blocks(), age)
         });
         let none = InFile::default();
-        let in_file = self.current.as_ref().filter(|_| !roll).map_or(&none, |current| &current.in_file);
-        let rest: Vec<Page> =
-            pages.into_iter().filter_map(|(page, open)| in_file.rest(page, open, copied, &self.progress)).collect();
+        let in_file =
+            self.current.as_ref().filter(|_| !roll).map_or(&none, |current| &current.in_file);
+        let rest: Vec<Page> = pages
+            .into_iter()
+            .filter_map(|(page, open)| in_file.rest(page, open, copied, &self.progress))
+            .collect();
         if rest.is_empty() {
             return Ok(());
         }
@@ -65,7 +72,11 @@ impl StoreWriter {
         if self.current.is_none() {
             self.create(opening, now)?;
         }
-        if self.meta_changed && self.current.as_ref().is_some_and(|c| now.mono.saturating_sub(c.meta) >= META_INTERVAL)
+        if self.meta_changed
+            && self
+                .current
+                .as_ref()
+                .is_some_and(|c| now.mono.saturating_sub(c.meta) >= META_INTERVAL)
         {
             self.meta(&opening.meta(), now)?;
         }
@@ -87,8 +98,12 @@ impl StoreWriter {
                 current.pages = true;
             }
         }
-        self.health.succeeded(self.current.as_ref().map_or(0, |current| now.mono.saturating_sub(current.begun)));
-        let due = |current: &Current| current.file.written().saturating_sub(current.checkpoint) >= CHECKPOINT_BYTES;
+        self.health.succeeded(
+            self.current.as_ref().map_or(0, |current| now.mono.saturating_sub(current.begun)),
+        );
+        let due = |current: &Current| {
+            current.file.written().saturating_sub(current.checkpoint) >= CHECKPOINT_BYTES
+        };
         if self.current.as_ref().is_some_and(due) {
             self.checkpoint()?;
         }
@@ -107,17 +122,22 @@ impl StoreWriter {
         self.checkpoint()
     }
 
-    /// Writes what the descriptors stand for, if that is known and newer than what the file has of it.
+    /// Writes what the descriptors stand for, if that is known and newer than what the file has of
+    /// it.
     fn descriptors(&mut self, opening: &mut dyn Opening, now: Now) -> Result<(), Fault> {
         let held = self.current.as_mut().map_or(0, |current| {
             current.asked = now.mono;
             current.descriptors
         });
-        let Some((time, bytes)) = opening.descriptors().filter(|(time, _)| *time > held) else { return Ok(()) };
+        let Some((time, bytes)) = opening.descriptors().filter(|(time, _)| *time > held) else {
+            return Ok(());
+        };
         match self.coder()?.descriptors(time, &bytes) {
             Ok(block) => drop(self.push(|_| Ok(block))?),
             // More of them than a block takes: a recording without their names is better than none.
-            Err(e) if e.kind() == io::ErrorKind::InvalidInput => self.stats.last_fault = Some(e.to_string()),
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
+                self.stats.last_fault = Some(e.to_string())
+            }
             Err(e) => return Err(self.fault(&e)),
         }
         if let Some(current) = &mut self.current {
@@ -194,7 +214,8 @@ impl StoreWriter {
         let ending = self.current.as_ref().map_or(0, |current| current.file.ending());
         self.room(ending)?;
         let Some(Current { path, file, .. }) = self.current.take() else { return Ok(()) };
-        let number = self.files.as_deref().and_then(<[FileInfo]>::last).map_or(0, |last| last.number);
+        let number =
+            self.files.as_deref().and_then(<[FileInfo]>::last).map_or(0, |last| last.number);
         self.ended.insert(number, now.mono);
         let syncer = file.out().syncer();
         self.predecessor = Some(path.clone());

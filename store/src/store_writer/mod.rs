@@ -1,12 +1,13 @@
 //! The writer of a store: it owns the directory and the file being written, and is fed pages.
 //!
-//! It cuts pages to parts, begins new files, deletes old ones before a limit would be broken, and survives every fault: what
-//! failed is given up as it is, and writing goes on in a new file when the time for the next attempt has come. It starts
-//! no thread and reads no clock.
+//! It cuts pages to parts, begins new files, deletes old ones before a limit would be broken, and
+//! survives every fault: what failed is given up as it is, and writing goes on in a new file when
+//! the time for the next attempt has come. It starts no thread and reads no clock.
 //!
-//! In rounds: [`StoreWriter::ready`]; look at the clock and the counters; copy what is new behind each
-//! [`StoreWriter::position`]; [`StoreWriter::append`], once or more; when all of it was handed over,
-//! [`StoreWriter::vouch`] with the counters. From time to time [`StoreWriter::sync`], whose job may run on another thread.
+//! In rounds: [`StoreWriter::ready`]; look at the clock and the counters; copy what is new behind
+//! each [`StoreWriter::position`]; [`StoreWriter::append`], once or more; when all of it was handed
+//! over, [`StoreWriter::vouch`] with the counters. From time to time [`StoreWriter::sync`], whose
+//! job may run on another thread.
 
 mod clock;
 mod faults;
@@ -68,7 +69,8 @@ pub struct Options {
 pub trait Opening {
     /// The recording's metadata, as they are now.
     fn meta(&mut self) -> Meta;
-    /// The time (ns of `CLOCK_MONOTONIC`), and the pages of the thread table that hold any thread then.
+    /// The time (ns of `CLOCK_MONOTONIC`), and the pages of the thread table that hold any thread
+    /// then.
     fn slots(&mut self) -> (u64, Vec<[u8; PAGE_SIZE]>);
     /// The time, and the descriptors that are open then; `None` where they are not known.
     fn descriptors(&mut self) -> Option<(u64, Vec<u8>)>;
@@ -87,7 +89,8 @@ struct Current {
     checkpoint: u64,
     /// When the last metadata were written.
     meta: u64,
-    /// When it was last asked what the descriptors stand for, and of when the last answer written is.
+    /// When it was last asked what the descriptors stand for, and of when the last answer written
+    /// is.
     asked: u64,
     descriptors: u64,
     /// Whether it holds any pages.
@@ -156,8 +159,9 @@ impl StoreWriter {
         }
     }
 
-    /// Begins a round: whether it makes sense to copy pages now. Looks whether the files are still there; at first, what
-    /// an earlier writer of the session has left; after a fault, whether it is time to try again.
+    /// Begins a round: whether it makes sense to copy pages now. Looks whether the files are still
+    /// there; at first, what an earlier writer of the session has left; after a fault, whether
+    /// it is time to try again.
     pub fn ready(&mut self, now: Now) -> bool {
         self.health.torn = false;
         self.clock.look(now);
@@ -188,16 +192,26 @@ impl StoreWriter {
         self.progress.position(lane, cpu)
     }
 
-    /// Takes copies of pages of any rings of the session, whole as the rings hold them. The newest of each ring is taken
-    /// for open. `copied`: `CLOCK_MONOTONIC` from before the copying.
-    pub fn append(&mut self, mut pages: Vec<Page>, copied: u64, opening: &mut dyn Opening, now: Now) -> &State {
+    /// Takes copies of pages of any rings of the session, whole as the rings hold them. The newest
+    /// of each ring is taken for open. `copied`: `CLOCK_MONOTONIC` from before the copying.
+    pub fn append(
+        &mut self,
+        mut pages: Vec<Page>,
+        copied: u64,
+        opening: &mut dyn Opening,
+        now: Now,
+    ) -> &State {
         if !self.health.may_try(now.mono) {
             return &self.health.state;
         }
-        pages.retain(|page| page.header().session == self.options.session && Lane::RINGS.contains(&page.lane()));
+        pages.retain(|page| {
+            page.header().session == self.options.session && Lane::RINGS.contains(&page.lane())
+        });
         pages.sort_by_key(|page| (page.lane(), page.header().cpu, page.header().seq));
         let ring = |page: &Page| (page.lane(), page.header().cpu);
-        let open: Vec<bool> = (0..pages.len()).map(|i| pages.get(i).map(ring) != pages.get(i + 1).map(ring)).collect();
+        let open: Vec<bool> = (0..pages.len())
+            .map(|i| pages.get(i).map(ring) != pages.get(i + 1).map(ring))
+            .collect();
         let mut pages = pages.into_iter().zip(open).peekable();
         while let Some(lane) = pages.peek().map(|(page, _)| page.lane()) {
             let next = || pages.next_if(|(page, _)| page.lane() == lane);
@@ -225,8 +239,8 @@ impl StoreWriter {
         self.meta_changed = true;
     }
 
-    /// Writes a checkpoint; the job brings it, and everything before it, to the disk. `None` where there is nothing to do,
-    /// or an earlier job is not done yet.
+    /// Writes a checkpoint; the job brings it, and everything before it, to the disk. `None` where
+    /// there is nothing to do, or an earlier job is not done yet.
     pub fn sync(&mut self, now: Now) -> Option<SyncJob> {
         if self.syncing != Syncing::Idle || self.health.state != State::Ready {
             return None;
@@ -247,7 +261,8 @@ impl StoreWriter {
             Ok(()) if job == Syncing::Stale => {}
             Ok(()) => self.durable = synced.progress,
             Err(e) => {
-                // The kernel may have dropped what it could not write, so all since the last success is written again.
+                // The kernel may have dropped what it could not write, so all since the last
+                // success is written again.
                 self.progress = self.durable.clone();
                 let fault = Fault::at(&self.options.state_dir, &e);
                 self.failed(fault, now);

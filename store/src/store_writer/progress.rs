@@ -26,7 +26,8 @@ impl Progress {
         Checkpoint { time: self.time, rings: self.rings.values().copied().collect() }
     }
 
-    /// All that was recorded before this moment is in the files, ns of `CLOCK_MONOTONIC`; 0: not known.
+    /// All that was recorded before this moment is in the files, ns of `CLOCK_MONOTONIC`; 0: not
+    /// known.
     pub(super) fn time(&self) -> u64 {
         self.time
     }
@@ -74,7 +75,10 @@ impl Progress {
             }
             Some((*key, mark))
         };
-        Self { time: self.time.min(other.time), rings: self.rings.iter().filter_map(common).collect() }
+        Self {
+            time: self.time.min(other.time),
+            rings: self.rings.iter().filter_map(common).collect(),
+        }
     }
 
     /// All that the rings held when these counters were read has been given to the writer since.
@@ -82,7 +86,10 @@ impl Progress {
         self.time = self.time.max(totals.now.saturating_sub(PROVISIONAL_NS));
         for cpu in totals.cpus.iter().filter(|cpu| cpu.recorded) {
             for (lane, refused) in Lane::RINGS.into_iter().zip(cpu.refused) {
-                let mark = self.rings.entry((lane, cpu.cpu)).or_insert_with(|| RingMark::new(lane, cpu.cpu));
+                let mark = self
+                    .rings
+                    .entry((lane, cpu.cpu))
+                    .or_insert_with(|| RingMark::new(lane, cpu.cpu));
                 for (known, counted) in mark.refused.iter_mut().zip(refused) {
                     *known = counted.max(*known);
                 }
@@ -91,13 +98,20 @@ impl Progress {
     }
 }
 
-/// How far the pages of each ring are in one file, in units ([`part`]): what follows is cut to parts.
+/// How far the pages of each ring are in one file, in units ([`part`]): what follows is cut to
+/// parts.
 #[derive(Debug, Default)]
 pub(super) struct InFile(BTreeMap<(Lane, u16), (u64, u32)>);
 
 impl InFile {
     /// What of a page is not in the file yet and final; `None`: nothing.
-    pub(super) fn rest(&self, page: Page, open: bool, now: u64, progress: &Progress) -> Option<Page> {
+    pub(super) fn rest(
+        &self,
+        page: Page,
+        open: bool,
+        now: u64,
+        progress: &Progress,
+    ) -> Option<Page> {
         let header = *page.header();
         let settled = part::settled(&page, open, now);
         let key = (page.lane(), header.cpu);
@@ -105,7 +119,8 @@ impl InFile {
         let whole = part::start(&header);
         // What is in earlier files already, and no more, need not be repeated until more comes.
         let place = progress.position(key.0, key.1);
-        if settled <= whole || (header.seq, settled) <= (place.seq, place.used) || header.seq < seq {
+        if settled <= whole || (header.seq, settled) <= (place.seq, place.used) || header.seq < seq
+        {
             return None;
         }
         let page = if settled < header.used { part::head(&page, settled) } else { page };

@@ -9,10 +9,12 @@ use crate::content::Content;
 use crate::dir::{FileInfo, Store};
 use crate::reader::FileReader;
 
-/// The last checkpoint of a session in the files of a boot, and the file that it is in; nothing where there is none.
+/// The last checkpoint of a session in the files of a boot, and the file that it is in; nothing
+/// where there is none.
 pub(super) fn resume(store: &Store, boot: &[u8; 16], session: u64) -> (Progress, Option<PathBuf>) {
     for file in store.files(boot).iter().rev() {
-        // What can't be read is passed over: the rings are then read from an earlier place, or whole.
+        // What can't be read is passed over: the rings are then read from an earlier place, or
+        // whole.
         let Ok(reader) = FileReader::open(&file.path) else { continue };
         if reader.header().session != session {
             continue;
@@ -28,7 +30,8 @@ pub(super) fn resume(store: &Store, boot: &[u8; 16], session: u64) -> (Progress,
     (Progress::default(), None)
 }
 
-/// When the files of a boot ended at the latest: when the next one was begun, ns of `CLOCK_MONOTONIC`, by number.
+/// When the files of a boot ended at the latest: when the next one was begun, ns of
+/// `CLOCK_MONOTONIC`, by number.
 pub(super) fn ends(store: &Store, boot: &[u8; 16]) -> BTreeMap<u32, u64> {
     let begun = |file: &FileInfo| Some(FileReader::open(&file.path).ok()?.header().created_mono);
     let files = store.files(boot);

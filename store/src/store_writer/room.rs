@@ -31,8 +31,8 @@ impl StoreWriter {
                 self.options.limits.max_total
             ))),
             Some(Short::Free(free)) => Err(Fault::says(format!(
-                "{}: no space left: {free} bytes are free, {} are to stay free, and no older file is left to delete: free \
-                 some space, or lower keep_free",
+                "{}: no space left: {free} bytes are free, {} are to stay free, and no older file \
+                 is left to delete: free some space, or lower keep_free",
                 dir.display(),
                 self.options.limits.keep_free
             ))),
@@ -54,7 +54,9 @@ impl StoreWriter {
             let ended = self.ended.get(&file.number).filter(|_| file.boot == boot);
             Some(match ended {
                 Some(ended) => Duration::from_nanos(now.mono.saturating_sub(*ended)),
-                None => Duration::from_nanos(u64::try_from(wall.saturating_sub(file.modified)).unwrap_or(0)),
+                None => Duration::from_nanos(
+                    u64::try_from(wall.saturating_sub(file.modified)).unwrap_or(0),
+                ),
             })
         };
         let old = retention::expired(&self.options.limits, files, writing, age);
@@ -62,12 +64,18 @@ impl StoreWriter {
     }
 
     /// Deletes the files at these indexes, which ascend.
-    fn delete(&mut self, which: &[usize], reason: fn(&mut Deleted) -> &mut Gone) -> Result<(), Fault> {
+    fn delete(
+        &mut self,
+        which: &[usize],
+        reason: fn(&mut Deleted) -> &mut Gone,
+    ) -> Result<(), Fault> {
         // From the last on, so that indexes stay right; but the oldest is deleted first.
         let mut done = Vec::new();
         let mut result = Ok(());
         for &i in which {
-            let Some(file) = self.files.as_ref().and_then(|files| files.get(i)).cloned() else { continue };
+            let Some(file) = self.files.as_ref().and_then(|files| files.get(i)).cloned() else {
+                continue;
+            };
             let path = file.path;
             if let Err(e) = self.disk.remove(&path) {
                 result = Err(Fault::at(&path, &e));

@@ -113,7 +113,8 @@ impl Health {
         self.state = State::Failed { since: now, error, retry_at: now };
     }
 
-    /// Pages were written, to a file that has lasted for so long (ns): one that fails again at once is no success.
+    /// Pages were written, to a file that has lasted for so long (ns): one that fails again at once
+    /// is no success.
     pub(super) fn succeeded(&mut self, age: u64) {
         self.state = State::Ready;
         if age >= self.pause {

@@ -1,4 +1,5 @@
-//! Whatever pages go into columns come out again, and whatever bytes are taken for columns do no harm.
+//! Whatever pages go into columns come out again, and whatever bytes are taken for columns do no
+//! harm.
 
 use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, VERSION};
@@ -77,8 +78,8 @@ fn garbage() -> impl Strategy<Value = Page> {
     ];
     let fields = (prop::sample::select(vec![0u8, 1, 2, 3, 8, 9]), any::<u8>(), any::<u16>());
     let place = (versions(), 0..=496u16, 0..=512u32, any::<[bool; 2]>());
-    (fields, place, prop::collection::vec(heads, 496), prop::array::uniform13(any::<u64>())).prop_map(
-        |((lane, flags, cpu), (version, first, used, odd), words, header)| {
+    (fields, place, prop::collection::vec(heads, 496), prop::array::uniform13(any::<u64>()))
+        .prop_map(|((lane, flags, cpu), (version, first, used, odd), words, header)| {
             let mut bytes = [0; PAGE_SIZE];
             // In units: of half a word, there are odd numbers as well.
             let (scale, odd) = if version == 1 { (1, [0, 0]) } else { (2, odd.map(u32::from)) };
@@ -100,8 +101,7 @@ fn garbage() -> impl Strategy<Value = Page> {
             bytes[24] |= 1;
             bytes[48..52].copy_from_slice(&used.to_le_bytes());
             Page::copy_from(&bytes).unwrap()
-        },
-    )
+        })
 }
 
 proptest! {
@@ -192,7 +192,8 @@ fn nothing_comes_out_of_nothing() {
 
 #[test]
 fn pages_of_a_version_that_is_not_known_are_refused() {
-    let mut bytes = encoded(&write(VERSION, Lane::Sched, &[crate::support::event(Lane::Sched, 9, 3, 0)]));
+    let mut bytes =
+        encoded(&write(VERSION, Lane::Sched, &[crate::support::event(Lane::Sched, 9, 3, 0)]));
     // Behind the session, 7.
     let session = bytes.windows(8).position(|bytes| bytes == 7u64.to_le_bytes()).unwrap();
     assert_eq!(u16::from(bytes[session + 8]), VERSION);
@@ -235,11 +236,14 @@ fn pages_of_several_rings_and_sessions_come_out() {
 fn cycles(writer: &mut PageWriter, tid: u32, base: u64, start: u64) {
     let mut time = start;
     for _ in 0..500 {
-        for (nr, args, ret) in [(0, [3, base + 64, 4096], 4096), (1, [1, base + 64, 4096], 4096), (3, [3, 0, 0], 0)] {
+        for (nr, args, ret) in
+            [(0, [3, base + 64, 4096], 4096), (1, [1, base + 64, 4096], 4096), (3, [3, 0, 0], 0)]
+        {
             let count = if nr == 3 { 1 } else { 3 };
             let mut all = [0; 6];
             all[..count].copy_from_slice(&args[..count]);
-            let call = Call { nr, abi: Abi::Native, nargs: count as u8, args: all, strings: Vec::new() };
+            let call =
+                Call { nr, abi: Abi::Native, nargs: count as u8, args: all, strings: Vec::new() };
             let bare = Call { nargs: 0, args: [0; 6], ..call.clone() };
             writer.push(&Event { time, cpu: 0, tid, body: Body::Enter(call) }).unwrap();
             let body = Body::Exit { call: bare, ret, entered: Some(time) };
@@ -259,14 +263,15 @@ fn what_repeats_takes_a_bit_more_than_its_times() {
         let size = |bytes: &[u8]| zstd::bulk::compress(bytes, 1).unwrap().len();
         let raw: Vec<u8> = pages.iter().flat_map(Page::bytes).copied().collect();
         let columns = size(&encoded(&pages));
-        // 6000 events. Their intervals are all alike, so what is left is headers and the first of each.
+        // 6000 events. Their intervals are all alike, so what is left is headers and the first of
+        // each.
         assert!(columns < 500, "{columns} bytes");
         assert!(columns * 4 < size(&raw), "{columns} bytes of columns, {} of pages", size(&raw));
     }
 }
 
-/// A call of somebody who does the same again and again: which one, what is different this time, whether its exit folds in and
-/// whether it has a string.
+/// A call of somebody who does the same again and again: which one, what is different this time,
+/// whether its exit folds in and whether it has a string.
 type Habit = (u32, u8, u8, bool, bool);
 
 /// Threads of few habits, mostly kept, at addresses of their own.
@@ -318,7 +323,9 @@ fn kept(version: u16, habits: &[Habit]) -> Vec<Page> {
         let entered = folds.then_some(time);
         time += if *different == 6 { 900_000 } else { 320 };
         let bare = Call { nargs: 0, args: [0; 6], strings: Vec::new(), ..call };
-        writer.push(&Event { time, cpu: CPU, tid, body: Body::Exit { call: bare, ret, entered } }).unwrap();
+        writer
+            .push(&Event { time, cpu: CPU, tid, body: Body::Exit { call: bare, ret, entered } })
+            .unwrap();
     }
     finish(writer)
 }
@@ -344,7 +351,9 @@ fn a_string_of_every_length_comes_out() {
         let mut writer = ring(version, Lane::Task, 0);
         for length in 0..=256 {
             let text = crate::events::text(0, &vec![b'x'; length]);
-            writer.push(&Event { time: length as u64, cpu: 0, tid: 0, body: Body::Mark(text) }).unwrap();
+            writer
+                .push(&Event { time: length as u64, cpu: 0, tid: 0, body: Body::Mark(text) })
+                .unwrap();
         }
         let pages = finish(writer);
         assert_eq!(pages.iter().flat_map(Page::events).count(), 257);
@@ -396,8 +405,8 @@ fn leads_in_any_order_come_out() {
     }
 }
 
-/// Records of every length that a page has room for, also of kinds whose length is always the same: what is half a word, too short
-/// or too long for its kind, and what is left where no record fits.
+/// Records of every length that a page has room for, also of kinds whose length is always the same:
+/// what is half a word, too short or too long for its kind, and what is left where no record fits.
 #[test]
 fn records_of_every_length_come_out() {
     for version in 1..=VERSION {
@@ -410,8 +419,10 @@ fn records_of_every_length_come_out() {
             (Lane::Task, kind::TIME),
             (Lane::Task, 0x3f),
         ] {
-            let lengths =
-                (0..80).chain([200, 1008, 1012, 2028, 2032]).map(|body| body * 4).filter(|body| body % unit == 0);
+            let lengths = (0..80)
+                .chain([200, 1008, 1012, 2028, 2032])
+                .map(|body| body * 4)
+                .filter(|body| body % unit == 0);
             let pages: Vec<Page> = lengths
                 .filter_map(|length| {
                     let body: Vec<u8> = (0..length).map(|i| (i % 7 * 36) as u8).collect();
@@ -428,11 +439,22 @@ fn records_of_every_length_come_out() {
     }
 }
 
-/// An entry's slot holds any return value that its version has room for, and what has none is told as it stands.
+/// An entry's slot holds any return value that its version has room for, and what has none is told
+/// as it stands.
 #[test]
 fn every_slot_comes_out() {
     for version in 1..=VERSION {
-        let slots = [1u64, 0xffff, 0x1_0000, 0x1_ffff, 0xfffe_1000, 0xffff_ffff, 1 << 48, u64::MAX, 0x8000_0000_0000];
+        let slots = [
+            1u64,
+            0xffff,
+            0x1_0000,
+            0x1_ffff,
+            0xfffe_1000,
+            0xffff_ffff,
+            1 << 48,
+            u64::MAX,
+            0x8000_0000_0000,
+        ];
         let mut records = Vec::new();
         for slot in slots.into_iter().chain((0..64).map(|bit| 1 << bit)) {
             let body = &slot.to_le_bytes()[..Layout::of(version).slot()];
@@ -442,16 +464,21 @@ fn every_slot_comes_out() {
     }
 }
 
-/// A record of one length in units holds its arguments in one version and not in the other: what a call was in a page of another
-/// version says nothing of it.
+/// A record of one length in units holds its arguments in one version and not in the other: what a
+/// call was in a page of another version says nothing of it.
 #[test]
 fn the_same_call_in_pages_of_either_version_comes_out() {
     // Six arguments of two bytes each, of which the first alone is not 0.
     let body = [&[0; 8][..], &0x6555u16.to_le_bytes(), &[5, 5], &[0; 20]].concat();
     let page = |version| {
         let body = &body[8 - Layout::of(version).slot()..];
-        let one = record(version, kind::ENTER, 39, 700, &body[..5 * Layout::of(version).unit() - 8]);
-        of_records(version, Lane::Syscall, &[record(version, kind::THREAD, 0, 5, &[]), one.repeat(9)].concat())
+        let one =
+            record(version, kind::ENTER, 39, 700, &body[..5 * Layout::of(version).unit() - 8]);
+        of_records(
+            version,
+            Lane::Syscall,
+            &[record(version, kind::THREAD, 0, 5, &[]), one.repeat(9)].concat(),
+        )
     };
     // Twice each, so that all of a page was there before.
     let pages: Vec<Page> = [1, 1, 2, 2, 1, 1, 2].map(page).into();

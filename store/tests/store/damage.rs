@@ -19,7 +19,8 @@ struct Good {
 impl Good {
     fn new(path: &Path, content: Vec<Content>) -> Self {
         let reader = FileReader::open(path).unwrap();
-        let good = Self { bytes: std::fs::read(path).unwrap(), blocks: reader.blocks().to_vec(), content };
+        let good =
+            Self { bytes: std::fs::read(path).unwrap(), blocks: reader.blocks().to_vec(), content };
         assert!(read(&reader) == good.content);
         good
     }
@@ -27,7 +28,12 @@ impl Good {
     /// The blocks that are whole in `bytes`, which a change of `range` made of the file's.
     fn outside(&self, range: std::ops::Range<u64>) -> Vec<Content> {
         let untouched = |block: &BlockRef| block.end() <= range.start || block.offset >= range.end;
-        self.blocks.iter().zip(&self.content).filter(|(b, _)| untouched(b)).map(|(_, c)| c.clone()).collect()
+        self.blocks
+            .iter()
+            .zip(&self.content)
+            .filter(|(b, _)| untouched(b))
+            .map(|(_, c)| c.clone())
+            .collect()
     }
 
     fn is_boundary(&self, at: u64) -> bool {
@@ -35,8 +41,8 @@ impl Good {
     }
 }
 
-/// Holds what a reader makes of a damaged file against what is left of it. By a good index, even blocks with damaged
-/// headers can be read.
+/// Holds what a reader makes of a damaged file against what is left of it. By a good index, even
+/// blocks with damaged headers can be read.
 fn check(path: &Path, good: &Good, left: &[Content], told: bool) {
     let opened = match FileReader::open(path) {
         Ok(reader) => reader,
@@ -168,7 +174,8 @@ proptest! {
     }
 }
 
-/// A block's header tells how many pages it holds: whoever says less, to be read as if it were small, is not read at all.
+/// A block's header tells how many pages it holds: whoever says less, to be read as if it were
+/// small, is not read at all.
 #[test]
 fn a_block_holds_as_many_pages_as_its_header_tells() {
     let dir = tempfile::tempdir().unwrap();
@@ -179,8 +186,9 @@ fn a_block_holds_as_many_pages_as_its_header_tells() {
     write(&path, &content);
     let reader = FileReader::open(&path).unwrap();
     let told: Vec<usize> = reader.of(Kind::Pages).map(|block| block.header.pages.into()).collect();
-    let held =
-        content.iter().filter_map(|content| if let Content::Pages(pages) = content { Some(pages.len()) } else { None });
+    let held = content.iter().filter_map(|content| {
+        if let Content::Pages(pages) = content { Some(pages.len()) } else { None }
+    });
     assert_eq!(told, held.collect::<Vec<_>>());
     let block = *reader.of(Kind::Pages).find(|block| block.header.pages > 1).unwrap();
     let walked = FileReader::walk(&path).unwrap();
@@ -188,7 +196,9 @@ fn a_block_holds_as_many_pages_as_its_header_tells() {
     let bytes = std::fs::read(&path).unwrap();
     // Of its frame: behind 8 bytes, the header, which ends in its checksum.
     let header = block.offset as usize + 8..block.data() as usize;
-    for (pages, is_read) in [(1, false), (block.header.pages + 1, false), (0, true), (block.header.pages, true)] {
+    for (pages, is_read) in
+        [(1, false), (block.header.pages + 1, false), (0, true), (block.header.pages, true)]
+    {
         let mut forged = bytes.clone();
         let head = &mut forged[header.clone()];
         head[14..16].copy_from_slice(&pages.to_le_bytes());

@@ -1,4 +1,5 @@
-//! Faults of the disk: nothing already written is touched, the fault is told, and writing goes on by itself.
+//! Faults of the disk: nothing already written is touched, the fault is told, and writing goes on
+//! by itself.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,7 +42,8 @@ fn a_write_that_fails_anywhere_costs_nothing() {
         for after in (0..4000).step_by(97) {
             let dir = tempfile::tempdir().unwrap();
             let disk = FaultyDisk::default();
-            let mut store = StoreWriter::with_disk(options(dir.path(), limits()), Box::new(disk.clone()));
+            let mut store =
+                StoreWriter::with_disk(options(dir.path(), limits()), Box::new(disk.clone()));
             let mut machine = Machine::new();
             for _ in 0..3 {
                 machine.work(RINGS[0], 40);
@@ -90,14 +92,22 @@ fn the_fault_says_what_to_do() {
     machine.work(RINGS[0], 40);
     disk.faults().create = Some(EROFS);
     assert!(!machine.drain(&mut store));
-    assert!(error(&store).ends_with("Read-only file system (os error 30): mount it for writing"), "{}", error(&store));
+    assert!(
+        error(&store).ends_with("Read-only file system (os error 30): mount it for writing"),
+        "{}",
+        error(&store)
+    );
     let State::Failed { since, retry_at, .. } = *store.state() else { panic!("it has failed") };
     assert_eq!((since, retry_at), (machine.now.mono, machine.now.mono + SECOND));
     machine.pass(SECOND);
     disk.faults().create = None;
     disk.faults().write = Some((0, ENOSPC));
     assert!(!machine.drain(&mut store));
-    assert!(error(&store).ends_with("free some space, or lower the store's limits"), "{}", error(&store));
+    assert!(
+        error(&store).ends_with("free some space, or lower the store's limits"),
+        "{}",
+        error(&store)
+    );
     // Since the first of them.
     let State::Failed { since: still, .. } = *store.state() else { panic!("it has failed") };
     assert_eq!(still, since);
@@ -119,7 +129,8 @@ fn a_directory_deleted_under_the_writer_is_made_anew() {
     assert!(machine.drain(&mut store));
     let stats = store.stats();
     assert!(
-        stats.faults == 1 && stats.last_fault.as_ref().unwrap().ends_with("was deleted, and not by the recorder"),
+        stats.faults == 1
+            && stats.last_fault.as_ref().unwrap().ends_with("was deleted, and not by the recorder"),
         "{stats:?}"
     );
     // The rings still held it.
@@ -259,11 +270,13 @@ fn a_killed_writers_successor_goes_on_from_the_last_checkpoint() {
     all_there(&machine, dir.path());
     // Each is sound, and together they hold each event once.
     let mut verifier = Verifier::default();
-    let reports: Vec<_> = contents(dir.path()).iter().map(|(path, _)| verifier.file(path).unwrap()).collect();
+    let reports: Vec<_> =
+        contents(dir.path()).iter().map(|(path, _)| verifier.file(path).unwrap()).collect();
     assert!(reports.iter().all(|r| r.is_sound() && r.lost == 0 && !r.complete));
     assert_eq!(reports.iter().map(|r| r.events[0]).collect::<Vec<_>>(), [160, 40]);
     // Another session begins from nothing.
-    let other = flightrec_store::Options { session: 9, ..options(&dir.path().join("other"), limits()) };
+    let other =
+        flightrec_store::Options { session: 9, ..options(&dir.path().join("other"), limits()) };
     let mut store = StoreWriter::open(other);
     assert!(store.ready(machine.now) && store.position(RINGS[1].0, 0).seq == 0);
 }
@@ -282,11 +295,14 @@ fn events_overwritten_before_they_were_drained_are_counted() {
     assert!(machine.drain(&mut store));
     store.close(&mut Begin(machine.now.mono), machine.now);
     let mut verifier = Verifier::default();
-    let reports: Vec<_> = contents(dir.path()).iter().map(|(path, _)| verifier.file(path).unwrap()).collect();
+    let reports: Vec<_> =
+        contents(dir.path()).iter().map(|(path, _)| verifier.file(path).unwrap()).collect();
     let (events, lost) = reports.iter().fold((0, 0), |(e, l), r| (e + r.events[0], l + r.lost));
     assert_eq!(events + lost, 5010);
     assert!(lost > 3000, "{lost}");
-    let numbers: Vec<_> =
-        reports.iter().map(|r| r.path.file_name().unwrap().to_str().and_then(parse_name).unwrap().1).collect();
+    let numbers: Vec<_> = reports
+        .iter()
+        .map(|r| r.path.file_name().unwrap().to_str().and_then(parse_name).unwrap().1)
+        .collect();
     assert!(numbers.is_sorted());
 }

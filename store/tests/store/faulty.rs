@@ -42,7 +42,9 @@ fn fail(errno: Option<i32>) -> io::Result<()> {
 /// Bytes of all files below a directory.
 pub(crate) fn bytes_below(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let size = |path: PathBuf| if path.is_dir() { bytes_below(&path) } else { path.metadata().map_or(0, |m| m.len()) };
+    let size = |path: PathBuf| {
+        if path.is_dir() { bytes_below(&path) } else { path.metadata().map_or(0, |m| m.len()) }
+    };
     entries.map(|entry| size(entry.path())).sum()
 }
 
@@ -69,7 +71,9 @@ impl Disk for FaultyDisk {
 
     fn free(&self, dir: &Path) -> io::Result<u64> {
         let faults = self.faults();
-        Ok(faults.size.map_or(u64::MAX, |size| size.saturating_sub(faults.others + bytes_below(dir))))
+        Ok(faults
+            .size
+            .map_or(u64::MAX, |size| size.saturating_sub(faults.others + bytes_below(dir))))
     }
 }
 

@@ -4,7 +4,9 @@ use std::fs::File;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_store::header::{COLUMNS_2, COLUMNS_3};
-use flightrec_store::{Content, FileHeader, FileReader, FileWriter, Kind, StoreError, What, verify};
+use flightrec_store::{
+    Content, FileHeader, FileReader, FileWriter, Kind, StoreError, What, verify,
+};
 
 use crate::support::{content, header, read, small, write};
 
@@ -19,7 +21,8 @@ fn what_was_written_comes_back() {
     for reader in [FileReader::open(&path).unwrap(), FileReader::walk(&path).unwrap()] {
         assert_eq!((reader.header(), reader.complete(), reader.damage()), (&header, true, &[][..]));
         assert!(read(&reader) == content);
-        let of_lane = |lane| reader.of(Kind::Pages).filter(move |block| block.header.lane == Some(lane));
+        let of_lane =
+            |lane| reader.of(Kind::Pages).filter(move |block| block.header.lane == Some(lane));
         for lane in Lane::RINGS {
             let blocks: Vec<_> = of_lane(lane).map(|block| block.header).collect();
             assert_eq!((blocks[0].first, blocks[0].last), (100, 100 + 1000 * 1000));

@@ -1,8 +1,9 @@
-//! Files of earlier releases stay readable for ever: those in `tests/data`, named by the version of their columns, each with what it
-//! holds as text beside it; those of a compile mix all hold the same events.
+//! Files of earlier releases stay readable for ever: those in `tests/data`, named by the version of
+//! their columns, each with what it holds as text beside it; those of a compile mix all hold the
+//! same events.
 //!
-//! `FLIGHTREC_BLESS=1 cargo test -p flightrec-store golden` makes those that are missing. One that is there is never made anew:
-//! a change of the format adds files of its own, under another name.
+//! `FLIGHTREC_BLESS=1 cargo test -p flightrec-store golden` makes those that are missing. One that
+//! is there is never made anew: a change of the format adds files of its own, under another name.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -16,7 +17,9 @@ use flightrec_format::ring::Rings;
 use flightrec_store::block::BlockRef;
 use flightrec_store::columns::{decode, decode_summed};
 use flightrec_store::header::{COLUMNS_2, COLUMNS_3};
-use flightrec_store::{Checkpoint, Content, FileHeader, FileReader, FileWriter, Kind, RingMark, verify};
+use flightrec_store::{
+    Checkpoint, Content, FileHeader, FileReader, FileWriter, Kind, RingMark, verify,
+};
 
 use crate::support::{SESSION, event, header, meta, pages, slot, tidy, write};
 
@@ -34,7 +37,8 @@ fn call(nr: u16, args: &[u64], strings: Vec<Text>) -> Call {
     Call { nr, abi: Abi::Native, nargs: args.len() as u8, args: all, strings }
 }
 
-/// Every kind of event, and what makes encoding hard: strings, wide arguments, folded and late exits, long pauses.
+/// Every kind of event, and what makes encoding hard: strings, wide arguments, folded and late
+/// exits, long pauses.
 fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
     let comm = *b"worker\0\0\0\0\0\0\0\0\0\0";
     match lane {
@@ -42,7 +46,8 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
             let mut events = Vec::new();
             for i in 0..60 {
                 let (t, tid) = (1000 + i * 5000, 70 + (i / 7 % 3) as u32);
-                let path = vec![text(1, if i % 4 == 0 { b"/etc/hosts" } else { b"/proc/self/stat" })];
+                let path =
+                    vec![text(1, if i % 4 == 0 { b"/etc/hosts" } else { b"/proc/self/stat" })];
                 let entry = match i % 5 {
                     0 => call(257, &[-100i64 as u64, 0x7fff_1234_5678, 0x80000, 0], path),
                     1 => call(0, &[3, 0x5555_0000_1000 + i * 64, 4096], Vec::new()),
@@ -54,13 +59,23 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
                 events.push((t, tid, Body::Enter(entry.clone())));
                 let ret = if i % 6 == 0 { -2 } else { i as i64 * 100 };
                 match i % 3 {
-                    0 => events.push((t + 320, tid, Body::Exit { call: bare, ret, entered: Some(t) })),
-                    1 => events.push((t + 4000, tid, Body::Exit { call: entry, ret, entered: None })),
+                    0 => events.push((
+                        t + 320,
+                        tid,
+                        Body::Exit { call: bare, ret, entered: Some(t) },
+                    )),
+                    1 => {
+                        events.push((t + 4000, tid, Body::Exit { call: entry, ret, entered: None }))
+                    }
                     _ => {}
                 }
             }
             let pause = 20_000_000_000;
-            events.push((pause, 71, Body::Exit { call: call(202, &[], Vec::new()), ret: -512, entered: None }));
+            events.push((
+                pause,
+                71,
+                Body::Exit { call: call(202, &[], Vec::new()), ret: -512, entered: None },
+            ));
             let compat = Call { abi: Abi::Compat, ..call(4, &[1, 2, 3], Vec::new()) };
             events.push((pause + 10, 72, Body::Enter(compat)));
             events
@@ -101,7 +116,18 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
                 },
             ),
             (3000, 75, event(lane, 0, 75, 0).body),
-            (4000, 75, Body::TaskExit(TaskExit { tid: 75, tgid: 75, code: 256, reserved: 0, start_time: 999, comm })),
+            (
+                4000,
+                75,
+                Body::TaskExit(TaskExit {
+                    tid: 75,
+                    tgid: 75,
+                    code: 256,
+                    reserved: 0,
+                    start_time: 999,
+                    comm,
+                }),
+            ),
             (5000, 70, Body::Mark(text(0, b"here"))),
             (6000, 0, Body::Act(Act::Start as u16, text(0, b"recording starts"))),
         ],
@@ -110,7 +136,9 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
 
 /// In pages of this version.
 fn rich(version: u16) -> Vec<Content> {
-    let marks = Lane::RINGS.iter().map(|lane| RingMark { events: [1, 2, 3, 4, 5, 6], ..RingMark::new(*lane, 1) });
+    let marks = Lane::RINGS
+        .iter()
+        .map(|lane| RingMark { events: [1, 2, 3, 4, 5, 6], ..RingMark::new(*lane, 1) });
     let mut content = vec![
         Content::Meta(Box::new(meta())),
         Content::Slots(vec![slot(70), slot(71)]),
@@ -121,7 +149,8 @@ fn rich(version: u16) -> Vec<Content> {
         let mut ring = PageWriter::of_version(version, SESSION, lane, 1, 37_000_000_000);
         let all = happened(lane);
         // Not between an entry and the exit that folds into it: a part never ends there.
-        let folds = |(_, _, body): &(u64, u32, Body)| matches!(body, Body::Exit { entered: Some(_), .. });
+        let folds =
+            |(_, _, body): &(u64, u32, Body)| matches!(body, Body::Exit { entered: Some(_), .. });
         let middle = (all.len() / 2..all.len()).find(|i| !folds(&all[*i])).unwrap();
         let (first, second) = all.split_at(middle);
         let push = |ring: &mut PageWriter, events: &[(u64, u32, Body)]| {
@@ -155,16 +184,21 @@ fn texts<'a>(texts: impl IntoIterator<Item = &'a Text>) -> String {
 
 fn line(body: &Body) -> String {
     let call = |c: &Call| {
-        let args: Vec<String> = c.args.iter().take(c.nargs.into()).map(|a| format!("{a:x}")).collect();
+        let args: Vec<String> =
+            c.args.iter().take(c.nargs.into()).map(|a| format!("{a:x}")).collect();
         format!("{}.{}({}){}", c.abi as u8, c.nr, args.join(","), texts(&c.strings))
     };
     match body {
         Body::Enter(c) => format!("enter {}", call(c)),
-        Body::Exit { call: c, ret, entered } => format!("exit {} = {ret} {}", call(c), entered.unwrap_or(0)),
+        Body::Exit { call: c, ret, entered } => {
+            format!("exit {} = {ret} {}", call(c), entered.unwrap_or(0))
+        }
         Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
             format!("switch {prev_prio} {prev_state} {preempted} {next} {next_prio}")
         }
-        Body::Waking { wakee, prio, state, cpu, new } => format!("waking {wakee} {prio} {state} {cpu} {new}"),
+        Body::Waking { wakee, prio, state, cpu, new } => {
+            format!("waking {wakee} {prio} {state} {cpu} {new}")
+        }
         Body::Migrate { thread, prio, from, to } => format!("migrate {thread} {prio} {from} {to}"),
         Body::Fork(f) => {
             let ids = format!("{} {} {} {}", f.parent_tid, f.parent_tgid, f.tid, f.tgid);
@@ -174,8 +208,12 @@ fn line(body: &Body) -> String {
             let ids = format!("{} {} {} {} {}", e.tid, e.old_tid, e.tgid, e.args_len, e.cgroup);
             format!("exec {ids} {}{}", bytes(&e.comm), texts(file.iter().chain(args)))
         }
-        Body::Rename(r) => format!("rename {} {} {} {}", r.tid, r.tgid, bytes(&r.old), bytes(&r.new)),
-        Body::TaskExit(e) => format!("task_exit {} {} {} {} {}", e.tid, e.tgid, e.code, e.start_time, bytes(&e.comm)),
+        Body::Rename(r) => {
+            format!("rename {} {} {} {}", r.tid, r.tgid, bytes(&r.old), bytes(&r.new))
+        }
+        Body::TaskExit(e) => {
+            format!("task_exit {} {} {} {} {}", e.tid, e.tgid, e.code, e.start_time, bytes(&e.comm))
+        }
         Body::Mark(t) => format!("mark{}", texts([t])),
         Body::Act(act, t) => format!("act {act}{}", texts([t])),
     }
@@ -187,17 +225,21 @@ fn described(path: &Path) -> String {
     let mut out = String::new();
     let h = reader.header();
     let boot = bytes(&h.boot_id);
-    writeln!(out, "{boot} {:x} {} {} {}", h.session, h.number, h.created_wall, h.created_mono).unwrap();
+    writeln!(out, "{boot} {:x} {} {} {}", h.session, h.number, h.created_wall, h.created_mono)
+        .unwrap();
     writeln!(out, "complete {}", reader.complete()).unwrap();
     let mut rings = Rings::new(SESSION);
     for block in reader.blocks() {
         let b = block.header;
         writeln!(out, "block {} {} {} {}", b.kind.name(), b.first, b.last, b.events).unwrap();
         match reader.read(block).unwrap() {
-            Content::Meta(meta) => writeln!(out, "  {} {:?} {}", meta.host, meta.cpus, meta.started).unwrap(),
+            Content::Meta(meta) => {
+                writeln!(out, "  {} {:?} {}", meta.host, meta.cpus, meta.started).unwrap()
+            }
             Content::Slots(slots) => {
                 for s in slots {
-                    writeln!(out, "  {} {} {} {}", s.tid, s.tgid, s.start_time, bytes(&s.comm)).unwrap();
+                    writeln!(out, "  {} {} {} {}", s.tid, s.tgid, s.start_time, bytes(&s.comm))
+                        .unwrap();
                 }
             }
             Content::Descriptors(content) => writeln!(out, "  {}", bytes(&content)).unwrap(),
@@ -205,10 +247,13 @@ fn described(path: &Path) -> String {
                 writeln!(out, "  {}", checkpoint.time).unwrap();
                 for r in checkpoint.rings {
                     let (lane, place) = (r.lane.name(), format!("{}.{}", r.seq, r.used));
-                    writeln!(out, "  {lane} {} {place} {:?} {:?}", r.cpu, r.events, r.refused).unwrap();
+                    writeln!(out, "  {lane} {} {place} {:?} {:?}", r.cpu, r.events, r.refused)
+                        .unwrap();
                 }
             }
-            Content::Snapshot(about) => writeln!(out, "  {} {} {}", about.cause, about.reason, about.time).unwrap(),
+            Content::Snapshot(about) => {
+                writeln!(out, "  {} {} {}", about.cause, about.reason, about.time).unwrap()
+            }
             Content::Pages(pages) => assert!(pages.into_iter().all(|page| rings.add(page))),
         }
     }
@@ -276,7 +321,8 @@ fn version_1_killed_while_writing() {
     check("v1-killed.flight");
 }
 
-/// Columns of version 1, two seconds of a compile mix: what its model of calls knows best and least.
+/// Columns of version 1, two seconds of a compile mix: what its model of calls knows best and
+/// least.
 #[test]
 fn version_1_of_a_compile_mix() {
     check("v1-mix.flight");
@@ -299,7 +345,10 @@ fn version_2_killed_while_writing() {
 #[test]
 fn version_2_of_a_compile_mix() {
     assert_eq!(of_pages("v2-mix.flight"), of_pages("v1-mix.flight"));
-    assert_eq!(described(&data("v2-mix.flight")), std::fs::read_to_string(data("v1-mix.txt")).unwrap());
+    assert_eq!(
+        described(&data("v2-mix.flight")),
+        std::fs::read_to_string(data("v1-mix.txt")).unwrap()
+    );
 }
 
 /// Columns of version 3, and pages of version 2.
@@ -332,10 +381,19 @@ fn version_3_of_a_compile_mix() {
     if let Some(path) = missing("v3-mix.flight") {
         let mut file = FileWriter::new(File::create(path).unwrap(), &header(), 9).unwrap();
         let pages = of_pages("v1-mix.flight");
-        for ring in pages.chunk_by(|a, b| (a.lane(), a.header().cpu) == (b.lane(), b.header().cpu)) {
-            let mut writer = PageWriter::of_version(2, SESSION, ring[0].lane(), ring[0].header().cpu, 0);
+        for ring in pages.chunk_by(|a, b| (a.lane(), a.header().cpu) == (b.lane(), b.header().cpu))
+        {
+            let mut writer =
+                PageWriter::of_version(2, SESSION, ring[0].lane(), ring[0].header().cpu, 0);
             ring.iter().flat_map(Page::events).for_each(|event| writer.push(&event).unwrap());
-            file.pages(&writer.finish().into_iter().map(|page| Page::new(page).unwrap()).collect::<Vec<_>>()).unwrap();
+            file.pages(
+                &writer
+                    .finish()
+                    .into_iter()
+                    .map(|page| Page::new(page).unwrap())
+                    .collect::<Vec<_>>(),
+            )
+            .unwrap();
         }
         file.finish().unwrap();
     }
@@ -344,9 +402,12 @@ fn version_3_of_a_compile_mix() {
     let events = |pages: &[Page]| pages.iter().flat_map(Page::events).collect::<Vec<_>>();
     let (now, before) = (events(&pages), events(&of_pages("v1-mix.flight")));
     assert_eq!(now.len(), before.len());
-    // An exit that has no room in the smaller slot is an event of its own, and does not know its entry.
+    // An exit that has no room in the smaller slot is an event of its own, and does not know its
+    // entry.
     for (now, mut before) in now.into_iter().zip(before) {
-        if let (Body::Exit { entered: None, .. }, Body::Exit { entered, .. }) = (&now.body, &mut before.body) {
+        if let (Body::Exit { entered: None, .. }, Body::Exit { entered, .. }) =
+            (&now.body, &mut before.body)
+        {
             *entered = None;
         }
         assert_eq!(now, before);
@@ -356,7 +417,8 @@ fn version_3_of_a_compile_mix() {
 /// All pages of a file.
 fn of_pages(name: &str) -> Vec<Page> {
     let reader = FileReader::open(data(name)).unwrap();
-    let pages = |block| if let Ok(Content::Pages(pages)) = reader.read(block) { pages } else { Vec::new() };
+    let pages =
+        |block| if let Ok(Content::Pages(pages)) = reader.read(block) { pages } else { Vec::new() };
     reader.blocks().iter().flat_map(pages).collect()
 }
 
@@ -372,7 +434,8 @@ fn columns(name: &str) -> Vec<Vec<u8>> {
     pages.map(raw).collect()
 }
 
-/// What goes wrong in columns of any version ends in pages or an error: those that a cut or another byte leaves.
+/// What goes wrong in columns of any version ends in pages or an error: those that a cut or another
+/// byte leaves.
 fn check_damaged(version: u8, names: &[&str]) {
     for bytes in names.iter().copied().flat_map(columns) {
         assert_eq!(bytes[0], version);

@@ -37,7 +37,10 @@ fn files_are_the_owners_to_write_and_the_groups_to_read() {
     assert!(machine.drain(&mut store));
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
     let file = store.stats().file.unwrap();
-    assert_eq!(file, state.join("30313233-3435-3637-3839-616263646566/20261121T120503Z-000001.flight"));
+    assert_eq!(
+        file,
+        state.join("30313233-3435-3637-3839-616263646566/20261121T120503Z-000001.flight")
+    );
     assert_eq!((mode(&file), mode(file.parent().unwrap()), mode(&state)), (0o640, 0o750, 0o750));
 }
 
@@ -45,7 +48,8 @@ fn files_are_the_owners_to_write_and_the_groups_to_read() {
 fn a_file_is_followed_by_another_when_it_is_large_or_old() {
     let dir = tempfile::tempdir().unwrap();
     let age = Some(Duration::from_mins(1));
-    let (limits, disk) = (Limits { file_size: 100_000, file_age: age, ..limits() }, FaultyDisk::default());
+    let (limits, disk) =
+        (Limits { file_size: 100_000, file_age: age, ..limits() }, FaultyDisk::default());
     let mut store = StoreWriter::with_disk(options(dir.path(), limits), Box::new(disk.clone()));
     let mut machine = Machine::new();
     fill(&mut machine, &mut store, &disk, 2);
@@ -109,7 +113,8 @@ fn the_oldest_goes_before_the_limit_is_broken() {
 #[test]
 fn space_is_left_free_for_others() {
     let dir = tempfile::tempdir().unwrap();
-    let (limits, disk) = (Limits { file_size: 100_000, keep_free: 200_000, ..limits() }, FaultyDisk::default());
+    let (limits, disk) =
+        (Limits { file_size: 100_000, keep_free: 200_000, ..limits() }, FaultyDisk::default());
     disk.faults().size = Some(1_000_000);
     let mut store = StoreWriter::with_disk(options(dir.path(), limits), Box::new(disk.clone()));
     let mut machine = Machine::new();
@@ -122,7 +127,12 @@ fn space_is_left_free_for_others() {
     }
     assert_eq!(numbers(dir.path()), [12]);
     let State::Failed { error, .. } = store.state().clone() else { panic!("{:?}", store.state()) };
-    assert!(error.contains("200000 are to stay free, and no older file is left to delete: free some space"), "{error}");
+    assert!(
+        error.contains(
+            "200000 are to stay free, and no older file is left to delete: free some space"
+        ),
+        "{error}"
+    );
     // They give it back.
     disk.faults().others = 0;
     machine.pass(HOUR);
@@ -132,7 +142,10 @@ fn space_is_left_free_for_others() {
 }
 
 /// Others fill the disk, take what the recorder gives up, and go on.
-fn filled(keep_free: u64, keep_at_least: u64) -> (tempfile::TempDir, FaultyDisk, StoreWriter, Machine) {
+fn filled(
+    keep_free: u64,
+    keep_at_least: u64,
+) -> (tempfile::TempDir, FaultyDisk, StoreWriter, Machine) {
     let dir = tempfile::tempdir().unwrap();
     let limits = Limits { file_size: 100_000, keep_free, keep_at_least, ..limits() };
     let disk = FaultyDisk::default();
@@ -158,11 +171,19 @@ fn whoever_fills_the_disk_deletes_neither_the_newest_file_nor_the_floor() {
             let left = numbers(dir.path());
             let files = Store::open(dir.path()).unwrap();
             let bytes = bytes_below(dir.path());
-            assert!(bytes >= keep_at_least && !left.is_empty(), "{keep_free} {keep_at_least}: {left:?}");
+            assert!(
+                bytes >= keep_at_least && !left.is_empty(),
+                "{keep_free} {keep_at_least}: {left:?}"
+            );
             // And no more of it than that.
             let without = bytes - files.all()[0].bytes;
-            assert!(without < keep_at_least || left.len() == 1, "{keep_free} {keep_at_least}: {left:?}");
-            let State::Failed { error, .. } = store.state().clone() else { panic!("{:?}", store.state()) };
+            assert!(
+                without < keep_at_least || left.len() == 1,
+                "{keep_free} {keep_at_least}: {left:?}"
+            );
+            let State::Failed { error, .. } = store.state().clone() else {
+                panic!("{:?}", store.state())
+            };
             assert!(error.contains("no space") && !error.contains("No such file"), "{error}");
             let stats = store.stats();
             let (gone, removed) = (stats.deleted, disk.faults().removed.len() as u64);
@@ -227,7 +248,9 @@ fn a_store_has_one_writer() {
     assert!(machine.drain(&mut first));
     let mut second = StoreWriter::open(options(dir.path(), limits()));
     assert!(!other.drain(&mut second));
-    let State::Failed { error, .. } = second.state().clone() else { panic!("{:?}", second.state()) };
+    let State::Failed { error, .. } = second.state().clone() else {
+        panic!("{:?}", second.state())
+    };
     assert!(error.contains("another flightd writes here"), "{error}");
     drop(first);
     other.pass(2_000_000_000);
@@ -249,7 +272,10 @@ fn an_empty_boots_directory_goes_with_its_last_file() {
     // All that every file begins with is more than the limit.
     assert!(!machine.drain(&mut store));
     let State::Failed { error, .. } = store.state().clone() else { panic!("{:?}", store.state()) };
-    assert!(error.contains("300 bytes for all files leave no room for one: raise the limit"), "{error}");
+    assert!(
+        error.contains("300 bytes for all files leave no room for one: raise the limit"),
+        "{error}"
+    );
     assert!(!old.exists() && dir.path().join("notes.txt").exists());
 }
 

@@ -10,14 +10,17 @@ use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{LaneStream, Rings};
-use flightrec_store::{Content, FileReader, Kind, Limits, Now, Opening, Options, Store, StoreWriter};
+use flightrec_store::{
+    Content, FileReader, Kind, Limits, Now, Opening, Options, Store, StoreWriter,
+};
 
 use crate::support::{BOOT, SESSION, event, meta, slots};
 
 /// Pages of a ring.
 const RING: usize = 3;
 /// The rings of the machine.
-pub(crate) const RINGS: [(Lane, u16); 3] = [(Lane::Syscall, 0), (Lane::Syscall, 1), (Lane::Sched, 0)];
+pub(crate) const RINGS: [(Lane, u16); 3] =
+    [(Lane::Syscall, 0), (Lane::Syscall, 1), (Lane::Sched, 0)];
 
 pub(crate) struct Ring {
     pub(crate) writer: PageWriter,
@@ -39,7 +42,11 @@ impl Machine {
     /// Whose probes write pages of this version.
     pub(crate) fn of_version(version: u16) -> Self {
         let ring = |lane, cpu| PageWriter::of_version(version, SESSION, lane, cpu, 37_000_000_000);
-        let new = |(lane, cpu)| Ring { writer: ring(lane, cpu), closed: VecDeque::new(), events: Vec::new() };
+        let new = |(lane, cpu)| Ring {
+            writer: ring(lane, cpu),
+            closed: VecDeque::new(),
+            events: Vec::new(),
+        };
         Self {
             now: Now { mono: 1_000_000_000, wall: 1_795_262_703_000_000_000 },
             rings: RINGS.iter().map(|key| (*key, new(*key))).collect(),
@@ -59,10 +66,17 @@ impl Machine {
             let Some(ring) = self.rings.get_mut(&key) else { return };
             let n = ring.events.len() as u64;
             let mut happened = match ring.events.last() {
-                Some(Event { time: entered, body: Body::Enter(call), tid, .. }) if !n.is_multiple_of(3) => {
+                Some(Event { time: entered, body: Body::Enter(call), tid, .. })
+                    if !n.is_multiple_of(3) =>
+                {
                     let call = Call { nargs: 0, args: [0; 6], abi: Abi::Native, ..call.clone() };
                     let time = entered + (time - entered) / 16 * 16;
-                    Event { time, cpu: key.1, tid: *tid, body: Body::Exit { call, ret: 0, entered: Some(*entered) } }
+                    Event {
+                        time,
+                        cpu: key.1,
+                        tid: *tid,
+                        body: Body::Exit { call, ret: 0, entered: Some(*entered) },
+                    }
                 }
                 _ => Event { cpu: key.1, ..event(key.0, time, 100 + (n % 4) as u32, n) },
             };
@@ -95,7 +109,11 @@ impl Machine {
     pub(crate) fn totals(&self) -> Totals {
         let mut cpus: BTreeMap<u16, CpuTotals> = BTreeMap::new();
         for ((lane, cpu), ring) in &self.rings {
-            let totals = cpus.entry(*cpu).or_insert(CpuTotals { cpu: *cpu, recorded: true, ..CpuTotals::default() });
+            let totals = cpus.entry(*cpu).or_insert(CpuTotals {
+                cpu: *cpu,
+                recorded: true,
+                ..CpuTotals::default()
+            });
             (totals.events[*lane as usize], totals.refused[*lane as usize]) = ring.writer.totals();
         }
         Totals { now: self.now.mono, cpus: cpus.into_values().collect(), ..Totals::default() }
@@ -150,11 +168,25 @@ impl Opening for Begin {
 
 /// Room for anything.
 pub(crate) fn limits() -> Limits {
-    Limits { max_total: 1 << 30, keep_free: 0, keep_at_least: 0, max_age: None, file_size: 1 << 20, file_age: None }
+    Limits {
+        max_total: 1 << 30,
+        keep_free: 0,
+        keep_at_least: 0,
+        max_age: None,
+        file_size: 1 << 20,
+        file_age: None,
+    }
 }
 
 pub(crate) fn options(dir: &Path, limits: Limits) -> Options {
-    Options { state_dir: dir.into(), limits, level: 1, group: None, boot_id: BOOT, session: SESSION }
+    Options {
+        state_dir: dir.into(),
+        limits,
+        level: 1,
+        group: None,
+        boot_id: BOOT,
+        session: SESSION,
+    }
 }
 
 /// All that the files of a store hold, ring by ring.

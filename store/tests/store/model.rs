@@ -1,4 +1,5 @@
-//! The store against a plain model of it: whatever comes, what should be in the files is, once, and the rest is told.
+//! The store against a plain model of it: whatever comes, what should be in the files is, once, and
+//! the rest is told.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -73,7 +74,8 @@ struct Model {
     dir: PathBuf,
     limits: Limits,
     store: Option<StoreWriter>,
-    /// For each ring, each event: the step in which it was drained, if it should still be in a file.
+    /// For each ring, each event: the step in which it was drained, if it should still be in a
+    /// file.
     drained: BTreeMap<(Lane, u16), Vec<Option<usize>>>,
     /// The step in which each file was made, by number.
     made: BTreeMap<u32, usize>,
@@ -84,7 +86,16 @@ impl Model {
     fn new(dir: &Path, limits: Limits, version: u16) -> Self {
         let drained = RINGS.iter().map(|key| (*key, Vec::new())).collect();
         let (machine, disk) = (Machine::of_version(version), FaultyDisk::default());
-        Self { machine, disk, dir: dir.into(), limits, store: None, drained, made: BTreeMap::new(), step: 0 }
+        Self {
+            machine,
+            disk,
+            dir: dir.into(),
+            limits,
+            store: None,
+            drained,
+            made: BTreeMap::new(),
+            step: 0,
+        }
     }
 
     fn store(&mut self) -> &mut StoreWriter {
@@ -164,7 +175,8 @@ impl Model {
             drained.resize(ring.events.len(), None);
             let from = self.machine.held(key);
             // The last entry waits for its exit.
-            let until = ring.events.len() - usize::from(!late && key.0 == Lane::Syscall && !ring.events.is_empty());
+            let until = ring.events.len()
+                - usize::from(!late && key.0 == Lane::Syscall && !ring.events.is_empty());
             for at in drained.get_mut(from..until).unwrap_or_default() {
                 at.get_or_insert(self.step);
             }
@@ -203,7 +215,8 @@ impl Model {
         self.run(&Step::Close);
         let streams = streams(&self.dir);
         if !self.dir.exists() {
-            // It was deleted, and nothing has happened at all that it would have to be made for again.
+            // It was deleted, and nothing has happened at all that it would have to be made for
+            // again.
             assert!(self.machine.rings.values().all(|ring| ring.events.is_empty()));
             return;
         }
@@ -217,12 +230,17 @@ impl Model {
             for event in &found {
                 assert!(rest.any(|e| e == event), "{key:?}: {event:?}");
             }
-            // Whatever was drained into files that are still there: all of it where no limit was reached.
+            // Whatever was drained into files that are still there: all of it where no limit was
+            // reached.
             let sure = |at: usize| at > oldest || self.limits.max_total == ROOMY;
-            let times: std::collections::HashSet<_> = found.iter().map(|e| format!("{e:?}")).collect();
+            let times: std::collections::HashSet<_> =
+                found.iter().map(|e| format!("{e:?}")).collect();
             for (event, at) in happened.iter().zip(&self.drained[&key]) {
                 if at.is_some_and(sure) {
-                    assert!(times.contains(&format!("{event:?}")), "{key:?}: {event:?} was drained, and is not there");
+                    assert!(
+                        times.contains(&format!("{event:?}")),
+                        "{key:?}: {event:?} was drained, and is not there"
+                    );
                 }
             }
             // The rest is told.
@@ -248,7 +266,14 @@ fn number(path: &Path) -> u32 {
 fn hold(steps: &[Step], max_total: u64, version: u16) {
     let dir = tempfile::tempdir().unwrap();
     let file_age = Some(std::time::Duration::from_secs(30));
-    let limits = Limits { max_total, keep_free: 0, keep_at_least: 0, max_age: None, file_size: 4000, file_age };
+    let limits = Limits {
+        max_total,
+        keep_free: 0,
+        keep_at_least: 0,
+        max_age: None,
+        file_size: 4000,
+        file_age,
+    };
     let mut model = Model::new(&dir.path().join("state"), limits, version);
     for step in steps {
         model.run(step);
@@ -256,7 +281,8 @@ fn hold(steps: &[Step], max_total: u64, version: u16) {
     model.verify();
 }
 
-/// A file is deleted, then, before the next one was closed, all: the events of the first were taken to be in files still.
+/// A file is deleted, then, before the next one was closed, all: the events of the first were taken
+/// to be in files still.
 #[test]
 fn all_is_deleted_after_a_file_was() {
     use Step::{Close, DeleteAll, DeleteFile, Drain, Full, Work};
@@ -268,9 +294,11 @@ fn all_is_deleted_after_a_file_was() {
         Drain { late: true },
         DeleteFile,
     ];
-    let another = [Drain { late: true }, Work { ring: 1, events: 40 }, DeleteAll, Drain { late: true }];
+    let another =
+        [Drain { late: true }, Work { ring: 1, events: 40 }, DeleteAll, Drain { late: true }];
     hold(&[&two_files[..], &another].concat(), ROOMY, VERSION);
-    let no_other = [Full { after: 1000 }, Drain { late: true }, DeleteAll, Work { ring: 1, events: 1 }];
+    let no_other =
+        [Full { after: 1000 }, Drain { late: true }, DeleteAll, Work { ring: 1, events: 1 }];
     hold(&[&two_files[..], &no_other].concat(), ROOMY, VERSION);
 }
 
@@ -299,7 +327,8 @@ fn an_entry_into_which_an_exit_may_fold_waits() {
     }
 }
 
-/// 128 cases, or as many as `PROPTEST_CASES` says, which [`ProptestConfig::with_cases`] would not look at.
+/// 128 cases, or as many as `PROPTEST_CASES` says, which [`ProptestConfig::with_cases`] would not
+/// look at.
 fn config() -> ProptestConfig {
     let told = std::env::var_os("PROPTEST_CASES").is_some();
     if told { ProptestConfig::default() } else { ProptestConfig::with_cases(128) }

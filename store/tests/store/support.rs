@@ -43,13 +43,20 @@ pub(crate) fn pages(writer: &mut PageWriter) -> Vec<Page> {
 }
 
 pub(crate) fn meta() -> Meta {
-    Meta { session: SESSION, host: "testhost".into(), started: 50, cpus: vec![0, 1], ..Meta::default() }
+    Meta {
+        session: SESSION,
+        host: "testhost".into(),
+        started: 50,
+        cpus: vec![0, 1],
+        ..Meta::default()
+    }
 }
 
 /// A page of the thread table with these threads.
 pub(crate) fn slots(tids: &[u32]) -> [u8; 4096] {
     let mut page = [0; 4096];
-    page[..128].copy_from_slice(&write_header(&PageWriter::new(SESSION, Lane::Slots, 0, 0).header()));
+    page[..128]
+        .copy_from_slice(&write_header(&PageWriter::new(SESSION, Lane::Slots, 0, 0).header()));
     page[24] = 1;
     for (i, tid) in tids.iter().enumerate() {
         page[128 * (i + 1)..][..128].copy_from_slice(&write_slot(&slot(*tid)));
@@ -124,7 +131,13 @@ pub(crate) fn content(events: u64) -> Vec<Content> {
 
 /// Why a snapshot was taken.
 pub(crate) fn about() -> About {
-    About { cause: "request".into(), reason: "slow \u{7f}".into(), time: 5000, threads: vec![5], ..About::default() }
+    About {
+        cause: "request".into(),
+        reason: "slow \u{7f}".into(),
+        time: 5000,
+        threads: vec![5],
+        ..About::default()
+    }
 }
 
 /// Without what stands behind what is in use.
@@ -139,7 +152,9 @@ pub(crate) fn write(path: &Path, content: &[Content]) {
         match content {
             Content::Meta(meta) => writer.meta(meta, 50),
             Content::Pages(pages) => writer.pages(pages),
-            Content::Slots(threads) => writer.slots(55, &[slots(&threads.iter().map(|s| s.tid).collect::<Vec<_>>())]),
+            Content::Slots(threads) => {
+                writer.slots(55, &[slots(&threads.iter().map(|s| s.tid).collect::<Vec<_>>())])
+            }
             Content::Descriptors(bytes) => writer.descriptors(55, bytes),
             Content::Checkpoint(checkpoint) => writer.checkpoint(checkpoint),
             Content::Snapshot(about) => writer.snapshot(about),

@@ -18,7 +18,8 @@ fn a_file_is_a_zstd_stream_closed_or_up_to_its_last_whole_block() {
     let dir = tempfile::tempdir().unwrap();
     let (path, _) = small(dir.path());
     assert!(accepted(&path));
-    let (bytes, blocks) = (std::fs::read(&path).unwrap(), FileReader::open(&path).unwrap().blocks().to_vec());
+    let (bytes, blocks) =
+        (std::fs::read(&path).unwrap(), FileReader::open(&path).unwrap().blocks().to_vec());
     for block in &blocks {
         // As a killed writer leaves it.
         std::fs::write(&path, &bytes[..block.end() as usize]).unwrap();

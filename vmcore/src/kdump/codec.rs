@@ -1,8 +1,8 @@
 //! Pages out of their compressed form, and only those that matter.
 //!
-//! Nearly no page of a dump is a page of a recording, so what counts is how fast the others are passed over. That
-//! takes no more than their first eight bytes, and each codec can be asked for these alone. None of it guesses:
-//! where a shortcut can't tell, the page is decompressed.
+//! Nearly no page of a dump is a page of a recording, so what counts is how fast the others are
+//! passed over. That takes no more than their first eight bytes, and each codec can be asked for
+//! these alone. None of it guesses: where a shortcut can't tell, the page is decompressed.
 
 use flate2::{Decompress, FlushDecompress};
 use flightrec_format::abi::page::{MAGIC, PAGE_SIZE};
@@ -36,13 +36,22 @@ pub(crate) struct Codecs {
 
 impl Default for Codecs {
     fn default() -> Self {
-        Self { zlib: Decompress::new(true), snappy: snap::raw::Decoder::new(), zstd: None, page: [0; PAGE_SIZE] }
+        Self {
+            zlib: Decompress::new(true),
+            snappy: snap::raw::Decoder::new(),
+            zstd: None,
+            page: [0; PAGE_SIZE],
+        }
     }
 }
 
 impl Codecs {
     /// The page, if it begins as pages of a recording do.
-    pub(super) fn recorded(&mut self, flags: u32, data: &[u8]) -> Result<Option<&Memory>, Undecodable> {
+    pub(super) fn recorded(
+        &mut self,
+        flags: u32,
+        data: &[u8],
+    ) -> Result<Option<&Memory>, Undecodable> {
         let may_be = match flags & (ZLIB | LZO | SNAPPY | ZSTD) {
             0 => data.starts_with(&WANTED),
             ZLIB => self.zlib_may_be(data)?,
@@ -66,7 +75,9 @@ impl Codecs {
             }
             ZLIB => {
                 self.zlib.reset(true);
-                self.zlib.decompress(data, page, FlushDecompress::Finish).map_err(|_| Undecodable)?;
+                self.zlib
+                    .decompress(data, page, FlushDecompress::Finish)
+                    .map_err(|_| Undecodable)?;
                 self.zlib.total_out() as usize
             }
             LZO => lzo::decompress_into(data, page).map_err(|_| Undecodable)?,
@@ -93,9 +104,9 @@ impl Codecs {
     }
 }
 
-/// Whether an LZO1X stream can begin with the magic. Its eight bytes all differ, so none of them can be a copy of what
-/// stands before: they must be literals, and as a run of literals is always followed by a copy, of one run. That is
-/// the stream's first instruction (`lzo1x_decompress`).
+/// Whether an LZO1X stream can begin with the magic. Its eight bytes all differ, so none of them
+/// can be a copy of what stands before: they must be literals, and as a run of literals is always
+/// followed by a copy, of one run. That is the stream's first instruction (`lzo1x_decompress`).
 fn lzo_may_be(data: &[u8]) -> bool {
     let Some((first, rest)) = data.split_first() else { return false };
     let literals = match first {
@@ -111,8 +122,8 @@ fn lzo_may_be(data: &[u8]) -> bool {
     literals.is_some_and(|bytes| bytes.starts_with(&WANTED))
 }
 
-/// Whether a Snappy stream can begin with the magic: by the same reasoning it begins with literals. They may be in
-/// several runs, though no compressor does that, so only the first is looked at.
+/// Whether a Snappy stream can begin with the magic: by the same reasoning it begins with literals.
+/// They may be in several runs, though no compressor does that, so only the first is looked at.
 fn snappy_may_be(data: &[u8]) -> bool {
     // The length of the page, seven bits a byte.
     let length = data.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;

@@ -13,7 +13,8 @@ pub(crate) const FORM: &str = "kdump-compressed file";
 /// The newest version of the header that there is.
 const VERSION: u32 = 6;
 
-/// Places in the header, 64-bit machines: `utsname`'s machine, and what stands behind the time stamp.
+/// Places in the header, 64-bit machines: `utsname`'s machine, and what stands behind the time
+/// stamp.
 const MACHINE: usize = 12 + 4 * 65;
 const STATUS: usize = 424;
 const BLOCK_SIZE: usize = 428;
@@ -56,8 +57,12 @@ impl Header {
             return Err(VmcoreError::unsupported(what, "flightrec records on x86_64 alone"));
         }
         if version > VERSION {
-            let what = format!("a kdump-compressed file of header version {version}, which is not known");
-            return Err(VmcoreError::unsupported(what, "use a newer flightctl, or `makedumpfile -E` for an ELF file"));
+            let what =
+                format!("a kdump-compressed file of header version {version}, which is not known");
+            return Err(VmcoreError::unsupported(
+                what,
+                "use a newer flightctl, or `makedumpfile -E` for an ELF file",
+            ));
         }
         let machine: [u8; 65] = array(&header, MACHINE).ok_or_else(cut)?;
         let machine = machine.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -69,7 +74,8 @@ impl Header {
                 return Err(VmcoreError::unsupported(what, "flightrec records on x86_64 alone"));
             }
             if block.is_power_of_two() && (1 << 13..=1 << 16).contains(&block) {
-                let what = format!("a kdump-compressed file of a machine with pages of {block} bytes");
+                let what =
+                    format!("a kdump-compressed file of a machine with pages of {block} bytes");
                 return Err(VmcoreError::unsupported(what, "flightrec records on x86_64 alone"));
             }
             return Err(damaged(format!("a block size of {block} bytes")));
@@ -79,13 +85,17 @@ impl Header {
         // From version 2 on; a part has every n-th stretch of memory, and its bitmap is of all.
         if version >= 2 && le32(&sub, SPLIT) == Some(1) {
             let what = "one part of a dump that makedumpfile --split made";
-            return Err(VmcoreError::unsupported(what, "join its parts, by `makedumpfile --reassemble PART… DUMP`"));
+            return Err(VmcoreError::unsupported(
+                what,
+                "join its parts, by `makedumpfile --reassemble PART… DUMP`",
+            ));
         }
         let wide = le64(&sub, MAX_MAPNR_64).filter(|n| version >= VERSION && *n != 0);
         let max_mapnr = wide.unwrap_or_else(|| u64::from(number(MAX_MAPNR)));
         let bitmaps = block * (1 + u64::from(number(SUB_HEADER_BLOCKS)));
         let all = block * u64::from(number(BITMAP_BLOCKS));
-        // Two bitmaps, of which the second counts; old dumps without filtering have but one (crash's diskdump.c).
+        // Two bitmaps, of which the second counts; old dumps without filtering have but one
+        // (crash's diskdump.c).
         let two = all >= max_mapnr.div_ceil(8).div_ceil(block).saturating_mul(2 * block);
         let bitmap = if two { (bitmaps + all / 2, all / 2) } else { (bitmaps, all) };
         if max_mapnr == 0 || all == 0 {

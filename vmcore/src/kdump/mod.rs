@@ -1,8 +1,9 @@
 //! kdump-compressed files: every page of memory compressed by itself, in the order of its address.
 //!
-//! Block 0 is the header, then the sub-header, two bitmaps (which pages there are; which of them are in the file), a
-//! descriptor for each page in the file, and the pages (struct disk_dump_header, kdump_sub_header and page_desc,
-//! diskdump_mod.h of makedumpfile; dump.h of QEMU). Of a 64-bit, little-endian machine: others record nothing.
+//! Block 0 is the header, then the sub-header, two bitmaps (which pages there are; which of them
+//! are in the file), a descriptor for each page in the file, and the pages (struct
+//! disk_dump_header, kdump_sub_header and page_desc, diskdump_mod.h of makedumpfile; dump.h of
+//! QEMU). Of a 64-bit, little-endian machine: others record nothing.
 
 mod codec;
 mod header;
@@ -23,7 +24,8 @@ use flightrec_format::abi::page::PAGE_SIZE;
 /// Pages in a piece of work.
 const STEP: u64 = (crate::layout::UNIT_BYTES / PAGE_SIZE) as u64;
 
-/// A kdump-compressed file. A unit's numbers are of descriptors; a page's place is that of its descriptor.
+/// A kdump-compressed file. A unit's numbers are of descriptors; a page's place is that of its
+/// descriptor.
 pub(crate) struct Kdump {
     file: Box<dyn ReadAt>,
     descriptors_at: u64,
@@ -38,8 +40,11 @@ impl Kdump {
         let header = Header::read(file.as_ref())?;
         let promised = header.pages(file.as_ref())?;
         let there = file.size().saturating_sub(header.descriptors_at) / DESCRIPTOR as u64;
-        let shortfall =
-            Shortfall { cut: promised.saturating_sub(there), incomplete: header.incomplete, ..Shortfall::default() };
+        let shortfall = Shortfall {
+            cut: promised.saturating_sub(there),
+            incomplete: header.incomplete,
+            ..Shortfall::default()
+        };
         let count = promised.min(there);
         Ok((Self { file, descriptors_at: header.descriptors_at, count, shortfall }, header.machine))
     }

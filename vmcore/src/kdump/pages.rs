@@ -10,7 +10,8 @@ use crate::layout::{Memory, Scanned, Scanner, Shortfall, UNIT_BYTES, Unit};
 
 /// Bytes of a descriptor: place, size and flags of the page's data, flags of the page.
 pub(super) const DESCRIPTOR: usize = 24;
-/// Most bytes of one page's data. A page that does not shrink is kept as it is, but codecs may say otherwise.
+/// Most bytes of one page's data. A page that does not shrink is kept as it is, but codecs may say
+/// otherwise.
 const DATA_MAX: u32 = 2 * PAGE_SIZE as u32;
 /// Pages' data that stand at most so far apart are read at once.
 const APART_MAX: u64 = 1 << 14;
@@ -53,7 +54,8 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// Reads a unit's descriptors into `self.data`, each place of data once, in the order of their places.
+    /// Reads a unit's descriptors into `self.data`, each place of data once, in the order of their
+    /// places.
     fn describe(&mut self, unit: Unit, shortfall: &mut Shortfall) {
         self.data.clear();
         let bytes = unit.count as usize * DESCRIPTOR;
@@ -76,7 +78,8 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// The descriptor's fields; `None` where they can't be: of a page that the writer had no space for, or damaged.
+/// The descriptor's fields; `None` where they can't be: of a page that the writer had no space for,
+/// or damaged.
 fn parse(bytes: &[u8; DESCRIPTOR], page: u64) -> Option<Data> {
     let (at, size, flags) = (le64(bytes, 0)?, le32(bytes, 8)?, le32(bytes, 12)?);
     (at != 0 && size != 0 && size <= DATA_MAX).then_some(Data { at, size, flags, page })
@@ -93,7 +96,9 @@ impl Scanner for Pages<'_> {
             let mut end = start;
             let mut count = 0;
             for data in rest {
-                if data.end().max(end) - start > self.buffer.len() as u64 || data.at > end.saturating_add(APART_MAX) {
+                if data.end().max(end) - start > self.buffer.len() as u64
+                    || data.at > end.saturating_add(APART_MAX)
+                {
                     break;
                 }
                 end = end.max(data.end());
@@ -111,7 +116,9 @@ impl Scanner for Pages<'_> {
                     continue;
                 };
                 match self.codecs.recorded(data.flags, bytes) {
-                    Ok(Some(page)) => found(self.descriptors_at + data.page * DESCRIPTOR as u64, page),
+                    Ok(Some(page)) => {
+                        found(self.descriptors_at + data.page * DESCRIPTOR as u64, page)
+                    }
                     Ok(None) => {}
                     Err(_) => scanned.shortfall.unreadable += 1,
                 }

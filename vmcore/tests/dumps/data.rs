@@ -1,5 +1,6 @@
-//! Small dumps of every form that are kept as files: what was readable once stays so. They are made by
-//! `FLIGHTREC_BLESS=1 cargo test -p flightrec-vmcore data`, and then never again: a form that changes gets another file.
+//! Small dumps of every form that are kept as files: what was readable once stays so. They are made
+//! by `FLIGHTREC_BLESS=1 cargo test -p flightrec-vmcore data`, and then never again: a form that
+//! changes gets another file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,9 @@ fn rings() -> Vec<Bytes> {
 fn image() -> Image {
     let meta = Meta { config: "[rings]".into(), ..meta_of(SECRET, "boot", 5) };
     let mut image = Image::new();
-    for (number, page) in [5, 1, 3, 2, 7].into_iter().zip([described(&meta, SECRET), rings()].concat()) {
+    for (number, page) in
+        [5, 1, 3, 2, 7].into_iter().zip([described(&meta, SECRET), rings()].concat())
+    {
         image.insert(number, page);
     }
     image.insert(4, Box::new([0; PAGE_SIZE]));
@@ -41,10 +44,13 @@ fn dumps_that_were_written_before_are_read() {
     if std::env::var_os("FLIGHTREC_BLESS").is_some() {
         fs::create_dir_all(folder()).unwrap();
         // Each form once; flattened is the same around either.
-        let kept =
-            |name: &str| !name.contains("aligned") && (!name.starts_with("flattened kdump") || name.ends_with("Lzo"));
+        let kept = |name: &str| {
+            !name.contains("aligned")
+                && (!name.starts_with("flattened kdump") || name.ends_with("Lzo"))
+        };
         for (name, bytes) in forms(&image).into_iter().filter(|(name, _)| kept(name)) {
-            let path = folder().join(name.to_lowercase().replace([' ', ','], "-").replace("--", "-") + ".vmcore");
+            let path = folder()
+                .join(name.to_lowercase().replace([' ', ','], "-").replace("--", "-") + ".vmcore");
             fs::write(path, bytes).unwrap();
         }
     }
@@ -57,9 +63,14 @@ fn dumps_that_were_written_before_are_read() {
         assert!(scan.shortfall.is_none(), "{name}: {:?}", scan.shortfall);
         assert_eq!(scan.sessions.len(), 1, "{name}");
         let session = &scan.sessions[0];
-        assert_eq!((session.id, session.meta(&dump).unwrap().boot_id.as_str()), (public_id(SECRET), "boot"), "{name}");
+        assert_eq!(
+            (session.id, session.meta(&dump).unwrap().boot_id.as_str()),
+            (public_id(SECRET), "boot"),
+            "{name}"
+        );
         let mut reader = dump.reader();
-        let pages: Vec<Bytes> = session.pages(0, u64::MAX).map(|page| Box::new(*reader.page(page).unwrap())).collect();
+        let pages: Vec<Bytes> =
+            session.pages(0, u64::MAX).map(|page| Box::new(*reader.page(page).unwrap())).collect();
         let rings: Vec<Bytes> = rings().iter().map(|page| copied(page, SECRET)).collect();
         assert!(pages == rings, "{name}: other pages");
         seen.push((dump.form(), dump.is_flattened()));
@@ -67,5 +78,8 @@ fn dumps_that_were_written_before_are_read() {
     for form in [Form::Elf, Form::Kdump, Form::Raw] {
         assert!(seen.contains(&(form, false)), "no file of {form:?}");
     }
-    assert!(seen.contains(&(Form::Elf, true)) && seen.contains(&(Form::Kdump, true)), "no flattened file");
+    assert!(
+        seen.contains(&(Form::Elf, true)) && seen.contains(&(Form::Kdump, true)),
+        "no flattened file"
+    );
 }

@@ -56,7 +56,11 @@ fn pages_left_out_are_missing_and_the_rest_is_there() {
         let scan = scan(&dump).unwrap();
         assert!(scan.shortfall.is_none());
         assert!(!scan.sessions[0].is_whole(&[0, 1 << 20, 0]));
-        assert_eq!(scan.sessions[0].pages(0, u64::MAX).count(), recording.len() - 4, "3 of metadata, 1 left out");
+        assert_eq!(
+            scan.sessions[0].pages(0, u64::MAX).count(),
+            recording.len() - 4,
+            "3 of metadata, 1 left out"
+        );
     }
 }
 
@@ -67,7 +71,8 @@ fn a_cut_dump_gives_what_is_there() {
         let short = file(&bytes[..bytes.len() * 9 / 10]);
         let dump = Dump::open(short.path()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let scan = scan(&dump).unwrap();
-        let pages: u64 = scan.sessions.iter().flat_map(|session| &session.lanes).map(|lane| lane.pages).sum();
+        let pages: u64 =
+            scan.sessions.iter().flat_map(|session| &session.lanes).map(|lane| lane.pages).sum();
         assert!(pages > 0 && pages < recording.len() as u64, "{name}: {pages}");
         assert!(name == "raw" || scan.shortfall.cut > 0, "{name}: {:?}", scan.shortfall);
     }

@@ -84,7 +84,8 @@ fn numbers_that_would_take_all_memory_are_refused() {
 
 #[test]
 fn a_file_that_stands_for_exabytes_of_nothing_takes_no_time() {
-    // Found by `cargo xtask fuzz flattened`: an ELF file of one segment of 2^60 bytes, of which the flattened file has two pages.
+    // Found by `cargo xtask fuzz flattened`: an ELF file of one segment of 2^60 bytes, of which the
+    // flattened file has two pages.
     let mut elf = synthetic::elf(&scattered(&[]), 4096);
     elf[56..58].copy_from_slice(&1u16.to_le_bytes());
     elf[64 + 32..64 + 40].copy_from_slice(&(1u64 << 60).to_le_bytes());
@@ -122,7 +123,8 @@ fn other_files_are_named() {
         let error = open(bytes).err().unwrap().to_string();
         assert!(error.contains(words), "{words}: {error}");
     }
-    let error = flightrec_vmcore::Dump::open(std::path::Path::new("/dev/null")).err().unwrap().to_string();
+    let error =
+        flightrec_vmcore::Dump::open(std::path::Path::new("/dev/null")).err().unwrap().to_string();
     assert!(error.contains("a character device: name a file"), "{error}");
 }
 
@@ -135,7 +137,8 @@ fn a_machine_without_a_recorder_has_no_sessions() {
     }
 }
 
-/// A file of 1 TiB that is all holes but for a recording: as long as that takes, not as a read of all of it.
+/// A file of 1 TiB that is all holes but for a recording: as long as that takes, not as a read of
+/// all of it.
 #[test]
 fn a_sparse_dump_takes_the_time_of_what_is_in_it() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -150,6 +153,7 @@ fn a_sparse_dump_takes_the_time_of_what_is_in_it() {
         let scan = flightrec_vmcore::Dump::open(&path).unwrap().scan(None, &|_| ()).unwrap();
         send.send((scan.sessions.len(), scan.sessions[0].id, scan.shortfall.is_none()))
     });
-    let found = answer.recv_timeout(std::time::Duration::from_secs(20)).expect("it reads the holes");
+    let found =
+        answer.recv_timeout(std::time::Duration::from_secs(20)).expect("it reads the holes");
     assert_eq!(found, (1, public_id(7), true));
 }

@@ -15,7 +15,9 @@ fn dump(pages: &[Bytes]) -> (tempfile::NamedTempFile, Dump) {
 
 #[test]
 fn the_newest_that_is_whole_comes_first() {
-    let session = |id, boot: &str, started, at| [description(id, boot, started), ring(id, 0, at, 300)].concat();
+    let session = |id, boot: &str, started, at| {
+        [description(id, boot, started), ring(id, 0, at, 300)].concat()
+    };
     // Of the boot before, whose clock had gone further (and whose wall clock had not).
     let mut old_boot = session(1, "old", 50_000_000, 60_000_000);
     for page in old_boot.iter_mut().skip(3) {
@@ -88,7 +90,8 @@ fn pages_of_other_releases_are_counted() {
 fn copies_in_memory_that_was_freed_are_not_taken() {
     let pages = recording(7);
     let rings = &pages[description(7, "boot", 5).len()..];
-    // What a daemon had in its hands, of which other programs have since had some bytes: as long as the ring's own.
+    // What a daemon had in its hands, of which other programs have since had some bytes: as long as
+    // the ring's own.
     let stale = rings.iter().map(|page| {
         let mut copy = Box::new(*Page::new(page.clone()).unwrap().bytes());
         copy[1000..1004].copy_from_slice(&[0xee; 4]);
@@ -102,7 +105,8 @@ fn copies_in_memory_that_was_freed_are_not_taken() {
         let session = &scan.sessions[0];
         assert!(session.lanes.iter().all(|lane| lane.copies == 0), "{:?}", session.lanes);
         let mut reader = dump.reader();
-        let read: Vec<Bytes> = session.pages(0, u64::MAX).map(|page| Box::new(*reader.page(page).unwrap())).collect();
+        let read: Vec<Bytes> =
+            session.pages(0, u64::MAX).map(|page| Box::new(*reader.page(page).unwrap())).collect();
         let rings: Vec<Bytes> = rings.iter().map(|page| copied(page, 7)).collect();
         assert!(read == rings, "other bytes than the rings'");
     }

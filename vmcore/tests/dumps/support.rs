@@ -14,16 +14,29 @@ use tempfile::NamedTempFile;
 
 pub(crate) type Bytes = Box<[u8; PAGE_SIZE]>;
 
-/// A ring's pages as the kernel has them, with the secret of their session: switches, one every microsecond from `start` on.
+/// A ring's pages as the kernel has them, with the secret of their session: switches, one every
+/// microsecond from `start` on.
 pub(crate) fn ring(secret: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes> {
     ring_of_version(VERSION, secret, cpu, start, events)
 }
 
 /// The same, as an earlier release wrote them.
-pub(crate) fn ring_of_version(version: u16, secret: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes> {
+pub(crate) fn ring_of_version(
+    version: u16,
+    secret: u64,
+    cpu: u16,
+    start: u64,
+    events: u32,
+) -> Vec<Bytes> {
     let mut writer = PageWriter::of_version(version, secret, Lane::Sched, cpu, 1 << 60);
     for i in 0..events {
-        let body = Body::Switch { prev_state: 0, next: i + 1, preempted: false, prev_prio: 120, next_prio: 120 };
+        let body = Body::Switch {
+            prev_state: 0,
+            next: i + 1,
+            preempted: false,
+            prev_prio: 120,
+            next_prio: 120,
+        };
         writer.push(&Event { time: start + u64::from(i) * 1000, cpu, tid: i, body }).unwrap();
     }
     writer.finish()
@@ -53,7 +66,15 @@ pub(crate) fn meta_of(secret: u64, boot: &str, started: u64) -> Meta {
     // More than one page of it, as in real recordings.
     let config = "x".repeat(9000);
     let (session, boot_id) = (public_id(secret), boot.to_owned());
-    Meta { session, boot_id, started, cpus: vec![0, 1], ring_bytes: [1 << 20; 3], config, ..Meta::default() }
+    Meta {
+        session,
+        boot_id,
+        started,
+        cpus: vec![0, 1],
+        ring_bytes: [1 << 20; 3],
+        config,
+        ..Meta::default()
+    }
 }
 
 /// Memory in which these pages lie scattered among noise and zeros.
@@ -82,7 +103,8 @@ pub(crate) fn scattered(pages: &[Bytes]) -> Image {
 
 /// A recording on two CPUs.
 pub(crate) fn recording(secret: u64) -> Vec<Bytes> {
-    [description(secret, "boot", 5), ring(secret, 0, 1000, 4000), ring(secret, 1, 1500, 3000)].concat()
+    [description(secret, "boot", 5), ring(secret, 0, 1000, 4000), ring(secret, 1, 1500, 3000)]
+        .concat()
 }
 
 /// Every form of a dump of an image, by name.

@@ -1,7 +1,8 @@
-//! What history takes on disk, and what writing it costs: a compile mix, recorded, then stored as `flightd` stores it.
+//! What history takes on disk, and what writing it costs: a compile mix, recorded, then stored as
+//! `flightd` stores it.
 //!
-//! Every round records the mix twice, with the strings of system calls and without. What the strings take is the difference of
-//! two recordings, not a guess.
+//! Every round records the mix twice, with the strings of system calls and without. What the
+//! strings take is the difference of two recordings, not a guess.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +33,9 @@ pub(crate) struct DiskArgs {
 
 const LANES: [&str; 3] = ["syscall", "sched", "task"];
 /// Rings that hold the whole mix, and no limit on it.
-const RINGS: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\ntask = \"16MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n";
+const RINGS: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\ntask = \
+                     \"16MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \
+                     \"off\"\nper_cpu = \"off\"\n";
 /// Files that the mix compiles.
 const FILES: usize = 120;
 
@@ -41,7 +44,8 @@ type Figures = BTreeMap<&'static str, Vec<f64>>;
 
 /// Measures and prints.
 pub(super) fn run(args: DiskArgs) -> Result<()> {
-    let mut results = [("without strings", false, Figures::new()), ("with strings", true, Figures::new())];
+    let mut results =
+        [("without strings", false, Figures::new()), ("with strings", true, Figures::new())];
     for round in 1..=args.rounds {
         for (name, strings, figures) in &mut results {
             eprintln!("round {round} of {}, {name}", args.rounds);
@@ -51,8 +55,12 @@ pub(super) fn run(args: DiskArgs) -> Result<()> {
         }
     }
     if args.json {
-        let recordings: Vec<Value> = results.iter().map(|(name, _, figures)| object(name, figures)).collect();
-        println!("{}", json!({ "rounds": args.rounds, "level": args.level, "recordings": recordings }));
+        let recordings: Vec<Value> =
+            results.iter().map(|(name, _, figures)| object(name, figures)).collect();
+        println!(
+            "{}",
+            json!({ "rounds": args.rounds, "level": args.level, "recordings": recordings })
+        );
         return Ok(());
     }
     println!(
@@ -60,7 +68,10 @@ pub(super) fn run(args: DiskArgs) -> Result<()> {
         flightrec_tests::online_cpus().len(),
         args.level
     );
-    println!("Median of {} rounds (least to greatest); times are CPU time of one thread.", args.rounds);
+    println!(
+        "Median of {} rounds (least to greatest); times are CPU time of one thread.",
+        args.rounds
+    );
     for (name, _, figures) in &results {
         println!("\n{name}");
         for (figure, values) in figures {
@@ -74,11 +85,25 @@ pub(super) fn run(args: DiskArgs) -> Result<()> {
 /// Records the mix once, and stores what was recorded.
 fn measure(args: DiskArgs, strings: bool) -> Result<Vec<(&'static str, f64)>> {
     let config = format!("{RINGS}[record]\nstrings = {strings}\n");
-    let mut recorder = Recorder::try_start(Options { config, death_signal: Signal::SIGTERM, ..Options::default() })?;
+    let mut recorder = Recorder::try_start(Options {
+        config,
+        death_signal: Signal::SIGTERM,
+        ..Options::default()
+    })?;
     mix(&recorder.sandbox().root().join("mix"))?;
     let file = recorder.sandbox().root().join("mix.flight");
     let mut bench = cargo();
-    bench.args(["run", "--quiet", "--release", "--locked", "-p", "flightrec-store", "--example", "bench_disk", "--"]);
+    bench.args([
+        "run",
+        "--quiet",
+        "--release",
+        "--locked",
+        "-p",
+        "flightrec-store",
+        "--example",
+        "bench_disk",
+        "--",
+    ]);
     bench.arg(recorder.sandbox().bpffs_dir()).arg(&file).arg(args.level.to_string());
     let values = key_values(read(&mut bench)?.as_bytes());
     let own = drain_cpu(&recorder)?;
@@ -88,7 +113,9 @@ fn measure(args: DiskArgs, strings: bool) -> Result<Vec<(&'static str, f64)>> {
     let value = |name: &str| -> Result<f64> {
         Ok(values.get(name).with_context(|| format!("bench_disk printed no {name}"))?.parse()?)
     };
-    let sum = |what: &str| -> Result<f64> { LANES.iter().map(|lane| value(&format!("{lane}_{what}"))).sum() };
+    let sum = |what: &str| -> Result<f64> {
+        LANES.iter().map(|lane| value(&format!("{lane}_{what}"))).sum()
+    };
     let events = sum("events")?;
     ensure!(events > 0.0, "nothing was recorded");
     let drain = value("copy_ns")? + value("write_ns")?;
@@ -99,8 +126,14 @@ fn measure(args: DiskArgs, strings: bool) -> Result<Vec<(&'static str, f64)>> {
         ("bytes an event: pages", sum("raw_bytes")? / events),
         ("bytes an event: pages, zstd -1", sum("naive_bytes")? / events),
         ("bytes an event: stored", sum("stored_bytes")? / events),
-        ("bytes an event: stored, system calls", value("syscall_stored_bytes")? / value("syscall_events")?),
-        ("bytes an event: stored, scheduling", value("sched_stored_bytes")? / value("sched_events")?),
+        (
+            "bytes an event: stored, system calls",
+            value("syscall_stored_bytes")? / value("syscall_events")?,
+        ),
+        (
+            "bytes an event: stored, scheduling",
+            value("sched_stored_bytes")? / value("sched_events")?,
+        ),
         ("ns an event: encode by column", value("encode_ns")?),
         ("ns an event: decode from columns", value("decode_ns")?),
         ("ns an event: copy, encode, compress, write", drain),
@@ -111,10 +144,12 @@ fn measure(args: DiskArgs, strings: bool) -> Result<Vec<(&'static str, f64)>> {
     ])
 }
 
-/// What flightd's own threads took to drain the mix into files while it ran, ns of CPU time an event.
+/// What flightd's own threads took to drain the mix into files while it ran, ns of CPU time an
+/// event.
 fn drain_cpu(recorder: &Recorder) -> Result<f64> {
     let output = recorder.flightctl(&["status", "--json"]);
-    let status: Value = serde_json::from_slice(&output.stdout).context("flightctl status --json")?;
+    let status: Value =
+        serde_json::from_slice(&output.stdout).context("flightctl status --json")?;
     let store = &status["store"];
     let events: f64 = LANES.iter().filter_map(|lane| store["written_events"][lane].as_f64()).sum();
     let cpu = store["cpu_seconds"].as_f64().context("no cpu_seconds in the status")?;
@@ -137,14 +172,16 @@ fn mix(folder: &Path) -> Result<()> {
     fs::create_dir(folder).context("can't make a folder")?;
     for i in 0..FILES {
         let text = format!(
-            "#include <errno.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <sys/stat.h>\n\
-             #include <unistd.h>\nint f{i}(int x)\n{{\n    char name[64];\n    struct stat s;\n    \
-             snprintf(name, sizeof name, \"%d\", x);\n    return stat(name, &s) ? errno : (int)strlen(name) + {i};\n}}\n"
+            "#include <errno.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include \
+             <string.h>\n#include <sys/stat.h>\n#include <unistd.h>\nint f{i}(int x)\n{{\n    \
+             char name[64];\n    struct stat s;\n    snprintf(name, sizeof name, \"%d\", x);\n    \
+             return stat(name, &s) ? errno : (int)strlen(name) + {i};\n}}\n"
         );
         fs::write(folder.join(format!("f{i}.c")), text).context("can't write a source file")?;
     }
     std::thread::scope(|scope| {
-        let compilers: Vec<_> = (0..2).map(|half| scope.spawn(move || compile(folder, half))).collect();
+        let compilers: Vec<_> =
+            (0..2).map(|half| scope.spawn(move || compile(folder, half))).collect();
         compilers.into_iter().try_for_each(|compiler| match compiler.join() {
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -168,7 +205,9 @@ fn compile(folder: &Path, half: usize) -> Result<()> {
 fn finish(command: &mut Command, good: &[i32]) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let status = status.with_context(|| format!("can't run {name} (`cargo xtask setup` installs what is needed)"))?;
+    let status = status.with_context(|| {
+        format!("can't run {name} (`cargo xtask setup` installs what is needed)")
+    })?;
     ensure!(status.code().is_some_and(|code| good.contains(&code)), "{name}: {status}");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Whether quiet processes are recorded whole beside loud ones, while the budget holds.
 //!
-//! Beside a storm of one kind on every CPU, witnesses that know how many calls they make; then what of these is in the
-//! recording, and what recording cost by the recorder's own account.
+//! Beside a storm of one kind on every CPU, witnesses that know how many calls they make; then what
+//! of these is in the recording, and what recording cost by the recorder's own account.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,7 +10,8 @@ use flightrec_tests::{Options, Recorder, c_program, die_with_parent, key_values,
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// Calls a second of the witnesses; of the first two, at least [`WHOLE`] of all calls must be recorded.
+/// Calls a second of the witnesses; of the first two, at least [`WHOLE`] of all calls must be
+/// recorded.
 const RATES: [u32; 3] = [10, 1_000, 20_000];
 const WHOLE: f64 = 0.999;
 /// Seconds before the witnesses' first call, and of their calls.
@@ -30,8 +31,8 @@ const CASES: [Case; 3] = [
     Case {
         budget: "per_cpu = \"5%\"\ntotal = \"2%\"",
         unpromised: Some(
-            "Not held against 99.9 %: with detach = \"auto\" system calls are detached for part of the time where being asked \
-             alone breaks the total, and then nobody's are recorded.",
+            "Not held against 99.9 %: with detach = \"auto\" system calls are detached for part \
+             of the time where being asked alone breaks the total, and then nobody's are recorded.",
         ),
     },
 ];
@@ -48,22 +49,30 @@ impl Drop for Running {
 fn spawn(program: &str, args: &[&str], output: Stdio) -> Result<Child> {
     let mut command = Command::new(c_program(program, &[]));
     command.args(args).stdin(Stdio::null()).stdout(output);
-    die_with_parent(&mut command, Signal::SIGKILL).spawn().with_context(|| format!("tests/programs/{program}.c"))
+    die_with_parent(&mut command, Signal::SIGKILL)
+        .spawn()
+        .with_context(|| format!("tests/programs/{program}.c"))
 }
 
 /// What one storm showed.
 struct Seen {
     /// Of each witness: calls made, and recorded.
     witnesses: Vec<(u64, u64)>,
-    /// Percent of the machine's CPU time by the recorder's own account, since it began; what being asked takes of that.
+    /// Percent of the machine's CPU time by the recorder's own account, since it began; what being
+    /// asked takes of that.
     own: (f64, f64),
     detached: f64,
 }
 
 fn measure(budget: &str, storm: &str, seconds: u32) -> Result<Seen> {
-    // Rings that hold all of it: what is asked is what the budget refuses, not how fast files are written.
+    // Rings that hold all of it: what is asked is what the budget refuses, not how fast files are
+    // written.
     let config = format!("[budget]\n{budget}\n[rings]\nsyscall = \"64MiB\"\n");
-    let mut recorder = Recorder::try_start(Options { config, death_signal: Signal::SIGTERM, ..Options::default() })?;
+    let mut recorder = Recorder::try_start(Options {
+        config,
+        death_signal: Signal::SIGTERM,
+        ..Options::default()
+    })?;
     let storms: Vec<Running> = online_cpus()
         .into_iter()
         .map(|cpu| spawn("storm", &[storm, &cpu.to_string()], Stdio::null()).map(Running))
@@ -73,10 +82,12 @@ fn measure(budget: &str, storm: &str, seconds: u32) -> Result<Seen> {
         .iter()
         .map(|rate| spawn("witness", &[&rate.to_string(), &seconds, "-1", DELAY], Stdio::piped()))
         .collect::<Result<_>>()?;
-    let outputs = witnesses.into_iter().map(Child::wait_with_output).collect::<Result<Vec<_>, _>>()?;
+    let outputs =
+        witnesses.into_iter().map(Child::wait_with_output).collect::<Result<Vec<_>, _>>()?;
     drop(storms);
     let account: Value = serde_json::from_slice(&recorder.flightctl(&["budget", "--json"]).stdout)?;
-    let number = |pointer: &str| account.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    let number =
+        |pointer: &str| account.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
     let mut seen = Seen {
         witnesses: Vec::new(),
         own: (number("/spent/start/all_percent"), number("/spent/start/floor_percent")),
@@ -86,7 +97,16 @@ fn measure(budget: &str, storm: &str, seconds: u32) -> Result<Seen> {
         ensure!(output.status.success(), "tests/programs/witness.c failed ({})", output.status);
         let printed = key_values(&output.stdout);
         let value = |key: &str| printed.get(key).with_context(|| format!("it printed no {key}"));
-        let args = ["dump", "--all", "--tid", value("pid")?, "--syscall", "getpgrp", "--event", "sys_enter"];
+        let args = [
+            "dump",
+            "--all",
+            "--tid",
+            value("pid")?,
+            "--syscall",
+            "getpgrp",
+            "--event",
+            "sys_enter",
+        ];
         let dump = recorder.flightctl(&args);
         // The recorder's own lines are there whatever is asked for.
         let text = String::from_utf8_lossy(&dump.stdout);
@@ -101,8 +121,14 @@ fn measure(budget: &str, storm: &str, seconds: u32) -> Result<Seen> {
 pub(super) fn run(seconds: u32, only: Option<&str>) -> Result<()> {
     let mut broken = 0;
     for Case { budget, unpromised } in CASES {
-        println!("{}: recorded of the calls of processes that make so many a second", budget.replace('\n', ", "));
-        println!("| beside | {} | {} | {} | own account | of it floor | detached |", RATES[0], RATES[1], RATES[2]);
+        println!(
+            "{}: recorded of the calls of processes that make so many a second",
+            budget.replace('\n', ", ")
+        );
+        println!(
+            "| beside | {} | {} | {} | own account | of it floor | detached |",
+            RATES[0], RATES[1], RATES[2]
+        );
         println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
         for storm in STORMS.into_iter().filter(|storm| only.is_none_or(|only| only == *storm)) {
             let seen = measure(budget, storm, seconds)?;
@@ -111,9 +137,14 @@ pub(super) fn run(seconds: u32, only: Option<&str>) -> Result<()> {
             };
             let cells: Vec<String> = seen.witnesses.iter().map(cell).collect();
             let (own, floor) = seen.own;
-            println!("| {storm} | {} | {own:.2} % | {floor:.2} % | {:.1} s |", cells.join(" | "), seen.detached);
+            println!(
+                "| {storm} | {} | {own:.2} % | {floor:.2} % | {:.1} s |",
+                cells.join(" | "),
+                seen.detached
+            );
             let is_whole = |(made, recorded): &(u64, u64)| *recorded as f64 >= *made as f64 * WHOLE;
-            broken += usize::from(unpromised.is_none() && !seen.witnesses.iter().take(2).all(is_whole));
+            broken +=
+                usize::from(unpromised.is_none() && !seen.witnesses.iter().take(2).all(is_whole));
         }
         println!("{}\n", unpromised.unwrap_or("Of the first two, at least 99.9 % is asked for."));
     }

@@ -18,8 +18,9 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
     Read,
-    /// What recording costs a system call, an open, a pipe round trip and a build, beside programs that do nothing, that
-    /// read the clock, and that also store 16 bytes, beside ftrace and perf; and how many bytes an event takes.
+    /// What recording costs a system call, an open, a pipe round trip and a build, beside programs
+    /// that do nothing, that read the clock, and that also store 16 bytes, beside ftrace and
+    /// perf; and how many bytes an event takes.
     Overhead {
         /// How often each takes its turn.
         #[arg(long, default_value_t = overhead::ROUNDS)]
@@ -28,7 +29,8 @@ pub(crate) enum Bench {
         #[arg(long)]
         json: bool,
     },
-    /// Whether the budget is kept: what the work that is recorded loses, and what the recorder says of it. 5 minutes.
+    /// Whether the budget is kept: what the work that is recorded loses, and what the recorder says
+    /// of it. 5 minutes.
     Budget {
         /// How often off and on take turns where an interval is told.
         #[arg(long, default_value_t = budget::ROUNDS)]
@@ -46,7 +48,8 @@ pub(crate) enum Bench {
         #[arg(long)]
         only: Option<String>,
     },
-    /// The memory that every command that reads files takes for crafted files, and for mutations of them; fails above 512 MiB.
+    /// The memory that every command that reads files takes for crafted files, and for mutations of
+    /// them; fails above 512 MiB.
     Memory {
         /// Mutated files.
         #[arg(long, default_value_t = 10_000)]
@@ -55,7 +58,8 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 4600)]
         blocks: usize,
     },
-    /// How fast kernel dumps of every form are looked through, beside reading and beside their codecs alone.
+    /// How fast kernel dumps of every form are looked through, beside reading and beside their
+    /// codecs alone.
     Vmcore,
     /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
     StoreRead,
@@ -98,21 +102,44 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             let run = ["run", "--release", "--locked", "-p", "flightrec-fuzz", "--", "--memory"];
             let (mutations, blocks) = (mutations.to_string(), blocks.to_string());
             let flightctl = repository().join("target/release/flightctl");
-            run_command(cargo().args(run).arg(flightctl).args(["--mutations", &mutations, "--blocks", &blocks]))
+            run_command(cargo().args(run).arg(flightctl).args([
+                "--mutations",
+                &mutations,
+                "--blocks",
+                &blocks,
+            ]))
         }
         Bench::Vmcore => {
-            let example = ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
+            let example =
+                ["-p", "flightrec-vmcore", "--features", "synthetic", "--example", "bench_scan"];
             run_command(cargo().args(["run", "--release", "--locked"]).args(example))
         }
         Bench::StoreRead => {
             run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
             let flightctl = repository().join("target/release/flightctl");
-            let example = ["run", "--release", "--locked", "-p", "flightctl", "--example", "bench_store_read", "--"];
+            let example = [
+                "run",
+                "--release",
+                "--locked",
+                "-p",
+                "flightctl",
+                "--example",
+                "bench_store_read",
+                "--",
+            ];
             run_command(cargo().args(example).arg(flightctl))
         }
         Bench::Read => {
             crate::build::programs(Scope::Build)?;
-            run_command(cargo().args(["run", "--release", "--locked", "-p", "flightctl", "--example", "bench_read"]))?;
+            run_command(cargo().args([
+                "run",
+                "--release",
+                "--locked",
+                "-p",
+                "flightctl",
+                "--example",
+                "bench_read",
+            ]))?;
             read::run()
         }
     }

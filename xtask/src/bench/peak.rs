@@ -21,8 +21,11 @@ pub(super) struct Run {
 pub(super) fn run(program: &mut Command) -> Result<Run> {
     let name = program.get_program().display().to_string();
     let start = Instant::now();
-    let child =
-        program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().with_context(|| format!("can't run {name}"))?;
+    let child = program
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("can't run {name}"))?;
     let (status, peak) = wait(child.id()).with_context(|| format!("can't wait for {name}"))?;
     let seconds = start.elapsed().as_secs_f64();
     ensure!(status.success(), "{name}: {status}");
@@ -35,7 +38,8 @@ fn wait(pid: u32) -> io::Result<(ExitStatus, u64)> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
         // SAFETY: both pointers are to live, writable memory of their types.
-        let waited = unsafe { libc::wait4(pid as libc::pid_t, &raw mut status, 0, usage.as_mut_ptr()) };
+        let waited =
+            unsafe { libc::wait4(pid as libc::pid_t, &raw mut status, 0, usage.as_mut_ptr()) };
         if waited != -1 {
             break;
         }

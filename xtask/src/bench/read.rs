@@ -1,5 +1,5 @@
-//! How fast a recording becomes text: `flightctl dump` beside `perf script`, both to /dev/null, over
-//! recordings of the same workload and the same tracepoints; and what memory it takes.
+//! How fast a recording becomes text: `flightctl dump` beside `perf script`, both to /dev/null,
+//! over recordings of the same workload and the same tracepoints; and what memory it takes.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,10 +15,13 @@ use nix::sys::signal::Signal;
 use super::peak;
 
 const ROUNDS: usize = 5;
-/// How long nothing is done behind the workload, so that a dump that ends a moment later holds the same events.
+/// How long nothing is done behind the workload, so that a dump that ends a moment later holds the
+/// same events.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Rings that hold the whole workload, and no limit on it.
-const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \"2GiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n";
+const CONFIG: &str = "[rings]\nsyscall = \"256MiB\"\nsched = \"128MiB\"\nmax_total = \
+                      \"2GiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \"off\"\nper_cpu = \
+                      \"off\"\n";
 const EVENTS: [&str; 6] = [
     "raw_syscalls:sys_enter",
     "raw_syscalls:sys_exit",
@@ -30,8 +33,11 @@ const EVENTS: [&str; 6] = [
 
 /// Measures and prints events a second, and the ratios.
 pub(super) fn run() -> Result<()> {
-    let mut recorder =
-        Recorder::try_start(Options { config: CONFIG.into(), death_signal: Signal::SIGTERM, ..Options::default() })?;
+    let mut recorder = Recorder::try_start(Options {
+        config: CONFIG.into(),
+        death_signal: Signal::SIGTERM,
+        ..Options::default()
+    })?;
     workload()?;
     let ended = Instant::now();
     let pages = pages(&recorder)?;
@@ -44,10 +50,12 @@ pub(super) fn run() -> Result<()> {
         script.args(["script", "-i"]).arg(&recording);
         script
     };
-    // What is dumped ends with the workload: the machine's own doings since, and this program's, are recorded too.
+    // What is dumped ends with the workload: the machine's own doings since, and this program's,
+    // are recorded too.
     let dump = |format: &str| {
         let mut dump = recorder.flightctl_command();
-        dump.args(["dump", "--format", format]).arg(format!("--until=-{}ns", ended.elapsed().as_nanos()));
+        dump.args(["dump", "--format", format])
+            .arg(format!("--until=-{}ns", ended.elapsed().as_nanos()));
         dump
     };
     let of_perf = if perf { count(&mut script())? } else { 0.0 };
@@ -70,14 +78,20 @@ pub(super) fn run() -> Result<()> {
     let status = recorder.terminate()?;
     ensure!(status.success(), "flightd: {status}\n{}", recorder.log());
 
-    println!("Events a second to /dev/null, median of {ROUNDS} interleaved rounds (least to greatest):");
+    println!(
+        "Events a second to /dev/null, median of {ROUNDS} interleaved rounds (least to greatest):"
+    );
     let peer = perf.then(|| print("perf script", &perf_rates, None));
     if peer.is_none() {
         println!("  perf script: not measured, there is no perf (Debian's linux-perf)");
     }
     print("flightctl dump", &text, peer);
     print("flightctl dump --format jsonl", &json, peer);
-    println!("Events: {:.2} million of flightctl, {:.2} million of perf", events / 1e6, of_perf / 1e6);
+    println!(
+        "Events: {:.2} million of flightctl, {:.2} million of perf",
+        events / 1e6,
+        of_perf / 1e6
+    );
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     println!(
         "Memory of flightctl at most: {:.0} MiB, for {:.0} MiB of pages in use in the rings",
@@ -90,7 +104,9 @@ pub(super) fn run() -> Result<()> {
 /// Bytes of the pages that its rings have in use now: what a dump of everything reads.
 fn pages(recorder: &Recorder) -> Result<u64> {
     let recording = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir())?, false)?;
-    let rings = Lane::RINGS.into_iter().flat_map(|lane| recording.cpus().into_iter().map(move |cpu| (lane, cpu)));
+    let rings = Lane::RINGS
+        .into_iter()
+        .flat_map(|lane| recording.cpus().into_iter().map(move |cpu| (lane, cpu)));
     let used = |(lane, cpu)| recording.newest(lane, cpu).min(recording.ring_pages(lane, cpu));
     Ok(rings.map(used).sum::<u64>() * PAGE_SIZE as u64)
 }
@@ -98,8 +114,10 @@ fn pages(recorder: &Recorder) -> Result<u64> {
 /// System calls, opens and a pipe ping-pong on one CPU.
 fn workload() -> Result<()> {
     let cpu = *online_cpus().last().context("no CPU is online")?;
-    let status =
-        Command::new(c_program("cost", &["-O2", "-pthread"])).arg(cpu.to_string()).stdout(Stdio::null()).status()?;
+    let status = Command::new(c_program("cost", &["-O2", "-pthread"]))
+        .arg(cpu.to_string())
+        .stdout(Stdio::null())
+        .status()?;
     ensure!(status.success(), "the workload failed ({status})");
     Ok(())
 }
@@ -142,7 +160,12 @@ fn count(reader: &mut Command) -> Result<f64> {
 /// Prints one reader's line; returns its median.
 fn print(name: &str, rates: &[f64], peer: Option<f64>) -> f64 {
     let (median, least, greatest) = super::spread(rates);
-    print!("  {name:<30} {:>6.2} million ({:.2} to {:.2})", median / 1e6, least / 1e6, greatest / 1e6);
+    print!(
+        "  {name:<30} {:>6.2} million ({:.2} to {:.2})",
+        median / 1e6,
+        least / 1e6,
+        greatest / 1e6
+    );
     match peer {
         Some(peer) => println!("  {:.1} x perf script", median / peer),
         None => println!(),

@@ -25,7 +25,8 @@ const PACKAGES: &str = "systemd,systemd-sysv,dbus,procps";
 const REPORT: &str = "report";
 const PASSED: &str = "passed";
 
-/// Copies a fresh Debian with systemd to `to`; makes that Debian first, in `folder`, where there is none.
+/// Copies a fresh Debian with systemd to `to`; makes that Debian first, in `folder`, where there is
+/// none.
 pub(crate) fn debian(folder: &Path, to: &Path) -> Result<()> {
     let base = folder.join(format!("{SUITE}-base"));
     if !base.join("complete").exists() {
@@ -34,7 +35,9 @@ pub(crate) fn debian(folder: &Path, to: &Path) -> Result<()> {
         fs::create_dir_all(&base)?;
         println!("making a Debian {SUITE} (about a minute)");
         let mut debootstrap = Command::new("debootstrap");
-        debootstrap.args(["--variant=minbase", &format!("--include={PACKAGES}"), SUITE]).arg(base.join("root"));
+        debootstrap
+            .args(["--variant=minbase", &format!("--include={PACKAGES}"), SUITE])
+            .arg(base.join("root"));
         run(debootstrap.stdout(Stdio::null()))?;
         fs::write(base.join("complete"), "")?;
     }
@@ -64,8 +67,14 @@ impl Container {
         self.shared.join(name)
     }
 
-    /// Boots, runs a command as a unit behind everything else, shows what it prints, and tells whether it succeeded.
-    pub(super) fn run(&self, command: &str, limit: Duration, interrupt: &Interrupt) -> Result<bool> {
+    /// Boots, runs a command as a unit behind everything else, shows what it prints, and tells
+    /// whether it succeeded.
+    pub(super) fn run(
+        &self,
+        command: &str,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<bool> {
         let unit = format!(
             "[Unit]\nAfter=multi-user.target\n\
              [Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart={command}\n\
@@ -85,7 +94,12 @@ impl Container {
         File::create(self.place(REPORT))?;
 
         let mut nspawn = Command::new("systemd-nspawn");
-        nspawn.arg("-D").arg(&self.root).args(["--register=no", "--keep-unit", "--boot", "--capability=all"]);
+        nspawn.arg("-D").arg(&self.root).args([
+            "--register=no",
+            "--keep-unit",
+            "--boot",
+            "--capability=all",
+        ]);
         nspawn.arg("--system-call-filter=bpf perf_event_open").arg("--quiet").arg("--console=pipe");
         nspawn.arg(format!("--bind={}:{INSIDE}", self.shared.display()));
         nspawn.stdin(Stdio::null()).stdout(File::create(self.place("console"))?);

@@ -15,14 +15,18 @@ use serde_json::Value;
 
 use super::trial::{PATIENCE, Trial, check, main_pid, read, status};
 
-/// Entries about a start of the recorder: which recording, in how much memory, and what events cost.
+/// Entries about a start of the recorder: which recording, in how much memory, and what events
+/// cost.
 pub(super) fn names_the_start(_: &mut Trial) -> Result<String> {
     let entries = entries(&by(main_pid()?))?;
     let session = status()?["session"].clone();
-    let begun = entries.iter().find(|entry| entry["SESSION"] == session && entry["BYTES"].is_string());
-    let begun = begun.with_context(|| format!("no entry has SESSION={session} and BYTES: {entries:#?}"))?;
+    let begun =
+        entries.iter().find(|entry| entry["SESSION"] == session && entry["BYTES"].is_string());
+    let begun =
+        begun.with_context(|| format!("no entry has SESSION={session} and BYTES: {entries:#?}"))?;
     ensure!(begun["PRIORITY"] == "5", "its priority is {}", begun["PRIORITY"]);
-    // A machine that is too busy to measure says so; that the sandbox keeps flightd from measuring is a fault.
+    // A machine that is too busy to measure says so; that the sandbox keeps flightd from measuring
+    // is a fault.
     let denied = entries.iter().find(|entry| message(entry).contains("can't be measured"));
     ensure!(denied.is_none(), "{denied:#?}");
     let cost = entries.iter().find(|entry| entry["COST_CALL"].is_string());
@@ -32,7 +36,8 @@ pub(super) fn names_the_start(_: &mut Trial) -> Result<String> {
     Ok(format!("{} entries; {}; {cost}", entries.len(), message(begun)))
 }
 
-/// Entries about what goes wrong: files that can't be written, events that are lost for it, and what the budget gives up.
+/// Entries about what goes wrong: files that can't be written, events that are lost for it, and
+/// what the budget gives up.
 pub(super) fn names_faults(_: &mut Trial) -> Result<String> {
     let pid = main_pid()?;
     let told = status()?;
@@ -42,9 +47,12 @@ pub(super) fn names_faults(_: &mut Trial) -> Result<String> {
     let flood = Flood::start();
     // Files roll every few seconds here, and no new one can be made then.
     fs::set_permissions(boot, Permissions::from_mode(0o500))?;
-    let failed = find(pid, |entry| message(entry).contains("files can't be written") && entry["FILE"].is_string());
+    let failed = find(pid, |entry| {
+        message(entry).contains("files can't be written") && entry["FILE"].is_string()
+    });
     // Rings are overwritten meanwhile.
-    let overwritten = wait_until(PATIENCE, || status().is_ok_and(|status| status["store"]["state"] != "writing"));
+    let overwritten =
+        wait_until(PATIENCE, || status().is_ok_and(|status| status["store"]["state"] != "writing"));
     thread::sleep(Duration::from_secs(3));
     fs::set_permissions(boot, mode)?;
     let lost = find(pid, |entry| entry["LANE"] == "syscall" && number(&entry["LOST"]) > 0);
@@ -95,7 +103,9 @@ pub(super) fn find(pid: Pid, is: impl Fn(&Value) -> bool) -> Result<Value> {
         found = all.iter().find(|entry| is(entry)).cloned();
         found.is_some()
     });
-    found.with_context(|| format!("the journal lacks an entry with the fields that it must have: {all:#?}"))
+    found.with_context(|| {
+        format!("the journal lacks an entry with the fields that it must have: {all:#?}")
+    })
 }
 
 pub(super) fn by(pid: Pid) -> String {

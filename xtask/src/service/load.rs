@@ -1,4 +1,5 @@
-//! What a trial records: numbered calls, so that one that is missing, or there twice, is seen; and whether the dump told of it.
+//! What a trial records: numbered calls, so that one that is missing, or there twice, is seen; and
+//! whether the dump told of it.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -19,7 +20,8 @@ const NUMBERS: u32 = 10_000_000;
 /// Most threads of a load.
 const THREADS: u32 = 16;
 
-/// Threads that make numbered calls, one a CPU, and processes that work with files, pipes and each other.
+/// Threads that make numbered calls, one a CPU, and processes that work with files, pipes and each
+/// other.
 #[derive(Debug)]
 pub(super) struct Load {
     stop: Arc<AtomicBool>,
@@ -39,7 +41,8 @@ pub(super) struct Calls {
 #[derive(Debug)]
 struct Seen {
     calls: Calls,
-    /// By number behind the first: when it was called, ns of `CLOCK_MONOTONIC`; 0: it is not there.
+    /// By number behind the first: when it was called, ns of `CLOCK_MONOTONIC`; 0: it is not
+    /// there.
     times: Vec<u64>,
     /// Those that are there more than once.
     twice: Vec<u32>,
@@ -77,10 +80,14 @@ impl Load {
         }
         for script in [
             "while :; do find /usr/share -maxdepth 2 -newer /etc/passwd | wc -l; sleep 0.1; done",
-            "while :; do dd if=/dev/zero of=/tmp/load bs=4k count=64 conv=fsync; rm /tmp/load; sleep 0.05; done",
+            "while :; do dd if=/dev/zero of=/tmp/load bs=4k count=64 conv=fsync; rm /tmp/load; \
+             sleep 0.05; done",
         ] {
             let mut sh = Command::new("/bin/sh");
-            sh.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            sh.args(["-c", script])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             load.others.push(sh.spawn().context("sh")?);
         }
         Ok(load)
@@ -124,8 +131,8 @@ pub(super) fn check(calls: &[Calls]) -> Result<u32> {
     Ok(made)
 }
 
-/// Fails unless each is in the whole recording once, or where the dump says that calls are missing, and no more than it says;
-/// tells how many they are, and how many of them are missing.
+/// Fails unless each is in the whole recording once, or where the dump says that calls are missing,
+/// and no more than it says; tells how many they are, and how many of them are missing.
 pub(super) fn account(calls: &[Calls]) -> Result<(u32, u32)> {
     let (mut made, mut missing) = (0, 0);
     for mut seen in dump(calls)? {
@@ -176,7 +183,8 @@ impl Seen {
         let calls = self.calls;
         if line["event"] == "coverage" {
             let gaps = line["gaps"].as_array().context("coverage without gaps")?;
-            let ours = gaps.iter().filter(|gap| gap["lane"] == "syscall" && gap["cpu"] == calls.cpu);
+            let ours =
+                gaps.iter().filter(|gap| gap["lane"] == "syscall" && gap["cpu"] == calls.cpu);
             for gap in ours {
                 self.gaps.push(Gap::of(gap).with_context(|| format!("a gap: {gap}"))?);
             }
@@ -189,7 +197,9 @@ impl Seen {
         let time = line["mono_ns"].as_u64().context("a time")?;
         let base = u64::from(NUMBERED_BASE + calls.first);
         // Others are another thread's, or an earlier load's.
-        let Some(number) = number.checked_sub(base).and_then(|n| u32::try_from(n).ok()) else { return Ok(()) };
+        let Some(number) = number.checked_sub(base).and_then(|n| u32::try_from(n).ok()) else {
+            return Ok(());
+        };
         if let Some(seen) = self.times.get_mut(number as usize) {
             if *seen != 0 {
                 self.twice.push(number);
@@ -199,7 +209,8 @@ impl Seen {
         Ok(())
     }
 
-    /// Fails if more calls are missing between two that are there than gaps tell between them; tells how many are missing.
+    /// Fails if more calls are missing between two that are there than gaps tell between them;
+    /// tells how many are missing.
     fn account(&mut self) -> Result<u32> {
         let (mut missing, mut at, mut since) = (0, 0, 0);
         while let Some(&time) = self.times.get(at) {
@@ -217,7 +228,8 @@ impl Seen {
             }
             ensure!(
                 untold == 0,
-                "{run} are missing from the {at}th on, {untold} of them in no gap that the dump tells"
+                "{run} are missing from the {at}th on, {untold} of them in no gap that the dump \
+                 tells"
             );
             (at, missing) = (at + run, missing + u32::try_from(run)?);
         }
@@ -226,11 +238,17 @@ impl Seen {
 }
 
 impl Gap {
-    /// From its object in a coverage line. A gap of which nobody knows how much is missing tells of nothing.
+    /// From its object in a coverage line. A gap of which nobody knows how much is missing tells of
+    /// nothing.
     fn of(gap: &Value) -> Option<Self> {
         let [from, until] = ["from_mono_ns", "until_mono_ns"].map(|name| gap[name].as_u64());
-        let refused = gap["refused"].as_object()?.values().map(|n| n.as_u64().unwrap_or(0)).sum::<u64>();
-        Some(Self { from: from?, until: until?, calls: gap["lost"]["sys_enter"].as_u64().unwrap_or(0) + refused })
+        let refused =
+            gap["refused"].as_object()?.values().map(|n| n.as_u64().unwrap_or(0)).sum::<u64>();
+        Some(Self {
+            from: from?,
+            until: until?,
+            calls: gap["lost"]["sys_enter"].as_u64().unwrap_or(0) + refused,
+        })
     }
 }
 
@@ -252,7 +270,8 @@ mod tests {
         seen.line(&json!({ "event": "coverage", "gaps": gaps })).unwrap();
         for number in numbers {
             let args = json!([{ "value": NUMBERED_BASE + number }]);
-            seen.line(&json!({ "event": "sys_enter", "mono_ns": (number + 1) * 10, "args": args })).unwrap();
+            seen.line(&json!({ "event": "sys_enter", "mono_ns": (number + 1) * 10, "args": args }))
+                .unwrap();
         }
         seen
     }
@@ -272,7 +291,11 @@ mod tests {
         ] {
             assert!(seen(&some, &told).account().is_err(), "{told:?}");
         }
-        assert_eq!(seen(&all[2..6], &[gap(1, 0, 30, 5), gap(1, 61, 99, 5)]).account().unwrap(), 4, "at both ends");
+        assert_eq!(
+            seen(&all[2..6], &[gap(1, 0, 30, 5), gap(1, 61, 99, 5)]).account().unwrap(),
+            4,
+            "at both ends"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `cargo xtask service`: the package as an administrator meets it, in a real systemd.
 //!
-//! A Debian is made once (debootstrap), copied, and booted with systemd as its init by systemd-nspawn. In it, a unit runs
-//! this very program as `cargo xtask service-trial`, which installs the package and goes through its life.
+//! A Debian is made once (debootstrap), copied, and booted with systemd as its init by
+//! systemd-nspawn. In it, a unit runs this very program as `cargo xtask service-trial`, which
+//! installs the package and goes through its life.
 
 mod container;
 mod journal;
@@ -35,9 +36,13 @@ pub(crate) fn folder() -> PathBuf {
     repository().join("target/service")
 }
 
-/// Builds two packages, and tries them in a container. `soak`: for how long it then runs under load.
+/// Builds two packages, and tries them in a container. `soak`: for how long it then runs under
+/// load.
 pub(crate) fn run(soak: Duration, keep: bool) -> Result<()> {
-    ensure!(geteuid().is_root(), "a container needs root, and so do the BPF programs that flightd loads in it");
+    ensure!(
+        geteuid().is_root(),
+        "a container needs root, and so do the BPF programs that flightd loads in it"
+    );
     setup::run(Scope::Service)?;
     let folder = folder();
     let packages = folder.join("packages");
@@ -60,7 +65,8 @@ pub(crate) fn run(soak: Duration, keep: bool) -> Result<()> {
     let hook = repository().join("packaging/kdump/pre-dump.sh");
     fs::copy(&hook, container.place("pre-dump.sh")).with_context(|| hook.display().to_string())?;
     let attack = privileges::ATTACK;
-    fs::copy(flightrec_tests::c_program(attack, &[]), container.place(attack)).context("a copy of a program")?;
+    fs::copy(flightrec_tests::c_program(attack, &[]), container.place(attack))
+        .context("a copy of a program")?;
     let minutes = soak.as_secs() / 60;
     let command = format!("{}/xtask service-trial --soak {minutes}", container::INSIDE);
     // What was recorded is read back, on a machine that may be busy.

@@ -1,4 +1,5 @@
-//! Snapshots as the package has them: of a unit that failed, by a member of the group, with a hook, in the journal.
+//! Snapshots as the package has them: of a unit that failed, by a member of the group, with a hook,
+//! in the journal.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,15 +22,16 @@ const HOOK: &str = "/usr/local/bin/flight-hook";
 pub(super) fn of_a_failed_unit(_: &mut Trial) -> Result<String> {
     // What it may: its own directories, and a temporary one.
     let script = format!(
-        "#!/bin/sh\nset -e\nmkdir -p {STATE}/hook\ndate > /tmp/of-the-hook\n{{ id -un; env | grep ^FLIGHTREC_; }} > \
-         /tmp/told\ncp /tmp/told {STATE}/hook/$FLIGHTREC_SNAPSHOT_ID\n"
+        "#!/bin/sh\nset -e\nmkdir -p {STATE}/hook\ndate > /tmp/of-the-hook\n{{ id -un; env | grep \
+         ^FLIGHTREC_; }} > /tmp/told\ncp /tmp/told {STATE}/hook/$FLIGHTREC_SNAPSHOT_ID\n"
     );
     fs::write(HOOK, script)?;
     fs::set_permissions(HOOK, fs::Permissions::from_mode(0o755))?;
     fs::write(CONFIG, format!("{BUSY}[snapshots]\nhook = [\"{HOOK}\"]\n"))?;
     check(Command::new("systemctl").args(["restart", UNIT]))?;
 
-    let unit = "[Unit]\nOnFailure=flight-snapshot@%n.service\n[Service]\nType=oneshot\nExecStart=/bin/false\n";
+    let unit = "[Unit]\nOnFailure=flight-snapshot@%n.service\n[Service]\nType=oneshot\nExecStart=/\
+                bin/false\n";
     let path = Path::new("/etc/systemd/system").join(BROKEN);
     fs::write(&path, unit)?;
     check(Command::new("systemctl").arg("daemon-reload"))?;
@@ -38,7 +40,10 @@ pub(super) fn of_a_failed_unit(_: &mut Trial) -> Result<String> {
     let reason = format!("unit {BROKEN} failed");
     let mut found = None;
     let came = wait_until(PATIENCE, || {
-        found = list().unwrap_or_default().into_iter().find(|snapshot| snapshot["reason"] == reason.as_str());
+        found = list()
+            .unwrap_or_default()
+            .into_iter()
+            .find(|snapshot| snapshot["reason"] == reason.as_str());
         found.is_some()
     });
     let instance = format!("flight-snapshot@{BROKEN}.service");
@@ -51,7 +56,8 @@ pub(super) fn of_a_failed_unit(_: &mut Trial) -> Result<String> {
     fs::remove_file(path)?;
     check(Command::new("systemctl").arg("daemon-reload"))?;
     // The exec of what failed is in it.
-    let events = read(Command::new("flightctl").args(["dump", "--snapshot", id, "--event", "exec"]))?;
+    let events =
+        read(Command::new("flightctl").args(["dump", "--snapshot", id, "--event", "exec"]))?;
     ensure!(events.contains("/bin/false"), "snapshot {id} does not have what failed: {events}");
     Ok(format!("{id}: {reason}; told by the journal, seen by the hook"))
 }
@@ -59,8 +65,9 @@ pub(super) fn of_a_failed_unit(_: &mut Trial) -> Result<String> {
 /// A member of the group takes one, reads it, and it is told; another user is told why not.
 pub(super) fn by_users(_: &mut Trial) -> Result<String> {
     let reason = "deploy of 1.2 failed";
-    let ask =
-        |user: &str, args: &[&str]| Command::new("runuser").args(["-u", user, "--", "flightctl"]).args(args).output();
+    let ask = |user: &str, args: &[&str]| {
+        Command::new("runuser").args(["-u", user, "--", "flightctl"]).args(args).output()
+    };
     let take = ["snapshot", "--last", "3s", "--reason", reason];
     let alice = ask("alice", &take)?;
     ensure!(alice.status.success(), "alice: {}", lossy(&alice));
@@ -68,13 +75,23 @@ pub(super) fn by_users(_: &mut Trial) -> Result<String> {
     told(&id, reason)?;
     for args in [["snapshots", "show", &id].as_slice(), &["dump", "--strict", "--snapshot", &id]] {
         let seen = ask("alice", args)?;
-        ensure!(seen.status.success() && seen.stdout.len() > 100, "alice, {}: {}", args.join(" "), lossy(&seen));
+        ensure!(
+            seen.status.success() && seen.stdout.len() > 100,
+            "alice, {}: {}",
+            args.join(" "),
+            lossy(&seen)
+        );
     }
     let before = list()?.len();
     for args in [take.as_slice(), &["snapshots", "show", &id], &["dump", "--snapshot", &id]] {
         let bob = ask("bob", args)?;
         let said = String::from_utf8_lossy(&bob.stderr);
-        ensure!(!bob.status.success() && bob.stdout.is_empty(), "bob, {}: {}", args.join(" "), lossy(&bob));
+        ensure!(
+            !bob.status.success() && bob.stdout.is_empty(),
+            "bob, {}: {}",
+            args.join(" "),
+            lossy(&bob)
+        );
         ensure!(
             said.contains("group") || said.contains("permission"),
             "bob is not told why, {}: {said}",
@@ -95,16 +112,23 @@ pub(super) fn by_users(_: &mut Trial) -> Result<String> {
 /// The journal tells of the snapshot, and the hook has run for it, as flightd's user.
 fn told(id: &str, reason: &str) -> Result<()> {
     let entries = entries(MESSAGE_ID)?;
-    let entry = entries.iter().find(|entry| entry["MESSAGE"].as_str().is_some_and(|message| message.contains(id)));
-    let entry = entry.with_context(|| format!("the journal does not tell of {id}: {entries:#?}"))?;
-    ensure!(text(entry, "MESSAGE")?.ends_with(reason) && text(entry, "CAUSE")? == "request", "{entry:#}");
+    let entry = entries
+        .iter()
+        .find(|entry| entry["MESSAGE"].as_str().is_some_and(|message| message.contains(id)));
+    let entry =
+        entry.with_context(|| format!("the journal does not tell of {id}: {entries:#?}"))?;
+    ensure!(
+        text(entry, "MESSAGE")?.ends_with(reason) && text(entry, "CAUSE")? == "request",
+        "{entry:#}"
+    );
     ensure!(Path::new(text(entry, "SNAPSHOT")?).exists(), "{entry:#}");
     text(entry, "SUBJECT")?;
 
     let seen = Path::new(STATE).join("hook").join(id);
     ensure!(wait_until(PATIENCE, || seen.exists()), "the hook has not run for {id}");
     // Its last line is there last.
-    let whole = |text: &str| text.contains("FLIGHTREC_REASON=") && text.contains("FLIGHTREC_SNAPSHOT_ID=");
+    let whole =
+        |text: &str| text.contains("FLIGHTREC_REASON=") && text.contains("FLIGHTREC_SNAPSHOT_ID=");
     let mut text = String::new();
     wait_until(PATIENCE, || {
         text = fs::read_to_string(&seen).unwrap_or_default();
@@ -117,7 +141,8 @@ fn told(id: &str, reason: &str) -> Result<()> {
 }
 
 fn list() -> Result<Vec<Value>> {
-    let document: Value = serde_json::from_str(&read(Command::new("flightctl").args(["snapshots", "--json"]))?)?;
+    let document: Value =
+        serde_json::from_str(&read(Command::new("flightctl").args(["snapshots", "--json"]))?)?;
     document["snapshots"].as_array().cloned().context("no list of snapshots")
 }
 

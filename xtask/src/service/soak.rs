@@ -1,4 +1,5 @@
-//! Load for a long time, with files that roll, reloads and restarts: is memory flat, and is anything lost that was not told?
+//! Load for a long time, with files that roll, reloads and restarts: is memory flat, and is
+//! anything lost that was not told?
 
 use std::fmt::Write as _;
 use std::fs;
@@ -62,13 +63,20 @@ impl Soak {
         let (made, missing) = account(&load.end()?)?;
         let files = status()?["store"]["files"].as_u64().unwrap_or_default();
         let mut told = format!(
-            "{} min, {made} numbered calls, {} recorded, each once, {missing} in gaps that the dump tells; {reloads} reloads, {restarts} restarts, {kills} kills, {files} files",
+            "{} min, {made} numbered calls, {} recorded, each once, {missing} in gaps that the \
+             dump tells; {reloads} reloads, {restarts} restarts, {kills} kills, {files} files",
             length.as_secs() / 60,
             made - missing
         );
-        for (what, samples, unit) in [("resident", &soak.resident, 1), ("in the kernel", &soak.kernel, 1024)] {
-            let (first, last) = thirds(samples).with_context(|| format!("{} samples of memory", samples.len()))?;
-            ensure!(last * 100 <= first * (100 + GROWTH), "memory {what} grew from {first} to {last}");
+        for (what, samples, unit) in
+            [("resident", &soak.resident, 1), ("in the kernel", &soak.kernel, 1024)]
+        {
+            let (first, last) =
+                thirds(samples).with_context(|| format!("{} samples of memory", samples.len()))?;
+            ensure!(
+                last * 100 <= first * (100 + GROWTH),
+                "memory {what} grew from {first} to {last}"
+            );
             write!(
                 told,
                 "; {what}: {} KiB, then {} KiB (medians of the first and last third)",

@@ -36,24 +36,39 @@ const DROP_IN: &str = "/etc/systemd/system/flightd.service.d/trial.conf";
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// So that a stalled pipeline shows within seconds.
 const WATCHDOG: Duration = Duration::from_secs(4);
-/// What systemd may rate the units' exposure at most: the daemon's, and that of root's part, which mounts.
+/// What systemd may rate the units' exposure at most: the daemon's, and that of root's part, which
+/// mounts.
 const EXPOSURE: [(&str, f64); 2] = [(UNITS[0], 2.0), (UNITS[1], 3.0)];
-/// Exact counts need a recording without a limit to its cost; files that roll all the time are the harder case.
-pub(super) const BUSY: &str = "[budget]\nper_cpu = \"off\"\n[store]\nkeep_free = \"0B\"\nfile_size = \"1MiB\"\nfile_age = \"3s\"\n\
-                    flush_interval = \"500ms\"\nsync_interval = \"2s\"\n";
+/// Exact counts need a recording without a limit to its cost; files that roll all the time are the
+/// harder case.
+pub(super) const BUSY: &str = "[budget]\nper_cpu = \"off\"\n[store]\nkeep_free = \
+                               \"0B\"\nfile_size = \"1MiB\"\nfile_age = \"3s\"\nflush_interval = \
+                               \"500ms\"\nsync_interval = \"2s\"\n";
 
 /// Goes through it all; the first thing that is not as it must be ends it.
 pub(crate) fn run(soak: Duration) -> Result<()> {
-    ensure!(Path::new(INSIDE).exists(), "this runs in the container that `cargo xtask service` makes");
+    ensure!(
+        Path::new(INSIDE).exists(),
+        "this runs in the container that `cargo xtask service` makes"
+    );
     let mut trial = Trial { soak };
     let (wanted, left_out) = steps(soak);
     for (what, step) in &wanted {
         let begun = Instant::now();
         match step(&mut trial) {
-            Ok(found) => println!("ok      {what}: {found} ({:.1} s)", begun.elapsed().as_secs_f64()),
+            Ok(found) => {
+                println!("ok      {what}: {found} ({:.1} s)", begun.elapsed().as_secs_f64())
+            }
             Err(e) => {
                 println!("FAILED  {what}: {e:#}");
-                println!("{}", lossy(&Command::new("journalctl").args(["-b", "--no-pager", "-n", "60"]).output()?));
+                println!(
+                    "{}",
+                    lossy(
+                        &Command::new("journalctl")
+                            .args(["-b", "--no-pager", "-n", "60"])
+                            .output()?
+                    )
+                );
                 bail!("{what}");
             }
         }
@@ -92,7 +107,10 @@ const STEPS: &[Named] = &[
     ("reload changes what it can, and says what it can't", reloads),
     ("no call is lost by reload, restart, kill -9 and watchdog", survives),
     ("no call is lost by an upgrade", upgrades),
-    ("a unit that fails is a snapshot, told to the journal and the hook", snapshots::of_a_failed_unit),
+    (
+        "a unit that fails is a snapshot, told to the journal and the hook",
+        snapshots::of_a_failed_unit,
+    ),
     ("a member of the group may take a snapshot, another user may not", snapshots::by_users),
     (SOAK, soaks),
     ("a quiet minute is a quiet journal", is_quiet),
@@ -132,7 +150,8 @@ fn runs(_: &mut Trial) -> Result<String> {
     let moment = |property: &str| -> Result<u64> {
         Ok(read(Command::new("systemctl").args(["show", "-P", property, UNIT]))?.trim().parse()?)
     };
-    let took = moment("ActiveEnterTimestampMonotonic")? - moment("ExecMainStartTimestampMonotonic")?;
+    let took =
+        moment("ActiveEnterTimestampMonotonic")? - moment("ExecMainStartTimestampMonotonic")?;
     Ok(format!("process {pid} of user {}, ready after {} ms", uid.trim(), took / 1000))
 }
 
@@ -140,8 +159,12 @@ fn exposure(_: &mut Trial) -> Result<String> {
     let mut found = Vec::new();
     for (unit, most) in EXPOSURE {
         let report = read(Command::new("systemd-analyze").args(["security", "--no-pager", unit]))?;
-        let line = report.lines().find(|line| line.contains("Overall exposure level")).context("no overall level")?;
-        let level: f64 = line.split_whitespace().find_map(|word| word.parse().ok()).context("no number")?;
+        let line = report
+            .lines()
+            .find(|line| line.contains("Overall exposure level"))
+            .context("no overall level")?;
+        let level: f64 =
+            line.split_whitespace().find_map(|word| word.parse().ok()).context("no number")?;
         ensure!(level <= most, "{line}");
         found.push(format!("{unit} {level}, at most {most} asked"));
     }
@@ -151,8 +174,11 @@ fn exposure(_: &mut Trial) -> Result<String> {
 fn access(_: &mut Trial) -> Result<String> {
     check(Command::new("useradd").args(["--create-home", "--groups", "flightrec", "alice"]))?;
     check(Command::new("useradd").args(["--create-home", "bob"]))?;
-    let dump =
-        |user: &str| Command::new("runuser").args(["-u", user, "--", "flightctl", "dump", "--last", "10s"]).output();
+    let dump = |user: &str| {
+        Command::new("runuser")
+            .args(["-u", user, "--", "flightctl", "dump", "--last", "10s"])
+            .output()
+    };
     let alice = dump("alice")?;
     ensure!(alice.status.success(), "alice: {}", lossy(&alice));
     let lines = String::from_utf8_lossy(&alice.stdout).lines().count();
@@ -161,7 +187,11 @@ fn access(_: &mut Trial) -> Result<String> {
     let said = String::from_utf8_lossy(&bob.stderr);
     ensure!(!bob.status.success() && bob.stdout.is_empty(), "bob: {}", lossy(&bob));
     ensure!(said.contains("group"), "bob is not told what would help: {said}");
-    Ok(format!("{lines} lines for a member; for the other, exit code {:?}: {}", bob.status.code(), said.trim()))
+    Ok(format!(
+        "{lines} lines for a member; for the other, exit code {:?}: {}",
+        bob.status.code(),
+        said.trim()
+    ))
 }
 
 fn reloads(_: &mut Trial) -> Result<String> {
@@ -230,7 +260,14 @@ fn stall() -> Result<Duration> {
     });
     ensure!(replaced, "it still runs, {} s after its pipeline stopped", begun.elapsed().as_secs());
     let took = begun.elapsed();
-    let said = read(Command::new("journalctl").args(["-b", "--no-pager", "-u", UNIT, "-g", "[Ww]atchdog"]))?;
+    let said = read(Command::new("journalctl").args([
+        "-b",
+        "--no-pager",
+        "-u",
+        UNIT,
+        "-g",
+        "[Ww]atchdog",
+    ]))?;
     ensure!(said.contains("atchdog"), "it was not the watchdog that ended it: {said}");
     fs::remove_dir_all(dir)?;
     check(Command::new("systemctl").arg("daemon-reload"))?;
@@ -257,10 +294,12 @@ fn soaks(trial: &mut Trial) -> Result<String> {
 
 fn is_quiet(_: &mut Trial) -> Result<String> {
     let pid = main_pid()?;
-    // Whatever else the machine does may be worth a snapshot, or more than a recording without a budget can write.
+    // Whatever else the machine does may be worth a snapshot, or more than a recording without a
+    // budget can write.
     let lines = || -> Result<Vec<String>> {
         let entries = journal::entries(&journal::by(pid))?;
-        let ours = entries.iter().filter(|entry| entry["CAUSE"].is_null() && entry["LANE"].is_null());
+        let ours =
+            entries.iter().filter(|entry| entry["CAUSE"].is_null() && entry["LANE"].is_null());
         Ok(ours.map(journal::message).collect())
     };
     let before = lines()?.len();
@@ -302,13 +341,16 @@ fn purges(_: &mut Trial) -> Result<String> {
     privileges::plant()?;
     check(Command::new("dpkg").args(["--purge", "flightrec"]))?;
     privileges::untouched("the purge")?;
-    let find = "find / -xdev -iname '*flight[rcd]*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/trial/*' \
-                -not -path '/var/log/*' -not -path '/usr/share/icons/*'";
+    let find = "find / -xdev -iname '*flight[rcd]*' -not -path '/proc/*' -not -path '/sys/*' -not \
+                -path '/trial/*' -not -path '/var/log/*' -not -path '/usr/share/icons/*'";
     let left = read(Command::new("/bin/sh").args(["-c", find]))?;
     ensure!(left.trim().is_empty(), "left: {left}");
     for (file, what) in [("/etc/passwd", "user"), ("/etc/group", "group")] {
         let text = fs::read_to_string(file)?;
-        ensure!(!text.lines().any(|line| line.starts_with("flightrec:")), "the {what} is still there");
+        ensure!(
+            !text.lines().any(|line| line.starts_with("flightrec:")),
+            "the {what} is still there"
+        );
     }
     let failed = read(Command::new("systemctl").args(["--failed", "--plain", "--no-legend"]))?;
     ensure!(!failed.contains("flight"), "{failed}");
@@ -317,7 +359,12 @@ fn purges(_: &mut Trial) -> Result<String> {
 
 fn install(package: &str) -> Result<()> {
     let package = Path::new(INSIDE).join(package);
-    check(Command::new("dpkg").env("DEBIAN_FRONTEND", "noninteractive").args(["--install"]).arg(package))
+    check(
+        Command::new("dpkg")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(["--install"])
+            .arg(package),
+    )
 }
 
 fn dpkg_version() -> Result<String> {
@@ -334,7 +381,8 @@ pub(super) fn main_pid() -> Result<Pid> {
 
 /// Waits until another process than this runs, and answers.
 pub(super) fn succeeded(by: Pid) -> Result<()> {
-    let replaced = wait_until(PATIENCE, || main_pid().is_ok_and(|now| now != by) && status().is_ok());
+    let replaced =
+        wait_until(PATIENCE, || main_pid().is_ok_and(|now| now != by) && status().is_ok());
     ensure!(replaced, "no other daemon runs");
     Ok(())
 }
@@ -368,7 +416,10 @@ fn pins(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 pub(super) fn is(question: &str, unit: &str) -> bool {
-    Command::new("systemctl").args([question, "--quiet", unit]).status().is_ok_and(|status| status.success())
+    Command::new("systemctl")
+        .args([question, "--quiet", unit])
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// Runs it; an error says what it said.
@@ -383,7 +434,8 @@ pub(super) fn read(command: &mut Command) -> Result<String> {
 }
 
 pub(super) fn lossy(output: &Output) -> impl Display {
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     format!("{out}{err}")
 }
 

@@ -1,8 +1,10 @@
-//! What a process without rights puts into the memory of a machine that is to panic: pages that look like a recording's.
+//! What a process without rights puts into the memory of a machine that is to panic: pages that
+//! look like a recording's.
 //!
-//! It runs in the virtual machine (`guest.sh`), as this program. The copies of the real pages are taken as root, which is
-//! more than an attacker has; then it becomes nobody, and maps them: of a session whose secret is its own, which says that it
-//! began a nanosecond after the real one and was heard of later, and of one whose secret is the real one's public id.
+//! It runs in the virtual machine (`guest.sh`), as this program. The copies of the real pages are
+//! taken as root, which is more than an attacker has; then it becomes nobody, and maps them: of a
+//! session whose secret is its own, which says that it began a nanosecond after the real one and
+//! was heard of later, and of one whose secret is the real one's public id.
 
 use std::path::Path;
 use std::thread;
@@ -44,7 +46,12 @@ pub(crate) fn run(bpffs: &Path) -> Result<()> {
     }
     let memory = aligned(&pages);
     let forged = public_id(SECRET);
-    println!("real {:016x} forged {forged:016x} pages {} kept {}", real.session, pages.len(), memory.len());
+    println!(
+        "real {:016x} forged {forged:016x} pages {} kept {}",
+        real.session,
+        pages.len(),
+        memory.len()
+    );
     drop((pages, rings));
     loop {
         thread::sleep(Duration::from_secs(1000));
@@ -88,8 +95,9 @@ fn session(real: &Meta, secret: u64, rings: &[Page]) -> Result<Vec<Page>> {
 }
 
 fn replace(page: &mut Page, from: &[u8], to: &[u8]) {
-    let found: Vec<usize> =
-        (0..page.len()).filter(|at| page.get(*at..).is_some_and(|rest| rest.starts_with(from))).collect();
+    let found: Vec<usize> = (0..page.len())
+        .filter(|at| page.get(*at..).is_some_and(|rest| rest.starts_with(from)))
+        .collect();
     for at in found {
         if let Some(place) = page.get_mut(at..at + to.len()) {
             place.copy_from_slice(to);
@@ -101,7 +109,9 @@ fn replace(page: &mut Page, from: &[u8], to: &[u8]) {
 fn aligned(pages: &[Page]) -> Vec<u8> {
     let mut memory = vec![1u8; (pages.len() + 1) * PAGE_SIZE];
     let begin = memory.as_ptr().align_offset(PAGE_SIZE);
-    for (place, page) in memory.get_mut(begin..).unwrap_or_default().chunks_exact_mut(PAGE_SIZE).zip(pages) {
+    for (place, page) in
+        memory.get_mut(begin..).unwrap_or_default().chunks_exact_mut(PAGE_SIZE).zip(pages)
+    {
         place.copy_from_slice(page);
     }
     memory
@@ -121,7 +131,11 @@ mod tests {
         let meta = Meta { session: public_id(5), started: 7, ..Meta::default() };
         let pages = session(&meta, 6, &[real]).unwrap();
         assert!(pages.len() >= 3);
-        assert!(pages.iter().all(|page| page[..8] == MAGIC.to_le_bytes() && page[8..16] == 6u64.to_le_bytes()));
+        assert!(
+            pages
+                .iter()
+                .all(|page| page[..8] == MAGIC.to_le_bytes() && page[8..16] == 6u64.to_le_bytes())
+        );
         let last = pages.last().unwrap();
         assert_eq!(&last[500..511], b"fake 1fake ");
         assert_eq!(last[32..40], LATER.to_le_bytes());

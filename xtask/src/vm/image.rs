@@ -1,5 +1,5 @@
-//! What the virtual machine boots from: a small initrd with the modules of its disk, and the disk, on which the programs
-//! and scripts are, and what comes out.
+//! What the virtual machine boots from: a small initrd with the modules of its disk, and the disk,
+//! on which the programs and scripts are, and what comes out.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,10 +29,16 @@ pub(super) struct Image {
     pub(super) memory: PathBuf,
 }
 
-/// Makes them, for an unpacked kernel; `forms` is what [`super::FORMS`] are, `flood` how many seconds of a flood the machine
-/// is to have in place of all else.
-pub(super) fn build(cache: &Path, kernel: &Path, forms: &[&str], flood: Option<u32>) -> Result<Image> {
-    let release = kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
+/// Makes them, for an unpacked kernel; `forms` is what [`super::FORMS`] are, `flood` how many
+/// seconds of a flood the machine is to have in place of all else.
+pub(super) fn build(
+    cache: &Path,
+    kernel: &Path,
+    forms: &[&str],
+    flood: Option<u32>,
+) -> Result<Image> {
+    let release =
+        kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
     let work = cache.join(format!("work-{release}"));
     image(&work, kernel, |vmlinuz, initrd| {
         let root = root(&work, vmlinuz, initrd)?;
@@ -45,14 +51,21 @@ pub(super) fn build(cache: &Path, kernel: &Path, forms: &[&str], flood: Option<u
     })
 }
 
-/// Makes them in `work`, for an unpacked kernel, with a tree for the disk that `root` makes, and that is removed then.
-pub(super) fn image(work: &Path, kernel: &Path, root: impl FnOnce(&Path, &Path) -> Result<PathBuf>) -> Result<Image> {
-    let release = kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
+/// Makes them in `work`, for an unpacked kernel, with a tree for the disk that `root` makes, and
+/// that is removed then.
+pub(super) fn image(
+    work: &Path,
+    kernel: &Path,
+    root: impl FnOnce(&Path, &Path) -> Result<PathBuf>,
+) -> Result<Image> {
+    let release =
+        kernel.file_name().context("a kernel without a name")?.to_string_lossy().into_owned();
     if work.exists() {
         fs::remove_dir_all(work)?;
     }
     let vmlinuz = read(Command::new("find").arg(kernel).args(["-name", "vmlinuz*", "-type", "f"]))?;
-    let vmlinuz = PathBuf::from(vmlinuz.lines().next().context("no vmlinuz in the kernel's package")?);
+    let vmlinuz =
+        PathBuf::from(vmlinuz.lines().next().context("no vmlinuz in the kernel's package")?);
     let initrd = initrd(work, kernel, &release)?;
     let root = root(&vmlinuz, &initrd)?;
     let disk = work.join("disk.ext4");
@@ -66,14 +79,17 @@ pub(super) fn image(work: &Path, kernel: &Path, root: impl FnOnce(&Path, &Path) 
 }
 
 impl Image {
-    /// Takes out what the machine left: `out`, the state directory, and what the hook left. The disk is then removed.
+    /// Takes out what the machine left: `out`, the state directory, and what the hook left. The
+    /// disk is then removed.
     pub(super) fn extract(&self, to: &Path) -> Result<()> {
         if to.exists() {
             fs::remove_dir_all(to)?;
         }
         fs::create_dir_all(to)?;
         for dir in ["/out", "/var/lib/flightrec", "/var/lib/flightrec-crash"] {
-            run(Command::new("debugfs").args(["-R", &format!("rdump {dir} {}", to.display())]).arg(&self.disk))?;
+            run(Command::new("debugfs")
+                .args(["-R", &format!("rdump {dir} {}", to.display())])
+                .arg(&self.disk))?;
         }
         fs::copy(&self.console, to.join("console.log"))?;
         fs::remove_file(&self.disk)?;
@@ -101,12 +117,13 @@ fn initrd(work: &Path, kernel: &Path, release: &str) -> Result<PathBuf> {
     for module in MODULES {
         let mut modprobe = Command::new("modprobe");
         modprobe.arg("-d").arg(kernel).args(["-S", release, "--show-depends", module]);
-        // What is no module is built in (in some kernels' packages without a list that says so); if it is neither, the machine
-        // finds no disk, and says so.
+        // What is no module is built in (in some kernels' packages without a list that says so); if
+        // it is neither, the machine finds no disk, and says so.
         for line in crate::command::probe(&mut modprobe).unwrap_or_default().lines() {
             let Some(path) = line.strip_prefix("insmod ") else { continue };
             let path = Path::new(path.trim());
-            let name = path.file_name().context("a module without a name")?.to_string_lossy().into_owned();
+            let name =
+                path.file_name().context("a module without a name")?.to_string_lossy().into_owned();
             let name = name.trim_end_matches(".xz").to_owned();
             if order.contains(&name) {
                 continue;
@@ -123,7 +140,11 @@ fn initrd(work: &Path, kernel: &Path, release: &str) -> Result<PathBuf> {
     }
     fs::write(root.join("modules/order"), order.join("\n"))?;
     let file = work.join("initrd.cpio");
-    let script = format!("cd '{}' && find . | cpio -o -H newc --quiet > '{}'", root.display(), file.display());
+    let script = format!(
+        "cd '{}' && find . | cpio -o -H newc --quiet > '{}'",
+        root.display(),
+        file.display()
+    );
     run(Command::new("sh").args(["-c", &script]))?;
     Ok(file)
 }
@@ -131,13 +152,23 @@ fn initrd(work: &Path, kernel: &Path, release: &str) -> Result<PathBuf> {
 /// The tree of the disk.
 fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
     let (root, repository) = (work.join("root"), repository());
-    for dir in
-        ["bin", "boot", "dev", "proc", "sys", "run", "tmp", "out", "var/lib/flightrec", "var/lib/flightrec-crash"]
-    {
+    for dir in [
+        "bin",
+        "boot",
+        "dev",
+        "proc",
+        "sys",
+        "run",
+        "tmp",
+        "out",
+        "var/lib/flightrec",
+        "var/lib/flightrec-crash",
+    ] {
         fs::create_dir_all(root.join(dir))?;
     }
     let ours = super::programs();
-    let programs = [which("busybox")?, which("makedumpfile")?, ours.join("flightd"), ours.join("flightctl")];
+    let programs =
+        [which("busybox")?, which("makedumpfile")?, ours.join("flightd"), ours.join("flightctl")];
     for program in &programs {
         let name = program.file_name().context("a program without a name")?;
         let to = root.join("bin").join(name);
@@ -153,14 +184,21 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         fs::create_dir_all(root.join("usr/lib/flightrec"))?;
         copy_program(&program, &root.join("usr/lib/flightrec/flightctl"), true)?;
     }
-    let sources = ["load-crash-kernel", "stress", "first", "quiet"].map(|name| (name, format!("xtask/vm/{name}.c")));
-    for (name, source) in sources.into_iter().chain([("storm", "tests/programs/storm.c".to_owned())]) {
+    let sources = ["load-crash-kernel", "stress", "first", "quiet"]
+        .map(|name| (name, format!("xtask/vm/{name}.c")));
+    for (name, source) in
+        sources.into_iter().chain([("storm", "tests/programs/storm.c".to_owned())])
+    {
         let source = repository.join(source);
         let mut gcc = Command::new("gcc");
         gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o"]);
         run(gcc.arg(root.join("bin").join(name)).arg(source))?;
     }
-    copy_program(&repository.join("packaging/kdump/kdump-recover"), &root.join("bin/kdump-recover"), false)?;
+    copy_program(
+        &repository.join("packaging/kdump/kdump-recover"),
+        &root.join("bin/kdump-recover"),
+        false,
+    )?;
     for name in ["guest.sh", "crash.sh", "flightd.toml", "flood.sh", "flood.toml"] {
         fs::copy(repository.join("xtask/vm").join(name), root.join(name))?;
     }

@@ -1,5 +1,5 @@
-//! Debian's kernels, fetched through an apt of our own, so that the machine's is left alone. Names move with every
-//! security update, so they are looked up each time.
+//! Debian's kernels, fetched through an apt of our own, so that the machine's is left alone. Names
+//! move with every security update, so they are looked up each time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,11 @@ const fn records(name: &'static str, pattern: &'static str) -> Kernel {
 
 /// All there are; kernels are data.
 const KERNELS: &[Kernel] = &[
-    Kernel { name: "5.10", pattern: r"^linux-image-5\.10.*[0-9]-cloud-amd64$", promise: Promise::Refuses },
+    Kernel {
+        name: "5.10",
+        pattern: r"^linux-image-5\.10.*[0-9]-cloud-amd64$",
+        promise: Promise::Refuses,
+    },
     records("6.1", r"^linux-image-6\.1\.0.*[0-9]-cloud-amd64$"),
     records("6.1-rt", r"^linux-image-6\.1\.0.*[0-9]-rt-amd64$"),
     records("6.12", r"^linux-image-6\.12.*[0-9]-cloud-amd64$"),
@@ -43,7 +47,8 @@ const KERNELS: &[Kernel] = &[
     records("newest", r"^linux-image-7.*[0-9]-cloud-amd64$"),
 ];
 
-const SUITES: &[&str] = &["bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"];
+const SUITES: &[&str] =
+    &["bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"];
 const SECURITY: &[&str] = &["bullseye-security", "bookworm-security", "trixie-security"];
 
 /// The kernels of these names; none: all.
@@ -66,8 +71,8 @@ fn note(cache: &Path, kernel: &Kernel) -> PathBuf {
 
 /// Where a kernel was unpacked to.
 pub(super) fn unpacked(cache: &Path, kernel: &Kernel) -> Result<PathBuf> {
-    let release =
-        fs::read_to_string(note(cache, kernel)).with_context(|| format!("{} was not fetched", kernel.name))?;
+    let release = fs::read_to_string(note(cache, kernel))
+        .with_context(|| format!("{} was not fetched", kernel.name))?;
     Ok(cache.join("kernels").join(release.trim()))
 }
 
@@ -75,9 +80,11 @@ pub(super) fn unpacked(cache: &Path, kernel: &Kernel) -> Result<PathBuf> {
 pub(super) fn fetch(cache: &Path, kernels: &[&Kernel]) -> Result<()> {
     let apt = Apt::new(cache)?;
     for kernel in kernels {
-        let packages = read(apt.command("apt-cache").args(["search", "--names-only", kernel.pattern]))?;
+        let packages =
+            read(apt.command("apt-cache").args(["search", "--names-only", kernel.pattern]))?;
         let newest = packages.lines().filter_map(|line| line.split_whitespace().next());
-        let newest = newest.filter(|name| !name.contains("unsigned")).max_by_key(|name| version(name));
+        let newest =
+            newest.filter(|name| !name.contains("unsigned")).max_by_key(|name| version(name));
         let Some(package) = newest else { bail!("vm: no package matches {}", kernel.pattern) };
         let release = package.trim_start_matches("linux-image-");
         let dir = cache.join("kernels").join(release);
@@ -85,8 +92,9 @@ pub(super) fn fetch(cache: &Path, kernels: &[&Kernel]) -> Result<()> {
             println!("vm: fetching {package}");
             // In later releases the kernel and its modules have a package each.
             let split = [format!("linux-binary-{release}"), format!("linux-modules-{release}")];
-            let is_split = crate::command::probe(apt.command("apt-cache").args(["show", &split[0]]))
-                .is_some_and(|text| !text.is_empty());
+            let is_split =
+                crate::command::probe(apt.command("apt-cache").args(["show", &split[0]]))
+                    .is_some_and(|text| !text.is_empty());
             let parts = if is_split { split.to_vec() } else { vec![package.to_owned()] };
             for part in &parts {
                 apt.unpack(part, &dir)?;
@@ -126,21 +134,26 @@ impl Apt {
         fs::write(root.join("var/lib/dpkg/status"), "")?;
         let (main, security) = mirrors()?;
         let line = |uri: &str, suite: &&str| {
-            format!("deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {uri} {suite} main\n")
+            format!(
+                "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {uri} {suite} \
+                 main\n"
+            )
         };
         let mut sources: String = SUITES.iter().map(|suite| line(&main, suite)).collect();
         if let Some(security) = security {
             sources.extend(SECURITY.iter().map(|suite| line(&security, suite)));
         }
         fs::write(root.join("etc/apt/sources.list"), sources)?;
-        // A mirror that stands still serves lists that have expired; their signatures hold all the same.
+        // A mirror that stands still serves lists that have expired; their signatures hold all the
+        // same.
         let config = cache.join("apt.conf");
         let dir = root.display();
         fs::write(
             &config,
             format!(
-                "Dir \"{dir}\";\nDir::State::status \"{dir}/var/lib/dpkg/status\";\nAPT::Architecture \"amd64\";\n\
-                 Acquire::Languages \"none\";\nAcquire::Check-Valid-Until \"false\";\nAPT::Sandbox::User \"root\";\n"
+                "Dir \"{dir}\";\nDir::State::status \
+                 \"{dir}/var/lib/dpkg/status\";\nAPT::Architecture \"amd64\";\nAcquire::Languages \
+                 \"none\";\nAcquire::Check-Valid-Until \"false\";\nAPT::Sandbox::User \"root\";\n"
             ),
         )?;
         let apt = Self { config, downloads: root.join("downloads") };
@@ -158,8 +171,9 @@ impl Apt {
         run(self.command("apt-get").args(["-qq", "download", package]))?;
         let begins = format!("{package}_");
         let names = fs::read_dir(&self.downloads)?.filter_map(|entry| Some(entry.ok()?.path()));
-        let mut files =
-            names.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begins)));
+        let mut files = names.filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begins))
+        });
         let file = files.next().with_context(|| format!("vm: {package} was not downloaded"))?;
         fs::create_dir_all(dir)?;
         run(Command::new("dpkg-deb").arg("-x").arg(&file).arg(dir))?;
@@ -184,8 +198,11 @@ fn mirrors() -> Result<(String, Option<String>)> {
             }
         })
         .collect();
-    let ending =
-        |end: &str| uris.iter().find(|uri| uri.trim_end_matches('/').ends_with(end)).map(|uri| (*uri).to_owned());
+    let ending = |end: &str| {
+        uris.iter()
+            .find(|uri| uri.trim_end_matches('/').ends_with(end))
+            .map(|uri| (*uri).to_owned())
+    };
     let main = ending("/debian");
     ensure!(main.is_some(), "vm: no Debian mirror in /etc/apt: kernels come from one");
     Ok((main.unwrap_or_default(), ending("/debian-security")))

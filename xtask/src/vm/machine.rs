@@ -17,10 +17,12 @@ const PATIENCE: Duration = Duration::from_mins(30);
 const MEMORY: &str = "1G";
 const CRASH: &str = "192M";
 
-/// By KVM, who says nothing on its console for so long has not begun to boot: there are machines whose /dev/kvm does not work.
+/// By KVM, who says nothing on its console for so long has not begun to boot: there are machines
+/// whose /dev/kvm does not work.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// What the crash kernel says where QEMU is to take the dump; it goes on some seconds later (crash.sh).
+/// What the crash kernel says where QEMU is to take the dump; it goes on some seconds later
+/// (crash.sh).
 const READY: &[u8] = b"ready for QEMU";
 
 /// How the machine's processor is had, the fastest first.
@@ -39,7 +41,10 @@ pub(super) fn run(image: &Image) -> Result<()> {
         match boot(image, accel, cpu, silence)? {
             Ended::Off => return Ok(()),
             Ended::Silent if ways.peek().is_some() => println!("vm: {accel} does not work here"),
-            Ended::Silent => bail!("the virtual machine said nothing on its console: {}", image.console.display()),
+            Ended::Silent => bail!(
+                "the virtual machine said nothing on its console: {}",
+                image.console.display()
+            ),
         }
     }
     bail!("no way to run a virtual machine")
@@ -56,15 +61,33 @@ enum Ended {
 /// `preempt=full` where the kernel can be told: the hardest case for the probes.
 fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ended> {
     let mut qemu = Command::new("nice");
-    qemu.args(["-n", "1", "qemu-system-x86_64", "-M", "q35", "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", MEMORY]);
+    qemu.args([
+        "-n",
+        "1",
+        "qemu-system-x86_64",
+        "-M",
+        "q35",
+        "-accel",
+        accel,
+        "-cpu",
+        cpu,
+        "-smp",
+        "2",
+        "-m",
+        MEMORY,
+    ]);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
     qemu.arg("-serial").arg(format!("file:{}", image.console.display()));
     qemu.arg("-qmp").arg(format!("unix:{},server=on,wait=off", image.monitor.display()));
-    qemu.arg("-drive").arg(format!("if=none,id=disk,file={},format=raw,cache=unsafe", image.disk.display()));
-    qemu.args(["-device", "virtio-blk-pci,drive=disk", "-kernel"]).arg(&image.kernel).arg("-initrd").arg(&image.initrd);
+    qemu.arg("-drive")
+        .arg(format!("if=none,id=disk,file={},format=raw,cache=unsafe", image.disk.display()));
+    qemu.args(["-device", "virtio-blk-pci,drive=disk", "-kernel"])
+        .arg(&image.kernel)
+        .arg("-initrd")
+        .arg(&image.initrd);
     qemu.arg("-append").arg(format!(
-        "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on nowatchdog panic=0 \
-         preempt=full crashkernel={CRASH}"
+        "console=ttyS0 loglevel=5 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on \
+         nowatchdog panic=0 preempt=full crashkernel={CRASH}"
     ));
     let mut child = qemu
         .stdin(Stdio::null())
@@ -86,7 +109,12 @@ fn boot(image: &Image, accel: &str, cpu: &str, silence: Duration) -> Result<Ende
             );
             return Ok(Ended::Off);
         }
-        if !taken && fs::read(&image.console).unwrap_or_default().windows(READY.len()).any(|line| line == READY) {
+        if !taken
+            && fs::read(&image.console)
+                .unwrap_or_default()
+                .windows(READY.len())
+                .any(|line| line == READY)
+        {
             qmp::dump(&image.monitor, &image.memory)?;
             taken = true;
         }

@@ -1,10 +1,14 @@
-//! `cargo xtask vm`: real kernels that really panic, in a virtual machine, and whether what was recorded is found.
+//! `cargo xtask vm`: real kernels that really panic, in a virtual machine, and whether what was
+//! recorded is found.
 //!
-//! For each kernel: it boots under QEMU (without KVM, if need be), `flightd` records numbered calls under preemption and a workload
-//! with numbered marks, a process without rights maps what looks like another recording ([`forge`]), a sysrq panics the machine in the middle of it, the crash kernel runs our hook and then makedumpfile in every form, and what
-//! comes out is held against one another and against what `flightctl` said live ([`check`]).
+//! For each kernel: it boots under QEMU (without KVM, if need be), `flightd` records numbered calls
+//! under preemption and a workload with numbered marks, a process without rights maps what looks
+//! like another recording ([`forge`]), a sysrq panics the machine in the middle of it, the crash
+//! kernel runs our hook and then makedumpfile in every form, and what comes out is held against one
+//! another and against what `flightctl` said live ([`check`]).
 //!
-//! `--flood` is about what a flood leaves of others; `--boot` is about the other end of a machine's life ([`boot`]).
+//! `--flood` is about what a flood leaves of others; `--boot` is about the other end of a machine's
+//! life ([`boot`]).
 
 mod boot;
 mod check;
@@ -38,15 +42,16 @@ pub(crate) struct Vm {
     /// Check again what the last run of each kernel left, without a virtual machine.
     #[arg(long)]
     check_only: bool,
-    /// What continuous integration runs: one kernel, whose dump is taken in one form. Where QEMU or the kernel can't be
-    /// had, that is said, and is no failure.
+    /// What continuous integration runs: one kernel, whose dump is taken in one form. Where QEMU
+    /// or the kernel can't be had, that is said, and is no failure.
     #[arg(long, conflicts_with_all = ["kernels", "check_only", "boot"])]
     ci: bool,
-    /// Instead of all else: a flood of so many seconds, then a panic; the last minute of quiet processes must be in the dump
-    /// (on 6.12, unless --kernel says otherwise).
+    /// Instead of all else: a flood of so many seconds, then a panic; the last minute of quiet
+    /// processes must be in the dump (on 6.12, unless --kernel says otherwise).
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["ci", "boot"], value_parser = clap::value_parser!(u32).range(70..=1500))]
     flood: Option<u32>,
-    /// Instead of panics: the package in a Debian that boots twice, recorded from early in boot on (as root).
+    /// Instead of panics: the package in a Debian that boots twice, recorded from early in boot on
+    /// (as root).
     #[arg(long)]
     boot: bool,
 }
@@ -54,12 +59,20 @@ pub(crate) struct Vm {
 impl Vm {
     /// All kernels, as they come.
     pub(crate) fn all() -> Self {
-        Self { kernels: Vec::new(), cache: None, check_only: false, ci: false, flood: None, boot: false }
+        Self {
+            kernels: Vec::new(),
+            cache: None,
+            check_only: false,
+            ci: false,
+            flood: None,
+            boot: false,
+        }
     }
 }
 
-/// The forms in which the dump is taken: by the crash kernel compressed by zlib, as ELF, and compressed by LZO, flattened, as
-/// stock kdump-tools do; and by QEMU, which writes all of the memory, while the crash kernel waits.
+/// The forms in which the dump is taken: by the crash kernel compressed by zlib, as ELF, and
+/// compressed by LZO, flattened, as stock kdump-tools do; and by QEMU, which writes all of the
+/// memory, while the crash kernel waits.
 const FORMS: &[&str] = &["c", "E", "flat", QEMU];
 const QEMU: &str = "qemu";
 /// In continuous integration: a kernel that many have, and the form that they get.
@@ -87,8 +100,11 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
             continue;
         }
         let started = Instant::now();
-        let result =
-            if vm.boot { boot::one(&cache, kernel, package.as_deref()) } else { one(&cache, kernel, forms, vm) };
+        let result = if vm.boot {
+            boot::one(&cache, kernel, package.as_deref())
+        } else {
+            one(&cache, kernel, forms, vm)
+        };
         let seconds = started.elapsed().as_secs();
         match result {
             Ok(lines) => {
@@ -113,8 +129,10 @@ pub(crate) fn run(vm: &Vm) -> Result<()> {
 fn prepare(vm: &Vm) -> Result<(PathBuf, Vec<&'static Kernel>)> {
     let cache = match &vm.cache {
         Some(dir) => dir.clone(),
-        None => PathBuf::from(std::env::var_os("HOME").context("vm: no HOME: name a folder by --cache")?)
-            .join(".cache/flightrec-vm"),
+        None => PathBuf::from(
+            std::env::var_os("HOME").context("vm: no HOME: name a folder by --cache")?,
+        )
+        .join(".cache/flightrec-vm"),
     };
     let wanted = if vm.ci || vm.flood.is_some() && vm.kernels.is_empty() {
         kernels::named(&[CI.0.to_owned()])?
@@ -131,11 +149,12 @@ fn prepare(vm: &Vm) -> Result<(PathBuf, Vec<&'static Kernel>)> {
 
 /// Where the programs are.
 fn programs() -> PathBuf {
-    std::env::var_os("FLIGHTREC_BIN_DIR").map_or_else(|| repository().join("target/release"), PathBuf::from)
+    std::env::var_os("FLIGHTREC_BIN_DIR")
+        .map_or_else(|| repository().join("target/release"), PathBuf::from)
 }
 
-/// The `flightctl` without shared libraries, where `cargo xtask static` has built one since the other was built: an older
-/// one may not know what is recorded now.
+/// The `flightctl` without shared libraries, where `cargo xtask static` has built one since the
+/// other was built: an older one may not know what is recorded now.
 fn static_program() -> Option<PathBuf> {
     let built = |program: &Path| program.metadata().and_then(|metadata| metadata.modified()).ok();
     let program = crate::static_program::path();

@@ -11,12 +11,14 @@ use serde_json::{Value, json};
 /// Longest that an answer takes: all of the memory is written meanwhile.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Has the machine whose monitor listens on `socket` write its memory into the file `to`, as ELF. The machine stands still meanwhile.
+/// Has the machine whose monitor listens on `socket` write its memory into the file `to`, as ELF.
+/// The machine stands still meanwhile.
 ///
 /// # Errors
 /// That it can't be asked, or what it answers.
 pub(super) fn dump(socket: &Path, to: &Path) -> Result<()> {
-    let mut stream = UnixStream::connect(socket).with_context(|| format!("QEMU's monitor: {}", socket.display()))?;
+    let mut stream = UnixStream::connect(socket)
+        .with_context(|| format!("QEMU's monitor: {}", socket.display()))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let mut ask = |command: &Value| -> Result<()> {

@@ -45,7 +45,10 @@ fn nr(name: &str) -> u16 {
 
 impl Story {
     fn new() -> Self {
-        let native = CALLS.iter().map(|(name, nr)| Syscall { nr: *nr, name: (*name).into(), args: None }).collect();
+        let native = CALLS
+            .iter()
+            .map(|(name, nr)| Syscall { nr: *nr, name: (*name).into(), args: None })
+            .collect();
         let meta = Meta { session: 1, started: 1, cpus: vec![0], native, ..Meta::default() };
         let rings = [Lane::Syscall, Lane::Task].map(|lane| (lane, PageWriter::new(1, lane, 0, 0)));
         Self { rings: rings.into(), snapshots: Vec::new(), meta }
@@ -120,7 +123,8 @@ impl Story {
         let recording = std::mem::replace(self, Self::new()).recording();
         let mut fds = Fds::of(&recording, true);
         let mut threads = threads_before(&recording);
-        let mut events = Merge::new(recording.streams.iter().map(|stream| stream.events())).peekable();
+        let mut events =
+            Merge::new(recording.streams.iter().map(|stream| stream.events())).peekable();
         let mut names = Vec::new();
         for at in at {
             while let Some(event) = events.next_if(|event| event.time < *at) {
@@ -143,7 +147,12 @@ fn named(name: &str) -> Object {
 #[test]
 fn what_was_open_before_is_named_from_the_beginning() {
     let mut story = Story::new();
-    story.call(1000, "read", &[3], 1).taken(5000, &[(&[P], &[(3, named("/a"))])]).call(6000, "close", &[3], 0);
+    story.call(1000, "read", &[3], 1).taken(5000, &[(&[P], &[(3, named("/a"))])]).call(
+        6000,
+        "close",
+        &[3],
+        0,
+    );
     assert_eq!(story.names(P, 3, &[2, 1000, 5500, 6000, 6010]), "/a /a /a /a -");
 }
 
@@ -151,11 +160,16 @@ fn what_was_open_before_is_named_from_the_beginning() {
 fn a_change_in_the_window_is_not_misnamed_before_it() {
     let pipe = || named("pipe:[7]");
     let mut story = Story::new();
-    story.call(1000, "close", &[3], 0).call(1100, "pipe2", &[0x1000, 0], 0).taken(5000, &[(&[P], &[(3, pipe())])]);
+    story
+        .call(1000, "close", &[3], 0)
+        .call(1100, "pipe2", &[0x1000, 0], 0)
+        .taken(5000, &[(&[P], &[(3, pipe())])]);
     assert_eq!(story.names(P, 3, &[1000, 1017, 1200]), "- pipe:[7] pipe:[7]");
     story.call(1000, "dup2", &[9, 3], 3).taken(5000, &[(&[P], &[(3, pipe())])]);
     assert_eq!(story.names(P, 3, &[1000, 1017]), "- pipe:[7]");
-    story.call(1000, "close_range", &[3, 8, 0], 0).taken(5000, &[(&[P], &[(3, pipe()), (9, pipe())])]);
+    story
+        .call(1000, "close_range", &[3, 8, 0], 0)
+        .taken(5000, &[(&[P], &[(3, pipe()), (9, pipe())])]);
     assert_eq!(story.names(P, 3, &[1000, 1017]), "- pipe:[7]");
     story.call(1000, "close_range", &[3, 8, 0], 0).taken(5000, &[(&[P], &[(9, pipe())])]);
     assert_eq!(story.names(P, 9, &[1000]), "pipe:[7]", "out of the range");
@@ -170,9 +184,19 @@ fn a_change_in_the_window_is_not_misnamed_before_it() {
 #[test]
 fn what_changes_while_the_snapshot_is_taken_is_left_out() {
     let mut story = Story::new();
-    story.taken(5000, &[(&[P], &[(3, named("/a")), (4, named("/b"))])]).call(5050, "close", &[3], 0);
+    story.taken(5000, &[(&[P], &[(3, named("/a")), (4, named("/b"))])]).call(
+        5050,
+        "close",
+        &[3],
+        0,
+    );
     assert_eq!(story.names(P, 3, &[1000, 6000]), "- -");
-    story.taken(5000, &[(&[P], &[(3, named("/a")), (4, named("/b"))])]).call(5050, "close", &[3], 0);
+    story.taken(5000, &[(&[P], &[(3, named("/a")), (4, named("/b"))])]).call(
+        5050,
+        "close",
+        &[3],
+        0,
+    );
     assert_eq!(story.names(P, 4, &[1000, 6000]), "/b /b");
     // A closing whose end is not at hand may not have been done when the snapshot was taken.
     let enter = event(4990, 0, P, Body::Enter(Story::made("close", &[3])));
@@ -249,11 +273,17 @@ fn a_relative_path_becomes_whole() {
 
 #[test]
 fn a_socket_is_bare_until_it_is_connected() {
-    let ends = Ends::Inet { local: "127.0.0.1:80".parse().unwrap(), remote: "127.0.0.1:5".parse().unwrap() };
+    let ends = Ends::Inet {
+        local: "127.0.0.1:80".parse().unwrap(),
+        remote: "127.0.0.1:5".parse().unwrap(),
+    };
     let socket = Object::Socket(Socket { inode: 77, family: 2, kind: 1, protocol: 6, ends });
     let mut story = Story::new();
     story.call(1000, "connect", &[3, 0, 16], 0).taken(5000, &[(&[P], &[(3, socket)])]);
-    assert_eq!(story.names(P, 3, &[900, 1010, 1017]), "TCP:[77] TCP:[77] TCP:[127.0.0.1:80->127.0.0.1:5]");
+    assert_eq!(
+        story.names(P, 3, &[900, 1010, 1017]),
+        "TCP:[77] TCP:[77] TCP:[127.0.0.1:80->127.0.0.1:5]"
+    );
 }
 
 #[test]
@@ -262,7 +292,11 @@ fn of_several_snapshots_each_tells_of_its_stretch() {
     let second: &[Open<'_>] = &[(&[P], &[(3, named("pipe:[1]")), (4, named("/same"))])];
     let told = || {
         let mut story = Story::new();
-        story.taken(3000, first).call(4000, "close", &[3], 0).call(4100, "pipe2", &[0x1000, 0], 0).taken(5000, second);
+        story
+            .taken(3000, first)
+            .call(4000, "close", &[3], 0)
+            .call(4100, "pipe2", &[0x1000, 0], 0)
+            .taken(5000, second);
         story
     };
     assert_eq!(told().names(P, 3, &[1000, 3500, 4000, 4017, 9000]), "/a /a /a pipe:[1] pipe:[1]");

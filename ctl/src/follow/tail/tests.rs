@@ -42,8 +42,13 @@ impl Live {
     /// What the daemon would send.
     fn since(&self, tail: &Tail, newest: usize) -> Vec<Page> {
         let at = tail.positions().into_iter().find(|at| (at.lane, at.cpu) == (0, 0)).unwrap();
-        let all: Vec<Page> =
-            self.pages.iter().cloned().chain(self.writer.current()).map(|page| Page::new(page).unwrap()).collect();
+        let all: Vec<Page> = self
+            .pages
+            .iter()
+            .cloned()
+            .chain(self.writer.current())
+            .map(|page| Page::new(page).unwrap())
+            .collect();
         let from = all.len().saturating_sub(newest);
         let is_new = |page: &Page| {
             let header = page.header();
@@ -115,7 +120,10 @@ fn what_was_there_before_is_not_counted() {
     let lead: usize = tail.take(&pages, 850_500).events.into_iter().map(Iterator::count).sum();
     assert!(lead > 50 && lead < 850);
     tail.begin(&Totals::default());
-    assert_eq!(round(&mut tail, &live, u64::MAX), ((851..=900).map(|i| i * 1000).collect(), vec![]));
+    assert_eq!(
+        round(&mut tail, &live, u64::MAX),
+        ((851..=900).map(|i| i * 1000).collect(), vec![])
+    );
     assert_eq!(tail.recorded(), 50);
 }
 

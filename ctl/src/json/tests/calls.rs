@@ -36,7 +36,8 @@ fn an_entry_to_the_letter() {
 #[test]
 fn values_are_what_their_type_makes_of_the_register() {
     let args = |call| enter(call)["args"].as_array().unwrap().clone();
-    let value = |nr, values: &[u64], at: usize| args(call(nr, values, Vec::new()))[at]["value"].clone();
+    let value =
+        |nr, values: &[u64], at: usize| args(call(nr, values, Vec::new()))[at]["value"].clone();
     assert_eq!(value(257, &[0xdead_beef_ffff_ff9c, 1, 0], 0), json!(-100));
     assert_eq!(value(0, &[0xffff_ffff, 0x7ffc_dead_b000, 512], 0), json!(-1));
     assert_eq!(value(0, &[3, 0x7ffc_dead_b000, u64::MAX], 1), json!(0x7ffc_dead_b000_u64));
@@ -46,7 +47,11 @@ fn values_are_what_their_type_makes_of_the_register() {
     assert_eq!(value(16, &[1, 0xc020_660b, 16], 1), json!(0xc020_660b_u32));
     assert_eq!(value(72, &[3, 2, 1], 2), json!(1));
     assert_eq!(args(call(72, &[3, 3, 0], Vec::new())).len(), 2, "F_GETFL takes no argument");
-    assert_eq!(args(call(257, &[CWD, 1, 0, 0o644], Vec::new())).len(), 3, "no mode without O_CREAT");
+    assert_eq!(
+        args(call(257, &[CWD, 1, 0, 0o644], Vec::new())).len(),
+        3,
+        "no mode without O_CREAT"
+    );
 }
 
 #[test]
@@ -66,7 +71,10 @@ fn strings() {
 #[test]
 fn what_was_not_recorded_is_null_or_absent() {
     let args = |call| enter(call)["args"].clone();
-    assert_eq!(args(call(257, &[CWD], Vec::new())), json!([{"name":"dfd","value":-100,"text":"AT_FDCWD"}]));
+    assert_eq!(
+        args(call(257, &[CWD], Vec::new())),
+        json!([{"name":"dfd","value":-100,"text":"AT_FDCWD"}])
+    );
     let alone = json!([
         {"name":"dfd","value":null,"text":"..."},
         {"name":"filename","value":null,"text":"\"/x\""},
@@ -78,18 +86,27 @@ fn what_was_not_recorded_is_null_or_absent() {
 #[test]
 fn unknown_calls() {
     let odd = enter(call(NR_INVALID, &[0x1234], Vec::new()));
-    assert_eq!((&odd["syscall"], &odd["nr"], &odd["args"]), (&json!("syscall_4660"), &json!(4660), &json!([])));
+    assert_eq!(
+        (&odd["syscall"], &odd["nr"], &odd["args"]),
+        (&json!("syscall_4660"), &json!(4660), &json!([]))
+    );
     let lost = exit(NR_INVALID, -38);
     assert_eq!((&lost["syscall"], &lost["nr"]), (&json!("syscall_?"), &Value::Null));
     let unnamed = enter(call(4000, &[1, 0x7fff_0000_0000], Vec::new()));
-    assert_eq!(unnamed["args"][1], json!({"name":"arg1","value":0x7fff_0000_0000_u64,"text":"0x7fff00000000"}));
+    assert_eq!(
+        unnamed["args"][1],
+        json!({"name":"arg1","value":0x7fff_0000_0000_u64,"text":"0x7fff00000000"})
+    );
 }
 
 #[test]
 fn other_tables() {
     let open = Call { abi: Abi::Compat, ..call(5, &[1, 0, 0], vec![whole(0, b"/f")]) };
     let open = enter(open);
-    assert_eq!((&open["syscall"], &open["abi"], &open["nr"]), (&json!("open"), &json!("compat"), &json!(5)));
+    assert_eq!(
+        (&open["syscall"], &open["abi"], &open["nr"]),
+        (&json!("open"), &json!("compat"), &json!(5))
+    );
     assert_eq!(open["args"][0]["text"], r#""/f""#);
     assert_eq!(enter(Call { abi: Abi::X32, ..call(39, &[], Vec::new()) })["abi"], "x32");
 }
@@ -104,9 +121,15 @@ fn results() {
     assert!(exit(0, 512).get("errno").is_none());
     assert_eq!(exit(9, 0x7f12_3456_7000)["ret"], 0x7f12_3456_7000_u64);
     assert_eq!(exit(15, -4).get("errno"), None, "a restored register is no error");
-    let slept = object(Body::Exit { call: call(0, &[3, 4096, 10], Vec::new()), ret: 10, entered: None }, &context());
+    let slept = object(
+        Body::Exit { call: call(0, &[3, 4096, 10], Vec::new()), ret: 10, entered: None },
+        &context(),
+    );
     assert_eq!(slept["args"][0]["text"], "3");
-    let folded = object(Body::Exit { call: call(39, &[], Vec::new()), ret: 7, entered: Some(999_500) }, &context());
+    let folded = object(
+        Body::Exit { call: call(39, &[], Vec::new()), ret: 7, entered: Some(999_500) },
+        &context(),
+    );
     assert_eq!(folded["duration_ns"], 500);
 }
 

@@ -49,6 +49,7 @@ fn gaps_stand_where_they_fall() {
     }
     renderer.end(&mut out);
     let lines = String::from_utf8(out).unwrap();
-    let short: Vec<&str> = lines.lines().map(|line| if line.starts_with('{') { "event" } else { line }).collect();
+    let short: Vec<&str> =
+        lines.lines().map(|line| if line.starts_with('{') { "event" } else { line }).collect();
     assert_eq!(short, ["event", "5", "10", "event", "event", "30"]);
 }

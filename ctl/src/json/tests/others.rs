@@ -19,22 +19,29 @@ fn own(body: Body, cx: &Context<'_>) -> Value {
 #[test]
 fn scheduling() {
     let cx = Context { next_comm: text::comm(b"a\"\xff"), ..context() };
-    let switch = Body::Switch { prev_prio: 120, prev_state: 2, preempted: false, next: 7, next_prio: 49 };
+    let switch =
+        Body::Switch { prev_prio: 120, prev_state: 2, preempted: false, next: 7, next_prio: 49 };
     let expected = json!({"event":"switch","prev_tid":8883,"prev_comm":"mysqld","prev_prio":120,
         "prev_state":"TASK_UNINTERRUPTIBLE","preempted":false,"next_tid":7,"next_comm":"a\"\\377","next_prio":49});
     assert_eq!(own(switch, &cx), expected);
-    let idles = Body::Switch { prev_prio: 120, prev_state: 0, preempted: true, next: 0, next_prio: 120 };
+    let idles =
+        Body::Switch { prev_prio: 120, prev_state: 0, preempted: true, next: 0, next_prio: 120 };
     let expected = json!({"event":"switch","prev_tid":8883,"prev_comm":"mysqld","prev_prio":120,
         "prev_state":"TASK_RUNNING","preempted":true,"gave_way_to_idle":true,"next_tid":0,"next_comm":"swapper/1",
         "next_prio":120});
     assert_eq!(own(idles, &cx), expected);
     let wake = Some(Wake { queued_on: 2, runs_on: 3, qlen: Some(4) });
-    let waking = |new, cx: Context<'_>| own(Body::Waking { wakee: 9, prio: 100, state: 1, cpu: 5, new }, &cx);
+    let waking = |new, cx: Context<'_>| {
+        own(Body::Waking { wakee: 9, prio: 100, state: 1, cpu: 5, new }, &cx)
+    };
     let expected = json!({"event":"waking","wakee_tid":9,"wakee_comm":null,"wakee_prio":100,"wakee_cpu":3,
         "queued_on":2,"slept_in":"TASK_INTERRUPTIBLE","qlen":4});
     assert_eq!(waking(false, Context { wake, ..context() }), expected);
     let new = waking(true, context());
-    assert_eq!((&new["event"], &new["wakee_cpu"], &new["qlen"]), (&json!("wakeup_new"), &json!(5), &Value::Null));
+    assert_eq!(
+        (&new["event"], &new["wakee_cpu"], &new["qlen"]),
+        (&json!("wakeup_new"), &json!(5), &Value::Null)
+    );
     assert_eq!(new.get("slept_in"), None);
     let moved = own(Body::Migrate { thread: 0, prio: 255, from: 1, to: 2 }, &context());
     let expected = json!({"event":"migrate","moved_tid":0,"moved_comm":"swapper/1","moved_prio":255,
@@ -45,29 +52,41 @@ fn scheduling() {
 #[test]
 fn life() {
     let comm = comm("x");
-    let fork = Fork { parent_tid: 1, parent_tgid: 1, tid: 5, tgid: 4, start_time: 0, cgroup: 77, comm };
+    let fork =
+        Fork { parent_tid: 1, parent_tgid: 1, tid: 5, tgid: 4, start_time: 0, cgroup: 77, comm };
     let expected = json!({"event":"fork","child_tid":5,"child_pid":4,"child_comm":"x","cgroup":77});
     assert_eq!(own(Body::Fork(fork), &context()), expected);
 
     let exec = Exec { tid: 5, old_tid: 6, tgid: 5, args_len: 6, cgroup: 1, comm };
-    let (file, args) = (string(0, StringStatus::Cut, b"/bin/ls"), string(1, StringStatus::Whole, b"ls\0-\xff\0"));
+    let (file, args) =
+        (string(0, StringStatus::Cut, b"/bin/ls"), string(1, StringStatus::Whole, b"ls\0-\xff\0"));
     let expected = json!({"event":"exec","file":"/bin/ls","file_cut":true,"argv":["ls","-\\377"],"new_comm":"x",
         "old_tid":6,"cgroup":1});
-    assert_eq!(own(Body::Exec { exec, file: Some(file), args: Some(args.clone()) }, &context()), expected);
+    assert_eq!(
+        own(Body::Exec { exec, file: Some(file), args: Some(args.clone()) }, &context()),
+        expected
+    );
     let padded = string(0, StringStatus::Ends, ("x".repeat(127) + "/bin/ls").as_bytes());
     let cut = own(Body::Exec { exec, file: Some(padded), args: None }, &context());
     assert_eq!((&cut["file_end"], &cut["file_cut"]), (&json!("/bin/ls"), &json!(true)));
     let longer = Exec { args_len: 600, ..exec };
     let cut = own(Body::Exec { exec: longer, file: None, args: Some(args) }, &context());
     assert_eq!((&cut["file"], &cut["argv_cut"]), (&Value::Null, &json!(true)));
-    assert_eq!(own(Body::Exec { exec: longer, file: None, args: None }, &context())["argv"], Value::Null);
+    assert_eq!(
+        own(Body::Exec { exec: longer, file: None, args: None }, &context())["argv"],
+        Value::Null
+    );
 
     let rename = Rename { tid: 8884, tgid: 8880, old: comm, new: [0; 16] };
     let expected = json!({"event":"rename","renamed_tid":8884,"renamed_pid":8880,"old_comm":"x","new_comm":null});
     assert_eq!(own(Body::Rename(rename), &context()), expected);
 
-    let exit =
-        |code| own(Body::TaskExit(TaskExit { tid: 1, tgid: 1, code, reserved: 0, start_time: 0, comm }), &context());
+    let exit = |code| {
+        own(
+            Body::TaskExit(TaskExit { tid: 1, tgid: 1, code, reserved: 0, start_time: 0, comm }),
+            &context(),
+        )
+    };
     assert_eq!(exit(3 << 8), json!({"event":"exit","status":3}));
     assert_eq!(exit(0x8b), json!({"event":"exit","signal":"SIGSEGV","core_dumped":true}));
 }
@@ -75,7 +94,10 @@ fn life() {
 #[test]
 fn lines_by_people_and_by_the_recorder() {
     let text = string(0, StringStatus::Whole, b"deploy\n");
-    assert_eq!(own(Body::Mark(text.clone()), &context()), json!({"event":"mark","by":"user","text":"deploy\\n"}));
+    assert_eq!(
+        own(Body::Mark(text.clone()), &context()),
+        json!({"event":"mark","by":"user","text":"deploy\\n"})
+    );
     let act = |act| own(Body::Act(act, text.clone()), &context());
     assert_eq!(act(Act::Start as u16), json!({"event":"mark","by":"recorder","text":"deploy\\n"}));
     assert_eq!(act(Act::Level as u16)["event"], "level");

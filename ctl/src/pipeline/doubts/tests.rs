@@ -23,7 +23,10 @@ const ADDRESS: u64 = 0x7f00_1234_5678;
 
 fn meta() -> Meta {
     let table = |nr, name: &str, args: &[(&str, &str)]| {
-        let args = args.iter().map(|(ctype, name)| Argument { name: (*name).into(), ctype: (*ctype).into() }).collect();
+        let args = args
+            .iter()
+            .map(|(ctype, name)| Argument { name: (*name).into(), ctype: (*ctype).into() })
+            .collect();
         Syscall { nr, name: name.into(), args: Some(args) }
     };
     let path = "const char *";
@@ -51,7 +54,8 @@ struct Made {
 
 impl Made {
     fn open(strings: &[(u8, &'static str)], ret: i64) -> Self {
-        let strings = strings.iter().map(|(index, path)| (*index, StringStatus::Whole, *path)).collect();
+        let strings =
+            strings.iter().map(|(index, path)| (*index, StringStatus::Whole, *path)).collect();
         let args = vec![libc::AT_FDCWD as u64, ADDRESS, 0];
         Self { tid: 5, nr: OPENAT, args, strings, ret, entered: true, took: 496 }
     }
@@ -64,12 +68,17 @@ impl Made {
         let mut entry = call(self.nr);
         entry.nargs = self.args.len() as u8;
         entry.args.iter_mut().zip(&self.args).for_each(|(slot, arg)| *slot = *arg);
-        entry.strings = self.strings.iter().map(|(index, status, path)| text(*index, *status, path)).collect();
+        entry.strings =
+            self.strings.iter().map(|(index, status, path)| text(*index, *status, path)).collect();
         if self.entered {
             writer.push(&event(time, cpu, self.tid, Body::Enter(entry))).unwrap();
         }
         let entered = self.entered.then_some(time);
-        let exit = Body::Exit { call: Call { strings: Vec::new(), ..call(self.nr) }, ret: self.ret, entered };
+        let exit = Body::Exit {
+            call: Call { strings: Vec::new(), ..call(self.nr) },
+            ret: self.ret,
+            entered,
+        };
         writer.push(&event(time + self.took, cpu, self.tid, exit)).unwrap();
     }
 }
@@ -82,8 +91,9 @@ fn recording(made: &[Made]) -> Recording {
         let cpu = i % 2;
         made.push(1000 + 1000 * i as u64, cpu as u16, &mut writers[cpu]);
     }
-    for page in
-        writers.iter_mut().flat_map(|writer| std::mem::replace(writer, PageWriter::new(1, Lane::Task, 0, 0)).finish())
+    for page in writers
+        .iter_mut()
+        .flat_map(|writer| std::mem::replace(writer, PageWriter::new(1, Lane::Task, 0, 0)).finish())
     {
         collector.add(page.as_slice()).unwrap();
     }
@@ -113,7 +123,8 @@ fn found(made: &[Made], args: FilterArgs) -> (Vec<Row>, u64) {
     assert_eq!(found.rows, forced.rows, "the quick look");
     let row = |row: &Doubt| (row.cpu, row.part.name(), row.from, row.until, row.events);
     let renderer = Renderer::new(&recording.meta, Options::default());
-    let shown = run(&recording, all, &filter, recording.wall_clock(0), renderer, &mut Vec::new()).unwrap();
+    let shown =
+        run(&recording, all, &filter, recording.wall_clock(0), renderer, &mut Vec::new()).unwrap();
     (found.all().map(row).collect(), shown)
 }
 
@@ -145,7 +156,13 @@ fn calls_without_the_path_that_they_were_given() {
 
 #[test]
 fn descriptors_of_a_path_that_was_given_up() {
-    let made = [Made::open(&[], 3), Made::read(3), Made::read(4), Made::open(&[(1, "/wanted")], 3), Made::read(3)];
+    let made = [
+        Made::open(&[], 3),
+        Made::read(3),
+        Made::read(4),
+        Made::open(&[(1, "/wanted")], 3),
+        Made::read(3),
+    ];
     let (rows, shown) = found(&made, of_path("/wanted"));
     assert_eq!(rows, [(0, "paths", 1000, 1496, 2), (1, "descriptors", 2000, 2496, 2)]);
     assert_eq!(shown, 4);
@@ -154,21 +171,32 @@ fn descriptors_of_a_path_that_was_given_up() {
 /// What was opened where events are missing may be anything, until a snapshot tells.
 #[test]
 fn descriptors_that_were_opened_in_a_gap() {
-    let made = [Made::open(&[(1, "/wanted")], 3), Made::read(3), Made::read(4), Made { took: 300, ..Made::read(4) }];
+    let made = [
+        Made::open(&[(1, "/wanted")], 3),
+        Made::read(3),
+        Made::read(4),
+        Made { took: 300, ..Made::read(4) },
+    ];
     let mut recording = recording(&made);
     let filter = filter(of_path("/wanted"));
     let all = Windows::from(Window { from: 0, until: 1_000_000_000 });
     let mut told = |snapshot: Snapshot| {
         recording.descriptors = vec![snapshot];
         let found = doubts(&recording, &all, &all, &filter);
-        found.all().map(|row| (row.cpu, row.part.name(), row.from, row.until, row.events)).collect::<Vec<Row>>()
+        found
+            .all()
+            .map(|row| (row.cpu, row.part.name(), row.from, row.until, row.events))
+            .collect::<Vec<Row>>()
     };
     let before = Snapshot { begin: 1000, end: 1000, ..Snapshot::default() };
     assert_eq!(told(before), []);
     let between = Snapshot { begin: 3600, end: 3600, ..Snapshot::default() };
     assert_eq!(told(between), [(0, "descriptors", 3000, 3496, 2)]);
     let partial = Snapshot { begin: 1000, end: 1000, left_out: 1, ..Snapshot::default() };
-    assert_eq!(told(partial), [(0, "descriptors", 3000, 3496, 2), (1, "descriptors", 4000, 4288, 2)]);
+    assert_eq!(
+        told(partial),
+        [(0, "descriptors", 3000, 3496, 2), (1, "descriptors", 4000, 4288, 2)]
+    );
 }
 
 #[test]
@@ -207,7 +235,8 @@ fn the_recorders_own_lines_stay() {
     let mut writer = PageWriter::new(1, Lane::Task, 0, 0);
     for (i, act) in [Act::Start, Act::Level, Act::Detached, Act::Attached].into_iter().enumerate() {
         let line = text(0, StringStatus::Whole, &format!("line {}", act as u16));
-        let act = Event { time: 1000 + i as u64, cpu: 0, tid: 1, body: Body::Act(act as u16, line) };
+        let act =
+            Event { time: 1000 + i as u64, cpu: 0, tid: 1, body: Body::Act(act as u16, line) };
         writer.push(&act).unwrap();
     }
     for page in writer.finish() {
@@ -218,7 +247,8 @@ fn the_recorders_own_lines_stay() {
         let (filter, mut out) = (filter(args), Vec::new());
         let renderer = Renderer::new(&recording.meta, Options::default());
         let window = Window { from: 0, until: 1003 };
-        let n = run(&recording, window, &filter, recording.wall_clock(0), renderer, &mut out).unwrap();
+        let n =
+            run(&recording, window, &filter, recording.wall_clock(0), renderer, &mut out).unwrap();
         let lines = String::from_utf8(out).unwrap();
         (n, (1..8).filter(|act| lines.contains(&format!("line {act}"))).collect::<Vec<u16>>())
     };
@@ -229,7 +259,14 @@ fn the_recorders_own_lines_stay() {
 
 fn made() -> impl Strategy<Value = Made> {
     let string = prop_oneof![Just(None), Just(Some("/wanted")), Just(Some("/other"))];
-    let parts = (string, 0..3usize, 0..3u32, 3..6i64, any::<bool>(), prop_oneof![Just(0u64), Just(100), Just(900)]);
+    let parts = (
+        string,
+        0..3usize,
+        0..3u32,
+        3..6i64,
+        any::<bool>(),
+        prop_oneof![Just(0u64), Just(100), Just(900)],
+    );
     (0..3u8, parts).prop_map(|(kind, (string, fewer, tid, fd, entered, took))| {
         let strings: Vec<_> = string.iter().map(|path| (1, *path)).collect();
         let mut made = match kind {

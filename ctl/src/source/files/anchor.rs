@@ -1,6 +1,6 @@
-//! Where a time of day may lie in a recording's files: from what the headers of blocks tell of the pages' two clocks, and in
-//! files of releases that did not tell it from the two clocks in each file's header. Coarse on purpose: the pages that are then
-//! read tell it exactly.
+//! Where a time of day may lie in a recording's files: from what the headers of blocks tell of the
+//! pages' two clocks, and in files of releases that did not tell it from the two clocks in each
+//! file's header. Coarse on purpose: the pages that are then read tell it exactly.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +17,8 @@ pub(super) struct Anchor {
     pub(super) offset: i64,
 }
 
-/// The two clocks of an anchor are read one after the other, with whatever the machine does between.
+/// The two clocks of an anchor are read one after the other, with whatever the machine does
+/// between.
 pub(super) const SLACK_NS: i64 = 1_000_000_000;
 
 /// What is nearer together than this is read at once, ns.
@@ -25,7 +26,8 @@ const NEAR_NS: u64 = 5_000_000_000;
 /// Most windows that are read one by one.
 const WINDOWS_MAX: usize = 64;
 
-/// A stretch of the monotonic clock, and the least and greatest that the wall clock may have been ahead in it.
+/// A stretch of the monotonic clock, and the least and greatest that the wall clock may have been
+/// ahead in it.
 pub(super) type Stretch = (Window, i64, i64);
 
 /// What a block of pages tells: one of them was opened at `opened`, none before `first`.
@@ -41,8 +43,8 @@ pub(super) struct Told {
     pub(super) greatest: i64,
 }
 
-/// The windows, in the monotonic clock, outside of which nothing of the window can be. `present` is what times before now
-/// count back from. Where there is none, it is empty, and where it would be.
+/// The windows, in the monotonic clock, outside of which nothing of the window can be. `present` is
+/// what times before now count back from. Where there is none, it is empty, and where it would be.
 pub(super) fn windows(stretches: &[Stretch], since: Edge, until: Edge, present: u64) -> Windows {
     let edge = |edge, open| match edge {
         Edge::Open | Edge::Wall(_) => open,
@@ -63,8 +65,13 @@ pub(super) fn windows(stretches: &[Stretch], since: Edge, until: Edge, present: 
         Window { from: from(&(*stretch, *least, *greatest)), until }.within(*stretch).within(limits)
     };
     let nowhere = || {
-        let first = stretches.iter().map(|of| (from(of), of.0)).find(|(from, stretch)| *from < stretch.until);
-        let at = first.map_or(u64::MAX, |(from, _)| from).clamp(limits.from, limits.until.max(limits.from));
+        let first = stretches
+            .iter()
+            .map(|of| (from(of), of.0))
+            .find(|(from, stretch)| *from < stretch.until);
+        let at = first
+            .map_or(u64::MAX, |(from, _)| from)
+            .clamp(limits.from, limits.until.max(limits.from));
         Window { from: at, until: at }.into()
     };
     let found = Windows::new(stretches.iter().map(of_stretch), NEAR_NS);
@@ -76,8 +83,8 @@ fn moment(wall: i64, offset: i64) -> u64 {
     u64::try_from(wall.saturating_sub(offset)).unwrap_or(0)
 }
 
-/// The stretches between anchors, which are in order: the clock is taken to have run evenly where two neighbours agree, and
-/// to have been anywhere between them where they do not.
+/// The stretches between anchors, which are in order: the clock is taken to have run evenly where
+/// two neighbours agree, and to have been anywhere between them where they do not.
 pub(super) fn between(anchors: &[Anchor]) -> Vec<Stretch> {
     let ends = anchors.iter().skip(1).map(Some).chain([None]);
     let stretch = |(i, (anchor, end)): (usize, (&Anchor, Option<&Anchor>))| {
@@ -90,8 +97,9 @@ pub(super) fn between(anchors: &[Anchor]) -> Vec<Stretch> {
     anchors.iter().zip(ends).enumerate().map(stretch).collect()
 }
 
-/// The stretches between the moments at which pages were surely opened. At any moment the wall clock is taken to be what the
-/// page tells that was opened last: one of those blocks' that may have a page of then.
+/// The stretches between the moments at which pages were surely opened. At any moment the wall
+/// clock is taken to be what the page tells that was opened last: one of those blocks' that may
+/// have a page of then.
 pub(super) fn opened(mut all: Vec<Told>) -> Vec<Stretch> {
     let mut moments: Vec<u64> = all.iter().map(|of| of.opened).collect();
     moments.sort_unstable();
@@ -104,7 +112,9 @@ pub(super) fn opened(mut all: Vec<Told>) -> Vec<Stretch> {
     let ends = moments.iter().copied().chain([u64::MAX]);
     for (from, until) in [0].into_iter().chain(moments.iter().copied()).zip(ends) {
         // Before the first page the clock is taken to have run as it did there.
-        while let Some(of) = starting.next_if(|of| of.first < until || from == 0 && of.first == until) {
+        while let Some(of) =
+            starting.next_if(|of| of.first < until || from == 0 && of.first == until)
+        {
             least.push((Reverse(of.least), of.opened));
             greatest.push((of.greatest, of.opened));
         }
@@ -130,7 +140,8 @@ mod tests {
 
     /// Files at 100 s, 200 s and 300 s; the clock was set 1000 s forward in the second.
     fn anchors() -> [Anchor; 3] {
-        [(100, 5000), (200, 5000), (300, 6000)].map(|(mono, offset)| Anchor { mono: mono * S, offset: offset * I })
+        [(100, 5000), (200, 5000), (300, 6000)]
+            .map(|(mono, offset)| Anchor { mono: mono * S, offset: offset * I })
     }
 
     fn window(from: u64, until: u64) -> Windows {
@@ -150,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_step_may_have_been_anywhere_in_its_file() {
-        // 5250 was shown at 250 s if the clock was set later, and first passed when it was set otherwise.
+        // 5250 was shown at 250 s if the clock was set later, and first passed when it was set
+        // otherwise.
         assert_eq!(wall(5250, 5260), window(200, 261));
         assert_eq!(wall(5900, 5950), window(200, 300));
     }
@@ -158,7 +170,10 @@ mod tests {
     #[test]
     fn other_edges_do_not_need_the_clock() {
         assert_eq!(windows(&[], Edge::Open, Edge::Open, 7), Window::ALL.into());
-        assert_eq!(windows(&[], Edge::Ago(3), Edge::Ago(1), 7), Window { from: 4, until: 6 }.into());
+        assert_eq!(
+            windows(&[], Edge::Ago(3), Edge::Ago(1), 7),
+            Window { from: 4, until: 6 }.into()
+        );
         let nowhere = windows(&[], Edge::Wall(1), Edge::Open, 7);
         assert!(nowhere.is_empty() && nowhere.hull().from == u64::MAX, "no file, nothing to find");
     }
@@ -171,10 +186,14 @@ mod tests {
             least: least * I,
             greatest: greatest * I,
         };
-        // An hour ahead from 120 to 140 s; a ring that opened a page at 110 s, and none since; one that told of both.
-        let mut blocks = vec![(100, 119, 0, 0), (110, 110, 0, 0), (121, 139, 3600, 3600), (100, 141, 0, 3600)];
+        // An hour ahead from 120 to 140 s; a ring that opened a page at 110 s, and none since; one
+        // that told of both.
+        let mut blocks =
+            vec![(100, 119, 0, 0), (110, 110, 0, 0), (121, 139, 3600, 3600), (100, 141, 0, 3600)];
         blocks.extend([(142, 150, 0, 0), (151, 300, 0, 0)]);
-        let told = opened(blocks.into_iter().map(|(a, b, least, most)| block(a, b, least, most)).collect());
+        let told = opened(
+            blocks.into_iter().map(|(a, b, least, most)| block(a, b, least, most)).collect(),
+        );
         let of = |since: i64, until: i64| {
             let found = windows(&told, Edge::Wall(since * I), Edge::Wall(until * I), 400 * S);
             found.iter().map(|w| (w.from / S, w.until / S)).collect::<Vec<_>>()
@@ -189,7 +208,9 @@ mod tests {
     fn what_pages_tell_is_never_missed() {
         let mut state = 3u64;
         let mut random = |n: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % n
         };
         for _ in 0..200 {

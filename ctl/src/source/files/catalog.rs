@@ -17,14 +17,16 @@ pub struct StoredFile {
     pub path: PathBuf,
     /// What its header says.
     pub header: FileHeader,
-    /// Nothing in it is of before this moment that is not in the file before it, ns of `CLOCK_MONOTONIC`.
+    /// Nothing in it is of before this moment that is not in the file before it, ns of
+    /// `CLOCK_MONOTONIC`.
     pub begins: u64,
     /// Nothing in it is of after this moment.
     pub ends: u64,
 }
 
 impl StoredFile {
-    /// Whether it was saved by itself, or recovered from a dump, rather than written by the daemon, one of a series.
+    /// Whether it was saved by itself, or recovered from a dump, rather than written by the daemon,
+    /// one of a series.
     pub fn is_saved(&self) -> bool {
         self.header.number == 0
     }
@@ -51,8 +53,8 @@ pub struct BootFiles {
 /// Files that could not be taken in, and why.
 pub type Refused = Vec<(PathBuf, FilesError)>;
 
-/// The files among and below these paths: of a directory those that are in it, or in a directory of it, and what kdump's
-/// hook left beside it. Each once.
+/// The files among and below these paths: of a directory those that are in it, or in a directory of
+/// it, and what kdump's hook left beside it. Each once.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FilesError> {
     let mut found = Vec::new();
     for path in paths {
@@ -99,10 +101,15 @@ fn list(dir: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), FilesError> {
     Ok((files, dirs))
 }
 
-/// The files of a store, by boot; the earliest first. Files that are no recordings of this release come back by themselves.
+/// The files of a store, by boot; the earliest first. Files that are no recordings of this release
+/// come back by themselves.
 pub fn store(dir: &Path) -> Result<(Vec<BootFiles>, Refused), FilesError> {
     let (boots, refused) = sort(find(&[dir.to_owned()])?, true);
-    if boots.is_empty() && refused.is_empty() { Err(FilesError::Empty(dir.into())) } else { Ok((boots, refused)) }
+    if boots.is_empty() && refused.is_empty() {
+        Err(FilesError::Empty(dir.into()))
+    } else {
+        Ok((boots, refused))
+    }
 }
 
 /// These files, by boot. Each must be a recording.
@@ -111,12 +118,15 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<BootFiles>, FilesError> {
     let (boots, refused) = sort(found, false);
     match refused.into_iter().next() {
         Some((_, error)) => Err(error),
-        None if boots.is_empty() => Err(FilesError::Empty(paths.first().cloned().unwrap_or_default())),
+        None if boots.is_empty() => {
+            Err(FilesError::Empty(paths.first().cloned().unwrap_or_default()))
+        }
         None => Ok(boots),
     }
 }
 
-/// `in_series`: they are all files of their sessions, so that each begins where the one before ends.
+/// `in_series`: they are all files of their sessions, so that each begins where the one before
+/// ends.
 fn sort(paths: Vec<PathBuf>, in_series: bool) -> (Vec<BootFiles>, Refused) {
     let (mut boots, mut refused): (Vec<BootFiles>, Refused) = (Vec::new(), Vec::new());
     for path in paths {
@@ -138,8 +148,11 @@ fn sort(paths: Vec<PathBuf>, in_series: bool) -> (Vec<BootFiles>, Refused) {
         }
     }
     for session in boots.iter_mut().flat_map(|boot| &mut boot.sessions) {
-        // What was saved, or recovered from a dump, has no number: it stands beside the series, behind its last file.
-        session.files.sort_by_key(|file| (file.is_saved(), file.header.number, file.header.created_mono));
+        // What was saved, or recovered from a dump, has no number: it stands beside the series,
+        // behind its last file.
+        session
+            .files
+            .sort_by_key(|file| (file.is_saved(), file.header.number, file.header.created_mono));
         if in_series {
             session.bound();
         }
@@ -162,8 +175,9 @@ impl SessionFiles {
         self.files.first().map_or(0, |file| file.header.created_mono)
     }
 
-    /// Each file of the series ends where the next was made. Where it begins is not where it was made: a recorder that had
-    /// fallen behind writes what was then long past. A saved one ends where it was saved.
+    /// Each file of the series ends where the next was made. Where it begins is not where it was
+    /// made: a recorder that had fallen behind writes what was then long past. A saved one ends
+    /// where it was saved.
     fn bound(&mut self) {
         let in_series = self.files.partition_point(|file| !file.is_saved());
         let (series, saved) = self.files.split_at_mut(in_series);

@@ -13,7 +13,8 @@ use crate::progress::Progress;
 /// Most threads: beyond, the disk and the order in which pages are put together set the pace.
 const THREADS_MAX: usize = 8;
 
-/// Where a block stands: in which of the files that are opened, and from which byte on. In the order of writing.
+/// Where a block stands: in which of the files that are opened, and from which byte on. In the
+/// order of writing.
 pub(super) type Place = (usize, u64);
 
 /// A block of a file.
@@ -44,8 +45,8 @@ pub(super) fn jobs<'a>(opened: &[&'a FileReader]) -> impl Iterator<Item = Job<'a
 /// A job's number, and what came of it.
 type Done = (usize, Result<Vec<(Page, Summary)>, Damage>);
 
-/// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged comes back. `None`: there
-/// are more pages than `most`, whatever the blocks' headers say.
+/// Reads blocks of pages, and hands each one's pages over in the order of `jobs`; what is damaged
+/// comes back. `None`: there are more pages than `most`, whatever the blocks' headers say.
 pub(super) fn pages<'a>(
     jobs: &[Job<'a>],
     most: usize,
@@ -53,12 +54,14 @@ pub(super) fn pages<'a>(
 ) -> Option<Vec<(&'a FileReader, Damage)>> {
     // No block gives more than its header says.
     let told = |job: &Job<'_>| job.block.header.pages_max();
-    if jobs.iter().map(told).fold(0, usize::saturating_add) > most && jobs.iter().all(|job| job.block.header.pages != 0)
+    if jobs.iter().map(told).fold(0, usize::saturating_add) > most
+        && jobs.iter().all(|job| job.block.header.pages != 0)
     {
         return None;
     }
     let progress = Progress::start("reading the files");
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
+    let threads =
+        thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
     let next = AtomicUsize::new(0);
     let count = AtomicUsize::new(0);
     let done: Mutex<Vec<Done>> = Mutex::new(Vec::with_capacity(jobs.len()));

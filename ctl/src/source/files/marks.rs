@@ -15,7 +15,8 @@ pub(super) struct Mark {
     pub(super) totals: Totals,
 }
 
-/// Checkpoints around the window: the last before it, and the first behind it, or the last that there is.
+/// Checkpoints around the window: the last before it, and the first behind it, or the last that
+/// there is.
 pub(super) fn marks(opened: &[&FileReader], window: Window) -> (Option<Mark>, Option<Mark>) {
     let blocks: Vec<(u64, load::Job<'_>)> = load::jobs(opened)
         .filter(|job| job.block.header.kind == Kind::Checkpoint)
@@ -23,7 +24,9 @@ pub(super) fn marks(opened: &[&FileReader], window: Window) -> (Option<Mark>, Op
         .collect();
     let (before, behind) = select::around(blocks.iter().copied(), window.from, window.until);
     let read = |job: load::Job<'_>| match job.reader.read(job.block) {
-        Ok(Content::Checkpoint(checkpoint)) => Some(Mark { place: job.place(), totals: checkpoint.totals() }),
+        Ok(Content::Checkpoint(checkpoint)) => {
+            Some(Mark { place: job.place(), totals: checkpoint.totals() })
+        }
         _ => None,
     };
     let before = before.and_then(read);
@@ -36,7 +39,8 @@ pub(super) fn marks(opened: &[&FileReader], window: Window) -> (Option<Mark>, Op
     (before, after)
 }
 
-/// The counters at every checkpoint between two moments, in order; at most so many as are worth their reading.
+/// The counters at every checkpoint between two moments, in order; at most so many as are worth
+/// their reading.
 pub(super) fn between(opened: &[&FileReader], from: u64, until: u64) -> Vec<Totals> {
     let inside = |job: &load::Job<'_>| {
         job.block.header.kind == Kind::Checkpoint && (from..=until).contains(&job.block.header.last)
@@ -58,7 +62,8 @@ pub(super) fn between(opened: &[&FileReader], from: u64, until: u64) -> Vec<Tota
 const MARKS_MAX: usize = 4096;
 /// Bytes of memory that they may take.
 const MARK_BYTES_MAX: usize = 32 << 20;
-/// How many times as much memory a checkpoint takes as bytes, at most: a ring of 13 bytes may be the only one of its CPU.
+/// How many times as much memory a checkpoint takes as bytes, at most: a ring of 13 bytes may be
+/// the only one of its CPU.
 const LOOSENED: usize = 40;
 
 /// The window out to the moments at which the counters are known.

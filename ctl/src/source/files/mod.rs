@@ -1,7 +1,9 @@
-//! Recordings in files: what flightd wrote into its state directory, copies of it, and saved windows.
+//! Recordings in files: what flightd wrote into its state directory, copies of it, and saved
+//! windows.
 //!
-//! [`catalog`] finds the files and sorts them by boot and session from their headers alone; [`session`] reads a window of one
-//! session; [`history`](super::history) puts boots, sessions and the live rings together in the order of time.
+//! [`catalog`] finds the files and sorts them by boot and session from their headers alone;
+//! [`session`] reads a window of one session; [`history`](super::history) puts boots, sessions and
+//! the live rings together in the order of time.
 
 mod anchor;
 pub mod catalog;
@@ -55,7 +57,8 @@ pub enum FilesError {
     Boot(#[from] BootError),
     /// More blocks than memory should hold.
     #[error(
-        "the files have more than {0} blocks in all: name fewer by --file, or ask for less time by --since and --until"
+        "the files have more than {0} blocks in all: name fewer by --file, or ask for less time \
+         by --since and --until"
     )]
     TooManyBlocks(usize),
     /// No description of the recording, without which its pages mean nothing.

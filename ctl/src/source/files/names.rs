@@ -1,6 +1,8 @@
-//! What names need of the time before a window: of the task lane, the last that was said of each thread.
+//! What names need of the time before a window: of the task lane, the last that was said of each
+//! thread.
 //!
-//! A process that renames itself in a loop fills gigabytes with it; read whole, they are not to be held.
+//! A process that renames itself in a loop fills gigabytes with it; read whole, they are not to be
+//! held.
 
 use flightrec_format::decode::{Body, Page, Summary};
 use flightrec_store::{Damage, FileReader};
@@ -17,9 +19,9 @@ pub(super) fn whole_max() -> u64 {
     memory::pages_max() / 8
 }
 
-/// Reads blocks of the task lane, all of which end before the window. Of their pages come those without which a thread would have
-/// another name, process or control group in the window, each ring's last, and those with what the recorder did. `None`:
-/// they are more than `most`.
+/// Reads blocks of the task lane, all of which end before the window. Of their pages come those
+/// without which a thread would have another name, process or control group in the window, each
+/// ring's last, and those with what the recorder did. `None`: they are more than `most`.
 #[expect(clippy::type_complexity, reason = "pages, and what is damaged")]
 pub(super) fn last_said(
     mut jobs: Vec<Job<'_>>,

@@ -1,9 +1,10 @@
 //! That files hold all of a window, shown before its pages are read.
 //!
-//! A checkpoint has the exact counters of every ring. Where the blocks between the last one before the window and the first behind it
-//! hold, lane by lane, as many events as were counted, and their bytes are what was written, nothing between the two is missing,
-//! or there twice. What else a reader says of the window first, it has from the window's ends, which are read: where each ring stood, and
-//! the wall clock. Wherever this does not add up nothing is shown, and the pages tell.
+//! A checkpoint has the exact counters of every ring. Where the blocks between the last one before
+//! the window and the first behind it hold, lane by lane, as many events as were counted, and their
+//! bytes are what was written, nothing between the two is missing, or there twice. What else a
+//! reader says of the window first, it has from the window's ends, which are read: where each ring
+//! stood, and the wall clock. Wherever this does not add up nothing is shown, and the pages tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,14 +47,14 @@ pub(super) struct Proof<'a> {
     pub(super) after: &'a Mark,
     /// Where the window begins at the earliest.
     pub(super) earliest: u64,
-    /// What lies before `from` and behind `until` is read, and told by the pages. The window begins at `from` at the latest, and does not end
-    /// before `until`.
+    /// What lies before `from` and behind `until` is read, and told by the pages. The window
+    /// begins at `from` at the latest, and does not end before `until`.
     pub(super) sure: Window,
 }
 
 impl Proof<'_> {
-    /// Reads the ends of a window. Returns them, and the rings with as many of their pages as tell the window's beginning and end.
-    /// `None`: nothing is shown, or nothing won by it.
+    /// Reads the ends of a window. Returns them, and the rings with as many of their pages as tell
+    /// the window's beginning and end. `None`: nothing is shown, or nothing won by it.
     pub(super) fn read(&self, window: Window) -> Option<(Ahead, Vec<LaneStream>)> {
         if !Lane::RINGS.iter().all(|lane| self.adds_up(*lane)) {
             return None;
@@ -64,9 +65,12 @@ impl Proof<'_> {
             of_lane.max_by_key(|job| job.block.header.last).map(Job::place)
         };
         let newest = Lane::RINGS.map(newest);
-        let is_end = |job: &Job<'_>| job.block.header.last >= self.sure.until || newest.contains(&Some(job.place()));
+        let is_end = |job: &Job<'_>| {
+            job.block.header.last >= self.sure.until || newest.contains(&Some(job.place()))
+        };
         let is_early = |job: &Job<'_>| job.block.header.first <= self.sure.from;
-        let (ends, middle): (Vec<Job<'_>>, Vec<Job<'_>>) = jobs.iter().partition(|job| is_end(job) || is_early(job));
+        let (ends, middle): (Vec<Job<'_>>, Vec<Job<'_>>) =
+            jobs.iter().partition(|job| is_end(job) || is_early(job));
         if middle.is_empty() || middle.iter().any(|job| !job.reader.is_sound(job.block)) {
             return None;
         }
@@ -84,27 +88,37 @@ impl Proof<'_> {
         Some((Ahead { window: Some(window), blocks, pages }, streams))
     }
 
-    /// Whether the blocks between the checkpoints hold all events of a lane that were counted between them.
+    /// Whether the blocks between the checkpoints hold all events of a lane that were counted
+    /// between them.
     fn adds_up(&self, lane: Lane) -> bool {
         let between = self.before.place..self.after.place;
         let of_lane = load::jobs(self.opened).filter(|job| {
             let header = &job.block.header;
-            header.kind == Kind::Pages && header.lane == Some(lane) && between.contains(&job.place())
+            header.kind == Kind::Pages
+                && header.lane == Some(lane)
+                && between.contains(&job.place())
         });
         let stored = of_lane.fold(0u64, |sum, job| sum.saturating_add(job.block.header.events));
-        let known = [&self.before.totals, &self.after.totals].into_iter().flat_map(|totals| &totals.cpus);
-        let cpus: BTreeSet<u16> = known.map(|of_cpu| of_cpu.cpu).chain(self.meta.cpus.iter().copied()).collect();
+        let known =
+            [&self.before.totals, &self.after.totals].into_iter().flat_map(|totals| &totals.cpus);
+        let cpus: BTreeSet<u16> =
+            known.map(|of_cpu| of_cpu.cpu).chain(self.meta.cpus.iter().copied()).collect();
         let counted = cpus.into_iter().try_fold(0u64, |sum, cpu| {
             let ((then, _), (now, _)) = self.counters(lane, cpu)?;
-            now.iter().zip(then).try_fold(sum, |sum, (now, then)| sum.checked_add(now.checked_sub(then)?))
+            now.iter()
+                .zip(then)
+                .try_fold(sum, |sum, (now, then)| sum.checked_add(now.checked_sub(then)?))
         });
         counted == Some(stored)
     }
 
-    /// Whether it is known where a ring stood when the window began: it has a page from before that, behind the first checkpoint; or
-    /// it stood still from one checkpoint to the other. Nothing may have been refused between them that is a loss.
+    /// Whether it is known where a ring stood when the window began: it has a page from before
+    /// that, behind the first checkpoint; or it stood still from one checkpoint to the other.
+    /// Nothing may have been refused between them that is a loss.
     fn is_known(&self, stream: &LaneStream) -> bool {
-        let Some(((then, refused), (now, refused_now))) = self.counters(stream.lane(), stream.cpu()) else {
+        let Some(((then, refused), (now, refused_now))) =
+            self.counters(stream.lane(), stream.cpu())
+        else {
             return false;
         };
         let losses = |refused: [u64; REFUSALS]| {
@@ -116,15 +130,19 @@ impl Proof<'_> {
         match stream.pages().iter().rfind(|page| page.header().base_mono <= self.sure.from) {
             Some(page) => {
                 let (header, counts) = (page.header(), page.summary().counts);
-                let totals = header.events.iter().zip(counts).map(|(before, counted)| before.saturating_add(counted));
+                let totals = header
+                    .events
+                    .iter()
+                    .zip(counts)
+                    .map(|(before, counted)| before.saturating_add(counted));
                 totals.zip(then).all(|(total, then)| total >= then)
             }
             None => then == now,
         }
     }
 
-    /// Of the pages, those that the window's report needs: each ring's first, the last that began before the window, and all
-    /// that began later.
+    /// Of the pages, those that the window's report needs: each ring's first, the last that began
+    /// before the window, and all that began later.
     fn telling(&self, pages: &[(Page, Summary)]) -> Vec<(Page, Summary)> {
         let mut rings = BTreeMap::<(Lane, u16), Vec<&(Page, Summary)>>::new();
         for page in pages {
@@ -137,7 +155,12 @@ impl Proof<'_> {
             let early = ring.partition_point(|(page, _)| page.header().base_mono <= self.earliest);
             let early = early.saturating_sub(1);
             let first = ring.first().filter(|_| early > 0);
-            telling.extend(first.into_iter().chain(ring.get(early..).unwrap_or_default()).map(|page| (*page).clone()));
+            telling.extend(
+                first
+                    .into_iter()
+                    .chain(ring.get(early..).unwrap_or_default())
+                    .map(|page| (*page).clone()),
+            );
         }
         telling
     }

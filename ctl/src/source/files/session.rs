@@ -30,7 +30,8 @@ const BLOCKS_MAX: usize = 1 << 20;
 /// Most threads of one moment's table that are taken.
 const THREADS_MAX: usize = 1 << 18;
 
-/// By how much [`SessionSource::around`] is too wide at either end, where an edge is a time of day and the clock ran evenly.
+/// By how much [`SessionSource::around`] is too wide at either end, where an edge is a time of day
+/// and the clock ran evenly.
 pub const AROUND_NS: u64 = 2 * SLACK_NS as u64;
 
 /// Most lines about damage in one chapter.
@@ -126,7 +127,10 @@ impl SessionSource {
     pub fn first(&mut self) -> Clock {
         let offset = self.files.first().map_or(0, |open| anchor_of(&open.file).offset);
         let begins = self.begins();
-        let first = self.reader(0).ok().and_then(|reader| reader.of(Kind::Pages).map(|block| block.header.first).min());
+        let first = self
+            .reader(0)
+            .ok()
+            .and_then(|reader| reader.of(Kind::Pages).map(|block| block.header.first).min());
         Clock { now: first.unwrap_or(begins), wall_offset: offset }
     }
 
@@ -141,7 +145,8 @@ impl SessionSource {
         self.meta_of(&all)
     }
 
-    /// The last moment: of the last file of the series that can be opened, and of those that were saved beside it.
+    /// The last moment: of the last file of the series that can be opened, and of those that were
+    /// saved beside it.
     fn find_end(&mut self) -> Result<End, FilesError> {
         let mut failure = None;
         let mut last: Option<End> = None;
@@ -194,12 +199,13 @@ impl SessionSource {
         }
     }
 
-    /// Indexes of the files that may hold something of the window, and of the one behind them: its first checkpoint tells
-    /// whether they hold all of it.
+    /// Indexes of the files that may hold something of the window, and of the one behind them: its
+    /// first checkpoint tells whether they hold all of it.
     fn chosen(&self, window: Window) -> Vec<usize> {
         let touches = |file: &StoredFile| file.begins < window.until && file.ends >= window.from;
         let files = self.files.iter().enumerate();
-        let mut chosen: Vec<usize> = files.filter(|(_, open)| touches(&open.file)).map(|(index, _)| index).collect();
+        let mut chosen: Vec<usize> =
+            files.filter(|(_, open)| touches(&open.file)).map(|(index, _)| index).collect();
         chosen.extend(chosen.last().map(|last| last + 1).filter(|next| *next < self.files.len()));
         chosen
     }
@@ -210,13 +216,20 @@ impl SessionSource {
         made.take_while(|made| *made <= moment).last().unwrap_or(0)
     }
 
-    /// The windows in the monotonic clock outside of which nothing of the window can be; `present` and its `offset` to the wall
-    /// clock are told by the source where it knows them.
-    pub fn around(&mut self, since: Edge, until: Edge, present: u64, offset: Option<i64>) -> Windows {
+    /// The windows in the monotonic clock outside of which nothing of the window can be; `present`
+    /// and its `offset` to the wall clock are told by the source where it knows them.
+    pub fn around(
+        &mut self,
+        since: Edge,
+        until: Edge,
+        present: u64,
+        offset: Option<i64>,
+    ) -> Windows {
         let is_wall = matches!(since, Edge::Wall(_)) || matches!(until, Edge::Wall(_));
         let stretches = match is_wall.then(|| self.opened()).flatten() {
             Some(mut told) => {
-                let of_present = |at| Told { first: present, opened: present, least: at, greatest: at };
+                let of_present =
+                    |at| Told { first: present, opened: present, least: at, greatest: at };
                 told.extend(offset.map(of_present));
                 anchor::opened(told)
             }
@@ -226,7 +239,8 @@ impl SessionSource {
         anchor::windows(&stretches, since, until, present)
     }
 
-    /// What all blocks of pages tell of the wall clock; `None` where some do not, as earlier releases' do not.
+    /// What all blocks of pages tell of the wall clock; `None` where some do not, as earlier
+    /// releases' do not.
     fn opened(&mut self) -> Option<Vec<Told>> {
         let meta = self.meta().ok()?;
         let mut told = Vec::new();
@@ -244,7 +258,8 @@ impl SessionSource {
                 let Clocks { opened, least, greatest } = block.header.clocks?;
                 let first = block.header.first.min(opened);
                 let leaps = meta.tai_range(first, opened);
-                let wall = |tai: i64, leap: i64| tai.saturating_sub(leap.saturating_mul(1_000_000_000));
+                let wall =
+                    |tai: i64, leap: i64| tai.saturating_sub(leap.saturating_mul(1_000_000_000));
                 let (least, greatest) = (wall(least, *leaps.end()), wall(greatest, *leaps.start()));
                 told.push(Told { first, opened, least, greatest });
             }
@@ -254,7 +269,8 @@ impl SessionSource {
 
     /// What the files' headers tell.
     fn between_files(&mut self, present: u64, offset: Option<i64>) -> Vec<Stretch> {
-        let mut anchors: Vec<Anchor> = self.files.iter().map(|open| anchor_of(&open.file)).collect();
+        let mut anchors: Vec<Anchor> =
+            self.files.iter().map(|open| anchor_of(&open.file)).collect();
         let last = offset.map(|offset| Anchor { mono: present, offset });
         anchors.extend(last.or_else(|| self.last_anchor()));
         anchors.sort_by_key(|anchor| anchor.mono);
@@ -270,13 +286,15 @@ impl SessionSource {
         let Ok(Content::Pages(pages)) = reader.read(block) else { return None };
         let header = pages.iter().map(Page::header).max_by_key(|header| header.base_mono)?;
         let tai = header.base_tai.wrapping_sub(header.base_mono) as i64;
-        let offset = tai.saturating_sub(meta.tai_offset(header.base_mono).saturating_mul(1_000_000_000));
+        let offset =
+            tai.saturating_sub(meta.tai_offset(header.base_mono).saturating_mul(1_000_000_000));
         Some(Anchor { mono: header.base_mono, offset })
     }
 
-    /// The window parted into stretches, none of which takes more than `most` bytes of pages, with what is read `lead` before it and
-    /// `behind` it, where there is room for that; the earliest first. Each begins where the one before ends: where a file begins,
-    /// if one does near enough, for it begins with all that a reader needs.
+    /// The window parted into stretches, none of which takes more than `most` bytes of pages, with
+    /// what is read `lead` before it and `behind` it, where there is room for that; the
+    /// earliest first. Each begins where the one before ends: where a file begins, if one does
+    /// near enough, for it begins with all that a reader needs.
     pub fn parted(&mut self, window: Window, (lead, behind): (u64, u64), most: u64) -> Vec<Part> {
         let chosen = self.chosen(window);
         // What can't be opened is told when it is read.
@@ -289,27 +307,35 @@ impl SessionSource {
             let Some(reader) = &open.reader else { continue };
             begins.push(open.file.header.created_mono);
             let pages = select::pages(reader.blocks(), around, &Lane::RINGS);
-            blocks.extend(pages.map(|block| (block.header.first, block.header.last, select::weight(block))));
+            blocks.extend(
+                pages.map(|block| (block.header.first, block.header.last, select::weight(block))),
+            );
         }
         begins.sort_unstable();
         let weights = Weights::new(&blocks);
         let cuts = weights.part(window, lead, &begins, most);
         let froms = [window.from].into_iter().chain(cuts.iter().copied());
-        let parts = froms.zip(cuts.iter().copied().chain([window.until])).enumerate().map(|(number, (from, until))| {
-            let first = if number == 0 { from } else { weights.lead(from, lead, most) };
-            let read = Window { from: first, until: until.saturating_add(behind) };
-            let fits = weights.of(read) <= most.saturating_add(most / 4);
-            Part { from, until, read: if fits { read } else { Window { until, ..read } } }
-        });
+        let parts = froms.zip(cuts.iter().copied().chain([window.until])).enumerate().map(
+            |(number, (from, until))| {
+                let first = if number == 0 { from } else { weights.lead(from, lead, most) };
+                let read = Window { from: first, until: until.saturating_add(behind) };
+                let fits = weights.of(read) <= most.saturating_add(most / 4);
+                Part { from, until, read: if fits { read } else { Window { until, ..read } } }
+            },
+        );
         parts.collect()
     }
 
     /// Reads what the window needs, for a recording of its own.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
-        let Found { meta, pages, slots, descriptors, before, after, marks, whole } = self.find(window, &Lane::RINGS)?;
+        let Found { meta, pages, slots, descriptors, before, after, marks, whole } =
+            self.find(window, &Lane::RINGS)?;
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
-            self.remarks.push("the last file was not closed: the recorder or the machine ended without warning".into());
+            self.remarks.push(
+                "the last file was not closed: the recorder or the machine ended without warning"
+                    .into(),
+            );
         }
         // Where something is damaged, only the counters tell what is there.
         let copied = if whole { after.now } else { 0 };
@@ -328,10 +354,16 @@ impl SessionSource {
         })
     }
 
-    /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if it can be shown that nothing
-    /// is missing between them; what is told of it begins at `earliest` or later. They are not read again by [`Self::read`] of the
-    /// same window. With them comes what [`Self::take_remarks`] will have.
-    pub fn read_ends(&mut self, window: Window, earliest: u64, sure: Window) -> Option<(Recording, Vec<String>)> {
+    /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if
+    /// it can be shown that nothing is missing between them; what is told of it begins at
+    /// `earliest` or later. They are not read again by [`Self::read`] of the same window. With
+    /// them comes what [`Self::take_remarks`] will have.
+    pub fn read_ends(
+        &mut self,
+        window: Window,
+        earliest: u64,
+        sure: Window,
+    ) -> Option<(Recording, Vec<String>)> {
         let chosen = self.chosen(window);
         if !self.in_a_row(&chosen) || !self.end.closed {
             return None;
@@ -343,7 +375,14 @@ impl SessionSource {
             return None;
         }
         let (before, after) = marks(&opened, window);
-        let proof = Proof { opened: &opened, meta: &meta, before: &before?, after: &after?, earliest, sure };
+        let proof = Proof {
+            opened: &opened,
+            meta: &meta,
+            before: &before?,
+            after: &after?,
+            earliest,
+            sure,
+        };
         let (ahead, streams) = proof.read(window)?;
         let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
         self.ahead = ahead;
@@ -381,15 +420,19 @@ impl SessionSource {
         let mut asked = window;
         let fits = |window| weight(&opened, window, lanes) <= memory::pages_max();
         if !whole && fits(to_the_marks(window, before.as_ref(), &after)) {
-            // The counters tell exactly what damage cost: up to the next moment at which they are known.
+            // The counters tell exactly what damage cost: up to the next moment at which they are
+            // known.
             asked = to_the_marks(window, before.as_ref(), &after);
         }
-        let Ahead { blocks: known, mut pages, .. } =
-            Some(std::mem::take(&mut self.ahead)).filter(|ahead| ahead.window == Some(asked)).unwrap_or_default();
+        let Ahead { blocks: known, mut pages, .. } = Some(std::mem::take(&mut self.ahead))
+            .filter(|ahead| ahead.window == Some(asked))
+            .unwrap_or_default();
         let mut lost = read_pages(&opened, asked, lanes, &known, &mut pages)?;
         let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
         let further = to_the_marks(window, before.as_ref(), &after);
-        let again = asked != further && fits(further) && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
+        let again = asked != further
+            && fits(further)
+            && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
         if again {
             pages = Vec::new();
             lost = read_pages(&opened, further, lanes, &FxHashSet::default(), &mut pages)?;
@@ -397,7 +440,8 @@ impl SessionSource {
         whole &= lost.is_empty();
         let slots = threads(&opened);
         let descriptors = descriptors(&opened, window);
-        let read_damage = lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
+        let read_damage =
+            lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
         let marks = between(&opened, further.from, further.until);
         self.remark(told.into_iter().chain(read_damage));
         Ok(Found { meta, pages, slots, descriptors, before, after, marks, whole })
@@ -428,14 +472,20 @@ impl SessionSource {
         for index in chosen {
             whole &= self.reader(*index).is_ok();
         }
-        let numbers: Vec<u32> =
-            chosen.iter().filter_map(|index| self.files.get(*index)).map(|open| open.file.header.number).collect();
-        let missing =
-            numbers.iter().zip(numbers.iter().skip(1)).map(|(a, b)| u64::from(b.saturating_sub(*a).saturating_sub(1)));
+        let numbers: Vec<u32> = chosen
+            .iter()
+            .filter_map(|index| self.files.get(*index))
+            .map(|open| open.file.header.number)
+            .collect();
+        let missing = numbers
+            .iter()
+            .zip(numbers.iter().skip(1))
+            .map(|(a, b)| u64::from(b.saturating_sub(*a).saturating_sub(1)));
         let missing: u64 = missing.sum();
         if missing != 0 {
             let files = counted(missing, "file");
-            let remark = format!("{files} missing between those that are there: what they held is a gap");
+            let remark =
+                format!("{files} missing between those that are there: what they held is a gap");
             // It may have been found before.
             if !self.remarks.contains(&remark) {
                 self.remarks.push(remark);
@@ -450,7 +500,8 @@ impl SessionSource {
         let order: Vec<usize> = chosen.iter().rev().copied().chain(others).collect();
         for index in order {
             let Ok(reader) = self.reader(index) else { continue };
-            let metas = reader.blocks().iter().rev().filter(|block| block.header.kind == Kind::Meta);
+            let metas =
+                reader.blocks().iter().rev().filter(|block| block.header.kind == Kind::Meta);
             for block in metas {
                 if let Ok(Content::Meta(meta)) = reader.read(block) {
                     return Ok(*meta);
@@ -479,7 +530,10 @@ fn anchor_of(file: &StoredFile) -> Anchor {
 }
 
 /// The rings of a session, of these pages.
-pub(crate) fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) -> Vec<LaneStream> {
+pub(crate) fn streams(
+    meta: &Meta,
+    pages: impl IntoIterator<Item = (Page, Summary)>,
+) -> Vec<LaneStream> {
     let mut rings = Rings::new(meta.session);
     for lane in Lane::RINGS {
         meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));
@@ -490,9 +544,9 @@ pub(crate) fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summar
     rings.finish()
 }
 
-/// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's beginning was not
-/// recorded at all: each has pages that go back to it, or that continue the counters of before; or it has none, and its
-/// counters stood still.
+/// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's
+/// beginning was not recorded at all: each has pages that go back to it, or that continue the
+/// counters of before; or it has none, and its counters stood still.
 fn is_idle(
     lane: Lane,
     from: u64,
@@ -511,11 +565,15 @@ fn is_idle(
         of_cpu.events.get(lane as usize).copied()
     };
     meta.cpus.iter().all(|cpu| {
-        let of_ring =
-            pages.iter().map(|(page, _)| page).filter(|page| page.lane() == lane && page.header().cpu == *cpu);
+        let of_ring = pages
+            .iter()
+            .map(|(page, _)| page)
+            .filter(|page| page.lane() == lane && page.header().cpu == *cpu);
         let then = counted(before, *cpu);
         match of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) {
-            Some(first) => part::begins(first) <= from || then.is_none_or(|then| then == first.header().events),
+            Some(first) => {
+                part::begins(first) <= from || then.is_none_or(|then| then == first.header().events)
+            }
             None => then == counted(after, *cpu),
         }
     })
@@ -524,7 +582,11 @@ fn is_idle(
 /// Whether events that should have been recorded were refused between two readings of the counters.
 fn has_refused(before: &Totals, after: &Totals) -> bool {
     after.cpus.iter().any(|now| {
-        let then = before.cpus.iter().find(|then| then.cpu == now.cpu).map_or([[0; REFUSALS]; 3], |then| then.refused);
+        let then = before
+            .cpus
+            .iter()
+            .find(|then| then.cpu == now.cpu)
+            .map_or([[0; REFUSALS]; 3], |then| then.refused);
         let grown = now.refused.iter().zip(then);
         grown.into_iter().any(|(now, then)| {
             let mut more = *now;
@@ -549,15 +611,18 @@ fn read_pages<'a>(
     let too_much = || FilesError::TooMuch(memory::pages_max());
     let most = |held: usize| most_pages().saturating_sub(held);
     let (early, within): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| is_early(job, window));
-    let mut lost =
-        if early.iter().map(|job| select::weight(job.block)).fold(0, u64::saturating_add) > names::whole_max() {
-            let (pages, lost) = names::last_said(early, most(into.len())).ok_or_else(too_much)?;
-            into.extend(pages);
-            lost
-        } else {
-            load::pages(&early, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?
-        };
-    lost.extend(load::pages(&within, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?);
+    let mut lost = if early.iter().map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
+        > names::whole_max()
+    {
+        let (pages, lost) = names::last_said(early, most(into.len())).ok_or_else(too_much)?;
+        into.extend(pages);
+        lost
+    } else {
+        load::pages(&early, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?
+    };
+    lost.extend(
+        load::pages(&within, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?,
+    );
     Ok(lost)
 }
 
@@ -573,7 +638,8 @@ pub(super) fn most_pages() -> usize {
 
 /// Bytes of memory that the pages of a window take, but for those that names need.
 fn weight(opened: &[&FileReader], window: Window, lanes: &[Lane]) -> u64 {
-    let within = select::needed(opened, window, lanes).into_iter().filter(|job| !is_early(job, window));
+    let within =
+        select::needed(opened, window, lanes).into_iter().filter(|job| !is_early(job, window));
     within.map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
 }
 
@@ -583,7 +649,8 @@ fn threads(opened: &[&FileReader]) -> Vec<TaskSlot> {
     let ends = [opened.last(), opened.first()];
     let files = if opened.len() > 1 { &ends[..] } else { &ends[1..] };
     for reader in files.iter().flatten() {
-        let mut blocks = reader.blocks().iter().filter(|block| block.header.kind == Kind::Slots).peekable();
+        let mut blocks =
+            reader.blocks().iter().filter(|block| block.header.kind == Kind::Slots).peekable();
         let Some(moment) = blocks.peek().map(|block| block.header.first) else { continue };
         for block in blocks.take_while(|block| block.header.first == moment) {
             if slots.len() >= THREADS_MAX {
@@ -606,14 +673,16 @@ fn descriptors(opened: &[&FileReader], window: Window) -> Vec<Snapshot> {
     let mut blocks: Vec<_> = blocks.filter(|(_, block)| block.header.last >= window.from).collect();
     blocks.sort_by_key(|(_, block)| block.header.last);
     let inside = blocks.partition_point(|(_, block)| block.header.last < window.until);
-    snapshots(blocks.into_iter().take(inside + 1).filter_map(|(reader, block)| match reader.read(block) {
-        Ok(Content::Descriptors(document)) => Some(document),
-        _ => None,
+    snapshots(blocks.into_iter().take(inside + 1).filter_map(|(reader, block)| {
+        match reader.read(block) {
+            Ok(Content::Descriptors(document)) => Some(document),
+            _ => None,
+        }
     }))
 }
 
-/// What is wrong in a file, for people. The end of a block that was being written is no damage: what it held is still
-/// in the rings, or in the next file, or is counted as missing.
+/// What is wrong in a file, for people. The end of a block that was being written is no damage:
+/// what it held is still in the rings, or in the next file, or is counted as missing.
 fn damage(reader: &FileReader) -> impl Iterator<Item = String> + '_ {
     let cut = |damage: &&Damage| !matches!(damage.what, What::Cut);
     reader.damage().iter().filter(cut).map(|damage| remark(reader, damage))

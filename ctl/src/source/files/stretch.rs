@@ -24,7 +24,9 @@ impl Weights {
             blocks
         };
         let begun = sums(blocks.iter().map(|(first, _, weight)| (*first, *weight)).collect());
-        let ended = sums(blocks.iter().map(|(first, last, weight)| ((*last).max(*first), *weight)).collect());
+        let ended = sums(
+            blocks.iter().map(|(first, last, weight)| ((*last).max(*first), *weight)).collect(),
+        );
         Self { begun, ended }
     }
 
@@ -37,9 +39,10 @@ impl Weights {
         before(&self.begun, window.until).saturating_sub(before(&self.ended, window.from))
     }
 
-    /// Moments that part a window into stretches of at most `most` bytes each, with what is read `lead` before each but the first
-    /// (unless that alone is more than half of them); what belongs to one moment is never parted. Where a file begins
-    /// (`begins`, in order) not far before, it is parted there.
+    /// Moments that part a window into stretches of at most `most` bytes each, with what is read
+    /// `lead` before each but the first (unless that alone is more than half of them); what
+    /// belongs to one moment is never parted. Where a file begins (`begins`, in order) not far
+    /// before, it is parted there.
     pub(super) fn part(&self, window: Window, lead: u64, begins: &[u64], most: u64) -> Vec<u64> {
         let mut cuts = Vec::new();
         let mut from = window.from;
@@ -53,10 +56,13 @@ impl Weights {
             let behind = self.begun.get(next..).unwrap_or_default();
             let fit = behind.partition_point(|(time, _)| weight(*time) <= most);
             // Where not even one fits, that one alone.
-            let Some((cut, _)) = behind.get(fit.saturating_sub(1)).filter(|(cut, _)| *cut < window.until) else {
+            let Some((cut, _)) =
+                behind.get(fit.saturating_sub(1)).filter(|(cut, _)| *cut < window.until)
+            else {
                 return cuts;
             };
-            let begin = begins.iter().rev().find(|begin| (from.saturating_add(1)..=*cut).contains(*begin));
+            let begin =
+                begins.iter().rev().find(|begin| (from.saturating_add(1)..=*cut).contains(*begin));
             let cut = *begin.filter(|begin| weight(**begin) >= most / 2).unwrap_or(cut);
             cuts.push(cut);
             from = cut;
@@ -65,7 +71,8 @@ impl Weights {
 }
 
 impl Weights {
-    /// From when on a stretch is read that begins at a moment: `lead` before, unless that is more than half of what it may be.
+    /// From when on a stretch is read that begins at a moment: `lead` before, unless that is more
+    /// than half of what it may be.
     pub(super) fn lead(&self, from: u64, lead: u64, most: u64) -> u64 {
         let early = from.saturating_sub(lead);
         if self.of(Window { from: early, until: from }) <= most / 2 { early } else { from }
@@ -84,8 +91,16 @@ mod tests {
     fn stretches_are_parted_where_files_begin() {
         let blocks = |n: u64| (0..n).map(|i| (i * 10, i * 10 + 9, 1)).collect::<Vec<_>>();
         assert_eq!(part(&[0, 45], &blocks(10), 10, 0), [0u64; 0], "all at once");
-        assert_eq!(part(&[0, 45], &blocks(10), 8, 0), [45], "five before, six behind, one of them in both");
-        assert_eq!(part(&[0, 45], &blocks(20), 8, 0), [45, 120], "no file begins near the second cut");
+        assert_eq!(
+            part(&[0, 45], &blocks(10), 8, 0),
+            [45],
+            "five before, six behind, one of them in both"
+        );
+        assert_eq!(
+            part(&[0, 45], &blocks(20), 8, 0),
+            [45, 120],
+            "no file begins near the second cut"
+        );
         assert_eq!(part(&[0, 11], &blocks(10), 8, 0), [80], "too far back");
         assert_eq!(part(&[], &blocks(10), 4, 0), [40, 80]);
     }

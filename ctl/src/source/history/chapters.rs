@@ -37,8 +37,8 @@ pub(super) fn stored(boots: Vec<BootFiles>, question: Question) -> Result<Vec<Pa
     Ok(parts)
 }
 
-/// The chapters of one boot, the earliest first. `end`: the present, and where the chapter behind these begins; else they end with
-/// the last one.
+/// The chapters of one boot, the earliest first. `end`: the present, and where the chapter behind
+/// these begins; else they end with the last one.
 pub(super) fn chapters(
     sessions: Vec<SessionFiles>,
     question: Question,
@@ -58,7 +58,8 @@ pub(super) fn chapters(
         }
         let meta = source.meta()?;
         let end = source.clock().now.min(cut);
-        // A boot that has nothing of the window is not told of; of the newest it is said that it has not.
+        // A boot that has nothing of the window is not told of; of the newest it is said that it
+        // has not.
         let touches = |asked: &Window| asked.from < end && asked.until > meta.started;
         let mut told: Vec<Window> = asked.iter().filter(touches).collect();
         if told.is_empty() && is_newest && parts.is_empty() && cut == u64::MAX {
@@ -67,7 +68,9 @@ pub(super) fn chapters(
         for window in told.into_iter().rev() {
             let source = SessionSource::open(session.clone())?;
             let window = Window { from: window.from, until: window.until.min(cut) };
-            parts.extend(stretches(&session, source, window, false, present, question)?.into_iter().rev());
+            parts.extend(
+                stretches(&session, source, window, false, present, question)?.into_iter().rev(),
+            );
         }
         cut = cut.min(meta.started);
     }
@@ -75,8 +78,8 @@ pub(super) fn chapters(
     Ok(parts)
 }
 
-/// A session's window, parted into stretches that fit into memory; the earliest first. What is read before the window is parted
-/// with it. `goes_on`: the window goes on behind them.
+/// A session's window, parted into stretches that fit into memory; the earliest first. What is read
+/// before the window is parted with it. `goes_on`: the window goes on behind them.
 pub(super) fn stretches(
     session: &SessionFiles,
     mut source: SessionSource,
@@ -140,8 +143,8 @@ impl FilesPart {
         self.joins
     }
 
-    /// The chapter, or the window of which it is the first stretch, as far as it can be told of what is complete, which is known much
-    /// sooner.
+    /// The chapter, or the window of which it is the first stretch, as far as it can be told of
+    /// what is complete, which is known much sooner.
     pub(super) fn foretell(&mut self) -> Option<Foretold> {
         let Question { since, until, everything } = self.question;
         if everything {
@@ -154,7 +157,10 @@ impl FilesPart {
             None => (self.window, self.from, self.cut),
         };
         let slack = |edge| if matches!(edge, Edge::Wall(_)) { AROUND_NS } else { 0 };
-        let sure = Window { from: from.saturating_add(slack(since)), until: cut.saturating_sub(slack(until)) };
+        let sure = Window {
+            from: from.saturating_add(slack(since)),
+            until: cut.saturating_sub(slack(until)),
+        };
         let (recording, remarks) = self.source.read_ends(window, from, sure)?;
         let mut chapter = self.chapter(recording, remarks);
         chapter.from = from;

@@ -1,8 +1,8 @@
 //! One history in the order of time, out of rings and files, of any number of recordings and boots.
 //!
-//! A recording session is a *chapter*: it has its own metadata and its own page numbers, and ends at the latest where the
-//! next one of its boot begins. The rings are read before any file, as they are overwritten meanwhile; files only for
-//! what the rings do not reach.
+//! A recording session is a *chapter*: it has its own metadata and its own page numbers, and ends
+//! at the latest where the next one of its boot begins. The rings are read before any file, as they
+//! are overwritten meanwhile; files only for what the rings do not reach.
 
 mod chapters;
 mod own;
@@ -37,8 +37,8 @@ pub struct Question {
     pub since: Edge,
     /// End of the window.
     pub until: Edge,
-    /// What was before the window is wanted as well: the rings whole, files from the beginning of the one in which the
-    /// window begins.
+    /// What was before the window is wanted as well: the rings whole, files from the beginning of
+    /// the one in which the window begins.
     pub everything: bool,
 }
 
@@ -57,7 +57,8 @@ pub struct Chapter {
     pub since: Edge,
     /// End of the window in it.
     pub until: Edge,
-    /// What of the window is wanted, where it is not all: several stretches that a file was saved of. Else none.
+    /// What of the window is wanted, where it is not all: several stretches that a file was saved
+    /// of. Else none.
     pub own: Vec<Window>,
     /// What is to be said beside its coverage.
     pub remarks: Vec<String>,
@@ -67,7 +68,8 @@ pub struct Chapter {
     pub joins: Option<Joins>,
 }
 
-/// How a stretch of a window joins the others: who goes from one to the next with what he knows has all events of the window.
+/// How a stretch of a window joins the others: who goes from one to the next with what he knows has
+/// all events of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Joins {
     /// The window of all stretches.
@@ -113,7 +115,8 @@ impl Chapter {
 
     fn windows_from(&self, from: u64, wall: &WallClock) -> Windows {
         let windows = wall.windows(self.since, self.until, self.present);
-        // What happens while the pages are read is another dump's; before the recording there is nothing.
+        // What happens while the pages are read is another dump's; before the recording there is
+        // nothing.
         let limits = Window { from: self.recording.meta.started.max(from), until: self.clock.now };
         let within = if self.own.is_empty() {
             windows.within(limits)
@@ -134,7 +137,8 @@ impl Chapter {
 pub struct Foretold {
     /// The chapter, with few of its pages.
     chapter: Chapter,
-    /// The pages before and behind this are all there that tell something; between, nothing is missing.
+    /// The pages before and behind this are all there that tell something; between, nothing is
+    /// missing.
     sure: Window,
 }
 
@@ -147,11 +151,14 @@ impl Foretold {
     /// The report of the chapter's window as it will be, if that is known.
     pub fn report(&self, window: Window) -> Option<Report> {
         let Chapter { recording, clock, .. } = &self.chapter;
-        let known = |before: &Totals| before.now <= window.from && window.until <= recording.totals.now;
+        let known =
+            |before: &Totals| before.now <= window.from && window.until <= recording.totals.now;
         let is_known = recording.before.as_ref().is_some_and(known)
             && window.from <= self.sure.from
             && window.until >= self.sure.until.min(clock.now);
-        is_known.then(|| Report::of_ends(recording, window, clock.now, self.sure.from)).filter(Report::is_complete)
+        is_known
+            .then(|| Report::of_ends(recording, window, clock.now, self.sure.from))
+            .filter(Report::is_complete)
     }
 }
 
@@ -201,7 +208,8 @@ pub fn read<E: From<SourceError>>(
     visit_all(parts(plan, question)?, visitor)
 }
 
-/// The same of the rings of any source, and of the files of its boot in `dir`, which reach further back.
+/// The same of the rings of any source, and of the files of its boot in `dir`, which reach further
+/// back.
 pub fn read_beside<E: From<SourceError>>(
     source: &mut dyn Source,
     dir: &Path,
@@ -211,12 +219,16 @@ pub fn read_beside<E: From<SourceError>>(
     visit_all(with_rings(source, dir, true, true, question)?, visitor)
 }
 
-fn visit_all<E: From<SourceError>>(parts: Vec<Part>, visitor: &mut impl Visitor<E>) -> Result<(), E> {
+fn visit_all<E: From<SourceError>>(
+    parts: Vec<Part>,
+    visitor: &mut impl Visitor<E>,
+) -> Result<(), E> {
     let joins = |part: &Part| match part {
         Part::Files(part) => part.joins(),
         Part::Rings(chapter) => chapter.joins,
     };
-    let is_only = parts.iter().filter(|part| joins(part).is_none_or(|joins| !joins.before)).count() == 1;
+    let is_only =
+        parts.iter().filter(|part| joins(part).is_none_or(|joins| !joins.before)).count() == 1;
     for part in parts {
         let mut chapter = match part {
             Part::Rings(chapter) => *chapter,
@@ -252,7 +264,10 @@ pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
             match (catalog::store(&state_dir_of(state_dir.as_deref(), known)), live) {
                 (Ok(found), _) => told(found),
                 // Whose files these are may not be asked.
-                (Err(FilesError::Absent(_)), Err(denied @ SourceError::Control(ControlError::Permission(_)))) => {
+                (
+                    Err(FilesError::Absent(_)),
+                    Err(denied @ SourceError::Control(ControlError::Permission(_))),
+                ) => {
                     return Err(denied);
                 }
                 (Err(error), _) => return Err(error.into()),
@@ -282,7 +297,9 @@ fn parts(plan: &HistoryPlan, question: Question) -> Result<Vec<Part>, SourceErro
             }
             Ok(own::parts(own::windows(&boots).ok_or(SnapshotError::Silent(path))?, question)?)
         }
-        Place::Recorder { origin, state_dir } => recorder(origin, state_dir.as_deref(), boot, question),
+        Place::Recorder { origin, state_dir } => {
+            recorder(origin, state_dir.as_deref(), boot, question)
+        }
     }
 }
 
@@ -319,15 +336,21 @@ fn recorder(
         Err(absent @ SourceError::Control(ControlError::NotRunning(_))) => {
             let dir = state_dir_of(state_dir, None);
             let found = catalog::store(&dir);
-            let found = found.map_err(|files| SourceError::Nothing { live: Box::new(absent), files })?;
-            note(&format!("flightd is not running, and no rings are left; reading the files in {}", dir.display()));
+            let found =
+                found.map_err(|files| SourceError::Nothing { live: Box::new(absent), files })?;
+            note(&format!(
+                "flightd is not running, and no rings are left; reading the files in {}",
+                dir.display()
+            ));
             return Ok(stored(chosen(told(found), boot)?, question)?);
         }
         Err(error) => return Err(error),
     };
     let dir = state_dir_of(state_dir, live.state_dir());
     match boot {
-        None | Some(BootArg::Present) => with_rings(live.as_mut(), &dir, state_dir.is_some(), boot.is_some(), question),
+        None | Some(BootArg::Present) => {
+            with_rings(live.as_mut(), &dir, state_dir.is_some(), boot.is_some(), question)
+        }
         Some(boot) => {
             let present = boots::present().unwrap_or_default();
             let mut boots = told(catalog::store(&dir)?);
@@ -360,14 +383,16 @@ impl Question {
         }
     }
 
-    /// The pages of the rings to ask for. Where the wall clock stood in the past only the pages tell, so for a time of
-    /// day all are asked for.
+    /// The pages of the rings to ask for. Where the wall clock stood in the past only the pages
+    /// tell, so for a time of day all are asked for.
     pub fn of_rings(self, clock: Clock) -> Window {
         if self.is_by_wall() {
             return Window::ALL;
         }
         let since = if self.everything { Edge::Open } else { self.since };
-        let edge = |edge, open| if let Edge::Ago(ago) = edge { clock.now.saturating_sub(ago) } else { open };
+        let edge = |edge, open| {
+            if let Edge::Ago(ago) = edge { clock.now.saturating_sub(ago) } else { open }
+        };
         with_leads(Window { from: edge(since, 0), until: edge(self.until, u64::MAX) })
     }
 }

@@ -1,6 +1,7 @@
 //! Files that say which window they were saved of: snapshots, and what `flightctl save` wrote.
 //!
-//! What else such a file holds is there to explain its window: calls that began before it, names, descriptors.
+//! What else such a file holds is there to explain its window: calls that began before it, names,
+//! descriptors.
 
 use flightrec_store::snapshots;
 
@@ -19,7 +20,8 @@ pub(super) struct Own {
     stretches: Vec<Window>,
 }
 
-/// The windows that the files of each session were saved of, by time; `None` where a file does not say.
+/// The windows that the files of each session were saved of, by time; `None` where a file does not
+/// say.
 pub(super) fn windows(boots: &[BootFiles]) -> Option<Vec<(SessionFiles, Own)>> {
     let sessions = boots.iter().flat_map(|boot| &boot.sessions);
     sessions.map(|session| Some((session.clone(), of_session(session)?))).collect()
@@ -33,7 +35,10 @@ fn of_session(session: &SessionFiles) -> Option<Own> {
         let about = snapshots::about(&file.path).ok()??;
         let window = Window { from: about.held_from, until: about.until };
         windows.push(window);
-        let told = about.stretches.iter().map(|(from, until)| Window { from: *from, until: *until }.within(window));
+        let told = about
+            .stretches
+            .iter()
+            .map(|(from, until)| Window { from: *from, until: *until }.within(window));
         let before = stretches.len();
         stretches.extend(told.filter(|stretch| !stretch.is_empty()));
         if stretches.len() == before {
@@ -57,18 +62,23 @@ fn merged(mut windows: Vec<Window>) -> Vec<Window> {
 }
 
 /// A chapter for each of them.
-pub(super) fn parts(sessions: Vec<(SessionFiles, Own)>, question: Question) -> Result<Vec<Part>, FilesError> {
+pub(super) fn parts(
+    sessions: Vec<(SessionFiles, Own)>,
+    question: Question,
+) -> Result<Vec<Part>, FilesError> {
     let mut parts = Vec::new();
     for (session, Own { windows, stretches }) in sessions {
         // As a session's files count: back from the last moment that they have.
         let now = SessionSource::open(session.clone())?.clock().now;
         for window in windows {
             let since = Edge::Ago(now.saturating_sub(window.from));
-            let until = now.checked_sub(window.until).filter(|ago| *ago != 0).map_or(Edge::Open, Edge::Ago);
+            let until =
+                now.checked_sub(window.until).filter(|ago| *ago != 0).map_or(Edge::Open, Edge::Ago);
             let question = Question { since, until, ..question };
             let mut chapters = chapters(vec![session.clone()], question, None, true)?;
             if stretches != [window] {
-                let inside: Vec<Window> = stretches.iter().map(|stretch| stretch.within(window)).collect();
+                let inside: Vec<Window> =
+                    stretches.iter().map(|stretch| stretch.within(window)).collect();
                 for part in &mut chapters {
                     if let Part::Files(part) = part {
                         part.limit(&inside);

@@ -17,7 +17,8 @@ use crate::source::files::session::{Found, SessionSource};
 use crate::source::{Recording, Source, SourceError, in_order};
 use crate::window::{Edge, Window};
 
-/// The rings, what files have before them, and, unless it is the only boot that is asked for, earlier boots.
+/// The rings, what files have before them, and, unless it is the only boot that is asked for,
+/// earlier boots.
 pub(super) fn with_rings(
     source: &mut dyn Source,
     dir: &Path,
@@ -105,7 +106,8 @@ pub(super) fn with_rings(
     Ok(parts)
 }
 
-/// Whether the source can't vouch for its rings: out of a dump, pages or the description may be missing.
+/// Whether the source can't vouch for its rings: out of a dump, pages or the description may be
+/// missing.
 fn is_damaged(recording: &Recording) -> bool {
     recording.copied == 0 || recording.meta.boot_id.is_empty()
 }
@@ -119,8 +121,8 @@ fn reaches(stream: &LaneStream, from: u64) -> bool {
     })
 }
 
-/// Puts before the rings' pages what the files have of the same session. What is too much for that comes back, as
-/// stretches of its own.
+/// Puts before the rings' pages what the files have of the same session. What is too much for that
+/// comes back, as stretches of its own.
 fn extend(
     chapter: &mut Chapter,
     session: &SessionFiles,
@@ -168,21 +170,30 @@ fn extend(
         earlier.extend(stretches(session, source, whole, true, clock.now, question)?);
         window.from = last.read.from;
         chapter.from = last.from;
-        let joins = Joins { whole, is_whole: false, from: last.from, until: u64::MAX, before: true, behind: false };
+        let joins = Joins {
+            whole,
+            is_whole: false,
+            from: last.from,
+            until: u64::MAX,
+            before: true,
+            behind: false,
+        };
         chapter.joins = Some(joins);
     }
     if question.everything && last.is_none() {
         window.from = files.file_begins(window.from);
     }
-    let Found { meta, pages, slots, descriptors, before, marks, whole, .. } = files.find(window, &lanes)?;
+    let Found { meta, pages, slots, descriptors, before, marks, whole, .. } =
+        files.find(window, &lanes)?;
     if recording.meta.boot_id.is_empty() {
         recording.meta = meta;
         let leap = recording.meta.tai_offset(clock.now).saturating_mul(1_000_000_000);
         chapter.clock.wall_offset = clock.wall_offset.saturating_sub(leap);
     }
     let mut rings = Rings::new(recording.meta.session);
-    let (again, same): (Vec<LaneStream>, Vec<LaneStream>) =
-        std::mem::take(&mut recording.streams).into_iter().partition(|stream| lanes.contains(&stream.lane()));
+    let (again, same): (Vec<LaneStream>, Vec<LaneStream>) = std::mem::take(&mut recording.streams)
+        .into_iter()
+        .partition(|stream| lanes.contains(&stream.lane()));
     for stream in again {
         rings.expect(stream.lane(), stream.cpu());
         for page in stream.into_pages() {
@@ -197,7 +208,8 @@ fn extend(
     streams.sort_by_key(|stream| (stream.lane(), stream.cpu()));
     recording.streams = streams;
     recording.slots.extend(slots);
-    recording.descriptors = in_order([descriptors, std::mem::take(&mut recording.descriptors)].concat());
+    recording.descriptors =
+        in_order([descriptors, std::mem::take(&mut recording.descriptors)].concat());
     recording.before = before;
     recording.marks = marks;
     recording.whole_files = whole;
@@ -208,7 +220,13 @@ fn extend(
 /// The lanes of which some ring does not go back to a moment, and where the last of those begins.
 fn short_of(streams: &[LaneStream], from: u64) -> Option<(Vec<Lane>, u64)> {
     let short: Vec<&LaneStream> = streams.iter().filter(|stream| !reaches(stream, from)).collect();
-    let lanes = Lane::RINGS.into_iter().filter(|lane| short.iter().any(|stream| stream.lane() == *lane)).collect();
-    let begins = short.iter().filter_map(|stream| stream.first_of_ring()).map(|page| page.header().base_mono);
+    let lanes = Lane::RINGS
+        .into_iter()
+        .filter(|lane| short.iter().any(|stream| stream.lane() == *lane))
+        .collect();
+    let begins = short
+        .iter()
+        .filter_map(|stream| stream.first_of_ring())
+        .map(|page| page.header().base_mono);
     begins.max().map(|begins| (lanes, begins))
 }

@@ -22,7 +22,8 @@ const CALLS: u64 = 30_000;
 /// One a millisecond.
 const PACE: u64 = 1_000_000;
 
-/// Files of one ring, each with so many pages, blocks of eight. `late`: by a recorder that wrote nothing until the end.
+/// Files of one ring, each with so many pages, blocks of eight. `late`: by a recorder that wrote
+/// nothing until the end.
 fn write(dir: &Path, pages_each: usize, late: bool) -> usize {
     let mut ring = PageWriter::new(SESSION, Lane::Syscall, 0, 0);
     for i in 0..CALLS {
@@ -35,8 +36,11 @@ fn write(dir: &Path, pages_each: usize, late: bool) -> usize {
     let meta = Meta { session: SESSION, started: STARTED, cpus: vec![0], ..Meta::default() };
     let files = pages.chunks(pages_each).count();
     for (number, of_file) in (1..).zip(pages.chunks(pages_each)) {
-        let (created, begins) =
-            if late { (STARTED + CALLS * PACE, STARTED) } else { [of_file[0].header().base_mono; 2].into() };
+        let (created, begins) = if late {
+            (STARTED + CALLS * PACE, STARTED)
+        } else {
+            [of_file[0].header().base_mono; 2].into()
+        };
         let header = FileHeader {
             compatible: 0,
             incompatible: 0,
@@ -57,7 +61,8 @@ fn write(dir: &Path, pages_each: usize, late: bool) -> usize {
             file.pages(block).unwrap();
         }
         if number as usize == files {
-            let rings = [RingMark { events, refused, ..mark }].into_iter().chain(others()).collect();
+            let rings =
+                [RingMark { events, refused, ..mark }].into_iter().chain(others()).collect();
             file.checkpoint(&Checkpoint { time: STARTED + CALLS * PACE, rings }).unwrap();
         }
         file.finish().unwrap();
@@ -75,7 +80,9 @@ fn told(dir: &Path, since: Edge, until: Edge) -> Vec<Vec<u32>> {
         let report = Report::new(&chapter.recording, window, chapter.clock.now);
         assert!(report.is_complete(), "{report:#?}");
         let events = chapter.recording.streams.iter().flat_map(LaneStream::events);
-        all.push(events.filter(|event| window.contains(event.time)).map(|event| event.tid).collect());
+        all.push(
+            events.filter(|event| window.contains(event.time)).map(|event| event.tid).collect(),
+        );
         Ok(Go::On)
     });
     read.unwrap();
@@ -108,19 +115,27 @@ fn what_was_written_late_is_found() {
     assert_eq!(window.concat(), (10_000..15_000).collect::<Vec<_>>());
 }
 
-/// What is said of a window of one recording before it is read, if anything, and what behind that; and the calls that were then read.
+/// What is said of a window of one recording before it is read, if anything, and what behind that;
+/// and the calls that were then read.
 fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u32>) {
     let (boots, _) = catalog::store(dir).unwrap();
     let mut source = SessionSource::open(boots[0].sessions[0].clone()).unwrap();
-    let window = Window { from: STARTED + from * PACE, until: (STARTED + until * PACE).min(source.clock().now) };
+    let window = Window {
+        from: STARTED + from * PACE,
+        until: (STARTED + until * PACE).min(source.clock().now),
+    };
     let now = source.clock().now;
-    let json = |report: &Report, recording: &Recording| report.json(&recording.meta, &mut recording.wall_clock(0));
+    let json = |report: &Report, recording: &Recording| {
+        report.json(&recording.meta, &mut recording.wall_clock(0))
+    };
     let ends = source.read_ends(with_leads(window), window.from, window);
     let before = ends.map(|(recording, remarks)| {
         assert!(remarks.is_empty(), "{remarks:?}");
         let report = Report::of_ends(&recording, window, now, window.from);
         assert!(report.is_complete(), "{report:#?}");
-        let pages = |recording: &Recording| recording.streams.iter().map(|stream| stream.pages().len()).sum::<usize>();
+        let pages = |recording: &Recording| {
+            recording.streams.iter().map(|stream| stream.pages().len()).sum::<usize>()
+        };
         let text = json(&report, &recording);
         (text, pages(&recording))
     });
@@ -194,7 +209,9 @@ fn nothing_is_foretold_where_the_counters_know_more() {
         match reader.read(block).unwrap() {
             flightrec_store::Content::Meta(meta) => less.meta(&meta, block.header.first).unwrap(),
             flightrec_store::Content::Pages(pages) => less.pages(&pages).unwrap(),
-            flightrec_store::Content::Checkpoint(checkpoint) => less.checkpoint(&checkpoint).unwrap(),
+            flightrec_store::Content::Checkpoint(checkpoint) => {
+                less.checkpoint(&checkpoint).unwrap()
+            }
             other => panic!("{other:?}"),
         }
     }

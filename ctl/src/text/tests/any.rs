@@ -5,20 +5,28 @@ use super::super::Wake;
 use super::*;
 
 fn text() -> impl Strategy<Value = Text> {
-    let status = prop_oneof![Just(StringStatus::Whole), Just(StringStatus::Cut), Just(StringStatus::Unreadable)];
-    (any::<u8>(), status, prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(index, status, bytes)| Text {
-        index: index % 8,
-        status,
-        bytes: bytes.into(),
-    })
+    let status = prop_oneof![
+        Just(StringStatus::Whole),
+        Just(StringStatus::Cut),
+        Just(StringStatus::Unreadable)
+    ];
+    (any::<u8>(), status, prop::collection::vec(any::<u8>(), 0..40))
+        .prop_map(|(index, status, bytes)| Text { index: index % 8, status, bytes: bytes.into() })
 }
 
 fn calls() -> impl Strategy<Value = Call> {
     let abi = prop_oneof![Just(Abi::Native), Just(Abi::Compat), Just(Abi::X32)];
     let nr = prop_oneof![0u16..450, any::<u16>()];
-    let arg = prop_oneof![Just(0u64), 0u64..70_000, any::<u64>(), any::<i32>().prop_map(|v| v as u64)];
+    let arg =
+        prop_oneof![Just(0u64), 0u64..70_000, any::<u64>(), any::<i32>().prop_map(|v| v as u64)];
     (nr, abi, any::<u8>(), prop::array::uniform6(arg), prop::collection::vec(text(), 0..4))
-        .prop_map(|(nr, abi, nargs, args, strings)| Call { nr, abi, nargs: nargs % 9, args, strings })
+        .prop_map(|(nr, abi, nargs, args, strings)| Call {
+            nr,
+            abi,
+            nargs: nargs % 9,
+            args,
+            strings,
+        })
 }
 
 prop_compose! {
@@ -35,17 +43,20 @@ fn bodies() -> impl Strategy<Value = Body> {
             ret,
             entered
         }),
-        (any::<(u8, u16, bool, u32, u8)>()).prop_map(|(prev_prio, prev_state, preempted, next, next_prio)| {
-            Body::Switch { prev_prio, prev_state, preempted, next, next_prio }
+        (any::<(u8, u16, bool, u32, u8)>()).prop_map(
+            |(prev_prio, prev_state, preempted, next, next_prio)| {
+                Body::Switch { prev_prio, prev_state, preempted, next, next_prio }
+            }
+        ),
+        (any::<(u32, u8, u16, u16, bool)>()).prop_map(|(wakee, prio, state, cpu, new)| {
+            Body::Waking { wakee, prio, state, cpu, new }
         }),
-        (any::<(u32, u8, u16, u16, bool)>()).prop_map(|(wakee, prio, state, cpu, new)| Body::Waking {
-            wakee,
+        (any::<(u32, u8, u16, u16)>()).prop_map(|(thread, prio, from, to)| Body::Migrate {
+            thread,
             prio,
-            state,
-            cpu,
-            new
+            from,
+            to
         }),
-        (any::<(u32, u8, u16, u16)>()).prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to }),
         (any::<(u32, u32, [u8; 16])>()).prop_map(|(tid, tgid, comm)| Body::Fork(Fork {
             parent_tid: tid,
             parent_tgid: tgid,
@@ -55,11 +66,8 @@ fn bodies() -> impl Strategy<Value = Body> {
             cgroup: 0,
             comm,
         })),
-        (exec(), prop::option::of(text()), prop::option::of(text())).prop_map(|(exec, file, args)| Body::Exec {
-            exec,
-            file,
-            args
-        }),
+        (exec(), prop::option::of(text()), prop::option::of(text()))
+            .prop_map(|(exec, file, args)| Body::Exec { exec, file, args }),
         (any::<(u32, [u8; 16], [u8; 16])>()).prop_map(|(tid, old, new)| Body::Rename(Rename {
             tid,
             tgid: tid,

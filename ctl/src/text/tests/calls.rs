@@ -31,7 +31,11 @@ fn open() {
         r#"openat(AT_FDCWD, "a\"\n\33[2J\377", O_WRONLY|O_CREAT|O_TRUNC, 0644) -->"#
     );
     assert_eq!(
-        enter(2, &[1, libc::O_TMPFILE as u64 | 2, 0o600], vec![string(0, StringStatus::Cut, b"/tmp")]),
+        enter(
+            2,
+            &[1, libc::O_TMPFILE as u64 | 2, 0o600],
+            vec![string(0, StringStatus::Cut, b"/tmp")]
+        ),
         r#"open("/tmp"..., O_RDWR|O_TMPFILE, 0600) -->"#
     );
     let padded = "/.".repeat(63) + "/" + "./secret";
@@ -40,7 +44,11 @@ fn open() {
         format!(r#"open("{}/"..."./secret", O_RDONLY) -->"#, "/.".repeat(63))
     );
     assert_eq!(
-        enter(257, &[5, 0x7f00_1000, 0x4000_0000, 0], vec![string(1, StringStatus::Unreadable, b"")]),
+        enter(
+            257,
+            &[5, 0x7f00_1000, 0x4000_0000, 0],
+            vec![string(1, StringStatus::Unreadable, b"")]
+        ),
         "openat(5, 0x7f001000 /* unreadable */, O_RDONLY|0x40000000) -->"
     );
     assert_eq!(enter(257, &[CWD, 0, 0, 0], Vec::new()), "openat(AT_FDCWD, NULL, O_RDONLY) -->");
@@ -55,11 +63,17 @@ fn open() {
 
 #[test]
 fn plain_numbers() {
-    assert_eq!(enter(0, &[3, 0x7ffc_dead_b000, 512], Vec::new()), "read(3, 0x7ffcdeadb000, 512) -->");
+    assert_eq!(
+        enter(0, &[3, 0x7ffc_dead_b000, 512], Vec::new()),
+        "read(3, 0x7ffcdeadb000, 512) -->"
+    );
     assert_eq!(enter(3, &[0xffff_ffff], Vec::new()), "close(-1) -->");
     assert_eq!(enter(39, &[], Vec::new()), "getpid() -->");
     assert_eq!(enter(8, &[3, -10i64 as u64, 2], Vec::new()), "lseek(3, -10, SEEK_END) -->");
-    assert_eq!(enter(92, &[1, 1000, 0xffff_ffff], vec![whole(0, b"f")]), r#"chown("f", 1000, -1) -->"#);
+    assert_eq!(
+        enter(92, &[1, 1000, 0xffff_ffff], vec![whole(0, b"f")]),
+        r#"chown("f", 1000, -1) -->"#
+    );
     assert_eq!(enter(95, &[0o22], Vec::new()), "umask(022) -->");
 }
 
@@ -71,7 +85,10 @@ fn memory() {
         "mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) -->"
     );
     assert_eq!(enter(10, &[0x1000, 4096, 0], Vec::new()), "mprotect(0x1000, 4096, PROT_NONE) -->");
-    assert_eq!(enter(28, &[0x1000, 4096, 4], Vec::new()), "madvise(0x1000, 4096, MADV_DONTNEED) -->");
+    assert_eq!(
+        enter(28, &[0x1000, 4096, 4], Vec::new()),
+        "madvise(0x1000, 4096, MADV_DONTNEED) -->"
+    );
     assert_eq!(exit(9, 0x7f12_3456_7000, None), "mmap <-- 0x7f1234567000");
     assert_eq!(exit(9, -12, None), "mmap <-- -12 ENOMEM");
     assert_eq!(exit(12, 0x5555_0000, None), "brk <-- 0x55550000");
@@ -81,11 +98,17 @@ fn memory() {
 fn personalities_and_requests() {
     assert_eq!(enter(135, &[0x4_0000], Vec::new()), "personality(PER_LINUX|ADDR_NO_RANDOMIZE) -->");
     assert_eq!(enter(135, &[u64::from(u32::MAX)], Vec::new()), "personality(0xffffffff) -->");
-    assert_eq!(exit(135, 0x4_0008, None), "personality <-- 0x40008 (PER_LINUX32|ADDR_NO_RANDOMIZE)");
+    assert_eq!(
+        exit(135, 0x4_0008, None),
+        "personality <-- 0x40008 (PER_LINUX32|ADDR_NO_RANDOMIZE)"
+    );
     assert_eq!(exit(135, 0, None), "personality <-- 0 (PER_LINUX)");
     assert_eq!(enter(16, &[1, libc::TCGETS, 0], Vec::new()), "ioctl(1, TCGETS, 0) -->");
     assert_eq!(enter(16, &[1, 0x4c00, 0], Vec::new()), "ioctl(1, LOOP_SET_FD, 0) -->");
-    assert_eq!(enter(16, &[1, 0x1234_5678, 0], Vec::new()), "ioctl(1, _IOC(_IOC_NONE, 0x56, 0x78, 0x1234), 0) -->");
+    assert_eq!(
+        enter(16, &[1, 0x1234_5678, 0], Vec::new()),
+        "ioctl(1, _IOC(_IOC_NONE, 0x56, 0x78, 0x1234), 0) -->"
+    );
 }
 
 #[test]
@@ -95,17 +118,29 @@ fn processes() {
         enter(56, &[thread, 16, 0, 0, 0], Vec::new()),
         "clone(CLONE_VM|CLONE_THREAD, 0x10, NULL, NULL, NULL) -->"
     );
-    assert_eq!(enter(56, &[17, 0, 0, 0, 0], Vec::new()), "clone(SIGCHLD, NULL, NULL, NULL, NULL) -->");
+    assert_eq!(
+        enter(56, &[17, 0, 0, 0, 0], Vec::new()),
+        "clone(SIGCHLD, NULL, NULL, NULL, NULL) -->"
+    );
     assert_eq!(enter(62, &[-1i64 as u64, 9], Vec::new()), "kill(-1, SIGKILL) -->");
     assert_eq!(enter(62, &[5, 0], Vec::new()), "kill(5, 0) -->");
     assert_eq!(enter(62, &[5, 35], Vec::new()), "kill(5, SIGRT_3) -->");
-    assert_eq!(enter(61, &[-1i64 as u64, 0, 1, 0], Vec::new()), "wait4(-1, NULL, WNOHANG, NULL) -->");
-    assert_eq!(enter(14, &[2, 0, 0, 8], Vec::new()), "rt_sigprocmask(SIG_SETMASK, NULL, NULL, 8) -->");
+    assert_eq!(
+        enter(61, &[-1i64 as u64, 0, 1, 0], Vec::new()),
+        "wait4(-1, NULL, WNOHANG, NULL) -->"
+    );
+    assert_eq!(
+        enter(14, &[2, 0, 0, 8], Vec::new()),
+        "rt_sigprocmask(SIG_SETMASK, NULL, NULL, 8) -->"
+    );
     assert_eq!(
         enter(202, &[0x1000, 128, 2, 0, 0, 0], Vec::new()),
         "futex(0x1000, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0) -->"
     );
-    assert_eq!(enter(302, &[0, 7, 0, 0x10], Vec::new()), "prlimit64(0, RLIMIT_NOFILE, NULL, 0x10) -->");
+    assert_eq!(
+        enter(302, &[0, 7, 0, 0x10], Vec::new()),
+        "prlimit64(0, RLIMIT_NOFILE, NULL, 0x10) -->"
+    );
     assert_eq!(
         enter(230, &[1, 1, 0x10, 0], Vec::new()),
         "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, 0x10, NULL) -->"
@@ -131,20 +166,35 @@ fn descriptors_and_sockets() {
         enter(41, &[2, 0o2_004_001, 6], Vec::new()),
         "socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC|SOCK_NONBLOCK, IPPROTO_TCP) -->"
     );
-    assert_eq!(enter(41, &[16, 3, 15], Vec::new()), "socket(AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT) -->");
+    assert_eq!(
+        enter(41, &[16, 3, 15], Vec::new()),
+        "socket(AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT) -->"
+    );
     assert_eq!(enter(41, &[1, 1, 0], Vec::new()), "socket(AF_UNIX, SOCK_STREAM, 0) -->");
-    assert_eq!(enter(54, &[3, 1, 2, 0x10, 4], Vec::new()), "setsockopt(3, SOL_SOCKET, SO_REUSEADDR, 0x10, 4) -->");
+    assert_eq!(
+        enter(54, &[3, 1, 2, 0x10, 4], Vec::new()),
+        "setsockopt(3, SOL_SOCKET, SO_REUSEADDR, 0x10, 4) -->"
+    );
     assert_eq!(
         enter(44, &[3, 0x10, 5, 0x4040, 0, 0], Vec::new()),
         "sendto(3, 0x10, 5, MSG_DONTWAIT|MSG_NOSIGNAL, NULL, 0) -->"
     );
-    assert_eq!(enter(233, &[4, 1, 5, 0x10], Vec::new()), "epoll_ctl(4, EPOLL_CTL_ADD, 5, 0x10) -->");
-    assert_eq!(enter(263, &[CWD, 1, 0x200], vec![whole(1, b"d")]), r#"unlinkat(AT_FDCWD, "d", AT_REMOVEDIR) -->"#);
+    assert_eq!(
+        enter(233, &[4, 1, 5, 0x10], Vec::new()),
+        "epoll_ctl(4, EPOLL_CTL_ADD, 5, 0x10) -->"
+    );
+    assert_eq!(
+        enter(263, &[CWD, 1, 0x200], vec![whole(1, b"d")]),
+        r#"unlinkat(AT_FDCWD, "d", AT_REMOVEDIR) -->"#
+    );
     assert_eq!(
         enter(439, &[CWD, 1, 4, 0x200], vec![whole(1, b"f")]),
         r#"faccessat2(AT_FDCWD, "f", R_OK, AT_EACCESS) -->"#
     );
-    assert_eq!(enter(262, &[3, 1, 2, 0x1000], vec![whole(1, b"")]), r#"newfstatat(3, "", 0x2, AT_EMPTY_PATH) -->"#);
+    assert_eq!(
+        enter(262, &[3, 1, 2, 0x1000], vec![whole(1, b"")]),
+        r#"newfstatat(3, "", 0x2, AT_EMPTY_PATH) -->"#
+    );
     assert_eq!(
         enter(165, &[1, 2, 3, 0x1001, 0], vec![whole(0, b"/a"), whole(1, b"/b")]),
         r#"mount("/a", "/b", 0x3, MS_RDONLY|MS_BIND, NULL) -->"#
@@ -171,14 +221,23 @@ fn a_folded_exit_tells_its_duration_itself() {
 
 #[test]
 fn exits_show_arguments_when_no_entry_was_seen() {
-    let body = |strings| Body::Exit { call: call(83, &[1, 0o755], strings), ret: -1, entered: None };
+    let body =
+        |strings| Body::Exit { call: call(83, &[1, 0o755], strings), ret: -1, entered: None };
     let unseen = Context { entry_seen: false, ..context() };
     assert_eq!(line(body(vec![whole(0, b"/x")]), &unseen), r#"mkdir("/x", 0755) <-- -1 EPERM"#);
     assert_eq!(line(body(Vec::new()), &context()), "mkdir <-- -1 EPERM");
-    assert_eq!(line(body(vec![whole(0, b"/late")]), &context()), r#"mkdir("/late", 0755) <-- -1 EPERM"#);
+    assert_eq!(
+        line(body(vec![whole(0, b"/late")]), &context()),
+        r#"mkdir("/late", 0755) <-- -1 EPERM"#
+    );
     let mut out = Vec::new();
-    let options =
-        Options { exit_arguments: true, merge: false, colour: false, fds: Naming::Near, time_zone: TimeZone::UTC };
+    let options = Options {
+        exit_arguments: true,
+        merge: false,
+        colour: false,
+        fds: Naming::Near,
+        time_zone: TimeZone::UTC,
+    };
     let event = Event { time: 0, cpu: 1, tid: 8883, body: body(Vec::new()) };
     Renderer::new(&meta(), options).line(&event, &context(), &mut out);
     assert!(String::from_utf8(out).unwrap().ends_with("mkdir(0x1, 0755) <-- -1 EPERM\n"));
@@ -188,7 +247,10 @@ fn exits_show_arguments_when_no_entry_was_seen() {
 fn other_tables() {
     let compat = |call: Call| line(Body::Enter(Call { abi: Abi::Compat, ..call }), &context());
     assert_eq!(compat(call(20, &[], Vec::new())), "[32-bit] getpid() -->");
-    assert_eq!(compat(call(5, &[1, 0, 0, 7, 8, 9], vec![whole(0, b"/f")])), r#"[32-bit] open("/f", O_RDONLY) -->"#);
+    assert_eq!(
+        compat(call(5, &[1, 0, 0, 7, 8, 9], vec![whole(0, b"/f")])),
+        r#"[32-bit] open("/f", O_RDONLY) -->"#
+    );
     assert_eq!(
         compat(call(192, &[0, 4096, 1, 0x22, u64::MAX, 0], Vec::new())),
         "[32-bit] mmap2(NULL, 4096, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) -->"
@@ -206,7 +268,10 @@ fn unknown_calls() {
     assert_eq!(enter(NR_INVALID, &[0x1234], Vec::new()), "syscall_4660(...) -->");
     assert_eq!(enter(NR_INVALID, &[-1i64 as u64], Vec::new()), "syscall_-1(...) -->");
     assert_eq!(exit(NR_INVALID, -38, None), "syscall_? <-- -38 ENOSYS");
-    assert_eq!(enter(4000, &[1, 0x7fff_0000_0000], Vec::new()), "syscall_4000(1, 0x7fff00000000) -->");
+    assert_eq!(
+        enter(4000, &[1, 0x7fff_0000_0000], Vec::new()),
+        "syscall_4000(1, 0x7fff00000000) -->"
+    );
     // Not in the recording's table, but in every x86_64's.
     assert_eq!(enter(1, &[1], Vec::new()), "write(1, ...) -->");
     assert_eq!(enter(24, &[], Vec::new()), "sched_yield() -->");
@@ -215,9 +280,15 @@ fn unknown_calls() {
 #[test]
 fn hostile_names_of_calls_are_escaped_and_bounded() {
     let name = format!("\x1b{}", "n".repeat(5000));
-    let meta = Meta { native: vec![Syscall { nr: 1, name, args: Some(Vec::new()) }], ..Meta::default() };
-    let options =
-        Options { colour: false, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: TimeZone::UTC };
+    let meta =
+        Meta { native: vec![Syscall { nr: 1, name, args: Some(Vec::new()) }], ..Meta::default() };
+    let options = Options {
+        colour: false,
+        exit_arguments: false,
+        merge: false,
+        fds: Naming::Near,
+        time_zone: TimeZone::UTC,
+    };
     let mut out = Vec::new();
     let event = Event { time: 0, cpu: 1, tid: 1, body: Body::Enter(call(1, &[], Vec::new())) };
     Renderer::new(&meta, options).line(&event, &context(), &mut out);

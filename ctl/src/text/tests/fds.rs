@@ -14,7 +14,8 @@ fn descriptors_by_what_they_stand_for() {
     let read = Body::Enter(call(0, &[3, 0x1000, 512], vec![]));
     assert_eq!(shown(read.clone(), &names, false), "read(3</etc/hosts>, 0x1000, 512) -->");
     assert_eq!(shown(read, &names[1..], false), "read(3, 0x1000, 512) -->");
-    let relative = Body::Enter(call(257, &[4, 0x2000, 0, 0], vec![string(1, StringStatus::Whole, b"hosts")]));
+    let relative =
+        Body::Enter(call(257, &[4, 0x2000, 0, 0], vec![string(1, StringStatus::Whole, b"hosts")]));
     assert_eq!(shown(relative, &names, false), "openat(4</etc>, \"hosts\", O_RDONLY) -->");
     // A number that is no descriptor has no name.
     let sleep = Body::Enter(call(35, &[3, 4], vec![]));
@@ -42,5 +43,8 @@ fn sockets_as_in_strace() {
     let tcp = "TCP:[127.0.0.1:80->127.0.0.1:5]";
     assert_eq!(shown(close(), &[(3, tcp)], false), format!("close(3<{tcp}>) -->"));
     let unix = "UNIX-STREAM:[7->8,\"/run/\x1bx>\"]";
-    assert_eq!(shown(close(), &[(3, unix)], false), r#"close(3<UNIX-STREAM:[7->8,"/run/\33x\76"]>) -->"#);
+    assert_eq!(
+        shown(close(), &[(3, unix)], false),
+        r#"close(3<UNIX-STREAM:[7->8,"/run/\33x\76"]>) -->"#
+    );
 }

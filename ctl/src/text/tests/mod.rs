@@ -29,20 +29,32 @@ fn table(text: &str) -> Vec<Syscall> {
             let (nr, rest) = line.trim().split_once(' ').unwrap();
             let (name, list) = rest.split_once('(').unwrap_or((rest, ""));
             let list = list.trim_end_matches(')');
-            let args = rest.contains('(').then(|| list.split(',').filter(|a| !a.is_empty()).map(argument).collect());
+            let args = rest
+                .contains('(')
+                .then(|| list.split(',').filter(|a| !a.is_empty()).map(argument).collect());
             Syscall { nr: nr.parse().unwrap(), name: name.into(), args }
         })
         .collect()
 }
 
 pub(crate) fn meta() -> Meta {
-    Meta { native: table(include_str!("native.txt")), compat: table(include_str!("compat.txt")), ..Meta::default() }
+    Meta {
+        native: table(include_str!("native.txt")),
+        compat: table(include_str!("compat.txt")),
+        ..Meta::default()
+    }
 }
 
 fn renderer() -> Renderer {
     Renderer::new(
         &meta(),
-        Options { colour: false, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: TimeZone::UTC },
+        Options {
+            colour: false,
+            exit_arguments: false,
+            merge: false,
+            fds: Naming::Near,
+            time_zone: TimeZone::UTC,
+        },
     )
 }
 

@@ -15,8 +15,8 @@ fn columns() {
     renderer().line(&event, &cx, &mut out);
     assert_eq!(
         String::from_utf8(out).unwrap(),
-        "14:03:07.123456 [127] 4194303 a\\33b            a\\33b[n:0] <-- TASK_INTERRUPTIBLE\n\
-         14:03:07.123456 [127]       0 swapper/127      swapper/127[n:0] -->\n"
+        "14:03:07.123456 [127] 4194303 a\\33b            a\\33b[n:0] <-- \
+         TASK_INTERRUPTIBLE\n14:03:07.123456 [127]       0 swapper/127      swapper/127[n:0] -->\n"
     );
 }
 
@@ -27,8 +27,14 @@ fn switches() {
     assert_eq!(first(switch(115, 1, false, 5, 120)), "mysqld[n:-5] <-- TASK_INTERRUPTIBLE");
     assert_eq!(first(switch(120, 0, true, 5, 120)), "mysqld[n:0] <-- TASK_RUNNING (preempted)");
     // A control group's quota is spent: nobody took the CPU.
-    assert_eq!(first(switch(120, 0, true, 0, 120)), "mysqld[n:0] <-- TASK_RUNNING (gave way to idle)");
-    assert_eq!(first(switch(120, 0, false, 0, 120)), "mysqld[n:0] <-- TASK_RUNNING (gave way to idle)");
+    assert_eq!(
+        first(switch(120, 0, true, 0, 120)),
+        "mysqld[n:0] <-- TASK_RUNNING (gave way to idle)"
+    );
+    assert_eq!(
+        first(switch(120, 0, false, 0, 120)),
+        "mysqld[n:0] <-- TASK_RUNNING (gave way to idle)"
+    );
     assert_eq!(first(switch(120, 0, false, 5, 120)), "mysqld[n:0] <-- TASK_RUNNING");
     assert_eq!(first(switch(120, 1, false, 0, 120)), "mysqld[n:0] <-- TASK_INTERRUPTIBLE");
     assert_eq!(first(switch(120, 0x402, false, 5, 120)), "mysqld[n:0] <-- TASK_IDLE");
@@ -68,12 +74,22 @@ fn forks() {
         comm: comm(b"mysqld"),
     };
     assert_eq!(line(Body::Fork(fork), &context()), "(FORK) -> 9000 mysqld (process 9000)");
-    assert_eq!(line(Body::Fork(Fork { tgid: 8883, ..fork }), &context()), "(FORK) -> 9000 mysqld (thread of 8883)");
+    assert_eq!(
+        line(Body::Fork(Fork { tgid: 8883, ..fork }), &context()),
+        "(FORK) -> 9000 mysqld (thread of 8883)"
+    );
 }
 
 #[test]
 fn execs() {
-    let exec = |args_len| Exec { tid: 8883, old_tid: 8883, tgid: 8883, args_len, cgroup: 5, comm: comm(b"ls") };
+    let exec = |args_len| Exec {
+        tid: 8883,
+        old_tid: 8883,
+        tgid: 8883,
+        args_len,
+        cgroup: 5,
+        comm: comm(b"ls"),
+    };
     let file = || Some(string(0, StringStatus::Whole, b"/bin/ls"));
     let args = |status, bytes: &[u8]| Some(string(1, status, bytes));
     let body = |exec, args| Body::Exec { exec, file: file(), args };
@@ -81,7 +97,10 @@ fn execs() {
     let expected = r#"(EXEC) "/bin/ls" ["ls", "-l", "/"] cgroup:5"#;
     assert_eq!(line(body(exec(8), args(whole, b"ls\0-l\0/")), &context()), expected);
     assert_eq!(line(body(exec(8), args(whole, b"ls\0-l\0/\0")), &context()), expected);
-    assert_eq!(line(body(exec(4), args(whole, b"ls\0")), &context()), r#"(EXEC) "/bin/ls" ["ls", ""] cgroup:5"#);
+    assert_eq!(
+        line(body(exec(4), args(whole, b"ls\0")), &context()),
+        r#"(EXEC) "/bin/ls" ["ls", ""] cgroup:5"#
+    );
     assert_eq!(
         line(body(exec(100), args(StringStatus::Cut, b"ls\0--col")), &context()),
         r#"(EXEC) "/bin/ls" ["ls", "--col"...] cgroup:5"#
@@ -91,7 +110,10 @@ fn execs() {
         line(body(exec(900), args(StringStatus::Cut, &hole)), &context()),
         format!(r#"(EXEC) "/bin/ls" ["{}"..., ..."yz", "last"] cgroup:5"#, "x".repeat(256))
     );
-    assert_eq!(line(body(exec(0), args(whole, b"")), &context()), r#"(EXEC) "/bin/ls" [] cgroup:5"#);
+    assert_eq!(
+        line(body(exec(0), args(whole, b"")), &context()),
+        r#"(EXEC) "/bin/ls" [] cgroup:5"#
+    );
     assert_eq!(line(body(exec(9), None), &context()), r#"(EXEC) "/bin/ls" [...] cgroup:5"#);
     let other = Body::Exec { exec: Exec { old_tid: 8890, ..exec(0) }, file: None, args: None };
     assert_eq!(line(other, &context()), "(EXEC) ? ls [] cgroup:5 (was thread 8890)");
@@ -104,7 +126,14 @@ fn names_and_ends() {
     let rename = Rename { tid: 9, ..rename };
     assert_eq!(line(Body::Rename(rename), &context()), r#"(RENAME) 9 "mysqld" -> "a\"b\n""#);
     let exit = |code| {
-        let exit = TaskExit { tid: 8883, tgid: 8883, code, reserved: 0, start_time: 0, comm: comm(b"mysqld") };
+        let exit = TaskExit {
+            tid: 8883,
+            tgid: 8883,
+            code,
+            reserved: 0,
+            start_time: 0,
+            comm: comm(b"mysqld"),
+        };
         line(Body::TaskExit(exit), &context())
     };
     assert_eq!(exit(0), "(EXIT) status 0");
@@ -117,15 +146,27 @@ fn names_and_ends() {
 #[test]
 fn marks_and_acts() {
     let text = |bytes: &[u8]| string(0, StringStatus::Whole, bytes);
-    assert_eq!(line(Body::Mark(text(b"deploy \x1b]0;x\x07")), &context()), r"(MARK) deploy \33]0;x\7");
-    assert_eq!(line(Body::Act(1, text(b"recording starts")), &context()), "(RECORDER) recording starts");
+    assert_eq!(
+        line(Body::Mark(text(b"deploy \x1b]0;x\x07")), &context()),
+        r"(MARK) deploy \33]0;x\7"
+    );
+    assert_eq!(
+        line(Body::Act(1, text(b"recording starts")), &context()),
+        "(RECORDER) recording starts"
+    );
 }
 
 #[test]
 fn colours_frame_failures_and_nothing_else() {
     let mut renderer = Renderer::new(
         &meta(),
-        Options { colour: true, exit_arguments: false, merge: false, fds: Naming::Near, time_zone: TimeZone::UTC },
+        Options {
+            colour: true,
+            exit_arguments: false,
+            merge: false,
+            fds: Naming::Near,
+            time_zone: TimeZone::UTC,
+        },
     );
     let mut exit = |ret| {
         let body = Body::Exit { call: call(3, &[], Vec::new()), ret, entered: None };
@@ -154,9 +195,17 @@ fn colours_of_long_times_and_of_what_can_not_be_interrupted() {
     let ms = 1_000_000;
     assert_eq!(line(exit(0), Some(10 * ms)), "close <-- 0 (10 ms)");
     assert_eq!(line(exit(0), Some(11 * ms)), "close <-- 0 (\x1b[33m11 ms\x1b[0m)");
-    assert_eq!(line(exit(-9), Some(1001 * ms)), "\x1b[31mclose <-- -9 EBADF\x1b[0m (\x1b[1;35m1.0 s\x1b[0m)");
-    let switch =
-        |prev_state, preempted| Body::Switch { prev_prio: 120, prev_state, preempted, next: 0, next_prio: 120 };
+    assert_eq!(
+        line(exit(-9), Some(1001 * ms)),
+        "\x1b[31mclose <-- -9 EBADF\x1b[0m (\x1b[1;35m1.0 s\x1b[0m)"
+    );
+    let switch = |prev_state, preempted| Body::Switch {
+        prev_prio: 120,
+        prev_state,
+        preempted,
+        next: 0,
+        next_prio: 120,
+    };
     for (state, preempted, shown) in [
         (1, false, "TASK_INTERRUPTIBLE"),
         (2, false, "\x1b[1;31mTASK_UNINTERRUPTIBLE\x1b[0m"),

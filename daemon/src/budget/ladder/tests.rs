@@ -38,7 +38,10 @@ impl Machine {
             load: load.to_vec(),
             ladder: Ladder::new(&vec![0; load.len()], &limits, true),
             tokens: vec![for_calls(share) * limits.burst; load.len()],
-            rungs: vec![Rung { level: 0, limit: limits.per_cpu, refused: 0.0, least: 0.0 }; load.len()],
+            rungs: vec![
+                Rung { level: 0, limit: limits.per_cpu, refused: 0.0, least: 0.0 };
+                load.len()
+            ],
             limits,
             spent: 0.0,
             attached: 0.0,
@@ -52,7 +55,8 @@ impl Machine {
         let is_attached = self.ladder.is_attached();
         for ((load, tokens), rung) in self.load.iter().zip(&mut self.tokens).zip(&self.rungs) {
             let calls = if is_attached { load.0 * dt } else { 0.0 };
-            let given = self.limits.order.iter().take(rung.level).fold(0, |bits, step| bits | step.bit());
+            let given =
+                self.limits.order.iter().take(rung.level).fold(0, |bits, step| bits | step.bit());
             let strings = if given & Step::Strings.bit() == 0 { load.1 } else { 0.0 };
             let each = f64::from(COSTS.call_with(given)) + strings * f64::from(COSTS.string);
             let share = rung.limit.map_or(f64::INFINITY, for_calls);
@@ -62,8 +66,11 @@ impl Machine {
             let recorded = calls.min(can);
             *tokens -= recorded * each;
             spent += recorded * each + (calls - recorded) * f64::from(COSTS.call_floor);
-            let with_strings =
-                if given & Step::Strings.bit() == 0 { (recorded, recorded * load.1) } else { (0.0, 0.0) };
+            let with_strings = if given & Step::Strings.bit() == 0 {
+                (recorded, recorded * load.1)
+            } else {
+                (0.0, 0.0)
+            };
             let full = if share.is_finite() { *tokens / (share * self.limits.burst) } else { 1.0 };
             sights.push(Sight { calls, refused: calls - recorded, with_strings, sched: 0.0, full });
         }
@@ -172,7 +179,12 @@ fn hammers_everywhere_are_detached_most_of_the_time_and_the_total_holds() {
     machine.load = vec![(1000.0, 0.0); 2];
     machine.pass(60.0);
     machine.pass(10.0);
-    assert!(machine.attached >= 10.0 && machine.levels() == [0, 0], "{} {:?}", machine.attached, machine.levels());
+    assert!(
+        machine.attached >= 10.0 && machine.levels() == [0, 0],
+        "{} {:?}",
+        machine.attached,
+        machine.levels()
+    );
 }
 
 #[test]
@@ -199,7 +211,8 @@ fn only_what_may_be_given_up_is() {
     let mut machine = Machine::new(&[(4e6, 1.0)], Limits { order, ..limits(2.0, None) });
     machine.pass(30.0);
     assert_eq!(machine.levels(), [2], "nothing that may be given up suffices");
-    let mut machine = Machine::new(&[(4e6, 1.0)], Limits { order: Vec::new(), ..limits(2.0, None) });
+    let mut machine =
+        Machine::new(&[(4e6, 1.0)], Limits { order: Vec::new(), ..limits(2.0, None) });
     machine.pass(30.0);
     assert_eq!(machine.levels(), [0]);
 }

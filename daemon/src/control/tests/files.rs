@@ -14,7 +14,10 @@ fn the_daemons_own_user_is_served() {
     let peer = |uid| Peer { pid: 1, uid, gid: 3, groups: vec![4] };
     let access = Access { uid: 77, gid: None };
     assert!(access.allows(&peer(77)) && access.allows(&peer(0)) && !access.allows(&peer(78)));
-    assert_eq!(Access::new("no-such-group-here"), Access { uid: nix::unistd::getuid().as_raw(), gid: None });
+    assert_eq!(
+        Access::new("no-such-group-here"),
+        Access { uid: nix::unistd::getuid().as_raw(), gid: None }
+    );
     assert_eq!(Access::new("root").gid, Some(0));
 }
 
@@ -70,7 +73,8 @@ fn a_directory_has_one_daemon() {
     assert_eq!(held.len(), 2);
     for dir in [&a, &b] {
         let error = lock(dir.path()).unwrap_err().to_string();
-        let expected = format!("already running on {} (process {})", dir.path().display(), std::process::id());
+        let expected =
+            format!("already running on {} (process {})", dir.path().display(), std::process::id());
         assert!(error.contains(&expected), "{error}");
     }
     let written = fs::read_to_string(a.path().join("flightd.lock")).unwrap();

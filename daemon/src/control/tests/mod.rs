@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flightrec_format::control::{
-    self, Account, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response,
-    SnapshotStatus, StoreStatus,
+    self, Account, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX,
+    Request, Response, SnapshotStatus, StoreStatus,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -94,7 +94,9 @@ impl Backend for Fake {
     }
 
     fn since(&self, session: u64, after: Vec<Position>, newest: u32) -> Option<Batches> {
-        let batch = after.into_iter().map(move |position| vec![position.used as u8; newest as usize * 4096]);
+        let batch = after
+            .into_iter()
+            .map(move |position| vec![position.used as u8; newest as usize * 4096]);
         (session == 7).then(|| batches(batch))
     }
 
@@ -236,7 +238,10 @@ async fn requests_are_answered_in_turn() {
 async fn what_is_new_comes_without_metadata_unless_the_recording_is_another() {
     let server = Server::start(Limits::default());
     let mut client = server.client().await;
-    let after = vec![Position { lane: 0, cpu: 1, seq: 9, used: 17 }, Position { lane: 1, cpu: 1, seq: 9, used: 18 }];
+    let after = vec![
+        Position { lane: 0, cpu: 1, seq: 9, used: 17 },
+        Position { lane: 1, cpu: 1, seq: 9, used: 18 },
+    ];
     client.ask(&Request::Since { session: 7, after: after.clone(), newest: 2 }).await;
     for used in [17, 18] {
         assert_eq!(client.answer().await, Some(Response::Pages(vec![used; 8192])));
@@ -260,17 +265,25 @@ async fn a_ring_that_is_named_twice_is_refused() {
     client.ask(&Request::Since { session: 7, after: many, newest: 1 }).await;
     assert!(matches!(client.answer().await, Some(Response::Error(e)) if e.contains("twice")));
     client.ask(&Request::Status).await;
-    assert!(matches!(client.answer().await, Some(Response::Status(_))), "the connection is good for more");
+    assert!(
+        matches!(client.answer().await, Some(Response::Status(_))),
+        "the connection is good for more"
+    );
 }
 
-/// How long a user's client takes for a dump of [`BATCHES`] batches, 4 ms of a CPU each; and what the meter says then.
+/// How long a user's client takes for a dump of [`BATCHES`] batches, 4 ms of a CPU each; and what
+/// the meter says then.
 async fn dump_as(uid: u32) -> (Duration, Duration) {
     const GROUP: u32 = 4711;
-    let limits = Limits { readers: Allowance { burst: Duration::from_millis(60), percent: 20 }, ..Limits::default() };
+    let limits = Limits {
+        readers: Allowance { burst: Duration::from_millis(60), percent: 20 },
+        ..Limits::default()
+    };
     let fake = Fake { busy: Duration::from_millis(4), ..Fake::default() };
     let server = Server::start_with(limits, Access { uid: 0, gid: Some(GROUP) }, fake);
     let path = server.path.clone();
-    let stream = tokio::task::spawn_blocking(move || connect_as(&path, uid, GROUP, vec![])).await.unwrap();
+    let stream =
+        tokio::task::spawn_blocking(move || connect_as(&path, uid, GROUP, vec![])).await.unwrap();
     stream.set_nonblocking(true).unwrap();
     let mut client = Client(UnixStream::from_std(stream).unwrap());
     let begun = Instant::now();
@@ -307,7 +320,28 @@ async fn nonsense_is_answered_with_its_reason_and_the_end() {
         (vec![0; 4], "a frame of 0 bytes"),
         (vec![4, 0, 0, 0, control::VERSION as u8, 0, 0xff, 0xff], "malformed"),
         // A string that claims to be longer than the frame.
-        (vec![13, 0, 0, 0, control::VERSION as u8, 0, 2, 253, 255, 255, 255, 255, 255, 255, 255, 15, 0], "malformed"),
+        (
+            vec![
+                13,
+                0,
+                0,
+                0,
+                control::VERSION as u8,
+                0,
+                2,
+                253,
+                255,
+                255,
+                255,
+                255,
+                255,
+                255,
+                255,
+                15,
+                0,
+            ],
+            "malformed",
+        ),
     ];
     for (bytes, reason) in cases {
         let mut client = server.client().await;
@@ -375,12 +409,17 @@ async fn who_does_not_read_holds_one_batch_and_not_for_long() {
     client.ask(&Request::Pages { from: 0, until: u64::MAX }).await;
     let begun = Instant::now();
     // The server gives up: its backend is dropped, and only this test's reference remains.
-    while Arc::strong_count(&server.backend) > 2 || server.backend.taken.load(Ordering::SeqCst) == 0 {
+    while Arc::strong_count(&server.backend) > 2 || server.backend.taken.load(Ordering::SeqCst) == 0
+    {
         assert!(begun.elapsed() < Duration::from_secs(20), "it still holds the connection");
         server.serves().await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(server.backend.taken.load(Ordering::SeqCst), 2, "batches taken: one that is written, one ahead");
+    assert_eq!(
+        server.backend.taken.load(Ordering::SeqCst),
+        2,
+        "batches taken: one that is written, one ahead"
+    );
     assert!(begun.elapsed() >= short().write);
 }
 
@@ -413,7 +452,11 @@ async fn one_connection_too_many_is_told_so() {
 
 #[tokio::test]
 async fn a_fault_in_the_backend_is_an_answer() {
-    let server = Server::start_with(Limits::default(), root_only(), Fake { panics: true, ..Fake::default() });
+    let server = Server::start_with(
+        Limits::default(),
+        root_only(),
+        Fake { panics: true, ..Fake::default() },
+    );
     let mut client = server.client().await;
     client.ask(&Request::Status).await;
     assert!(matches!(client.answer().await, Some(Response::Error(e)) if e.contains("see its log")));
@@ -441,7 +484,11 @@ fn connect_as(path: &Path, uid: u32, gid: u32, groups: Vec<u32>) -> StdStream {
     let connected = std::thread::spawn(move || {
         // SAFETY: plain numbers, and a pointer to a live array of the length given.
         unsafe {
-            assert_eq!(libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()), 0, "this test needs root");
+            assert_eq!(
+                libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()),
+                0,
+                "this test needs root"
+            );
             assert_eq!(libc::syscall(libc::SYS_setresgid, gid, gid, gid), 0);
             assert_eq!(libc::syscall(libc::SYS_setresuid, uid, uid, uid), 0);
         }
@@ -453,7 +500,8 @@ fn connect_as(path: &Path, uid: u32, gid: u32, groups: Vec<u32>) -> StdStream {
 #[tokio::test]
 async fn only_root_and_the_group_are_served() {
     const GROUP: u32 = 54_321;
-    let server = Server::start_with(Limits::default(), Access { uid: 0, gid: Some(GROUP) }, Fake::default());
+    let server =
+        Server::start_with(Limits::default(), Access { uid: 0, gid: Some(GROUP) }, Fake::default());
     let meta = fs::metadata(&server.path).unwrap();
     assert_eq!((meta.mode() & 0o777, meta.gid()), (0o660, GROUP));
     // The file's mode would keep strangers out by itself; here the credentials have to.
@@ -469,12 +517,16 @@ async fn only_root_and_the_group_are_served() {
     ] {
         let path = server.path.clone();
         let list = groups.clone();
-        let stream = tokio::task::spawn_blocking(move || connect_as(&path, uid, gid, list)).await.unwrap();
+        let stream =
+            tokio::task::spawn_blocking(move || connect_as(&path, uid, gid, list)).await.unwrap();
         stream.set_nonblocking(true).unwrap();
         let mut client = Client(UnixStream::from_std(stream).unwrap());
         if served {
             client.ask(&Request::Status).await;
-            assert!(matches!(client.answer().await, Some(Response::Status(_))), "{uid}:{gid} {groups:?}");
+            assert!(
+                matches!(client.answer().await, Some(Response::Status(_))),
+                "{uid}:{gid} {groups:?}"
+            );
         } else {
             client.is_refused("only root and the members").await;
         }
@@ -486,7 +538,9 @@ const GROUP: u32 = 54_321;
 /// A connection of a member of the group.
 async fn member(server: &Server, uid: u32) -> Client {
     let path = server.path.clone();
-    let stream = tokio::task::spawn_blocking(move || connect_as(&path, uid, GROUP, Vec::new())).await.unwrap();
+    let stream = tokio::task::spawn_blocking(move || connect_as(&path, uid, GROUP, Vec::new()))
+        .await
+        .unwrap();
     stream.set_nonblocking(true).unwrap();
     Client(UnixStream::from_std(stream).unwrap())
 }
@@ -507,7 +561,10 @@ async fn one_member_leaves_connections_to_the_others() {
     for _ in 0..limits.each {
         clients.push(held(&server, 65_534).await);
     }
-    member(&server, 65_534).await.is_refused("user 65534 has 8 connections, the most that one may have").await;
+    member(&server, 65_534)
+        .await
+        .is_refused("user 65534 has 8 connections, the most that one may have")
+        .await;
     clients.push(held(&server, 65_533).await);
     // One that ends makes room.
     clients.remove(0);
@@ -571,7 +628,9 @@ async fn the_budget_is_told_and_changed() {
     let server = Server::start(Limits::default());
     let mut client = server.client().await;
     client.ask(&Request::Budget).await;
-    assert!(matches!(client.answer().await, Some(Response::Account(account)) if account.total == 3));
+    assert!(
+        matches!(client.answer().await, Some(Response::Account(account)) if account.total == 3)
+    );
     client.ask(&Request::SetBudget { total: Some(5000), per_cpu: None }).await;
     assert_eq!(client.answer().await, Some(Response::Done));
     client.ask(&Request::SetBudget { total: None, per_cpu: None }).await;

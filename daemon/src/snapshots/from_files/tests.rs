@@ -9,7 +9,8 @@ use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Rings;
 use flightrec_store::{
-    Content, FileHeader, FileReader, FileWriter, Kind, Limits, Now, Opening, Options, StoreWriter, verify,
+    Content, FileHeader, FileReader, FileWriter, Kind, Limits, Now, Opening, Options, StoreWriter,
+    verify,
 };
 use tempfile::TempDir;
 
@@ -49,8 +50,14 @@ fn recorded() -> TempDir {
         file_age: Some(std::time::Duration::from_secs(4)),
     };
     let state_dir = dir.path().to_owned();
-    let mut writer =
-        StoreWriter::open(Options { state_dir, limits, level: 1, group: None, boot_id: BOOT, session: SESSION });
+    let mut writer = StoreWriter::open(Options {
+        state_dir,
+        limits,
+        level: 1,
+        group: None,
+        boot_id: BOOT,
+        session: SESSION,
+    });
     let mut ring = PageWriter::new(SESSION, Lane::Sched, 0, 0);
     let mut pages: Vec<Page> = Vec::new();
     for time in 1..=EVENTS {
@@ -79,7 +86,8 @@ fn recorded() -> TempDir {
     dir
 }
 
-/// Copies a window; the times of its events in ms, when its first and last checkpoints are, and from when it is held.
+/// Copies a window; the times of its events in ms, when its first and last checkpoints are, and
+/// from when it is held.
 fn window(dir: &TempDir, from: u64, until: u64, most: u64) -> Option<(Vec<u64>, (u64, u64), u64)> {
     around(dir, (from, until), until, most).map(|(times, marks, (held, _))| (times, marks, held))
 }
@@ -126,13 +134,19 @@ fn around(
 #[test]
 fn every_window_is_whole_and_little_more() {
     let dir = recorded();
-    for (from, until) in [(5000, 6000), (3500, 4500), (11_100, 19_000), (7990, 8010), (2, 18_900), (12_001, 12_002)] {
+    for (from, until) in
+        [(5000, 6000), (3500, 4500), (11_100, 19_000), (7990, 8010), (2, 18_900), (12_001, 12_002)]
+    {
         let (times, (before, behind), held) = window(&dir, from, until, u64::MAX).unwrap();
         assert!(before <= from && behind >= until, "{from} to {until}: {before} to {behind}");
         let wanted: Vec<u64> = (from..until).collect();
-        let inside: Vec<u64> = times.iter().copied().filter(|time| (from..until).contains(time)).collect();
+        let inside: Vec<u64> =
+            times.iter().copied().filter(|time| (from..until).contains(time)).collect();
         assert_eq!(inside, wanted, "{from} to {until}");
-        assert!(times[0] + 2100 >= from && *times.last().unwrap() <= until + 1100, "{from} to {until}");
+        assert!(
+            times[0] + 2100 >= from && *times.last().unwrap() <= until + 1100,
+            "{from} to {until}"
+        );
         assert_eq!(held, from);
     }
 }
@@ -140,11 +154,13 @@ fn every_window_is_whole_and_little_more() {
 #[test]
 fn what_takes_too_much_loses_its_beginning_and_says_so() {
     let dir = recorded();
-    let all = select(dir.path(), &BOOT, SESSION, (1000 * MS, 19_000 * MS), u64::MAX, u64::MAX).unwrap();
+    let all =
+        select(dir.path(), &BOOT, SESSION, (1000 * MS, 19_000 * MS), u64::MAX, u64::MAX).unwrap();
     assert!(all.whole);
     let (times, (before, behind), held) = window(&dir, 1000, 19_000, all.bytes() / 2).unwrap();
     assert!(held > 5000 && held < 15_000 && before == held && behind >= 19_000, "{held} {before}");
-    let inside: Vec<u64> = times.into_iter().filter(|time| *time > held && *time < 19_000).collect();
+    let inside: Vec<u64> =
+        times.into_iter().filter(|time| *time > held && *time < 19_000).collect();
     assert_eq!(inside, (held + 1..19_000).collect::<Vec<_>>());
     assert!(window(&dir, 1000, 19_000, 10).is_none(), "nothing fits");
 }
@@ -156,21 +172,33 @@ fn what_is_not_there_is_not_found() {
         select(dir.path(), &[8; 16], SESSION, (1000 * MS, 2000 * MS), u64::MAX, u64::MAX).is_none(),
         "another boot"
     );
-    assert!(select(dir.path(), &BOOT, 5, (1000 * MS, 2000 * MS), u64::MAX, u64::MAX).is_none(), "another recording");
-    assert!(select(&dir.path().join("none"), &BOOT, SESSION, (0, MS), u64::MAX, u64::MAX).is_none());
-    let late = select(dir.path(), &BOOT, SESSION, (19_500 * MS, 30_000 * MS), u64::MAX, u64::MAX).unwrap();
+    assert!(
+        select(dir.path(), &BOOT, 5, (1000 * MS, 2000 * MS), u64::MAX, u64::MAX).is_none(),
+        "another recording"
+    );
+    assert!(
+        select(&dir.path().join("none"), &BOOT, SESSION, (0, MS), u64::MAX, u64::MAX).is_none()
+    );
+    let late =
+        select(dir.path(), &BOOT, SESSION, (19_500 * MS, 30_000 * MS), u64::MAX, u64::MAX).unwrap();
     assert!(!late.whole, "no checkpoint is behind it");
 }
 
 #[test]
 fn what_takes_too_much_keeps_its_cause_wherever_it_is() {
     let dir = recorded();
-    let all = select(dir.path(), &BOOT, SESSION, (1000 * MS, 19_000 * MS), u64::MAX, u64::MAX).unwrap();
+    let all =
+        select(dir.path(), &BOOT, SESSION, (1000 * MS, 19_000 * MS), u64::MAX, u64::MAX).unwrap();
     for cause in [1500, 6000, 10_000, 15_000, 18_900] {
         for part in [2, 4] {
-            let (times, (_, behind), (held, until)) = around(&dir, (1000, 19_000), cause, all.bytes() / part).unwrap();
-            assert!(held <= cause && cause < until && behind >= until, "{cause} in 1/{part}: {held} to {until}");
-            let inside: Vec<u64> = times.into_iter().filter(|time| *time > held && *time < until).collect();
+            let (times, (_, behind), (held, until)) =
+                around(&dir, (1000, 19_000), cause, all.bytes() / part).unwrap();
+            assert!(
+                held <= cause && cause < until && behind >= until,
+                "{cause} in 1/{part}: {held} to {until}"
+            );
+            let inside: Vec<u64> =
+                times.into_iter().filter(|time| *time > held && *time < until).collect();
             assert_eq!(inside, (held + 1..until).collect::<Vec<_>>(), "{cause} in 1/{part}");
         }
     }

@@ -21,7 +21,8 @@ const WAITS_HELD: usize = 4096;
 const FOLLOWED_MOST: usize = 1 << 16;
 /// The greatest error number (`MAX_ERRNO`, include/linux/err.h).
 const ERRNO_MOST: i64 = 4095;
-/// `TASK_UNINTERRUPTIBLE`; with `TASK_NOLOAD` beside it, the thread is idle (`TASK_IDLE`, include/linux/sched.h).
+/// `TASK_UNINTERRUPTIBLE`; with `TASK_NOLOAD` beside it, the thread is idle (`TASK_IDLE`,
+/// include/linux/sched.h).
 const UNINTERRUPTIBLE: u16 = 0x2;
 const NOLOAD: u16 = 0x400;
 
@@ -79,7 +80,13 @@ pub(super) struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     /// Over [`from`, `until`) (ns of `CLOCK_MONOTONIC`).
-    pub(super) fn new(from: u64, until: u64, about: &'a About, meta: &'a Meta, threads: &'a [TaskSlot]) -> Self {
+    pub(super) fn new(
+        from: u64,
+        until: u64,
+        about: &'a About,
+        meta: &'a Meta,
+        threads: &'a [TaskSlot],
+    ) -> Self {
         // Whoever the cause names has room, however many others there are.
         let mut names = Names::of(threads);
         about.threads.iter().for_each(|tid| names.expect(*tid));
@@ -104,7 +111,8 @@ impl<'a> Pass<'a> {
             return;
         }
         let known = self.states.contains_key(&event.tid) || self.states.len() < FOLLOWED_MOST;
-        // Whoever does something runs. Where its switch was not seen, nothing is known of what it waited for.
+        // Whoever does something runs. Where its switch was not seen, nothing is known of what it
+        // waited for.
         if let Some(state) = self.states.get_mut(&event.tid)
             && state.running.is_none()
             && (state.off.is_some() || state.ready.is_some())
@@ -117,7 +125,9 @@ impl<'a> Pass<'a> {
                 self.stops(event.time, event.cpu, event.tid, state, *next == 0);
                 self.starts(event.time, *next);
             }
-            Body::Waking { wakee, .. } if self.states.contains_key(wakee) || self.states.len() < FOLLOWED_MOST => {
+            Body::Waking { wakee, .. }
+                if self.states.contains_key(wakee) || self.states.len() < FOLLOWED_MOST =>
+            {
                 let state = self.states.entry(*wakee).or_default();
                 if state.running.is_none() {
                     state.ready.get_or_insert((event.time, event.tid));
@@ -175,14 +185,30 @@ impl<'a> Pass<'a> {
             let (end, waker) = ready.unwrap_or((time, 0));
             let ns = end.saturating_sub(since);
             state.blocked += ns;
-            self.waits.push(Found { tid, since, ns, kind: WaitKind::Blocked, state: why, call, waker });
+            self.waits.push(Found {
+                tid,
+                since,
+                ns,
+                kind: WaitKind::Blocked,
+                state: why,
+                call,
+                waker,
+            });
         }
         if let Some((since, waker)) = ready {
             let ns = time.saturating_sub(since);
             if let Some(state) = self.states.get_mut(&tid) {
                 state.queued += ns;
             }
-            self.waits.push(Found { tid, since, ns, kind: WaitKind::Queued, state: 0, call, waker });
+            self.waits.push(Found {
+                tid,
+                since,
+                ns,
+                kind: WaitKind::Queued,
+                state: 0,
+                call,
+                waker,
+            });
         }
         if self.waits.len() >= WAITS_HELD {
             self.cut();
@@ -221,7 +247,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Waits that were not over at the end; those from before the window are in the table of threads.
+    /// Waits that were not over at the end; those from before the window are in the table of
+    /// threads.
     fn still_waiting(&mut self) {
         let until = self.until;
         let mut open: Vec<Found> = Vec::new();
@@ -238,11 +265,15 @@ impl<'a> Pass<'a> {
             }
             open.push(Found { tid: *tid, since, ns, kind, state: why, call: state.call, waker });
         }
-        for slot in self.threads.iter().filter(|slot| slot.flags & BLOCKED != 0 && slot.since != 0) {
-            if slot.since >= self.from || self.states.get(&slot.tid).is_some_and(|state| state.off.is_some()) {
+        for slot in self.threads.iter().filter(|slot| slot.flags & BLOCKED != 0 && slot.since != 0)
+        {
+            if slot.since >= self.from
+                || self.states.get(&slot.tid).is_some_and(|state| state.off.is_some())
+            {
                 continue;
             }
-            let call = (slot.flags & IN_SYSCALL != 0).then_some((slot.nr as u16, slot.abi == Abi::Compat as u32));
+            let call = (slot.flags & IN_SYSCALL != 0)
+                .then_some((slot.nr as u16, slot.abi == Abi::Compat as u32));
             let (tid, since, state) = (slot.tid, slot.since, slot.state as u16);
             let ns = until.saturating_sub(since);
             open.push(Found { tid, since, ns, kind: WaitKind::Blocked, state, call, waker: 0 });
@@ -258,7 +289,8 @@ impl<'a> Pass<'a> {
             kind: found.kind,
             state: found.state,
             call: found.call.map(|(nr, compat)| names::call(self.meta, nr, compat)),
-            waker: (found.waker != 0 && found.waker != IDLE).then(|| self.names.thread(found.waker)),
+            waker: (found.waker != 0 && found.waker != IDLE)
+                .then(|| self.names.thread(found.waker)),
             idle: found.waker == IDLE,
         }
     }
@@ -273,7 +305,8 @@ impl<'a> Pass<'a> {
     }
 
     fn hogs(&self) -> Vec<Hog> {
-        let mut ran: Vec<(u64, u32)> = self.states.iter().map(|(tid, state)| (state.ran, *tid)).collect();
+        let mut ran: Vec<(u64, u32)> =
+            self.states.iter().map(|(tid, state)| (state.ran, *tid)).collect();
         ran.sort_unstable_by_key(|(ns, tid)| (Reverse(*ns), *tid));
         let long = ran.into_iter().take(LINES).take_while(|(ns, _)| *ns != 0);
         long.map(|(ns, tid)| Hog { thread: self.names.thread(tid), ns }).collect()
@@ -302,8 +335,8 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// What is told first: waits of those that the cause names; then for a CPU, or such as nothing can interrupt; then sleep, which
-/// is most often nothing but that.
+/// What is told first: waits of those that the cause names; then for a CPU, or such as nothing can
+/// interrupt; then sleep, which is most often nothing but that.
 fn rank(about: &About, wait: &Found) -> u8 {
     let uninterruptible = wait.state & UNINTERRUPTIBLE != 0 && wait.state & NOLOAD == 0;
     if about.threads.contains(&wait.tid) {

@@ -39,13 +39,30 @@ pub(super) struct Slices<'f> {
 impl<'f> Slices<'f> {
     /// Of the window [`from`, `until`), or of so much of it around `cause` as `bounds` allow; all
     /// ns of `CLOCK_MONOTONIC`.
-    pub(super) fn new(file: &'f FileReader, session: u64, window: (u64, u64), cause: u64, bounds: Bounds) -> Self {
-        let is_ring = |block: &&BlockRef| block.header.lane.is_some_and(|lane| Lane::RINGS.contains(&lane));
+    pub(super) fn new(
+        file: &'f FileReader,
+        session: u64,
+        window: (u64, u64),
+        cause: u64,
+        bounds: Bounds,
+    ) -> Self {
+        let is_ring =
+            |block: &&BlockRef| block.header.lane.is_some_and(|lane| Lane::RINGS.contains(&lane));
         let mut blocks: Vec<BlockRef> = file.of(Kind::Pages).filter(is_ring).copied().collect();
         blocks.sort_by_key(|block| (block.header.first, block.header.number));
         let (from, until) = around(&blocks, window, cause, bounds.events);
         blocks.retain(|block| touches(block, from, until));
-        Self { file, session, pages: bounds.pages, blocks, from, until, next: from, last: Vec::new(), missing: 0 }
+        Self {
+            file,
+            session,
+            pages: bounds.pages,
+            blocks,
+            from,
+            until,
+            next: from,
+            last: Vec::new(),
+            missing: 0,
+        }
     }
 
     /// The part of the window that is read.
@@ -81,7 +98,8 @@ impl<'f> Slices<'f> {
                     visit(&event);
                 }
             }
-            self.last = streams.into_iter().filter_map(|stream| stream.into_pages().pop()).collect();
+            self.last =
+                streams.into_iter().filter_map(|stream| stream.into_pages().pop()).collect();
             self.next = ends;
         }
         left_out
@@ -123,7 +141,8 @@ impl<'f> Slices<'f> {
     /// Counts what is missing between the pages of a slice, and between it and the one before.
     fn count(&mut self, streams: &[LaneStream]) {
         let (from, until) = (self.from, self.until);
-        let gaps = streams.iter().flat_map(LaneStream::gaps).filter(|gap| gap.intersects(from, until));
+        let gaps =
+            streams.iter().flat_map(LaneStream::gaps).filter(|gap| gap.intersects(from, until));
         let missing = gaps.filter_map(|gap| gap.missing());
         self.missing = missing.fold(self.missing, u64::saturating_add);
     }
@@ -139,8 +158,10 @@ fn around(blocks: &[BlockRef], window: (u64, u64), cause: u64, most: u64) -> (u6
     const PARTS: u64 = 1 << 20;
     let (from, until) = window;
     let cause = cause.clamp(from, until);
-    let share = |of: u64, parts: u64| (u128::from(of) * u128::from(parts) / u128::from(PARTS)) as u64;
-    let range = |parts: u64| (cause - share(cause - from, parts), cause + share(until - cause, parts));
+    let share =
+        |of: u64, parts: u64| (u128::from(of) * u128::from(parts) / u128::from(PARTS)) as u64;
+    let range =
+        |parts: u64| (cause - share(cause - from, parts), cause + share(until - cause, parts));
     let fits = |parts: u64| {
         let (from, until) = range(parts);
         let blocks = blocks.iter().filter(|block| touches(block, from, until));

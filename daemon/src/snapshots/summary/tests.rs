@@ -33,7 +33,11 @@ fn name(tid: u32, name: &[u8]) -> Event {
 }
 
 fn pass(about: &About, events: &[Event]) -> Summary {
-    let native = [(0, "read"), (74, "fsync")].map(|(nr, name)| Syscall { nr, name: name.into(), args: None });
+    let native = [(0, "read"), (74, "fsync")].map(|(nr, name)| Syscall {
+        nr,
+        name: name.into(),
+        args: None,
+    });
     let meta = Meta { native: native.to_vec(), ..Meta::default() };
     let mut pass = Pass::new(0, 1000 * MS, about, &meta, &[]);
     for event in events {
@@ -57,10 +61,16 @@ fn a_wait_says_in_which_call_and_who_ended_it() {
     let summary = pass(&about, &events);
     let [blocked, queued] = &summary.waits[..] else { panic!("{summary:#?}") };
     assert_eq!((blocked.thread.name.as_str(), blocked.ns, blocked.state), ("db", 500 * MS, 2));
-    assert_eq!((blocked.call.as_deref(), blocked.waker.as_ref().unwrap().name.as_str()), (Some("fsync"), "disk"));
+    assert_eq!(
+        (blocked.call.as_deref(), blocked.waker.as_ref().unwrap().name.as_str()),
+        (Some("fsync"), "disk")
+    );
     assert_eq!((queued.kind, queued.ns), (WaitKind::Queued, 80 * MS));
     let involved = &summary.involved[0];
-    assert_eq!((involved.ran, involved.queued, involved.blocked, involved.calls), (420 * MS, 80 * MS, 500 * MS, 1));
+    assert_eq!(
+        (involved.ran, involved.queued, involved.blocked, involved.calls),
+        (420 * MS, 80 * MS, 500 * MS, 1)
+    );
     let failure = &summary.failures[0];
     assert_eq!((failure.call.as_str(), failure.error.as_str(), failure.count), ("fsync", "EIO", 1));
 }
@@ -68,10 +78,16 @@ fn a_wait_says_in_which_call_and_who_ended_it() {
 #[test]
 fn a_thread_that_gave_way_to_idle_did_not_lose_its_cpu_to_another() {
     // 7's control group has spent its quota: nobody runs until it may go on; then 8 takes its CPU.
-    let events = [switch(100, 0, 7, 0, 0), switch(190, 0, 0, 0, 7), switch(200, 0, 7, 0, 8), switch(260, 0, 8, 1, 7)];
+    let events = [
+        switch(100, 0, 7, 0, 0),
+        switch(190, 0, 0, 0, 7),
+        switch(200, 0, 7, 0, 8),
+        switch(260, 0, 8, 1, 7),
+    ];
     let summary = pass(&About::default(), &events);
     let of_7 = summary.waits.iter().filter(|wait| wait.thread.tid == 7);
-    let told: Vec<_> = of_7.map(|wait| (wait.kind, wait.ns / MS, wait.idle, wait.waker.is_none())).collect();
+    let told: Vec<_> =
+        of_7.map(|wait| (wait.kind, wait.ns / MS, wait.idle, wait.waker.is_none())).collect();
     assert_eq!(told, [(WaitKind::Queued, 90, true, true), (WaitKind::Queued, 60, false, true)]);
 }
 
@@ -82,9 +98,11 @@ fn hogs_come_by_their_time_and_who_waits_at_the_end_is_told() {
         switch(900, 0, 8, 1, 9),
     ];
     let summary = pass(&About::default(), &events);
-    let hogs: Vec<(u32, u64)> = summary.hogs.iter().map(|hog| (hog.thread.tid, hog.ns / MS)).collect();
+    let hogs: Vec<(u32, u64)> =
+        summary.hogs.iter().map(|hog| (hog.thread.tid, hog.ns / MS)).collect();
     assert_eq!(hogs, [(8, 800), (7, 100), (9, 100)]);
-    let waits: Vec<_> = summary.waits.iter().map(|wait| (wait.thread.tid, wait.kind, wait.ns / MS)).collect();
+    let waits: Vec<_> =
+        summary.waits.iter().map(|wait| (wait.thread.tid, wait.kind, wait.ns / MS)).collect();
     assert_eq!(waits, [(7, WaitKind::Queued, 900), (8, WaitKind::Blocked, 100)]);
 }
 
@@ -98,7 +116,8 @@ fn the_dead_wait_for_nothing_and_what_was_not_seen_is_not_told() {
         switch(950, 1, 8, 1, 0),
     ];
     let summary = pass(&About::default(), &events);
-    let waits: Vec<_> = summary.waits.iter().map(|wait| (wait.thread.tid, wait.kind, wait.ns / MS)).collect();
+    let waits: Vec<_> =
+        summary.waits.iter().map(|wait| (wait.thread.tid, wait.kind, wait.ns / MS)).collect();
     assert_eq!(waits, [(8, WaitKind::Blocked, 50)]);
 }
 

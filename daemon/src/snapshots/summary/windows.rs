@@ -67,9 +67,11 @@ impl Recorded {
             created_mono: 1,
             begins: 0,
         };
-        let file = FileWriter::new(File::create(dir.path().join("a.flight")).unwrap(), &header, 1).unwrap();
+        let file = FileWriter::new(File::create(dir.path().join("a.flight")).unwrap(), &header, 1)
+            .unwrap();
         let rings = Lane::RINGS.into_iter().flat_map(|lane| [(lane, 0), (lane, 1)]);
-        let rings = rings.map(|(lane, cpu)| (PageWriter::new(SESSION, lane, cpu, 0), lane, cpu)).collect();
+        let rings =
+            rings.map(|(lane, cpu)| (PageWriter::new(SESSION, lane, cpu, 0), lane, cpu)).collect();
         Self { dir, file, rings, pages: 0 }
     }
 
@@ -106,8 +108,13 @@ impl Recorded {
     fn story(&mut self, subject: usize, ms: u64) {
         let (tid, at) = (SUBJECTS[subject], CAUSES[subject]);
         let name = format!("db{subject}");
-        let switch =
-            |prev_state, next| Body::Switch { prev_prio: 120, prev_state, preempted: false, next, next_prio: 120 };
+        let switch = |prev_state, next| Body::Switch {
+            prev_prio: 120,
+            prev_state,
+            preempted: false,
+            next,
+            next_prio: 120,
+        };
         let us = ms * 1000 + 1;
         match at.checked_sub(ms) {
             Some(900) => {
@@ -137,7 +144,14 @@ impl Recorded {
                 self.push(Lane::Syscall, 1, tid, us, exit);
             }
             Some(0) => {
-                let exit = TaskExit { tid, tgid: tid, code: 9, reserved: 0, start_time: 0, comm: comm(&name) };
+                let exit = TaskExit {
+                    tid,
+                    tgid: tid,
+                    code: 9,
+                    reserved: 0,
+                    start_time: 0,
+                    comm: comm(&name),
+                };
                 self.push(Lane::Task, 1, tid, us, Body::TaskExit(exit));
             }
             _ => {}
@@ -157,7 +171,12 @@ fn flooded(events: u64, renames: u64) -> (TempDir, PathBuf, usize) {
             recorded.push(Lane::Syscall, 0, FLOODER, ms * 1000 + i * 1000 / events, body);
         }
         for i in 0..renames {
-            let body = Body::Rename(Rename { tid: FLOODER, tgid: FLOODER, old: comm("a"), new: comm("b") });
+            let body = Body::Rename(Rename {
+                tid: FLOODER,
+                tgid: FLOODER,
+                old: comm("a"),
+                new: comm("b"),
+            });
             recorded.push(Lane::Task, 0, FLOODER, ms * 1000 + i * 1000 / renames, body);
         }
         if ms % 2000 == 0 {
@@ -183,12 +202,30 @@ fn tells(summary: &Summary, subject: usize) {
     let name = format!("db{subject}");
     assert_eq!((summary.from, summary.until), (FROM * MS, UNTIL * MS), "{:?}", summary.notes);
     let involved = &summary.involved[0];
-    assert_eq!((involved.thread.tid, &involved.thread.name), (SUBJECTS[subject], &name), "{:?}", summary.notes);
-    assert_eq!((involved.calls, involved.blocked, involved.queued), (1, 590 * MS, 100 * MS), "{subject}");
+    assert_eq!(
+        (involved.thread.tid, &involved.thread.name),
+        (SUBJECTS[subject], &name),
+        "{:?}",
+        summary.notes
+    );
+    assert_eq!(
+        (involved.calls, involved.blocked, involved.queued),
+        (1, 590 * MS, 100 * MS),
+        "{subject}"
+    );
     let wait = &summary.waits[0];
-    assert_eq!((&wait.thread.name, wait.kind, wait.ns), (&name, WaitKind::Blocked, 590 * MS), "{subject}");
-    assert_eq!((wait.call.as_deref(), wait.waker.as_ref().map(|waker| waker.tid)), (Some("fsync"), Some(77)));
-    assert!(summary.failures.iter().any(|failure| failure.error == "EIO" && failure.call == "fsync"));
+    assert_eq!(
+        (&wait.thread.name, wait.kind, wait.ns),
+        (&name, WaitKind::Blocked, 590 * MS),
+        "{subject}"
+    );
+    assert_eq!(
+        (wait.call.as_deref(), wait.waker.as_ref().map(|waker| waker.tid)),
+        (Some("fsync"), Some(77))
+    );
+    assert!(
+        summary.failures.iter().any(|failure| failure.error == "EIO" && failure.call == "fsync")
+    );
 }
 
 #[test]
@@ -216,7 +253,9 @@ fn a_flood_of_renames_hides_neither_subject_nor_cause() {
 fn few_pages_in_memory_change_nothing_of_the_answer() {
     let (_dir, path, _) = flooded(1, 1);
     let about = about(1);
-    let within = |pages| make_within(&path, &about, &meta(), &[], Bounds { pages, events: u64::MAX }).unwrap();
+    let within = |pages| {
+        make_within(&path, &about, &meta(), &[], Bounds { pages, events: u64::MAX }).unwrap()
+    };
     let whole = within(usize::MAX / 2);
     assert_eq!(whole.hogs.len(), 3, "{whole:#?}");
     for pages in [300, 3000] {
@@ -253,8 +292,13 @@ fn what_is_missing_is_counted_once_whatever_is_in_memory() {
     assert!(lost > 5000 && pages == known, "{lost} {pages}");
     for pages in [10, 100, 1000] {
         let about = About { threads: Vec::new(), ..about(0) };
-        let summary = make_within(&path, &about, &meta(), &[], Bounds { pages, events: u64::MAX }).unwrap();
-        assert_eq!(summary.notes, [format!("{lost} events of the window are missing")], "{pages} pages");
+        let summary =
+            make_within(&path, &about, &meta(), &[], Bounds { pages, events: u64::MAX }).unwrap();
+        assert_eq!(
+            summary.notes,
+            [format!("{lost} events of the window are missing")],
+            "{pages} pages"
+        );
     }
 }
 
@@ -265,7 +309,10 @@ fn of_more_events_than_it_is_made_of_those_around_the_cause_are_taken() {
         let bounds = Bounds { pages: 300, events: 20_000 };
         let summary = make_within(&path, &about(subject), &meta(), &[], bounds).unwrap();
         let (from, until) = (summary.from / MS, summary.until / MS);
-        assert!((FROM..=cause).contains(&from) && (cause..=UNTIL).contains(&until) && from < until, "{from} {until}");
+        assert!(
+            (FROM..=cause).contains(&from) && (cause..=UNTIL).contains(&until) && from < until,
+            "{from} {until}"
+        );
         assert!(until - from < (UNTIL - FROM) / 2 && until - from > 2000, "{from} {until}");
         let [note] = &summary.notes[..] else { panic!("{:?}", summary.notes) };
         assert!(note.contains("s before the cause and"), "{note}");

@@ -1,9 +1,9 @@
 //! The model of system calls.
 //!
-//! A thread does again what it did before, and so do other threads that run the same program. So a call is predicted by the
-//! one that once followed the same calls, its arguments either as they were then, or, for addresses, at the same
-//! distance from the thread's last address of that region: programs are loaded at random places. What is right
-//! costs a bit in one byte.
+//! A thread does again what it did before, and so do other threads that run the same program. So a
+//! call is predicted by the one that once followed the same calls, its arguments either as they
+//! were then, or, for addresses, at the same distance from the thread's last address of that
+//! region: programs are loaded at random places. What is right costs a bit in one byte.
 
 use super::super::column::{Column, RESULT as RESULT_PLANES, VALUE};
 use super::super::stream::{Reading, Stream};
@@ -19,7 +19,8 @@ const CALLS: usize = 2048;
 const LONG: u32 = 4;
 const SHORT: u32 = 2;
 
-/// In [`Column::Miss`]: the call is not the predicted one, or not of its form. Bits 0 to 6: that value is not as predicted.
+/// In [`Column::Miss`]: the call is not the predicted one, or not of its form. Bits 0 to 6: that
+/// value is not as predicted.
 const OTHER: u8 = 0x80;
 
 /// In [`Column::Shape`], above the form: number, argument count, count of strings follow.
@@ -44,7 +45,8 @@ struct Past {
     gap: u16,
     ticks: u16,
     values: [u64; 7],
-    /// The values' distances to the thread's anchors, of when one was last coded by more than a prediction of the whole call.
+    /// The values' distances to the thread's anchors, of when one was last coded by more than a
+    /// prediction of the whole call.
     distances: [u64; 7],
 }
 
@@ -155,7 +157,8 @@ impl Calls {
         self.past.get(usize::from(place)).unwrap_or(&self.past[0])
     }
 
-    /// The place of the call that followed the thread's last ones, and whether it is that of the longer history.
+    /// The place of the call that followed the thread's last ones, and whether it is that of the
+    /// longer history.
     fn next(&self, (long, tag): (usize, u16), short: usize) -> (u16, bool) {
         let next = self.long[long];
         if next.tag == tag { (next.place, true) } else { (self.short[short], false) }
@@ -169,17 +172,25 @@ impl Calls {
     }
 
     /// Reads a call of a thread. `now` is the time field that it would have at once.
-    pub(super) fn read(&mut self, s: &mut Reading<'_>, thread: &mut History, call: &mut Call, now: u32) {
+    pub(super) fn read(
+        &mut self,
+        s: &mut Reading<'_>,
+        thread: &mut History,
+        call: &mut Call,
+        now: u32,
+    ) {
         let (long, (short, short_tag)) = (key(thread.calls, LONG), key(thread.calls, SHORT));
         let (place, known) = self.next(long, short);
         let miss = s.byte(Column::Miss, 0);
         if miss != 0 {
             self.other(s, thread, call, now, (place, known, miss), (long, short, short_tag));
         } else {
-            let Some(next) = self.past.get_mut(usize::from(place)).filter(|next| next.tag != 0) else {
+            let Some(next) = self.past.get_mut(usize::from(place)).filter(|next| next.tag != 0)
+            else {
                 return s.fail();
             };
-            (call.aux, call.form, call.count, call.strings) = (next.aux, next.form, next.count, next.strings);
+            (call.aux, call.form, call.count, call.strings) =
+                (next.aux, next.form, next.count, next.strings);
             call.values = next.all(&thread.anchors);
             next.values = call.values;
             times(s, call, now, &mut next.gap, &mut next.ticks);
@@ -203,7 +214,8 @@ impl Calls {
     ) {
         let next = self.at(place);
         if miss & OTHER == 0 {
-            (call.aux, call.form, call.count, call.strings) = (next.aux, next.form, next.count, next.strings);
+            (call.aux, call.form, call.count, call.strings) =
+                (next.aux, next.form, next.count, next.strings);
         } else {
             self.shape(s, call, next.aux);
         }
@@ -222,7 +234,9 @@ impl Calls {
         };
         (new.gap, new.ticks) = (guide.gap, guide.ticks);
         let before = thread.anchors;
-        call.values = std::array::from_fn(|i| if places >> i & 1 == 0 { 0 } else { guide.predict(i, &before, false) });
+        call.values = std::array::from_fn(|i| {
+            if places >> i & 1 == 0 { 0 } else { guide.predict(i, &before, false) }
+        });
         let mut missing = miss & places;
         while missing != 0 {
             let i = missing.trailing_zeros() as usize;
@@ -238,7 +252,8 @@ impl Calls {
             new.distances[i] = value.wrapping_sub(before[area]) & there;
             new.areas |= (area as u16) << (2 * i);
             let still = guide.values[i] == value;
-            let moved = (guide.moved(i, &before) == value) & (usize::from(guide.areas >> (2 * i) & 3) == area);
+            let moved = (guide.moved(i, &before) == value)
+                & (usize::from(guide.areas >> (2 * i) & 3) == area);
             changed |= u8::from(still != moved) << i;
             relative |= u8::from(moved) << i;
         }
@@ -273,7 +288,13 @@ impl Calls {
 }
 
 /// Reads when a call was, and how long it took.
-fn times(s: &mut Reading<'_>, call: &mut Call, now: u32, usual_gap: &mut u16, usual_ticks: &mut u16) {
+fn times(
+    s: &mut Reading<'_>,
+    call: &mut Call,
+    now: u32,
+    usual_gap: &mut u16,
+    usual_ticks: &mut u16,
+) {
     let gap = s.interval(Column::Gap, 0, usual_gap);
     call.upper = now.wrapping_add(gap);
     call.ticks = match call.form {
@@ -284,7 +305,8 @@ fn times(s: &mut Reading<'_>, call: &mut Call, now: u32, usual_gap: &mut u16, us
 
 /// Brings a thread up to what a call says.
 fn remember(thread: &mut History, call: &Call) {
-    // What is no address has a place of its own, which is put right below. What the call does not have is 0.
+    // What is no address has a place of its own, which is put right below. What the call does not
+    // have is 0.
     let small = thread.anchors[0];
     for value in call.values {
         thread.anchors[region(value)] = value;
@@ -299,7 +321,10 @@ fn remember(thread: &mut History, call: &Call) {
     thread.result_before = thread.last[RESULT];
     thread.last = call.values;
     let failed = (call.values[RESULT] as i64) < 0;
-    let step = u64::from(call.aux & 0xfff) | u64::from(call.form) << 12 | u64::from(failed) << 14 | 1 << 15;
+    let step = u64::from(call.aux & 0xfff)
+        | u64::from(call.form) << 12
+        | u64::from(failed) << 14
+        | 1 << 15;
     thread.calls = thread.calls << 16 | step;
 }
 
@@ -326,7 +351,8 @@ fn missed(
         if i > 2 { call.values[2] } else { 0 },
         thread.result_before,
     ];
-    let columns = if i == RESULT { (Column::ResultSource, &RESULT_PLANES) } else { (Column::Source, &VALUE) };
+    let columns =
+        if i == RESULT { (Column::ResultSource, &RESULT_PLANES) } else { (Column::Source, &VALUE) };
     let value = value::read(s, columns, &candidates, anchors);
     let area = region(value);
     if area != 0 || i == 0 && value < 4096 {

@@ -1,7 +1,8 @@
 //! Version 1 of the columns: read for ever, and never written again.
 //!
-//! Pages, scheduling events, strings and other records are as in later versions; calls are taken apart into their arguments
-//! ([`record`]), each predicted by what it was ([`call`]) or read by itself ([`value`]).
+//! Pages, scheduling events, strings and other records are as in later versions; calls are taken
+//! apart into their arguments ([`record`]), each predicted by what it was ([`call`]) or read by
+//! itself ([`value`]).
 
 mod call;
 mod record;
@@ -41,7 +42,9 @@ impl Block {
     /// Reads a page.
     pub(super) fn decode(&mut self, s: &mut Reading<'_>) -> Result<(Page, Summary), ColumnsError> {
         let models = &mut self.models;
-        read_page(&mut self.rings, s, |s, at, ring, out, first| models.read(s, at, ring, out, first))
+        read_page(&mut self.rings, s, |s, at, ring, out, first| {
+            models.read(s, at, ring, out, first)
+        })
     }
 }
 
@@ -65,8 +68,16 @@ impl Models {
         }
     }
 
-    /// Reads an item, and puts it into the page; whether it counts with every reader as it does here. `first`: of its page.
-    fn read(&mut self, s: &mut Reading<'_>, at: &mut At, ring: &mut Ring, out: &mut Out<'_>, first: bool) -> bool {
+    /// Reads an item, and puts it into the page; whether it counts with every reader as it does
+    /// here. `first`: of its page.
+    fn read(
+        &mut self,
+        s: &mut Reading<'_>,
+        at: &mut At,
+        ring: &mut Ring,
+        out: &mut Out<'_>,
+        first: bool,
+    ) -> bool {
         if at.layout != Layout::V1 {
             s.fail();
             return false;
@@ -82,7 +93,13 @@ impl Models {
             (EVENT, Some(Lane::Syscall)) => known & self.call(s, at, ring, out, now),
             (EVENT, Some(Lane::Sched)) => {
                 let mut event = Sched::default();
-                self.scheduling.code(s, &mut event, &mut ring.current, &mut self.threads, (now, at.cpu));
+                self.scheduling.code(
+                    s,
+                    &mut event,
+                    &mut ring.current,
+                    &mut self.threads,
+                    (now, at.cpu),
+                );
                 out.bytes(event.put(at.layout).as_flattened());
                 ring.count(event.kind);
                 ring.reach(at.base.wrapping_add(u64::from(event.upper)));
@@ -112,7 +129,14 @@ impl Models {
     }
 
     /// Reads a call and its strings.
-    fn call(&mut self, s: &mut Reading<'_>, at: &At, ring: &mut Ring, out: &mut Out<'_>, now: u32) -> bool {
+    fn call(
+        &mut self,
+        s: &mut Reading<'_>,
+        at: &At,
+        ring: &mut Ring,
+        out: &mut Out<'_>,
+        now: u32,
+    ) -> bool {
         let mut call = Call::default();
         self.calls.read(s, &mut self.threads.of(ring.current.tid).calls, &mut call, now);
         let (record, length) = call.put();
@@ -121,7 +145,9 @@ impl Models {
             ring.count(kind::EXIT);
         }
         ring.count(if call.form < form::EXITED { kind::ENTER } else { kind::EXIT });
-        ring.reach(at.base.wrapping_add(u64::from(call.upper)).wrapping_add(u64::from(call.ticks) << 4));
+        ring.reach(
+            at.base.wrapping_add(u64::from(call.upper)).wrapping_add(u64::from(call.ticks) << 4),
+        );
         let mut counts = call.aux >> 12 & 3 != 3 && call.ticks < 0xffff;
         for _ in 0..call.strings {
             counts &= self.string(s, ring, out);

@@ -24,13 +24,22 @@ impl Load {
     }
 
     fn run(&self, args: &[&str]) -> Result<HashMap<String, String>> {
-        let output = Command::new(&self.program).args(args).stdin(Stdio::null()).output().context("can't run it")?;
-        ensure!(output.status.success(), "tests/programs/budget.c {args:?} failed ({})", output.status);
+        let output = Command::new(&self.program)
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .context("can't run it")?;
+        ensure!(
+            output.status.success(),
+            "tests/programs/budget.c {args:?} failed ({})",
+            output.status
+        );
         Ok(key_values(&output.stdout))
     }
 
-    /// 25,000 calls, 5,000 switches and 5,000 wakeups a second beside a loop that counts: how far it came, in seconds of CPU
-    /// time of its own. It is its own measure of how fast the machine is at the moment: that changes by more than what is measured.
+    /// 25,000 calls, 5,000 switches and 5,000 wakeups a second beside a loop that counts: how far
+    /// it came, in seconds of CPU time of its own. It is its own measure of how fast the
+    /// machine is at the moment: that changes by more than what is measured.
     pub(super) fn paced(&self, seconds: f64) -> Result<f64> {
         let printed = self.run(&["paced", &self.cpu.to_string(), &seconds.to_string()])?;
         Ok(value(&printed, "count")? / value(&printed, "a_second")?)
@@ -47,7 +56,8 @@ impl Load {
 
     /// So many calls, evenly over so many milliseconds; its process id.
     pub(super) fn burst(&self, calls: u32, ms: u32) -> Result<u32> {
-        let printed = self.run(&["burst", &self.cpu.to_string(), &calls.to_string(), &ms.to_string()])?;
+        let printed =
+            self.run(&["burst", &self.cpu.to_string(), &calls.to_string(), &ms.to_string()])?;
         Ok(value(&printed, "pid")? as u32)
     }
 }
@@ -65,8 +75,8 @@ pub(super) struct Hammered {
 }
 
 impl Hammered {
-    /// Calls for each of the loops: a machine that others slow down takes longer for both. The recorder does not touch the loops,
-    /// and what CPU time its daemon takes is not theirs.
+    /// Calls for each of the loops: a machine that others slow down takes longer for both. The
+    /// recorder does not touch the loops, and what CPU time its daemon takes is not theirs.
     pub(super) fn throughput(&self) -> f64 {
         self.rate / self.speed
     }
@@ -87,7 +97,11 @@ pub(super) fn stop(mut recorder: Recorder) -> Result<()> {
 /// What a command of `flightctl` prints, as JSON.
 pub(super) fn asked(recorder: &Recorder, args: &[&str]) -> Result<Value> {
     let output = recorder.flightctl(args);
-    ensure!(output.status.success(), "flightctl {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "flightctl {args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 

@@ -1,7 +1,7 @@
 //! Whether the budget is kept, measured from outside: by what the work that is recorded loses.
 //!
-//! Each line says what is promised, what was measured, and whether that is kept. Off and on take turns, so that a machine
-//! that drifts does not count as one that is slowed down.
+//! Each line says what is promised, what was measured, and whether that is kept. Off and on take
+//! turns, so that a machine that drifts does not count as one that is slowed down.
 
 mod load;
 mod promise;
@@ -33,7 +33,11 @@ pub(super) fn run(rounds: usize, only: Option<&str>) -> Result<()> {
             kept += usize::from(promise.is_kept());
         }
     }
-    ensure!(all > 0, "there is no such promise; there are: {}", PROMISES.map(|(name, _)| name).join(", "));
+    ensure!(
+        all > 0,
+        "there is no such promise; there are: {}",
+        PROMISES.map(|(name, _)| name).join(", ")
+    );
     println!("\n{kept} of {all} kept");
     ensure!(kept == all, "the budget is not kept");
     Ok(())

@@ -50,7 +50,8 @@ fn mean(values: &[f64]) -> (f64, f64) {
     const T: [f64; 10] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23];
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let variance =
+        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     let t = T.get(values.len().saturating_sub(2)).copied().unwrap_or(2.1);
     (mean, t * (variance / n).sqrt())
 }
@@ -58,10 +59,11 @@ fn mean(values: &[f64]) -> (f64, f64) {
 /// What a loss of the usual load is, and whether the recorder's own account tells the same.
 pub(super) fn paced(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
     const SECONDS: f64 = 4.0;
-    // Behind it the first round of the drain is over, which opens a file and puts the table of threads into it: once, not
-    // each time.
+    // Behind it the first round of the drain is over, which opens a file and puts the table of
+    // threads into it: once, not each time.
     const START: Duration = Duration::from_secs(3);
-    let (mut lost, mut asked_time, mut probes, mut daemon) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut lost, mut asked_time, mut probes, mut daemon) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     load.paced(0.5)?;
     for _ in 0..rounds {
         let off = load.paced(SECONDS)?;
@@ -78,15 +80,21 @@ pub(super) fn paced(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
         // Percent since the daemon began, of its time.
         let spent = |pointer: &str, cpus: f64| {
             let of = |json: &serde_json::Value| {
-                Ok::<f64, anyhow::Error>(number(json, pointer)? * number(json, "/spent/start/seconds")? * cpus)
+                Ok::<f64, anyhow::Error>(
+                    number(json, pointer)? * number(json, "/spent/start/seconds")? * cpus,
+                )
             };
             Ok::<f64, anyhow::Error>((of(&after)? - of(&before)?) / SECONDS)
         };
-        let cpu = after["cpus"].as_array().and_then(|cpus| cpus.iter().position(|cpu| cpu["cpu"] == load.cpu));
+        let cpu = after["cpus"]
+            .as_array()
+            .and_then(|cpus| cpus.iter().position(|cpu| cpu["cpu"] == load.cpu));
         let cpu = cpu.context("the loaded CPU is not in the account")?;
         probes.push(spent(&format!("/cpus/{cpu}/spent_percent/start"), 1.0)?);
         let all = load.cpus.len() as f64;
-        daemon.push(spent("/spent/start/drain_percent", all)? + spent("/spent/start/daemon_percent", all)?);
+        daemon.push(
+            spent("/spent/start/drain_percent", all)? + spent("/spent/start/daemon_percent", all)?,
+        );
     }
     let (lost, uncertain) = mean(&lost);
     let (least, uncertain_least) = mean(&asked_time);
@@ -95,25 +103,34 @@ pub(super) fn paced(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
     let ratio = (own / lost).max(lost / own);
     Ok(vec![
         Promise::new(
-            "25,000 calls, 5,000 switches, 5,000 wakeups a second on a CPU: at most 1 % of its time lost",
+            "25,000 calls, 5,000 switches, 5,000 wakeups a second on a CPU: at most 1 % of its \
+             time lost",
             lost <= 1.0,
-            format!("{lost:.2} % +- {uncertain:.2} lost (95 % of {rounds} rounds of {SECONDS} s off and on)"),
+            format!(
+                "{lost:.2} % +- {uncertain:.2} lost (95 % of {rounds} rounds of {SECONDS} s off \
+                 and on)"
+            ),
         ),
         Promise::figure(
-            "of that, what any recorder loses here: programs on the same tracepoints that read the clock and do no more",
+            "of that, what any recorder loses here: programs on the same tracepoints that read \
+             the clock and do no more",
             format!("{least:.2} % +- {uncertain_least:.2} lost"),
         ),
         Promise::new(
             "the recorder's own account of that agrees within a factor of 1.5",
             ratio <= 1.5,
-            format!("{own:.2} %: probes and floor {probes:.2} %, flightd {daemon:.2} %; factor {ratio:.2}"),
+            format!(
+                "{own:.2} %: probes and floor {probes:.2} %, flightd {daemon:.2} %; factor \
+                 {ratio:.2}"
+            ),
         ),
     ])
 }
 
 /// What hammers lose beside a recorder, percent of their throughput.
 struct Loss {
-    /// Behind the first second, against the same without a recorder before and after; mean of all rounds.
+    /// Behind the first second, against the same without a recorder before and after; mean of all
+    /// rounds.
     lost: f64,
     /// Half of its 95 % confidence interval.
     uncertain: f64,
@@ -122,7 +139,11 @@ struct Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} % +- {:.2} lost (95 % of {} rounds)", self.lost, self.uncertain, self.rounds)?;
+        write!(
+            f,
+            "{:.2} % +- {:.2} lost (95 % of {} rounds)",
+            self.lost, self.uncertain, self.rounds
+        )?;
         if self.is_told() { Ok(()) } else { write!(f, ": this machine is too noisy to tell") }
     }
 }
@@ -134,7 +155,8 @@ impl Loss {
     }
 }
 
-/// Lets hammers run on these CPUs without a recorder and with one in turns, `seconds` behind the first with it.
+/// Lets hammers run on these CPUs without a recorder and with one in turns, `seconds` behind the
+/// first with it.
 fn loss(
     load: &Load,
     cpus: &[usize],
@@ -163,7 +185,8 @@ fn few(rounds: usize) -> usize {
 fn refused(recorder: &Recorder, cpu: Option<usize>) -> Result<u64> {
     let dir = Generation::find(&recorder.sandbox().bpffs_dir())?;
     let totals = Recording::open(&dir, false)?.counters();
-    let of = totals.cpus.iter().filter(|totals| cpu.is_none_or(|cpu| usize::from(totals.cpu) == cpu));
+    let of =
+        totals.cpus.iter().filter(|totals| cpu.is_none_or(|cpu| usize::from(totals.cpu) == cpu));
     Ok(of.map(|totals| totals.throttled[Lane::Syscall as usize].iter().sum::<u64>()).sum())
 }
 
@@ -183,10 +206,14 @@ pub(super) fn hammer(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
             format!("{own:.2} %, system calls detached for {seconds:.1} s"),
         ));
         let coverage = recorder.flightctl(&["dump", "--all", "--strict", "--event", "act"]);
-        let (lines, coverage) = (String::from_utf8_lossy(&coverage.stdout), String::from_utf8_lossy(&coverage.stderr));
+        let (lines, coverage) =
+            (String::from_utf8_lossy(&coverage.stdout), String::from_utf8_lossy(&coverage.stderr));
         let counted = refused(&recorder, None)?;
-        let told = |words: &str| coverage.lines().find(|line| line.contains(words)).unwrap_or_default().to_owned();
-        let (detached, by_budget) = (told("system calls were detached"), told("refused by the budget"));
+        let told = |words: &str| {
+            coverage.lines().find(|line| line.contains(words)).unwrap_or_default().to_owned()
+        };
+        let (detached, by_budget) =
+            (told("system calls were detached"), told("refused by the budget"));
         let figure = by_budget.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
         // The counters go on between the two readings.
         let agrees = figure > 0 && figure <= counted && figure as f64 >= counted as f64 * 0.99;
@@ -195,8 +222,10 @@ pub(super) fn hammer(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
             agrees && !detached.is_empty(),
             format!("{detached}; {by_budget} (the probes' counters a moment later: {counted})"),
         ));
-        let levels: Vec<&str> =
-            lines.lines().filter(|line| line.contains("level ") || line.contains("tached")).collect();
+        let levels: Vec<&str> = lines
+            .lines()
+            .filter(|line| line.contains("level ") || line.contains("tached"))
+            .collect();
         said.push(Promise::new(
             "changes of level are visible in the dump at their time",
             levels.len() >= 2,
@@ -210,7 +239,8 @@ pub(super) fn hammer(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
         Ok(rate)
     })?;
     let first = Promise::new(
-        "system calls without end on every CPU, total = per_cpu = 2%: at most 3 % lost over 20 s behind the first",
+        "system calls without end on every CPU, total = per_cpu = 2%: at most 3 % lost over 20 s \
+         behind the first",
         lost.lost <= 3.0 && lost.is_told(),
         lost.to_string(),
     );
@@ -254,7 +284,10 @@ pub(super) fn one_cpu(load: &Load, _: usize) -> Result<Vec<Promise>> {
     Ok(vec![Promise::new(
         "system calls without end on one CPU do not blind the others while the total holds",
         here > 0 && there == 0 && detached == 0.0,
-        format!("events refused: {here} on CPU {}, {there} on CPU {other}; detached for {detached} s", load.cpu),
+        format!(
+            "events refused: {here} on CPU {}, {there} on CPU {other}; detached for {detached} s",
+            load.cpu
+        ),
     )])
 }
 
@@ -286,7 +319,9 @@ pub(super) fn no_daemon(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
     Ok(vec![Promise::new(
         "with flightd killed, per_cpu = 2% holds by itself, beyond what being asked costs",
         spent <= 2.2,
-        format!("{spent:.2} % of each CPU spent on recording; {lost}; {floor} beside empty programs"),
+        format!(
+            "{spent:.2} % of each CPU spent on recording; {lost}; {floor} beside empty programs"
+        ),
     )])
 }
 
@@ -296,15 +331,29 @@ pub(super) fn burst(load: &Load, _: usize) -> Result<Vec<Promise>> {
     sleep(Duration::from_secs(30));
     let pid = load.burst(30_000, 300)?.to_string();
     sleep(Duration::from_secs(30));
-    let dump = recorder.flightctl(&["dump", "--all", "--pid", &pid, "--syscall", "getppid", "--event", "sys_enter"]);
-    let seen = String::from_utf8_lossy(&dump.stdout).lines().filter(|line| !line.starts_with('#')).count();
+    let dump = recorder.flightctl(&[
+        "dump",
+        "--all",
+        "--pid",
+        &pid,
+        "--syscall",
+        "getppid",
+        "--event",
+        "sys_enter",
+    ]);
+    let seen =
+        String::from_utf8_lossy(&dump.stdout).lines().filter(|line| !line.starts_with('#')).count();
     let status = asked(&recorder, &["status", "--json"])?;
     let level = status["level"].as_str().unwrap_or_default().to_owned();
     let refused = refused(&recorder, None)?;
     stop(recorder)?;
     Ok(vec![Promise::new(
-        "100,000 calls a second for 300 ms within a quiet minute are recorded in full, by default settings",
+        "100,000 calls a second for 300 ms within a quiet minute are recorded in full, by default \
+         settings",
         seen == 30_000,
-        format!("{seen} of 30000 in the dump; of all that the machine did, {refused} events refused, level {level}"),
+        format!(
+            "{seen} of 30000 in the dump; of all that the machine did, {refused} events refused, \
+             level {level}"
+        ),
     )])
 }

@@ -97,10 +97,15 @@ impl Condition {
         };
         let recorder = |config: &str| {
             // A budget would be spent by what is measured, and change it.
-            start(format!("{config}[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n")).map(Beside::Recorder)
+            start(format!("{config}[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n"))
+                .map(Beside::Recorder)
         };
         // Buckets that nothing empties.
-        let limited = || start("[budget]\ntotal = \"off\"\nper_cpu = \"100%\"\nburst_seconds = 3600\n".to_owned());
+        let limited = || {
+            start(
+                "[budget]\ntotal = \"off\"\nper_cpu = \"100%\"\nburst_seconds = 3600\n".to_owned(),
+            )
+        };
         match self {
             Self::Off => Ok(Beside::Nothing),
             Self::Floor => floor("empty"),
@@ -122,17 +127,22 @@ impl Condition {
 
 /// Has the probes look at who draws whatever their buckets hold, as they do where these run short.
 fn look_at_who_draws(recorder: &Recorder) -> Result<()> {
-    let generation = Generation::find(&recorder.sandbox().bpffs_dir()).context("there is no recording")?;
+    let generation =
+        Generation::find(&recorder.sandbox().bpffs_dir()).context("there is no recording")?;
     let live = Recording::open(&generation, true).context("can't open the recording")?;
     let state = &live.maps().state;
-    let fields = (0..TIMED_BUCKETS)
-        .map(|lane| offset_of!(CpuState, buckets) + lane * size_of::<Bucket>() + offset_of!(Bucket, fair));
+    let fields = (0..TIMED_BUCKETS).map(|lane| {
+        offset_of!(CpuState, buckets) + lane * size_of::<Bucket>() + offset_of!(Bucket, fair)
+    });
     let fields: Vec<usize> = fields.collect();
     let all = || (0..state.entries()).flat_map(|cpu| fields.iter().map(move |field| (cpu, *field)));
     // flightd sets the limits once more when it first looks.
     for _ in 0..10 {
         for (cpu, field) in all() {
-            ensure!(state.write(cpu, field, &i64::MAX.to_le_bytes()), "the recording has no bucket at {field}");
+            ensure!(
+                state.write(cpu, field, &i64::MAX.to_le_bytes()),
+                "the recording has no bucket at {field}"
+            );
         }
         sleep(Duration::from_millis(600));
         if all().all(|(cpu, field)| state.load(cpu, field) == i64::MAX as u64) {
@@ -144,7 +154,15 @@ fn look_at_who_draws(recorder: &Recorder) -> Result<()> {
 
 /// Builds what the conditions need.
 pub(super) fn prepare() -> Result<()> {
-    run_command(cargo().args(["build", "--release", "--locked", "-p", "flightd", "--example", "floor"]))
+    run_command(cargo().args([
+        "build",
+        "--release",
+        "--locked",
+        "-p",
+        "flightd",
+        "--example",
+        "floor",
+    ]))
 }
 
 /// Peers that this machine does not have, and why.
@@ -201,7 +219,9 @@ impl Beside {
 pub(super) fn floor(which: &str) -> Result<Beside> {
     let mut command = Command::new(repository().join("target/release/examples/floor"));
     command.arg(which).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = die_with_parent(&mut command, Signal::SIGKILL).spawn().context("can't run the floor's programs")?;
+    let mut child = die_with_parent(&mut command, Signal::SIGKILL)
+        .spawn()
+        .context("can't run the floor's programs")?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
     ensure!(line == "ready\n", "the floor's programs are not attached");
@@ -217,7 +237,9 @@ fn perf(folder: &Path) -> Result<Beside> {
         }
     }
     let mut command = Command::new("perf");
-    command.args(["record", "-q", "-a", "--overwrite", "-m", "16M", "-D", "-1", "-o"]).arg(folder.join("perf.data"));
+    command
+        .args(["record", "-q", "-a", "--overwrite", "-m", "16M", "-D", "-1", "-o"])
+        .arg(folder.join("perf.data"));
     command.arg(format!("--control=fifo:{},{}", ask.display(), answer.display()));
     for event in EVENTS {
         command.args(["-e", event]);
@@ -252,7 +274,9 @@ impl Ftrace {
 
 impl Drop for Ftrace {
     fn drop(&mut self) {
-        if let Err(e) = fs::write(self.0.join("events/enable"), "0").and_then(|()| fs::remove_dir(&self.0)) {
+        if let Err(e) =
+            fs::write(self.0.join("events/enable"), "0").and_then(|()| fs::remove_dir(&self.0))
+        {
             eprintln!("{}: {e}: remove it by hand", self.0.display());
         }
     }

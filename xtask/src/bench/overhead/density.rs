@@ -25,11 +25,13 @@ impl Density {
     }
 }
 
-/// Records the mix without strings, into rings that hold it all. The headers count the events: of a ring all pages
-/// but the newest, which is still being filled.
+/// Records the mix without strings, into rings that hold it all. The headers count the events: of a
+/// ring all pages but the newest, which is still being filled.
 pub(super) fn measure(cpu: usize) -> Result<Vec<Density>> {
-    let config = "[record]\nstrings = false\n[rings]\nsyscall = \"64MiB\"\nsched = \"64MiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n";
-    let options = Options { config: config.into(), death_signal: Signal::SIGTERM, ..Options::default() };
+    let config = "[record]\nstrings = false\n[rings]\nsyscall = \"64MiB\"\nsched = \
+                  \"64MiB\"\nmax_ram_percent = 50\n[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n";
+    let options =
+        Options { config: config.into(), death_signal: Signal::SIGTERM, ..Options::default() };
     let mut recorder = Recorder::try_start(options)?;
     workload::mix(cpu, recorder.sandbox().root())?;
     let recording = Recording::open(&Generation::find(&recorder.sandbox().bpffs_dir())?, false)?;

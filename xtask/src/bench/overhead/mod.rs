@@ -1,6 +1,8 @@
-//! What recording costs the work that is recorded: the same work with and without it, and beside its peers.
+//! What recording costs the work that is recorded: the same work with and without it, and beside
+//! its peers.
 //!
-//! Machines drift, so the conditions take turns, round by round, and what is quoted are ratios within one run.
+//! Machines drift, so the conditions take turns, round by round, and what is quoted are ratios
+//! within one run.
 
 mod condition;
 mod density;
@@ -60,9 +62,15 @@ pub(super) fn run(rounds: usize, json: bool) -> Result<()> {
     let cpu = *online_cpus().last().context("no CPU is online")?;
     // One sandbox for all rounds: it mounts tracefs where there is none.
     let sandbox = Sandbox::new()?;
-    let mut measured =
-        Measured { cpu, rounds, samples: BTreeMap::new(), missing: condition::missing(), density: Vec::new() };
-    let here = |condition: &Condition| !measured.missing.iter().any(|(missing, _)| missing == condition);
+    let mut measured = Measured {
+        cpu,
+        rounds,
+        samples: BTreeMap::new(),
+        missing: condition::missing(),
+        density: Vec::new(),
+    };
+    let here =
+        |condition: &Condition| !measured.missing.iter().any(|(missing, _)| missing == condition);
     let conditions: Vec<Condition> = Condition::ALL.into_iter().filter(here).collect();
     workload::warm_up(cpu, sandbox.root())?;
     for round in 1..=rounds {

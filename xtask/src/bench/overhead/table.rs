@@ -19,35 +19,48 @@ impl Measured {
         spread(self.of(condition, workload)).0 - spread(self.of(Condition::Off, workload)).0
     }
 
-    /// The same by the least disturbed round of each: other machines on this one's processor make medians of so short loops
-    /// differ by more than what is compared.
+    /// The same by the least disturbed round of each: other machines on this one's processor make
+    /// medians of so short loops differ by more than what is compared.
     fn added_at_least(&self, condition: Condition, workload: Workload) -> f64 {
         spread(self.of(condition, workload)).1 - spread(self.of(Condition::Off, workload)).1
     }
 
     fn all_lanes(&self) -> (u64, u64) {
-        self.density.iter().fold((0, 0), |(bytes, events), lane| (bytes + lane.bytes, events + lane.events))
+        self.density
+            .iter()
+            .fold((0, 0), |(bytes, events), lane| (bytes + lane.bytes, events + lane.events))
     }
 }
 
 /// A table for each workload.
 pub(super) fn text(measured: &Measured) -> String {
     let mut out = format!(
-        "Median of {} interleaved rounds on CPU {} (least to greatest); of loops, the least disturbed repetition of each \
-         round.\n`adds` is over off, and compared with what the clock floor and ftrace add; `least`: the same by the least of all \
-         rounds.\n",
+        "Median of {} interleaved rounds on CPU {} (least to greatest); of loops, the least \
+         disturbed repetition of each round.\n`adds` is over off, and compared with what the \
+         clock floor and ftrace add; `least`: the same by the least of all rounds.\n",
         measured.rounds, measured.cpu
     );
     for workload in Workload::ALL {
         let _ = writeln!(out, "\n{} ({})", workload.name(), workload.what());
-        let heads = ["median", "(least to greatest)", "adds", "x off", "x clock floor", "least", "x ftrace", "least"];
+        let heads = [
+            "median",
+            "(least to greatest)",
+            "adds",
+            "x off",
+            "x clock floor",
+            "least",
+            "x ftrace",
+            "least",
+        ];
         let _ = writeln!(
             out,
             "  {:<28}{:>9}  {:<20}{:>8}{:>8}{:>15}{:>7}{:>10}{:>7}",
             "", heads[0], heads[1], heads[2], heads[3], heads[4], heads[5], heads[6], heads[7]
         );
         for condition in Condition::ALL {
-            if let Some((_, why)) = measured.missing.iter().find(|(missing, _)| *missing == condition) {
+            if let Some((_, why)) =
+                measured.missing.iter().find(|(missing, _)| *missing == condition)
+            {
                 let _ = writeln!(out, "  {:<28}not measured: {why}", condition.name());
                 continue;
             }
@@ -72,15 +85,19 @@ pub(super) fn text(measured: &Measured) -> String {
             out.push('\n');
         }
     }
-    let medians = [Condition::Drawing, Condition::Sharing].map(|of| spread(measured.of(of, Workload::Getppid)).0);
+    let medians = [Condition::Drawing, Condition::Sharing]
+        .map(|of| spread(measured.of(of, Workload::Getppid)).0);
     let [plenty, short] = medians;
     let _ = writeln!(
         out,
-        "\nA getppid where its bucket looks at who draws, over one where it holds plenty: {:+.1} ns, x {:.3}",
+        "\nA getppid where its bucket looks at who draws, over one where it holds plenty: {:+.1} \
+         ns, x {:.3}",
         short - plenty,
         short / plenty
     );
-    out.push_str("\nRing bytes an event, the mix, strings = false (an entry and an exit are two events):\n");
+    out.push_str(
+        "\nRing bytes an event, the mix, strings = false (an entry and an exit are two events):\n",
+    );
     for lane in &measured.density {
         let _ = writeln!(out, "  {}", density(lane.lane.name(), lane.bytes, lane.events));
     }
@@ -125,10 +142,14 @@ pub(super) fn json(measured: &Measured) -> Value {
         let described = json!({ "what": workload.what(), "conditions": conditions });
         workloads.insert(workload.name().into(), described);
     }
-    let missing: serde_json::Map<String, Value> =
-        measured.missing.iter().map(|(condition, why)| (condition.key().into(), json!(why))).collect();
+    let missing: serde_json::Map<String, Value> = measured
+        .missing
+        .iter()
+        .map(|(condition, why)| (condition.key().into(), json!(why)))
+        .collect();
     let lane = |lane: &Density| {
-        let figure = json!({ "bytes": lane.bytes, "events": lane.events, "bytes_an_event": lane.ratio() });
+        let figure =
+            json!({ "bytes": lane.bytes, "events": lane.events, "bytes_an_event": lane.ratio() });
         (lane.lane.name().to_owned(), figure)
     };
     let (bytes, events) = measured.all_lanes();

@@ -58,7 +58,9 @@ pub(super) fn run(cpu: usize, folder: &Path) -> Result<Vec<(Workload, f64)>> {
     let mut figures = Vec::new();
     for workload in [Workload::Getppid, Workload::Open, Workload::Pipe] {
         let name = workload.name();
-        let value = values.get(&format!("{name}_ns")).with_context(|| format!("the workload printed no {name}"))?;
+        let value = values
+            .get(&format!("{name}_ns"))
+            .with_context(|| format!("the workload printed no {name}"))?;
         figures.push((workload, value.parse()?));
     }
     let before = children_cpu()?;
@@ -71,7 +73,11 @@ pub(super) fn run(cpu: usize, folder: &Path) -> Result<Vec<(Workload, f64)>> {
 pub(super) fn mix(cpu: usize, folder: &Path) -> Result<()> {
     let programs = repository().join("tests/programs");
     let mut shell = Command::new("sh");
-    shell.arg(programs.join("mix.sh")).arg(programs.join("cost.c")).arg(folder).stdin(Stdio::null());
+    shell
+        .arg(programs.join("mix.sh"))
+        .arg(programs.join("cost.c"))
+        .arg(folder)
+        .stdin(Stdio::null());
     let status = pinned(&mut shell, cpu).status().context("can't run sh")?;
     ensure!(status.success(), "tests/programs/mix.sh failed ({status})");
     Ok(())

@@ -44,11 +44,18 @@ pub(in crate::service) fn hooks(_: &mut Trial) -> Result<String> {
 /// The hook as kdump-tools runs it.
 fn recover() -> Result<usize> {
     let text = fs::read_to_string(DROP_IN)?;
-    let line = text.lines().find_map(|line| line.strip_prefix("ExecStartPre=-")).context("no hook")?;
+    let line =
+        text.lines().find_map(|line| line.strip_prefix("ExecStartPre=-")).context("no hook")?;
     let (program, dir) = line.split_once(' ').context("no directory")?;
     let meta = fs::symlink_metadata(dir)?;
     ensure!(meta.is_dir() && meta.uid() == 0, "{dir} is of user {}", meta.uid());
-    for attempt in ["ln -s {root} {dir}/x", "mv {dir} {dir}.old", "rmdir {dir}", "mkfifo {dir}/x", "chmod 777 {dir}"] {
+    for attempt in [
+        "ln -s {root} {dir}/x",
+        "mv {dir} {dir}.old",
+        "rmdir {dir}",
+        "mkfifo {dir}/x",
+        "chmod 777 {dir}",
+    ] {
         let attempt = attempt.replace("{root}", ROOTS[0]).replace("{dir}", dir);
         ensure!(as_service(&attempt).is_err(), "the user may: {attempt}");
     }
@@ -73,7 +80,12 @@ fn recover() -> Result<usize> {
     ensure!(files.len() == 1, "{} files in {dir}", files.len());
     for file in files {
         let meta = file.metadata()?;
-        ensure!(meta.uid() == 0 && meta.mode() & 0o777 == 0o640, "{} {:o}", file.path().display(), meta.mode());
+        ensure!(
+            meta.uid() == 0 && meta.mode() & 0o777 == 0o640,
+            "{} {:o}",
+            file.path().display(),
+            meta.mode()
+        );
         fs::remove_file(file.path())?;
     }
     Ok(LEADS.len() * ROOTS.len())
@@ -119,8 +131,16 @@ fn lead_it() -> Result<usize> {
         as_service(&format!("cd {target}{STATE}; {script}"))?;
         let output = hook(path)?;
         let refused = output.status.code() == Some(1);
-        ensure!(refused, "the hook before the dump, {script}: {}: {}", output.status, lossy(&output));
-        ensure!(fs::read_dir(&roots)?.count() == 1, "{script}: something was put into root's directory");
+        ensure!(
+            refused,
+            "the hook before the dump, {script}: {}: {}",
+            output.status,
+            lossy(&output)
+        );
+        ensure!(
+            fs::read_dir(&roots)?.count() == 1,
+            "{script}: something was put into root's directory"
+        );
         as_service(&format!("cd {target}{STATE}; rm -rf flightrec deep"))?;
     }
     // A link in the place of the directory that it takes by itself.

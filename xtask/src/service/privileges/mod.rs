@@ -1,7 +1,8 @@
 //! The user `flightrec`, taken over, and all that root does where that user owns the directories.
 //!
-//! Each attack is made as that user, with a shell; what only an unprotected kernel lets it do (hard links to files of
-//! root's, `fs.protected_hardlinks`) root does in its place. Behind all of them stand [`ROOTS`], which must stay as they are.
+//! Each attack is made as that user, with a shell; what only an unprotected kernel lets it do (hard
+//! links to files of root's, `fs.protected_hardlinks`) root does in its place. Behind all of them
+//! stand [`ROOTS`], which must stay as they are.
 
 mod kdump;
 mod package;
@@ -21,7 +22,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::trial::{RUNTIME, Trial, UNIT, check, lossy, read};
 
-/// Directories of root's with one file each: on the disk, and on the file system of [`RUNTIME`], to which a hard link can lead.
+/// Directories of root's with one file each: on the disk, and on the file system of [`RUNTIME`], to
+/// which a hard link can lead.
 pub(super) const ROOTS: [&str; 2] = ["/root/roots", "/run/roots"];
 const SECRET: &str = "root's own\n";
 const RECORDING: &str = "flightrec-recording.service";
@@ -30,7 +32,8 @@ const PATIENCE: &str = "20";
 /// How long the user changes names beside root's part.
 const RACE: Duration = Duration::from_secs(15);
 
-/// What the user leaves in [`RUNTIME`], while nothing is mounted there, and whether `--prepare` works then.
+/// What the user leaves in [`RUNTIME`], while nothing is mounted there, and whether `--prepare`
+/// works then.
 const FOR_PREPARE: &[(&str, &str, bool)] = &[
     ("a link for the copy", "ln -s {root}/file tracepoints.json", true),
     ("a link for the new copy", "ln -s {root}/file tracepoints.json.new", true),
@@ -41,7 +44,11 @@ const FOR_PREPARE: &[(&str, &str, bool)] = &[
     ("a link to a directory for the new copy", "ln -s {root} tracepoints.json.new", true),
     ("a link to mount on", "ln -s {root} bpf", false),
     ("a link to a link to mount on", "ln -s {root} a; ln -s a bpf", false),
-    ("a link to mount on, in a directory", "mkdir bpf; ln -s {root} bpf/gen-00000000000000aa", true),
+    (
+        "a link to mount on, in a directory",
+        "mkdir bpf; ln -s {root} bpf/gen-00000000000000aa",
+        true,
+    ),
     ("a pipe to mount on", "mkfifo bpf", false),
     ("a file to mount on", "echo > bpf", false),
     ("another's BPF file system", "ln -s /run/bpf-of-root bpf", false),
@@ -54,7 +61,8 @@ const FOR_REMOVE: &[&str] = &[
     "mkdir -p gen-00000000000000aa/progs; ln -s {root}/file gen-00000000000000aa/progs/sys_enter",
     "ln -s {root} gen-00000000000000aa",
     "ln -s . gen-00000000000000aa; ln -s gen-00000000000000aa gen-00000000000000bb",
-    "mkdir -p gen-00000000000000aa/links/deep/deeper; ln -s {root} gen-00000000000000aa/links/deep/deeper/link",
+    "mkdir -p gen-00000000000000aa/links/deep/deeper; ln -s {root} \
+     gen-00000000000000aa/links/deep/deeper/link",
     "ln -s /run/bpf-of-root/gen-00000000000000cc gen-00000000000000aa",
     "chmod 0 .; true",
 ];
@@ -88,8 +96,11 @@ pub(super) fn links(_: &mut Trial) -> Result<String> {
         }
     }
     let file = format!("{}/file", ROOTS[1]);
-    for (name, works) in [("tracepoints.json", true), ("tracepoints.json.new", true), ("bpf", false)] {
-        fs::hard_link(&file, Path::new(RUNTIME).join(name)).with_context(|| format!("a hard link {name}"))?;
+    for (name, works) in
+        [("tracepoints.json", true), ("tracepoints.json.new", true), ("bpf", false)]
+    {
+        fs::hard_link(&file, Path::new(RUNTIME).join(name))
+            .with_context(|| format!("a hard link {name}"))?;
         prepared(&format!("a hard link {name}"), works)?;
     }
     let rounds = races()?;
@@ -98,7 +109,8 @@ pub(super) fn links(_: &mut Trial) -> Result<String> {
     untouched("starting it again")?;
     let cases = ROOTS.len() * (FOR_PREPARE.len() + FOR_REMOVE.len()) + 3;
     Ok(format!(
-        "{cases} cases of --prepare and --remove, and {rounds} rounds of both beside swaps: no link was followed"
+        "{cases} cases of --prepare and --remove, and {rounds} rounds of both beside swaps: no \
+         link was followed"
     ))
 }
 
@@ -130,30 +142,42 @@ fn removed_with(script: &str) -> Result<()> {
 fn races() -> Result<u32> {
     let swaps = [
         // What is mounted on, and given away.
-        format!("rm -rf bpf; ln -s {0} bpf; rm -f bpf; mkdir bpf; mv bpf b; ln -s {0} bpf; mv -T b bpf", ROOTS[0]),
+        format!(
+            "rm -rf bpf; ln -s {0} bpf; rm -f bpf; mkdir bpf; mv bpf b; ln -s {0} bpf; mv -T b bpf",
+            ROOTS[0]
+        ),
         // What is written.
         format!(
-            "ln -sf {0}/file tracepoints.json.new; ln -sf {0}/file tracepoints.json; rm -f tracepoints.json*",
+            "ln -sf {0}/file tracepoints.json.new; ln -sf {0}/file tracepoints.json; rm -f \
+             tracepoints.json*",
             ROOTS[1]
         ),
         // What is emptied.
         format!(
-            "mkdir -p bpf/gen-00000000000000aa/links; ln -s {0} bpf/gen-00000000000000aa/l; \
-                 mv -T bpf/gen-00000000000000aa/links bpf/gen-00000000000000aa/m; \
-                 mv -T bpf/gen-00000000000000aa/l bpf/gen-00000000000000aa/links; rm -rf bpf/gen-00000000000000aa",
+            "mkdir -p bpf/gen-00000000000000aa/links; ln -s {0} bpf/gen-00000000000000aa/l; mv -T \
+             bpf/gen-00000000000000aa/links bpf/gen-00000000000000aa/m; mv -T \
+             bpf/gen-00000000000000aa/l bpf/gen-00000000000000aa/links; rm -rf \
+             bpf/gen-00000000000000aa",
             ROOTS[0]
         ),
     ];
     let mut rounds = 0;
     for swap in swaps {
-        let script = format!("cd {RUNTIME}; while [ ! -e stop ]; do {{ {swap}; }} 2>/dev/null || true; done");
-        let mut swapping = Command::new("runuser").args(["-u", "flightrec", "--", "/bin/sh", "-c", &script]).spawn()?;
+        let script = format!(
+            "cd {RUNTIME}; while [ ! -e stop ]; do {{ {swap}; }} 2>/dev/null || true; done"
+        );
+        let mut swapping = Command::new("runuser")
+            .args(["-u", "flightrec", "--", "/bin/sh", "-c", &script])
+            .spawn()?;
         let begun = Instant::now();
         let mut tried = Ok(());
         while begun.elapsed() < RACE / 3 && tried.is_ok() {
             // Either may fail: that it can be made to is known.
-            tried = root_part(&["--prepare", "flightrec"]).and_then(|_| untouched("--prepare beside swaps"));
-            tried = tried.and_then(|()| root_part(&["--remove"])).and_then(|_| untouched("--remove beside swaps"));
+            tried = root_part(&["--prepare", "flightrec"])
+                .and_then(|_| untouched("--prepare beside swaps"));
+            tried = tried
+                .and_then(|()| root_part(&["--remove"]))
+                .and_then(|_| untouched("--remove beside swaps"));
             rounds += 1;
         }
         fs::write(Path::new(RUNTIME).join("stop"), "")?;
@@ -168,7 +192,10 @@ fn races() -> Result<u32> {
 
 /// `flightd` with these arguments, as root, for a while at most: code 124 says that it waited.
 fn root_part(args: &[&str]) -> Result<Output> {
-    Ok(Command::new("timeout").args(["-k", "1", PATIENCE, "/usr/bin/flightd"]).args(args).output()?)
+    Ok(Command::new("timeout")
+        .args(["-k", "1", PATIENCE, "/usr/bin/flightd"])
+        .args(args)
+        .output()?)
 }
 
 /// A BPF file system of root's, with what looks like a recording in it.
@@ -183,7 +210,8 @@ fn another_bpffs() -> Result<Another> {
 
 impl Another {
     fn is_there() -> bool {
-        fs::metadata("/run/bpf-of-root/gen-00000000000000cc/links").is_ok_and(|meta| meta.uid() == 0)
+        fs::metadata("/run/bpf-of-root/gen-00000000000000cc/links")
+            .is_ok_and(|meta| meta.uid() == 0)
             && fs::metadata("/run/bpf-of-root").is_ok_and(|meta| meta.uid() == 0)
     }
 }
@@ -196,12 +224,15 @@ impl Drop for Another {
     }
 }
 
-/// Takes away what an attack left in [`RUNTIME`], as an administrator would: mounts, and every name.
+/// Takes away what an attack left in [`RUNTIME`], as an administrator would: mounts, and every
+/// name.
 fn cleared() -> Result<()> {
     while is_mounted()? {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-        let last =
-            mounts.lines().rev().find_map(|line| line.split(' ').nth(4).filter(|path| path.starts_with(RUNTIME)));
+        let last = mounts
+            .lines()
+            .rev()
+            .find_map(|line| line.split(' ').nth(4).filter(|path| path.starts_with(RUNTIME)));
         check(Command::new("umount").arg(last.context("no mount")?))?;
     }
     check(Command::new("find").args([RUNTIME, "-mindepth", "1", "-delete"]))
@@ -229,11 +260,19 @@ fn secrets() -> Result<()> {
 pub(super) fn untouched(by: &str) -> Result<()> {
     for root in ROOTS {
         let (dir, file) = (Path::new(root), Path::new(root).join("file"));
-        ensure!(fs::read_to_string(&file).is_ok_and(|text| text == SECRET), "{by}: {root}/file is not what it was");
+        ensure!(
+            fs::read_to_string(&file).is_ok_and(|text| text == SECRET),
+            "{by}: {root}/file is not what it was"
+        );
         for (path, mode) in [(dir, 0o755), (&file, 0o644)] {
             let meta = fs::metadata(path)?;
             ensure!(meta.uid() == 0 && meta.gid() == 0, "{by}: {} was given away", path.display());
-            ensure!(meta.mode() & 0o7777 == mode, "{by}: {} has mode {:o}", path.display(), meta.mode());
+            ensure!(
+                meta.mode() & 0o7777 == mode,
+                "{by}: {} has mode {:o}",
+                path.display(),
+                meta.mode()
+            );
         }
         ensure!(fs::read_dir(dir)?.count() == 1, "{by}: something was put into {root}");
     }

@@ -28,7 +28,10 @@ pub(super) fn all(out: &Path) -> Result<Vec<String>> {
         console(out, number)?;
         service(&dir)?;
         let here = Told::read(&dir, "here.jsonl")?;
-        found.push(format!("boot {number}: {}", early(&dir, &here).with_context(|| format!("boot {number}"))?));
+        found.push(format!(
+            "boot {number}: {}",
+            early(&dir, &here).with_context(|| format!("boot {number}"))?
+        ));
         ids.push(text(&dir, "boot_id")?.replace('-', ""));
         boots(&dir, &ids)?;
         match first.take() {
@@ -44,10 +47,14 @@ pub(super) fn all(out: &Path) -> Result<Vec<String>> {
 
 /// It got to its end, and no unit failed.
 fn console(out: &Path, number: usize) -> Result<()> {
-    let console = fs::read(out.join(format!("console-{number}.log"))).context("the machine was not run")?;
+    let console =
+        fs::read(out.join(format!("console-{number}.log"))).context("the machine was not run")?;
     let console = String::from_utf8_lossy(&console);
     let done = format!("boot {number} done");
-    ensure!(console.lines().any(|line| line.starts_with("VM ") && line.ends_with(&done)), "no line tells {done}");
+    ensure!(
+        console.lines().any(|line| line.starts_with("VM ") && line.ends_with(&done)),
+        "no line tells {done}"
+    );
     let failed: Vec<&str> = console.lines().filter(|line| line.contains("FAILED")).collect();
     ensure!(failed.is_empty(), "systemd tells of boot {number}: {}", failed.join("; "));
     Ok(())
@@ -56,7 +63,9 @@ fn console(out: &Path, number: usize) -> Result<()> {
 /// systemd started it, as its user, with two capabilities.
 fn service(dir: &Path) -> Result<()> {
     let unit = "flightd.service";
-    for (key, value) in [("ActiveState", "active"), ("UnitFileState", "enabled"), ("User", "flightrec")] {
+    for (key, value) in
+        [("ActiveState", "active"), ("UnitFileState", "enabled"), ("User", "flightrec")]
+    {
         let is = property(dir, unit, key)?;
         ensure!(is == value, "{unit}: {key} is {is}");
     }
@@ -79,9 +88,12 @@ fn service(dir: &Path) -> Result<()> {
 
 /// The recording begins before `multi-user.target`, and nothing is missing from there on.
 fn early(dir: &Path, told: &Told) -> Result<String> {
-    let moment = |unit: &str| property(dir, unit, "ActiveEnterTimestampMonotonic")?.parse::<u64>().context("a time");
+    let moment = |unit: &str| {
+        property(dir, unit, "ActiveEnterTimestampMonotonic")?.parse::<u64>().context("a time")
+    };
     let (sysinit, multi_user) = (moment("sysinit.target")?, moment("multi-user.target")?);
-    let userspace: u64 = text(dir, "manager")?.trim().split('=').nth(1).context("a time")?.parse()?;
+    let userspace: u64 =
+        text(dir, "manager")?.trim().split('=').nth(1).context("a time")?.parse()?;
     told.is_complete()?;
     let call = told.call(EARLY)?;
     ensure!(
@@ -92,11 +104,14 @@ fn early(dir: &Path, told: &Told) -> Result<String> {
     let before = told.events.iter().filter(|event| mono(event) < multi_user * 1000).count();
     ensure!(before > 1000, "{before} events before multi-user.target");
     let misses = match &told.coverage["misses"] {
-        Value::Object(misses) if !misses.is_empty() => format!("; skipped by the kernel: {}", told.coverage["misses"]),
+        Value::Object(misses) if !misses.is_empty() => {
+            format!("; skipped by the kernel: {}", told.coverage["misses"])
+        }
         _ => String::new(),
     };
     Ok(format!(
-        "userspace at {}, recorded from {} on, sysinit.target at {}, multi-user.target at {}: {before} of {} events are before that{misses}",
+        "userspace at {}, recorded from {} on, sysinit.target at {}, multi-user.target at {}: \
+         {before} of {} events are before that{misses}",
         seconds(userspace * 1000),
         seconds(begin),
         seconds(sysinit * 1000),
@@ -108,7 +123,8 @@ fn early(dir: &Path, told: &Told) -> Result<String> {
 /// `--list-boots` has the boots so far, in their order.
 fn boots(dir: &Path, ids: &[String]) -> Result<()> {
     let list = text(dir, "boots")?;
-    let listed: Vec<Option<&str>> = list.lines().skip(1).map(|line| line.split_whitespace().nth(1)).collect();
+    let listed: Vec<Option<&str>> =
+        list.lines().skip(1).map(|line| line.split_whitespace().nth(1)).collect();
     let want: Vec<Option<&str>> = ids.iter().map(|id| Some(id.trim())).collect();
     ensure!(listed == want, "boots {want:?} are listed as {list}");
     Ok(())
@@ -127,7 +143,8 @@ fn before(dir: &Path, first: &Path, here: &Told) -> Result<String> {
     }
     ensure!(common > 1000, "{common} events in common");
     let early = before.call(EARLY)?;
-    let multi_user: u64 = property(first, "multi-user.target", "ActiveEnterTimestampMonotonic")?.parse()?;
+    let multi_user: u64 =
+        property(first, "multi-user.target", "ActiveEnterTimestampMonotonic")?.parse()?;
     ensure!(
         before.begin() < multi_user * 1000 && early < multi_user * 1000,
         "what was before multi-user.target is gone"
@@ -136,7 +153,8 @@ fn before(dir: &Path, first: &Path, here: &Told) -> Result<String> {
     ensure!(late > until, "what a unit did at shutdown is told before that");
     let end = before.events.last().map_or(0, mono);
     Ok(format!(
-        "--boot -1: {} events, {common} of them the same as told in that boot; the last is {} behind the call at shutdown",
+        "--boot -1: {} events, {common} of them the same as told in that boot; the last is {} \
+         behind the call at shutdown",
         before.events.len(),
         seconds(end.saturating_sub(late))
     ))
@@ -145,20 +163,31 @@ fn before(dir: &Path, first: &Path, here: &Told) -> Result<String> {
 impl Told {
     fn read(dir: &Path, name: &str) -> Result<Self> {
         let code = text(dir, &format!("{name}.code"))?;
-        ensure!(code.trim() == "0", "{name}: exit code {code}{}", text(dir, &format!("{name}.err"))?);
+        ensure!(
+            code.trim() == "0",
+            "{name}: exit code {code}{}",
+            text(dir, &format!("{name}.err"))?
+        );
         let told = text(dir, name)?;
         let mut lines = told.lines().map(serde_json::from_str);
         let coverage = lines.next().context("no coverage")??;
         Ok(Self { coverage, events: lines.collect::<Result<_, _>>()? })
     }
 
-    /// From the start of the recording on, every lane of every CPU. What the kernel skipped (`misses`) is told, and no fault:
-    /// from Linux 7.0 on it skips a run of a task program now and then.
+    /// From the start of the recording on, every lane of every CPU. What the kernel skipped
+    /// (`misses`) is told, and no fault: from Linux 7.0 on it skips a run of a task program now
+    /// and then.
     fn is_complete(&self) -> Result<()> {
         let lanes = self.coverage["lanes"].as_array().context("no lanes")?;
         let is_whole = |lane: &Value| lane["complete_cpus"] == self.coverage["cpus"];
-        let whole = lanes.len() == 3 && lanes.iter().all(is_whole) && self.coverage["gaps"] == Value::Array(Vec::new());
-        ensure!(whole && self.coverage["from_start"] == true, "something is missing: {}", self.coverage);
+        let whole = lanes.len() == 3
+            && lanes.iter().all(is_whole)
+            && self.coverage["gaps"] == Value::Array(Vec::new());
+        ensure!(
+            whole && self.coverage["from_start"] == true,
+            "something is missing: {}",
+            self.coverage
+        );
         Ok(())
     }
 
@@ -169,7 +198,11 @@ impl Told {
     /// When a directory was made.
     fn call(&self, path: &str) -> Result<u64> {
         let is = |event: &&Value| event["event"] == "sys_enter" && event["args"][0]["text"] == path;
-        self.events.iter().find(is).map(mono).with_context(|| format!("mkdir of {path} is not recorded"))
+        self.events
+            .iter()
+            .find(is)
+            .map(mono)
+            .with_context(|| format!("mkdir of {path} is not recorded"))
     }
 }
 

@@ -1,8 +1,10 @@
-//! `cargo xtask vm --boot`: the package in a Debian that boots, is recorded from early on, and boots again.
+//! `cargo xtask vm --boot`: the package in a Debian that boots, is recorded from early on, and
+//! boots again.
 //!
-//! The disk is a whole Debian with the package installed and its service enabled, as an administrator does both; the initrd
-//! only finds the disk. Behind `multi-user.target` a unit keeps what systemd and `flightctl` say (`xtask/vm/boot/trial.sh`), and
-//! reboots; the second time it asks for the boot before, too. What must be true of it is [`check`].
+//! The disk is a whole Debian with the package installed and its service enabled, as an
+//! administrator does both; the initrd only finds the disk. Behind `multi-user.target` a unit keeps
+//! what systemd and `flightctl` say (`xtask/vm/boot/trial.sh`), and reboots; the second time it
+//! asks for the boot before, too. What must be true of it is [`check`].
 
 mod check;
 
@@ -29,9 +31,13 @@ pub(super) fn package() -> Result<PathBuf> {
     deb::run(None)
 }
 
-/// One kernel's two boots with that package, and the checks; without a package, the checks of what the last run left. What was
-/// found, for people.
-pub(super) fn one(cache: &Path, kernel: &kernels::Kernel, package: Option<&Path>) -> Result<Vec<String>> {
+/// One kernel's two boots with that package, and the checks; without a package, the checks of what
+/// the last run left. What was found, for people.
+pub(super) fn one(
+    cache: &Path,
+    kernel: &kernels::Kernel,
+    package: Option<&Path>,
+) -> Result<Vec<String>> {
     let out = cache.join(format!("boot-{}", kernel.name));
     if let Some(package) = package {
         let unpacked = kernels::unpacked(cache, kernel)?;
@@ -67,13 +73,16 @@ fn root(work: &Path, package: &Path) -> Result<PathBuf> {
         fs::copy(from.join(unit), root.join("etc/systemd/system").join(unit))?;
     }
     chroot(&root, &[&["systemctl", "enable", "flightd.service"], UNITS].concat())?;
-    // There is no udev, which would tell systemd of the serial line, so that its login would be waited for.
+    // There is no udev, which would tell systemd of the serial line, so that its login would be
+    // waited for.
     chroot(&root, &["systemctl", "mask", "serial-getty@ttyS0.service"])?;
     fs::create_dir_all(root.join("out"))?;
     Ok(root)
 }
 
-/// Runs a command in it. Nothing is mounted there, and systemd not running: units are enabled in files alone.
+/// Runs a command in it. Nothing is mounted there, and systemd not running: units are enabled in
+/// files alone.
 fn chroot(root: &Path, command: &[&str]) -> Result<()> {
-    read(Command::new("chroot").arg(root).args(command).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+    read(Command::new("chroot").arg(root).args(command).env("DEBIAN_FRONTEND", "noninteractive"))
+        .map(drop)
 }

@@ -21,7 +21,11 @@ pub(super) use refusal::refuses;
 /// Checks all; what was found, for people.
 pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     let said = said(out)?;
-    ensure!(said.iter().any(|line| line.ends_with(" done")), "it did not get to its end: {}", said.join("\n"));
+    ensure!(
+        said.iter().any(|line| line.ends_with(" done")),
+        "it did not get to its end: {}",
+        said.join("\n")
+    );
     let files = out.join("out");
     let crash = recovered(out)?;
     // What vouches for the recording, where a dump has all memory.
@@ -30,18 +34,28 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
 
     let mut texts: Vec<(String, String)> = Vec::new();
     let forms = fs::read_to_string(files.join("forms")).context("no list of the dump's forms")?;
-    let path = |form: &str| files.join(if form == super::QEMU { form.to_owned() } else { format!("d31-{form}") });
+    let path = |form: &str| {
+        files.join(if form == super::QEMU { form.to_owned() } else { format!("d31-{form}") })
+    };
     let dumps: Vec<PathBuf> = forms.split_whitespace().map(path).collect();
     for path in &dumps {
-        texts.push((path.display().to_string(), dump(&[&of(path), ["--all"].as_slice()].concat())?));
+        texts
+            .push((path.display().to_string(), dump(&[&of(path), ["--all"].as_slice()].concat())?));
     }
     texts.push(("recovered by the hook".to_owned(), dump(&["--file", text(&crash), "--all"])?));
-    let (Some(((_, first), others)), Some(vmcore)) = (texts.split_first(), dumps.first()) else { bail!("no dump") };
+    let (Some(((_, first), others)), Some(vmcore)) = (texts.split_first(), dumps.first()) else {
+        bail!("no dump")
+    };
     for (name, other) in others {
-        same(first, other).with_context(|| format!("{name} tells something else than {}", vmcore.display()))?;
+        same(first, other)
+            .with_context(|| format!("{name} tells something else than {}", vmcore.display()))?;
     }
     let events = events(first)?;
-    let mut found = vec![format!("{} events, the same by {} and in the recovered file", events.len(), forms.trim())];
+    let mut found = vec![format!(
+        "{} events, the same by {} and in the recovered file",
+        events.len(),
+        forms.trim()
+    )];
 
     last_words(&events)?;
     found.extend(stress::numbered_calls(&files, &events)?);
@@ -53,8 +67,10 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     dump(&["--file", text(&crash), "--last", "1s", "--strict"])
         .context("the last second is not complete in the recovered file")?;
     let in_flight = flightctl(&[&["dump"], of(vmcore).as_slice(), &["--in-flight"]].concat())?;
-    let writer = in_flight.lines().find(|line| line.contains("write(") && line.contains(", on CPU "));
-    let writer = writer.with_context(|| format!("nobody writes to sysrq-trigger in {in_flight}"))?;
+    let writer =
+        in_flight.lines().find(|line| line.contains("write(") && line.contains(", on CPU "));
+    let writer =
+        writer.with_context(|| format!("nobody writes to sysrq-trigger in {in_flight}"))?;
     found.push(format!("in flight: {}", writer.split_whitespace().collect::<Vec<_>>().join(" ")));
     ensure!(in_flight.contains("cat "), "the thread that waits at a pipe is not in {in_flight}");
 
@@ -72,7 +88,8 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
 
 /// What the machine's scripts said.
 fn said(out: &Path) -> Result<Vec<String>> {
-    let console = fs::read(out.join("console.log")).context("no console: the machine was not run")?;
+    let console =
+        fs::read(out.join("console.log")).context("no console: the machine was not run")?;
     let console = String::from_utf8_lossy(&console);
     let said = console.lines().filter(|line| line.starts_with("VM ") || line.starts_with("VM:"));
     Ok(said.map(str::to_owned).collect())
@@ -81,7 +98,8 @@ fn said(out: &Path) -> Result<Vec<String>> {
 /// The file that the hook made.
 fn recovered(out: &Path) -> Result<PathBuf> {
     let dir = out.join("flightrec-crash");
-    let entries = fs::read_dir(&dir).with_context(|| format!("the hook made no {}", dir.display()))?;
+    let entries =
+        fs::read_dir(&dir).with_context(|| format!("the hook made no {}", dir.display()))?;
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "flight"));
     match files.as_slice() {
@@ -90,7 +108,8 @@ fn recovered(out: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The last mark is there, and behind it the write that panicked the machine, the last call of its CPU, without an exit.
+/// The last mark is there, and behind it the write that panicked the machine, the last call of its
+/// CPU, without an exit.
 fn last_words(events: &[Value]) -> Result<()> {
     let is = |event: &Value, kind: &str| event["event"] == kind;
     let mark = events.iter().rposition(|event| is(event, "mark")).context("no mark")?;
@@ -99,14 +118,20 @@ fn last_words(events: &[Value]) -> Result<()> {
     let behind = events.get(mark..).unwrap_or_default();
     let calls = behind.iter().enumerate().filter(|(_, event)| is(event, "sys_enter"));
     let opens = |event: &Value| event["args"].to_string().contains("/proc/sysrq-trigger");
-    let (opened, open) =
-        calls.clone().find(|(_, event)| opens(event)).context("nobody opens sysrq-trigger behind the last mark")?;
+    let (opened, open) = calls
+        .clone()
+        .find(|(_, event)| opens(event))
+        .context("nobody opens sysrq-trigger behind the last mark")?;
     let mut writes = calls.filter(|(at, event)| *at > opened && event["syscall"] == "write");
     let (at, write) = writes
         .find(|(_, event)| event["tid"] == open["tid"])
         .context("no write to sysrq-trigger behind the last mark")?;
     let (tid, cpu) = (&write["tid"], &write["cpu"]);
-    let later = behind.get(at + 1..).unwrap_or_default().iter().filter(|event| event["syscall"].is_string());
+    let later = behind
+        .get(at + 1..)
+        .unwrap_or_default()
+        .iter()
+        .filter(|event| event["syscall"].is_string());
     for event in later {
         ensure!(event["tid"] != *tid, "the thread of the last write went on: {event}");
         ensure!(event["cpu"] != *cpu, "its CPU {cpu} went on: {event}");
@@ -117,7 +142,9 @@ fn last_words(events: &[Value]) -> Result<()> {
 /// What was shown live is in the dump, for the time that both have.
 fn live(files: &Path, dumped: &[Value]) -> Result<String> {
     let text = fs::read_to_string(files.join("live.jsonl")).context("no live dump")?;
-    let head = |text: &str| serde_json::from_str::<Value>(text.lines().next().unwrap_or_default()).unwrap_or_default();
+    let head = |text: &str| {
+        serde_json::from_str::<Value>(text.lines().next().unwrap_or_default()).unwrap_or_default()
+    };
     let of = |value: &Value, field: &str| value[field].as_u64().unwrap_or(0);
     let head = head(&text);
     let live = events(&text)?;
@@ -132,17 +159,27 @@ fn live(files: &Path, dumped: &[Value]) -> Result<String> {
         bail!("live: {live}\ndump: {dumped}");
     }
     ensure!(a.len() == b.len(), "{} events live, {} in the dump", a.len(), b.len());
-    Ok(format!("{} events of {} ms are the same live", a.len(), until.saturating_sub(from) / 1_000_000))
+    Ok(format!(
+        "{} events of {} ms are the same live",
+        a.len(),
+        until.saturating_sub(from) / 1_000_000
+    ))
 }
 
 /// With the files of that boot, without and with what the hook put beside them.
 fn joined(out: &Path, vmcore: &Path, events: &[Value]) -> Result<()> {
     let store = out.join("flightrec");
-    for args in
-        [["--vmcore", text(vmcore), "--store", text(&store), "--all"].as_slice(), &["--store", text(&store), "--all"]]
-    {
+    for args in [
+        ["--vmcore", text(vmcore), "--store", text(&store), "--all"].as_slice(),
+        &["--store", text(&store), "--all"],
+    ] {
         let told = self::events(&dump(args)?)?;
-        ensure!(told.len() >= events.len(), "{} events with the files, {} without", told.len(), events.len());
+        ensure!(
+            told.len() >= events.len(),
+            "{} events with the files, {} without",
+            told.len(),
+            events.len()
+        );
         let tail = told.get(told.len() - events.len()..).unwrap_or_default();
         if let Some((a, b)) = tail.iter().zip(events).find(|(a, b)| a != b) {
             bail!("with the files: {a}\nwithout: {b}");
@@ -160,7 +197,8 @@ fn sessions(vmcore: &Path) -> Result<String> {
 /// What the hook took.
 fn memory(files: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(files.join("recover.txt")).context("the hook was not run")?;
-    let wanted = ["recovered ", "/usr/lib/flightrec/flightctl", "Maximum resident", "Elapsed", "INCOMPLETE"];
+    let wanted =
+        ["recovered ", "/usr/lib/flightrec/flightctl", "Maximum resident", "Elapsed", "INCOMPLETE"];
     let lines = text.lines().filter(|line| wanted.iter().any(|words| line.contains(words)));
     Ok(lines.map(|line| format!("hook: {}", line.trim())).collect())
 }
@@ -169,7 +207,10 @@ fn memory(files: &Path) -> Result<Vec<String>> {
 fn descriptors(files: &Path) -> Result<Option<String>> {
     let status = fs::read_to_string(files.join("status.json")).context("no status")?;
     let status: Value = serde_json::from_str(&status)?;
-    Ok(Some(format!("descriptors: {}; programs: {}", status["descriptors"], status["syscall_programs"])))
+    Ok(Some(format!(
+        "descriptors: {}; programs: {}",
+        status["descriptors"], status["syscall_programs"]
+    )))
 }
 
 /// Two dumps tell the same events; what they say of themselves may differ.
@@ -186,7 +227,10 @@ fn same(a: &str, b: &str) -> Result<()> {
 /// The events of JSON lines, behind the first.
 fn events(text: &str) -> Result<Vec<Value>> {
     let events = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
-    Ok(events.into_iter().filter(|event| event["event"] != "coverage" && event["event"] != "gap").collect())
+    Ok(events
+        .into_iter()
+        .filter(|event| event["event"] != "coverage" && event["event"] != "gap")
+        .collect())
 }
 
 fn dump(args: &[&str]) -> Result<String> {

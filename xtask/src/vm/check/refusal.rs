@@ -5,14 +5,17 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-/// `flightd` ended with its code for errors, naming the kernel that it found and the one that it needs.
+/// `flightd` ended with its code for errors, naming the kernel that it found and the one that it
+/// needs.
 pub(in crate::vm) fn refuses(out: &Path) -> Result<Vec<String>> {
     let said = super::said(out)?;
     let code = said.iter().find_map(|line| line.split_once("flightd ended: "));
     let (_, code) = code.with_context(|| format!("flightd did not end: {}", said.join("\n")))?;
     ensure!(code == "2", "flightd ended with {code}, not 2");
-    let linux =
-        said.iter().find_map(|line| line.split_once(" Linux ")).context("the machine does not name its kernel")?;
+    let linux = said
+        .iter()
+        .find_map(|line| line.split_once(" Linux "))
+        .context("the machine does not name its kernel")?;
     let log = fs::read_to_string(out.join("out/earlier.log")).context("flightd wrote nothing")?;
     let refusal = format!("this kernel is {}; flightrec needs Linux 6.1 or later", linux.1);
     ensure!(log.contains(&refusal), "flightd does not say \"{refusal}\" but: {log}");

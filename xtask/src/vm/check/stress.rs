@@ -11,8 +11,9 @@ const TAG: u64 = 0x5717;
 /// How often each thread must have been preempted, or it was no stress.
 const PREEMPTED: usize = 20;
 
-/// Every call of every thread is in the dump, once, in order, with its exit; and the probes refused nothing for another
-/// program's sake, nor did the kernel skip one. What was found, for each thread.
+/// Every call of every thread is in the dump, once, in order, with its exit; and the probes refused
+/// nothing for another program's sake, nor did the kernel skip one. What was found, for each
+/// thread.
 pub(super) fn numbered_calls(files: &Path, events: &[Value]) -> Result<Vec<String>> {
     let printed = fs::read_to_string(files.join("stress.txt")).context("the stress was not run")?;
     let mut found = Vec::new();
@@ -20,25 +21,42 @@ pub(super) fn numbered_calls(files: &Path, events: &[Value]) -> Result<Vec<Strin
         let words: Vec<&str> = line.split_whitespace().collect();
         let ["cpu", cpu, "tid", tid, "calls", calls] = words.as_slice() else { continue };
         let (tid, calls): (u64, u64) = (tid.parse()?, calls.parse()?);
-        let of_thread = |event: &&Value| event["tid"].as_u64() == Some(tid) && event["syscall"] == "getpriority";
+        let of_thread = |event: &&Value| {
+            event["tid"].as_u64() == Some(tid) && event["syscall"] == "getpriority"
+        };
         let entries = events.iter().filter(of_thread).filter(|event| event["event"] == "sys_enter");
         let numbers: Vec<u64> = entries
             .filter(|entry| entry["args"][0]["value"].as_u64() == Some(TAG))
             .filter_map(|entry| entry["args"][1]["value"].as_u64())
             .collect();
-        if let Some((wanted, number)) = (1..).zip(&numbers).find(|(wanted, number)| wanted != *number) {
+        if let Some((wanted, number)) =
+            (1..).zip(&numbers).find(|(wanted, number)| wanted != *number)
+        {
             anyhow::bail!("CPU {cpu}: call {number} of thread {tid} stands where {wanted} should");
         }
-        ensure!(numbers.len() as u64 == calls, "CPU {cpu}: {} of {calls} calls of thread {tid}", numbers.len());
-        let exits = events.iter().filter(of_thread).filter(|event| event["event"] == "sys_exit").count();
+        ensure!(
+            numbers.len() as u64 == calls,
+            "CPU {cpu}: {} of {calls} calls of thread {tid}",
+            numbers.len()
+        );
+        let exits =
+            events.iter().filter(of_thread).filter(|event| event["event"] == "sys_exit").count();
         ensure!(exits as u64 == calls, "CPU {cpu}: {exits} exits of {calls} calls of thread {tid}");
         // Whether it was in the kernel or on its way out: it would have gone on.
         let switches = events.iter().filter(|event| event["event"] == "switch");
         let preempted = switches
-            .filter(|switch| switch["prev_tid"].as_u64() == Some(tid) && switch["prev_state"] == "TASK_RUNNING")
+            .filter(|switch| {
+                switch["prev_tid"].as_u64() == Some(tid) && switch["prev_state"] == "TASK_RUNNING"
+            })
             .count();
-        ensure!(preempted >= PREEMPTED, "CPU {cpu}: thread {tid} was preempted {preempted} times only");
-        found.push(format!("stress: all {calls} calls of a thread on CPU {cpu} that was preempted {preempted} times"));
+        ensure!(
+            preempted >= PREEMPTED,
+            "CPU {cpu}: thread {tid} was preempted {preempted} times only"
+        );
+        found.push(format!(
+            "stress: all {calls} calls of a thread on CPU {cpu} that was preempted {preempted} \
+             times"
+        ));
     }
     ensure!(!found.is_empty(), "the stress told nothing: {printed}");
     let status = fs::read_to_string(files.join("status.json")).context("no status")?;
@@ -46,30 +64,42 @@ pub(super) fn numbered_calls(files: &Path, events: &[Value]) -> Result<Vec<Strin
     Ok(found)
 }
 
-/// Programs on tracepoints that are preemptible from Linux 7.0 on, so that two may meet on a CPU (ARCHITECTURE.md): the second
-/// one's event is refused as busy or its run is skipped, and counted.
-const MAY_MEET: [&str; 4] = ["sched_process_fork", "sched_process_exec", "sched_process_exit", "task_rename"];
+/// Programs on tracepoints that are preemptible from Linux 7.0 on, so that two may meet on a CPU
+/// (ARCHITECTURE.md): the second one's event is refused as busy or its run is skipped, and counted.
+const MAY_MEET: [&str; 4] =
+    ["sched_process_fork", "sched_process_exec", "sched_process_exit", "task_rename"];
 /// How many of these are taken for what preemption brings.
 const MEETINGS: u64 = 20;
 
-/// What the probes and the kernel refused, all lanes and programs together: nothing, but where programs may meet.
+/// What the probes and the kernel refused, all lanes and programs together: nothing, but where
+/// programs may meet.
 fn refused(status: &Value) -> Result<String> {
-    // The same kernels have system calls recorded by programs of the other form (`daemon/src/load.rs`).
+    // The same kernels have system calls recorded by programs of the other form
+    // (`daemon/src/load.rs`).
     let preemptible = status["syscall_programs"] == "tracepoint";
     let skipped = status["skipped_runs"].as_object().context("no skipped runs in the status")?;
     let lanes = status["lanes"].as_object().context("no lanes in the status")?;
     let skipped = skipped.iter().map(|(program, n)| (n, MAY_MEET.contains(&program.as_str())));
     let busy = lanes.iter().map(|(lane, of)| (&of["lost"]["busy"], lane == "task"));
     let sum = |counts: Vec<(&Value, bool)>, meet: bool| {
-        counts.into_iter().filter(|count| count.1 == meet).filter_map(|count| count.0.as_u64()).sum::<u64>()
+        counts
+            .into_iter()
+            .filter(|count| count.1 == meet)
+            .filter_map(|count| count.0.as_u64())
+            .sum::<u64>()
     };
     let (skipped, busy): (Vec<_>, Vec<_>) = (skipped.collect(), busy.collect());
     let of = |meet| (sum(busy.clone(), meet), sum(skipped.clone(), meet));
-    let told =
-        |(busy, skipped)| format!("{busy} events refused as busy, {skipped} runs of programs skipped by the kernel");
+    let told = |(busy, skipped)| {
+        format!("{busy} events refused as busy, {skipped} runs of programs skipped by the kernel")
+    };
     ensure!(of(false) == (0, 0), "{}", told(of(false)));
     let (busy, skipped) = of(true);
-    ensure!(busy + skipped <= if preemptible { MEETINGS } else { 0 }, "task life: {}", told((busy, skipped)));
+    ensure!(
+        busy + skipped <= if preemptible { MEETINGS } else { 0 },
+        "task life: {}",
+        told((busy, skipped))
+    );
     Ok(format!("{}; task life: {}", told((0, 0)), told((busy, skipped))))
 }
 
@@ -90,7 +120,11 @@ mod tests {
             refused(&status)
         };
         assert!(status("tp_btf", "task", 0, "sched_switch", 0).is_ok());
-        assert!(status("tracepoint", "task", 2, "sched_process_exec", 1).unwrap().contains("task life: 2 events"));
+        assert!(
+            status("tracepoint", "task", 2, "sched_process_exec", 1)
+                .unwrap()
+                .contains("task life: 2 events")
+        );
         assert!(status("tp_btf", "task", 2, "sched_process_exec", 1).is_err());
         assert!(status("tracepoint", "task", 20, "sched_process_exec", 1).is_err());
         assert!(status("tracepoint", "sched", 1, "sched_process_exec", 0).is_err());
