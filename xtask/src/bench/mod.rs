@@ -7,6 +7,8 @@ mod overhead;
 mod peak;
 mod read;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -17,7 +19,11 @@ use crate::setup::Scope;
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Bench {
     /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
-    Read,
+    Read {
+        /// Compare with the flightctl in DIR, of another build, on a file that its flightd recorded.
+        #[arg(long, value_name = "DIR")]
+        against: Option<PathBuf>,
+    },
     /// What recording costs a system call, an open, a pipe round trip and a build, beside programs
     /// that do nothing, that read the clock, and that also store 16 bytes, beside ftrace and
     /// perf; and how many bytes an event takes.
@@ -25,6 +31,9 @@ pub(crate) enum Bench {
         /// How often each takes its turn.
         #[arg(long, default_value_t = overhead::ROUNDS)]
         rounds: usize,
+        /// Compare with the flightd and flightctl in DIR, of another build.
+        #[arg(long, value_name = "DIR")]
+        against: Option<PathBuf>,
         /// One JSON object instead of tables.
         #[arg(long)]
         json: bool,
@@ -83,9 +92,9 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             ]))?;
             disk::run(args)
         }
-        Bench::Overhead { rounds, json } => {
+        Bench::Overhead { rounds, against, json } => {
             overhead_programs()?;
-            overhead::run(rounds, json)
+            overhead::run(rounds, against.as_deref(), json)
         }
         Bench::Budget { rounds, only } => {
             overhead_programs()?;
@@ -129,7 +138,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             ];
             run_command(cargo().args(example).arg(flightctl))
         }
-        Bench::Read => {
+        Bench::Read { against } => {
             crate::build::programs(Scope::Build)?;
             run_command(cargo().args([
                 "run",
@@ -140,7 +149,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 "--example",
                 "bench_read",
             ]))?;
-            read::run()
+            read::run(against.as_deref())
         }
     }
 }

@@ -37,6 +37,8 @@ pub(super) enum Condition {
     ClockFloor,
     StoreFloor,
     Flightrec,
+    /// The programs of another build.
+    Before,
     WithoutStrings,
     Drawing,
     Sharing,
@@ -45,12 +47,13 @@ pub(super) enum Condition {
 }
 
 impl Condition {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Off,
         Self::Floor,
         Self::ClockFloor,
         Self::StoreFloor,
         Self::Flightrec,
+        Self::Before,
         Self::WithoutStrings,
         Self::Drawing,
         Self::Sharing,
@@ -65,6 +68,7 @@ impl Condition {
             Self::ClockFloor => "clock floor: one read each",
             Self::StoreFloor => "clock, 16 bytes stored",
             Self::Flightrec => "flightrec",
+            Self::Before => "flightrec, --against",
             Self::WithoutStrings => "flightrec, strings = false",
             Self::Drawing => "flightrec, limited",
             Self::Sharing => "limited, by who draws",
@@ -81,6 +85,7 @@ impl Condition {
             Self::ClockFloor => "clock_floor",
             Self::StoreFloor => "store_floor",
             Self::Flightrec => "flightrec",
+            Self::Before => "flightrec_before",
             Self::WithoutStrings => "flightrec_without_strings",
             Self::Drawing => "flightrec_limited",
             Self::Sharing => "flightrec_limited_by_process",
@@ -89,10 +94,17 @@ impl Condition {
         }
     }
 
-    /// Starts it; it records when this returns. `folder` is for its files.
-    pub(super) fn start(self, folder: &Path) -> Result<Beside> {
+    /// Starts it; it records when this returns. `folder` is for its files, `before` is where the
+    /// programs of [`Self::Before`] are.
+    pub(super) fn start(self, folder: &Path, before: Option<&Path>) -> Result<Beside> {
         let start = |config: String| {
             let options = Options { config, death_signal: Signal::SIGTERM, ..Options::default() };
+            let options = match before {
+                Some(before) if self == Self::Before => {
+                    Options { programs: before.to_owned(), ..options }
+                }
+                _ => options,
+            };
             Ok(Box::new(Recorder::try_start(options)?))
         };
         let recorder = |config: &str| {
@@ -111,7 +123,7 @@ impl Condition {
             Self::Floor => floor("empty"),
             Self::ClockFloor => floor("clock"),
             Self::StoreFloor => floor("store"),
-            Self::Flightrec => recorder(""),
+            Self::Flightrec | Self::Before => recorder(""),
             Self::WithoutStrings => recorder("[record]\nstrings = false\n"),
             Self::Drawing => limited().map(Beside::Recorder),
             Self::Sharing => {
@@ -165,9 +177,12 @@ pub(super) fn prepare() -> Result<()> {
     ]))
 }
 
-/// Peers that this machine does not have, and why.
-pub(super) fn missing() -> Vec<(Condition, String)> {
+/// What is not measured, and why.
+pub(super) fn missing(before: Option<&Path>) -> Vec<(Condition, String)> {
     let mut missing = Vec::new();
+    if before.is_none() {
+        missing.push((Condition::Before, "no other build is given (--against DIR)".into()));
+    }
     if probe(Command::new("perf").arg("--version")).is_none() {
         missing.push((Condition::Perf, "there is no perf (Debian's linux-perf)".into()));
     }

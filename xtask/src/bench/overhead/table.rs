@@ -85,6 +85,21 @@ pub(super) fn text(measured: &Measured) -> String {
             out.push('\n');
         }
     }
+    if !measured.of(Condition::Before, Workload::Getppid).is_empty() {
+        out.push_str("\nflightrec over the build of --against, of medians and of least:");
+        for workload in Workload::ALL {
+            let [now, before] = [Condition::Flightrec, Condition::Before]
+                .map(|of| spread(measured.of(of, workload)));
+            let _ = write!(
+                out,
+                "  {} x {:.3}, {:.3}",
+                workload.name(),
+                now.0 / before.0,
+                now.1 / before.1
+            );
+        }
+        out.push('\n');
+    }
     let medians = [Condition::Drawing, Condition::Sharing]
         .map(|of| spread(measured.of(of, Workload::Getppid)).0);
     let [plenty, short] = medians;
