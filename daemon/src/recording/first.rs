@@ -61,7 +61,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             total: 0,
             clock: 0,
             detached_time: 0,
-            reserved: [0; 6],
+            reserved: [0; 4],
             shares: [[Share::default(); SHARES]; BUCKETS],
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).

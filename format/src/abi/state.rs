@@ -257,7 +257,7 @@ pub struct CpuState {
     /// same on every CPU.
     pub detached_time: u64,
     /// 0.
-    pub reserved: [u64; 6],
+    pub reserved: [u64; 4],
     /// What processes have taken out of the buckets, by lane.
     pub shares: [[Share; SHARES]; BUCKETS],
 }

@@ -34,6 +34,9 @@ pub(crate) enum Bench {
         /// Compare with the flightd and flightctl in DIR, of another build.
         #[arg(long, value_name = "DIR")]
         against: Option<PathBuf>,
+        /// These conditions alone, by their names in --json, beside nothing at all.
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        only: Vec<String>,
         /// One JSON object instead of tables.
         #[arg(long)]
         json: bool,
@@ -92,9 +95,9 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             ]))?;
             disk::run(args)
         }
-        Bench::Overhead { rounds, against, json } => {
+        Bench::Overhead { rounds, against, only, json } => {
             overhead_programs()?;
-            overhead::run(rounds, against.as_deref(), json)
+            overhead::run(rounds, against.as_deref(), &only, json)
         }
         Bench::Budget { rounds, only } => {
             overhead_programs()?;

@@ -178,8 +178,16 @@ pub(super) fn prepare() -> Result<()> {
 }
 
 /// What is not measured, and why.
-pub(super) fn missing(before: Option<&Path>) -> Vec<(Condition, String)> {
+/// `only`: keys of the conditions that are asked for beside [`Condition::Off`]; none: all.
+pub(super) fn missing(before: Option<&Path>, only: &[String]) -> Result<Vec<(Condition, String)>> {
     let mut missing = Vec::new();
+    for key in only {
+        let keys = Condition::ALL.map(Condition::key);
+        ensure!(keys.contains(&key.as_str()), "{key} is none of {}", keys.join(", "));
+    }
+    let is_asked = |key: &str| only.is_empty() || key == "off" || only.iter().any(|one| one == key);
+    let left_out = Condition::ALL.into_iter().filter(|condition| !is_asked(condition.key()));
+    missing.extend(left_out.map(|condition| (condition, "left out by --only".to_owned())));
     if before.is_none() {
         missing.push((Condition::Before, "no other build is given (--against DIR)".into()));
     }
@@ -189,7 +197,7 @@ pub(super) fn missing(before: Option<&Path>) -> Vec<(Condition, String)> {
     if let Err(e) = Ftrace::start() {
         missing.push((Condition::Ftrace, format!("{e:#}")));
     }
-    missing
+    Ok(missing)
 }
 
 /// A running condition.

@@ -59,7 +59,12 @@ struct Measured {
 }
 
 /// Measures, and prints a table, or one JSON object.
-pub(super) fn run(rounds: usize, against: Option<&Path>, json: bool) -> Result<()> {
+pub(super) fn run(
+    rounds: usize,
+    against: Option<&Path>,
+    only: &[String],
+    json: bool,
+) -> Result<()> {
     let cpu = *online_cpus().last().context("no CPU is online")?;
     // One sandbox for all rounds: it mounts tracefs where there is none.
     let sandbox = Sandbox::new()?;
@@ -67,7 +72,7 @@ pub(super) fn run(rounds: usize, against: Option<&Path>, json: bool) -> Result<(
         cpu,
         rounds,
         samples: BTreeMap::new(),
-        missing: condition::missing(against),
+        missing: condition::missing(against, only)?,
         density: Vec::new(),
     };
     let here =

@@ -100,16 +100,18 @@ pub(super) fn text(measured: &Measured) -> String {
         }
         out.push('\n');
     }
-    let medians = [Condition::Drawing, Condition::Sharing]
-        .map(|of| spread(measured.of(of, Workload::Getppid)).0);
-    let [plenty, short] = medians;
-    let _ = writeln!(
-        out,
-        "\nA getppid where its bucket looks at who draws, over one where it holds plenty: {:+.1} \
-         ns, x {:.3}",
-        short - plenty,
-        short / plenty
-    );
+    if !measured.of(Condition::Sharing, Workload::Getppid).is_empty() {
+        let [plenty, short] = [Condition::Drawing, Condition::Sharing]
+            .map(|of| spread(measured.of(of, Workload::Getppid)));
+        let _ = writeln!(
+            out,
+            "\nA getppid where its bucket looks at who draws, over one where it holds plenty: \
+             {:+.1} ns, x {:.3}; of the least {:+.1} ns",
+            short.0 - plenty.0,
+            short.0 / plenty.0,
+            short.1 - plenty.1
+        );
+    }
     out.push_str(
         "\nRing bytes an event, the mix, strings = false (an entry and an exit are two events):\n",
     );
