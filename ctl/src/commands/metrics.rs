@@ -357,7 +357,7 @@ mod tests {
                         (family, kind) = (name.to_owned(), value.to_owned());
                     }
                     "UNIT" => {
-                        assert!(name == family && name.ends_with(&format!("_{value}")), "{line}")
+                        assert!(name == family && name.ends_with(&format!("_{value}")), "{line}");
                     }
                     "HELP" => assert!(name == family && value.ends_with('.'), "{line}"),
                     _ => panic!("{line}"),

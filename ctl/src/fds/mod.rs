@@ -229,7 +229,7 @@ impl Fds {
         match &event.body {
             Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => {}
             Body::Enter(call) if self.pending.is_empty() && !self.roles.has(call.abi, call.nr) => {
-                self.reopen()
+                self.reopen();
             }
             Body::Exit { call, .. } if !self.roles.has(call.abi, call.nr) => self.reopen(),
             _ => self.pass(event, threads),
@@ -245,7 +245,7 @@ impl Fds {
                 self.closed = None;
                 match self.roles.get(call.abi, call.nr) {
                     Some(role) => {
-                        self.enter(event.tid, threads.tgid(event.tid, event.time), role, call)
+                        self.enter(event.tid, threads.tgid(event.tid, event.time), role, call);
                     }
                     None if self.pending.is_empty() => {}
                     None => drop(self.pending.remove(&event.tid)),
@@ -323,7 +323,7 @@ impl Fds {
             }
             // How far it closes was given up.
             Role::CloseRange if call.nargs > 0 => {
-                self.change(tgid, |table| table.close_range(first, u32::MAX))
+                self.change(tgid, |table| table.close_range(first, u32::MAX));
             }
             _ => {}
         }
@@ -378,7 +378,7 @@ impl Fds {
                 libc::F_DUPFD => self.copy(tgid, Some(first), made, Some(false)),
                 libc::F_DUPFD_CLOEXEC => self.copy(tgid, Some(first), made, Some(true)),
                 libc::F_SETFD => {
-                    self.set_cloexec(tgid, first, arg(call, 2) & libc::FD_CLOEXEC as u32 != 0)
+                    self.set_cloexec(tgid, first, arg(call, 2) & libc::FD_CLOEXEC as u32 != 0);
                 }
                 _ => {}
             },

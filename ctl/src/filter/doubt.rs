@@ -111,7 +111,7 @@ impl Filter {
                     (Some(_), _) if lacks => return true,
                     (Some(entered), None) => alone.push((record.tid, entered, Alone::Entry)),
                     (None, Some((exited, _))) if lacks => {
-                        alone.push((record.tid, exited, Alone::Exit))
+                        alone.push((record.tid, exited, Alone::Exit));
                     }
                     (None, Some((exited, _))) => alone.push((record.tid, exited, Alone::WholeExit)),
                     _ => {}

@@ -68,7 +68,7 @@ impl Sink for Notes {
             Body::Enter(call) => cx.fds.keep_in(call, None, &mut self.names),
             Body::Exit { call, ret, .. } => cx.fds.keep_in(call, Some(*ret), &mut self.names),
             Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => {
-                self.others.push(cx.next_comm)
+                self.others.push(cx.next_comm);
             }
             _ => {}
         }

@@ -246,7 +246,7 @@ impl Collector {
                 self.slots.extend(slots::read(bytes));
             }
             Lane::Descriptors if page.header().session == self.meta.session => {
-                self.descriptors.add(bytes)
+                self.descriptors.add(bytes);
             }
             _ => drop(self.rings.add(page)),
         }

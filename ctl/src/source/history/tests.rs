@@ -210,7 +210,7 @@ fn nothing_is_foretold_where_the_counters_know_more() {
             flightrec_store::Content::Meta(meta) => less.meta(&meta, block.header.first).unwrap(),
             flightrec_store::Content::Pages(pages) => less.pages(&pages).unwrap(),
             flightrec_store::Content::Checkpoint(checkpoint) => {
-                less.checkpoint(&checkpoint).unwrap()
+                less.checkpoint(&checkpoint).unwrap();
             }
             other => panic!("{other:?}"),
         }
