@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::plan::Origin;
+use crate::source::Origin;
 use crate::state::{CpuState, Descriptors, Files, Snapshots, State, Store};
 
 /// Prints the metrics.

@@ -18,7 +18,7 @@ use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::write_head;
 
 use super::plan::Plan;
-use crate::budget::buckets;
+use crate::buckets;
 use crate::{calibrate, clock};
 
 /// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.

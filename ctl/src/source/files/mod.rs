@@ -68,7 +68,7 @@ pub enum FilesError {
     #[error(
         "more than {} of pages belong to one moment: the files are damaged (flightctl verify tells), or of a machine far larger \
          than this one; ask for less time by --since and --until, or allow more by {}=4GiB in the environment",
-        crate::human::bytes(*.0), crate::memory::VARIABLE
+        crate::amount::bytes(*.0), crate::memory::VARIABLE
     )]
     TooMuch(u64),
 }

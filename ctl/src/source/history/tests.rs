@@ -126,7 +126,7 @@ fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u
     };
     let now = source.clock().now;
     let json = |report: &Report, recording: &Recording| {
-        report.json(&recording.meta, &mut recording.wall_clock(0))
+        crate::json::coverage::line(report, &recording.meta, &mut recording.wall_clock(0))
     };
     let ends = source.read_ends(with_leads(window), window.from, window);
     let before = ends.map(|(recording, remarks)| {
