@@ -74,7 +74,7 @@ fn parse(text: &str) -> Option<u64> {
 /// What is wrong with the limit that the environment sets.
 pub fn wrong() -> Option<String> {
     let text = std::env::var(VARIABLE).ok()?;
-    parse(&text).is_none().then(|| format!("{VARIABLE}={text}: no size; write it as in 2GiB"))
+    parse(&text).is_none().then(|| format!("{VARIABLE}={text}: not a size; use for example 2GiB"))
 }
 
 /// Ends the process, by an error that says what to do, before it takes more than [`limit`]. To be
@@ -90,9 +90,9 @@ pub fn watch() {
                     thread::sleep(INTERVAL);
                 }
                 note(&format!(
-                    "flightctl: this takes more than the {} of memory that a command may take: \
-                     ask for less time by --since and --until; or the file is damaged, which \
-                     flightctl verify tells; {VARIABLE}=2GiB in the environment allows more",
+                    "flightctl: this needs more than the {} of memory that a command may use: \
+                     select less time with --since and --until; or the file is damaged (check it \
+                     with flightctl verify); {VARIABLE}=2GiB in the environment allows more",
                     bytes(limit())
                 ));
                 std::process::exit(Exit::Error.code().into());

@@ -458,7 +458,7 @@ impl State {
                         let Ok(state) = Self::of_rings(bpffs_dir) else {
                             return Err(absent.into());
                         };
-                        note("flightd is not running, but its recording goes on in the kernel");
+                        note("flightd is not running, but its recording continues in the kernel");
                         Ok(state)
                     }
                     Err(e) => Err(e.into()),

@@ -117,7 +117,7 @@ fn handed_on() -> &'static BTreeMap<&'static str, BorrowedFd<'static>> {
         let passed = match sd_notify::listen_fds_with_names() {
             Ok(passed) => passed,
             Err(e) => {
-                warn!("what systemd passes can't be read: {e}");
+                warn!("the descriptors from systemd can't be read: {e}");
                 return BTreeMap::new();
             }
         };

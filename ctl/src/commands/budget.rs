@@ -195,9 +195,16 @@ impl Shown {
         };
         let total = limit(percent(account.total), "of all CPUs together");
         let per_cpu = limit(self.per_cpu_percent, "of each CPU");
-        row("limits", &format!("{total}; {per_cpu}; {} s of it at once", self.burst_seconds));
+        row("limits", &format!("{total}; {per_cpu}; {} s of it in a burst", self.burst_seconds));
         if account.total != 0 {
-            row("left", &format!("{:.1} ms of the total at once now", self.left_seconds * 1e3));
+            row(
+                "left",
+                &format!(
+                    "{:.1} ms of the total may be spent at \
+                                  once",
+                    self.left_seconds * 1e3
+                ),
+            );
         }
         row("level", &self.level_text);
         let order =
@@ -239,7 +246,7 @@ impl Shown {
             ("drain, compression, writing", |p| p.drain_percent),
             ("flightd otherwise", |p| p.daemon_percent),
             ("in all", |p| p.all_percent),
-            ("beside that: answering readers", |p| p.readers_percent),
+            ("not included: answering readers", |p| p.readers_percent),
         ];
         for (name, part) in lines {
             figures(&mut out, name, self.spent.iter().map(part));
@@ -311,7 +318,7 @@ mod tests {
             "  floor: being asked                   0.200     0.100         0.100\n",
             "  drain, compression, writing          0.500     0.000         0.000\n",
             "  in all                               1.100     0.250         0.250\n",
-            "  beside that: answering readers       0.200     0.000         0.000\n",
+            "  not included: answering readers       0.200     0.000         0.000\n",
             "  CPU 0    level 0, of 5.00            1.000     0.500         0.500\n",
             "  CPU 1    level 2, no limit           0.000     0.000         0.000\n",
         ] {

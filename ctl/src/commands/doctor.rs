@@ -73,7 +73,7 @@ fn text(checks: &[Check]) -> String {
     let unseen = if unknown == 0 {
         String::new()
     } else {
-        format!("; {} could not be looked at", counted(unknown, "thing"))
+        format!("; {} could not be checked", counted(unknown, "thing"))
     };
     let _ = if missing == 0 {
         writeln!(text, "ready for a panic, by {}{unseen}", counted(all, "check"))

@@ -100,7 +100,7 @@ fn ns(seconds: f64) -> u64 {
 
 fn daemon(state: &State) -> String {
     let Some(daemon) = &state.daemon else {
-        return "not asked: read from the pinned rings, which the kernel goes on filling"
+        return "not asked: these values are from the pinned rings, which the kernel keeps filling"
             .to_owned();
     };
     let percent =
@@ -119,8 +119,8 @@ fn pins(unpinned: &Unpinned) -> String {
     let reason = shown(&unpinned.reason);
     if unpinned.recording {
         return format!(
-            "NOT REACHABLE: {reason}; recording goes on as long as flightd runs: mount the BPF \
-             file system again, and restart flightd"
+            "NOT REACHABLE: {reason}; recording continues while flightd runs: mount the BPF file \
+             system again, and restart flightd"
         );
     }
     format!("GONE: {reason}: restart flightd")
@@ -200,7 +200,7 @@ fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
             let reason = store.reason.as_deref().unwrap_or("flightd's log says why");
             table.row(
                 "files",
-                &format!("NOT WRITTEN{since}: {}; the rings go on recording", shown(reason)),
+                &format!("NOT WRITTEN{since}: {}; recording continues in the rings", shown(reason)),
             );
             table.row("", &format!("{} in {}", kept(), shown(&store.directory)));
         }
@@ -284,12 +284,12 @@ fn shown(text: &str) -> String {
 /// The last snapshot of what descriptors stand for.
 fn descriptors(last: Option<&Descriptors>) -> String {
     let Some(last) = last else {
-        return "named only where the recording saw them opened: no snapshot of what is open (see \
-                the daemon's log)"
+        return "named only where the recording has the call that opened them: no snapshot of open \
+                descriptors (see the daemon's log)"
             .to_owned();
     };
     let mut text = format!(
-        "{} in {} processes at the last look, {} ago, which took {} of CPU time",
+        "{} in {} processes in the last snapshot, {} ago, which took {} of CPU time",
         last.descriptors,
         last.processes,
         span(ns(last.age_seconds)),
@@ -363,15 +363,15 @@ mod tests {
             "recording    since 2023-11-14 22:13:30 (1m 0s)",
             "session      0000000000000abc",
             "pid 77, running for 50.0 s, CPU time 500.0 ms (1.00 %)",
-            "level        untimed_exits: strings, exit_times given up on CPU 1\n",
+            "level        untimed_exits: no_strings, untimed_exits on CPU 1\n",
             "tp_btf for system calls, strings recorded",
             "budget       1 % of all CPUs in all; 3 % of each CPU for system calls, 2 % for \
              scheduling; a call costs 260 ns, a string 120 ns, a switch or wakeup 200 ns \
              (measured here)",
             "50 MiB of rings",
             "321 in the thread table",
-            "descriptors  345 in 12 processes at the last look, 500.0 ms ago, which took 2.5 ms \
-             of CPU time; no room for 6 more",
+            "descriptors  345 in 12 processes in the last snapshot, 500.0 ms ago, which took 2.5 \
+             ms of CPU time; no room for 6 more",
             "CPUs         0-1",
             "syscall      holds 12.5 s in 16 MiB a CPU; sys_enter 200, sys_exit 198",
             "sched        holds 60.0 s in 8 MiB a CPU; switch 14, waking 10, wakeup_new 2, \
@@ -402,7 +402,7 @@ mod tests {
             StoreStatus { state: StoreState::Failed { since: 60_000_000_000, reason }, ..store() };
         let said = text(failed);
         let want = "files        NOT WRITTEN since 2023-11-14 22:14:20: No space left on \
-                    device\\u{1b}[2J; the rings go on recording\n";
+                    device\\u{1b}[2J; recording continues in the rings\n";
         assert!(said.contains(want), "{said}");
         let unknown =
             StoreState::Failed { since: 60_000_000_000, reason: "Input/output error".into() };
@@ -432,7 +432,7 @@ mod tests {
             (&goes_on, "level        untimed_exits: "),
             (
                 &goes_on,
-                "pins         NOT REACHABLE: /b/links: gone\\u{1b}; recording goes on as long as \
+                "pins         NOT REACHABLE: /b/links: gone\\u{1b}; recording continues while \
                  flightd runs",
             ),
             (&goes_on, "; what the kernel skipped is not known"),

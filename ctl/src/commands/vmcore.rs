@@ -28,7 +28,7 @@ use crate::window::{Edge, Window};
 
 /// What it means that the dump lacks the table of threads.
 pub(super) const WITHOUT_TABLE: &str =
-    "the recording's thread table is not in the dump: blocked threads are not known";
+    "the recording's thread table is not in the dump: blocked threads are unknown";
 
 /// Shows what was asked for.
 pub fn run(plan: &VmcorePlan) -> Result<Exit> {
@@ -206,7 +206,7 @@ fn sessions(sessions: &[Session], files: &Files, zone: &TimeZone) -> String {
         let copies: u64 = session.lanes.iter().map(|count| count.copies).sum();
         let vouched = if files.number(session.id).is_some() { "files" } else { "-" };
         let of = session.about.as_ref().map_or_else(
-            || "unknown: its description is not whole".to_owned(),
+            || "unknown: its description is incomplete".to_owned(),
             |about| format!("{}, Linux {}", printable(&about.host), printable(&about.kernel)),
         );
         // Writing to a string can't fail.

@@ -24,7 +24,7 @@ impl Report {
         if !self.disputed_by.is_empty() {
             let others = anchor::list(&self.disputed_by);
             lines.push(format!(
-                "NOT VOUCHED FOR: nothing decides between this recording and {others}"
+                "NOT CONFIRMED: nothing decides between this recording and {others}"
             ));
         }
         if self.window.from >= self.window.until {
@@ -58,7 +58,7 @@ impl Report {
             ));
         }
         if self.untold != 0 {
-            let lost = "the recorder's own lines about it are lost, so it is not known when: not \
+            let lost = "the recorder's events about it are lost, so the times are unknown: not \
                         recorded, nor counted";
             lines.push(format!(
                 "system calls were detached for {} more in or near the window: {lost}",

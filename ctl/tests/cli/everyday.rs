@@ -304,7 +304,7 @@ fn a_filter_that_matches_nothing_says_what_to_try() {
     };
     let said = of(&["--pid", "4711"]);
     assert!(
-        said.contains("no event matches the filters:\n  no process 4711 is known of that time\n"),
+        said.contains("no event matches the filters:\n  no process 4711 is known for that time\n"),
         "{said}"
     );
     assert!(said.contains("a wider window may have some"), "{said}");

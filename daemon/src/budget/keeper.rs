@@ -116,7 +116,7 @@ impl Keeper {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            warn!("the thread that keeps the budget died at its end; its message stands above");
+            warn!("the budget thread panicked at its end; its message is above");
         }
     }
 }
@@ -399,7 +399,7 @@ impl Work {
         }
         if let Err(e) = self.recording.attach() {
             if first {
-                warn!("system calls can't be attached, which is tried again: {e}");
+                warn!("attaching system calls failed, and will be tried again: {e}");
             }
             return;
         }
@@ -421,12 +421,16 @@ impl Work {
         let Some(own) = self.recording.time_own_calls(seen.cpu) else { return };
         if let Some(costs) = self.costs.again(&own, buckets::clock(state)) {
             // Every hour: `status` and `budget` show it, the journal need not.
-            debug!("measured again what events cost: {costs}");
+            debug!("measured event costs again: {costs}");
             self.costs = costs;
             buckets::set_costs(state, &costs, own.clock);
             self.measure_at = now.saturating_add(AGAIN);
         } else {
-            debug!(?own, "what was measured again is not believed; costs stay as they were");
+            debug!(
+                ?own,
+                "the repeated measurement of event costs is implausible; keeping the \
+                          previous costs"
+            );
         }
     }
 

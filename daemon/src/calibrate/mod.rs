@@ -142,7 +142,11 @@ impl Costs {
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { call, string, sched, .. } = self;
-        write!(f, "{call} ns a system call, {string} ns a string, {sched} ns a switch or wakeup")
+        write!(
+            f,
+            "{call} ns per system call, {string} ns per string, {sched} ns per switch or \
+                   wakeup"
+        )
     }
 }
 
@@ -178,12 +182,12 @@ pub fn costs(without: Option<Times>, with: &With) -> (Costs, f64) {
             cost_sched_floor = costs.sched_floor,
             cost_exit_time = costs.exit_time,
             cost_arguments = costs.arguments,
-            "measured what events cost: {costs}"
+            "measured event costs: {costs}"
         );
     } else {
         warn!(
-            "what was measured of events' costs can't be: the machine is too busy; assuming usual \
-             ones"
+            "the measured event costs are implausible because the machine is too busy; assuming \
+             typical costs"
         );
     }
     costs.unwrap_or((Costs::ASSUMED, 0.0))

@@ -46,7 +46,7 @@ impl Budget {
         }
         for (i, step) in self.give_up.iter().enumerate() {
             if self.give_up.iter().skip(i + 1).any(|other| other == step) {
-                return Err(("budget.give_up", format!("\"{}\" stands there twice", step.name())));
+                return Err(("budget.give_up", format!("\"{}\" is listed twice", step.name())));
             }
         }
         Ok(())

@@ -120,7 +120,7 @@ fn advice(wrong: &str, known: &[String]) -> String {
     if let Some(key) = known.iter().find(|k| k.contains('.') && last(k) == last(wrong)) {
         return key
             .rsplit_once('.')
-            .map_or_else(String::new, |(s, n)| format!("`{n}` belongs into section [{s}]"));
+            .map_or_else(String::new, |(s, n)| format!("`{n}` belongs in section [{s}]"));
     }
     // A key of an unknown section comes up before the section does only without a header of its
     // own.

@@ -72,7 +72,7 @@ impl Snapshots {
         if self.before.duration().is_zero() {
             return Err((
                 "snapshots.before",
-                "a snapshot of nothing that was before: give at least 1s".into(),
+                "a snapshot needs some time before its cause: give at least 1s".into(),
             ));
         }
         if self.max_size < SIZE_LEAST {
@@ -102,11 +102,11 @@ impl Snapshots {
         if self.hook.first().is_some_and(|program| !PathBuf::from(program).is_absolute()) {
             return Err((
                 "snapshots.hook",
-                "the program is no absolute path: begin it with /".into(),
+                "the program is not an absolute path: begin it with /".into(),
             ));
         }
         if self.hook.iter().any(|word| word.contains('\0')) {
-            return Err(("snapshots.hook", "a word has a NUL in it".into()));
+            return Err(("snapshots.hook", "an argument contains a NUL".into()));
         }
         let (least, most) = HOOK;
         if !(least..=most).contains(&self.hook_timeout.duration()) {

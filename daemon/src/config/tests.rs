@@ -48,11 +48,11 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
         ("\n[recrod]\nown = true\n", "f.toml:2: unknown section `recrod`; did you mean `record`?"),
         (
             "[rings]\nslots = 5\n",
-            "f.toml:2: unknown key `rings.slots`; `slots` belongs into section [threads]",
+            "f.toml:2: unknown key `rings.slots`; `slots` belongs in section [threads]",
         ),
         (
             "strings = true\n",
-            "f.toml:1: unknown key `strings`; `strings` belongs into section [record]",
+            "f.toml:1: unknown key `strings`; `strings` belongs in section [record]",
         ),
         (
             "[threads]\nbananas = 1\n",
@@ -140,7 +140,7 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "[kernel]\nbtf = \"vmlinux\"",
             "f.toml:2: kernel.btf: \"vmlinux\" is not an absolute path",
         ),
-        ("[access]\ngroup = \"\"", "f.toml:2: access.group: an empty name"),
+        ("[access]\ngroup = \"\"", "f.toml:2: access.group: the name is empty"),
         (
             "[store]\nfile_size = \"1KiB\"",
             "f.toml:2: store.file_size: 1KiB is too small: give at least 256KiB",
@@ -185,7 +185,7 @@ fn wrong_values_name_line_key_and_what_to_do() {
         ),
         (
             "[snapshots]\nhook = [\"mail\"]",
-            "f.toml:2: snapshots.hook: the program is no absolute path",
+            "f.toml:2: snapshots.hook: the program is not an absolute path",
         ),
         ("[snapshots]\nper_hour = 0", "f.toml:2: snapshots.per_hour: 0 is not within 1 to 3600"),
         (
@@ -199,7 +199,7 @@ fn wrong_values_name_line_key_and_what_to_do() {
         ),
         (
             "[triggers.errors]\ntimes = 1",
-            "f.toml:2: triggers.errors.times: 1 would make the usual an alarm",
+            "f.toml:2: triggers.errors.times: 1 would fire at the usual rate",
         ),
         (
             "[triggers.errors]\nignore = [\"ENO\"]",
@@ -216,7 +216,7 @@ fn wrong_values_name_line_key_and_what_to_do() {
         ),
         (
             "[triggers.kernel_log]\nlines = [\"\"]",
-            "f.toml:2: triggers.kernel_log.lines: \"\" is in too many lines",
+            "f.toml:2: triggers.kernel_log.lines: \"\" matches too many kernel messages",
         ),
         ("rings = 5", "f.toml:1: rings: invalid type: integer `5`"),
         ("[rings\n", "f.toml:1: "),

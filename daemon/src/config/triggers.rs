@@ -270,7 +270,7 @@ impl KernelLog {
         }
         match self.lines.iter().find(|line| line.len() < 3) {
             Some(line) => Err(format!(
-                "{line:?} is in too many lines of any kernel: give at least three characters"
+                "{line:?} matches too many kernel messages: give at least three characters"
             )),
             None => Ok(()),
         }
@@ -280,13 +280,13 @@ impl KernelLog {
 impl Errors {
     fn check(&self) -> Result<(), (&'static str, String)> {
         if self.times < 2 {
-            let message = format!("{} would make the usual an alarm: give at least 2", self.times);
+            let message = format!("{} would fire at the usual rate: give at least 2", self.times);
             return Err(("triggers.errors.times", message));
         }
         if self.least == 0 {
             return Err((
                 "triggers.errors.least",
-                "0 would make the first failure an alarm: give at least 1".into(),
+                "0 would fire at the first failure: give at least 1".into(),
             ));
         }
         match self.ignore.iter().find(|name| errno(name).is_none()) {
@@ -309,12 +309,14 @@ impl SlowCall {
         }
         for rule in &self.rules {
             if rule.process.is_none() && rule.unit.is_none() {
-                return Err("a rule names neither process nor unit: every blocked thread would \
-                            match"
-                    .into());
+                return Err(
+                    "a rule names neither process nor unit, and would match every blocked \
+                            thread"
+                        .into(),
+                );
             }
             if rule.slower_than.duration().is_zero() {
-                return Err("slower_than = \"0s\" is any call: give at least 1us".into());
+                return Err("slower_than = \"0s\" matches every call: give at least 1us".into());
             }
             if let Some(call) =
                 rule.calls.iter().find(|call| call.parse::<syscalls::Sysno>().is_err())
