@@ -78,7 +78,7 @@ pub struct Args {
     /// As root, in ExecStartPre= of the unit of such a flightd: if kernel.perf_event_paranoid is
     /// above 2, open the perf events that flightd needs, and pass them to it through systemd
     #[arg(long, group = "task")]
-    hand_on: bool,
+    open_perf_fds: bool,
     /// End a recording that runs without a daemon, and undo --prepare
     #[arg(long, group = "task")]
     remove: bool,
@@ -94,7 +94,7 @@ pub enum Task {
     /// Make ready for a daemon of this user.
     Prepare(String),
     /// Open what a daemon of another user may not.
-    HandOn,
+    OpenPerfFds,
     /// End what is left.
     Remove,
 }
@@ -105,7 +105,7 @@ impl Args {
         let task = match self.prepare {
             Some(user) => Task::Prepare(user),
             None if self.remove => Task::Remove,
-            None if self.hand_on => Task::HandOn,
+            None if self.open_perf_fds => Task::OpenPerfFds,
             None if self.check => Task::Check,
             None => Task::Run,
         };
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(task(&[]).unwrap(), Task::Run);
         assert_eq!(task(&["--prepare", "u"]).unwrap(), Task::Prepare("u".into()));
         assert_eq!(task(&["--remove"]).unwrap(), Task::Remove);
-        assert_eq!(task(&["--hand-on"]).unwrap(), Task::HandOn);
+        assert_eq!(task(&["--open-perf-fds"]).unwrap(), Task::OpenPerfFds);
         assert!(task(&["--remove", "--check"]).is_err());
     }
 

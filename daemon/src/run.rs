@@ -82,8 +82,8 @@ pub fn prepare(options: &Options, user: &str) -> Result<()> {
 }
 
 /// As root, leaves what a daemon of another user may not open with systemd for it.
-pub fn hand_on(options: &Options) -> Result<()> {
-    Ok(crate::tracepoint::hand_on(&config(options)?.kernel.tracefs)?)
+pub fn open_perf_fds(options: &Options) -> Result<()> {
+    Ok(crate::tracepoint::open_perf_fds(&config(options)?.kernel.tracefs)?)
 }
 
 /// Ends the recording, and takes back what [`prepare`] gave.

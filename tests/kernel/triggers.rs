@@ -376,7 +376,7 @@ fn pressure_on_memory() {
 #[test]
 fn calls_that_fail_far_more_than_usual() {
     // What else runs here fails in other ways, and is usual.
-    let recorder = with("errors", "least = 300\ntimes = 3\n");
+    let recorder = with("errors", "min_rate = 300\nfactor = 3\n");
     let begun = Instant::now();
     let mut total = 0;
     let came = wait_until(Duration::from_secs(150), || {

@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::human::counted;
 use crate::output::{Output, told};
 use crate::plan::Origin;
+use crate::schema::Versioned;
 use crate::state::State;
 use crate::text::escape;
 
@@ -29,7 +30,8 @@ pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
     let checks = examine(&Machine::default(), &state.as_ref().map_err(silence));
     let ready = checks.iter().all(|check| check.verdict != Verdict::Missing);
     let text = if json {
-        let mut text = serde_json::to_string_pretty(&Document { ready, checks: &checks })?;
+        let mut text =
+            serde_json::to_string_pretty(&Versioned::new(Document { ready, checks: &checks }))?;
         text.push('\n');
         text
     } else {

@@ -17,6 +17,7 @@ use crate::memory;
 use crate::names::TASK_STATE;
 use crate::output::{Output, note};
 use crate::plan::SnapshotsPlan;
+use crate::schema::Versioned;
 use crate::source::names;
 use crate::source::snapshots::{SnapshotError, directory, find_any};
 use crate::text::escape;
@@ -138,7 +139,7 @@ fn threads(summary: &mut Summary) -> impl Iterator<Item = &mut Thread> {
 }
 
 fn json(value: &impl Serialize) -> Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
+    Ok(serde_json::to_string_pretty(&Versioned::new(value))? + "\n")
 }
 
 fn moment(wall: i64) -> Option<Timestamp> {

@@ -14,13 +14,14 @@ use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
 use crate::plan::Origin;
+use crate::schema::Versioned;
 use crate::state::{Budget, Descriptors, Files, Level, Snapshots, State, Store, Unpinned};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
     let state = State::read(origin)?;
     let text = if json {
-        let mut text = serde_json::to_string_pretty(&state)?;
+        let mut text = serde_json::to_string_pretty(&Versioned::new(&state))?;
         text.push('\n');
         text
     } else {
@@ -126,13 +127,13 @@ fn pins(unpinned: &Unpinned) -> String {
     format!("GONE: {reason}: restart flightd")
 }
 
-/// `no_strings: strings given up on CPUs 0-1`
+/// `untimed_exits: no_strings, untimed_exits on CPUs 0-1`
 pub(super) fn level(state: &State) -> String {
     let mut what: Vec<(&[&str], Vec<u16>)> = Vec::new();
-    for cpu in state.cpus.iter().filter(|cpu| !cpu.given_up.is_empty()) {
-        match what.iter_mut().find(|(given_up, _)| *given_up == cpu.given_up) {
+    for cpu in state.cpus.iter().filter(|cpu| !cpu.degraded.is_empty()) {
+        match what.iter_mut().find(|(steps, _)| *steps == cpu.degraded) {
             Some((_, cpus)) => cpus.push(cpu.cpu),
-            None => what.push((&cpu.given_up, vec![cpu.cpu])),
+            None => what.push((&cpu.degraded, vec![cpu.cpu])),
         }
     }
     if state.level == Level::Stopped {
@@ -147,9 +148,9 @@ pub(super) fn level(state: &State) -> String {
             "system calls are detached on all CPUs for part of the time, also now".to_owned(),
         );
     }
-    parts.extend(what.into_iter().map(|(given_up, cpus)| {
+    parts.extend(what.into_iter().map(|(steps, cpus)| {
         let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
-        format!("{} given up on {noun} {}", given_up.join(", "), ranges(cpus))
+        format!("{} on {noun} {}", steps.join(", "), ranges(cpus))
     }));
     if parts.is_empty() {
         parts.push("everything that is configured is recorded".to_owned());
@@ -320,14 +321,15 @@ fn losses(state: &State) -> String {
         let lost = state.lanes.values().filter_map(|of| of.counts.lost.get(reason).copied());
         push(sum(lost), "event", &format!("{words}{kinds}"));
     }
-    push(sum(state.skipped_runs.values().copied()), "event", "skipped by the kernel (recursion)");
+    let missed = sum(state.recursion_misses.values().copied());
+    push(missed, "event", "skipped by the kernel (recursion)");
     push(
         sum(state.lanes.values().map(|of| of.counts.own)),
         "event",
         "left out (the recorder's own)",
     );
     push(
-        state.slot_collisions,
+        state.thread_table_collisions,
         "thread",
         "without room in the thread table (raise [threads] slots)",
     );
@@ -460,17 +462,17 @@ mod tests {
             ("/recording_seconds", 60.0.into()),
             ("/level", "untimed_exits".into()),
             ("/cpus/0/level", "full".into()),
-            ("/cpus/1/given_up/1", "exit_times".into()),
+            ("/cpus/1/degraded/1", "untimed_exits".into()),
             ("/syscall_programs", "tp_btf".into()),
             ("/strings", true.into()),
             ("/memory_bytes", (50 << 20).into()),
             ("/threads", 321.into()),
-            ("/slot_collisions", 1.into()),
+            ("/thread_table_collisions", 1.into()),
             ("/descriptors/age_seconds", 0.5.into()),
             ("/descriptors/cost_seconds", 0.0025.into()),
             ("/descriptors/descriptors", 345.into()),
             ("/descriptors/left_out", 6.into()),
-            ("/skipped_runs/sys_enter", 2.into()),
+            ("/recursion_misses/sys_enter", 2.into()),
             ("/daemon/version", "0.1.0".into()),
             ("/daemon/pid", 77.into()),
             ("/daemon/since", "2023-11-14T22:13:40Z".into()),
@@ -521,8 +523,8 @@ mod tests {
             ("/budget/sched_ns", 200.into()),
             ("/budget/measured", true.into()),
             ("/budget/total_percent", 1.0.into()),
-            ("/budget/call_floor_ns", 140.into()),
-            ("/budget/sched_floor_ns", 100.into()),
+            ("/budget/call_overhead_ns", 140.into()),
+            ("/budget/sched_overhead_ns", 100.into()),
             ("/budget/detached", false.into()),
             ("/lanes/syscall/own", 18.into()),
             ("/lanes/task/events/mark", 2.into()),

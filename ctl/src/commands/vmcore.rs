@@ -20,6 +20,7 @@ use crate::in_flight::{HEAD, at_death, document, without_place};
 use crate::output::{Output, note, refuse};
 use crate::pipeline::with_leads;
 use crate::plan::{Origin, PsPlan, VmcorePlan, VmcoreShow};
+use crate::schema::Versioned;
 use crate::source::anchor::Files;
 use crate::source::vmcore::Image;
 use crate::source::{Source, VmcoreSource};
@@ -41,7 +42,8 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
         let text = match plan.dump.format {
             FormatArg::Text => sessions(image.sessions(), &files, &zone),
             FormatArg::Jsonl => {
-                serde_json::to_string(&List { sessions: json(image.sessions(), &files) })? + "\n"
+                let list = List { sessions: json(image.sessions(), &files) };
+                serde_json::to_string(&Versioned::new(list))? + "\n"
             }
         };
         return print(plan, text.as_bytes()).map(|()| Exit::Fine);
@@ -95,7 +97,8 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.dump.format == FormatArg::Jsonl {
-        serde_json::to_writer(&mut text, &document(&threads, &recording, now, &renderer))?;
+        let document = document(&threads, &recording, now, &renderer);
+        serde_json::to_writer(&mut text, &Versioned::new(document))?;
         text.push(b'\n');
     } else if !threads.is_empty() {
         text.extend_from_slice(HEAD.as_bytes());

@@ -14,6 +14,7 @@ use crate::json::Aside;
 use crate::json::clock::Clock;
 use crate::kind::Kind;
 use crate::pipeline::wall::WallClock;
+use crate::schema::SCHEMA_VERSION;
 use crate::source::anchor;
 use crate::text::escape;
 
@@ -21,6 +22,7 @@ use crate::text::escape;
 #[derive(Serialize)]
 struct Coverage {
     event: &'static str,
+    schema_version: u32,
     #[serde(flatten)]
     span: Span,
     complete: bool,
@@ -30,7 +32,7 @@ struct Coverage {
     gaps: Vec<GapFields>,
     refused: BTreeMap<&'static str, ByLane>,
     own: ByLane,
-    misses: BTreeMap<String, u64>,
+    recursion_misses: BTreeMap<String, u64>,
     cpus_without_rings: Vec<NoRings>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     detached: Vec<Span>,
@@ -129,6 +131,7 @@ impl Report {
         let mut times = Times { wall, clock: Clock::new() };
         let line = Coverage {
             event: "coverage",
+            schema_version: SCHEMA_VERSION,
             span: times.span(self.window.from, self.window.until),
             complete: self.is_complete(),
             from_start: self.from_start,
@@ -140,7 +143,7 @@ impl Report {
                 .map(|(refusal, name)| (*name, by_lane(&self.refused(*refusal))))
                 .collect(),
             own: by_lane(&self.refused(Refusal::Own)),
-            misses: self.missed().map(|(program, n)| (printable(program), n)).collect(),
+            recursion_misses: self.missed().map(|(name, n)| (printable(name), n)).collect(),
             cpus_without_rings: self
                 .unrecorded()
                 .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })

@@ -32,8 +32,8 @@ pub struct Snapshots {
     pub max_size: Size,
     /// Older ones are deleted; 0: none is for its age.
     pub max_age: Span,
-    /// The same cause of the same subject within this time is counted, not taken again.
-    pub fold: Span,
+    /// The same cause for the same subject within this time is counted, not taken again.
+    pub dedup_window: Span,
     /// Most that triggers take in an hour; as many again may be asked for.
     pub per_hour: u32,
     /// Program, and its arguments, that is run when one was taken; none: nothing is.
@@ -52,7 +52,7 @@ impl Default for Snapshots {
             max_total: Size::mib(512),
             max_size: Size::mib(64),
             max_age: Span::seconds(2_630_016),
-            fold: Span::seconds(600),
+            dedup_window: Span::seconds(600),
             per_hour: 20,
             hook: Vec::new(),
             hook_timeout: Span::seconds(30),

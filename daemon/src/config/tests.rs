@@ -45,6 +45,28 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
             "[rings]\nsycall = \"1MiB\"\n",
             "f.toml:2: unknown key `rings.sycall`; did you mean `rings.syscall`?",
         ),
+        (
+            "[budget]\ngive_up = []",
+            "f.toml:2: unknown key `budget.give_up`; did you mean `budget.degrade_order`?",
+        ),
+        (
+            "[budget]\nburst_seconds = 10",
+            "f.toml:2: unknown key `budget.burst_seconds`; did you mean `budget.burst`?",
+        ),
+        (
+            "[snapshots]\nfold = \"10m\"",
+            "f.toml:2: unknown key `snapshots.fold`; did you mean `snapshots.dedup_window`?",
+        ),
+        (
+            "[triggers.errors]\nleast = 1",
+            "f.toml:2: unknown key `triggers.errors.least`; did you mean \
+             `triggers.errors.min_rate`?",
+        ),
+        (
+            "[triggers.errors]\ntimes = 2",
+            "f.toml:2: unknown key `triggers.errors.times`; did you mean \
+             `triggers.errors.factor`?",
+        ),
         ("\n[recrod]\nown = true\n", "f.toml:2: unknown section `recrod`; did you mean `record`?"),
         (
             "[rings]\nslots = 5\n",
@@ -126,9 +148,23 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "[budget]\nper_cpu = 5",
             "f.toml:2: budget.per_cpu: invalid type: integer `5`, expected a share in quotes",
         ),
+        ("[budget]\nburst = \"0s\"", "f.toml:2: budget.burst: 0s is not within 1s to 1h"),
         (
-            "[budget]\nburst_seconds = 0",
-            "f.toml:2: budget.burst_seconds: 0 is not within 1 to 3600",
+            "[budget]\nburst = \"1500ms\"",
+            "f.toml:2: budget.burst: 1s 500ms is not a whole number of seconds",
+        ),
+        (
+            "[budget]\nburst = 10",
+            "f.toml:2: budget.burst: invalid type: integer `10`, expected a span of time",
+        ),
+        (
+            "[budget]\ndegrade_order = [\"strings\"]",
+            "f.toml:2: budget.degrade_order: unknown variant `strings`, expected one of \
+             `no_strings`, `untimed_exits`, `fewer_arguments`, `sampling`, `quiet_only`",
+        ),
+        (
+            "[budget]\ndegrade_order = [\"sampling\", \"sampling\"]",
+            "f.toml:2: budget.degrade_order: \"sampling\" is listed twice",
         ),
         ("[threads]\nslots = 0", "f.toml:2: threads.slots: 0 is not within 4 to 4194304"),
         ("[threads]\nslots = -1", "f.toml:2: threads.slots: invalid value"),
@@ -198,8 +234,8 @@ fn wrong_values_name_line_key_and_what_to_do() {
              `triggers.blocked.longer_than`?",
         ),
         (
-            "[triggers.errors]\ntimes = 1",
-            "f.toml:2: triggers.errors.times: 1 would fire at the usual rate",
+            "[triggers.errors]\nfactor = 1",
+            "f.toml:2: triggers.errors.factor: 1 would fire at the usual rate",
         ),
         (
             "[triggers.errors]\nignore = [\"ENO\"]",

@@ -104,10 +104,10 @@ pub struct KernelLog {
 pub struct Errors {
     /// Whether it is on.
     pub enabled: bool,
-    /// Failing calls a second, on average over ten seconds, below which it is no alarm.
-    pub least: u32,
+    /// Failing calls a second, on average over ten seconds, below which it does not fire.
+    pub min_rate: u32,
     /// How many times its usual rate.
-    pub times: u32,
+    pub factor: u32,
     /// Errors that do not count, by name.
     pub ignore: Vec<String>,
 }
@@ -222,7 +222,12 @@ impl Default for Errors {
             "ESRCH",
             "ETIMEDOUT",
         ];
-        Self { enabled: true, least: 200, times: 20, ignore: ignore.map(str::to_owned).to_vec() }
+        Self {
+            enabled: true,
+            min_rate: 200,
+            factor: 20,
+            ignore: ignore.map(str::to_owned).to_vec(),
+        }
     }
 }
 
@@ -279,13 +284,13 @@ impl KernelLog {
 
 impl Errors {
     fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.times < 2 {
-            let message = format!("{} would fire at the usual rate: give at least 2", self.times);
-            return Err(("triggers.errors.times", message));
+        if self.factor < 2 {
+            let message = format!("{} would fire at the usual rate: give at least 2", self.factor);
+            return Err(("triggers.errors.factor", message));
         }
-        if self.least == 0 {
+        if self.min_rate == 0 {
             return Err((
-                "triggers.errors.least",
+                "triggers.errors.min_rate",
                 "0 would fire at the first failure: give at least 1".into(),
             ));
         }

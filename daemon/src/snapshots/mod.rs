@@ -137,8 +137,11 @@ impl Snapshots {
         recording: Arc<Recording>,
         files: Arc<Monitor>,
     ) -> io::Result<Self> {
-        let gate =
-            Arc::new(Mutex::new(Gate::new(config.fold.duration(), config.per_hour, clock::mono())));
+        let gate = Arc::new(Mutex::new(Gate::new(
+            config.dedup_window.duration(),
+            config.per_hour,
+            clock::mono(),
+        )));
         let tally = Arc::new(Tally::new(config.enabled));
         let (orders, done) = if config.enabled {
             let (orders, received) = mpsc::sync_channel(ORDERS_MOST);
