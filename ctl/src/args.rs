@@ -7,11 +7,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::around::Around;
 use crate::boots::BootArg;
+use crate::column::Column;
 use crate::fds::Naming;
-use crate::filter::is_pattern;
-use crate::ps::State;
-use crate::top::Column;
-use crate::window::TimeArg;
+use crate::filter::{FilterSpec, is_pattern};
+use crate::names::State;
+use crate::time_arg::TimeArg;
 
 /// Read the flight recorder: what the machine did in the last seconds, hours or before a panic.
 #[derive(Debug, Parser)]
@@ -261,7 +261,7 @@ pub struct FormatArgs {
     /// that opened it, or from the daemon's snapshots of open descriptors
     /// [default: near; with --path: all].
     #[arg(long, value_name = "WHICH", value_enum)]
-    pub fds: Option<Naming>,
+    pub fds: Option<FdsArg>,
 }
 
 /// Formats of events.
@@ -330,6 +330,51 @@ pub struct FilterArgs {
     /// rename, exit, mark, act.
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub event: Vec<String>,
+}
+
+impl From<FilterArgs> for FilterSpec {
+    fn from(args: FilterArgs) -> Self {
+        let FilterArgs { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, .. } = args;
+        let FilterArgs { errors, errno, slower_than, faster_than, event, .. } = args;
+        Self {
+            pid,
+            tid,
+            tree,
+            comm,
+            cgroup,
+            unit,
+            cpu,
+            syscall,
+            path,
+            errors,
+            errno,
+            slower_than,
+            faster_than,
+            event,
+        }
+    }
+}
+
+/// Which descriptors are shown by what they stand for, and what is read for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FdsArg {
+    /// Numbers only.
+    Off,
+    /// Those that were opened in the window, or in the 2 s before it, and what the snapshots of
+    /// that time tell.
+    Near,
+    /// Those that were opened anywhere in the recording: all of it is read.
+    All,
+}
+
+impl From<FdsArg> for Naming {
+    fn from(fds: FdsArg) -> Self {
+        match fds {
+            FdsArg::Off => Self::Off,
+            FdsArg::Near => Self::Near,
+            FdsArg::All => Self::All,
+        }
+    }
 }
 
 /// Arguments of `save`.

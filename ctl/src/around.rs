@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Zoned;
 
-use crate::window::{Edge, TimeArg, nanos};
+use crate::time_arg::TimeArg;
+use crate::window::{Edge, nanos};
 
 /// On either side, when nothing else is typed.
 const RADIUS: Duration = Duration::from_secs(5);

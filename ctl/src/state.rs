@@ -25,7 +25,7 @@ use flightrec_format::control::{
 use crate::control::{Client, ControlError};
 use crate::kind::Kind;
 use crate::output::note;
-use crate::plan::Origin;
+use crate::source::Origin;
 use crate::source::{PinnedSource, Source};
 pub use snapshots::Snapshots;
 

@@ -401,7 +401,7 @@ pub fn attach(
         match attachment.form {
             ProgramForm::TpBtf => attacher.tp_btf(attachment.program)?,
             ProgramForm::Tracepoint => {
-                attacher.tracepoint(attachment.program, attachment.tracepoint)?
+                attacher.tracepoint(attachment.program, attachment.tracepoint)?;
             }
         }
     }

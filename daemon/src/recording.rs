@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use crate::bpffs::{self, BpffsError};
 use crate::btf::BtfError;
-use crate::budget::buckets::{self, Limit};
+use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::config::{Config, Record, SizingError};

@@ -57,7 +57,7 @@ pub fn attach(program: BorrowedFd<'_>, name: &str, id: u32, link: &Path) -> io::
 pub fn open_perf_fds(tracefs: &Path) -> Result<(), OpenPerfFdsError> {
     match paranoid() {
         Some(level) if level > 2 => {
-            info!("kernel.perf_event_paranoid is {level}: opening perf events for flightd")
+            info!("kernel.perf_event_paranoid is {level}: opening perf events for flightd");
         }
         _ => return Ok(()),
     }

@@ -4,6 +4,7 @@ mod bench;
 mod bpf_toolchain;
 mod build;
 mod calm;
+mod check_modules;
 mod command;
 mod deb;
 mod demo;
@@ -66,6 +67,8 @@ enum Task {
     Vm(vm::Vm),
     /// Build a flightctl without shared libraries, for crash kernels.
     Static,
+    /// Check that no crate has modules that import each other in a circle.
+    CheckModules,
     /// Check the dependencies' licences, sources and known vulnerabilities.
     Deny,
     /// Build the Debian package: target/debian/flightrec_….deb.
@@ -135,6 +138,7 @@ fn run(task: Task) -> Result<()> {
         Task::Static => {
             static_program::flightctl().map(|program| println!("built: {}", program.display()))
         }
+        Task::CheckModules => check_modules::run(),
         Task::Deny => deny::run(),
         Task::Deb { version } => {
             deb::run(version.as_deref()).map(|package| println!("made: {}", package.display()))

@@ -11,8 +11,8 @@ use crate::doctor::{Check, Machine, Silence, Verdict, examine};
 use crate::exit::Exit;
 use crate::human::counted;
 use crate::output::{Output, told};
-use crate::plan::Origin;
 use crate::schema::Versioned;
+use crate::source::Origin;
 use crate::state::State;
 use crate::text::escape;
 

@@ -12,11 +12,11 @@ use flightrec_store::{FileReader, Kind, What};
 
 use crate::boots::{self, BootId, id_text};
 use crate::exit::Exit;
+use crate::guard;
 use crate::human::bytes;
-use crate::memory;
 use crate::output::{Output, note};
-use crate::plan::FilesPlan;
 use crate::schema::Versioned;
+use crate::source::FilesPlan;
 use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
 
@@ -75,7 +75,7 @@ struct Document<'a> {
 
 /// Lists files.
 pub fn run(plan: &FilesPlan, json: bool) -> Result<Exit> {
-    memory::watch();
+    guard::watch();
     let paths = state_dir::paths(plan)?;
     let found = catalog::find(&paths)?;
     let present = boots::present();

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::plan::Origin;
+use crate::source::Origin;
 use crate::state::{CpuState, Descriptors, Files, Snapshots, State, Store};
 
 /// Prints the metrics.
@@ -402,7 +402,7 @@ mod tests {
                         (family, kind) = (name.to_owned(), value.to_owned());
                     }
                     "UNIT" => {
-                        assert!(name == family && name.ends_with(&format!("_{value}")), "{line}")
+                        assert!(name == family && name.ends_with(&format!("_{value}")), "{line}");
                     }
                     "HELP" => assert!(name == family && value.ends_with('.'), "{line}"),
                     _ => panic!("{line}"),

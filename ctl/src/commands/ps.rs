@@ -5,19 +5,20 @@ use std::io::Write as _;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::vmcore::{WITHOUT_TABLE, announce};
+use super::vmcore::WITHOUT_TABLE;
+use crate::announce::announce;
 use crate::exit::Exit;
 use crate::fds::Fds;
 use crate::human::counted;
 use crate::in_flight;
 use crate::output::{Output, note};
-use crate::pipeline::with_leads;
 use crate::plan::PsPlan;
 use crate::ps::{self, HEAD, without_place};
 use crate::schema::Versioned;
 use crate::source::{self, Recording, Source, VmcoreSource};
 use crate::text::{Options, Renderer};
 use crate::window::Window;
+use crate::window::with_leads;
 
 /// Shows the threads that are blocked now.
 pub fn run(plan: &PsPlan) -> Result<Exit> {

@@ -20,7 +20,7 @@ use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 use flightrec_vmcore::{PageRef, Reader, Session};
 
 use super::save::{LEVEL, Target, check};
-use super::vmcore::announce;
+use crate::announce::announce;
 use crate::boots;
 use crate::exit::Exit;
 use crate::human::{bytes, counted};

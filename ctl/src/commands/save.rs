@@ -22,7 +22,7 @@ use flightrec_store::snapshot::About;
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 
 use crate::boots;
-use crate::coverage::{self, Report, Seam, clock_lines};
+use crate::coverage::{self, Report};
 use crate::exit::Exit;
 use crate::human::{bytes, counted};
 use crate::output::note;
@@ -30,6 +30,7 @@ use crate::plan::SavePlan;
 use crate::progress::Progress;
 use crate::source::Recording;
 use crate::source::history::{self, Chapter, Go, Question};
+use crate::text::coverage::{Seam, clock_lines, lines as words};
 use crate::window::Window;
 use crate::windows::Windows;
 
@@ -121,7 +122,7 @@ impl Saved<'_> {
         self.files += 1;
         let mut lines: Vec<String> =
             seam.into_iter().chain(clock_lines(&windows, &mut wall, self.zone)).collect();
-        lines.extend(reports.iter().flat_map(|report| report.lines(&mut wall, self.zone)));
+        lines.extend(reports.iter().flat_map(|report| words(report, &mut wall, self.zone)));
         lines.extend(chapter.remarks.iter().cloned());
         for line in &lines {
             note(line);

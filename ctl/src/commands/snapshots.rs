@@ -12,8 +12,8 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::guard;
 use crate::human::{bytes, counted, span};
-use crate::memory;
 use crate::names::TASK_STATE;
 use crate::output::{Output, note};
 use crate::plan::SnapshotsPlan;
@@ -21,6 +21,7 @@ use crate::schema::Versioned;
 use crate::source::names;
 use crate::source::snapshots::{SnapshotError, directory, find_any};
 use crate::text::escape;
+use crate::text::names::flags;
 
 /// A snapshot as it is shown.
 #[derive(Debug, Serialize)]
@@ -48,7 +49,7 @@ struct Document<'a> {
 
 /// Shows the list, or one.
 pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
-    memory::watch();
+    guard::watch();
     let zone = crate::zone::system();
     let (text, exit) = if let Some(id) = &plan.id {
         // A file's place does not matter.
@@ -257,7 +258,7 @@ fn wait_line(wait: &Wait) -> String {
         WaitKind::Queued => "for a CPU".to_owned(),
         WaitKind::Blocked => {
             let mut state = Vec::new();
-            TASK_STATE.write(u64::from(wait.state), &mut state);
+            flags(&TASK_STATE, u64::from(wait.state), &mut state);
             String::from_utf8(state).unwrap_or_default()
         }
     };

@@ -13,8 +13,8 @@ use crate::exit::Exit;
 use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
-use crate::plan::Origin;
 use crate::schema::Versioned;
+use crate::source::Origin;
 use crate::state::{Budget, Descriptors, Files, Level, Snapshots, State, Store, Unpinned};
 
 /// Shows the state of the recorder, for people or as one JSON object.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::machine::Dumper;
 use super::{Check, Machine};
 use crate::human::bytes;
-use crate::plan::STATE_DIR;
+use crate::source::STATE_DIR;
 use crate::state::State;
 
 /// The kernel's own memory, which `-d 31` keeps (`/proc/meminfo`).

@@ -16,8 +16,8 @@ use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::meta::Meta;
 
 use super::delay::{DelayLine, Item};
-use super::threads::THREADS_MAX;
 use crate::left_out::LeftOuts;
+use crate::threads::THREADS_MAX;
 
 /// An entry without its exit, so far.
 #[derive(Debug, Clone, Copy)]

@@ -12,9 +12,9 @@ use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, Vmcore
 
 use super::anchor::{Choice, Files, choose};
 use super::{Clock, Collector, Recording, Source, SourceError};
-use crate::human::{bytes, counted};
+use crate::amount::{bytes, counted};
 use crate::memory;
-use crate::progress::Progress;
+use crate::observe;
 use crate::window::Window;
 
 /// A dump that can't be read, or has nothing of the recorder in it.
@@ -70,9 +70,9 @@ impl Image {
     /// Opens a dump, and looks for recordings in it.
     pub fn open(path: &Path) -> Result<Self, DumpError> {
         let unreadable = |error| DumpError::Unreadable { path: path.into(), error };
-        memory::watch();
+        observe::reads_files();
         let dump = Dump::open(path).map_err(unreadable)?;
-        let progress = Progress::start("looking for the recording in the dump");
+        let progress = observe::begins("looking for the recording in the dump");
         let scan = dump.scan(None, &|bytes| progress.add(bytes)).map_err(unreadable)?;
         drop(progress);
         let image = Self { path: path.into(), dump, scan };
@@ -287,7 +287,7 @@ impl Source for VmcoreSource {
         }
         let mut collector = Collector::new(self.meta.clone());
         let mut reader = self.image.dump.reader();
-        let progress = Progress::start("reading the recording");
+        let progress = observe::begins("reading the recording");
         for page in pages {
             if let Some(bytes) = reader.page(page) {
                 collector.add(bytes)?;

@@ -7,9 +7,10 @@ use flightrec_format::decode::{Call, Event};
 use super::table::State;
 use crate::fds::Fds;
 use crate::names::TASK_STATE;
-use crate::pipeline::threads::Threads;
 use crate::source::Recording;
+use crate::text::names::flags;
 use crate::text::{Options, Renderer, escape};
+use crate::threads::Threads;
 
 /// Longest text, bytes: wider is no terminal.
 const TEXT_MAX: usize = 500;
@@ -51,7 +52,7 @@ impl Doing {
             (State::Waiting, _) => text.extend_from_slice(b"a CPU"),
             (State::Held, _) => text.extend_from_slice(b"its CPU is idle: a quota, or a migration"),
             (_, Some(call)) => self.renderer.call(call, self.fds.names(tid, tgid), &mut text),
-            (State::Asleep(state), None) => TASK_STATE.write(u64::from(state), &mut text),
+            (State::Asleep(state), None) => flags(&TASK_STATE, u64::from(state), &mut text),
             (State::Running | State::Unknown, None) => {}
         }
         text.truncate(TEXT_MAX);

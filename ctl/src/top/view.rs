@@ -6,10 +6,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::Column;
 use super::plain::{self, Wide};
 use super::screen::{Detail, Screen};
 use super::table::Row;
+use crate::column::Column;
 use crate::human::counted;
 
 const TABLE_KEYS: &str = "q quit  s e r d h b or ←→ sort  ↑↓ select  Enter events  / filter";

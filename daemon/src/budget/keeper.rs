@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
 use super::account::{Account, Counts, sum};
-use super::buckets::{self, Limit};
 use super::crowding::Crowding;
 use super::ladder::{Ladder, Limits, Rung, Sight};
+use crate::buckets::{self, Limit};
 use crate::calibrate::{self, Costs};
 use crate::clock;
 use crate::config::{Budget, Detach, Share, Step};

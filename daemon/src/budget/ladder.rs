@@ -9,7 +9,7 @@
 //! are attached for a short slice whenever the bucket holds enough for one, and a slice that costs
 //! little ends it.
 
-use crate::budget::buckets::{for_calls, least};
+use crate::buckets::{for_calls, least};
 use crate::calibrate::Costs;
 use crate::config::Step;
 

@@ -61,7 +61,7 @@ impl Told {
                 );
             }
             State::Failed { error, .. } if new => {
-                debug!(file, "files still can't be written: {error}")
+                debug!(file, "files still can't be written: {error}");
             }
             State::Ready if self.failed => {
                 self.failed = false;

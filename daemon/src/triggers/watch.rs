@@ -66,7 +66,7 @@ impl Watch {
             (!wanted.is_empty() || config.oom_kill.enabled).then(|| KernelLog::open(&path, wanted));
         let log = log.and_then(|log| {
             log.inspect_err(|e| {
-                info!("the kernel's log can't be read, so [triggers.kernel_log] is off: {e}")
+                info!("the kernel's log can't be read, so [triggers.kernel_log] is off: {e}");
             })
             .ok()
         });

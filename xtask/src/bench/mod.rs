@@ -7,6 +7,8 @@ mod overhead;
 mod peak;
 mod read;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -17,7 +19,11 @@ use crate::setup::Scope;
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Bench {
     /// Speed of `flightctl`: writing 2,000,000 events as text, and compared with `perf script`.
-    Read,
+    Read {
+        /// Compare with the flightctl in DIR, of another build, on a file that its flightd recorded.
+        #[arg(long, value_name = "DIR")]
+        against: Option<PathBuf>,
+    },
     /// Cost of recording for a system call, an open, a pipe round trip and a build, compared with
     /// BPF programs that do nothing, that read the clock and that also store 16 bytes, and with
     /// ftrace and perf; also the bytes per event.
@@ -25,6 +31,12 @@ pub(crate) enum Bench {
         /// Number of rounds.
         #[arg(long, default_value_t = overhead::ROUNDS)]
         rounds: usize,
+        /// Compare with the flightd and flightctl in DIR, of another build.
+        #[arg(long, value_name = "DIR")]
+        against: Option<PathBuf>,
+        /// Only these conditions, by their names in --json.
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        only: Vec<String>,
         /// Print one JSON object instead of tables.
         #[arg(long)]
         json: bool,
@@ -84,9 +96,9 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             ]))?;
             disk::run(args)
         }
-        Bench::Overhead { rounds, json } => {
+        Bench::Overhead { rounds, against, only, json } => {
             overhead_programs()?;
-            overhead::run(rounds, json)
+            overhead::run(rounds, against.as_deref(), &only, json)
         }
         Bench::Budget { rounds, only } => {
             overhead_programs()?;
@@ -130,7 +142,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             ];
             run_command(cargo().args(example).arg(flightctl))
         }
-        Bench::Read => {
+        Bench::Read { against } => {
             crate::build::programs(Scope::Build)?;
             run_command(cargo().args([
                 "run",
@@ -141,7 +153,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 "--example",
                 "bench_read",
             ]))?;
-            read::run()
+            read::run(against.as_deref())
         }
     }
 }

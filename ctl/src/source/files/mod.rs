@@ -71,7 +71,7 @@ pub enum FilesError {
         "more than {} of pages belong to one moment: the files are damaged (check them with \
          flightctl verify), or from a far larger machine; select less time with --since and \
          --until, or allow more with {}=4GiB in the environment",
-        crate::human::bytes(*.0), crate::memory::VARIABLE
+        crate::amount::bytes(*.0), crate::memory::VARIABLE
     )]
     TooMuch(u64),
 }

@@ -19,8 +19,9 @@ use super::marks::{between, marks, to_the_marks};
 use super::proof::{Ahead, Proof};
 use super::stretch::Weights;
 use super::{FilesError, load, names, select};
-use crate::human::counted;
+use crate::amount::counted;
 use crate::memory;
+use crate::observe;
 use crate::source::{Clock, Recording, snapshots};
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
@@ -172,7 +173,7 @@ impl SessionSource {
 
     /// A file, opened.
     fn reader(&mut self, index: usize) -> Result<&FileReader, FilesError> {
-        memory::watch();
+        observe::reads_files();
         let held = self
             .files
             .iter()

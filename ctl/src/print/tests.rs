@@ -79,7 +79,7 @@ proptest! {
 }
 
 /// What [`Pass`] writes of a recording.
-fn one_thread(recording: &Recording, renderer: Renderer) -> Vec<u8> {
+fn one_thread(recording: &Recording, renderer: Box<dyn Render>) -> Vec<u8> {
     let filter = FilterPlan::all().resolve(&recording.meta).unwrap();
     let events = Merge::new(recording.streams.iter().map(LaneStream::events));
     let mut out = Vec::new();
@@ -158,24 +158,23 @@ fn two_threads_write_what_one_writes() {
         let asides = || times.map(|time| Aside { time, line: format!("gap at {time}\n") });
         for merge in [false, true] {
             let options = Options { merge, ..Options::default() };
-            let renderers: [Renderer; 2] = [
-                text::Renderer::new(meta, options).into(),
-                json::Renderer::new(meta, merge, asides()).into(),
-            ];
+            let text = text::Renderer::new(meta, options);
+            let json = json::Renderer::new(meta, merge, asides());
+            let renderers: [&dyn Fn() -> Box<dyn Render>; 2] =
+                [&|| text.clone().into(), &|| json.clone().into()];
             for renderer in renderers {
-                let expected = one_thread(&recording, renderer.clone());
+                let expected = one_thread(&recording, renderer());
                 let names = expected.windows(11).filter(|part| part == b"5</file/99>").count();
                 assert!(n < MANY || names > 100, "{names} times a descriptor is named");
                 for share in SHARES {
                     let (wall, mut out) = (recording.wall_clock(0), Vec::new());
-                    let renderer = renderer.clone();
                     let printed = run_on(
                         share,
                         &recording,
                         Window::ALL.into(),
                         &filter,
                         wall,
-                        renderer,
+                        renderer(),
                         &mut out,
                     )
                     .unwrap();
@@ -205,8 +204,7 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
     for from in [0, end / 3, end / 3 + 400, end - 2000, end + 1] {
         let window = Window { from, until: end - end / 4 };
         for merge in [false, true] {
-            let renderer: Renderer =
-                text::Renderer::new(meta, Options { merge, ..Options::default() }).into();
+            let renderer = text::Renderer::new(meta, Options { merge, ..Options::default() });
             let written = |share| {
                 let (wall, mut out) = (recording.wall_clock(0), Vec::new());
                 let printed = run_on(
@@ -215,7 +213,7 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
                     window.into(),
                     &filter,
                     wall,
-                    renderer.clone(),
+                    renderer.clone().into(),
                     &mut out,
                 )
                 .unwrap();

@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::notes::Notes;
 use super::packed::Packed;
-use crate::render::Renderer;
+use crate::render::Render;
 
 /// Batches that may wait for their lines.
 pub(super) const WAITING: usize = 4;
@@ -34,7 +34,7 @@ pub(super) struct Job {
 
 impl Job {
     /// Makes the lines.
-    pub(super) fn make(&mut self, renderer: &mut Renderer) {
+    pub(super) fn make(&mut self, renderer: &mut dyn Render) {
         let Self { batch, notes, lines, .. } = self;
         lines.clear();
         let mut notes = notes.read();
@@ -89,7 +89,7 @@ enum Thread {
 
 impl Handover {
     /// What the first thread does here.
-    pub(super) fn front(&self, renderer: Renderer) -> FrontSide<'_> {
+    pub(super) fn front(&self, renderer: Box<dyn Render>) -> FrontSide<'_> {
         FrontSide { handover: self, renderer }
     }
 
@@ -123,7 +123,7 @@ impl Handover {
 pub(super) struct FrontSide<'h> {
     handover: &'h Handover,
     /// Makes the lines of jobs.
-    renderer: Renderer,
+    renderer: Box<dyn Render>,
 }
 
 impl FrontSide<'_> {
@@ -160,7 +160,7 @@ impl FrontSide<'_> {
         let handover = self.handover;
         if let Some(mut job) = state.jobs.pop_front() {
             drop(state);
-            job.make(&mut self.renderer);
+            job.make(&mut *self.renderer);
             let mut state = handover.lock();
             state.made.push_back(job);
             handover.call_back(&state);
@@ -233,7 +233,7 @@ impl BackSide<'_> {
     }
 
     /// A job, done: by `renderer` if nobody has begun it. `None`: none is given.
-    pub(super) fn settle(&mut self, renderer: &mut Renderer) -> io::Result<Option<Box<Job>>> {
+    pub(super) fn settle(&mut self, renderer: &mut dyn Render) -> io::Result<Option<Box<Job>>> {
         let mut state = self.handover.lock();
         while state.given > 0 {
             if let Some(job) = state.made.pop_front() {
@@ -281,13 +281,12 @@ mod tests {
 
     use super::*;
     use crate::pipeline::delay::Item;
-    use crate::pipeline::resolve::Sink;
     use crate::pipeline::testing::enter;
-    use crate::render::Context;
+    use crate::pipeline::{Known, Sink};
     use crate::text;
     use flightrec_format::meta::Meta;
 
-    fn renderer() -> Renderer {
+    fn renderer() -> Box<dyn Render> {
         text::Renderer::new(&Meta::default(), text::Options::default()).into()
     }
 
@@ -296,10 +295,10 @@ mod tests {
         let (mut job, mut lines) = (Job { number, ..Job::default() }, Vec::new());
         for time in 0..10 {
             let event = enter(time, 0, 7, 1);
-            let cx = Context {
+            let cx = Known {
                 comm: *b"somebody\0\0\0\0\0\0\0\0",
                 wall_ns: time as i64 * 1000,
-                ..Context::default()
+                ..Known::default()
             };
             if time % 2 == 0 {
                 job.notes.event(&event, &cx).unwrap();
@@ -322,7 +321,7 @@ mod tests {
             }
             assert!(!back.has_room());
             let mut numbers = Vec::new();
-            while let Some(done) = back.settle(&mut renderer()).unwrap() {
+            while let Some(done) = back.settle(&mut *renderer()).unwrap() {
                 assert_eq!(done.lines, job(0).1);
                 numbers.push(done.number);
             }
@@ -339,9 +338,9 @@ mod tests {
         let (front, mut back) = (handover.front(renderer()), handover.back());
         back.give(job(1).0);
         assert!(back.made().is_none());
-        let done = back.settle(&mut renderer()).unwrap().unwrap();
+        let done = back.settle(&mut *renderer()).unwrap().unwrap();
         assert_eq!((done.number, done.lines), (1, job(1).1));
-        assert!(back.settle(&mut renderer()).unwrap().is_none());
+        assert!(back.settle(&mut *renderer()).unwrap().is_none());
         drop(front);
     }
 
@@ -354,7 +353,7 @@ mod tests {
         assert!(handover.lock().jobs.pop_front().is_some());
         drop(front);
         assert!(back.next().is_none());
-        assert!(back.settle(&mut renderer()).is_err());
+        assert!(back.settle(&mut *renderer()).is_err());
 
         let handover = Handover::default();
         let (mut front, back) = (handover.front(renderer()), handover.back());

@@ -8,15 +8,16 @@ use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{Gap, Reason};
 
-use super::Report;
-use super::doubt::DoubtFields;
-use crate::json::Aside;
-use crate::json::clock::Clock;
+use super::Aside;
+use super::clock::Clock;
+use crate::coverage::Report;
 use crate::kind::Kind;
-use crate::pipeline::wall::WallClock;
+use crate::pipeline::Doubt;
 use crate::schema::SCHEMA_VERSION;
 use crate::source::anchor;
 use crate::text::escape;
+use crate::wall::WallClock;
+use crate::window::Window;
 
 /// The first line.
 #[derive(Serialize)]
@@ -76,11 +77,21 @@ struct Recorded {
 
 /// A stretch of time.
 #[derive(Serialize)]
-pub(super) struct Span {
+struct Span {
     from: String,
     from_mono_ns: u64,
     until: String,
     until_mono_ns: u64,
+}
+
+/// Events of a CPU of which it is not known whether the filter wants them.
+#[derive(Serialize)]
+struct DoubtFields {
+    cpu: u16,
+    #[serde(flatten)]
+    span: Span,
+    missing: &'static str,
+    events: u64,
 }
 
 /// A gap, in the first line and in its own.
@@ -125,74 +136,85 @@ pub fn gap_line(gap: &Gap, wall: &mut WallClock) -> String {
     })
 }
 
-impl Report {
-    /// The first line of a dump in JSON, with its end.
-    pub fn json(&self, meta: &Meta, wall: &mut WallClock) -> String {
-        let mut times = Times { wall, clock: Clock::new() };
-        let line = Coverage {
-            event: "coverage",
-            schema_version: SCHEMA_VERSION,
-            span: times.span(self.window.from, self.window.until),
-            complete: self.is_complete(),
-            from_start: self.from_start,
-            cpus: self.all_cpus(),
-            lanes: Lane::RINGS.iter().map(|lane| self.lane_json(*lane)).collect(),
-            gaps: self.gaps().into_iter().map(|gap| times.gap(gap, self.is_beyond(gap))).collect(),
-            refused: LOSSES
-                .iter()
-                .map(|(refusal, name)| (*name, by_lane(&self.refused(*refusal))))
-                .collect(),
-            own: by_lane(&self.refused(Refusal::Own)),
-            recursion_misses: self.missed().map(|(name, n)| (printable(name), n)).collect(),
-            cpus_without_rings: self
-                .unrecorded()
-                .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
-                .collect(),
-            left_out_of_others: self.spared(),
-            detached: self.detached.iter().map(|(from, until)| times.span(*from, *until)).collect(),
-            detached_untold_ns: self.untold,
-            undecided: self.doubt_fields(|from, until| times.span(from, until)),
-            disputed_by: anchor::hex(&self.disputed_by),
-            recording: Recorded {
-                session: format!("{:016x}", meta.session),
-                boot_id: printable(&meta.boot_id),
-                host: printable(&meta.host),
-                kernel: printable(&meta.kernel),
-                machine: printable(&meta.machine),
-                recorder: printable(&meta.recorder),
-            },
-        };
-        json_line(&line)
-    }
+/// The first line of a dump in JSON, with its end.
+pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
+    let mut times = Times { wall, clock: Clock::new() };
+    let line = Coverage {
+        event: "coverage",
+        schema_version: SCHEMA_VERSION,
+        span: times.span(report.window.from, report.window.until),
+        complete: report.is_complete(),
+        from_start: report.from_start,
+        cpus: report.all_cpus(),
+        lanes: Lane::RINGS.iter().map(|lane| lane_json(report, *lane)).collect(),
+        gaps: report.gaps().into_iter().map(|gap| times.gap(gap, report.is_beyond(gap))).collect(),
+        refused: LOSSES
+            .iter()
+            .map(|(refusal, name)| (*name, by_lane(&report.refused(*refusal))))
+            .collect(),
+        own: by_lane(&report.refused(Refusal::Own)),
+        recursion_misses: report.missed().map(|(name, n)| (printable(name), n)).collect(),
+        cpus_without_rings: report
+            .unrecorded()
+            .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
+            .collect(),
+        left_out_of_others: report.spared(),
+        detached: report.detached.iter().map(|(from, until)| times.span(*from, *until)).collect(),
+        detached_untold_ns: report.untold,
+        undecided: report.doubts.iter().map(|doubt| times.doubt(doubt)).collect(),
+        disputed_by: anchor::hex(&report.disputed_by),
+        recording: Recorded {
+            session: format!("{:016x}", meta.session),
+            boot_id: printable(&meta.boot_id),
+            host: printable(&meta.host),
+            kernel: printable(&meta.kernel),
+            machine: printable(&meta.machine),
+            recorder: printable(&meta.recorder),
+        },
+    };
+    json_line(&line)
+}
 
-    /// A line for each gap, in order of the time where it falls in the window.
-    pub fn gap_lines(&self, wall: &mut WallClock) -> Vec<Aside> {
-        let mut times = Times { wall, clock: Clock::new() };
-        let line = |gap: &Gap| {
-            // One that began before is told where the window begins.
-            let time = gap.from.max(self.window.from);
-            let gap = times.gap(gap, self.is_beyond(gap));
-            let line = GapLine { time: times.time(time), mono_ns: time, event: "gap", gap };
-            Aside { time, line: json_line(&line) }
-        };
-        self.gaps().into_iter().map(line).collect()
-    }
+/// A line for each gap, in order of the time where it falls in the window.
+pub fn gap_lines(report: &Report, wall: &mut WallClock) -> Vec<Aside> {
+    let mut times = Times { wall, clock: Clock::new() };
+    let line = |gap: &Gap| {
+        // One that began before is told where the window begins.
+        let time = gap.from.max(report.window.from);
+        let gap = times.gap(gap, report.is_beyond(gap));
+        let line = GapLine { time: times.time(time), mono_ns: time, event: "gap", gap };
+        Aside { time, line: json_line(&line) }
+    };
+    report.gaps().into_iter().map(line).collect()
+}
 
-    fn lane_json(&self, lane: Lane) -> LaneCoverage {
-        LaneCoverage {
-            lane: lane.name(),
-            complete_cpus: self.complete_cpus(lane),
-            cpus: self.cpus(lane),
-        }
+fn lane_json(report: &Report, lane: Lane) -> LaneCoverage {
+    LaneCoverage {
+        lane: lane.name(),
+        complete_cpus: report.complete_cpus(lane),
+        cpus: report.cpus(lane),
     }
+}
 
-    /// All CPUs with a ring.
-    fn all_cpus(&self) -> Vec<u16> {
-        let mut cpus: Vec<u16> = self.lanes.iter().map(|lane| lane.cpu).collect();
-        cpus.sort_unstable();
-        cpus.dedup();
-        cpus
-    }
+/// A step of the wall clock, between events.
+#[derive(Serialize)]
+struct ClockSet {
+    time: String,
+    mono_ns: u64,
+    event: &'static str,
+    by_ns: i64,
+}
+
+/// A line for each step of the wall clock within a window.
+pub fn clock_asides(window: Window, wall: &mut WallClock) -> Vec<Aside> {
+    let steps: Vec<(u64, i64)> = wall.steps(window).collect();
+    let mut clock = Clock::new();
+    let line = |(at, by_ns): (u64, i64)| {
+        let time = clock.string(wall.wall(at));
+        let line = json_line(&ClockSet { time, mono_ns: at, event: "clock_set", by_ns });
+        Aside { time: at, line }
+    };
+    steps.into_iter().map(line).collect()
 }
 
 /// Moments of the recording in UTC.
@@ -212,6 +234,15 @@ impl Times<'_> {
             from_mono_ns: from,
             until: self.time(until),
             until_mono_ns: until,
+        }
+    }
+
+    fn doubt(&mut self, doubt: &Doubt) -> DoubtFields {
+        DoubtFields {
+            cpu: doubt.cpu,
+            span: self.span(doubt.from, doubt.until),
+            missing: doubt.part.name(),
+            events: doubt.events,
         }
     }
 
@@ -272,8 +303,32 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-pub(super) fn json_line(value: &impl Serialize) -> String {
+fn json_line(value: &impl Serialize) -> String {
     let mut line = serde_json::to_string(value).unwrap_or_default();
     line.push('\n');
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::coverage::detached::tests::recording;
+    use crate::text::coverage::lines;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_window_with_an_untold_stretch_has_no_system_calls_complete() {
+        let recording = recording(&[(10, 0), (12, 0), (20, 6)]);
+        let report = Report::new(&recording, Window { from: 11 * S, until: 19 * S }, 21 * S);
+        let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC).join("\n");
+        assert!(
+            !report.is_complete() && lines.contains("system calls were detached for 6.0 s more"),
+            "{lines}"
+        );
+        let json = line(&report, &recording.meta, &mut recording.wall_clock(0));
+        assert!(json.contains("\"detached_untold_ns\":5"), "{json}");
+    }
 }

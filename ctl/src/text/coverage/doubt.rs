@@ -1,40 +1,13 @@
 //! What was given up of calls that are recorded, as far as the question asks for it.
 
-use serde::Serialize;
-
-use super::Report;
-use super::json::Span;
 use super::lines::Times;
-use crate::filter::Part;
+use crate::coverage::Report;
 use crate::human::counted;
-use crate::pipeline::Doubt;
+use crate::pipeline::{Doubt, Part};
 
-/// Events of a CPU of which it is not known whether the filter wants them.
-#[derive(Serialize)]
-pub(super) struct DoubtFields {
-    cpu: u16,
-    #[serde(flatten)]
-    span: Span,
-    missing: &'static str,
-    events: u64,
-}
-
-impl Report {
-    /// A line for each CPU and part.
-    pub(super) fn doubt_lines(&self, times: &mut Times<'_>) -> Vec<String> {
-        self.doubts.iter().map(|doubt| line(doubt, self.strings, times)).collect()
-    }
-
-    /// The same as JSON; `span` tells the times.
-    pub(super) fn doubt_fields(&self, mut span: impl FnMut(u64, u64) -> Span) -> Vec<DoubtFields> {
-        let fields = |doubt: &Doubt| DoubtFields {
-            cpu: doubt.cpu,
-            span: span(doubt.from, doubt.until),
-            missing: doubt.part.name(),
-            events: doubt.events,
-        };
-        self.doubts.iter().map(fields).collect()
-    }
+/// A line for each CPU and part.
+pub(super) fn doubt_lines(report: &Report, times: &mut Times<'_>) -> Vec<String> {
+    report.doubts.iter().map(|doubt| line(doubt, report.strings, times)).collect()
 }
 
 /// `CPU 1, … to …: 12034 events that the filter can't decide: their paths were given up for the

@@ -4,20 +4,20 @@ use std::io::{self, Write};
 
 use flightrec_format::decode::Event;
 
-use super::delay::Found;
 use super::handover::{BackSide, Job};
 use super::lines::Lines;
 use super::packed::Packed;
-use super::resolve::Resolver;
-use super::wall::WallClock;
 use crate::filter::Filter;
-use crate::render::Renderer;
+use crate::pipeline::Resolver;
+use crate::pipeline::delay::Found;
+use crate::render::Render;
 use crate::source::Recording;
+use crate::wall::WallClock;
 use crate::windows::Windows;
 
 /// Shows the events that are wanted.
 pub(super) struct Back {
-    pub(super) resolver: Resolver,
+    pub(super) resolver: Resolver<Filter>,
     pub(super) lines: Lines,
 }
 
@@ -38,10 +38,10 @@ impl Back {
         windows: Windows,
         filter: &Filter,
         wall: WallClock,
-        renderer: Renderer,
+        renderer: Box<dyn Render>,
     ) -> Self {
         Self {
-            resolver: Resolver::new(recording, windows, filter, wall, &renderer),
+            resolver: Resolver::new(recording, windows, filter.clone(), wall, renderer.wants()),
             lines: Lines::new(renderer),
         }
     }
@@ -83,7 +83,7 @@ impl Back {
                 spare.push(self.put(job, &mut from, out)?);
             }
             while self.lines.is_full()
-                && let Some(job) = from.settle(&mut self.lines.renderer)?
+                && let Some(job) = from.settle(&mut *self.lines.renderer)?
             {
                 spare.push(self.put(job, &mut from, out)?);
             }
@@ -100,7 +100,7 @@ impl Back {
             batch.each(|event, found, before| self.take(event, found, before, out))?;
             from.give_back(batch);
         }
-        while let Some(job) = from.settle(&mut self.lines.renderer)? {
+        while let Some(job) = from.settle(&mut *self.lines.renderer)? {
             self.put(job, &mut from, out)?;
         }
         Ok(())

@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 use super::lines::Times;
 use crate::boots::{self, BootId};
 use crate::human::span;
-use crate::pipeline::wall::WallClock;
 use crate::source::history::Chapter;
 use crate::text::escape;
+use crate::wall::WallClock;
 use crate::window::Window;
 
 /// The end of the chapter before.

@@ -315,5 +315,4 @@ mod tests {
 }
 
 #[cfg(test)]
-#[path = "storms.rs"]
 mod storms;

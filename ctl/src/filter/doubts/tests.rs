@@ -10,11 +10,13 @@ use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Meta, Syscall};
 
 use super::*;
-use crate::args::FilterArgs;
-use crate::filter::FilterPlan;
-use crate::pipeline::run;
+use crate::filter::{FilterPlan, FilterSpec};
+use crate::pipeline::Doubt;
 use crate::pipeline::testing::{call, event, text};
+use crate::print::run;
 use crate::source::Collector;
+use crate::text::{Options, Renderer};
+use crate::window::Window;
 
 const READ: u16 = 0;
 const OPENAT: u16 = 257;
@@ -103,24 +105,24 @@ fn recording(made: &[Made]) -> Recording {
     recording
 }
 
-fn filter(args: FilterArgs) -> Filter {
+fn filter(args: FilterSpec) -> Filter {
     FilterPlan::new(args).unwrap().resolve(&meta()).unwrap()
 }
 
-fn of_path(path: &str) -> FilterArgs {
-    FilterArgs { path: vec![path.into()], ..FilterArgs::default() }
+fn of_path(path: &str) -> FilterSpec {
+    FilterSpec { path: vec![path.into()], ..FilterSpec::default() }
 }
 
 /// CPU, what is missing, from when, until when, how many events.
 type Row = (u16, &'static str, u64, u64, u64);
 
 /// Doubts about a recording, and how many events of it are shown.
-fn found(made: &[Made], args: FilterArgs) -> (Vec<Row>, u64) {
+fn found(made: &[Made], args: FilterSpec) -> (Vec<Row>, u64) {
     let (recording, filter) = (recording(made), filter(args));
     let all = Windows::from(Window { from: 0, until: 1_000_000_000 });
     let found = doubts(&recording, &all, &all, &filter);
     let forced = count(&recording, &all, Doubts::new(all.iter()), &filter);
-    assert_eq!(found.rows, forced.rows, "the quick look");
+    assert!(found.all().eq(forced.all()), "the quick look");
     let row = |row: &Doubt| (row.cpu, row.part.name(), row.from, row.until, row.events);
     let renderer = Renderer::new(&recording.meta, Options::default());
     let shown =
@@ -144,14 +146,14 @@ fn calls_without_the_path_that_they_were_given() {
     let expected = vec![(0, "paths", 7000, 7496, 2), (1, "paths", 2000, 4496, 4)];
     assert_eq!(found(&made, of_path("/wanted")), (expected, 2));
     // The rest of the question decides without a path.
-    let nobody = FilterArgs { tid: vec![6], ..of_path("/wanted") };
+    let nobody = FilterSpec { tid: vec![6], ..of_path("/wanted") };
     assert_eq!(found(&made, nobody), (vec![], 0));
-    let failed = FilterArgs { errors: true, ..of_path("/wanted") };
+    let failed = FilterSpec { errors: true, ..of_path("/wanted") };
     assert_eq!(found(&made, failed), (vec![(1, "paths", 2496, 2496, 1)], 0));
-    let cpu = FilterArgs { cpu: vec![0], ..of_path("/wanted") };
+    let cpu = FilterSpec { cpu: vec![0], ..of_path("/wanted") };
     assert_eq!(found(&made, cpu).0, [(0, "paths", 7000, 7496, 2)]);
     // Who asks for something else knows all.
-    assert_eq!(found(&made, FilterArgs { tid: vec![5], ..FilterArgs::default() }), (vec![], 14));
+    assert_eq!(found(&made, FilterSpec { tid: vec![5], ..FilterSpec::default() }), (vec![], 14));
 }
 
 #[test]
@@ -208,10 +210,10 @@ fn arguments_that_were_given_up() {
 #[test]
 fn calls_whose_time_was_given_up() {
     let made = [Made { took: 0, ..Made::read(3) }, Made::read(3)];
-    let limits = |slower: Option<u64>, faster: Option<u64>| FilterArgs {
+    let limits = |slower: Option<u64>, faster: Option<u64>| FilterSpec {
         slower_than: slower.map(Duration::from_nanos),
         faster_than: faster.map(Duration::from_nanos),
-        ..FilterArgs::default()
+        ..FilterSpec::default()
     };
     let untimed = vec![(0, "exit_times", 1000, 1000, 1)];
     assert_eq!(found(&made, limits(Some(400), None)), (untimed.clone(), 1));
@@ -243,7 +245,7 @@ fn the_recorders_own_lines_stay() {
         collector.add(page.as_slice()).unwrap();
     }
     let recording = collector.finish(Totals::default());
-    let shown = |args: FilterArgs| {
+    let shown = |args: FilterSpec| {
         let (filter, mut out) = (filter(args), Vec::new());
         let renderer = Renderer::new(&recording.meta, Options::default());
         let window = Window { from: 0, until: 1003 };
@@ -253,8 +255,8 @@ fn the_recorders_own_lines_stay() {
         (n, (1..8).filter(|act| lines.contains(&format!("line {act}"))).collect::<Vec<u16>>())
     };
     assert_eq!(shown(of_path("/wanted")), (0, vec![4, 5]));
-    assert_eq!(shown(FilterArgs { tid: vec![77], ..FilterArgs::default() }), (0, vec![4, 5]));
-    assert_eq!(shown(FilterArgs::default()), (3, vec![1, 4, 5]));
+    assert_eq!(shown(FilterSpec { tid: vec![77], ..FilterSpec::default() }), (0, vec![4, 5]));
+    assert_eq!(shown(FilterSpec::default()), (3, vec![1, 4, 5]));
 }
 
 fn made() -> impl Strategy<Value = Made> {

@@ -9,7 +9,7 @@ use std::mem;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Call, Event};
 
-use super::delay::{Found, Item};
+use crate::pipeline::delay::{Found, Item};
 
 /// Events in order, with what was found out about them.
 #[derive(Debug, Default)]

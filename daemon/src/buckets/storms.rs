@@ -2,7 +2,7 @@
 //! kind: a model of one CPU.
 
 use flightrec_format::abi::share::{self, Process, Shares};
-use flightrec_format::abi::state::{HALF_LIFE_SHIFT, SHARES, Share};
+use flightrec_format::abi::state::{Drawer, HALF_LIFE_SHIFT, SHARES, Share};
 
 use super::*;
 
@@ -39,6 +39,26 @@ const HAMMER: u64 = 3_000;
 /// Processes of 60 calls, one behind the other.
 const STORM: Caller = Caller { from: 0, every: 8_000, lives: 60 };
 
+/// Whether a call of this process is recorded, which is looked at.
+fn looked_at(
+    drawer: &mut Drawer,
+    table: &mut Table,
+    bucket: &mut Bucket,
+    process: Process,
+) -> bool {
+    let is_still = drawer.look(table.at(drawer.at), bucket);
+    if !is_still || drawer.tgid != process.tgid {
+        drawer.at = share::find(table, SEED, bucket, process);
+        drawer.tgid = process.tgid;
+    }
+    let share = table.at(drawer.at);
+    if !share::draw(share, bucket, COST) {
+        return false;
+    }
+    drawer.allow(share, bucket, COST);
+    true
+}
+
 /// Calls made and recorded of each, from 3 s on, until 7 s of a CPU that has this limit. The bucket
 /// is nearly empty at first.
 fn run(limit: &Limit, callers: &[Caller]) -> Vec<(u64, u64)> {
@@ -59,6 +79,7 @@ fn run(limit: &Limit, callers: &[Caller]) -> Vec<(u64, u64)> {
         lives.push(Process { tgid: ids, began: start + caller.from });
     }
     let mut seen = vec![(0, 0); callers.len()];
+    let mut drawer = Drawer::default();
     while let Some((i, now)) = next.iter().copied().enumerate().min_by_key(|(_, at)| *at) {
         if now >= start + 7_000_000_000 {
             break;
@@ -71,8 +92,8 @@ fn run(limit: &Limit, callers: &[Caller]) -> Vec<(u64, u64)> {
         }
         calls[i] += 1;
         bucket.fill(now / JIFFY, || now);
-        let at = share::find(&mut table, SEED, &bucket, lives[i]);
-        let recorded = share::draw(table.at(at), &mut bucket, COST);
+        let recorded = drawer.draw(&mut bucket, lives[i].tgid, COST)
+            || looked_at(&mut drawer, &mut table, &mut bucket, lives[i]);
         if now >= start + 3_000_000_000 {
             seen[i].0 += 1;
             seen[i].1 += u64::from(recorded);

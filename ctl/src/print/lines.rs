@@ -6,8 +6,8 @@ use std::mem;
 
 use flightrec_format::decode::Event;
 
-use super::resolve::Sink;
-use crate::render::{Context, Renderer};
+use crate::pipeline::{Known, Sink};
+use crate::render::Render;
 
 /// Bytes that are written at once.
 pub(super) const BUFFER: usize = 256 << 10;
@@ -18,7 +18,7 @@ const SPARE: usize = 4;
 
 /// Makes lines, and writes many at once, in order: those that are made elsewhere, too.
 pub(super) struct Lines {
-    pub(super) renderer: Renderer,
+    pub(super) renderer: Box<dyn Render>,
     /// The latest lines.
     buffer: Vec<u8>,
     /// What comes before those, from the first lines on that are still being made elsewhere.
@@ -37,7 +37,7 @@ enum Chunk {
 }
 
 impl Lines {
-    pub(super) fn new(renderer: Renderer) -> Self {
+    pub(super) fn new(renderer: Box<dyn Render>) -> Self {
         let buffer = Vec::with_capacity(BUFFER + LINE);
         Self { renderer, buffer, before: VecDeque::new(), waiting: 0, spare: Vec::new() }
     }
@@ -127,7 +127,7 @@ pub(super) struct To<'l, W> {
 
 impl<W: Write> Sink for To<'_, W> {
     #[inline]
-    fn event(&mut self, event: &Event, cx: &Context<'_>) -> io::Result<()> {
+    fn event(&mut self, event: &Event, cx: &Known<'_>) -> io::Result<()> {
         let Self { lines, out } = self;
         lines.renderer.event(event, cx, &mut lines.buffer);
         if lines.buffer.len() < BUFFER || !lines.before.is_empty() {
@@ -145,7 +145,7 @@ mod tests {
     use flightrec_format::meta::Meta;
 
     fn lines() -> Lines {
-        Lines::new(text::Renderer::new(&Meta::default(), text::Options::default()).into())
+        Lines::new(Box::new(text::Renderer::new(&Meta::default(), text::Options::default())))
     }
 
     #[test]

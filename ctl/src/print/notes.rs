@@ -6,10 +6,9 @@ use std::io;
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};
 
-use super::delay::Found;
-use super::resolve::Sink;
 use crate::fds::{FdNames, Named};
-use crate::render::{Context, Wake};
+use crate::pipeline::delay::Found;
+use crate::pipeline::{Known, Sink, Wake};
 
 /// What is to be known of the events of a batch that are shown, beyond what the batch has; in
 /// order.
@@ -24,7 +23,7 @@ pub(super) struct Notes {
     passed: u32,
 }
 
-/// [`Context`] of one event, but for what follows from the event itself and for what is kept
+/// [`Known`] of one event, but for what follows from the event itself and for what is kept
 /// beside.
 #[derive(Debug, Clone, Copy)]
 struct Note {
@@ -62,13 +61,13 @@ impl Notes {
 impl Sink for Notes {
     /// Notes what is known of an event, which is shown. An event that stands for a whole call is
     /// not to come here.
-    fn event(&mut self, event: &Event, cx: &Context<'_>) -> io::Result<()> {
+    fn event(&mut self, event: &Event, cx: &Known<'_>) -> io::Result<()> {
         let before = self.names.len();
         match &event.body {
             Body::Enter(call) => cx.fds.keep_in(call, None, &mut self.names),
             Body::Exit { call, ret, .. } => cx.fds.keep_in(call, Some(*ret), &mut self.names),
             Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => {
-                self.others.push(cx.next_comm)
+                self.others.push(cx.next_comm);
             }
             _ => {}
         }
@@ -97,7 +96,7 @@ pub(super) struct Reader<'n> {
 impl<'n> Reader<'n> {
     /// What was known of the next event of the batch; `None`: it is not shown.
     #[inline]
-    pub(super) fn next(&mut self, event: &Event, found: &Found) -> Option<Context<'n>> {
+    pub(super) fn next(&mut self, event: &Event, found: &Found) -> Option<Known<'n>> {
         let number = self.next;
         self.next += 1;
         let note = self.notes.as_slice().first().filter(|note| note.at == number)?;
@@ -105,13 +104,13 @@ impl<'n> Reader<'n> {
         let (names, rest) =
             self.names.split_at_checked(usize::from(note.names)).unwrap_or_default();
         self.names = rest;
-        let mut cx = Context {
+        let mut cx = Known {
             wall_ns: note.wall_ns,
             pid: note.pid,
             comm: note.comm,
             entry_seen: note.entry_seen,
             fds: FdNames::kept(names),
-            ..Context::default()
+            ..Known::default()
         };
         match &event.body {
             Body::Exit { .. } => cx.duration_ns = found.duration_ns(event.time),

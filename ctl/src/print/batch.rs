@@ -7,10 +7,10 @@ use std::mem;
 
 use flightrec_format::merge::{Merge, Stream};
 
-use super::delay::Item;
-use super::front::Front;
 use super::handover::FrontSide;
 use super::packed::Packed;
+use crate::pipeline::delay::Item;
+use crate::pipeline::front::Front;
 
 /// Events in a batch: some 45 KB, so that all that go round stay in a CPU's cache. Whoever waits
 /// for the other thread is woken at each, which takes as long as some dozens of lines.

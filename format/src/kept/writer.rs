@@ -1,9 +1,9 @@
 //! A page of the quiet ring, written event by event.
 
-use super::PageWriter;
+use super::{ANYONE, ENTRY, KEPT_HEADER_LEN, LEFT_OUT_MAX, LIST, LeftOut, THROUGH};
 use crate::abi::page::{Lane, PAGE_SIZE, PageHeader, part_flag};
 use crate::decode::{Event, Page};
-use crate::kept::{ANYONE, ENTRY, KEPT_HEADER_LEN, LEFT_OUT_MAX, LIST, LeftOut, THROUGH};
+use crate::encode::PageWriter;
 
 /// A thinned page ([`crate::kept`]) that takes more events as long as there is room.
 #[derive(Debug)]
