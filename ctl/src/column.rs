@@ -12,10 +12,9 @@ pub enum Column {
     Errors,
     /// Time on a CPU.
     Run,
-    /// Time in which it could run, and waited for a CPU.
+    /// Time in which it was runnable and waited for a CPU.
     Delay,
-    /// Time in which it could run, and was held back while its CPU idled: by the quota of its
-    /// control group.
+    /// Time in which it was runnable while its CPU was idle: its control group's quota was used up.
     Held,
     /// Time asleep.
     Blocked,

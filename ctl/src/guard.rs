@@ -33,9 +33,9 @@ pub fn watch() {
                     thread::sleep(INTERVAL);
                 }
                 note(&format!(
-                    "flightctl: this takes more than the {} of memory that a command may take: \
-                     ask for less time by --since and --until; or the file is damaged, which \
-                     flightctl verify tells; {VARIABLE}=2GiB in the environment allows more",
+                    "flightctl: this needs more than the {} of memory that a command may use: \
+                     select less time with --since and --until; or the file is damaged (check it \
+                     with flightctl verify); {VARIABLE}=2GiB in the environment allows more",
                     bytes(memory::limit())
                 ));
                 std::process::exit(Exit::Error.code().into());

@@ -52,6 +52,7 @@ pub mod progress;
 pub mod ps;
 pub mod remarks;
 pub mod render;
+pub mod schema;
 pub mod source;
 pub mod state;
 pub mod stderr;

@@ -60,7 +60,7 @@ fn parse(text: &str) -> Option<u64> {
 /// What is wrong with the limit that the environment sets.
 pub fn wrong() -> Option<String> {
     let text = std::env::var(VARIABLE).ok()?;
-    parse(&text).is_none().then(|| format!("{VARIABLE}={text}: no size; write it as in 2GiB"))
+    parse(&text).is_none().then(|| format!("{VARIABLE}={text}: not a size; use for example 2GiB"))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub enum OutputError {
         source: io::Error,
     },
     /// It is there.
-    #[error("{} is there already: --force replaces it", .0.display())]
+    #[error("{} exists: --force replaces it", .0.display())]
     Exists(PathBuf),
 }
 

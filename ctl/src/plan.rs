@@ -326,7 +326,7 @@ pub enum PlanError {
     #[error("the mark is empty")]
     MarkEmpty,
     /// A reason with nothing in it.
-    #[error("the reason is empty: say why, for whoever looks at the snapshot later")]
+    #[error("the reason is empty: say why, for later readers of the snapshot")]
     ReasonEmpty,
     /// A reason that the daemon would refuse.
     #[error("the reason has {0} bytes; at most {MARK_MAX} fit")]

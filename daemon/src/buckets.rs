@@ -168,7 +168,7 @@ pub fn set_limits(state: &ArrayMap, budget: &Budget) {
     let least = least(share, None, 1);
     for cpu in 0..state.entries() {
         let given = state.load(cpu, offset_of!(CpuState, enabled)) as u32;
-        set_limit(state, cpu, &Limit { share, refused: 0.0, least, given }, budget.burst_seconds);
+        set_limit(state, cpu, &Limit { share, refused: 0.0, least, given }, budget.burst_seconds());
     }
     set_total(state, budget);
 }

@@ -257,8 +257,8 @@ impl<'a> Dump<'a> {
         self.told.iter().for_each(|line| note(line));
         if self.undecided != 0 {
             note(&format!(
-                "of {} that are shown it is not known whether --path is theirs: the paths are too \
-                 long to be recorded whole, and their middle may be anything",
+                "of {} it is not known whether they match --path: the paths are too long to be \
+                 recorded completely, and their middle may be anything",
                 counted(self.undecided, "event")
             ));
         }

@@ -15,6 +15,7 @@ use crate::exit::Exit;
 use crate::guard;
 use crate::human::bytes;
 use crate::output::{Output, note};
+use crate::schema::Versioned;
 use crate::source::FilesPlan;
 use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
@@ -110,7 +111,7 @@ pub fn run(plan: &FilesPlan, json: bool) -> Result<Exit> {
     let entries: Vec<Entry> = entries.into_iter().map(|(_, _, entry)| entry).collect();
     let mut text = Vec::new();
     if json {
-        serde_json::to_writer_pretty(&mut text, &Document { files: &entries })?;
+        serde_json::to_writer_pretty(&mut text, &Versioned::new(Document { files: &entries }))?;
         text.push(b'\n');
     } else {
         text.extend_from_slice(table(&entries, &crate::zone::system()).as_bytes());

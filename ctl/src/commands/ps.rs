@@ -14,6 +14,7 @@ use crate::in_flight;
 use crate::output::{Output, note};
 use crate::plan::PsPlan;
 use crate::ps::{self, HEAD, without_place};
+use crate::schema::Versioned;
 use crate::source::{self, Recording, Source, VmcoreSource};
 use crate::text::{Options, Renderer};
 use crate::window::Window;
@@ -70,12 +71,12 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<&[u32]>)
         let threads = threads.iter().map(|thread| thread.json(&renderer)).collect();
         serde_json::to_writer_pretty(
             &mut text,
-            &Document {
+            &Versioned::new(Document {
                 mono_ns: now,
                 threads,
                 disputed_by: source::anchor::hex(&recording.disputed_by),
                 without_place: missing.unwrap_or_default().to_vec(),
-            },
+            }),
         )?;
         text.push(b'\n');
     } else if !threads.is_empty() {

@@ -41,10 +41,10 @@ pub(super) const LEVEL: i32 = 9;
 #[derive(Debug, Error)]
 pub(super) enum SaveError {
     /// It is there.
-    #[error("{} is there already: --force replaces it", .0.display())]
+    #[error("{} exists: --force replaces it", .0.display())]
     Exists(PathBuf),
     /// It is a directory, or has no name.
-    #[error("{} is no name for a file", .0.display())]
+    #[error("{} is not a file name", .0.display())]
     Name(PathBuf),
     /// The system refuses.
     #[error("can't write {}: {source}", path.display())]
@@ -129,7 +129,7 @@ impl Saved<'_> {
         }
         let held = counted(events, "event");
         note(&format!(
-            "saved {} ({}, {held} with what names and durations need)",
+            "saved {} ({}, {held}, including those that names and durations need)",
             path.display(),
             bytes(size)
         ));

@@ -20,6 +20,7 @@ use crate::exit::Exit;
 use crate::in_flight::{HEAD, at_death, document, without_place};
 use crate::output::{Output, note, refuse};
 use crate::plan::{PsPlan, VmcorePlan, VmcoreShow};
+use crate::schema::Versioned;
 use crate::source::Origin;
 use crate::source::anchor::Files;
 use crate::source::vmcore::Image;
@@ -30,7 +31,7 @@ use crate::window::{Edge, Window};
 
 /// What it means that the dump lacks the table of threads.
 pub(super) const WITHOUT_TABLE: &str =
-    "the recording's thread table is not in the dump: blocked threads are not known";
+    "the recording's thread table is not in the dump: blocked threads are unknown";
 
 /// Shows what was asked for.
 pub fn run(plan: &VmcorePlan) -> Result<Exit> {
@@ -43,7 +44,8 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
         let text = match plan.dump.format {
             FormatArg::Text => sessions(image.sessions(), &files, &zone),
             FormatArg::Jsonl => {
-                serde_json::to_string(&List { sessions: json(image.sessions(), &files) })? + "\n"
+                let list = List { sessions: json(image.sessions(), &files) };
+                serde_json::to_string(&Versioned::new(list))? + "\n"
             }
         };
         return print(plan, text.as_bytes()).map(|()| Exit::Fine);
@@ -87,7 +89,8 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.dump.format == FormatArg::Jsonl {
-        serde_json::to_writer(&mut text, &document(&threads, &recording, now, &renderer))?;
+        let document = document(&threads, &recording, now, &renderer);
+        serde_json::to_writer(&mut text, &Versioned::new(document))?;
         text.push(b'\n');
     } else if !threads.is_empty() {
         text.extend_from_slice(HEAD.as_bytes());
@@ -198,7 +201,7 @@ fn sessions(sessions: &[Session], files: &Files, zone: &TimeZone) -> String {
         let copies: u64 = session.lanes.iter().map(|count| count.copies).sum();
         let vouched = if files.number(session.id).is_some() { "files" } else { "-" };
         let of = session.about.as_ref().map_or_else(
-            || "unknown: its description is not whole".to_owned(),
+            || "unknown: its description is incomplete".to_owned(),
             |about| format!("{}, Linux {}", printable(&about.host), printable(&about.kernel)),
         );
         // Writing to a string can't fail.

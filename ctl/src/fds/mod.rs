@@ -54,11 +54,11 @@ const MAX_ERRNO: i64 = 4095;
 pub enum Naming {
     /// Numbers only.
     Off,
-    /// Those that were opened in the window, or in the 2 s before it, and what the snapshots of
-    /// that time tell.
+    /// Descriptors that were opened in the window or in the 2 s before it, or are in the
+    /// descriptor snapshots of that time.
     #[default]
     Near,
-    /// Those that were opened anywhere in the recording: all of it is read.
+    /// Descriptors that were opened anywhere in the recording: reads all of it.
     All,
 }
 

@@ -75,7 +75,7 @@ impl FilterPlan {
                 Some(process) => format!(
                     "{pid} is a thread of process {process}: --tid {pid}, or --pid {process}"
                 ),
-                None => format!("no process {pid} is known of that time"),
+                None => format!("no process {pid} is known for that time"),
             });
         }
         let unknown = |tid: &&u32| **tid != 0 && !seen.threads.contains_key(tid);
@@ -83,26 +83,26 @@ impl FilterPlan {
             self.tids
                 .iter()
                 .filter(unknown)
-                .map(|tid| format!("no thread {tid} is known of that time")),
+                .map(|tid| format!("no thread {tid} is known for that time")),
         );
         let of_ends = self.errors
             || !self.errnos.is_empty()
             || (self.slower_than, self.faster_than) != (None, None);
         if of_ends && !self.kinds.has(Kind::SysExit) {
             hints.push(
-                "how a call ended is known at its end: --event must name sys_exit".to_owned(),
+                "the result of a call is in its sys_exit event: add sys_exit to --event".to_owned(),
             );
         }
         for path in self.paths.iter().filter(|path| path.contains('/') && !is_pattern(path)) {
             let path = path.trim_end_matches('/');
             hints.push(format!(
-                "--path {path} is that path alone; --path '{path}/**' is what is below it"
+                "--path {path} matches only that path; --path '{path}/**' matches everything \
+                 below it"
             ));
         }
         if !self.paths.is_empty() && naming != Naming::All {
             hints.push(
-                "--fds all also knows the descriptors that were opened before the window"
-                    .to_owned(),
+                "--fds all also names descriptors that were opened before the window".to_owned(),
             );
         }
         if !is_all {
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(pid(8), ["8 is a thread of process 7: --tid 8, or --pid 7"]);
         assert_eq!(
             (pid(4711), pid(7)),
-            (strings(&["no process 4711 is known of that time"]), vec![])
+            (strings(&["no process 4711 is known for that time"]), vec![])
         );
         let tid = |tid: u32| of(FilterSpec { tid: vec![tid], ..FilterSpec::default() });
         assert_eq!((tid(1).len(), tid(0).len(), tid(9).len()), (1, 0, 0));

@@ -89,7 +89,7 @@ pub enum FilterError {
         hint: String,
     },
     /// A `!` in the middle of a list.
-    #[error("--syscall: `{name}`: a ! stands before the first name, and is for the whole list")]
+    #[error("--syscall: `{name}`: a ! goes before the first name, and applies to the whole list")]
     Negation {
         /// What was typed.
         name: String,
@@ -111,10 +111,7 @@ pub enum FilterError {
         reason: String,
     },
     /// Two limits that no time is between.
-    #[error(
-        "no call takes as long as --slower-than says and less than --faster-than: nothing can \
-         match"
-    )]
+    #[error("--slower-than is not below --faster-than: nothing can match")]
     Durations,
     /// Not a pattern.
     #[error("--path: `{pattern}`: {reason}")]

@@ -228,8 +228,7 @@ impl Show<'_> {
     fn absent(&mut self, why: &SourceError) {
         if !self.gone {
             note(&format!(
-                "{why}; the kernel goes on recording, and flightctl waits for flightd (Ctrl-C \
-                 ends)"
+                "{why}; the kernel keeps recording, and flightctl waits for flightd (Ctrl-C ends)"
             ));
             self.gone = true;
         }

@@ -13,6 +13,7 @@ use super::clock::Clock;
 use crate::coverage::Report;
 use crate::kind::Kind;
 use crate::pipeline::Doubt;
+use crate::schema::SCHEMA_VERSION;
 use crate::source::anchor;
 use crate::text::escape;
 use crate::wall::WallClock;
@@ -22,6 +23,7 @@ use crate::window::Window;
 #[derive(Serialize)]
 struct Coverage {
     event: &'static str,
+    schema_version: u32,
     #[serde(flatten)]
     span: Span,
     complete: bool,
@@ -31,7 +33,7 @@ struct Coverage {
     gaps: Vec<GapFields>,
     refused: BTreeMap<&'static str, ByLane>,
     own: ByLane,
-    misses: BTreeMap<String, u64>,
+    recursion_misses: BTreeMap<String, u64>,
     cpus_without_rings: Vec<NoRings>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     detached: Vec<Span>,
@@ -139,6 +141,7 @@ pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
     let mut times = Times { wall, clock: Clock::new() };
     let line = Coverage {
         event: "coverage",
+        schema_version: SCHEMA_VERSION,
         span: times.span(report.window.from, report.window.until),
         complete: report.is_complete(),
         from_start: report.from_start,
@@ -150,7 +153,7 @@ pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
             .map(|(refusal, name)| (*name, by_lane(&report.refused(*refusal))))
             .collect(),
         own: by_lane(&report.refused(Refusal::Own)),
-        misses: report.missed().map(|(program, n)| (printable(program), n)).collect(),
+        recursion_misses: report.missed().map(|(name, n)| (printable(name), n)).collect(),
         cpus_without_rings: report
             .unrecorded()
             .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })

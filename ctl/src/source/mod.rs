@@ -192,12 +192,12 @@ fn snapshots(documents: impl Iterator<Item = Vec<u8>>) -> Vec<Snapshot> {
                 taken += snapshot.weight();
                 snapshots.push(snapshot);
             }
-            Err(e) => note(&format!("{e}; what it would have named stays a number")),
+            Err(e) => note(&format!("{e}; descriptors that it names are shown as numbers")),
         }
         if taken > SNAPSHOT_BYTES_MAX {
             note(
                 "there are more names of descriptors than are read at once; some of the window's \
-                 descriptors stay numbers",
+                 descriptors are shown as numbers",
             );
             break;
         }

@@ -50,7 +50,7 @@ impl Doing {
         match (state, call) {
             (state, _) if state.is_over() => {}
             (State::Waiting, _) => text.extend_from_slice(b"a CPU"),
-            (State::Held, _) => text.extend_from_slice(b"its CPU idles: a quota, or a move"),
+            (State::Held, _) => text.extend_from_slice(b"its CPU is idle: a quota, or a migration"),
             (_, Some(call)) => self.renderer.call(call, self.fds.names(tid, tgid), &mut text),
             (State::Asleep(state), None) => flags(&TASK_STATE, u64::from(state), &mut text),
             (State::Running | State::Unknown, None) => {}
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(text(State::Asleep(2), Some(&read)), "read(3)");
         assert_eq!(text(State::Running, Some(&read)), "read(3)");
         assert_eq!(text(State::Waiting, Some(&read)), "a CPU");
-        assert_eq!(text(State::Held, Some(&read)), "its CPU idles: a quota, or a move");
+        assert_eq!(text(State::Held, Some(&read)), "its CPU is idle: a quota, or a migration");
         assert_eq!(text(State::Asleep(2), None), "TASK_UNINTERRUPTIBLE");
         assert_eq!(
             (text(State::Running, None), text(State::Asleep(0x80), Some(&read))),

@@ -334,7 +334,7 @@ impl SessionSource {
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
             self.remarks.push(
-                "the last file was not closed: the recorder or the machine ended without warning"
+                "the last file was not closed: the recorder or the machine stopped unexpectedly"
                     .into(),
             );
         }
@@ -485,8 +485,7 @@ impl SessionSource {
         let missing: u64 = missing.sum();
         if missing != 0 {
             let files = counted(missing, "file");
-            let remark =
-                format!("{files} missing between those that are there: what they held is a gap");
+            let remark = format!("{files} missing from the series: their events are a gap");
             // It may have been found before.
             if !self.remarks.contains(&remark) {
                 self.remarks.push(remark);

@@ -33,9 +33,7 @@ pub fn clock_lines(windows: &Windows, wall: &mut WallClock, zone: &TimeZone) -> 
     }
     if windows.count() > 1 {
         let n = windows.count();
-        lines.push(format!(
-            "so the window is {n} stretches of time, and the coverage of each is told"
-        ));
+        lines.push(format!("so the window has {n} parts, each with a coverage of its own"));
     }
     for (from, until) in repeated.iter().take(EACH) {
         let (from, until) = (times.wall_full(*from), times.wall_full(*until));

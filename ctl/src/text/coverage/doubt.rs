@@ -25,14 +25,14 @@ fn line(doubt: &Doubt, strings: bool, times: &mut Times<'_>) -> String {
 /// What is missing, and why. `strings`: the configuration has them recorded.
 pub fn why(part: Part, strings: bool) -> &'static str {
     match part {
-        Part::Paths if strings => "their paths were given up for the budget",
+        Part::Paths if strings => "their paths were not recorded, to stay within the budget",
         Part::Paths => "their paths are not recorded (off in the configuration's [record])",
-        Part::Arguments => "their arguments were given up for the budget",
+        Part::Arguments => "their arguments were not recorded, to stay within the budget",
         Part::Descriptors => {
-            "what their descriptors stand for is not known (opened before the recorder first \
-             looked, where events are missing, or by paths that were given up)"
+            "the files of their descriptors are not known (opened before the first descriptor \
+             snapshot, where events are missing, or by paths that were not recorded)"
         }
-        Part::ExitTimes => "how long they took was given up for the budget",
+        Part::ExitTimes => "their durations were not recorded, to stay within the budget",
         Part::Entries => "the beginnings of their calls are not in the recording",
     }
 }

@@ -23,7 +23,7 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
     let mut lines = Vec::new();
     if !report.disputed_by.is_empty() {
         let others = anchor::list(&report.disputed_by);
-        lines.push(format!("NOT VOUCHED FOR: nothing decides between this recording and {others}"));
+        lines.push(format!("NOT CONFIRMED: nothing decides between this recording and {others}"));
     }
     if report.window.from >= report.window.until {
         lines.push(nothing(report, &mut times));
@@ -54,7 +54,7 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
         ));
     }
     if report.untold != 0 {
-        let lost = "the recorder's own lines about it are lost, so it is not known when: not \
+        let lost = "the recorder's events about it are lost, so the times are unknown: not \
                     recorded, nor counted";
         lines.push(format!(
             "system calls were detached for {} more in or near the window: {lost}",

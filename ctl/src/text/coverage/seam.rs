@@ -65,8 +65,8 @@ impl Seam {
         if self.open {
             let (then, nothing) = (times.full(before.until), span(nothing));
             line = format!(
-                "{name} began at {}; the one before it ends at {then}: nothing is known of the \
-                 {nothing} between",
+                "{name} began at {}; the one before it ends at {then}: nothing was recorded in \
+                 the {nothing} between",
                 times.full(meta.started)
             );
         }

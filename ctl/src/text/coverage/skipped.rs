@@ -33,7 +33,7 @@ pub fn skipped(gap: &Gap, wall: &mut WallClock, zone: &TimeZone) -> String {
     }
     let why = match gap.reason {
         Reason::Damaged => "a damaged page",
-        _ => "written over before they could be read",
+        _ => "overwritten before they could be read",
     };
     match (gap.missing(), gap.lost) {
         (Some(n), Some(lost)) => {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(
             gap(Reason::Overwritten, Some([2, 1, 0, 0, 0, 0]), [0; 3]),
             format!(
-                "skipped 3 events {place} (2 sys_enter, 1 sys_exit): written over before they \
+                "skipped 3 events {place} (2 sys_enter, 1 sys_exit): overwritten before they \
                  could be read"
             )
         );

@@ -113,11 +113,8 @@ impl Condition {
                 .map(Beside::Recorder)
         };
         // Buckets that nothing empties.
-        let limited = || {
-            start(
-                "[budget]\ntotal = \"off\"\nper_cpu = \"100%\"\nburst_seconds = 3600\n".to_owned(),
-            )
-        };
+        let limited =
+            || start("[budget]\ntotal = \"off\"\nper_cpu = \"100%\"\nburst = \"1h\"\n".to_owned());
         match self {
             Self::Off => Ok(Beside::Nothing),
             Self::Floor => floor("empty"),
