@@ -11,8 +11,8 @@
 
 mod writer;
 
-use crate::abi::page::{HEADER_LEN, Lane, PageHeader, part_flag};
-use crate::abi::record::kind;
+use crate::abi::page::{HEADER_LEN, Lane, PageHeader, UNIT, part_flag};
+use crate::abi::record::{fold, kind};
 use crate::decode::records::Records;
 use crate::decode::{Body, Page};
 use crate::part;
@@ -113,10 +113,9 @@ pub fn before(page: &Page, seq: u64, opened: u64) -> Option<Page> {
 /// [`PageHeader::used`] counts.
 fn position(page: &Page, time: u64) -> u32 {
     let header = page.header();
-    let layout = header.layout();
     let used =
         page.bytes().get(usize::from(header.header_len)..header.used_bytes()).unwrap_or_default();
-    let mut records = Records::new(used, layout);
+    let mut records = Records::new(used);
     let (mut base, mut group) = (header.base_mono, None);
     loop {
         let at = records.at();
@@ -127,7 +126,7 @@ fn position(page: &Page, time: u64) -> u32 {
             kind::TIME => base = record.word().unwrap_or(base),
             kind::STRING => group = None,
             _ if base.saturating_add(u64::from(record.upper)) >= time => {
-                return ((usize::from(header.header_len) + begin) / layout.unit()) as u32;
+                return ((usize::from(header.header_len) + begin) / UNIT) as u32;
             }
             _ => group = None,
         }
@@ -145,10 +144,9 @@ pub fn tally(page: &Page, mut each: impl FnMut(u32, u32)) {
         return;
     }
     let header = page.header();
-    let layout = header.layout();
     let used =
         page.bytes().get(usize::from(header.header_len)..header.used_bytes()).unwrap_or_default();
-    let mut records = Records::new(used, layout);
+    let mut records = Records::new(used);
     let (mut tid, mut events) = (0, 0);
     while let Ok(Some(record)) = records.take() {
         match record.kind {
@@ -159,9 +157,8 @@ pub fn tally(page: &Page, mut each: impl FnMut(u32, u32)) {
                 (tid, events) = (record.upper, 0);
             }
             kind::ENTER => {
-                let folded = record
-                    .result(layout.slot())
-                    .is_some_and(|(slot, _)| layout.folded(slot).is_some());
+                let folded =
+                    record.result().is_some_and(|(slot, _)| fold::unpack(slot as u32).is_some());
                 events += 1 + u32::from(folded);
             }
             kind::EXIT => events += 1,

@@ -8,12 +8,10 @@ pub const TAG: [u8; 8] = *b"FLTRECFH";
 pub const LEN: usize = 96;
 /// Most bytes that a reader takes for one.
 pub const LEN_MAX: usize = 4096;
-/// Incompatible feature: pages may be stored as columns of version 2.
-pub const COLUMNS_2: u64 = 1;
-/// Incompatible feature: pages may be stored as columns of version 3.
-pub const COLUMNS_3: u64 = 1 << 1;
+/// Incompatible features, always together: pages are stored as [`crate::columns`] of version 3.
+pub const COLUMNS: u64 = 0b11;
 /// Features that change the meaning of a file, and that this release knows.
-pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS_2 | COLUMNS_3;
+pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS;
 
 /// A file's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use thiserror::Error;
 
 use flightrec_format::abi::page::{
-    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, REFUSALS,
+    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT,
 };
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
@@ -324,7 +324,7 @@ fn slot_pages(slots: &[TaskSlot], session: u64) -> Vec<[u8; PAGE_SIZE]> {
     let fit = (PAGE_SIZE - HEADER_LEN) / size_of::<TaskSlot>();
     let page = |(seq, slots): (u64, &[TaskSlot])| {
         let header = PageWriter::new(session, Lane::Slots, 0, 0).header();
-        let used = (PAGE_SIZE / header.layout().unit()) as u32;
+        let used = (PAGE_SIZE / UNIT) as u32;
         let header = PageHeader { magic: COPY_MAGIC, seq, used, ..header };
         let mut out = [0; PAGE_SIZE];
         let (head, body) = out.split_at_mut(HEADER_LEN);

@@ -37,9 +37,8 @@ pub(super) fn untold(recording: &Recording, lines: &[(u64, u64)], window: Window
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use flightrec_format::abi::layout::Layout;
     use flightrec_format::abi::page::{
-        COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, REFUSALS, VERSION,
+        COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION,
     };
     use flightrec_format::control::Totals;
     use flightrec_format::encode::write_header;
@@ -66,7 +65,7 @@ pub(crate) mod tests {
                 seq,
                 base_mono: time * S,
                 base_tai: time * S,
-                used: (HEADER_LEN / Layout::of(VERSION).unit()) as u32,
+                used: (HEADER_LEN / UNIT) as u32,
                 detached: ((detached * S) >> DETACHED_SHIFT) as u32,
                 events: [0; LANE_KINDS],
                 refused: [0; REFUSALS],

@@ -4,9 +4,9 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::{
-    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, RING_LANES, Refusal, VERSION,
+    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, RING_LANES, Refusal, UNIT,
+    VERSION,
 };
 use flightrec_format::abi::state::{
     BUCKETS, CLOSED, CpuState, Drawer, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS,
@@ -151,7 +151,7 @@ pub(super) fn prepare_slots(slots: &ArrayMap, secret: u64) {
             base_mono: now,
             base_tai: (now as i64 + clock::wall_offset() + clock::tai_offset() * 1_000_000_000)
                 as u64,
-            used: (PAGE_SIZE / Layout::of(VERSION).unit()) as u32,
+            used: (PAGE_SIZE / UNIT) as u32,
             detached: 0,
             events: [0; 6],
             refused: [0; 3],

@@ -2,7 +2,6 @@
 
 pub mod args;
 pub mod file;
-pub mod layout;
 pub mod page;
 pub mod probe;
 pub mod record;

@@ -9,7 +9,7 @@ use super::event::{Body, Call, Event, Text};
 use super::page::Page;
 use super::records::{Broken, Record, Records};
 use crate::abi::page::LANE_KINDS;
-use crate::abi::record::{Abi, STRING_HEAD, StringStatus, counter, kind};
+use crate::abi::record::{Abi, STRING_HEAD, StringStatus, counter, fold, kind};
 
 /// What is wrong with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -91,7 +91,7 @@ impl<'a> Decoder<'a> {
     pub(super) fn new(page: &'a Page) -> Self {
         let header = page.header();
         Self {
-            records: Records::new(page.records(), header.layout()),
+            records: Records::new(page.records()),
             first: usize::from(header.header_len),
             lane: header.lane,
             cpu: header.cpu,
@@ -119,16 +119,14 @@ impl<'a> Decoder<'a> {
 
     /// Counts a call's record as [`Self::event`] does, and the exit in it, which would come next.
     fn skim_call(&mut self, record: Record<'a>, at: usize) {
-        let slot = self.records.layout().result(record.kind);
-        let word = match body::call_word(record, slot).and_then(|word| self.thread().map(|_| word))
-        {
+        let word = match body::call_word(record).and_then(|word| self.thread().map(|_| word)) {
             Ok(word) => word,
             Err(fault) => return self.fault(fault, at),
         };
         while self.string_record().is_some() {}
         let time = self.base.saturating_add(u64::from(record.upper));
         self.count(record.kind, time);
-        if let (kind::ENTER, Some((_, ns))) = (record.kind, self.records.layout().folded(word)) {
+        if let (kind::ENTER, Some((_, ns))) = (record.kind, fold::unpack(word as u32)) {
             self.count(kind::EXIT, time.saturating_add(ns));
         }
     }
@@ -309,13 +307,9 @@ impl<'a> Decoder<'a> {
         let short = Fault::Short(record.kind);
         let (tid, body) = match record.kind {
             kind::ENTER => {
-                let (slot, mut call) = body::call(
-                    record,
-                    self.records.layout().result(kind::ENTER),
-                    into.take_strings(),
-                )?;
+                let (slot, mut call) = body::call(record, into.take_strings())?;
                 let tid = self.thread()?;
-                if let Some((ret, ns)) = self.records.layout().folded(slot) {
+                if let Some((ret, ns)) = fold::unpack(slot as u32) {
                     let entered = self.base.saturating_add(u64::from(record.upper));
                     let time = entered.saturating_add(ns);
                     self.folded =
@@ -326,7 +320,7 @@ impl<'a> Decoder<'a> {
                 return Ok(Some(tid));
             }
             kind::EXIT => {
-                let (ret, mut call) = body::call(record, 8, into.take_strings())?;
+                let (ret, mut call) = body::call(record, into.take_strings())?;
                 let tid = self.thread()?;
                 self.strings(&mut call.strings);
                 *into = Body::Exit { call, ret: ret as i64, entered: None };

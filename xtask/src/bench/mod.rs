@@ -70,6 +70,9 @@ pub(crate) enum Bench {
         /// Number of blocks of pages in crafted files, of 1 MiB each.
         #[arg(long, default_value_t = 4600)]
         blocks: usize,
+        /// One kind of files alone; another name than those that there are names them.
+        #[arg(long)]
+        only: Option<String>,
     },
     /// Speed of scanning kernel dumps of every form, compared with reading them and with their
     /// codecs alone.
@@ -110,17 +113,18 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             }
             fairness::run(seconds, only.as_deref())
         }
-        Bench::Memory { mutations, blocks } => {
+        Bench::Memory { mutations, blocks, only } => {
             run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
             let run = ["run", "--release", "--locked", "-p", "flightrec-fuzz", "--", "--memory"];
             let (mutations, blocks) = (mutations.to_string(), blocks.to_string());
             let flightctl = repository().join("target/release/flightctl");
-            run_command(cargo().args(run).arg(flightctl).args([
-                "--mutations",
-                &mutations,
-                "--blocks",
-                &blocks,
-            ]))
+            run_command(
+                cargo()
+                    .args(run)
+                    .arg(flightctl)
+                    .args(["--mutations", &mutations, "--blocks", &blocks])
+                    .args(only.iter().flat_map(|kind| ["--only", kind.as_str()])),
+            )
         }
         Bench::Vmcore => {
             let example =
