@@ -9,20 +9,24 @@
 //!
 //! A page of which nothing is left out is kept as it is, with [`KEPT`](part_flag::KEPT) alone.
 
+mod writer;
+
 use crate::abi::page::{HEADER_LEN, Lane, PageHeader, UNIT, part_flag};
 use crate::abi::record::{fold, kind};
 use crate::decode::records::Records;
 use crate::decode::{Body, Page};
 use crate::part;
 
+pub use writer::KeptWriter;
+
 /// Most processes that a page can say were left out.
 pub const LEFT_OUT_MAX: usize = 32;
 /// Bytes of one of them.
-pub(crate) const ENTRY: usize = 24;
+const ENTRY: usize = 24;
 /// Byte of the page at which the number of the last page that it stands for is.
 pub const THROUGH: usize = HEADER_LEN;
 /// Byte of the page at which the processes that were left out begin.
-pub(crate) const LIST: usize = THROUGH + 8;
+const LIST: usize = THROUGH + 8;
 /// Bytes of the header of a page of which something is left out.
 pub const KEPT_HEADER_LEN: usize = LIST + LEFT_OUT_MAX * ENTRY;
 
@@ -49,7 +53,7 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// Its bytes.
-    pub(crate) fn bytes(&self) -> [u8; ENTRY] {
+    fn bytes(&self) -> [u8; ENTRY] {
         let words = [u64::from(self.process) | u64::from(self.events) << 32, self.from, self.until];
         let mut out = [0; ENTRY];
         for (to, word) in out.chunks_exact_mut(8).zip(words) {

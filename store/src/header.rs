@@ -1,13 +1,6 @@
 //! The first frame of a file: whose it is, and what a reader must know to read it.
 
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-
-use flightrec_format::file::{OpenError, open};
-
-use crate::error::StoreError;
 use crate::fields::{CRC_LEN, FRAME_HEAD, Fields, checked, frame_len, put_frame};
-use crate::reader::FileReader;
 
 /// Its first eight bytes.
 pub const TAG: [u8; 8] = *b"FLTRECFH";
@@ -101,20 +94,4 @@ pub(crate) fn unknown_features(incompatible: u64) -> Option<String> {
     let bits: Vec<String> =
         (0..64).filter(|bit| unknown >> bit & 1 != 0).map(|bit| bit.to_string()).collect();
     (unknown != 0).then(|| bits.join(", "))
-}
-
-/// A file's header alone, which takes one read. Where it is damaged, what [`FileReader::open`]
-/// makes up from the blocks.
-pub fn read_header(path: impl AsRef<Path>) -> Result<FileHeader, StoreError> {
-    let path = path.as_ref();
-    let file = open(path).map_err(OpenError::into_io).map_err(StoreError::io(path))?;
-    let mut bytes = [0; FRAME_HEAD + LEN];
-    if file.read_exact_at(&mut bytes, 0).is_ok()
-        && let Some((header, _)) = FileHeader::parse(&bytes)
-        && unknown_features(header.incompatible).is_none()
-    {
-        return Ok(header);
-    }
-    // Longer than this release's, damaged, or nothing that can be read: opening it tells.
-    FileReader::open(path).map(|reader| *reader.header())
 }

@@ -22,7 +22,7 @@ use flightrec_store::snapshot::About;
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 
 use crate::boots;
-use crate::coverage::{self, Report, Seam, clock_lines};
+use crate::coverage::{self, Report};
 use crate::exit::Exit;
 use crate::human::{bytes, counted};
 use crate::output::note;
@@ -30,6 +30,7 @@ use crate::plan::SavePlan;
 use crate::progress::Progress;
 use crate::source::Recording;
 use crate::source::history::{self, Chapter, Go, Question};
+use crate::text::coverage::{Seam, clock_lines, lines as words};
 use crate::window::Window;
 use crate::windows::Windows;
 
@@ -40,10 +41,10 @@ pub(super) const LEVEL: i32 = 9;
 #[derive(Debug, Error)]
 pub(super) enum SaveError {
     /// It is there.
-    #[error("{} is there already: --force replaces it", .0.display())]
+    #[error("{} exists: --force replaces it", .0.display())]
     Exists(PathBuf),
     /// It is a directory, or has no name.
-    #[error("{} is no name for a file", .0.display())]
+    #[error("{} is not a file name", .0.display())]
     Name(PathBuf),
     /// The system refuses.
     #[error("can't write {}: {source}", path.display())]
@@ -121,14 +122,14 @@ impl Saved<'_> {
         self.files += 1;
         let mut lines: Vec<String> =
             seam.into_iter().chain(clock_lines(&windows, &mut wall, self.zone)).collect();
-        lines.extend(reports.iter().flat_map(|report| report.lines(&mut wall, self.zone)));
+        lines.extend(reports.iter().flat_map(|report| words(report, &mut wall, self.zone)));
         lines.extend(chapter.remarks.iter().cloned());
         for line in &lines {
             note(line);
         }
         let held = counted(events, "event");
         note(&format!(
-            "saved {} ({}, {held} with what names and durations need)",
+            "saved {} ({}, {held}, including those that names and durations need)",
             path.display(),
             bytes(size)
         ));

@@ -16,8 +16,8 @@ use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::meta::Meta;
 
 use super::delay::{DelayLine, Item};
-use super::threads::THREADS_MAX;
 use crate::left_out::LeftOuts;
+use crate::threads::THREADS_MAX;
 
 /// From so many threads on, one gives up its place with each exit.
 const CROWDED: usize = THREADS_MAX / 2;

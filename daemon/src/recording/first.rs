@@ -18,7 +18,7 @@ use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::write_head;
 
 use super::plan::Plan;
-use crate::budget::buckets;
+use crate::buckets;
 use crate::{calibrate, clock};
 
 /// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.
@@ -61,7 +61,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             total: 0,
             clock: 0,
             detached_time: 0,
-            reserved: [0; 6],
+            reserved: [0; 4],
             shares: [[Share::default(); SHARES]; BUCKETS],
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).

@@ -185,8 +185,13 @@ pub struct Drawer {
     pub at: u32,
     /// `jiffies_64` when it was refused last: in the same jiffy it is refused again.
     pub refused: u64,
-    /// Not 0: nothing is given up of its calls ([`super::share::is_quiet`]), as of its last one.
+    /// Not 0: nothing is given up of its calls ([`super::share::is_quiet`]), as of when it was
+    /// looked at last.
     pub quiet: u64,
+    /// What it may still draw before it is looked at again, ns.
+    pub left: i64,
+    /// What `left` was when it was looked at: the difference is not in its share yet.
+    pub allowed: i64,
 }
 
 /// The thread that runs on a CPU, as far as its programs know: right where they find themselves on
@@ -252,7 +257,7 @@ pub struct CpuState {
     /// same on every CPU.
     pub detached_time: u64,
     /// 0.
-    pub reserved: [u64; 6],
+    pub reserved: [u64; 4],
     /// What processes have taken out of the buckets, by lane.
     pub shares: [[Share; SHARES]; BUCKETS],
 }

@@ -152,14 +152,14 @@ impl PageWriter {
 
     /// A page that begins with these bytes, of which the first are its header's; events go into it
     /// by [`Self::append`] alone.
-    pub(super) fn of_page(header: PageHeader, lane: Lane, page: Vec<u8>) -> Self {
+    pub(crate) fn of_page(header: PageHeader, lane: Lane, page: Vec<u8>) -> Self {
         let mut writer = Self::new(header.session, lane, header.cpu, 0);
         (writer.header, writer.page, writer.base) = (header, page, header.base_mono);
         writer
     }
 
     /// Appends events to the open page: all, or, where they don't fit, none (`false`).
-    pub(super) fn append(&mut self, events: &[Event]) -> bool {
+    pub(crate) fn append(&mut self, events: &[Event]) -> bool {
         let (length, base, tid, entered, counts) =
             (self.page.len(), self.base, self.tid, self.entered, self.events);
         self.entered = None;

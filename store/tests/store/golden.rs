@@ -61,7 +61,11 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
                         Body::Exit { call: bare, ret, entered: Some(t) },
                     )),
                     1 => {
-                        events.push((t + 4000, tid, Body::Exit { call: entry, ret, entered: None }))
+                        events.push((
+                            t + 4000,
+                            tid,
+                            Body::Exit { call: entry, ret, entered: None },
+                        ));
                     }
                     _ => {}
                 }
@@ -229,7 +233,7 @@ fn described(path: &Path) -> String {
         writeln!(out, "block {} {} {} {}", b.kind.name(), b.first, b.last, b.events).unwrap();
         match reader.read(block).unwrap() {
             Content::Meta(meta) => {
-                writeln!(out, "  {} {:?} {}", meta.host, meta.cpus, meta.started).unwrap()
+                writeln!(out, "  {} {:?} {}", meta.host, meta.cpus, meta.started).unwrap();
             }
             Content::Slots(slots) => {
                 for s in slots {
@@ -247,7 +251,7 @@ fn described(path: &Path) -> String {
                 }
             }
             Content::Snapshot(about) => {
-                writeln!(out, "  {} {} {}", about.cause, about.reason, about.time).unwrap()
+                writeln!(out, "  {} {} {}", about.cause, about.reason, about.time).unwrap();
             }
             Content::Pages(pages) => assert!(pages.into_iter().all(|page| rings.add(page))),
         }

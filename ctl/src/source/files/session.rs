@@ -22,8 +22,9 @@ use super::names::Superseded;
 use super::proof::{Ahead, Proof};
 use super::stretch::Weights;
 use super::{FilesError, load, names, select};
-use crate::human::counted;
+use crate::amount::counted;
 use crate::memory;
+use crate::observe;
 use crate::source::{Clock, Recording, snapshots};
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
@@ -178,7 +179,7 @@ impl SessionSource {
 
     /// A file, opened.
     fn reader(&mut self, index: usize) -> Result<&FileReader, FilesError> {
-        memory::watch();
+        observe::reads_files();
         let held = self
             .files
             .iter()
@@ -339,7 +340,7 @@ impl SessionSource {
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
             self.remarks.push(
-                "the last file was not closed: the recorder or the machine ended without warning"
+                "the last file was not closed: the recorder or the machine stopped unexpectedly"
                     .into(),
             );
         }
@@ -497,8 +498,7 @@ impl SessionSource {
         let missing: u64 = missing.sum();
         if missing != 0 {
             let files = counted(missing, "file");
-            let remark =
-                format!("{files} missing between those that are there: what they held is a gap");
+            let remark = format!("{files} missing from the series: their events are a gap");
             // It may have been found before.
             if !self.remarks.contains(&remark) {
                 self.remarks.push(remark);
