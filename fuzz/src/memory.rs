@@ -84,7 +84,7 @@ pub fn run(flightctl: &Path, command: &[&str], file: &Path, dir: &Path) -> Resul
         .stderr(told.try_clone()?)
         .spawn()
         .with_context(|| flightctl.display().to_string())?;
-    let (status, peak) = wait_peak(child)?;
+    let (status, peak) = wait_peak(&child)?;
     let seconds = begun.elapsed().as_secs_f64();
     told.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
@@ -158,15 +158,13 @@ impl Survey {
                 let kept = kept.display();
                 self.findings.push(format!("{kind}: {name}: {peak} MiB, {status}: {said}; {kept}"));
             }
-            match self.rows.iter_mut().find(|row| (row.kind, &row.command) == (kind, &name)) {
-                Some(row) => {
-                    row.peak = row.peak.max(run.peak);
-                    row.seconds = row.seconds.max(run.seconds);
-                }
-                None => {
-                    let Run { peak, seconds, .. } = run;
-                    self.rows.push(Row { kind, command: name, peak, seconds });
-                }
+            let of = |row: &&mut Row| (row.kind, &row.command) == (kind, &name);
+            if let Some(row) = self.rows.iter_mut().find(of) {
+                row.peak = row.peak.max(run.peak);
+                row.seconds = row.seconds.max(run.seconds);
+            } else {
+                let Run { peak, seconds, .. } = run;
+                self.rows.push(Row { kind, command: name, peak, seconds });
             }
         }
         Ok(())

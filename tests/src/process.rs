@@ -71,7 +71,7 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
 
 /// Waits for a child's end. Returns how it ended, and the most memory that it had in use at once
 /// (its resident set), bytes.
-pub fn wait_peak(child: Child) -> io::Result<(ExitStatus, u64)> {
+pub fn wait_peak(child: &Child) -> io::Result<(ExitStatus, u64)> {
     let (pid, mut status) = (child.id() as libc::pid_t, 0);
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {

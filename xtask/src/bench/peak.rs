@@ -23,7 +23,7 @@ pub(super) fn run(program: &mut Command) -> Result<Run> {
         .stderr(Stdio::null())
         .spawn()
         .with_context(|| format!("can't run {name}"))?;
-    let (status, peak) = wait_peak(child).with_context(|| format!("can't wait for {name}"))?;
+    let (status, peak) = wait_peak(&child).with_context(|| format!("can't wait for {name}"))?;
     let seconds = start.elapsed().as_secs_f64();
     ensure!(status.success(), "{name}: {status}");
     Ok(Run { seconds, peak })
