@@ -9,6 +9,7 @@ use crate::around::Around;
 use crate::boots::BootArg;
 use crate::fds::Naming;
 use crate::filter::is_pattern;
+use crate::kind::Kind;
 use crate::ps::State;
 use crate::top::Column;
 use crate::window::TimeArg;
@@ -327,9 +328,8 @@ pub struct FilterArgs {
     /// two.
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub faster_than: Option<Duration>,
-    /// These kinds of event: sys_enter, sys_exit, switch, waking, wakeup_new, migrate, fork, exec,
-    /// rename, exit, mark, act.
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    /// These kinds of event.
+    #[arg(long, value_name = "KIND", value_delimiter = ',', help = event_help())]
     pub event: Vec<String>,
 }
 
@@ -553,6 +553,11 @@ pub enum ColorArg {
 
 /// How often something live is looked at. The daemon closes a connection that is silent for a
 /// minute.
+/// What `--event` takes.
+fn event_help() -> String {
+    format!("These kinds of event: {}", Kind::ALL.map(Kind::name).join(", "))
+}
+
 fn interval(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
     if !(Duration::from_millis(10)..=Duration::from_secs(30)).contains(&time) {

@@ -415,7 +415,7 @@ impl Counts {
             counts
                 .into_iter()
                 .enumerate()
-                .filter_map(|(k, n)| Some((Kind::counted(i, k)?.name(), n)))
+                .filter_map(|(k, n)| Some((Kind::counted(lane, k)?.name(), n)))
                 .collect()
         };
         Self {

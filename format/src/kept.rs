@@ -9,6 +9,7 @@
 //!
 //! A page of which nothing is left out is kept as it is, with [`KEPT`](part_flag::KEPT) alone.
 
+use crate::abi::kinds::Unit;
 use crate::abi::page::{HEADER_LEN, Lane, PageHeader, part_flag};
 use crate::abi::record::kind;
 use crate::decode::records::Records;
@@ -183,6 +184,13 @@ pub fn threads(tid: u32, body: &Body, mut each: impl FnMut(u32)) {
     }
     if other != 0 && other != tid {
         each(other);
+    }
+    if let Body::Plain(plain) = body {
+        let others = plain.ids(Unit::Thread).enumerate();
+        let others = others.filter(|(at, id)| {
+            *id != 0 && *id != tid && !plain.ids(Unit::Thread).take(*at).any(|other| other == *id)
+        });
+        others.for_each(|(_, id)| each(id));
     }
 }
 

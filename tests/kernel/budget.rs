@@ -256,7 +256,7 @@ fn switches(recorder: &Recorder, cpu: usize) -> u32 {
 
 /// The recorder's own lines in a dump.
 fn acts(recorder: &Recorder) -> String {
-    String::from_utf8_lossy(&recorder.flightctl(&["dump", "--all", "--event", "act"]).stdout)
+    String::from_utf8_lossy(&recorder.flightctl(&["dump", "--all", "--event", "recorder"]).stdout)
         .into_owned()
 }
 

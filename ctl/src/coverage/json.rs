@@ -218,7 +218,7 @@ impl Times<'_> {
         let lost = gap.lost.filter(|_| gap.reason != Reason::Refused);
         let mut kinds = BTreeMap::new();
         for (index, n) in lost.iter().flatten().enumerate().filter(|(_, n)| **n != 0) {
-            let name = Kind::counted(gap.lane as usize, index).map_or("unknown", Kind::name);
+            let name = Kind::counted(gap.lane, index).map_or("unknown", Kind::name);
             let sum: &mut u64 = kinds.entry(name).or_default();
             *sum = sum.saturating_add(*n);
         }

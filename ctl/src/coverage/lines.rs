@@ -194,10 +194,7 @@ fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
             let named = lost.iter().enumerate().filter(|(_, n)| **n != 0);
             let list: Vec<String> = named
                 .map(|(i, n)| {
-                    format!(
-                        "{n} {}",
-                        Kind::counted(gap.lane as usize, i).map_or("unknown", Kind::name)
-                    )
+                    format!("{n} {}", Kind::counted(gap.lane, i).map_or("unknown", Kind::name))
                 })
                 .collect();
             let _ = write!(line, "{} missing", events(total(lost)));

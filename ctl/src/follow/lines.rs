@@ -114,7 +114,7 @@ fn reasons(refused: &[u64; 2]) -> String {
 
 /// `6 sys_enter, 6 sys_exit`
 fn kinds(lane: Lane, counts: &[u64; 6]) -> String {
-    let name = |i| Kind::counted(lane as usize, i).map_or("of unknown kind", Kind::name);
+    let name = |i| Kind::counted(lane, i).map_or("of unknown kind", Kind::name);
     let all = counts
         .iter()
         .enumerate()

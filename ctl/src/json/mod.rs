@@ -9,6 +9,7 @@
 mod call;
 pub(crate) mod clock;
 pub(crate) mod escape;
+mod fields;
 mod life;
 mod sched;
 #[cfg(test)]
@@ -25,7 +26,6 @@ use self::call::Calls;
 use self::clock::Stamps;
 use self::sched::Thread;
 use crate::fds::Naming;
-use crate::kind::Kind;
 use crate::render::{Context, Merge, Wake};
 use crate::text::number::decimal;
 use crate::text::plan::Plans;
@@ -159,7 +159,7 @@ impl Renderer {
             Body::Enter(_) | Body::Exit { .. } => {}
             Body::Act(act, _) => out.extend_from_slice(life::act_event(*act)),
             body => {
-                out.extend_from_slice(Kind::of(body).name().as_bytes());
+                out.extend_from_slice(body.kind().name().as_bytes());
                 out.push(b'"');
             }
         }
@@ -201,6 +201,7 @@ impl Renderer {
             Body::TaskExit(exit) => life::exit(exit, out),
             Body::Mark(text) => life::mark(text, out),
             Body::Act(_, text) => life::act(text, out),
+            Body::Plain(plain) => fields::object(plain, out),
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod argument;
 pub(crate) mod call;
 mod clock;
 pub(crate) mod escape;
+pub(crate) mod fields;
 pub(crate) mod life;
 pub(crate) mod number;
 pub(crate) mod paint;
@@ -139,6 +140,7 @@ impl Renderer {
             Body::TaskExit(exit) => life::exit(exit, out),
             Body::Mark(text) => life::mark(text, self.paint, out),
             Body::Act(_, text) => life::act(text, self.paint, out),
+            Body::Plain(plain) => fields::line(plain, out),
         }
         out.push(b'\n');
     }

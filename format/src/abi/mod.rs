@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod file;
+pub mod kinds;
 pub mod layout;
 pub mod page;
 pub mod probe;

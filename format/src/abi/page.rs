@@ -16,6 +16,9 @@ pub const VERSION: u16 = 2;
 pub const HEADER_LEN: usize = 128;
 /// Kinds of event that a lane counts apart in its header.
 pub const LANE_KINDS: usize = 6;
+
+const _: () = assert!(super::kinds::LANE_KINDS <= LANE_KINDS);
+
 /// Lanes that are rings: `syscall`, `sched`, `task`.
 pub const RING_LANES: usize = 3;
 

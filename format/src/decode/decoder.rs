@@ -7,9 +7,13 @@
 use super::body;
 use super::event::{Body, Call, Event, Text};
 use super::page::Page;
+use super::plain::Plain;
 use super::records::{Broken, Record, Records};
+use crate::abi::kinds::Kind;
 use crate::abi::page::LANE_KINDS;
-use crate::abi::record::{Abi, STRING_HEAD, StringStatus, counter, kind};
+use crate::abi::record::{
+    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, counter, kind,
+};
 
 /// What is wrong with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -347,9 +351,12 @@ impl<'a> Decoder<'a> {
                 let body = body::migrate(record).ok_or(short)?;
                 (self.thread()?, body)
             }
-            kind::FORK => body::fork(record).map(|f| (f.parent_tid, Body::Fork(f))).ok_or(short)?,
+            kind::FORK => {
+                let fork = Fork::read(record.body).ok_or(short)?;
+                (fork.parent_tid, Body::Fork(fork))
+            }
             kind::EXEC => {
-                let exec = body::exec(record).ok_or(short)?;
+                let exec = Exec::read(record.body).ok_or(short)?;
                 let (mut file, mut args) = (None, None);
                 while let Some(text) = self.string() {
                     match text.index {
@@ -361,13 +368,23 @@ impl<'a> Decoder<'a> {
                 }
                 (exec.tid, Body::Exec { exec, file, args })
             }
-            kind::RENAME => body::rename(record).map(|r| (r.tid, Body::Rename(r))).ok_or(short)?,
+            kind::RENAME => {
+                let rename = Rename::read(record.body).ok_or(short)?;
+                (rename.tid, Body::Rename(rename))
+            }
             kind::TASK_EXIT => {
-                body::task_exit(record).map(|e| (e.tid, Body::TaskExit(e))).ok_or(short)?
+                let exit = TaskExit::read(record.body).ok_or(short)?;
+                (exit.tid, Body::TaskExit(exit))
             }
             kind::MARK => (self.tid.take().unwrap_or(0), Body::Mark(self.line())),
             kind::ACT => (self.tid.take().unwrap_or(0), Body::Act(record.aux, self.line())),
-            _ => return Ok(None),
+            number => {
+                let Some(kind) = Kind::from_number(number).filter(|kind| kind.is_plain()) else {
+                    return Ok(None);
+                };
+                let plain = Plain::read(kind, record.body).ok_or(short)?;
+                (plain.thread().map_or_else(|| self.thread(), Ok)?, Body::Plain(plain))
+            }
         };
         *into = body;
         Ok(Some(tid))

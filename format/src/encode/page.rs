@@ -338,18 +338,6 @@ impl PageWriter {
 
 /// An event's lane and kind.
 fn place(body: &Body) -> (Lane, u8) {
-    match body {
-        Body::Enter(_) => (Lane::Syscall, kind::ENTER),
-        Body::Exit { .. } => (Lane::Syscall, kind::EXIT),
-        Body::Switch { .. } => (Lane::Sched, kind::SWITCH),
-        Body::Waking { new: false, .. } => (Lane::Sched, kind::WAKING),
-        Body::Waking { new: true, .. } => (Lane::Sched, kind::WAKEUP_NEW),
-        Body::Migrate { .. } => (Lane::Sched, kind::MIGRATE),
-        Body::Fork(_) => (Lane::Task, kind::FORK),
-        Body::Exec { .. } => (Lane::Task, kind::EXEC),
-        Body::Rename(_) => (Lane::Task, kind::RENAME),
-        Body::TaskExit(_) => (Lane::Task, kind::TASK_EXIT),
-        Body::Mark(_) => (Lane::Task, kind::MARK),
-        Body::Act(..) => (Lane::Task, kind::ACT),
-    }
+    let kind = body.kind();
+    (kind.lane(), kind as u8)
 }

@@ -3,6 +3,7 @@
 mod golden;
 mod golden_v1;
 mod hostile;
+mod kinds;
 mod loss;
 mod metadata;
 mod parts;

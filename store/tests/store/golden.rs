@@ -216,6 +216,7 @@ fn line(body: &Body) -> String {
         }
         Body::Mark(t) => format!("mark{}", texts([t])),
         Body::Act(act, t) => format!("act {act}{}", texts([t])),
+        Body::Plain(plain) => format!("{} {:?}", plain.kind().name(), plain.bytes()),
     }
 }
 
