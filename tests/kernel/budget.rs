@@ -368,7 +368,10 @@ fn what_a_step_leaves() {
     // The last step refused all of its calls, entry and exit.
     assert_eq!(calls.len(), 80);
     assert!(
-        snapshot.totals.cpus[cpu].throttled[Lane::Syscall as usize][..2].iter().all(|n| *n >= 20)
+        snapshot.totals.cpus[cpu].throttled[Lane::Syscall as usize]
+            .iter()
+            .take(2)
+            .all(|n| *n >= 20)
     );
     for (i, call) in calls.iter().enumerate() {
         assert_eq!(call.string(1).is_some(), i / 20 != 1, "strings of call {i}");

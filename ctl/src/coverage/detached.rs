@@ -72,9 +72,10 @@ fn between(acts: &[(u64, bool)]) -> Vec<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use flightrec_format::abi::counts::Counts;
     use flightrec_format::abi::layout::Layout;
     use flightrec_format::abi::page::{
-        COPY_MAGIC, HEADER_LEN, LANE_KINDS, PAGE_SIZE, PageHeader, REFUSALS, VERSION,
+        COPY_MAGIC, HEADER_LEN, PAGE_SIZE, PageHeader, REFUSALS, VERSION,
     };
     use flightrec_format::control::Totals;
     use flightrec_format::encode::write_header;
@@ -115,7 +116,7 @@ mod tests {
                 base_tai: time * S,
                 used: (HEADER_LEN / Layout::of(VERSION).unit()) as u32,
                 detached: ((detached * S) >> DETACHED_SHIFT) as u32,
-                events: [0; LANE_KINDS],
+                events: Counts::ZERO,
                 refused: [0; REFUSALS],
             };
             let mut page = [0; PAGE_SIZE];

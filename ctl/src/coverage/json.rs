@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{Gap, Reason};
 
 use super::Report;
 use super::doubt::DoubtFields;
+use super::unknown::Unknown;
 use crate::json::Aside;
 use crate::json::clock::Clock;
 use crate::kind::Kind;
@@ -19,7 +21,7 @@ use crate::text::escape;
 
 /// The first line.
 #[derive(Serialize)]
-struct Coverage {
+struct Coverage<'a> {
     event: &'static str,
     #[serde(flatten)]
     span: Span,
@@ -32,6 +34,8 @@ struct Coverage {
     own: ByLane,
     misses: BTreeMap<String, u64>,
     cpus_without_rings: Vec<NoRings>,
+    #[serde(skip_serializing_if = "Unknown::is_empty")]
+    unknown: &'a Unknown,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     detached: Vec<Span>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -145,6 +149,7 @@ impl Report {
                 .unrecorded()
                 .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
                 .collect(),
+            unknown: &self.unknown,
             left_out_of_others: self.spared(),
             detached: self.detached.iter().map(|(from, until)| times.span(*from, *until)).collect(),
             detached_untold_ns: self.untold,
@@ -217,10 +222,10 @@ impl Times<'_> {
         // missing.
         let lost = gap.lost.filter(|_| gap.reason != Reason::Refused);
         let mut kinds = BTreeMap::new();
-        for (index, n) in lost.iter().flatten().enumerate().filter(|(_, n)| **n != 0) {
+        for (index, n) in lost.iter().flat_map(Counts::present) {
             let name = Kind::counted(gap.lane, index).map_or("unknown", Kind::name);
             let sum: &mut u64 = kinds.entry(name).or_default();
-            *sum = sum.saturating_add(*n);
+            *sum = sum.saturating_add(n);
         }
         let refused = LOSSES
             .iter()
@@ -246,7 +251,7 @@ impl Times<'_> {
     }
 }
 
-fn by_lane(counts: &[u64; 3]) -> ByLane {
+fn by_lane(counts: &[u64; RING_LANES]) -> ByLane {
     Lane::RINGS
         .iter()
         .zip(counts)

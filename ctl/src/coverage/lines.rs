@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::kept::{ANYONE, YOUNG};
 use flightrec_format::ring::Reason;
 
@@ -34,6 +34,7 @@ impl Report {
         lines.push(self.summary(&mut times));
         let named = |lane: &Lane| !self.is_complete() || self.is_off(*lane);
         lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
+        lines.extend(self.unknown.lines());
         let rows = fold(&self.gaps());
         lines.extend(rows.iter().map(|row| gap_line(row, self.is_beyond(&row.gap), &mut times)));
         if !self.left_out.is_empty() {
@@ -72,7 +73,7 @@ impl Report {
         ];
         for (reason, words) in refused {
             let by_lane = self.refused(reason);
-            if by_lane != [0; 3] {
+            if by_lane != [0; RING_LANES] {
                 let most =
                     if reason != Refusal::Own && self.is_bound(reason) { "at most " } else { "" };
                 lines.push(format!(
@@ -191,13 +192,13 @@ fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
             let _ = write!(line, "{} refused ({})", events(n), list.join(", "));
         }
         (Some(lost), reason) => {
-            let named = lost.iter().enumerate().filter(|(_, n)| **n != 0);
-            let list: Vec<String> = named
+            let list: Vec<String> = lost
+                .present()
                 .map(|(i, n)| {
                     format!("{n} {}", Kind::counted(gap.lane, i).map_or("unknown", Kind::name))
                 })
                 .collect();
-            let _ = write!(line, "{} missing", events(total(lost)));
+            let _ = write!(line, "{} missing", events(lost.total()));
             if !list.is_empty() {
                 let _ = write!(line, " ({})", list.join(", "));
             }
@@ -239,7 +240,7 @@ fn busy(left_out: &[(u32, u64)]) -> String {
 }
 
 /// `12 syscall, 3 sched`
-fn lanes_of(counts: &[u64; 3]) -> String {
+fn lanes_of(counts: &[u64; RING_LANES]) -> String {
     let named = counts.iter().zip(Lane::RINGS).filter(|(n, _)| **n != 0);
     named.map(|(n, lane)| format!("{n} {}", lane.name())).collect::<Vec<_>>().join(", ")
 }

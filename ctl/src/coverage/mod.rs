@@ -11,6 +11,7 @@ mod marks;
 mod partition;
 mod seam;
 mod spared;
+mod unknown;
 
 pub use clock::{clock_asides, clock_lines, told};
 pub use detached::detached;
@@ -18,10 +19,11 @@ pub use doubt::why;
 pub use json::gap_line;
 pub use seam::Seam;
 
-use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
 use flightrec_format::control::Totals;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 
+use self::unknown::Unknown;
 use crate::pipeline::Doubt;
 use crate::source::Recording;
 use crate::window::Window;
@@ -39,7 +41,7 @@ pub struct Report {
     lanes: Vec<Coverage>,
     totals: Totals,
     /// Lanes that the configuration leaves out.
-    off: [bool; 3],
+    off: [bool; RING_LANES],
     /// When system calls were detached, within the window.
     detached: Vec<(u64, u64)>,
     /// For how long they were detached beyond that, ns: the recorder's own lines about it are
@@ -53,6 +55,8 @@ pub struct Report {
     disputed_by: Vec<u64>,
     /// Gaps of others than those who are asked for.
     spared: Vec<Gap>,
+    /// What this release does not know.
+    unknown: Unknown,
     /// Whose events the quiet ring left out of the other gaps, and how many; the busiest first.
     left_out: Vec<(u32, u64)>,
 }
@@ -79,11 +83,12 @@ impl Report {
             disputed_by: recording.disputed_by.clone(),
             spared: Vec::new(),
             left_out: spared::left_out(recording, window),
+            unknown: Unknown::of(recording, window),
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes,
             totals: recording.totals.clone(),
-            off: recording.meta.off,
+            off: recording.meta.lanes.off(),
         }
     }
 
@@ -132,8 +137,8 @@ impl Report {
     }
 
     /// CPUs without a ring on which something happened, and how much, by lane.
-    fn unrecorded(&self) -> impl Iterator<Item = (u16, [u64; 3])> + '_ {
-        let without = self.totals.cpus.iter().filter(|cpu| cpu.no_ring != [0; 3]);
+    fn unrecorded(&self) -> impl Iterator<Item = (u16, [u64; RING_LANES])> + '_ {
+        let without = self.totals.cpus.iter().filter(|cpu| cpu.no_ring != [0; RING_LANES]);
         without.map(|cpu| (cpu.cpu, cpu.no_ring))
     }
 
@@ -144,10 +149,10 @@ impl Report {
 
     /// Events refused in the window for a reason, by lane; of losses, in the stretches that touch
     /// it.
-    fn refused(&self, reason: Refusal) -> [u64; 3] {
-        let mut out = [0u64; 3];
+    fn refused(&self, reason: Refusal) -> [u64; RING_LANES] {
+        let mut out = [0u64; RING_LANES];
         for lane in &self.lanes {
-            let of = |refused: &[u64; 3]| refused.get(reason as usize).copied().unwrap_or(0);
+            let of = |refused: &[u64; REFUSALS]| refused.get(reason as usize).copied().unwrap_or(0);
             let n = match reason {
                 Refusal::Own => of(&lane.refused),
                 _ => lane.gaps.iter().map(|gap| of(&gap.refused)).fold(0, u64::saturating_add),
@@ -227,7 +232,7 @@ mod tests {
     use super::*;
     use crate::source::Collector;
     use flightrec_format::control::CpuTotals;
-    use flightrec_format::meta::Meta;
+    use flightrec_format::meta::{Lanes, Meta};
     use jiff::tz::TimeZone;
 
     const S: u64 = 1_000_000_000;
@@ -261,7 +266,7 @@ mod tests {
             session: 1,
             started: 10 * S,
             cpus: vec![0],
-            off: [false, true, false],
+            lanes: Lanes::new([0; 3], [false, true, false]),
             ..Meta::default()
         };
         let recording = Collector::new(meta).finish(totals());
@@ -333,7 +338,7 @@ mod tests {
     #[test]
     fn a_ring_that_was_written_and_is_not_there_is_missing() {
         let mut totals = totals();
-        totals.cpus[0].events[1] = [7, 0, 0, 5, 0, 0];
+        totals.cpus[0].events[1] = flightrec_format::abi::counts::Counts::first([7, 0, 0, 5]);
         let (complete, text) = report(totals, 20 * S);
         assert!(!complete);
         assert!(

@@ -9,8 +9,8 @@ use super::event::{Body, Call, Event, Text};
 use super::page::Page;
 use super::plain::Plain;
 use super::records::{Broken, Record, Records};
+use crate::abi::counts::Counts;
 use crate::abi::kinds::Kind;
-use crate::abi::page::LANE_KINDS;
 use crate::abi::record::{
     Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, counter, kind,
 };
@@ -59,7 +59,7 @@ pub struct Damage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// Events decoded, by kind.
-    pub counts: [u64; LANE_KINDS],
+    pub counts: Counts,
     /// Greatest event time, or the page's base where it holds none.
     pub last: u64,
     /// The first fault.
@@ -84,6 +84,8 @@ pub struct Decoder<'a> {
     /// Bytes of the page before its records.
     first: usize,
     lane: u8,
+    /// How many kinds the page's header counts.
+    kinds: usize,
     cpu: u16,
     base: u64,
     tid: Option<u32>,
@@ -98,11 +100,12 @@ impl<'a> Decoder<'a> {
             records: Records::new(page.records(), header.layout()),
             first: usize::from(header.header_len),
             lane: header.lane,
+            kinds: header.kinds(),
             cpu: header.cpu,
             base: header.base_mono,
             tid: None,
             folded: None,
-            summary: Summary { counts: [0; LANE_KINDS], last: header.base_mono, damage: None },
+            summary: Summary { counts: Counts::ZERO, last: header.base_mono, damage: None },
         }
     }
 
@@ -137,9 +140,19 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Kinds and times of the events of the lane whose kinds this release does not know.
+    pub(super) fn unknown(page: &'a Page) -> impl Iterator<Item = (u8, u64)> + 'a {
+        let mut decoder = Self::new(page);
+        let mut events = std::iter::from_fn(move || {
+            let (record, _) = decoder.next_event()?;
+            Some((record.kind, decoder.base.saturating_add(u64::from(record.upper))))
+        });
+        std::iter::from_fn(move || events.find(|(kind, _)| Kind::from_number(*kind).is_none()))
+    }
+
     /// Events given out so far, by kind; those of unknown kinds of the lane are counted as they are
     /// passed.
-    pub fn counts(&self) -> &[u64; LANE_KINDS] {
+    pub fn counts(&self) -> &Counts {
         &self.summary.counts
     }
 
@@ -230,8 +243,9 @@ impl<'a> Decoder<'a> {
     }
 
     fn count(&mut self, kind: u8, time: u64) {
-        if let Some(n) = self.summary.counts.get_mut(counter(kind)) {
-            *n += 1;
+        // No header tells what was before of a kind that it does not count.
+        if counter(kind) < self.kinds {
+            self.summary.counts.count(kind);
         }
         self.summary.last = self.summary.last.max(time);
     }

@@ -7,5 +7,5 @@ mod page;
 mod slot;
 
 pub use kept::KeptWriter;
-pub use page::{EncodeError, PageWriter, in_kernel, write_header};
+pub use page::{EncodeError, PageWriter, in_kernel, put_header, write_header};
 pub use slot::write_slot;

@@ -4,6 +4,8 @@ mod golden;
 mod golden_v1;
 mod hostile;
 mod kinds;
+mod later;
+mod later_pages;
 mod loss;
 mod metadata;
 mod parts;

@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, VERSION};
 use flightrec_format::abi::record::{Abi, Act, Exec, Fork, StringStatus, TaskExit};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
@@ -136,9 +137,10 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
 
 /// In pages of this version.
 fn rich(version: u16) -> Vec<Content> {
-    let marks = Lane::RINGS
-        .iter()
-        .map(|lane| RingMark { events: [1, 2, 3, 4, 5, 6], ..RingMark::new(*lane, 1) });
+    let marks = Lane::RINGS.iter().map(|lane| RingMark {
+        events: Counts::first([1, 2, 3, 4, 5, 6]),
+        ..RingMark::new(*lane, 1)
+    });
     let mut content = vec![
         Content::Meta(Box::new(meta())),
         Content::Slots(vec![slot(70), slot(71)]),
@@ -248,8 +250,8 @@ fn described(path: &Path) -> String {
                 writeln!(out, "  {}", checkpoint.time).unwrap();
                 for r in checkpoint.rings {
                     let (lane, place) = (r.lane.name(), format!("{}.{}", r.seq, r.used));
-                    writeln!(out, "  {lane} {} {place} {:?} {:?}", r.cpu, r.events, r.refused)
-                        .unwrap();
+                    let events: Vec<u64> = r.events.iter().take(6).copied().collect();
+                    writeln!(out, "  {lane} {} {place} {events:?} {:?}", r.cpu, r.refused).unwrap();
                 }
             }
             Content::Snapshot(about) => {
