@@ -1,29 +1,36 @@
 //! Builds the probes for the kernel's BPF machine, so that they are inside `flightd`.
 //!
-//! Needed: a rustc that has `core` for `bpfel-unknown-none` (Debian's rustc-web, or a nightly with
-//! rust-src) and bpf-linker. `cargo xtask setup` installs both; this only finds them.
+//! Needed: a rustc that has `core` for `bpfel-unknown-none` (Debian's rustc-web), or else the nightly
+//! that probes-ebpf/rust-toolchain.toml pins, with rust-src; and bpf-linker. `cargo xtask setup`
+//! installs the first and the last; this only finds them.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TARGET: &str = "bpfel-unknown-none";
+/// Pins the nightly.
+const PINNED: &str = "probes-ebpf/rust-toolchain.toml";
 
 /// How to compile for the BPF machine.
 enum Compiler {
     /// A rustc that brings a precompiled `core`.
     Precompiled(PathBuf),
-    /// rustup's nightly, which compiles `core` from rust-src.
-    BuildStd,
+    /// rustup's toolchain of this name, which compiles `core` from rust-src.
+    BuildStd(String),
 }
 
 fn main() {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let root = manifest.parent().unwrap_or(Path::new("..")).to_path_buf();
     let probes = root.join("probes-ebpf");
-    for watched in
-        ["probes-ebpf/src", "probes-ebpf/Cargo.toml", "probes-ebpf/Cargo.lock", "format/src/abi"]
-    {
+    for watched in [
+        "probes-ebpf/src",
+        "probes-ebpf/Cargo.toml",
+        "probes-ebpf/Cargo.lock",
+        PINNED,
+        "format/src/abi",
+    ] {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
     for variable in ["FLIGHTREC_BPF_RUSTC", "PATH"] {
@@ -45,7 +52,10 @@ fn main() {
 }
 
 fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
-    let compiler = find_compiler().ok_or(format!("no rustc here has `core` for {TARGET}"))?;
+    let nightly = pinned(&probes.join("rust-toolchain.toml"))?;
+    let compiler = find_compiler(&nightly).ok_or(format!(
+        "no rustc here has `core` for {TARGET}, and rustup has no {nightly} with rust-src"
+    ))?;
     let linker = find_linker(target_dir)
         .ok_or("bpf-linker is neither in target/tools/bin nor on the PATH")?;
     let mut cargo = match &compiler {
@@ -56,9 +66,9 @@ fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
             cargo.env("RUSTC_BOOTSTRAP", "1");
             cargo
         }
-        Compiler::BuildStd => {
+        Compiler::BuildStd(toolchain) => {
             let mut cargo = Command::new("rustup");
-            cargo.args(["run", "nightly", "cargo"]).env_remove("RUSTC");
+            cargo.args(["run", toolchain, "cargo"]).env_remove("RUSTC");
             cargo
         }
     };
@@ -66,7 +76,7 @@ fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
     cargo
         .args(["build", "--release", "--locked", "--quiet", "--target", TARGET, "--target-dir"])
         .arg(&objects);
-    if matches!(compiler, Compiler::BuildStd) {
+    if matches!(compiler, Compiler::BuildStd(_)) {
         cargo.args(["-Z", "build-std=core"]);
     }
     let linker_flag = format!("-Clinker={}", linker.display());
@@ -103,7 +113,15 @@ fn build(probes: &Path, target_dir: &Path, out: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn find_compiler() -> Option<Compiler> {
+/// The toolchain that the file pins, by its line `channel = "…"`.
+fn pinned(file: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let channel = text.lines().find_map(|line| line.strip_prefix("channel = "));
+    let channel = channel.map(|quoted| quoted.trim_matches('"').to_owned());
+    channel.ok_or_else(|| format!("{}: no channel", file.display()))
+}
+
+fn find_compiler(nightly: &str) -> Option<Compiler> {
     let mut candidates: Vec<PathBuf> =
         env::var_os("FLIGHTREC_BPF_RUSTC").map(PathBuf::from).into_iter().collect();
     candidates.extend(env::var_os("RUSTC").map(PathBuf::from));
@@ -112,11 +130,12 @@ fn find_compiler() -> Option<Compiler> {
         return Some(Compiler::Precompiled(rustc));
     }
     let sysroot = Command::new("rustup")
-        .args(["run", "nightly", "rustc", "--print", "sysroot"])
+        .args(["run", nightly, "rustc", "--print", "sysroot"])
         .output()
         .ok()?;
     let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
-    sysroot.join("lib/rustlib/src/rust/library/core").is_dir().then_some(Compiler::BuildStd)
+    let has_source = sysroot.join("lib/rustlib/src/rust/library/core").is_dir();
+    has_source.then(|| Compiler::BuildStd(nightly.to_owned()))
 }
 
 fn has_core(rustc: &Path) -> bool {

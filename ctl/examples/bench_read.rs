@@ -12,10 +12,10 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use flightctl::filter::FilterPlan;
-use flightctl::render::Renderer;
+use flightctl::render::Render;
 use flightctl::source::Collector;
 use flightctl::window::Window;
-use flightctl::{json, pipeline, text};
+use flightctl::{json, print, text};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::{Abi, Fork, StringStatus};
 use flightrec_format::control::Totals;
@@ -73,7 +73,7 @@ impl Options {
         Ok(options)
     }
 
-    fn renderer(&self, meta: &Meta) -> Renderer {
+    fn renderer(&self, meta: &Meta) -> Box<dyn Render> {
         match self.format {
             Format::Text => text::Renderer::new(
                 meta,
@@ -169,7 +169,7 @@ fn read(pages: &[Box<[u8; PAGE_SIZE]>], options: &Options, out: &mut Counted) ->
     let wall = recording.wall_clock(0);
     let filter = FilterPlan::all().resolve(&meta)?;
     let renderer = options.renderer(&meta);
-    Ok(pipeline::run(&recording, Window::ALL, &filter, wall, renderer, out)?)
+    Ok(print::run(&recording, Window::ALL, &filter, wall, renderer, out)?)
 }
 
 fn meta() -> Meta {

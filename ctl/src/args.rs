@@ -7,14 +7,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::around::Around;
 use crate::boots::BootArg;
+use crate::column::Column;
 use crate::fds::Naming;
-use crate::filter::is_pattern;
+use crate::filter::{FilterSpec, is_pattern};
 use crate::kind::Kind;
-use crate::ps::State;
-use crate::top::Column;
-use crate::window::TimeArg;
+use crate::names::State;
+use crate::time_arg::TimeArg;
 
-/// Reads the flight recorder: what the machine did just now.
+/// Read the flight recorder: what the machine did in the last seconds, hours or before a panic.
 #[derive(Debug, Parser)]
 #[command(name = "flightctl", version, about, long_about = None, propagate_version = true)]
 pub struct Cli {
@@ -29,14 +29,13 @@ pub struct Cli {
         default_value = "/run/flightrec"
     )]
     pub runtime_dir: PathBuf,
-    /// Read the rings pinned below this bpffs directory, past the daemon (as root).
+    /// Read the rings pinned in this bpffs directory instead of asking the daemon (as root).
     ///
-    /// Without it, they are read from RUNTIME_DIR/bpf when no daemon answers.
+    /// By default, RUNTIME_DIR/bpf is read when no daemon answers.
     #[arg(long, global = true, display_order = 901, value_name = "DIR")]
     pub bpffs_dir: Option<PathBuf>,
-    /// The daemon's state directory: its files are read where the rings do not reach back, and
-    /// vouch for a recording in a kernel dump [default: what the daemon says, else
-    /// /var/lib/flightrec].
+    /// The daemon's state directory. Its files hold what is older than the rings, and identify the
+    /// recording in a kernel dump [default: the daemon's, else /var/lib/flightrec].
     #[arg(long, global = true, display_order = 902, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
     /// What to do.
@@ -47,51 +46,50 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Print recorded events, one a line, in the order of time over all CPUs.
+    /// Print recorded events, one per line, in time order across all CPUs.
     Dump(Box<DumpArgs>),
-    /// Write a window of the recording into one file that any flightctl on any machine reads.
+    /// Save a window of the recording to one file that flightctl can read on any machine.
     Save(Box<SaveArgs>),
-    /// Recover the recording out of a kernel dump: the rings as one file, megabytes instead of
-    /// gigabytes.
+    /// Extract the recording from a kernel dump into one file: megabytes instead of gigabytes.
     Recover(RecoverArgs),
     /// Print events as they are recorded, until Ctrl-C.
     Follow(Box<FollowArgs>),
-    /// Show the busiest threads, live or of a time that is over: system calls, errors, run time,
+    /// Show the busiest threads, live or for a past window: system calls, errors, run time,
     /// run-queue delay, time asleep.
     Top(Box<TopArgs>),
-    /// Show every thread that is blocked now: for how long, in which call; the worst first.
+    /// List the threads that are blocked now, longest first: for how long, in which call.
     Ps(PsArgs),
-    /// Write a line of text into the recording.
+    /// Add a line of text to the recording.
     Mark {
         /// The text, at most 255 bytes.
         text: String,
     },
-    /// Keep what was just now: flightd makes a snapshot of it, and says its id.
+    /// Save a snapshot of recent history, and print its id.
     Snapshot(SnapshotArgs),
-    /// List the snapshots: windows that were kept because something happened, newest first; or show
-    /// one's first answer.
+    /// List the snapshots that flightd took when something went wrong, newest first; or show the
+    /// summary of one.
     Snapshots(SnapshotsArgs),
-    /// Show the state of the recorder: since when, how much, what it costs, what was lost.
+    /// Show the state of the recorder: how much it holds, what it costs, what was lost.
     Status {
-        /// Print one JSON object, with field names and units that scripts can rely on.
+        /// Print one JSON object; field names and units are stable.
         #[arg(long)]
         json: bool,
     },
-    /// Look whether this machine is ready for the day it panics: recording, crash kernel, hook,
-    /// space; with what to do. Works without root, and says what it could not see.
+    /// Check whether this machine is ready to capture a panic (recording, crash kernel, hook, disk
+    /// space), and say what to do. It works without root, and says what it could not check.
     Doctor {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Show what recording costs and may cost: by part, by CPU, now, in the last minute, since
-    /// flightd began.
+    /// Show what recording costs and its limits: by part and CPU; now, in the last minute, and since
+    /// flightd started.
     Budget(BudgetArgs),
-    /// Print the state of the recorder as OpenMetrics text, for Prometheus and others.
+    /// Print metrics of the recorder as OpenMetrics text, for Prometheus.
     Metrics,
-    /// List the recording's files: boot, from when to when, size, events, state.
+    /// List the recording's files: boot, time range, size, events, state.
     Ls(LsArgs),
-    /// Check files whole: say what is damaged, and what that cost.
+    /// Check files completely: report what is damaged, and which events that cost.
     Verify {
         /// Files, or directories with files in or below them [default: the state directory].
         #[arg(value_name = "PATH")]
@@ -103,10 +101,10 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BudgetArgs {
-    /// Print one JSON object, with field names and units that scripts can rely on.
+    /// Print one JSON object; field names and units are stable.
     #[arg(long)]
     pub json: bool,
-    /// Something else than to show it.
+    /// Change it instead of showing it.
     #[command(subcommand)]
     pub command: Option<BudgetCommand>,
 }
@@ -114,13 +112,13 @@ pub struct BudgetArgs {
 /// What else is done with the budget.
 #[derive(Debug, Subcommand)]
 pub enum BudgetCommand {
-    /// Change what recording may cost, as root, until flightd reads its configuration again.
+    /// Change the limits, as root, until flightd next reads its configuration.
     #[command(arg_required_else_help = true)]
     Set {
-        /// CPU time of the whole machine, as in `0.5%`; `off` for no limit.
+        /// CPU time of the whole machine, for example `0.5%`; `off` for no limit.
         #[arg(value_name = "TOTAL", value_parser = share)]
         total: Option<u32>,
-        /// CPU time that the probes may take of each CPU.
+        /// CPU time that the probes may use of each CPU.
         #[arg(long, value_name = "SHARE", value_parser = share)]
         per_cpu: Option<u32>,
     },
@@ -129,24 +127,24 @@ pub enum BudgetCommand {
 /// A window of time: the same for every command that reads what was recorded.
 #[derive(Debug, Args)]
 pub struct WindowArgs {
-    /// The last stretch of time, as in `10s`, `1m 30s`, `250ms` [default: 10s].
+    /// The most recent part, for example `10s`, `1m 30s` or `250ms` [default: 10s].
     ///
-    /// It counts back from now for the boot that is running, else from the last moment that the
-    /// files have; so do times such as -5s. It never reaches into the boot before.
+    /// It counts back from now for the running boot, else from the last moment in the files, as do
+    /// times such as -5s. It never reaches into the previous boot.
     #[arg(long, value_name = "TIME", value_parser = stretch, allow_hyphen_values = true, conflicts_with_all = ["since", "until", "all"])]
     pub last: Option<Duration>,
-    /// From this time on: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` before now, or
-    /// seconds or nanoseconds since 1970.
+    /// Start time: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` (before now), or seconds
+    /// or nanoseconds since 1970.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub since: Option<TimeArg>,
-    /// Up to this time; forms as for --since.
+    /// End time, in the same forms as --since.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub until: Option<TimeArg>,
-    /// Some seconds before and behind this time, forms as for --since: 5 s, or as in
-    /// `14:03:07:30s`.
+    /// The time before and after T, which has the same forms as --since: 5 s each, or another
+    /// length, for example `14:03:07:30s`.
     #[arg(long, value_name = "T[:TIME]", allow_hyphen_values = true, conflicts_with_all = ["last", "since", "until", "all"])]
     pub around: Option<Around>,
-    /// Everything that is still there.
+    /// Everything that the recording still holds.
     #[arg(long, conflicts_with_all = ["since", "until"])]
     pub all: bool,
 }
@@ -155,20 +153,20 @@ pub struct WindowArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Recordings")]
 pub struct StoreArgs {
-    /// Read the files of DIR alone: a state directory, one boot's of it, or a copy of either, from
-    /// any machine.
+    /// Read only the files in DIR: a state directory, the directory of one boot in it, or a copy of
+    /// either, from any machine.
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     pub store: Option<PathBuf>,
-    /// Read these files alone, any number in any order, from any machine. What was saved, and a
-    /// snapshot's file, opens on the window that it was saved of, unless another is given.
+    /// Read only these files, in any order, from any machine. A saved file or a snapshot's file
+    /// opens on the window that it was saved for, unless you give another.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub file: Vec<PathBuf>,
-    /// Read this snapshot alone, by its id (`flightctl snapshots`), or `latest`; all of its
-    /// window, unless another is given.
+    /// Read only this snapshot: its id (`flightctl snapshots`) or `latest`. The default is its whole
+    /// window.
     #[arg(long, value_name = "ID", conflicts_with_all = ["store", "file"])]
     pub snapshot: Option<String>,
-    /// One boot alone: its id, or 0 for the last, -1 for the one before, 1 for the first that is
-    /// there; ID-1 is the one before ID. Without a value: the boot that is running.
+    /// Read only this boot: its id, or 0 for the last, -1 for the one before it, 1 for the oldest;
+    /// ID-1 is the one before ID. Without a value: the running boot.
     #[arg(
         short,
         long,
@@ -185,22 +183,21 @@ pub struct StoreArgs {
 #[command(next_help_heading = "Kernel dumps")]
 pub struct VmcoreArgs {
     /// Read a kernel dump: an ELF vmcore (as /proc/vmcore), a kdump-compressed file, either of
-    /// them flattened, or a plain image of a machine's memory. --last counts back from the
-    /// last event before death. With --store DIR the files of that boot are read where the
-    /// rings do not reach back.
+    /// them flattened, or a raw image of a machine's memory. --last counts back from the last
+    /// event before the panic. With --store DIR, what is older than the rings is read from the
+    /// files of that boot.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "boot", "list_boots", "bpffs_dir"])]
     pub vmcore: Option<PathBuf>,
-    /// Show what every thread was in the middle of at death, instead of events: which call, with
-    /// which arguments, for how long. With --format jsonl one JSON object, as ps --json has
-    /// it.
+    /// Show what every thread was doing at the panic, instead of events: the call, its arguments,
+    /// for how long. With --format jsonl, print one JSON object with the fields of ps --json.
     #[arg(long, requires = "vmcore", conflicts_with = "store")]
     pub in_flight: bool,
-    /// List the recordings in the dump, the newest first, instead of events. With --format jsonl
+    /// List the recordings in the dump, newest first, instead of events. With --format jsonl, print
     /// one JSON object.
     #[arg(long, requires = "vmcore", conflicts_with_all = ["in_flight", "store"])]
     pub list_sessions: bool,
-    /// This recording in the dump, by its id [default: the one that the files in the state
-    /// directory vouch for, else the newest].
+    /// Read this recording in the dump, by its id [default: the one that the files in the state
+    /// directory identify, else the newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
 }
@@ -208,7 +205,7 @@ pub struct VmcoreArgs {
 /// Arguments of `dump`.
 #[derive(Debug, Args)]
 pub struct DumpArgs {
-    /// Read these files alone, as --file does.
+    /// Read only these files, as with --file.
     #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
     pub files: Vec<PathBuf>,
 
@@ -219,7 +216,7 @@ pub struct DumpArgs {
     /// Which recording.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// List the boots that there are recordings of, from when to when, instead of events.
+    /// List the recorded boots with their time ranges, instead of events.
     #[arg(long, help_heading = "Recordings")]
     pub list_boots: bool,
     /// What is in a kernel dump.
@@ -237,14 +234,14 @@ pub struct DumpArgs {
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Replace FILE if it is there.
+    /// Replace FILE if it exists.
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Fail with exit status 3 when anything of the window is missing, on any CPU and lane,
-    /// whatever the filters; what the configuration leaves out is named, and is no failure.
+    /// Exit with status 3 if anything in the window is missing, on any CPU and lane, whatever the
+    /// filters. What the configuration leaves out is reported, but is no failure.
     #[arg(long)]
     pub strict: bool,
-    /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
+    /// When to use colour: on a terminal unless `NO_COLOR` is set, always, or never.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub color: ColorArg,
 }
@@ -253,25 +250,25 @@ pub struct DumpArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")] // also of what stands behind it in each command
 pub struct FormatArgs {
-    /// Lines for people, or JSON lines for programs: an object an event, the first says what is
-    /// covered.
+    /// Text for people, or JSON lines for programs: one object per event, after one with the
+    /// coverage.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Text)]
     pub format: FormatArg,
-    /// Show a system call as one line with its result, unless another event of its thread comes
-    /// between.
+    /// Print a system call and its result as one line, unless another event of its thread comes
+    /// between them.
     #[arg(long)]
     pub merge: bool,
-    /// Show what file descriptors stand for, `3</etc/hosts>`, as far as it is known: from their
-    /// opening in the recording, or from the daemon's look at what is open
+    /// Show the file that a descriptor refers to, `3</etc/hosts>`, where it is known: from the call
+    /// that opened it, or from the daemon's snapshots of open descriptors
     /// [default: near; with --path: all].
     #[arg(long, value_name = "WHICH", value_enum)]
-    pub fds: Option<Naming>,
+    pub fds: Option<FdsArg>,
 }
 
 /// Formats of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FormatArg {
-    /// Lines for people.
+    /// Text for people.
     Text,
     /// JSON lines, for programs.
     Jsonl,
@@ -279,58 +276,105 @@ pub enum FormatArg {
 
 /// Which events: the same for every command that shows events.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Filters (lists by commas; different filters must all agree)")]
+#[command(
+    next_help_heading = "Filters (separate values by commas; an event must match all filters)"
+)]
 pub struct FilterArgs {
-    /// Events of these processes (all their threads).
+    /// Events of these processes (all of their threads).
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
     pub pid: Vec<u32>,
-    /// Events of these threads; a switch belongs to both its threads, a wakeup to waker and wakee.
+    /// Events of these threads. A switch belongs to both threads, a wakeup to waker and wakee.
     #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
     pub tid: Vec<u32>,
-    /// Events of these processes and of all that descend from them.
+    /// Events of these processes and of all of their descendants.
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
     pub tree: Vec<u32>,
-    /// Events of threads with these names; patterns such as `kworker/*` match all of a name.
+    /// Events of threads with these names. A pattern such as `kworker/*` must match the whole name.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     pub comm: Vec<String>,
-    /// Events of these control groups (v2) and of all below them: /system.slice, or a group's id.
+    /// Events of these control groups (v2) and of all groups below them: /system.slice, or an id.
     #[arg(long, value_name = "PATH|ID", value_delimiter = ',')]
     pub cgroup: Vec<String>,
-    /// Events of these systemd units: nginx.service, or nginx for short.
+    /// Events of these systemd units: nginx.service, or short nginx.
     #[arg(long, value_name = "UNIT", value_delimiter = ',')]
     pub unit: Vec<String>,
     /// Events on these CPUs.
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     pub cpu: Vec<u16>,
     /// These system calls, by name, number or class: file, network, process, signal, memory, desc
-    /// (as strace has them, with or without %). A ! before the first means all but these.
+    /// (as in strace, with or without %). A ! before the first means all calls except these.
     ///
-    /// This and the following filters leave nothing but system calls, unless --event names other
-    /// kinds too.
+    /// This and the following filters select system calls only, unless --event names other kinds.
     #[arg(long, value_name = "CALL", value_delimiter = ',')]
     pub syscall: Vec<String>,
-    /// System calls on files that match: by a path they take, or by a descriptor whose path is
-    /// known (see --fds). `*` stays within a directory, `**` does not; without a slash, a file
-    /// name. Of a path too long to be recorded whole, the end decides whether it may match;
-    /// how many of these are shown is said.
+    /// System calls on matching files: by a path argument, or by a descriptor whose path is known
+    /// (see --fds). `*` does not match across directories, `**` does; a pattern without a slash
+    /// matches a file name. If a path is too long to be recorded completely, its end decides
+    /// whether it may match; the number of such calls is reported.
     #[arg(long, value_name = "GLOB")]
     pub path: Vec<String>,
-    /// System calls that failed: the ends alone, with their arguments.
+    /// System calls that failed: only their returns, with the arguments.
     #[arg(long)]
     pub errors: bool,
-    /// System calls that failed so: ENOENT, EAGAIN, also ERESTARTSYS.
+    /// System calls that failed with these errors: ENOENT, EAGAIN, also ERESTARTSYS.
     #[arg(long, value_name = "ERROR", value_delimiter = ',')]
     pub errno: Vec<String>,
-    /// System calls that took at least so long, as in `1ms`: the ends alone, with their arguments.
+    /// System calls that took at least this long, for example `1ms`: only their returns, with the
+    /// arguments.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub slower_than: Option<Duration>,
-    /// System calls that took less than so long: the ends alone. With --slower-than: between the
+    /// System calls that took less than this: only their returns. With --slower-than: between the
     /// two.
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub faster_than: Option<Duration>,
-    /// These kinds of event.
+    /// Events of these kinds.
     #[arg(long, value_name = "KIND", value_delimiter = ',', help = event_help())]
     pub event: Vec<String>,
+}
+
+impl From<FilterArgs> for FilterSpec {
+    fn from(args: FilterArgs) -> Self {
+        let FilterArgs { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, .. } = args;
+        let FilterArgs { errors, errno, slower_than, faster_than, event, .. } = args;
+        Self {
+            pid,
+            tid,
+            tree,
+            comm,
+            cgroup,
+            unit,
+            cpu,
+            syscall,
+            path,
+            errors,
+            errno,
+            slower_than,
+            faster_than,
+            event,
+        }
+    }
+}
+
+/// Which descriptors are shown by what they stand for, and what is read for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FdsArg {
+    /// Numbers only.
+    Off,
+    /// Those that were opened in the window, or in the 2 s before it, and what the snapshots of
+    /// that time tell.
+    Near,
+    /// Those that were opened anywhere in the recording: all of it is read.
+    All,
+}
+
+impl From<FdsArg> for Naming {
+    fn from(fds: FdsArg) -> Self {
+        match fds {
+            FdsArg::Off => Self::Off,
+            FdsArg::Near => Self::Near,
+            FdsArg::All => Self::All,
+        }
+    }
 }
 
 /// Arguments of `save`.
@@ -344,14 +388,13 @@ pub struct SaveArgs {
     #[command(flatten)]
     pub store: StoreArgs,
 
-    /// File to write.
+    /// The file to write.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Replace FILE if it is there.
+    /// Replace FILE if it exists.
     #[arg(long)]
     pub force: bool,
-    /// Fail with exit status 3 when anything of the window is missing; what is there is saved all
-    /// the same.
+    /// Exit with status 3 if anything in the window is missing; the rest is saved nevertheless.
     #[arg(long)]
     pub strict: bool,
 }
@@ -359,21 +402,21 @@ pub struct SaveArgs {
 /// Arguments of `recover`.
 #[derive(Debug, Args)]
 pub struct RecoverArgs {
-    /// The dump, in any form that `dump --vmcore` reads; in the crash kernel /proc/vmcore.
+    /// The dump, in any form that `dump --vmcore` reads; /proc/vmcore in the crash kernel.
     #[arg(value_name = "VMCORE")]
     pub vmcore: PathBuf,
-    /// This recording in the dump, by its id [default: the one that the files in the state
-    /// directory vouch for, else the newest].
+    /// Read this recording in the dump, by its id [default: the one that the files in the state
+    /// directory identify, else the newest].
     #[arg(long, value_name = "ID", value_parser = session)]
     pub session: Option<u64>,
-    /// File to write.
+    /// The file to write.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Replace FILE if it is there.
+    /// Replace FILE if it exists.
     #[arg(long)]
     pub force: bool,
-    /// Fail with exit status 3 when anything that the rings held is missing in the dump; what is
-    /// there is recovered all the same.
+    /// Exit with status 3 if anything that the rings held is missing in the dump; the rest is
+    /// recovered nevertheless.
     #[arg(long)]
     pub strict: bool,
 }
@@ -392,11 +435,11 @@ pub struct LsArgs {
 /// Arguments of `snapshot`.
 #[derive(Debug, Args)]
 pub struct SnapshotArgs {
-    /// How far it reaches back, as in `30s` [default: `before` of [snapshots] in flightd's
-    /// configuration].
+    /// How much time before now to save, for example `30s` [default: `before` of [snapshots] in
+    /// flightd's configuration].
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub last: Option<Duration>,
-    /// Why: a line for whoever looks at it later, at most 255 bytes.
+    /// Why you take it, for later readers: one line of at most 255 bytes.
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
 }
@@ -416,9 +459,9 @@ pub struct SnapshotsArgs {
 /// What to do with a snapshot.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotsCommand {
-    /// Show why it was taken, and what stands out in it.
+    /// Show its cause, and what stands out in it.
     Show {
-        /// Its id, or `latest`; or its file, from any machine.
+        /// Its id, `latest`, or its file, from any machine.
         #[arg(value_name = "ID|FILE")]
         id: String,
         /// Print one JSON object.
@@ -430,10 +473,10 @@ pub enum SnapshotsCommand {
 /// Arguments of `follow`.
 #[derive(Debug, Args)]
 pub struct FollowArgs {
-    /// End after this time, as in `60s` [default: at Ctrl-C].
+    /// Stop after this time, for example `60s` [default: at Ctrl-C].
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub time: Option<Duration>,
-    /// How often to ask for what is new, 10ms to 30s.
+    /// How often to fetch new events, 10ms to 30s.
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "200ms")]
     pub interval: Duration,
 
@@ -448,13 +491,13 @@ pub struct FollowArgs {
     /// Write to FILE instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Replace FILE if it is there.
+    /// Replace FILE if it exists.
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// End with exit status 3 when anything was skipped or refused.
+    /// Exit with status 3 if any event was skipped or refused.
     #[arg(long)]
     pub strict: bool,
-    /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
+    /// When to use colour: on a terminal unless `NO_COLOR` is set, always, or never.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub color: ColorArg,
 }
@@ -462,7 +505,7 @@ pub struct FollowArgs {
 /// Arguments of `top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// How often the table is made anew, 10ms to 30s.
+    /// How often to refresh the table, 10ms to 30s.
     #[arg(
         short,
         long,
@@ -472,20 +515,20 @@ pub struct TopArgs {
         conflicts_with_all = ["last", "since", "until", "around", "all", "store", "file", "snapshot", "boot", "vmcore", "files"]
     )]
     pub interval: Duration,
-    /// What the table is sorted by.
+    /// Sort the table by this column.
     #[arg(short, long, value_name = "COLUMN", value_enum, default_value_t = Column::Syscalls)]
     pub sort: Column,
-    /// Threads whose name, thread id or process id contains TEXT.
+    /// Show only threads whose name, thread id or process id contains TEXT.
     #[arg(short, long, value_name = "TEXT", default_value = "")]
     pub filter: String,
-    /// Print one table, over one interval, as plain text.
+    /// Print one table, for one interval, as plain text.
     #[arg(long)]
     pub once: bool,
-    /// Most threads in a table of text.
+    /// Maximum number of threads in a text table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub lines: usize,
 
-    /// Print the table of these files, as --file does.
+    /// Print the table for these files, as with --file.
     #[arg(value_name = "FILE", conflicts_with_all = ["store", "snapshot", "vmcore"])]
     pub files: Vec<PathBuf>,
     /// Which time that is over: its table is printed as plain text.
@@ -494,14 +537,14 @@ pub struct TopArgs {
     /// Which recording.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Read a kernel dump, as dump --vmcore does. With --store DIR the files of that boot are read
-    /// where the rings do not reach back.
+    /// Read a kernel dump, as with dump --vmcore. With --store DIR, what is older than the rings is
+    /// read from the files of that boot.
     #[arg(long, value_name = "FILE", help_heading = "Recordings", conflicts_with_all = ["file", "boot", "bpffs_dir"])]
     pub vmcore: Option<PathBuf>,
-    /// This recording in the dump, by its id [default: the newest].
+    /// Read this recording in the dump, by its id [default: the newest].
     #[arg(long, value_name = "ID", help_heading = "Recordings", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
-    /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
+    /// When to use colour: on a terminal unless `NO_COLOR` is set, always, or never.
     #[arg(long, value_name = "WHEN", value_enum, help_heading = "Output", default_value_t = ColorArg::Auto)]
     pub color: ColorArg,
 }
@@ -509,33 +552,33 @@ pub struct TopArgs {
 /// Arguments of `ps`.
 #[derive(Debug, Args)]
 pub struct PsArgs {
-    /// Kernel threads that wait for work, too.
+    /// Include kernel threads that wait for work.
     #[arg(short, long)]
     pub all: bool,
-    /// Threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T stopped,
-    /// t traced, I idle, P parked.
+    /// Only threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T
+    /// stopped, t traced, I idle, P parked.
     #[arg(short, long, value_name = "STATE", value_delimiter = ',')]
     pub state: Vec<State>,
-    /// Threads of these processes.
+    /// Only threads of these processes.
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
     pub pid: Vec<u32>,
-    /// These threads.
+    /// Only these threads.
     #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
     pub tid: Vec<u32>,
-    /// Threads with these names; patterns such as `kworker/*` match all of a name.
+    /// Only threads with these names. A pattern such as `kworker/*` must match the whole name.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     pub comm: Vec<String>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// The threads that were blocked when a machine died, out of its kernel dump.
+    /// List the threads that were blocked at a panic, from its kernel dump.
     #[arg(long, value_name = "FILE", conflicts_with = "bpffs_dir")]
     pub vmcore: Option<PathBuf>,
-    /// This recording in the dump, by its id [default: the one that the files in the state
-    /// directory vouch for, else the newest].
+    /// Read this recording in the dump, by its id [default: the one that the files in the state
+    /// directory identify, else the newest].
     #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
     pub session: Option<u64>,
-    /// Colour: on a terminal unless `NO_COLOR` is set, always, or never.
+    /// When to use colour: on a terminal unless `NO_COLOR` is set, always, or never.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub color: ColorArg,
 }
@@ -555,7 +598,7 @@ pub enum ColorArg {
 /// minute.
 /// What `--event` takes.
 fn event_help() -> String {
-    format!("These kinds of event: {}", Kind::ALL.map(Kind::name).join(", "))
+    format!("Events of these kinds: {}", Kind::ALL.map(Kind::name).join(", "))
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -580,7 +623,7 @@ fn share(text: &str) -> Result<u32, String> {
         }
         Some(_) => Err("not within 0.01% to 100%; `off` is no limit".to_owned()),
         None => {
-            Err("not a share of CPU time; use percent, as in 0.5%, or `off` for no limit"
+            Err("not a share of CPU time; use percent, for example 0.5%, or `off` for no limit"
                 .to_owned())
         }
     }
@@ -589,9 +632,13 @@ fn share(text: &str) -> Result<u32, String> {
 /// A length of time, of which there is some.
 fn stretch(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|_| {
-        "not a length of time; use a number and its unit, as in 10s, 250ms or \"1m 30s\"".to_owned()
+        "not a duration; use a number and its unit, for example 10s, 250ms or \"1m 30s\"".to_owned()
     })?;
-    if time.is_zero() { Err("no time at all: nothing can be in it".to_owned()) } else { Ok(time) }
+    if time.is_zero() {
+        Err("an empty window; use a duration above zero".to_owned())
+    } else {
+        Ok(time)
+    }
 }
 
 /// Longest name of a thread (`TASK_COMM_LEN` less the NUL), bytes.
@@ -604,7 +651,7 @@ fn comm(text: &str) -> Result<String, String> {
     }
     match text.get(..COMM_MAX) {
         Some(whole) if whole.len() < text.len() => {
-            Err(format!("the kernel cuts names of threads to {COMM_MAX} bytes: ask for '{whole}'"))
+            Err(format!("the kernel cuts thread names to {COMM_MAX} bytes: use '{whole}'"))
         }
         _ => Ok(text.to_owned()),
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Zoned;
 
-use crate::window::{Edge, TimeArg, nanos};
+use crate::time_arg::TimeArg;
+use crate::window::{Edge, nanos};
 
 /// On either side, when nothing else is typed.
 const RADIUS: Duration = Duration::from_secs(5);
@@ -29,8 +30,8 @@ impl FromStr for Around {
             && text.ends_with(|last: char| last.is_ascii_alphabetic())
         {
             if radius.is_zero() {
-                return Err("no time at all before and behind it; as in 14:03:07:30s, or alone \
-                            for 5 s"
+                return Err("an empty window; use for example 14:03:07:30s, or 14:03:07 for 5 s \
+                            on either side"
                     .to_owned());
             }
             return Ok(Self { time: time.parse()?, radius });

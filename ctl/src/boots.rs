@@ -69,7 +69,7 @@ fn number(text: &str) -> Option<i64> {
 
 fn wrong(text: &str) -> String {
     format!(
-        "{text:?} is no boot; use an id of 32 hexadecimal digits, a number (0 the last, -1 the \
+        "{text:?} is not a boot; use an id of 32 hexadecimal digits, a number (0 the last, -1 the \
          one before) or both"
     )
 }

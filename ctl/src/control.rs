@@ -19,8 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub enum ControlError {
     /// Nobody listens.
     #[error(
-        "flightd is not running (no {SOCKET_NAME} in {}): start it (`systemctl start flightd`, or `flightd` as root), \
-         name its directory by --runtime-dir, or read the rings that it left by --bpffs-dir, as root", .0.display()
+        "flightd is not running (no {SOCKET_NAME} in {}): start it (`systemctl start flightd`, or \
+         `flightd` as root), give its directory with --runtime-dir, or read the rings that it left \
+         with --bpffs-dir, as root",
+        .0.display()
     )]
     NotRunning(PathBuf),
     /// The socket is not for us.
@@ -35,7 +37,8 @@ pub enum ControlError {
         source: io::Error,
     },
     /// The daemon said nothing for [`PATIENCE`].
-    #[error("flightd does not answer (waited {} s): its log may say why; --bpffs-dir reads past it, as root", PATIENCE.as_secs())]
+    #[error("flightd does not answer (waited {} s): its log may say why; --bpffs-dir reads the \
+             rings without it, as root", PATIENCE.as_secs())]
     Silent,
     /// The connection ended in the middle.
     #[error("flightd closed the connection; its log says why")]
@@ -47,9 +50,7 @@ pub enum ControlError {
     #[error("flightd: {0}")]
     Refused(String),
     /// An answer to another question.
-    #[error(
-        "flightd answered something else than asked: use flightctl and flightd of the same release"
-    )]
+    #[error("flightd sent an unexpected answer: use flightctl and flightd of the same release")]
     Unexpected,
 }
 

@@ -33,16 +33,12 @@ impl Exit {
     /// Its meaning, in help and manual pages.
     pub const fn describe(self) -> &'static str {
         match self {
-            Self::Fine => "fine",
-            Self::Nothing => {
-                "nothing to show: nothing was there, or nothing that the filters let through"
-            }
-            Self::Damaged => "damage was found; standard output says where, and what it cost",
-            Self::NotReady => {
-                "not ready: something is missing; standard output says what, and what to do"
-            }
+            Self::Fine => "success",
+            Self::Nothing => "nothing to show: no events, or none that match the filters",
+            Self::Damaged => "damage was found; standard output says where, and what was lost",
+            Self::NotReady => "not ready; standard output says what is missing, and what to do",
             Self::Error => "error; standard error says what, and what to do",
-            Self::Incomplete => "something is missing, and --strict was given",
+            Self::Incomplete => "events are missing, and --strict was given",
         }
     }
 }

@@ -37,8 +37,8 @@ pub const NOTES: &[Notes] = &[
     Notes {
         command: "flightctl",
         examples: &[
-            example("flightctl status", "does it record, since when, what was lost"),
-            example("flightctl dump --last 5s", "what the machine did just now"),
+            example("flightctl status", "is it recording, since when, what was lost"),
+            example("flightctl dump --last 5s", "what the machine did in the last 5 seconds"),
             example("flightctl dump --help", "windows, filters, more examples"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
@@ -47,64 +47,64 @@ pub const NOTES: &[Notes] = &[
         command: "dump",
         examples: &[
             example("flightctl dump", "the last 10 seconds of the whole machine"),
-            example("flightctl dump --last 1m --pid 4711", "one process, all its threads"),
+            example("flightctl dump --last 1m --pid 4711", "one process, all of its threads"),
             example(
                 "flightctl dump --since 14:03:05 --until 14:03:07.5",
                 "what happened at that time today",
             ),
             example(
                 "flightctl dump --around 14:03:07",
-                "5 s before and behind it; :30s behind it is more",
+                "5 s before and after it; append :30s for more",
             ),
             example(
                 "flightctl dump --around 1767225600.25:1s",
-                "times as programs print them, too",
+                "1 s around a UNIX time, as programs print it",
             ),
             example(
                 "flightctl dump --all --syscall fsync,fdatasync",
-                "every sync that is still there",
+                "every sync that the recording still holds",
             ),
             example(
                 "flightctl dump --unit nginx --errors",
-                "which calls of a service failed, and how",
+                "failed calls of a service, with their errors",
             ),
             example(
                 "flightctl dump --tree 4711 --syscall %file,%process",
-                "what a build or a script did",
+                "files and processes of a build or a script",
             ),
             example(
                 "flightctl dump --path '/etc/**' --syscall '!close'",
-                "who uses files below /etc",
+                "which processes use files below /etc",
             ),
-            example("flightctl dump --slower-than 100ms", "which calls took long"),
+            example("flightctl dump --slower-than 100ms", "calls that took long"),
             example(
                 "flightctl dump --slower-than 1ms --faster-than 10ms --comm 'nginx*'",
-                "or not so long",
+                "calls between two durations",
             ),
             example(
                 "flightctl dump --event switch,waking --tid 4711",
-                "when a thread ran, and who woke it",
+                "when a thread ran, and which thread woke it",
             ),
-            example(
-                "flightctl dump --unit nginx --slower-than 100ms",
-                "calls of a service that took long",
-            ),
+            example("flightctl dump --unit nginx --slower-than 100ms", "slow calls of a service"),
             example(
                 "flightctl dump --tree 4711 --errors",
-                "calls that failed, of a process and its descendants",
+                "failed calls of a process and its descendants",
             ),
             example(
                 "flightctl dump --path '/etc/**' --merge",
-                "who did what to files, a call a line",
+                "calls on these files, one line per call",
             ),
-            example("flightctl dump --format jsonl | jq -c 'select(.ret < 0)'", "for programs"),
+            example(
+                "flightctl dump --format jsonl | jq -c 'select(.ret < 0)'",
+                "failed calls as JSON, for programs",
+            ),
             example(
                 "flightctl dump --comm nginx --strict -o /tmp/nginx.txt",
-                "into a file; fails if anything is missing",
+                "write to a file; fail if anything is missing",
             ),
-            example("flightctl dump --list-boots", "which boots there are files of"),
-            example("flightctl dump --boot -1 --last 1m", "how the boot before this one ended"),
-            example("flightctl dump incident.flight", "a saved file, from any machine: its window"),
+            example("flightctl dump --list-boots", "list the recorded boots"),
+            example("flightctl dump --boot -1 --last 1m", "how the previous boot ended"),
+            example("flightctl dump incident.flight", "a saved file, from any machine"),
             example("flightctl dump --snapshot latest", "the window of the newest snapshot"),
             example(
                 "flightctl dump --vmcore /var/crash/202603041200/dump.202603041200",
@@ -112,15 +112,15 @@ pub const NOTES: &[Notes] = &[
             ),
             example(
                 "flightctl dump --vmcore vmcore --store /mnt/var/lib/flightrec --last 1h",
-                "its files as well",
+                "the same with the files of that boot, further back",
             ),
             example(
                 "flightctl dump --vmcore /proc/vmcore --in-flight",
-                "what every thread was in the middle of then",
+                "the call that each thread was in at the panic",
             ),
             example(
                 "flightctl --bpffs-dir /run/flightrec/bpf dump",
-                "without flightd, from the kernel's memory (root)",
+                "without flightd, from the kernel's memory (as root)",
             ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
@@ -128,10 +128,10 @@ pub const NOTES: &[Notes] = &[
     Notes {
         command: "save",
         examples: &[
-            example("flightctl save --last 30s -o incident.flight", "keep what just happened"),
+            example("flightctl save --last 30s -o incident.flight", "save what just happened"),
             example(
                 "flightctl save --since 14:03 --until 14:05 -o slow.flight",
-                "keep what happened at that time today",
+                "save what happened at that time today",
             ),
             example("flightctl dump incident.flight", "read it, on any machine"),
         ],
@@ -142,11 +142,11 @@ pub const NOTES: &[Notes] = &[
         examples: &[
             example(
                 "flightctl recover /var/crash/202603041200/dump.202603041200 -o panic.flight",
-                "keep what matters",
+                "extract the recording from a dump",
             ),
             example(
                 "flightctl recover /proc/vmcore -o /mnt/panic.flight",
-                "in the crash kernel, before the dump",
+                "in the crash kernel, before the dump is taken",
             ),
             example("flightctl dump panic.flight --last 5s", "read it, on any machine"),
         ],
@@ -156,7 +156,10 @@ pub const NOTES: &[Notes] = &[
         command: "ls",
         examples: &[
             example("flightctl ls", "the files of this machine"),
-            example("flightctl ls --json /mnt/var/lib/flightrec", "those of another, for programs"),
+            example(
+                "flightctl ls --json /mnt/var/lib/flightrec",
+                "the files of another machine, as JSON",
+            ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },
@@ -171,27 +174,30 @@ pub const NOTES: &[Notes] = &[
     Notes {
         command: "ps",
         examples: &[
-            example("flightctl ps", "who waits, for how long, in which call; the worst first"),
+            example("flightctl ps", "blocked threads, longest first, with their calls"),
             example(
                 "flightctl ps --state D",
-                "who can't even be killed; exit status 1 when nobody is",
+                "uninterruptible threads; exit status 1 if there are none",
             ),
-            example("flightctl ps --json | jq -r '.threads[0].call.text'", "the worst one's call"),
             example(
-                "flightctl ps --vmcore vmcore --state D",
-                "who was stuck when the machine died",
+                "flightctl ps --json | jq -r '.threads[0].call.text'",
+                "the call that is blocked the longest",
             ),
+            example("flightctl ps --vmcore vmcore --state D", "uninterruptible threads at a panic"),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
     },
     Notes {
         command: "follow",
         examples: &[
-            example("flightctl follow --comm nginx --errors", "calls that fail, as they fail"),
-            example("flightctl follow --syscall process --merge", "what programs are started"),
+            example("flightctl follow --comm nginx --errors", "failed calls, live"),
+            example(
+                "flightctl follow --syscall process --merge",
+                "programs that are started, live",
+            ),
             example(
                 "flightctl follow --for 60s --strict -o /tmp/minute.txt",
-                "a minute; fails if anything was skipped",
+                "one minute; fail if anything was skipped",
             ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
@@ -204,10 +210,13 @@ pub const NOTES: &[Notes] = &[
                 "flightctl top --once -n 5 --interval 3s",
                 "one table of three seconds, as text",
             ),
-            example("flightctl top --around 14:03:07 --sort delay", "who waited for a CPU then"),
+            example(
+                "flightctl top --around 14:03:07 --sort delay",
+                "threads that waited for a CPU at that time",
+            ),
             example(
                 "flightctl top incident.flight",
-                "of the window of a saved file, or a snapshot",
+                "for the window of a saved file or a snapshot",
             ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
@@ -217,30 +226,39 @@ pub const NOTES: &[Notes] = &[
         examples: &[
             example(
                 "flightctl mark 'deploy of 1.2 begins'",
-                "say what you do, for whoever reads the recording",
+                "note what you do, for readers of the recording",
             ),
-            example("flightctl dump --all --event mark", "find the marks again"),
+            example("flightctl dump --all --event mark", "list all marks"),
         ],
         exits: &[Exit::Fine, Exit::Error],
     },
     Notes {
         command: "snapshot",
         examples: &[
-            example("flightctl snapshot --reason 'the shop hangs'", "keep what was just now"),
-            example("flightctl snapshot --last 2m --reason 'deploy failed'", "keep more of it"),
+            example(
+                "flightctl snapshot --reason 'the shop hangs'",
+                "save a snapshot of recent history",
+            ),
+            example(
+                "flightctl snapshot --last 2m --reason 'deploy failed'",
+                "save the last two minutes",
+            ),
         ],
         exits: &[Exit::Fine, Exit::Error],
     },
     Notes {
         command: "snapshots",
         examples: &[
-            example("flightctl snapshots", "what was kept, and why"),
-            example("flightctl snapshots show latest", "the first answer of the newest"),
-            example("flightctl snapshots show 20260304T120000Z-oom.flight", "of one by its file"),
-            example("flightctl dump --snapshot latest --errors", "its events"),
+            example("flightctl snapshots", "list the snapshots and their causes"),
+            example("flightctl snapshots show latest", "the summary of the newest one"),
+            example(
+                "flightctl snapshots show 20260304T120000Z-oom.flight",
+                "the summary of a snapshot file",
+            ),
+            example("flightctl dump --snapshot latest --errors", "its failed calls"),
             example(
                 "flightctl snapshots --json | jq -r '.snapshots[0].path'",
-                "the newest one's file",
+                "the file of the newest one",
             ),
         ],
         exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
@@ -248,7 +266,7 @@ pub const NOTES: &[Notes] = &[
     Notes {
         command: "status",
         examples: &[
-            example("flightctl status", "for people"),
+            example("flightctl status", "print the status as text"),
             example(
                 "flightctl status --json | jq .lanes.syscall.held_seconds",
                 "how far back system calls go",
@@ -263,28 +281,31 @@ pub const NOTES: &[Notes] = &[
     Notes {
         command: "doctor",
         examples: &[
+            example("flightctl doctor", "check this machine; as root it can check more"),
             example(
-                "flightctl doctor",
-                "what to do before the day of the panic; as root it sees more",
+                "flightctl doctor --json | jq '.checks[] | select(.fix)'",
+                "what to fix, as JSON",
             ),
-            example("flightctl doctor --json | jq '.checks[] | select(.fix)'", "for programs"),
         ],
         exits: &[Exit::Fine, Exit::NotReady, Exit::Error],
     },
     Notes {
         command: "budget",
         examples: &[
-            example("flightctl budget", "what recording costs, and on what"),
-            example("flightctl budget set 0.5%", "at most so much of all CPUs, from now on (root)"),
-            example("flightctl budget set --per-cpu 2%", "and of each CPU"),
-            example("flightctl budget --json | jq .spent.minute.all_percent", "for programs"),
+            example("flightctl budget", "the cost of recording, by part and CPU"),
+            example("flightctl budget set 0.5%", "limit recording to 0.5 % of all CPUs (as root)"),
+            example("flightctl budget set --per-cpu 2%", "limit the probes to 2 % of each CPU"),
+            example(
+                "flightctl budget --json | jq .spent.minute.all_percent",
+                "total cost, as JSON",
+            ),
         ],
         exits: &[Exit::Fine, Exit::Error],
     },
     Notes {
         command: "metrics",
         examples: &[
-            example("flightctl metrics", "as OpenMetrics text"),
+            example("flightctl metrics", "print all metrics"),
             example(
                 "flightctl metrics | sponge /var/lib/prometheus/node-exporter/flightrec.prom",
                 "for node_exporter's textfile collector, from a timer",

@@ -1,12 +1,28 @@
 //! `flightctl`: reads the flight recorder.
 //!
-//! A command asks a [`source`] for pages and does not know where they come from: a live daemon or
-//! the rings pinned in the kernel. The [`pipeline`] makes one stream of events of them, with names,
-//! durations and places; [`text`] makes lines of the events; [`coverage`] says what is missing.
+//! A command asks a [`source`] for pages and does not know where they come from: a live daemon, the
+//! rings pinned in the kernel, files, or a kernel dump. The [`pipeline`] makes one stream of events
+//! of them, with all that is known of each: names, durations, places. An output format ([`render`])
+//! writes them; [`coverage`] says what is missing.
+//!
+//! Modules import those below them only (`cargo xtask check-modules`), from below:
+//!
+//! - Time: [`window`], [`windows`], [`wall`], [`boots`]. Names: [`kind`], [`names`], [`threads`].
+//! - Pages: [`control`], [`memory`], [`observe`], [`source`].
+//! - Events: [`left_out`], [`fds`], [`pipeline`]. What is complete and missing: [`coverage`]. Up to
+//!   here nothing is text, but for errors, and nothing is printed.
+//! - Which events: [`filter`].
+//! - Formats: [`text`], [`json`], behind [`render`]; which there are: [`formats`].
+//!   [`print`](mod@print) brings events to them, on two threads.
+//! - What is typed: [`args`]; what it means: [`plan`]; what is done: [`commands`], with [`top`],
+//!   [`ps`], [`follow`] and [`doctor`].
 
+pub mod amount;
+pub mod announce;
 pub mod args;
 pub mod around;
 pub mod boots;
+pub mod column;
 pub mod commands;
 pub mod control;
 pub mod coverage;
@@ -17,6 +33,8 @@ pub mod exit;
 pub mod fds;
 pub mod filter;
 pub mod follow;
+pub mod formats;
+pub mod guard;
 pub mod help;
 pub mod human;
 pub mod in_flight;
@@ -25,18 +43,25 @@ pub mod kind;
 pub mod left_out;
 pub mod memory;
 pub mod names;
+pub mod observe;
 pub mod output;
 pub mod pipeline;
 pub mod plan;
+pub mod print;
 pub mod progress;
 pub mod ps;
 pub mod remarks;
 pub mod render;
+pub mod schema;
 pub mod source;
 pub mod state;
+pub mod stderr;
 pub mod suggest;
 pub mod text;
+pub mod threads;
+pub mod time_arg;
 pub mod top;
+pub mod wall;
 pub mod window;
 pub mod windows;
 pub mod zone;

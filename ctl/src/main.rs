@@ -14,13 +14,16 @@ use flightctl::descriptors;
 use flightctl::exit::Exit;
 use flightctl::help;
 use flightctl::memory;
+use flightctl::observe;
 use flightctl::output::{is_broken_pipe, note, told};
 use flightctl::plan::Plan;
+use flightctl::progress::Terminal;
 use flightctl::remarks;
 use flightctl::zone;
 
 fn main() -> ExitCode {
     descriptors::raise_limit();
+    observe::listen(&Terminal);
     let matches = help::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     if let Some(wrong) = memory::wrong() {

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::args::ColorArg;
 use crate::progress::Progress;
+pub use crate::stderr::note;
 
 /// A file that can't be written.
 #[derive(Debug, Error)]
@@ -22,7 +23,7 @@ pub enum OutputError {
         source: io::Error,
     },
     /// It is there.
-    #[error("{} is there already: --force replaces it", .0.display())]
+    #[error("{} exists: --force replaces it", .0.display())]
     Exists(PathBuf),
 }
 
@@ -134,11 +135,6 @@ pub fn told(error: &anyhow::Error) -> String {
         }
     }
     text
-}
-
-/// A line on standard error. Where that is closed there is nobody to tell.
-pub fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@ use crate::args::{
     FormatArgs, LsArgs, PsArgs, RecoverArgs, SaveArgs, SnapshotsArgs, SnapshotsCommand, StoreArgs,
     TopArgs, VmcoreArgs, WindowArgs,
 };
-use crate::boots::BootArg;
+use crate::column::Column;
 use crate::fds::Naming;
 use crate::filter::{FilterError, FilterPlan, Names};
-use crate::ps::State;
-use crate::top::Column;
-use crate::window::{Edge, TimeArg};
+use crate::names::State;
+use crate::source::{FilesPlan, HistoryPlan, Origin, Place, STATE_DIR};
+use crate::time_arg::TimeArg;
+use crate::window::Edge;
 
 use flightrec_format::control::MARK_MAX;
 
@@ -103,75 +104,6 @@ pub enum Plan {
     },
     /// Check files.
     Verify(FilesPlan),
-}
-
-/// Files that are looked at as such.
-#[derive(Debug, PartialEq)]
-pub struct FilesPlan {
-    /// Files and directories; none: the state directory.
-    pub paths: Vec<PathBuf>,
-    /// Directory of the control socket: the daemon knows the state directory.
-    pub runtime_dir: PathBuf,
-    /// The state directory, as typed.
-    pub state_dir: Option<PathBuf>,
-}
-
-/// Where the recording is read from.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Origin {
-    /// The daemon; where it does not run and the command can do without, the pinned rings.
-    Daemon {
-        /// Directory of the control socket.
-        runtime_dir: PathBuf,
-        /// Directory of the pinned rings.
-        bpffs_dir: PathBuf,
-    },
-    /// The pinned rings, as asked for.
-    Pinned {
-        /// Their directory.
-        bpffs_dir: PathBuf,
-    },
-}
-
-/// State directory where neither the command line nor the daemon names one.
-pub const STATE_DIR: &str = "/var/lib/flightrec";
-
-/// What was recorded, over rings, files and boots.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HistoryPlan {
-    /// Where it is.
-    pub place: Place,
-    /// Which boot; `None`: all, as far as the window asks for them.
-    pub boot: Option<BootArg>,
-}
-
-/// Where a history is.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Place {
-    /// The recorder's own rings, and its files where those do not reach.
-    Recorder {
-        /// Where the rings are.
-        origin: Origin,
-        /// Where the files are; `None`: where the daemon says, else [`STATE_DIR`].
-        state_dir: Option<PathBuf>,
-    },
-    /// The files of a directory.
-    Store(PathBuf),
-    /// These files.
-    Files(Vec<PathBuf>),
-    /// These files, on the windows that they were saved of where all of them were.
-    OwnWindows(Vec<PathBuf>),
-    /// A snapshot.
-    Snapshot {
-        /// Directory of the control socket: the daemon knows the state directory.
-        runtime_dir: PathBuf,
-        /// The state directory, as typed.
-        state_dir: Option<PathBuf>,
-        /// Its id, or `latest`.
-        id: String,
-        /// Whether its own window is wanted.
-        own_window: bool,
-    },
 }
 
 /// A kernel dump, read.
@@ -394,7 +326,7 @@ pub enum PlanError {
     #[error("the mark is empty")]
     MarkEmpty,
     /// A reason with nothing in it.
-    #[error("the reason is empty: say why, for whoever looks at the snapshot later")]
+    #[error("the reason is empty: say why, for later readers of the snapshot")]
     ReasonEmpty,
     /// A reason that the daemon would refuse.
     #[error("the reason has {0} bytes; at most {MARK_MAX} fit")]
@@ -632,7 +564,7 @@ impl FollowPlan {
             origin,
             time,
             interval,
-            filter: FilterPlan::new(filter)?,
+            filter: FilterPlan::new(filter.into())?,
             format,
             merge,
             fds,
@@ -646,7 +578,8 @@ impl FollowPlan {
 
 /// Who asks for paths asks for those of descriptors too, wherever they were opened.
 fn naming(format: &FormatArgs, filter: &FilterArgs) -> Naming {
-    format.fds.unwrap_or(if filter.path.is_empty() { Naming::Near } else { Naming::All })
+    let usual = if filter.path.is_empty() { Naming::Near } else { Naming::All };
+    format.fds.map_or(usual, Naming::from)
 }
 
 impl TopPlan {
@@ -725,7 +658,7 @@ impl DumpPlan {
             since,
             until,
             fds: naming(&args.format, &args.filter),
-            filter: FilterPlan::new(args.filter)?,
+            filter: FilterPlan::new(args.filter.into())?,
             format: args.format.format,
             merge: args.format.merge,
             output: args.output,

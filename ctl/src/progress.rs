@@ -6,7 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::guard;
 use crate::human::bytes;
+use crate::observe::{Meter, Observer};
+use crate::stderr::note;
 
 /// What takes less time needs no line.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -14,6 +17,30 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PERIOD: Duration = Duration::from_millis(200);
 /// To the start of the line, and erase it.
 const ERASE: &str = "\r\x1b[K";
+
+/// Shows a person at a terminal what reading tells.
+#[derive(Debug)]
+pub struct Terminal;
+
+impl Observer for Terminal {
+    fn begins(&self, what: &'static str) -> Box<dyn Meter> {
+        Box::new(Progress::start(what))
+    }
+
+    fn note(&self, line: &str) {
+        note(line);
+    }
+
+    fn reads_files(&self) {
+        guard::watch();
+    }
+}
+
+impl Meter for Progress {
+    fn add(&self, bytes: u64) {
+        self.add(bytes);
+    }
+}
 
 /// Whether there are to be no lines.
 static OFF: AtomicBool = AtomicBool::new(false);

@@ -4,7 +4,7 @@
 use jiff::Zoned;
 
 use crate::args::{Cli, Command, WindowArgs};
-use crate::window::TimeArg;
+use crate::time_arg::TimeArg;
 
 /// What the user should know of the times that were typed, a line each.
 pub fn of(cli: &Cli, now: &Zoned) -> Vec<String> {

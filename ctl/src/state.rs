@@ -26,7 +26,7 @@ use flightrec_format::control::{
 use crate::control::{Client, ControlError};
 use crate::kind::Kind;
 use crate::output::note;
-use crate::plan::Origin;
+use crate::source::Origin;
 use crate::source::{PinnedSource, Source};
 pub use snapshots::Snapshots;
 
@@ -56,9 +56,9 @@ pub struct State {
     /// Threads in the thread table.
     pub threads: u64,
     /// Threads that found no room in it.
-    pub slot_collisions: u64,
-    /// Runs of programs that the kernel skipped (recursion), by program.
-    pub skipped_runs: BTreeMap<String, u64>,
+    pub thread_table_collisions: u64,
+    /// Runs of programs that the kernel skipped as recursion, by program.
+    pub recursion_misses: BTreeMap<String, u64>,
     /// The last snapshot of what descriptors stand for; none where the pinned rings were read, or
     /// the kernel can't be asked.
     pub descriptors: Option<Descriptors>,
@@ -102,10 +102,10 @@ pub struct Budget {
     pub string_ns: u32,
     /// A switch, wakeup or migration.
     pub sched_ns: u32,
-    /// A system call that is not recorded: being asked.
-    pub call_floor_ns: u32,
-    /// A switch, wakeup or migration that is not recorded.
-    pub sched_floor_ns: u32,
+    /// The probe overhead of a system call: its cost when it is not recorded.
+    pub call_overhead_ns: u32,
+    /// The probe overhead of a switch, wakeup or migration.
+    pub sched_overhead_ns: u32,
     /// Whether these costs were measured on this machine; else they are assumed.
     pub measured: bool,
     /// Whether the programs on system calls are detached at the moment.
@@ -133,8 +133,8 @@ impl From<control::Budget> for Budget {
             call_ns: call,
             string_ns: string,
             sched_ns: sched,
-            call_floor_ns: call_floor,
-            sched_floor_ns: sched_floor,
+            call_overhead_ns: call_floor,
+            sched_overhead_ns: sched_floor,
             measured,
             detached,
         }
@@ -152,7 +152,7 @@ pub enum Told {
 }
 
 /// How much is recorded of what is configured, on the CPU that records least: each level is named
-/// after the last thing that the budget had it give up.
+/// after the last step that the budget had it take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -166,7 +166,7 @@ pub enum Level {
     /// Of the arguments, the first alone is.
     FewerArguments,
     /// System calls are in stretches.
-    Sampled,
+    Sampling,
     /// Of processes that make many, system calls are refused.
     QuietOnly,
     /// The programs on system calls are detached, on all CPUs, for part of the time.
@@ -175,18 +175,18 @@ pub enum Level {
     Stopped,
 }
 
-/// What can be given up: bit, name, and the level that it makes.
-const STEPS: [(u32, &str, Level); 5] = [
-    (GIVEN_STRINGS, "strings", Level::NoStrings),
-    (GIVEN_EXIT_TIMES, "exit_times", Level::UntimedExits),
-    (GIVEN_ARGUMENTS, "arguments", Level::FewerArguments),
-    (GIVEN_CONTINUITY, "continuity", Level::Sampled),
-    (GIVEN_SYSCALLS, "syscalls", Level::QuietOnly),
+/// The steps of degradation: bit, and the level that it makes, whose name it has.
+const STEPS: [(u32, Level); 5] = [
+    (GIVEN_STRINGS, Level::NoStrings),
+    (GIVEN_EXIT_TIMES, Level::UntimedExits),
+    (GIVEN_ARGUMENTS, Level::FewerArguments),
+    (GIVEN_CONTINUITY, Level::Sampling),
+    (GIVEN_SYSCALLS, Level::QuietOnly),
 ];
 
-/// What is given up, by name.
-fn given_up(given: u32) -> Vec<&'static str> {
-    STEPS.iter().filter(|(bit, ..)| given & bit != 0).map(|(_, name, _)| *name).collect()
+/// The steps that are taken, by name.
+fn degraded(given: u32) -> Vec<&'static str> {
+    STEPS.iter().filter(|(bit, _)| given & bit != 0).map(|(_, level)| level.name()).collect()
 }
 
 impl Level {
@@ -194,8 +194,8 @@ impl Level {
     fn of(given: u32) -> Self {
         STEPS
             .iter()
-            .filter(|(bit, ..)| given & bit != 0)
-            .map(|(.., level)| *level)
+            .filter(|(bit, _)| given & bit != 0)
+            .map(|(_, level)| *level)
             .max()
             .unwrap_or_default()
     }
@@ -212,7 +212,7 @@ impl Level {
             Self::NoStrings => "no_strings",
             Self::UntimedExits => "untimed_exits",
             Self::FewerArguments => "fewer_arguments",
-            Self::Sampled => "sampled",
+            Self::Sampling => "sampling",
             Self::QuietOnly => "quiet_only",
             Self::Detached => "detached",
             Self::Stopped => "stopped",
@@ -382,8 +382,8 @@ pub struct CpuState {
     pub recorded: bool,
     /// How much is recorded there of what is configured.
     pub level: Level,
-    /// What the budget had it give up.
-    pub given_up: Vec<&'static str>,
+    /// The steps by which the budget degrades it.
+    pub degraded: Vec<&'static str>,
     /// What went through its lanes since the start, by lane.
     pub lanes: BTreeMap<&'static str, Counts>,
 }
@@ -460,7 +460,7 @@ impl State {
                         let Ok(state) = Self::of_rings(bpffs_dir) else {
                             return Err(absent.into());
                         };
-                        note("flightd is not running, but its recording goes on in the kernel");
+                        note("flightd is not running, but its recording continues in the kernel");
                         Ok(state)
                     }
                     Err(e) => Err(e.into()),
@@ -550,7 +550,7 @@ impl State {
             cpu: cpu.cpu,
             recorded: cpu.recorded,
             level: Level::of(cpu.given),
-            given_up: given_up(cpu.given),
+            degraded: degraded(cpu.given),
             lanes: Lane::RINGS.map(|lane| (lane.name(), Counts::of(lane, cpu))).into(),
         };
         let cpus: Vec<CpuState> = totals.cpus.iter().filter(happened).map(of_cpu).collect();
@@ -574,8 +574,8 @@ impl State {
             strings: false,
             memory_bytes: 0,
             threads: 0,
-            slot_collisions: totals.slot_collisions,
-            skipped_runs: totals.misses.into_iter().collect(),
+            thread_table_collisions: totals.slot_collisions,
+            recursion_misses: totals.misses.into_iter().collect(),
             descriptors: None,
             daemon: None,
             store: None,

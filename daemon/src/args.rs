@@ -12,75 +12,74 @@ Examples:
   flightd
         record this machine, with /etc/flightrec/flightd.toml or the defaults
   flightd --check --config ./flightd.toml
-        is this configuration good for this machine, and what does it come to
+        check this configuration for this machine, and print what it amounts to
   flightd --runtime-dir /tmp/fr/run --state-dir /tmp/fr/state --bpffs-dir /tmp/fr/bpf
-        a second recorder, beside the system's; /tmp/fr/bpf is a mounted bpffs
+        run a second recorder beside the system's; /tmp/fr/bpf is a mounted bpffs
   FLIGHTD_LOG=debug flightd --keep-recording
-        tell more; the kernel goes on recording behind this daemon's end
+        log more; keep recording in the kernel after this daemon exits
 
 Signals:
   SIGTERM, SIGINT
         end the recording, unless --keep-recording, and remove it from the kernel
   SIGHUP
-        read the configuration again, change what can change with no gap, and name the keys that \
-                     wait for a restart; where
-        flightd was started on a terminal: end, as with SIGTERM
+        read the configuration again, apply what can change without a gap, and log the keys that
+        need a restart; if flightd was started on a terminal: end, as with SIGTERM
   SIGKILL
-        the kernel goes on recording, and the next flightd takes the recording over
+        the kernel keeps recording, and the next flightd takes over the recording
 
 Environment:
   FLIGHTD_LOG
-        what is logged: error, warn, info, debug or trace, or module=level, by commas
+        log levels: error, warn, info, debug or trace, or module=level, separated by commas
 
 Files:
   /etc/flightrec/flightd.toml
         configuration
   /run/flightrec/control.sock
-        where flightctl asks
+        the control socket for flightctl
   /run/flightrec/bpf
-        a mounted bpffs that holds the recording, so that it outlives flightd
+        a mounted bpffs that pins the recording, so that it outlives flightd
 
 Exit status:
-  0  ended as asked, or a good configuration
-  2  it could not start or go on; the last line says why, and what to do";
+  0  ended as requested, or the configuration is valid
+  2  could not start or continue; the last line says why, and what to do";
 
-/// Records what the kernel does, always.
+/// Continuously record what the kernel does.
 ///
-/// The flight recorder's daemon: records system calls, context switches and wakeups of the whole
+/// The flight recorder's daemon. It records system calls, context switches and wakeups of the whole
 /// machine into rings in kernel memory, for flightctl to read. It needs root (or CAP_BPF and
 /// CAP_PERFMON), Linux 6.1 or later with BTF, tracefs, and a mounted bpffs.
 #[derive(Debug, Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 #[command(name = "flightd", version, after_help = AFTER)]
 pub struct Args {
-    /// Configuration [default: /etc/flightrec/flightd.toml, or the built-in one if there is none]
+    /// Configuration file [default: /etc/flightrec/flightd.toml, else built-in defaults]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where the control socket is made
+    /// Directory for the control socket
     #[arg(long, value_name = "DIR", default_value = "/run/flightrec")]
     runtime_dir: PathBuf,
-    /// Where recordings are stored
+    /// Directory for the recording's files
     #[arg(long, value_name = "DIR", default_value = "/var/lib/flightrec")]
     state_dir: PathBuf,
-    /// Where the recording is pinned; on a BPF file system [default: RUNTIME_DIR/bpf]
+    /// Directory on a BPF file system to pin the recording in [default: RUNTIME_DIR/bpf]
     #[arg(long, value_name = "DIR")]
     bpffs_dir: Option<PathBuf>,
     /// On SIGTERM, leave the recording running in the kernel for the next flightd
     #[arg(long)]
     keep_recording: bool,
-    /// Only check the configuration
+    /// Check the configuration and exit
     #[arg(long, group = "task")]
     check: bool,
-    /// As root, make ready for a flightd that runs as USER with CAP_BPF and CAP_PERFMON alone, and
-    /// end: mount a BPF file system on BPFFS_DIR for it, and leave it a copy of what tracefs
-    /// shows only to root
+    /// As root, prepare for a flightd that runs as USER with only CAP_BPF and CAP_PERFMON, and
+    /// exit: mount a BPF file system on BPFFS_DIR for it, and copy for it what tracefs shows only
+    /// to root
     #[arg(long, value_name = "USER", group = "task")]
     prepare: Option<String>,
-    /// As root, from ExecStartPre= of the unit of such a flightd: where kernel.perf_event_paranoid
-    /// is above 2, open the perf events that it needs, and leave them with systemd for it
+    /// As root, in ExecStartPre= of the unit of such a flightd: if kernel.perf_event_paranoid is
+    /// above 2, open the perf events that flightd needs, and pass them to it through systemd
     #[arg(long, group = "task")]
-    hand_on: bool,
-    /// End the recording that runs without a daemon, and take back what --prepare gave
+    open_perf_fds: bool,
+    /// End a recording that runs without a daemon, and undo --prepare
     #[arg(long, group = "task")]
     remove: bool,
 }
@@ -95,7 +94,7 @@ pub enum Task {
     /// Make ready for a daemon of this user.
     Prepare(String),
     /// Open what a daemon of another user may not.
-    HandOn,
+    OpenPerfFds,
     /// End what is left.
     Remove,
 }
@@ -106,7 +105,7 @@ impl Args {
         let task = match self.prepare {
             Some(user) => Task::Prepare(user),
             None if self.remove => Task::Remove,
-            None if self.hand_on => Task::HandOn,
+            None if self.open_perf_fds => Task::OpenPerfFds,
             None if self.check => Task::Check,
             None => Task::Run,
         };
@@ -147,7 +146,7 @@ mod tests {
         assert_eq!(task(&[]).unwrap(), Task::Run);
         assert_eq!(task(&["--prepare", "u"]).unwrap(), Task::Prepare("u".into()));
         assert_eq!(task(&["--remove"]).unwrap(), Task::Remove);
-        assert_eq!(task(&["--hand-on"]).unwrap(), Task::HandOn);
+        assert_eq!(task(&["--open-perf-fds"]).unwrap(), Task::OpenPerfFds);
         assert!(task(&["--remove", "--check"]).is_err());
     }
 

@@ -56,13 +56,13 @@ impl Server {
         if *told != unpinned {
             match &unpinned {
                 Some(Unpinned { reason, records: true }) => warn!(
-                    "{reason}: the pinned recording can't be reached; it goes on as long as \
-                     flightd runs: mount the BPF file system again, and restart flightd"
+                    "{reason}: the pinned recording is not reachable; it continues while flightd \
+                     runs: mount the BPF file system again, and restart flightd"
                 ),
                 Some(Unpinned { reason, records: false }) => {
                     warn!("{reason}: nothing is recorded any more: restart flightd");
                 }
-                None => info!("the pinned recording can be reached again"),
+                None => info!("the pinned recording is reachable again"),
             }
             (*told).clone_from(&unpinned);
         }

@@ -44,8 +44,8 @@ impl Groups {
         let root = places.into_iter().find(|dir| is_cgroup2(dir));
         if root.is_none() {
             info!(
-                "no cgroup2 file system is mounted on {0} or {0}/unified: control groups are \
-                 known by their ids alone ([kernel] cgroup2)",
+                "no cgroup2 file system is mounted on {0} or {0}/unified: control groups have ids \
+                 but no names ([kernel] cgroup2)",
                 configured.display()
             );
         }
@@ -58,7 +58,7 @@ impl Groups {
         let mut names = walked;
         if names.cut && !meta.cgroups_cut {
             warn!(
-                "there are more control groups than the recording has room to name ({} named)",
+                "there are more control groups than the recording can name ({} are named)",
                 names.map.len()
             );
         }

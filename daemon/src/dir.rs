@@ -31,7 +31,7 @@ const OTHERS_WRITE: u32 = 0o022;
 pub enum DirError {
     /// Somebody may lead root elsewhere.
     #[error(
-        "{path}: {why}. As root, name a directory that root and {user} alone can change, and no \
+        "{path}: {why}. As root, use a directory that only root and {user} can change, and not a \
          link to it"
     )]
     Untrusted {

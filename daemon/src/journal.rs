@@ -24,7 +24,7 @@ pub enum JournalError {
     /// The filter makes no sense.
     #[error(
         "{FILTER}={value}: {reason}; give a level (error, warn, info, debug, trace), or \
-         module=level, by commas"
+         module=level, separated by commas"
     )]
     Filter {
         /// What it is set to.

@@ -4,6 +4,7 @@ pub mod args;
 pub mod backend;
 pub mod bpffs;
 pub mod btf;
+pub mod buckets;
 pub mod budget;
 pub mod calibrate;
 pub mod cgroups;

@@ -101,7 +101,7 @@ pub enum LoadError {
     /// The kernel keeps perf events, and with them classic tracepoints, for root alone (Debian's
     /// and Ubuntu's kernels know that level, and it is their default; others stop at 2).
     #[error(
-        "kernel.perf_event_paranoid is {level}: this kernel then lets root alone attach to \
+        "kernel.perf_event_paranoid is {level}: on this kernel only root can then attach to \
          raw_syscalls:{event}; write `kernel.perf_event_paranoid = 2` into \
          /etc/sysctl.d/flightrec.conf, run `sysctl --system`, and start flightd again"
     )]
@@ -401,7 +401,7 @@ pub fn attach(
         match attachment.form {
             ProgramForm::TpBtf => attacher.tp_btf(attachment.program)?,
             ProgramForm::Tracepoint => {
-                attacher.tracepoint(attachment.program, attachment.tracepoint)?
+                attacher.tracepoint(attachment.program, attachment.tracepoint)?;
             }
         }
     }

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         Task::Run => run::run(&options),
         Task::Check => run::check(&options),
         Task::Prepare(user) => run::prepare(&options, &user),
-        Task::HandOn => run::hand_on(&options),
+        Task::OpenPerfFds => run::open_perf_fds(&options),
         Task::Remove => run::remove(&options),
     };
     match result {

@@ -74,7 +74,7 @@ pub fn compile(patterns: &[String]) -> Result<Vec<u8>, String> {
 /// A pattern's steps up to its last `*`.
 fn steps(pattern: &str) -> Result<Vec<Step>, String> {
     let Some(before) = pattern.strip_suffix('*') else {
-        return Err(format!("\"{pattern}\" does not end in *, which stands for what is masked"));
+        return Err(format!("\"{pattern}\" does not end in *, which matches the text to mask"));
     };
     let steps: Vec<Step> = before
         .bytes()
@@ -85,7 +85,7 @@ fn steps(pattern: &str) -> Result<Vec<Step>, String> {
         })
         .collect();
     if steps.iter().all(|step| *step == Step::Any) {
-        return Err(format!("\"{pattern}\" masks all: use exec_args = \"program\" in place of it"));
+        return Err(format!("\"{pattern}\" masks everything: use exec_args = \"program\" instead"));
     }
     Ok(steps)
 }
@@ -155,7 +155,7 @@ mod tests {
     fn patterns_that_can_not_be_are_refused() {
         let says = |pattern: &str| compile(&[pattern.to_owned()]).unwrap_err();
         assert!(says("--password=").contains("does not end in *"));
-        assert!(says("*").contains("masks all") && says("**").contains("masks all"));
+        assert!(says("*").contains("masks everything") && says("**").contains("masks everything"));
         assert!(says(&format!("{}*", "x".repeat(300))).contains("states"));
         let many: Vec<String> = (0..12).map(|n| format!("*a{n}*b{n}*c{n}=*")).collect();
         assert!(compile(&many).is_err_and(|e| e.contains("states")));

@@ -242,13 +242,13 @@ mod tests {
                 }
                 (0, 0) => assert_eq!(new, [0; INSN], "the rest of a state's address"),
                 (JUMP_AT_MOST, JUMP_AT_MOST) => {
-                    bounds += usize::from(new[..4] == old[..4] && new[4..] == [5, 0, 0, 0])
+                    bounds += usize::from(new[..4] == old[..4] && new[4..] == [5, 0, 0, 0]);
                 }
                 (MOVE, MOVE) => {
-                    casts += usize::from(new[..4] == old[..4] && new[4..] == [56, 0, 0, 0])
+                    casts += usize::from(new[..4] == old[..4] && new[4..] == [56, 0, 0, 0]);
                 }
                 (0x85, 0x85) => {
-                    calls += usize::from(new == [0x85, KERNEL_FUNCTION, 0, 0, 210, 4, 0, 0])
+                    calls += usize::from(new == [0x85, KERNEL_FUNCTION, 0, 0, 210, 4, 0, 0]);
                 }
                 _ => members.push(u16::from_le_bytes([new[2], new[3]])),
             }

@@ -34,9 +34,14 @@ pub fn prepare(config: &Config, user: &str, runtime_dir: &Path, bpffs_dir: &Path
     dir.check(Some(&user))?;
     let bpffs =
         if dir.file_system()? == BPF_FS_MAGIC { dir } else { mounted(&dir, bpffs_dir, &user)? };
-    bpffs
-        .give(&user, 0o700)
-        .with_context(|| format!("giving {} to {}", bpffs_dir.display(), user.name))?;
+    bpffs.give(&user, 0o700).with_context(|| {
+        format!(
+            "changing the owner of {} to \
+                                  {}",
+            bpffs_dir.display(),
+            user.name
+        )
+    })?;
     Tracepoints::read(&config.kernel.tracefs)?.hand_on(&runtime)?;
     Ok(())
 }
@@ -45,7 +50,14 @@ pub fn prepare(config: &Config, user: &str, runtime_dir: &Path, bpffs_dir: &Path
 fn own(path: &Path, user: &Owner, mode: u32) -> Result<Dir> {
     let dir = Dir::trusted(path, Some(user), true)?;
     dir.check(Some(user))?;
-    dir.give(user, mode).with_context(|| format!("giving {} to {}", path.display(), user.name))?;
+    dir.give(user, mode).with_context(|| {
+        format!(
+            "changing the owner of {} to \
+                                                  {}",
+            path.display(),
+            user.name
+        )
+    })?;
     Ok(dir)
 }
 
@@ -58,7 +70,7 @@ fn mounted(dir: &Dir, path: &Path, user: &Owner) -> Result<Dir> {
     let mounted = Dir::trusted(path, Some(user), false)?;
     ensure!(
         mounted.file_system()? == BPF_FS_MAGIC,
-        "{}: it was moved while it was mounted on",
+        "{}: it was moved while being mounted on",
         path.display()
     );
     Ok(mounted)
@@ -101,7 +113,7 @@ fn end(bpffs: &Dir) -> Result<()> {
     let _lock = bpffs::lock_held(bpffs)?;
     for name in bpffs.names()?.iter().filter(|name| bpffs::is_generation(name)) {
         if let Err(e) = bpffs::remove_in(bpffs, name) {
-            warn!("{e}; it goes when the file system is unmounted");
+            warn!("{e}; it is removed when the file system is unmounted");
         }
     }
     Ok(())

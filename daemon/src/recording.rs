@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use crate::bpffs::{self, BpffsError};
 use crate::btf::BtfError;
-use crate::budget::buckets::{self, Limit};
+use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::config::{Config, Record, SizingError};
@@ -149,10 +149,10 @@ impl Recording {
             info!("{}: ending a recording of another build or configuration", dir.display());
             match Ended::open(&dir) {
                 Ok(other) => ended.push(other),
-                Err(e) => info!("what it holds can't be read, and goes with it: {e}"),
+                Err(e) => info!("its events can't be read, and are lost: {e}"),
             }
             if let Err(e) = bpffs::remove(&dir) {
-                warn!("it could not be removed, which the next start tries again: {e}");
+                warn!("it could not be removed; the next start tries again: {e}");
             }
         }
         recording.groups = Groups::find(&config.kernel.cgroup2);
@@ -183,14 +183,14 @@ impl Recording {
         let theirs = recording.meta().program.clone();
         if theirs != plan.identity {
             info!(
-                "the running recording is of another build or shape (theirs: {theirs}, ours: {})",
+                "the running recording has another build or layout (theirs: {theirs}, ours: {})",
                 plan.identity
             );
             return Ok(None);
         }
         recording.syscalls = plan.detachable();
         if recording.live.budget().detached {
-            info!("system calls were detached when the daemon before ended");
+            info!("system calls were detached when the previous daemon ended");
             recording.act(Act::Attached, "system calls are attached on all CPUs");
             recording.attach().map_err(io("attaching system calls again"))?;
         }
@@ -305,7 +305,7 @@ impl Recording {
         }
         if let Err(e) = load::follow_console(ebpf, &plan.tracepoints, &kernel_btf, new) {
             let error = anyhow::Error::new(e);
-            warn!("what the kernel logs can't be followed: {error:#}");
+            warn!("the kernel's log can't be read: {error:#}");
         }
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(public_id(secret)), secret)?;
@@ -349,7 +349,7 @@ impl Recording {
             meta.config = config.to_toml();
         });
         if let Err(e) = changed {
-            warn!("the recording's metadata still tell the configuration before: {e}");
+            warn!("the recording's metadata still have the previous configuration: {e}");
         }
     }
 
@@ -516,7 +516,7 @@ impl Recording {
         self.rewrite(|_, _| (0, self.notes.own_tgid()));
         let mut meta = Meta::clone(&self.meta());
         if let Err(e) = say_ended(&self.live, &mut meta) {
-            warn!("the recording's metadata do not say that it was ended: {e}");
+            warn!("the recording could not be marked as ended in its metadata: {e}");
         }
         Ok(bpffs::remove(&self.dir)?)
     }
@@ -569,7 +569,7 @@ impl Recording {
     /// Records an act of the recorder. That it could not is no reason to stop.
     pub fn act(&self, act: Act, text: &str) {
         if let Err(e) = self.notes.act(act, text) {
-            warn!("the recording lacks a note of this: {text}: {e}");
+            warn!("this could not be noted in the recording: {text}: {e}");
         }
     }
 
@@ -640,7 +640,7 @@ impl Ended {
         let mut meta = live.meta()?;
         switch(&live, 0, 0);
         if let Err(e) = say_ended(&live, &mut meta) {
-            info!("its metadata do not say that it was ended: {e}");
+            info!("it could not be marked as ended in its metadata: {e}");
         }
         Ok(Self { live, meta })
     }

@@ -82,8 +82,8 @@ pub fn prepare(options: &Options, user: &str) -> Result<()> {
 }
 
 /// As root, leaves what a daemon of another user may not open with systemd for it.
-pub fn hand_on(options: &Options) -> Result<()> {
-    Ok(crate::tracepoint::hand_on(&config(options)?.kernel.tracefs)?)
+pub fn open_perf_fds(options: &Options) -> Result<()> {
+    Ok(crate::tracepoint::open_perf_fds(&config(options)?.kernel.tracefs)?)
 }
 
 /// Ends the recording, and takes back what [`prepare`] gave.
@@ -120,7 +120,7 @@ pub fn run(options: &Options) -> Result<()> {
 fn ignore_file_size_signal() {
     // SAFETY: no handler is installed, so none can do harm.
     if let Err(e) = unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, SigHandler::SigIgn) } {
-        warn!("SIGXFSZ stays deadly: {e}");
+        warn!("SIGXFSZ can't be ignored: {e}");
     }
 }
 
@@ -158,7 +158,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     // Loading is done. What comes from outside is read from now on.
     if let Err(e) = seccomp::forbid_loading(recording.needs_perf_events(), seccomp::Threads::All) {
         warn!(
-            "what flightd may load can't be restricted: {e}. It records all the same; see \
+            "flightd can't block itself from loading programs: {e}. It records nevertheless; see \
              docs/security.md"
         );
     }
@@ -207,19 +207,22 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
             // A stage that dies ends the process with its reason; the recording stays for the next.
             _ = &mut drain_died => {
                 recording.leave();
-                anyhow::bail!("the thread that writes files died; its message stands above; please report it");
+                anyhow::bail!("the thread that writes files panicked; its message is above; \
+                               please report it");
             }
             _ = &mut quiet_died => {
                 recording.leave();
-                anyhow::bail!("the thread of the quiet ring died; its message stands above; please report it");
+                anyhow::bail!("the quiet ring thread panicked; its message is above; please \
+                               report it");
             }
             _ = &mut keeper_died => {
                 recording.leave();
-                anyhow::bail!("the thread that keeps the budget died; its message stands above; please report it");
+                anyhow::bail!("the budget thread panicked; its message is above; please report it");
             }
             _ = &mut watch_died => {
                 recording.leave();
-                anyhow::bail!("the thread that watches for triggers died; its message stands above; please report it");
+                anyhow::bail!("the trigger thread panicked; its message is above; please report \
+                               it");
             }
             ended = &mut serving => {
                 recording.leave();
@@ -240,7 +243,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     quiet.finish();
     if options.keep_recording {
         recording.leave();
-        info!("the recording goes on in the kernel");
+        info!("the recording continues in the kernel");
     } else {
         recording.end()?;
         info!("the recording has ended");
@@ -256,7 +259,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
 fn reload(options: &Options, config: &mut Config, recording: &Recording, budget: &Settings) {
     let read = match self::config(options) {
         Ok(read) => read,
-        Err(e) => return error!("{e:#}; the configuration stays as it was"),
+        Err(e) => return error!("{e:#}; the configuration is unchanged"),
     };
     let Some(Reload { config: changed, now, later }) = Reload::new(config, &read) else { return };
     *config = changed;
@@ -264,7 +267,10 @@ fn reload(options: &Options, config: &mut Config, recording: &Recording, budget:
     // What was set at run time has had its time.
     budget.set(|budget| budget.clone_from(&config.budget));
     if now.is_empty() {
-        info!("the configuration was read again: nothing changes that can change now");
+        info!(
+            "the configuration was read again: nothing changed that takes effect without a \
+               restart"
+        );
     } else {
         info!(
             changed = now.join(" "),

@@ -4,7 +4,7 @@
 //! could. The link is as `libbpf` makes it: a perf event of the tracepoint, and the program linked
 //! to it.
 //!
-//! Where the kernel keeps perf events for root ([`paranoid`]), root opens them ahead ([`hand_on`],
+//! Where the kernel keeps perf events for root ([`paranoid`]), root opens them ahead ([`open_perf_fds`],
 //! from the unit's `ExecStartPre=`) and systemd, which keeps them meanwhile (its file descriptor
 //! store), passes them to the daemon when it starts that.
 
@@ -54,19 +54,19 @@ pub fn attach(program: BorrowedFd<'_>, name: &str, id: u32, link: &Path) -> io::
 /// As root, from the `ExecStartPre=` of a daemon's unit that may not open perf events: opens those
 /// that it needs, and leaves them with systemd for it. Where the kernel lets it open them itself
 /// there is nothing to do.
-pub fn hand_on(tracefs: &Path) -> Result<(), HandOnError> {
+pub fn open_perf_fds(tracefs: &Path) -> Result<(), OpenPerfFdsError> {
     match paranoid() {
         Some(level) if level > 2 => {
-            info!("kernel.perf_event_paranoid is {level}: opening perf events for flightd")
+            info!("kernel.perf_event_paranoid is {level}: opening perf events for flightd");
         }
         _ => return Ok(()),
     }
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
-        return Err(HandOnError::NoSystemd);
+        return Err(OpenPerfFdsError::NoSystemd);
     }
     for name in EVENTS {
         let event =
-            open(tracepoint_id(tracefs, "raw_syscalls", name)?).map_err(HandOnError::Open)?;
+            open(tracepoint_id(tracefs, "raw_syscalls", name)?).map_err(OpenPerfFdsError::Open)?;
         let title = title(name);
         // Those of an earlier start, first.
         sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&title)])
@@ -80,17 +80,17 @@ pub fn hand_on(tracefs: &Path) -> Result<(), HandOnError> {
                 ];
                 sd_notify::notify_with_fds(&state, &[event.as_fd()])
             })
-            .map_err(HandOnError::Systemd)?;
+            .map_err(OpenPerfFdsError::Systemd)?;
     }
     Ok(())
 }
 
 /// Why events could not be handed on.
 #[derive(Debug, thiserror::Error)]
-pub enum HandOnError {
+pub enum OpenPerfFdsError {
     /// Not started by systemd, or by a unit that does not listen.
     #[error(
-        "--hand-on leaves perf events with systemd: it is for ExecStartPre=+ of a unit with \
+        "--open-perf-fds leaves perf events with systemd: it is for ExecStartPre=+ of a unit with \
          NotifyAccess=exec and FileDescriptorStoreMax="
     )]
     NoSystemd,
@@ -98,7 +98,7 @@ pub enum HandOnError {
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
     /// The kernel refused one.
-    #[error("a perf event could not be opened: {0}. --hand-on needs root")]
+    #[error("a perf event could not be opened: {0}. --open-perf-fds needs root")]
     Open(io::Error),
     /// Systemd could not be told.
     #[error("systemd could not be told: {0}")]
@@ -117,7 +117,7 @@ fn handed_on() -> &'static BTreeMap<&'static str, BorrowedFd<'static>> {
         let passed = match sd_notify::listen_fds_with_names() {
             Ok(passed) => passed,
             Err(e) => {
-                warn!("what systemd passes can't be read: {e}");
+                warn!("the descriptors from systemd can't be read: {e}");
                 return BTreeMap::new();
             }
         };

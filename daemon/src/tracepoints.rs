@@ -37,7 +37,7 @@ pub struct Tracepoints {
 #[derive(Debug, Error)]
 pub enum TracepointsError {
     /// Tracefs, and there is no copy.
-    #[error("{tracefs}; or let root leave a copy for this user: flightd --prepare USER ({copy})")]
+    #[error("{tracefs}; or have root make a copy for this user: flightd --prepare USER ({copy})")]
     Tracefs {
         /// What is wrong with tracefs.
         tracefs: TracefsError,

@@ -8,9 +8,8 @@
 use std::collections::BTreeMap;
 
 use crate::abi::counts::Counts;
-use crate::abi::layout::Layout;
 use crate::abi::page::{
-    COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, VERSION, meta_field,
+    COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION, meta_field,
 };
 use crate::decode::page::read_header;
 use crate::encode::write_header;
@@ -67,7 +66,7 @@ pub fn pack(
             seq: generation.wrapping_mul(half as u64).wrapping_add(i as u64 + 1),
             base_mono: 0,
             base_tai: 0,
-            used: ((HEADER_LEN + content.len()).div_ceil(Layout::of(VERSION).unit())) as u32,
+            used: (HEADER_LEN + content.len()).div_ceil(UNIT) as u32,
             detached: 0,
             events: Counts::first(fields),
             refused: [0; REFUSALS],

@@ -15,7 +15,7 @@ pub enum OpenError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// Something else.
-    #[error("{0}: name a file or a block device (what a pipe gives: copied into a file first)")]
+    #[error("{0}: name a file or a block device (copy the data of a pipe to a file first)")]
     Kind(&'static str),
 }
 

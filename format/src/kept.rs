@@ -9,17 +9,20 @@
 //!
 //! A page of which nothing is left out is kept as it is, with [`KEPT`](part_flag::KEPT) alone.
 
+mod writer;
+
 use crate::abi::kinds::Unit;
-use crate::abi::page::{LEFT_OUT_LEN, Lane, PageHeader, THINNED_LEN, part_flag};
-use crate::abi::record::kind;
+use crate::abi::page::{LEFT_OUT_LEN, Lane, PageHeader, THINNED_LEN, UNIT, part_flag};
+use crate::abi::record::{fold, kind};
 use crate::decode::records::Records;
 use crate::decode::{Body, Page};
 use crate::part;
 
 pub use crate::abi::page::LEFT_OUT_MAX;
+pub use writer::KeptWriter;
 
 /// Bytes of an entry of what was left out.
-pub(crate) const ENTRY: usize = LEFT_OUT_LEN;
+const ENTRY: usize = LEFT_OUT_LEN;
 
 /// Stands for processes that are not known, or too many to be named: any.
 pub const ANYONE: u32 = 0;
@@ -44,7 +47,7 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// Its bytes.
-    pub(crate) fn bytes(&self) -> [u8; ENTRY] {
+    fn bytes(&self) -> [u8; ENTRY] {
         let words = [u64::from(self.process) | u64::from(self.events) << 32, self.from, self.until];
         let mut out = [0; ENTRY];
         for (to, word) in out.chunks_exact_mut(8).zip(words) {
@@ -113,10 +116,9 @@ pub fn before(page: &Page, seq: u64, opened: u64) -> Option<Page> {
 /// [`PageHeader::used`] counts.
 fn position(page: &Page, time: u64) -> u32 {
     let header = page.header();
-    let layout = header.layout();
     let used =
         page.bytes().get(usize::from(header.header_len)..header.used_bytes()).unwrap_or_default();
-    let mut records = Records::new(used, layout);
+    let mut records = Records::new(used);
     let (mut base, mut group) = (header.base_mono, None);
     loop {
         let at = records.at();
@@ -127,7 +129,7 @@ fn position(page: &Page, time: u64) -> u32 {
             kind::TIME => base = record.word().unwrap_or(base),
             kind::STRING => group = None,
             _ if base.saturating_add(u64::from(record.upper)) >= time => {
-                return ((usize::from(header.header_len) + begin) / layout.unit()) as u32;
+                return ((usize::from(header.header_len) + begin) / UNIT) as u32;
             }
             _ => group = None,
         }
@@ -145,10 +147,9 @@ pub fn tally(page: &Page, mut each: impl FnMut(u32, u32)) {
         return;
     }
     let header = page.header();
-    let layout = header.layout();
     let used =
         page.bytes().get(usize::from(header.header_len)..header.used_bytes()).unwrap_or_default();
-    let mut records = Records::new(used, layout);
+    let mut records = Records::new(used);
     let (mut tid, mut events) = (0, 0);
     while let Ok(Some(record)) = records.take() {
         match record.kind {
@@ -159,9 +160,8 @@ pub fn tally(page: &Page, mut each: impl FnMut(u32, u32)) {
                 (tid, events) = (record.upper, 0);
             }
             kind::ENTER => {
-                let folded = record
-                    .result(layout.slot())
-                    .is_some_and(|(slot, _)| layout.folded(slot).is_some());
+                let folded =
+                    record.result().is_some_and(|(slot, _)| fold::unpack(slot as u32).is_some());
                 events += 1 + u32::from(folded);
             }
             kind::EXIT => events += 1,

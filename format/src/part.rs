@@ -6,11 +6,10 @@
 //! out, for such records stood there. So a reader that knows nothing of parts reads one like any
 //! other page; one that does puts them together again.
 //!
-//! Positions are units of the page's layout, the header's included, as in [`PageHeader::used`].
+//! Positions are in units ([`UNIT`]), the header's included, as in [`PageHeader::used`].
 
 use crate::abi::counts::Counts;
-use crate::abi::layout::Layout;
-use crate::abi::page::{Lane, PAGE_SIZE, PageHeader, part_flag};
+use crate::abi::page::{Lane, PAGE_SIZE, PageHeader, UNIT, part_flag};
 use crate::abi::record::{header, kind, switch};
 use crate::decode::Page;
 use crate::decode::records::{Record, Records};
@@ -24,7 +23,7 @@ pub const PROVISIONAL_NS: u64 = 10_000_000;
 /// Where a page's own records begin: behind the header, and behind what a part repeats.
 pub fn start(header: &PageHeader) -> u32 {
     let bytes = usize::from(header.header_len) + 8 * usize::from(header.flags & part_flag::CONTEXT);
-    (bytes / header.layout().unit()) as u32
+    (bytes / UNIT) as u32
 }
 
 /// Whether it is the rest of a page, not its beginning.
@@ -46,8 +45,7 @@ pub fn begins(page: &Page) -> u64 {
 pub fn head(page: &Page, to: u32) -> Page {
     let mut bytes = Box::new(*page.bytes());
     let used = to.min(page.header().used);
-    let layout = page.header().layout();
-    bytes.get_mut(layout.bytes(used as usize)..).unwrap_or_default().fill(0);
+    bytes.get_mut(UNIT * used as usize..).unwrap_or_default().fill(0);
     assemble(&PageHeader { used, ..*page.header() }, bytes).unwrap_or_else(|| page.clone())
 }
 
@@ -73,8 +71,8 @@ pub fn tail_after(page: &Page, from: u32, totals: Option<Counts>) -> Option<Page
         Some(events) => events,
         None => totals_at(page, from)?,
     };
-    let context = context.bytes(whole.layout());
-    let from = whole.layout().bytes(from as usize);
+    let context = context.bytes();
+    let from = UNIT * from as usize;
     let begin = from.checked_sub(context.len())?;
     let mut bytes = Box::new(*page.bytes());
     bytes.get_mut(usize::from(whole.header_len)..begin)?.fill(0);
@@ -95,7 +93,6 @@ pub fn settled(page: &Page, open: bool, now: u64) -> u32 {
     let mut base = page.header().base_mono;
     // Where the group of the last event begins, and its time, if its exit may fold.
     let (mut group, mut last) = (None, None);
-    let layout = page.header().layout();
     let mut records = records(page);
     while let Some((at, record)) = next(&mut records) {
         let at = *group.get_or_insert(at);
@@ -103,7 +100,7 @@ pub fn settled(page: &Page, open: bool, now: u64) -> u32 {
             kind::THREAD => {}
             kind::TIME => base = record.word().unwrap_or(base),
             kind::STRING => group = None,
-            kind::ENTER if record.result(layout.slot()).is_some_and(|(slot, _)| slot == 0) => {
+            kind::ENTER if record.result().is_some_and(|(slot, _)| slot == 0) => {
                 (group, last) = (None, Some((at, base.saturating_add(u64::from(record.upper)))));
             }
             _ => (group, last) = (None, None),
@@ -111,7 +108,7 @@ pub fn settled(page: &Page, open: bool, now: u64) -> u32 {
     }
     match last {
         Some((at, time)) if now < time.saturating_add(PROVISIONAL_NS) => {
-            ((usize::from(page.header().header_len) + at) / layout.unit()) as u32
+            ((usize::from(page.header().header_len) + at) / UNIT) as u32
         }
         _ => used,
     }
@@ -121,19 +118,19 @@ pub fn settled(page: &Page, open: bool, now: u64) -> u32 {
 /// and reaches as far. `None` where they don't fit.
 pub fn join(first: &Page, second: &Page) -> Option<Page> {
     let (a, b) = (first.header(), second.header());
-    let (at, layout) = (start(b), a.layout());
-    if !is_part(b) || layout != b.layout() || at < start(a) || at > a.used || b.used < a.used {
+    let at = start(b);
+    if !is_part(b) || at < start(a) || at > a.used || b.used < a.used {
         return None;
     }
     let mut bytes = Box::new(*first.bytes());
-    let range = layout.bytes(at as usize)..b.used_bytes();
+    let range = UNIT * at as usize..b.used_bytes();
     bytes.get_mut(range.clone())?.copy_from_slice(second.bytes().get(range)?);
     bytes.get_mut(b.used_bytes()..)?.fill(0);
     let whole = assemble(&PageHeader { used: b.used, ..*a }, bytes)?;
     // Cut there again, it must be the second: same totals, same thread, same time base.
     let again = if at == b.used { None } else { Some(tail(&whole, at)?) };
     let fits = again.is_none_or(|again| {
-        let context = usize::from(b.header_len)..layout.bytes(at as usize);
+        let context = usize::from(b.header_len)..UNIT * at as usize;
         again.header() == b && again.bytes().get(context.clone()) == second.bytes().get(context)
     });
     fits.then_some(whole)
@@ -156,7 +153,7 @@ fn assemble(header: &PageHeader, mut bytes: Box<[u8; PAGE_SIZE]>) -> Option<Page
 fn records(page: &Page) -> Records<'_> {
     let header = page.header();
     let used = page.bytes().get(usize::from(header.header_len)..header.used_bytes());
-    Records::new(used.unwrap_or_default(), header.layout())
+    Records::new(used.unwrap_or_default())
 }
 
 /// The next record, and at which byte behind the header it begins; `None` also where its length is
@@ -174,8 +171,8 @@ struct Context {
 }
 
 impl Context {
-    fn bytes(self, layout: Layout) -> Vec<u8> {
-        let length = |words: usize| (8 * words / layout.unit()) as u8;
+    fn bytes(self) -> Vec<u8> {
+        let length = |words: usize| (8 * words / UNIT) as u8;
         let thread = self.thread.map(|tid| header(kind::THREAD, length(1), 0, tid));
         let base = self.base.map(|base| [header(kind::TIME, length(2), 0, 0), base]);
         thread.into_iter().chain(base.into_iter().flatten()).flat_map(u64::to_le_bytes).collect()
@@ -185,11 +182,7 @@ impl Context {
 /// The context at a position before which a record, with all that belongs to it, ends.
 fn context(page: &Page, to: u32) -> Option<Context> {
     let mut context = Context { thread: None, base: None };
-    let to = page
-        .header()
-        .layout()
-        .bytes(to as usize)
-        .checked_sub(usize::from(page.header().header_len))?;
+    let to = (UNIT * to as usize).checked_sub(usize::from(page.header().header_len))?;
     let mut records = records(page);
     while records.at() < to {
         let Some((_, record)) = next(&mut records) else { break };

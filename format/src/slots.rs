@@ -1,9 +1,8 @@
 //! The thread table, read: who lives, and what each blocked thread waits in.
 
 use crate::abi::args;
-use crate::abi::layout::Layout;
-use crate::abi::page::{Lane, VERSION};
-use crate::abi::record::kind;
+use crate::abi::page::{Lane, UNIT};
+use crate::abi::record::{fold, kind};
 use crate::abi::slot::{ARGS_BYTES, IN_SYSCALL, PACKED, TaskSlot};
 use crate::decode::page::read_header;
 
@@ -63,8 +62,7 @@ fn unfold(mut slot: TaskSlot) -> TaskSlot {
     for (to, from) in packed.iter_mut().zip(bytes) {
         *to = from;
     }
-    let layout = Layout::of(VERSION);
-    let length = layout.bytes(usize::from(units)).checked_sub(8 + layout.slot());
+    let length = (UNIT * usize::from(units)).checked_sub(8 + fold::SLOT);
     let group = match length.and_then(|length| packed.get(..length)) {
         Some([]) => Some((0, [0; 6])),
         Some(bytes) => args::decode(bytes),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
-    COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, VERSION,
+    COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, UNIT, VERSION,
 };
 use flightrec_format::abi::record::{Abi, Rename, StringStatus};
 use flightrec_format::abi::slot::TaskSlot;
@@ -125,7 +125,7 @@ fn header(lane: Lane, cpu: u16, seq: u64, time: u64) -> PageHeader {
         seq,
         base_mono: time,
         base_tai: time,
-        used: (HEADER_LEN / 4) as u32,
+        used: (HEADER_LEN / UNIT) as u32,
         detached: 0,
         events: Counts::ZERO,
         refused: [0; 3],
@@ -286,7 +286,7 @@ fn slots(blocks: usize) -> Result<Vec<u8>> {
     let page_of = |number: usize| {
         let mut out = [0; PAGE_SIZE];
         let (head, body) = out.split_at_mut(HEADER_LEN);
-        let used = (PAGE_SIZE / 4) as u32;
+        let used = (PAGE_SIZE / UNIT) as u32;
         head.copy_from_slice(&write_header(&PageHeader {
             used,
             ..header(Lane::Slots, 0, number as u64 + 1, 0)
@@ -349,7 +349,7 @@ fn dump(blocks: usize) -> Result<Vec<u8>> {
         let header = PageHeader {
             magic: MAGIC,
             session: SECRET + number % 700,
-            used: (HEADER_LEN / 4) as u32,
+            used: (HEADER_LEN / UNIT) as u32,
             ..header(Lane::Syscall, (number % 64) as u16, number + 1, STARTED + number * 1000)
         };
         image.insert(

@@ -4,6 +4,5 @@
 pub mod corpus;
 pub mod memory;
 pub mod mutate;
-mod peak;
 pub mod seal;
 pub mod seeds;

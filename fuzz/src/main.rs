@@ -9,6 +9,7 @@
 mod targets;
 
 use std::fs;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,8 +20,8 @@ use clap::Parser;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::time::{ClockId, clock_gettime};
 
-use flightrec_fuzz::corpus::KINDS;
-use flightrec_fuzz::memory::{self, LIMIT, Places, Survey};
+use flightrec_fuzz::corpus::{KINDS, Kind};
+use flightrec_fuzz::memory::{self, LIMIT, MUTATED, Places, Survey};
 use flightrec_fuzz::mutate::{self, Random};
 use targets::{TARGETS, Target};
 
@@ -49,6 +50,9 @@ struct Args {
     /// With --memory: mutated files, beside the crafted ones.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     mutations: u64,
+    /// With --memory: files of this kind alone.
+    #[arg(long, value_name = "KIND", requires = "memory")]
+    only: Option<String>,
     /// With --memory: blocks of pages of crafted files, of 1 MiB each.
     #[arg(long, value_name = "N", default_value_t = 4600)]
     blocks: usize,
@@ -95,19 +99,48 @@ fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// What stands for mutated files where one kind alone is asked for.
+const MUTATIONS: &str = "mutations";
+
+/// The kinds of crafted files that are asked for, and whether mutated ones are.
+fn kinds(only: Option<&str>) -> Result<(&'static [Kind], bool)> {
+    match only {
+        None => Ok((KINDS, true)),
+        Some(MUTATIONS) => Ok((&[], true)),
+        Some(name) => {
+            let known = || KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+            let kind = KINDS.iter().find(|kind| kind.name == name);
+            let kind = kind.with_context(|| {
+                format!("no kind of files {name}; there are {}, {MUTATIONS}", known())
+            })?;
+            Ok((std::slice::from_ref(kind), false))
+        }
+    }
+}
+
+/// Says a line at once: what comes next takes long.
+fn say(line: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
 /// The memory that the commands of flightctl take.
 fn survey(args: &Args, flightctl: &Path) -> Result<()> {
+    let (kinds, mutations) = kinds(args.only.as_deref())?;
     let dir = tempfile::tempdir()?;
     let places = Places { flightctl, dir: dir.path(), findings: &args.findings };
     let mut survey = Survey::default();
-    for kind in KINDS {
+    for kind in kinds {
         // What is made is dropped before anything is run: a child begins with its parent's memory.
         let length = memory::write(&(kind.make)(args.blocks)?, places)?;
         survey.run(kind.name, kind.form, places)?;
-        let most = survey.rows.iter().filter(|row| row.kind == kind.name).map(|row| row.peak).max();
-        println!("{}: {} KiB: at most {} MiB", kind.name, length >> 10, most.unwrap_or(0) >> 20);
+        say(&format!("{}: {} KiB: {}", kind.name, length >> 10, survey.most(&[kind.name])))?;
     }
-    survey.mutations(args.mutations, args.seed.unwrap_or(1), places)?;
+    if mutations {
+        survey.mutations(args.mutations, args.seed.unwrap_or(1), places)?;
+        say(&format!("{MUTATIONS}: {} files: {}", args.mutations, survey.most(&MUTATED)))?;
+    }
     survey.rows.sort_by_key(|row| std::cmp::Reverse(row.peak));
     println!("{} runs; the most:", survey.runs);
     for row in survey.rows.iter().take(15) {
@@ -187,6 +220,7 @@ mod tests {
                 seed: None,
                 memory: None,
                 mutations: 0,
+                only: None,
                 blocks: 0,
                 input: None,
                 findings,
@@ -208,6 +242,21 @@ mod tests {
             fs::read_dir(&args.findings).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(kept.len(), 3);
         assert!(kept.iter().all(|path| fs::read(path).unwrap().len() != 64));
+    }
+
+    #[test]
+    fn one_kind_alone_is_asked_for_by_its_name() {
+        let names = |only| kinds(only).map(|(kinds, mutated)| (kinds.len(), mutated)).unwrap();
+        assert_eq!(names(None), (KINDS.len(), true));
+        assert_eq!(names(Some(MUTATIONS)), (0, true));
+        for kind in KINDS {
+            let (found, mutated) = kinds(Some(kind.name)).unwrap();
+            assert_eq!((found.len(), found[0].name, mutated), (1, kind.name, false));
+        }
+        let error = kinds(Some("nothing")).unwrap_err().to_string();
+        assert!(error.contains("no kind of files nothing"), "{error}");
+        assert!(KINDS.iter().all(|kind| error.contains(kind.name)), "{error}");
+        assert!(error.ends_with(MUTATIONS), "{error}");
     }
 
     #[test]

@@ -4,12 +4,14 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
+use flightrec_tests::wait_peak;
 
 use crate::corpus::{Form, KINDS};
 use crate::mutate::{Random, mutate};
-use crate::{peak, seal, seeds};
+use crate::{seal, seeds};
 
 /// The most memory that any command may take for any file, bytes.
 pub const LIMIT: u64 = 512 << 20;
@@ -19,6 +21,8 @@ pub const LIMIT: u64 = 512 << 20;
 pub struct Run {
     /// The most memory that it had in use at once, bytes.
     pub peak: u64,
+    /// How long it took.
+    pub seconds: f64,
     /// How it ended.
     pub status: ExitStatus,
     /// The beginning of what it said.
@@ -75,15 +79,17 @@ pub fn run(flightctl: &Path, command: &[&str], file: &Path, dir: &Path) -> Resul
         .env_remove("FLIGHTREC_MEMORY")
         .stdin(Stdio::null())
         .stdout(Stdio::null());
+    let begun = Instant::now();
     let child = program
         .stderr(told.try_clone()?)
         .spawn()
         .with_context(|| flightctl.display().to_string())?;
-    let (status, peak) = peak::wait(&child)?;
+    let (status, peak) = wait_peak(child)?;
+    let seconds = begun.elapsed().as_secs_f64();
     told.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
     told.take(4096).read_to_end(&mut bytes)?;
-    Ok(Run { peak, status, said: String::from_utf8_lossy(&bytes).into_owned() })
+    Ok(Run { peak, seconds, status, said: String::from_utf8_lossy(&bytes).into_owned() })
 }
 
 /// What a command took at most for the files of a kind.
@@ -95,6 +101,8 @@ pub struct Row {
     pub command: String,
     /// The most memory that it took, bytes.
     pub peak: u64,
+    /// The longest that it took.
+    pub seconds: f64,
 }
 
 /// What was found.
@@ -119,6 +127,9 @@ pub struct Places<'a> {
     /// Where an input is kept that was a finding.
     pub findings: &'a Path,
 }
+
+/// Kinds of mutated files ([`Survey::mutations`]).
+pub const MUTATED: [&str; 2] = ["mutated recordings", "mutated dumps"];
 
 /// Name of the file that commands are run over.
 const INPUT: &str = "input.flight";
@@ -148,8 +159,14 @@ impl Survey {
                 self.findings.push(format!("{kind}: {name}: {peak} MiB, {status}: {said}; {kept}"));
             }
             match self.rows.iter_mut().find(|row| (row.kind, &row.command) == (kind, &name)) {
-                Some(row) => row.peak = row.peak.max(run.peak),
-                None => self.rows.push(Row { kind, command: name, peak: run.peak }),
+                Some(row) => {
+                    row.peak = row.peak.max(run.peak);
+                    row.seconds = row.seconds.max(run.seconds);
+                }
+                None => {
+                    let Run { peak, seconds, .. } = run;
+                    self.rows.push(Row { kind, command: name, peak, seconds });
+                }
             }
         }
         Ok(())
@@ -172,12 +189,25 @@ impl Survey {
             if form == Form::File && !number.is_multiple_of(4) {
                 seal::file(&mut bytes);
             }
-            let kind = if form == Form::File { "mutated recordings" } else { "mutated dumps" };
+            let [recordings, dumps] = MUTATED;
+            let kind = if form == Form::File { recordings } else { dumps };
             write(&bytes, places)?;
             drop(bytes);
             self.run(kind, form, places)?;
         }
         Ok(())
+    }
+
+    /// What the commands took at most for files of these kinds: memory, and time, for people.
+    pub fn most(&self, kinds: &[&str]) -> String {
+        let rows = || self.rows.iter().filter(|row| kinds.contains(&row.kind));
+        let peak = rows().map(|row| row.peak).max().unwrap_or(0) >> 20;
+        match rows().max_by(|a, b| a.seconds.total_cmp(&b.seconds)) {
+            Some(Row { command, seconds, .. }) => {
+                format!("at most {peak} MiB; {seconds:.1} s (flightctl {command})")
+            }
+            None => "nothing".into(),
+        }
     }
 
     /// The most memory that was taken, bytes.

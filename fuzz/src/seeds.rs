@@ -1,7 +1,7 @@
 //! Inputs that are whole: what the recorder itself writes.
 
 use anyhow::{Context, Result};
-use flightrec_format::abi::page::{Lane, PAGE_SIZE, VERSION};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::chunks;
 use flightrec_format::control::{self, Request, Response};
@@ -20,16 +20,15 @@ const SECRET: u64 = 7;
 
 /// Pages of all lanes.
 pub fn pages() -> Result<Vec<Vec<u8>>> {
-    let mut pages = [rings(VERSION)?, rings(1)?].concat();
+    let mut pages = rings()?;
     pages.extend(description()?);
     Ok(pages.into_iter().map(|page| page.to_vec()).collect())
 }
 
-/// Some of each ring's events, in pages of a version: calls with strings, folded and not, switches,
-/// wakeups.
-fn rings(version: u16) -> Result<Vec<Bytes>> {
-    let mut calls = PageWriter::of_version(version, SECRET, Lane::Syscall, 0, 1 << 60);
-    let mut sched = PageWriter::of_version(version, SECRET, Lane::Sched, 1, 1 << 60);
+/// Some of each ring's events: calls with strings, folded and not, switches, wakeups.
+fn rings() -> Result<Vec<Bytes>> {
+    let mut calls = PageWriter::new(SECRET, Lane::Syscall, 0, 1 << 60);
+    let mut sched = PageWriter::new(SECRET, Lane::Sched, 1, 1 << 60);
     for i in 0..120u64 {
         let time = 1000 + i * 5000;
         let text =
@@ -136,8 +135,7 @@ pub fn files() -> Result<Vec<Vec<u8>>> {
     let marks = vec![RingMark::new(Lane::Syscall, 0), RingMark::new(Lane::Sched, 1)];
     file.checkpoint(&Checkpoint { time: 5, rings: marks })?;
     for lane in [Lane::Syscall, Lane::Sched] {
-        let of_lane: Vec<Page> = [rings(VERSION)?, rings(1)?]
-            .concat()
+        let of_lane: Vec<Page> = rings()?
             .into_iter()
             .filter_map(|page| Page::new(page).ok())
             .filter(|page| page.lane() == lane)
@@ -149,21 +147,16 @@ pub fn files() -> Result<Vec<Vec<u8>>> {
     Ok(vec![closed, killed])
 }
 
-/// Calls as releases before version 2 of the columns wrote them: the first block of
-/// `v1-mix.flight`, decompressed.
-const COLUMNS_1: &[u8] = include_bytes!("../../store/tests/data/v1-mix.columns");
-
 /// Blocks' columns.
 pub fn columns() -> Result<Vec<Vec<u8>>> {
-    let pages = [rings(VERSION)?, rings(1)?].concat();
-    let pages: Vec<Page> = pages.into_iter().filter_map(|page| Page::new(page).ok()).collect();
+    let pages: Vec<Page> = rings()?.into_iter().filter_map(|page| Page::new(page).ok()).collect();
     let encoded = |lane| {
         let of_lane: Vec<Page> = pages.iter().filter(|page| page.lane() == lane).cloned().collect();
         let mut out = Vec::new();
         flightrec_store::columns::encode(&of_lane, &mut out);
         out
     };
-    Ok(vec![encoded(Lane::Syscall), encoded(Lane::Sched), COLUMNS_1.to_vec()])
+    Ok(vec![encoded(Lane::Syscall), encoded(Lane::Sched)])
 }
 
 /// A small machine's memory.
@@ -176,7 +169,7 @@ fn image() -> Result<Image> {
             .iter()
             .map(|page| in_kernel(page, SECRET))
             .collect();
-    for (number, page) in (0u64..).zip([description()?, rings(VERSION)?, snapshot].concat()) {
+    for (number, page) in (0u64..).zip([description()?, rings()?, snapshot].concat()) {
         image.insert(3 + number * 5 % 64, page);
         image.insert(70 + number, Box::new([number as u8; PAGE_SIZE]));
     }

@@ -24,7 +24,7 @@ pub(crate) fn page() -> io::Result<Vec<u8>> {
         } else if line.starts_with('[') {
             if !sections {
                 roff.control("SH", ["SECTIONS AND KEYS"]);
-                roff.text([roman("Behind each key stands its default.")]);
+                roff.text([roman("Each key is shown with its default.")]);
                 sections = true;
             }
             roff.control("SS", [line]);
@@ -45,7 +45,7 @@ pub(crate) fn page() -> io::Result<Vec<u8>> {
         "group = \"operators\"",
     ];
     roff.control("SH", ["EXAMPLE"])
-        .text([roman("More history of system calls, for the members of another group:")]);
+        .text([roman("Larger rings for system calls, and access for another group:")]);
     literal(&mut roff, &example);
     see_also(&mut roff, "flightd(8), flightctl(1)");
     let mut out = Vec::new();

@@ -1,5 +1,5 @@
 #!/bin/bash
-# dracut module: puts flightctl and its hook into kdump's initramfs (Fedora, RHEL 8 and later), and into no other.
+# dracut module: puts flightctl and the hook into kdump's initramfs only (Fedora, RHEL 8 and later).
 
 check() {
     # mkdumprd sets it.
@@ -22,7 +22,7 @@ install() {
         inst_multiple flightctl
     fi
     inst_simple /usr/lib/flightrec/kdump-recover
-    # kdump runs whatever is executable there, in order, before it takes the dump.
+    # kdump runs every executable there, in order, before it takes the dump.
     # shellcheck disable=SC2154 # dracut sets it
     inst_simple "$moddir/pre-dump.sh" /etc/kdump/pre.d/50-flightrec.sh
 }

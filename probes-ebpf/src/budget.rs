@@ -48,10 +48,12 @@ fn refill(bucket: &mut Bucket) -> u64 {
 /// Takes the cost of a system call of the running thread, which is noted.
 #[inline(always)]
 pub(crate) fn draw_call(state: &mut CpuState, cost: u32) -> bool {
-    draw(&mut state.buckets[Lane::Syscall as usize], cost) || draw_call_fairly(state, cost) != 0
+    draw(&mut state.buckets[Lane::Syscall as usize], cost)
+        || state.drawer.draw(&mut state.buckets[Lane::Syscall as usize], state.running.tgid, cost)
+        || draw_call_fairly(state, cost) != 0
 }
 
-/// The same where there is not plenty: by who it is.
+/// Looks at who draws.
 #[inline(never)]
 fn draw_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
     if state.enabled & REFUSE_SYSCALL != 0 {
@@ -65,7 +67,9 @@ fn draw_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
     let i = Lane::Syscall as usize;
     let share = share::of(&mut state.shares[i], state.drawer.at);
     if share::draw(share, &mut state.buckets[i], cost) {
-        state.drawer.quiet = u64::from(share::is_quiet(share, &state.buckets[i]));
+        let bucket = &state.buckets[i];
+        state.drawer.quiet = u64::from(share::is_quiet(share, bucket));
+        state.drawer.allow(share, bucket, cost);
         return 1;
     }
     state.drawer.refused = now;
@@ -79,13 +83,8 @@ fn know_drawer(state: &mut CpuState) -> u64 {
     let i = Lane::Syscall as usize;
     let now = refill(&mut state.buckets[i]);
     let tgid = state.running.tgid;
-    if state.drawer.tgid != tgid
-        || !share::is_still(
-            share::of(&mut state.shares[i], state.drawer.at),
-            &state.buckets[i],
-            tgid,
-        )
-    {
+    let share = share::of(&mut state.shares[i], state.drawer.at);
+    if !state.drawer.look(share, &mut state.buckets[i]) || state.drawer.tgid != tgid {
         let process = Process { tgid, began: Task::cast(state.running.task).start_time() };
         state.drawer.at = share::find(&mut state.shares[i], &state.buckets[i], process);
         state.drawer.tgid = tgid;

@@ -17,7 +17,8 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use flightrec_format::abi::layout::Layout;
+// A record is aligned to the unit, and nothing in it to more.
+pub(crate) use flightrec_format::abi::page::UNIT;
 use flightrec_format::abi::page::{
     DETACHED_SHIFT, HEADER_KINDS, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, RawHeader, Refusal, VERSION,
     header_len,
@@ -40,10 +41,6 @@ pub(crate) const BODY: usize = PAGE_SIZE - HEADER_LEN;
 const fn further(lane: Lane) -> usize {
     header_len(lane) - HEADER_LEN
 }
-
-/// What lengths are counted in, bytes. So that is what a record is aligned to, and nothing in it to
-/// more.
-pub(crate) const UNIT: usize = Layout::of(VERSION).unit();
 
 /// Stores 8 bytes `AT` bytes behind any address, by one store. The BPF machine has no alignment of
 /// its own here: the kernel takes such stores to map values where the machine does

@@ -6,9 +6,7 @@ use core::arch::asm;
 use flightrec_format::abi::share::{self, Shares};
 use flightrec_format::abi::state::{Bucket, SHARES, Share};
 
-pub(crate) use flightrec_format::abi::share::{
-    Process, charge, draw, gives, is_quiet, is_still, weight,
-};
+pub(crate) use flightrec_format::abi::share::{Process, charge, draw, gives, is_quiet, weight};
 
 /// An odd random number. Filled by the loader.
 #[unsafe(no_mangle)]

@@ -10,9 +10,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use aya_ebpf::helpers::generated::bpf_task_pt_regs;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use flightrec_format::abi::layout::Layout;
-use flightrec_format::abi::page::VERSION;
-use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::record::{Abi, fold};
 use flightrec_format::abi::slot::{
     ARGS_BYTES, BLOCKED, IN_SYSCALL, KTHREAD, PACKED, REFUSED, SLOTS_PER_PAGE, TaskSlot, WAYS,
     place,
@@ -206,7 +204,7 @@ pub(crate) fn rename(tid: u32, comm: [u64; 2]) {
 /// Bytes of an ENTER record from its beginning that [`waiting`] reads.
 pub(crate) const ENTRY: usize = ARGS + ARGS_BYTES;
 /// Where an ENTER's arguments begin.
-const ARGS: usize = 8 + Layout::of(VERSION).slot();
+const ARGS: usize = 8 + fold::SLOT;
 
 /// What a blocked thread waits in, `since` when (0: since before the recording). `entry`: the ENTER
 /// record of the call that it is in, of which [`ENTRY`] bytes are inside the page; null: not known,

@@ -1,12 +1,10 @@
 //! What a running recording takes on disk, and what writing it costs: one round of `cargo xtask
 //! bench disk`.
 //!
-//! `bench_disk BPFFS_DIR OUT [LEVEL [VERSION]]` copies all pages of the rings that are pinned below
+//! `bench_disk BPFFS_DIR OUT [LEVEL]` copies all pages of the rings that are pinned below
 //! BPFFS_DIR, writes them to the file OUT as `flightd` does, reads that again, and prints a line
 //! `NAME=VALUE` for each figure. Times are CPU time of the one thread that does it all. Pages saved
-//! before do as well: a folder of files `LANE-CPU.pages` in place of BPFFS_DIR. With a
-//! VERSION these are first made anew as pages of that version, of the same events, so that versions
-//! can be compared.
+//! before do as well: a folder of files `LANE-CPU.pages` in place of BPFFS_DIR.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -14,7 +12,6 @@ use std::path::Path;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::decode::Page;
-use flightrec_format::encode::PageWriter;
 use flightrec_format::live::{Generation, Recording};
 use flightrec_store::block::PAGES_MAX;
 use flightrec_store::{Content, FileHeader, FileReader, FileWriter, Kind, columns};
@@ -43,7 +40,7 @@ enum Source {
 }
 
 impl Source {
-    fn open(dir: &Path, version: Option<u16>) -> Result<Self> {
+    fn open(dir: &Path) -> Result<Self> {
         if let Ok(generation) = Generation::find(dir) {
             return Ok(Self::Live(Box::new(Recording::open(&generation, false)?)));
         }
@@ -52,11 +49,7 @@ impl Source {
             for cpu in 0..1024 {
                 let path = dir.join(format!("{}-{cpu}.pages", lane.name()));
                 if path.exists() {
-                    let pages = fs::read(path)?;
-                    saved.push((
-                        lane,
-                        version.map_or(Ok(pages.clone()), |version| anew(lane, &pages, version))?,
-                    ));
+                    saved.push((lane, fs::read(path)?));
                 }
             }
         }
@@ -103,24 +96,6 @@ impl Source {
     }
 }
 
-/// The events of a ring's pages in pages of a version. What was lost between two of them is not
-/// there any more.
-fn anew(lane: Lane, pages: &[u8], version: u16) -> Result<Vec<u8>> {
-    let mut writer: Option<PageWriter> = None;
-    for page in pages.as_chunks::<PAGE_SIZE>().0 {
-        let page = Page::copy_from(page)?;
-        let header = page.header();
-        let tai = header.base_tai.wrapping_sub(header.base_mono);
-        let writer = writer.get_or_insert_with(|| {
-            PageWriter::of_version(version, header.session, lane, header.cpu, tai)
-        });
-        for event in page.events() {
-            writer.push(&event)?;
-        }
-    }
-    Ok(writer.map_or(Vec::new(), PageWriter::finish).into_iter().flat_map(|page| *page).collect())
-}
-
 #[derive(Default)]
 struct Sums {
     events: f64,
@@ -133,12 +108,11 @@ struct Sums {
 fn main() -> Result<()> {
     let mut args = std::env::args_os().skip(1);
     let (Some(dir), Some(out)) = (args.next(), args.next()) else {
-        return Err("bench_disk BPFFS_DIR OUT [LEVEL [VERSION]]".into());
+        return Err("bench_disk BPFFS_DIR OUT [LEVEL]".into());
     };
     let level: i32 = args.next().and_then(|level| level.to_str()?.parse().ok()).unwrap_or(1);
-    let version: Option<u16> = args.next().and_then(|version| version.to_str()?.parse().ok());
     let (dir, out) = (Path::new(&dir), Path::new(&out));
-    let source = Source::open(dir, version)?;
+    let source = Source::open(dir)?;
 
     let mut sums: [Sums; 3] = Default::default();
     let mut session = 0;

@@ -46,23 +46,23 @@ impl fmt::Display for Damage {
         let Self { offset, bytes, what, block } = self;
         match what {
             What::Header => {
-                write!(f, "at {offset}: the file's header is damaged; nothing is lost by it")?
+                write!(f, "at {offset}: the file's header is damaged; nothing is lost by it")?;
             }
             What::BlockHeader => {
-                write!(f, "at {offset}: a block's header is damaged; nothing is lost by it")?
+                write!(f, "at {offset}: a block's header is damaged; nothing is lost by it")?;
             }
             What::Bytes => {
-                write!(f, "at {offset}: {bytes} bytes are damaged; what they held is lost")?
+                write!(f, "at {offset}: {bytes} bytes are damaged; what they held is lost")?;
             }
             What::Cut => write!(
                 f,
                 "at {offset}: the file ends within a block, {bytes} bytes of which are there"
             )?,
             What::Checksum => {
-                write!(f, "at {offset}: {bytes} bytes of data are damaged (wrong checksum)")?
+                write!(f, "at {offset}: {bytes} bytes of data are damaged (wrong checksum)")?;
             }
             What::Content(why) => {
-                write!(f, "at {offset}: a block of {bytes} bytes can't be decoded: {why}")?
+                write!(f, "at {offset}: a block of {bytes} bytes can't be decoded: {why}")?;
             }
             What::Index => write!(f, "at {offset}: the index is damaged; nothing is lost by it")?,
             What::Io(why) => write!(f, "at {offset}: {bytes} bytes can't be read: {why}")?,

@@ -1,13 +1,6 @@
 //! The first frame of a file: whose it is, and what a reader must know to read it.
 
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-
-use flightrec_format::file::{OpenError, open};
-
-use crate::error::StoreError;
 use crate::fields::{CRC_LEN, FRAME_HEAD, Fields, checked, frame_len, put_frame};
-use crate::reader::FileReader;
 
 /// Its first eight bytes.
 pub const TAG: [u8; 8] = *b"FLTRECFH";
@@ -15,12 +8,10 @@ pub const TAG: [u8; 8] = *b"FLTRECFH";
 pub const LEN: usize = 96;
 /// Most bytes that a reader takes for one.
 pub const LEN_MAX: usize = 4096;
-/// Incompatible feature: pages may be stored as columns of version 2.
-pub const COLUMNS_2: u64 = 1;
-/// Incompatible feature: pages may be stored as columns of version 3.
-pub const COLUMNS_3: u64 = 1 << 1;
+/// Incompatible features, always together: pages are stored as [`crate::columns`] of version 3.
+pub const COLUMNS: u64 = 0b11;
 /// Features that change the meaning of a file, and that this release knows.
-pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS_2 | COLUMNS_3;
+pub const INCOMPATIBLE_KNOWN: u64 = COLUMNS;
 
 /// A file's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,20 +94,4 @@ pub(crate) fn unknown_features(incompatible: u64) -> Option<String> {
     let bits: Vec<String> =
         (0..64).filter(|bit| unknown >> bit & 1 != 0).map(|bit| bit.to_string()).collect();
     (unknown != 0).then(|| bits.join(", "))
-}
-
-/// A file's header alone, which takes one read. Where it is damaged, what [`FileReader::open`]
-/// makes up from the blocks.
-pub fn read_header(path: impl AsRef<Path>) -> Result<FileHeader, StoreError> {
-    let path = path.as_ref();
-    let file = open(path).map_err(OpenError::into_io).map_err(StoreError::io(path))?;
-    let mut bytes = [0; FRAME_HEAD + LEN];
-    if file.read_exact_at(&mut bytes, 0).is_ok()
-        && let Some((header, _)) = FileHeader::parse(&bytes)
-        && unknown_features(header.incompatible).is_none()
-    {
-        return Ok(header);
-    }
-    // Longer than this release's, damaged, or nothing that can be read: opening it tells.
-    FileReader::open(path).map(|reader| *reader.header())
 }

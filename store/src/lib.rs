@@ -46,9 +46,9 @@ pub use damage::{Damage, What};
 pub use dir::{Boot, FileInfo, Store};
 pub use error::StoreError;
 pub use flightrec_format::part;
-pub use header::{FileHeader, read_header};
+pub use header::FileHeader;
 pub use limits::Limits;
-pub use reader::FileReader;
+pub use reader::{FileReader, read_header};
 pub use store_writer::{
     Deleted, Gone, Now, Opening, Options, State, Stats, StoreWriter, SyncJob, Synced,
 };

@@ -25,7 +25,7 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => {
-                let what = "another flightd writes here: end it, or give this one a state \
+                let what = "another flightd writes here: stop it, or give this one a state \
                             directory of its own";
                 Err(io::Error::new(io::ErrorKind::ResourceBusy, what))
             }

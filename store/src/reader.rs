@@ -243,3 +243,19 @@ fn read_up_to(file: &File, at: u64, length: usize) -> io::Result<Vec<u8>> {
     file.read_exact_at(&mut bytes, at)?;
     Ok(bytes)
 }
+
+/// A file's header alone, which takes one read. Where it is damaged, what [`FileReader::open`]
+/// makes up from the blocks.
+pub fn read_header(path: impl AsRef<Path>) -> Result<FileHeader, StoreError> {
+    let path = path.as_ref();
+    let file = open(path).map_err(OpenError::into_io).map_err(StoreError::io(path))?;
+    let mut bytes = [0; FRAME_HEAD + header::LEN];
+    if file.read_exact_at(&mut bytes, 0).is_ok()
+        && let Some((header, _)) = FileHeader::parse(&bytes)
+        && unknown_features(header.incompatible).is_none()
+    {
+        return Ok(header);
+    }
+    // Longer than this release's, damaged, or nothing that can be read: opening it tells.
+    FileReader::open(path).map(|reader| *reader.header())
+}

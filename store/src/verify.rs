@@ -176,7 +176,7 @@ impl Verifier {
             let key = (ring.lane, ring.cpu);
             match self.rings.get(&key) {
                 None => {
-                    drop(self.rings.insert(key, At { events: ring.events, time: checkpoint.time }))
+                    self.rings.insert(key, At { events: ring.events, time: checkpoint.time });
                 }
                 Some(at) if at.events.total() < ring.events.total() => {
                     self.missing(key, &ring.events, checkpoint.time, report);

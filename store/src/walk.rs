@@ -99,7 +99,7 @@ impl<'a> Walker<'a> {
         match self.walk.damage.last_mut().filter(|_| full) {
             Some(last) => {
                 (last.bytes, last.what, last.block) =
-                    (end.saturating_sub(last.offset), What::Bytes, None)
+                    (end.saturating_sub(last.offset), What::Bytes, None);
             }
             None => self.walk.damage.push(Damage { offset, bytes, what, block }),
         }

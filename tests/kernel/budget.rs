@@ -25,7 +25,7 @@ use flightrec_tests::{
 use crate::support::{run, snapshot, start};
 
 /// 1 % of a CPU, and no more than 10 ms of it at once.
-const LIMITED: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst_seconds = 1\n";
+const LIMITED: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst = \"1s\"\n";
 /// Far more calls than 1 % of a CPU pays for.
 const CALLS: u64 = 1_000_000;
 
@@ -298,8 +298,8 @@ fn tells(said: &str, cpu: usize, what: &str) -> bool {
 fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
     let order =
         [GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_SYSCALLS];
-    let all =
-        "give_up = [\"strings\", \"exit_times\", \"arguments\", \"continuity\", \"syscalls\"]\n";
+    let all = "degrade_order = [\"no_strings\", \"untimed_exits\", \"fewer_arguments\", \"sampling\", \
+         \"quiet_only\"]\n";
     let mut recorder = start(&format!("{LIMITED}{all}"));
     let cpu = *online_cpus().last().expect("a CPU");
     let hog = Hog::start(cpu);
@@ -312,7 +312,11 @@ fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
     assert_eq!(given(&recorder), order.iter().fold(0, |all, bit| all | bit));
     let said = acts(&recorder);
     assert!(
-        tells(&said, cpu, "level 5: strings, exit_times, arguments, continuity, syscalls given up"),
+        tells(
+            &said,
+            cpu,
+            "level 5: no_strings, untimed_exits, fewer_arguments, sampling, quiet_only"
+        ),
         "{said}"
     );
     let status: serde_json::Value =
@@ -328,7 +332,7 @@ fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
     assert!(recorder.flightctl(&["budget", "set", "--per-cpu", "90%"]).status.success());
     assert!(wait_until(3 * PATIENCE, || given(&recorder) == 0), "{:#x}", given(&recorder));
     let said = acts(&recorder);
-    assert!(tells(&said, cpu, "level 0: nothing is given up"), "{said}");
+    assert!(tells(&said, cpu, "level 0: everything is recorded"), "{said}");
     is_sound(&recorder, &snapshot(&recorder));
 }
 
@@ -398,7 +402,7 @@ fn classic_programs_are_detached_and_attached_again() {
 }
 
 fn detaches_and_attaches(form: &str) {
-    let budget = "[budget]\ntotal = \"0.5%\"\nper_cpu = \"off\"\nburst_seconds = 1\n";
+    let budget = "[budget]\ntotal = \"0.5%\"\nper_cpu = \"off\"\nburst = \"1s\"\n";
     let mut recorder = start(&format!("{budget}[kernel]\nsyscall_programs = \"{form}\"\n"));
     let hogs: Vec<Hog> = online_cpus().into_iter().map(Hog::start).collect();
     let links = || {
@@ -442,7 +446,7 @@ fn detaches_and_attaches(form: &str) {
 /// for readers.
 #[test]
 fn nothing_is_given_up_for_readers() {
-    let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"off\"\nburst_seconds = 1\n");
+    let recorder = start("[budget]\ntotal = \"off\"\nper_cpu = \"off\"\nburst = \"1s\"\n");
     let account = || -> serde_json::Value {
         serde_json::from_slice(&recorder.flightctl(&["budget", "--json"]).stdout).expect("JSON")
     };
@@ -530,7 +534,7 @@ fn the_budget_is_told_and_set_at_run_time() {
     assert_eq!(told["budget"]["total_percent"], 7.0);
     assert!(told["cpus"][0]["limit_percent"].as_f64().is_some_and(|limit| limit <= 3.0), "{told}");
     let spent = |json: &serde_json::Value| {
-        json["spent"]["start"]["floor_percent"].as_f64().unwrap_or_default()
+        json["spent"]["start"]["overhead_percent"].as_f64().unwrap_or_default()
     };
     calls(100_000, cpu);
     assert!(wait_until(PATIENCE, || spent(&account(&recorder)) > 0.0));

@@ -74,8 +74,12 @@ fn threads_without_a_place_are_told() {
     let told = || {
         let output = recorder.flightctl(&["ps", "--all"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let number =
-            said.lines().find_map(|line| line.split_once(" threads have no place in the table"));
+        let number = said.lines().find_map(|line| {
+            line.split_once(
+                " threads have no place in the thread \
+                                                          table",
+            )
+        });
         (said.clone(), number.and_then(|(n, _)| n.rsplit(' ').next()?.parse::<u32>().ok()))
     };
     let enough = wait_until(Duration::from_secs(10), || told().1.is_some_and(|n| n >= 200));

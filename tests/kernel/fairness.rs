@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use crate::support::{snapshot, start};
 
 /// The default limit.
-const LIMITED: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"5%\"\nburst_seconds = 1\n";
+const LIMITED: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"5%\"\nburst = \"1s\"\n";
 
 /// Storms on every CPU, until they are dropped.
 struct Storms(Vec<Child>);
@@ -127,7 +127,7 @@ fn storms_do_not_hide_a_quiet_process() {
 fn storms_do_not_hide_a_quiet_process_under_a_total() {
     for kind in ["execs", "threads", "forks"] {
         let total =
-            "[budget]\ntotal = \"2%\"\nper_cpu = \"5%\"\nburst_seconds = 1\ndetach = \"never\"\n";
+            "[budget]\ntotal = \"2%\"\nper_cpu = \"5%\"\nburst = \"1s\"\ndetach = \"never\"\n";
         let recorder = start(&format!("{total}[rings]\nsyscall = \"32MiB\"\n"));
         let storms = Storms::start(kind);
         // Until the total's burst has been spent, everybody is whole.

@@ -10,8 +10,7 @@ use serde_json::Value;
 use crate::support::{Printed, run, snapshot, start};
 
 /// Strings are given up long before calls are refused.
-const STRINGS: &str =
-    "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst_seconds = 1\ngive_up = [\"strings\"]\n";
+const STRINGS: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst = \"1s\"\ndegrade_order = [\"no_strings\"]\n";
 
 /// Calls of rename(2), of two paths each, at a rate that the budget allows without the paths alone.
 fn renames(recorder: &Recorder, dir: &Path) -> Printed {
@@ -101,11 +100,11 @@ fn paths_that_were_given_up_are_told() {
     assert_eq!(output.status.code(), Some(1), "nothing matches: {text}");
     assert!(
         text.contains(
-            "events that the filter can't decide: their paths were given up for the budget"
+            "events that the filter can't decide: their paths were not recorded, to stay within the budget"
         ),
         "{text}"
     );
-    assert!(text.contains("(RECORDER) ") && text.contains("strings given up"), "{text}");
+    assert!(text.contains("(RECORDER) ") && text.contains("level 1: no_strings"), "{text}");
 }
 
 /// Events of which a part is missing that the filter asks for.
@@ -139,11 +138,13 @@ fn a_follower_tells_of_paths_that_were_given_up() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(
-        said.contains("filtered out undecided: their paths were given up for the budget"),
+        said.contains(
+            "filtered out undecided: their paths were not recorded, to stay within the budget"
+        ),
         "{said}"
     );
     assert!(
-        String::from_utf8_lossy(&output.stdout).contains("strings given up"),
+        String::from_utf8_lossy(&output.stdout).contains("level 1: no_strings"),
         "the recorder's own line"
     );
 }

@@ -127,7 +127,11 @@ fn the_end_is_recorded_and_found() {
                 lines.iter().any(|line| line.contains("O_APPEND")),
             );
             assert!(hot && cold, "{pattern}: {lines:?}");
-            assert!(said.contains("it is not known whether --path is theirs"), "{pattern}: {said}");
+            assert!(
+                said.contains("it is not known whether they match --path"),
+                "{pattern}: \
+                                                                                 {said}"
+            );
         }
         let output = dump(
             recorder,

@@ -125,12 +125,12 @@ fn a_flood_of_requests_is_refused_with_the_time_to_come_back() {
         let told = text(&output.stderr);
         assert!(
             output.status.code() == Some(2)
-                && told.contains("too many snapshots were asked for: try again in "),
+                && told.contains("too many snapshots were requested: try again in "),
             "{told}"
         );
     }
     let too_long = take(&recorder, &["--last", "1h"]);
-    assert!(text(&too_long.stderr).contains("reaches at most 10m back"), "{too_long:?}");
+    assert!(text(&too_long.stderr).contains("reaches back at most 10m"), "{too_long:?}");
 }
 
 #[test]

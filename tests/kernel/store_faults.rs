@@ -92,7 +92,7 @@ fn a_full_disk() {
     let text = recorder.flightctl(&["status"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(
-        text.contains("NOT WRITTEN since ") && text.contains("the rings go on recording"),
+        text.contains("NOT WRITTEN since ") && text.contains("recording continues in the rings"),
         "{text}"
     );
     let before = Files::read(&state, |_| {});

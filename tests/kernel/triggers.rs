@@ -206,7 +206,7 @@ fn the_end_of_the_daemon_takes_what_waits_for_its_window() {
     assert!(says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV")), "{snapshot:#?}");
     let notes = snapshot["summary"]["notes"].to_string();
     assert!(
-        notes.contains("flightd was ended 4m") && notes.contains("before the end of the window"),
+        notes.contains("flightd was stopped 4m") && notes.contains("before the end of the window"),
         "{notes}"
     );
     let lines = whole(&recorder, id(snapshot), &["--event", "exit", "--pid", &pid]);
@@ -376,7 +376,7 @@ fn pressure_on_memory() {
 #[test]
 fn calls_that_fail_far_more_than_usual() {
     // What else runs here fails in other ways, and is usual.
-    let recorder = with("errors", "least = 300\ntimes = 3\n");
+    let recorder = with("errors", "min_rate = 300\nfactor = 3\n");
     let begun = Instant::now();
     let mut total = 0;
     let came = wait_until(Duration::from_secs(150), || {
@@ -390,7 +390,7 @@ fn calls_that_fail_far_more_than_usual() {
     });
     assert!(came, "after {total} calls: {}", recorder.log());
     let snapshot =
-        kept(&recorder, "errors", |snapshot| says(snapshot, " times a second, usual are "));
+        kept(&recorder, "errors", |snapshot| says(snapshot, " times a second, usually "));
     assert!(says(&snapshot, "ENAMETOOLONG"), "{snapshot:#?}");
     let failures = snapshot["summary"]["failures"].as_array().expect("failures");
     let found = failures.iter().find(|failure| failure["error"] == "ENAMETOOLONG");

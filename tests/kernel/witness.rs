@@ -259,16 +259,16 @@ fn round(seed: u64) -> (u64, u64) {
     random.below(2);
     let per_cpu = random.of(&["\"1%\"", "\"2%\"", "\"5%\"", "\"20%\"", "\"off\""]);
     let total = random.of(&["\"off\"", "\"off\"", "\"1%\"", "\"3%\""]);
-    let give_up = random.of(&[
+    let order = random.of(&[
         "",
-        "give_up = [\"strings\"]\n",
-        "give_up = [\"exit_times\", \"arguments\"]\n",
-        "give_up = []\n",
+        "degrade_order = [\"no_strings\"]\n",
+        "degrade_order = [\"untimed_exits\", \"fewer_arguments\"]\n",
+        "degrade_order = []\n",
     ]);
     let store = random.below(3) != 0;
     let config = format!(
-        "[budget]\ntotal = {total}\nper_cpu = {per_cpu}\nburst_seconds = \
-         1\n{give_up}[rings]\nsyscall = \"2MiB\"\n[store]\nenabled = {store}\n"
+        "[budget]\ntotal = {total}\nper_cpu = {per_cpu}\nburst = \"1s\"\n\
+         {order}[rings]\nsyscall = \"2MiB\"\n[store]\nenabled = {store}\n"
     );
     let recorder = start(&config);
     let dir = tempfile::tempdir().expect("a directory");

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pin.h"
+
 #define TICK_NS 2000000L
 #define TICK_CALLS 33
 #define TICK_TRIPS 4
@@ -32,16 +34,6 @@ static atomic_bool end;
 static int to_pong[2], to_ping[2];
 static atomic_ulong counts[CPUS_MAX], spins[CPUS_MAX], spin_ns[CPUS_MAX];
 static double cpu_seconds;
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		exit(1);
-}
 
 static double seconds(clockid_t clock)
 {

@@ -9,7 +9,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "pin.h"
 
 static long long now(clockid_t clock)
 {
@@ -56,10 +57,9 @@ static void all(long round, long *slept)
 
 int main(int argc, char **argv)
 {
-	long rate, cpu, made = 0, slept = 0;
+	long rate, made = 0, slept = 0;
 	double seconds;
 	int renames, marks = 0;
-	cpu_set_t set;
 
 	if (argc < 6)
 		return 2;
@@ -68,13 +68,7 @@ int main(int argc, char **argv)
 	snprintf(none, sizeof(none), "%s/none", argv[2]);
 	rate = atol(argv[3]);
 	seconds = atof(argv[4]);
-	cpu = atol(argv[5]);
-	if (cpu >= 0) {
-		CPU_ZERO(&set);
-		CPU_SET(cpu, &set);
-		if (sched_setaffinity(0, sizeof(set), &set))
-			return 1;
-	}
+	pin(atoi(argv[5]));
 	snprintf(name, sizeof(name), "counted-%d", getpid());
 	prctl(PR_SET_NAME, name);
 	printf("pid=%d\n", getpid());

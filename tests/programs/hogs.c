@@ -6,12 +6,13 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "pin.h"
 
 #define HOGS_MAX 64
 
@@ -23,14 +24,7 @@ static pthread_barrier_t start;
 
 static void join_cpu(long *tid, const char *name)
 {
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		perror("sched_setaffinity");
-		exit(1);
-	}
+	pin(cpu);
 	pthread_setname_np(pthread_self(), name);
 	*tid = syscall(SYS_gettid);
 	pthread_barrier_wait(&start); /* all ids are known */

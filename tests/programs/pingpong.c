@@ -5,11 +5,12 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "pin.h"
 
 struct player {
 	pthread_t thread;
@@ -33,14 +34,7 @@ static void *play(void *arg)
 
 	snprintf(name, sizeof(name), "%s%d", me->is_pong ? "pong" : "ping", me->pair);
 	pthread_setname_np(pthread_self(), name);
-	if (me->cpu >= 0) {
-		cpu_set_t set;
-
-		CPU_ZERO(&set);
-		CPU_SET(me->cpu, &set);
-		if (sched_setaffinity(0, sizeof(set), &set))
-			die("sched_setaffinity");
-	}
+	pin(me->cpu);
 	me->tid = syscall(SYS_gettid);
 	pthread_barrier_wait(&start); /* all ids are known */
 	pthread_barrier_wait(&start); /* and printed */

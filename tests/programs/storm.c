@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -17,6 +16,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "pin.h"
 
 extern char **environ;
 
@@ -79,14 +80,9 @@ static int wakeups(void)
 
 int main(int argc, char **argv)
 {
-	cpu_set_t set;
-
 	if (argc < 3)
 		return 2;
-	CPU_ZERO(&set);
-	CPU_SET(atoi(argv[2]), &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		return 1;
+	pin(atoi(argv[2]));
 	printf("pid=%d\n", getpid());
 	fflush(stdout);
 	if (!strcmp(argv[1], "wakeups"))

@@ -4,12 +4,13 @@
  * its process id and how many it made.
  */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "pin.h"
 
 static long long now(void)
 {
@@ -21,21 +22,14 @@ static long long now(void)
 
 int main(int argc, char **argv)
 {
-	long rate, cpu, made = 0;
+	long rate, made = 0;
 	double seconds;
-	cpu_set_t set;
 
 	if (argc < 4)
 		return 2;
 	rate = atol(argv[1]);
 	seconds = atof(argv[2]);
-	cpu = atol(argv[3]);
-	if (cpu >= 0) {
-		CPU_ZERO(&set);
-		CPU_SET(cpu, &set);
-		if (sched_setaffinity(0, sizeof(set), &set))
-			return 1;
-	}
+	pin(atoi(argv[3]));
 	if (argc > 4)
 		usleep(atof(argv[4]) * 1e6);
 	long long began = now(), period = rate < 1000 ? 1000000000LL / rate : 1000000LL;

@@ -22,7 +22,7 @@ pub use events::{MadeCall, NUMBERED_BASE, Snapshot, numbered_call};
 pub use files::{Counts, Files, RingPieces, Tally};
 pub use kernel::{monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu, require_kernel};
 pub use memory_group::MemoryGroup;
-pub use process::{bin_dir, die_with_parent, pinned, wait_limited, wait_until};
+pub use process::{bin_dir, die_with_parent, pinned, wait_limited, wait_peak, wait_until};
 pub use programs::{c_program, key_values};
 pub use recorder::{Options, Recorder};
 pub use sandbox::Sandbox;

@@ -1,7 +1,8 @@
 //! Child processes: where the programs are, that no child outlives its test, bounded waiting.
 
 use std::io;
-use std::os::unix::process::CommandExt;
+use std::mem::MaybeUninit;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -66,6 +67,28 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
         }
         std::thread::sleep(POLL);
     }
+}
+
+/// Waits for a child's end. Returns how it ended, and the most memory that it had in use at once
+/// (its resident set), bytes.
+pub fn wait_peak(child: Child) -> io::Result<(ExitStatus, u64)> {
+    let (pid, mut status) = (child.id() as libc::pid_t, 0);
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both pointers are to live, writable memory of their types.
+        let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if waited != -1 {
+            break;
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
+    // SAFETY: plain integers, which zeroes are valid for, and which wait4 has written.
+    let usage = unsafe { usage.assume_init() };
+    // In KiB on Linux (getrusage(2)).
+    Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024))
 }
 
 /// Waits for a child's end, at most `limit`; `None` when it still runs.

@@ -16,7 +16,7 @@ pub fn c_program(name: &str, flags: &[&str]) -> PathBuf {
     let source = repository().join("tests/programs").join(name).with_extension("c");
     let folder = repository().join("target/test-programs");
     let program = folder.join([&[name], flags].concat().concat());
-    if is_newer(&program, &source) {
+    if [&source, &source.with_file_name("pin.h")].into_iter().all(|of| is_newer(&program, of)) {
         return program;
     }
     fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));

@@ -31,11 +31,18 @@ pub struct Options {
     pub args: Vec<String>,
     /// What the daemon gets when the thread that started it ends without stopping it.
     pub death_signal: Signal,
+    /// Where `flightd` and `flightctl` are.
+    pub programs: PathBuf,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { config: String::new(), args: Vec::new(), death_signal: Signal::SIGKILL }
+        Self {
+            config: String::new(),
+            args: Vec::new(),
+            death_signal: Signal::SIGKILL,
+            programs: bin_dir(),
+        }
     }
 }
 
@@ -91,7 +98,7 @@ impl Recorder {
     /// A `flightd` on this recorder's directories, not started: with the configuration file and
     /// the three directories as arguments. It dies with the calling thread.
     pub fn flightd_command(&self) -> Command {
-        let mut command = Command::new(bin_dir().join("flightd"));
+        let mut command = Command::new(self.options.programs.join("flightd"));
         command.arg("--config").arg(self.config_path());
         command.arg("--runtime-dir").arg(self.sandbox.runtime_dir());
         command.arg("--state-dir").arg(self.sandbox.state_dir());
@@ -102,7 +109,7 @@ impl Recorder {
 
     /// A `flightctl` for this recorder, not started.
     pub fn flightctl_command(&self) -> Command {
-        let mut command = Command::new(bin_dir().join("flightctl"));
+        let mut command = Command::new(self.options.programs.join("flightctl"));
         command.arg("--runtime-dir").arg(self.sandbox.runtime_dir());
         // For when no daemon runs that could say it: the system's own files are no part of a test.
         command.arg("--state-dir").arg(self.sandbox.state_dir());
@@ -240,9 +247,9 @@ impl Recorder {
         let errors = File::create(self.answer_path()).context("can't make flightctl's log")?;
         let mut command = self.flightctl_command();
         command.arg("status").stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
-        let mut status = command
-            .spawn()
-            .with_context(|| format!("can't run {}", bin_dir().join("flightctl").display()))?;
+        let mut status = command.spawn().with_context(|| {
+            format!("can't run {}", self.options.programs.join("flightctl").display())
+        })?;
         if let Some(exit) =
             wait_limited(&mut status, end.saturating_duration_since(Instant::now()))?
         {

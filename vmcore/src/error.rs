@@ -11,7 +11,7 @@ pub enum VmcoreError {
     #[error("can't read it: {0}")]
     Io(#[from] io::Error),
     /// A pipe, a socket, a directory: nothing that can be read at any place.
-    #[error("{0}: name a file or a block device (a dump out of a pipe: copied into a file first)")]
+    #[error("{0}: name a file or a block device (copy a dump from a pipe to a file first)")]
     NotAFile(&'static str),
     /// No bytes at all.
     #[error("the file is empty: the dump was never written")]

@@ -133,7 +133,7 @@ impl Part {
             // What the page says is a secret, or a guess: who claims another's public id gets the
             // hash of that.
             Ok(header) => {
-                self.pages.push(PageRef::new(&header, self.ids.of(header.session), place))
+                self.pages.push(PageRef::new(&header, self.ids.of(header.session), place));
             }
             Err(PageError::Version(_)) => self.rejected.version += 1,
             Err(PageError::Lane(_)) => self.rejected.lane += 1,

@@ -23,10 +23,10 @@ const SETTLES: Duration = Duration::from_secs(20);
 /// What is tried.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Calm {
-    /// Minutes of quiet.
+    /// Quiet minutes.
     #[arg(long, default_value_t = 10)]
     minutes: u64,
-    /// Leave out the compiling.
+    /// Do not compile.
     #[arg(long)]
     quiet_only: bool,
 }

@@ -1,9 +1,10 @@
-//! `cargo xtask …`: what plain cargo cannot express.
+//! `cargo xtask …`: tasks that plain cargo cannot express.
 
 mod bench;
 mod bpf_toolchain;
 mod build;
 mod calm;
+mod check_modules;
 mod command;
 mod deb;
 mod demo;
@@ -26,7 +27,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Sets up, builds, shows and tests flightrec.
+/// Set up, build, demonstrate and test flightrec.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Args {
@@ -36,59 +37,59 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Install what building and testing need; does nothing where all is there.
+    /// Install what building and testing need, where it is missing.
     Setup,
     /// Build target/release/flightd and target/release/flightctl.
     Build,
-    /// Record a small workload and show what the recorder saw of it (as root).
+    /// Record a small workload and show the events (as root).
     Demo,
-    /// Run every test: unit, property, and end to end on the running kernel (as root).
+    /// Run all tests: unit, property, and end-to-end on the running kernel (as root).
     Test {
-        /// Leave out the tests that need root and BPF; the last line counts them.
+        /// Skip the tests that need root and BPF; the last line counts them.
         #[arg(long)]
         without_kernel: bool,
-        /// Also panic every kernel of the list in a virtual machine (`cargo xtask vm`): minutes
+        /// Also run `cargo xtask vm`, which panics each listed kernel in a virtual machine: minutes
         /// each.
         #[arg(long)]
         vm: bool,
     },
-    /// Measure.
+    /// Run a benchmark.
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Try every parser of what comes from outside on inputs gone wrong.
+    /// Fuzz every parser of external input.
     Fuzz {
-        /// Arguments of flightrec-fuzz: parsers [default: all], --seconds N of each, --seed S,
+        /// Arguments of flightrec-fuzz: parsers [default: all], --seconds N for each, --seed S,
         /// --input FILE.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Panic real kernels in a virtual machine, and see whether what was recorded is found in their
-    /// dumps.
+    /// Panic real kernels in a virtual machine, and check the recordings in their dumps.
     Vm(vm::Vm),
     /// Build a flightctl without shared libraries, for crash kernels.
     Static,
+    /// Check that no crate has modules that import each other in a circle.
+    CheckModules,
     /// Check the dependencies' licences, sources and known vulnerabilities.
     Deny,
     /// Build the Debian package: target/debian/flightrec_….deb.
     Deb {
-        /// Its version, where it is not the programs' own (to try an upgrade).
+        /// Package version, if different from the programs' (to test an upgrade).
         #[arg(long)]
         version: Option<String>,
     },
     /// Build the RPM: target/rpm/RPMS/x86_64/flightrec-….rpm.
     Rpm,
-    /// Try the package in a container with systemd as its init: installation, restarts, upgrade,
-    /// purge (as root).
+    /// Test the package in a container with systemd: installation, restarts, upgrade, purge (as
+    /// root).
     Service {
-        /// Also run it so many minutes under load, and look at its memory.
+        /// Also run it under load for this many minutes, and check its memory.
         #[arg(long, value_name = "MINUTES", default_value_t = 0)]
         soak: u64,
-        /// Leave the container's file system in target/service.
+        /// Keep the container's file system in target/service.
         #[arg(long)]
         keep: bool,
     },
-    /// See that no trigger fires while nothing is wrong: ten quiet minutes, then this project
-    /// compiled (as root).
+    /// Check that no trigger fires in ten quiet minutes and while this project compiles (as root).
     Calm(calm::Calm),
     /// Write manual pages into target/man and shell completions into target/completions.
     Man,
@@ -137,6 +138,7 @@ fn run(task: Task) -> Result<()> {
         Task::Static => {
             static_program::flightctl().map(|program| println!("built: {}", program.display()))
         }
+        Task::CheckModules => check_modules::run(),
         Task::Deny => deny::run(),
         Task::Deb { version } => {
             deb::run(version.as_deref()).map(|package| println!("made: {}", package.display()))

@@ -65,7 +65,8 @@ const NEEDS: &[Need] = &[
         scope: Scope::Build,
         is_there: bpf_toolchain::is_there,
         packages: &["rustc-web", "cargo-web", "libstd-rust-web-dev-bpf"],
-        otherwise: "rustup toolchain install nightly --component rust-src",
+        otherwise: "rustup toolchain install nightly-2026-05-20 --profile minimal --component \
+                    rust-src",
     },
     Need {
         what: "bpf-linker 0.13.0 in target/tools",
@@ -295,5 +296,7 @@ mod tests {
         assert_eq!(linker.what, format!("bpf-linker {LINKER} in target/tools"));
         assert!(linker.packages.contains(&&*format!("llvm-{LLVM}-dev")), "{:?}", linker.packages);
         assert!(linker.otherwise.contains(&format!("llvm.sh {LLVM}")), "{}", linker.otherwise);
+        let compiler = NEEDS.first().expect("a need").otherwise;
+        assert!(compiler.contains(&format!("install {} ", bpf_toolchain::NIGHTLY)), "{compiler}");
     }
 }

@@ -1,40 +1,16 @@
 # In the machine that is to panic: records, keeps what the recorder says live, and panics in the middle of work.
-export PATH=/bin
-say() { read -r up rest </proc/uptime; echo "VM $up $*"; }
-say "Linux $(uname -r)"
-mount -t tmpfs tmp /tmp
-mount -t tmpfs run /run
-mount -t tracefs nodev /sys/kernel/tracing
-load-crash-kernel /boot/vmlinuz /boot/initrd \
-    "console=ttyS0 loglevel=4 nr_cpus=1 irqpoll reset_devices mitigations=off no_timer_check panic=1" || { say "FAILED: no crash kernel"; exit 1; }
-say "crash kernel loaded: $(cat /sys/kernel/kexec_crash_loaded), $(cat /sys/kernel/kexec_crash_size) bytes"
-
-# recorder NAME STATE_DIR: starts flightd, and waits until it answers.
-start() {
-    mkdir -p /run/fr/bpf /run/fr/run "$2"
-    mount -t bpf bpf /run/fr/bpf
-    flightd --config /flightd.toml --runtime-dir /run/fr/run --state-dir "$2" --bpffs-dir /run/fr/bpf >"/out/$1.log" 2>&1 &
-    daemon=$!
-    i=0
-    until flightctl --runtime-dir /run/fr/run status >"/out/$1.status" 2>&1; do
-        i=$((i + 1))
-        [ $i -lt 240 ] || { say "FAILED: flightd does not answer"; cat "/out/$1.log"; return 1; }
-        kill -0 $daemon || { wait $daemon; say "flightd ended: $?"; cat "/out/$1.log"; return 1; }
-        sleep 0.25
-    done
-}
+. /begin.sh
 
 # An earlier recording, whose freed pages lie about in memory.
-start earlier /state-earlier || exit 1
+start earlier /state-earlier /flightd.toml || exit 1
 find /bin >/dev/null
 kill $daemon
 wait $daemon
 umount /run/fr/bpf
 say "the earlier recording has ended"
 
-start flightd /var/lib/flightrec || exit 1
+start flightd /var/lib/flightrec /flightd.toml || exit 1
 say "recording"
-ctl() { flightctl --runtime-dir /run/fr/run "$@"; }
 # Numbered calls of threads that are preempted; before all that fills the rings.
 stress 20000 >/out/stress.txt || { say "FAILED: stress"; exit 1; }
 say "stressed"

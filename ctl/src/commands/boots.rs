@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use crate::boots::id_text;
 use crate::exit::Exit;
 use crate::output::{Output, note};
-use crate::plan::HistoryPlan;
+use crate::source::HistoryPlan;
 use crate::source::files::catalog::BootFiles;
 use crate::source::files::session::SessionSource;
 use crate::source::{Clock, history};

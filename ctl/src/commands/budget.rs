@@ -13,6 +13,7 @@ use crate::control::Client;
 use crate::exit::Exit;
 use crate::human::span;
 use crate::output::Output;
+use crate::schema::Versioned;
 use crate::state::{Budget, State};
 
 /// Shows what recording costs, for people or as one JSON object.
@@ -21,7 +22,7 @@ pub fn run(runtime_dir: &Path, json: bool) -> Result<Exit> {
     let (account, status) = (client.account()?, client.status()?);
     let shown = Shown::new(&account, status);
     let text = if json {
-        let mut text = serde_json::to_string_pretty(&shown)?;
+        let mut text = serde_json::to_string_pretty(&Versioned::new(&shown))?;
         text.push('\n');
         text
     } else {
@@ -54,8 +55,8 @@ struct Shown {
     burst_seconds: u32,
     /// What may be spent of the total at once now; below 0: spent in advance.
     left_seconds: f64,
-    /// What may be given up, in this order.
-    give_up: Vec<String>,
+    /// The steps by which the recording degrades, in this order.
+    degrade_order: Vec<String>,
     /// Whether system calls may be detached.
     may_detach: bool,
     /// For how long they were, since the daemon began.
@@ -98,7 +99,7 @@ struct Parts {
     calls_percent: f64,
     strings_percent: f64,
     sched_percent: f64,
-    floor_percent: f64,
+    overhead_percent: f64,
     drain_percent: f64,
     daemon_percent: f64,
     /// Answers to clients; not part of all.
@@ -153,7 +154,7 @@ impl Shown {
                 calls_percent: share(sum(|spent| spent.calls)),
                 strings_percent: share(sum(|spent| spent.strings)),
                 sched_percent: share(sum(|spent| spent.sched)),
-                floor_percent: share(sum(|spent| spent.floor)),
+                overhead_percent: share(sum(|spent| spent.floor)),
                 drain_percent: share(drain),
                 daemon_percent: share(daemon),
                 readers_percent: share(readers),
@@ -176,7 +177,7 @@ impl Shown {
             per_cpu_percent: percent(account.per_cpu),
             burst_seconds: account.burst_seconds,
             left_seconds: account.left as f64 / 1e9,
-            give_up: account.order.clone(),
+            degrade_order: account.order.clone(),
             may_detach: account.may_detach,
             detached_seconds: account.detached as f64 / 1e9,
             spent: Spans::from([0, 1, 2].map(parts)),
@@ -195,27 +196,43 @@ impl Shown {
         };
         let total = limit(percent(account.total), "of all CPUs together");
         let per_cpu = limit(self.per_cpu_percent, "of each CPU");
-        row("limits", &format!("{total}; {per_cpu}; {} s of it at once", self.burst_seconds));
+        row("limits", &format!("{total}; {per_cpu}; {} s of it in a burst", self.burst_seconds));
         if account.total != 0 {
-            row("left", &format!("{:.1} ms of the total at once now", self.left_seconds * 1e3));
+            row(
+                "left",
+                &format!(
+                    "{:.1} ms of the total may be spent at \
+                                  once",
+                    self.left_seconds * 1e3
+                ),
+            );
         }
         row("level", &self.level_text);
-        let order =
-            if self.give_up.is_empty() { "nothing".to_owned() } else { self.give_up.join(", ") };
+        let order = if self.degrade_order.is_empty() {
+            "no steps".to_owned()
+        } else {
+            self.degrade_order.join(", ")
+        };
         let detach = if self.may_detach { "; system calls may be detached" } else { "" };
-        row("give up", &format!("{order}{detach}"));
+        row("degrades", &format!("{order}{detach}"));
         if account.detached != 0 {
             row("detached", &format!("for {} since flightd began", span(account.detached)));
         }
         let Budget {
-            call_ns, string_ns, sched_ns, call_floor_ns, sched_floor_ns, measured, ..
+            call_ns,
+            string_ns,
+            sched_ns,
+            call_overhead_ns,
+            sched_overhead_ns,
+            measured,
+            ..
         } = &self.budget;
         let how = if *measured { "measured here" } else { "assumed" };
         row(
             "an event",
             &format!(
-                "a call costs {call_ns} ns ({call_floor_ns} for being asked), a string \
-                 {string_ns}, a switch or wakeup {sched_ns} ({sched_floor_ns}); {how}"
+                "a call costs {call_ns} ns ({call_overhead_ns} of it probe overhead), a string \
+                 {string_ns}, a switch or wakeup {sched_ns} ({sched_overhead_ns}); {how}"
             ),
         );
         let running = account.spans.last().copied().unwrap_or(0);
@@ -235,11 +252,11 @@ impl Shown {
             ("probes: system calls", |p| p.calls_percent),
             ("probes: their strings", |p| p.strings_percent),
             ("probes: scheduling", |p| p.sched_percent),
-            ("floor: being asked", |p| p.floor_percent),
+            ("probe overhead", |p| p.overhead_percent),
             ("drain, compression, writing", |p| p.drain_percent),
             ("flightd otherwise", |p| p.daemon_percent),
             ("in all", |p| p.all_percent),
-            ("beside that: answering readers", |p| p.readers_percent),
+            ("not included: answering readers", |p| p.readers_percent),
         ];
         for (name, part) in lines {
             figures(&mut out, name, self.spent.iter().map(part));
@@ -285,7 +302,7 @@ mod tests {
             per_cpu: 50_000,
             total: 10_000,
             burst_seconds: 30,
-            order: vec!["strings".into(), "syscalls".into()],
+            order: vec!["no_strings".into(), "quiet_only".into()],
             may_detach: true,
             left: -5_000_000,
             detached: 2 * S,
@@ -300,18 +317,18 @@ mod tests {
         let account = account();
         let text = Shown::new(&account, status()).text(&account);
         for part in [
-            "limits       1 % of all CPUs together; 5 % of each CPU; 30 s of it at once\n",
-            "left         -5.0 ms of the total at once now\n",
-            "level        untimed_exits: strings, exit_times given up on CPU 1\n",
-            "give up      strings, syscalls; system calls may be detached\n",
+            "limits       1 % of all CPUs together; 5 % of each CPU; 30 s of it in a burst\n",
+            "left         -5.0 ms of the total may be spent at once\n",
+            "level        untimed_exits: no_strings, untimed_exits on CPU 1\n",
+            "degrades     no_strings, quiet_only; system calls may be detached\n",
             "detached     for 2.0 s since flightd began\n",
-            "an event     a call costs 260 ns (140 for being asked), a string 120, a switch or \
-             wakeup 200 (100); measured here\n",
+            "an event     a call costs 260 ns (140 of it probe overhead), a string 120, a \
+             switch or wakeup 200 (100); measured here\n",
             "  probes: system calls                 0.050     0.025         0.025\n",
-            "  floor: being asked                   0.200     0.100         0.100\n",
+            "  probe overhead                       0.200     0.100         0.100\n",
             "  drain, compression, writing          0.500     0.000         0.000\n",
             "  in all                               1.100     0.250         0.250\n",
-            "  beside that: answering readers       0.200     0.000         0.000\n",
+            "  not included: answering readers      0.200     0.000         0.000\n",
             "  CPU 0    level 0, of 5.00            1.000     0.500         0.500\n",
             "  CPU 1    level 2, no limit           0.000     0.000         0.000\n",
         ] {
@@ -327,12 +344,12 @@ mod tests {
             ("/budget/total_percent", 1.0.into()),
             ("/per_cpu_percent", 5.0.into()),
             ("/left_seconds", (-0.005).into()),
-            ("/give_up/0", "strings".into()),
+            ("/degrade_order/0", "no_strings".into()),
             ("/detached_seconds", 2.0.into()),
             ("/spent/now/all_percent", 1.1.into()),
             ("/spent/now/readers_percent", 0.2.into()),
             ("/spent/minute/seconds", 60.0.into()),
-            ("/spent/start/floor_percent", 0.1.into()),
+            ("/spent/start/overhead_percent", 0.1.into()),
             ("/cpus/1/limit_percent", Value::Null),
             ("/cpus/0/spent_percent/now", 1.0.into()),
         ] {

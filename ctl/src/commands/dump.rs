@@ -6,25 +6,23 @@ use std::path::Path;
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
-use crate::args::FormatArg;
-use crate::coverage::{self, Report, Seam, clock_asides, clock_lines};
+use crate::coverage::{self, Report};
 use crate::exit::Exit;
 use crate::fds::Naming;
-use crate::filter::{Filter, FilterError, FilterPlan, Seen};
+use crate::filter::{Filter, FilterError, FilterPlan, Seen, doubts};
+use crate::formats::{self, Look};
 use crate::human::counted;
-use crate::json;
 use crate::left_out::LeftOuts;
 use crate::output::{Output, is_broken_pipe, note, refuse};
-use crate::pipeline::threads_before;
-use crate::pipeline::wall::WallClock;
-use crate::pipeline::{self, Going};
 use crate::plan::DumpPlan;
+use crate::print::{self, Going};
 use crate::progress::Progress;
-use crate::render::Renderer;
+use crate::render::{Format, Render, Start};
 use crate::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
 use crate::source::{Recording, Source};
-use crate::text;
-use crate::window::Edge;
+use crate::text::coverage::{Seam, clock_lines, lines};
+use crate::wall::WallClock;
+use crate::window::{Edge, with_leads};
 use crate::windows::Windows;
 
 /// Prints events.
@@ -79,10 +77,10 @@ struct Dump<'a> {
     known: bool,
     /// The coverage of the last chapter that has nothing of the window, unless another one has
     /// something: in words, and as it stands before events.
-    nothing: Option<(Vec<String>, String)>,
+    nothing: Option<(Vec<String>, Vec<u8>)>,
     seam: Seam,
     /// What was said of the next chapter before it was read.
-    said: String,
+    said: Vec<u8>,
     /// Who is known, as long as nothing matches.
     seen: Seen,
     /// Where the pass has come to that goes on in the next stretch of a window.
@@ -105,7 +103,7 @@ impl<'a> Dump<'a> {
             known: false,
             nothing: None,
             seam: Seam::default(),
-            said: String::new(),
+            said: Vec::new(),
             seen: Seen::default(),
             going: None,
             is_told: false,
@@ -138,14 +136,14 @@ impl<'a> Dump<'a> {
         if windows.is_empty() && !chapter.is_only && joins.is_none() {
             let coverage =
                 self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
-            let head = head(
-                plan,
-                output(&mut self.output, plan)?,
-                &coverage,
-                &reports,
+            let format = format(plan, output(&mut self.output, plan)?, self.zone);
+            let head = format.begin(&mut Start {
                 recording,
-                &mut wall,
-            );
+                reports: &reports,
+                coverage: &coverage,
+                windows: &windows,
+                wall: &mut wall,
+            });
             self.nothing = self.told.is_empty().then_some((coverage, head));
             return Ok(Go::On);
         }
@@ -160,55 +158,43 @@ impl<'a> Dump<'a> {
 
         let output = output(&mut self.output, plan)?;
         output.show(Progress::start("writing the events"));
-        let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
-        let mut head = if is_silent {
-            String::new()
-        } else {
-            head(plan, output, &coverage, &reports, recording, &mut wall)
+        let format = format(plan, output, self.zone);
+        let shown = chapter.windows_so_far(&wall);
+        let mut start = Start {
+            recording,
+            reports: &reports,
+            coverage: &coverage,
+            windows: &windows,
+            wall: &mut wall,
         };
+        let mut head = if is_silent { Vec::new() } else { format.begin(&mut start) };
         // Where it turned out otherwise, this holds.
         if !is_silent && std::mem::take(&mut self.said) == head {
             head.clear();
         }
-        let renderer: Renderer = match plan.format {
-            FormatArg::Text => {
-                let options = text::Options {
-                    colour,
-                    merge: plan.merge,
-                    fds: plan.fds,
-                    time_zone: self.zone.clone(),
-                    ..text::Options::default()
-                };
-                text::Renderer::new(&recording.meta, options).into()
-            }
-            FormatArg::Jsonl => {
-                let mut asides = clock_asides(windows.hull(), &mut wall);
-                asides.extend(reports.iter().flat_map(|report| report.gap_lines(&mut wall)));
-                asides.sort_by_key(|aside| aside.time);
-                json::Renderer::new(&recording.meta, plan.merge, asides).name_fds(plan.fds).into()
-            }
-        };
         let written = output
-            .write_all(head.as_bytes())
+            .write_all(&head)
             .and_then(|()| {
                 let Some(joins) = joins else {
-                    return pipeline::run(
+                    let (events, wall) = events(&*format, &mut start);
+                    return print::run(
                         recording,
-                        windows,
+                        windows.clone(),
                         &filter,
                         wall,
-                        renderer,
+                        events,
                         &mut *output,
                     );
                 };
-                let shown = chapter.windows_so_far(&wall);
-                let end = pipeline::with_leads(shown.hull()).until.min(joins.until);
+                let end = with_leads(shown.hull()).until.min(joins.until);
                 let until = if joins.behind { joins.until } else { end };
                 // What was read before the window is for names of descriptors.
                 let from = if question(plan).everything && !joins.before { 0 } else { joins.from };
-                let going = match going {
-                    Some(going) => going.with(recording, shown, from, renderer),
-                    None => Going::new(recording, shown, &filter, wall, renderer),
+                let going = if let Some(going) = going {
+                    going.with(&mut start, shown, from)
+                } else {
+                    let (events, wall) = events(&*format, &mut start);
+                    Going::new(recording, shown, &filter, wall, events)
                 };
                 let before = going.printed();
                 let going = going.run(recording, (from, until), joins.behind, &mut *output)?;
@@ -249,7 +235,7 @@ impl<'a> Dump<'a> {
         let mut lines: Vec<String> =
             seam.between(chapter, window, wall, self.zone).into_iter().collect();
         lines.extend(clock_lines(windows, wall, self.zone));
-        lines.extend(reports.iter().flat_map(|report| report.lines(wall, self.zone)));
+        lines.extend(reports.iter().flat_map(|report| self::lines(report, wall, self.zone)));
         lines.extend(chapter.remarks.iter().cloned());
         lines
     }
@@ -262,7 +248,7 @@ impl<'a> Dump<'a> {
         if let Some((coverage, head)) = self.nothing.take() {
             self.told.extend(coverage);
             let output = output(&mut self.output, self.plan)?;
-            match output.write_all(head.as_bytes()).map_err(|e| output.explain(e)) {
+            match output.write_all(&head).map_err(|e| output.explain(e)) {
                 Err(e) if !is_broken_pipe(&e) => return Err(e),
                 _ => {}
             }
@@ -271,8 +257,8 @@ impl<'a> Dump<'a> {
         self.told.iter().for_each(|line| note(line));
         if self.undecided != 0 {
             note(&format!(
-                "of {} that are shown it is not known whether --path is theirs: the paths are too \
-                 long to be recorded whole, and their middle may be anything",
+                "of {} it is not known whether they match --path: the paths are too long to be \
+                 recorded completely, and their middle may be anything",
                 counted(self.undecided, "event")
             ));
         }
@@ -317,13 +303,19 @@ impl Visitor<anyhow::Error> for Dump<'_> {
         if windows.count() > 1 {
             return Ok(());
         }
-        let Some(report) = foretold.report(windows.hull()) else { return Ok(()) };
+        let Some(report) = Report::foretold(foretold, windows.hull()) else { return Ok(()) };
         let reports = [report];
         let coverage =
             self.coverage(chapter, &reports, &windows, &mut wall, &mut self.seam.clone());
         let output = output(&mut self.output, plan)?;
-        let head = head(plan, output, &coverage, &reports, recording, &mut wall);
-        let written = output.write_all(head.as_bytes()).and_then(|()| output.flush());
+        let head = format(plan, output, self.zone).begin(&mut Start {
+            recording,
+            reports: &reports,
+            coverage: &coverage,
+            windows: &windows,
+            wall: &mut wall,
+        });
+        let written = output.write_all(&head).and_then(|()| output.flush());
         match written.map_err(|e| output.explain(e)) {
             Ok(()) if chapter.joins.is_some() => {
                 self.is_told = true;
@@ -357,7 +349,7 @@ fn output<'o>(output: &'o mut Option<Output>, plan: &DumpPlan) -> Result<&'o mut
 /// The coverage of each stretch of a chapter's window.
 fn reports(recording: &Recording, windows: &Windows, now: u64, filter: &Filter) -> Vec<Report> {
     let told = coverage::told(windows);
-    let doubts = pipeline::doubts(recording, windows, &told, filter);
+    let doubts = doubts(recording, windows, &told, filter);
     told.iter()
         .map(|window| Report::new(recording, window, now).with_doubts(doubts.of(window)))
         .collect()
@@ -366,7 +358,7 @@ fn reports(recording: &Recording, windows: &Windows, now: u64, filter: &Filter) 
 /// Takes out of reports the gaps in which the quiet ring left out none of those who are asked for.
 fn spare(reports: &mut [Report], recording: &Recording, filter: &Filter) {
     if let Some(left_outs) = LeftOuts::of(recording) {
-        let threads = threads_before(recording);
+        let threads = recording.threads();
         for report in reports {
             report
                 .spare(recording, &mut |left_out| filter.may_want(left_out, &left_outs, &threads));
@@ -374,32 +366,22 @@ fn spare(reports: &mut [Report], recording: &Recording, filter: &Filter) {
     }
 }
 
-/// What stands before the events of a chapter.
-fn head(
-    plan: &DumpPlan,
-    output: &Output,
-    coverage: &[String],
-    reports: &[Report],
-    recording: &Recording,
-    wall: &mut WallClock,
-) -> String {
-    match plan.format {
-        // A text that is kept says what it covers.
-        FormatArg::Text if output.is_terminal() => String::new(),
-        FormatArg::Text => commented(coverage),
-        FormatArg::Jsonl => {
-            reports.iter().map(|report| report.json(&recording.meta, wall)).collect()
-        }
-    }
+/// What writes the events that come next, and the wall clock that they go by.
+fn events(format: &dyn Format, start: &mut Start<'_>) -> (Box<dyn Render>, WallClock) {
+    let mut events = format.events(&start.recording.meta);
+    events.expect(start);
+    (events, start.wall.clone())
 }
 
-/// Coverage as the head of a text.
-fn commented(coverage: &[String]) -> String {
-    let mut text = String::new();
-    for line in coverage {
-        text.push_str("# ");
-        text.push_str(line);
-        text.push('\n');
-    }
-    text
+/// How the output is written.
+fn format(plan: &DumpPlan, output: &Output, zone: &TimeZone) -> Box<dyn Format> {
+    let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
+    let look = Look {
+        colour,
+        merge: plan.merge,
+        fds: plan.fds,
+        time_zone: zone.clone(),
+        is_kept: !output.is_terminal(),
+    };
+    formats::of(plan.format, look)
 }

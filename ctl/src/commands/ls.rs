@@ -12,10 +12,11 @@ use flightrec_store::{FileReader, Kind, What};
 
 use crate::boots::{self, BootId, id_text};
 use crate::exit::Exit;
+use crate::guard;
 use crate::human::bytes;
-use crate::memory;
 use crate::output::{Output, note};
-use crate::plan::FilesPlan;
+use crate::schema::Versioned;
+use crate::source::FilesPlan;
 use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
 
@@ -74,7 +75,7 @@ struct Document<'a> {
 
 /// Lists files.
 pub fn run(plan: &FilesPlan, json: bool) -> Result<Exit> {
-    memory::watch();
+    guard::watch();
     let paths = state_dir::paths(plan)?;
     let found = catalog::find(&paths)?;
     let present = boots::present();
@@ -110,7 +111,7 @@ pub fn run(plan: &FilesPlan, json: bool) -> Result<Exit> {
     let entries: Vec<Entry> = entries.into_iter().map(|(_, _, entry)| entry).collect();
     let mut text = Vec::new();
     if json {
-        serde_json::to_writer_pretty(&mut text, &Document { files: &entries })?;
+        serde_json::to_writer_pretty(&mut text, &Versioned::new(Document { files: &entries }))?;
         text.push(b'\n');
     } else {
         text.extend_from_slice(table(&entries, &crate::zone::system()).as_bytes());

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::plan::Origin;
+use crate::source::Origin;
 use crate::state::{CpuState, Descriptors, Files, Snapshots, State, Store};
 
 /// Prints the metrics.
@@ -85,27 +85,32 @@ fn text(state: &State) -> String {
         "Whether flightd answers.",
         u8::from(state.daemon.is_some()),
     );
-    let help = "The recording, described by its labels.";
-    out.family("flightrec_recording", "", false, help)
+    let help = "The id of the recording, and the form of its programs.";
+    out.family("flightrec_recording_info", "", false, help)
         .sample(&[("session", &state.session), ("syscall_programs", &state.syscall_programs)], 1);
-    let help = "How much is recorded of what is configured: 0 all, each step above it less.";
+    let help = "Degradation of the recording: 0 none; each step above 0 records less.";
     out.gauge("flightrec_level", "", help, state.level.number());
-    let help = "The same, of each CPU: steps that the budget had it take.";
+    let help = "Degradation of each CPU: number of steps that are taken.";
     let mut family = out.family("flightrec_cpu_level", "", false, help);
     for cpu in state.cpus.iter().filter(|cpu| cpu.recorded) {
-        family.sample(&[("cpu", &cpu.cpu)], cpu.given_up.len());
+        family.sample(&[("cpu", &cpu.cpu)], cpu.degraded.len());
     }
-    let help = "When the recording began.";
-    out.gauge("flightrec_recording_start_seconds", "seconds", help, unix(state.recording_since));
+    let help = "Start of the recording, UNIX time.";
+    out.gauge(
+        "flightrec_recording_start_time_seconds",
+        "seconds",
+        help,
+        unix(state.recording_since),
+    );
     counters(&mut out, &state.cpus);
-    let help =
-        "Program runs that the kernel skipped (recursion), each an event that is not recorded.";
-    let mut family = out.family("flightrec_skipped_runs", "", true, help);
-    for (program, n) in &state.skipped_runs {
+    let help = "Program runs that the kernel skipped as recursion, each of which lost an event.";
+    let mut family = out.family("flightrec_recursion_misses", "", true, help);
+    for (program, n) in &state.recursion_misses {
         family.sample(&[("program", program)], n);
     }
     let help = "Threads that found no room in the thread table.";
-    out.family("flightrec_slot_collisions", "", true, help).sample(&[], state.slot_collisions);
+    out.family("flightrec_thread_table_collisions", "", true, help)
+        .sample(&[], state.thread_table_collisions);
     let mut family = out.family(
         "flightrec_held_seconds",
         "seconds",
@@ -130,10 +135,11 @@ fn text(state: &State) -> String {
         let help = "CPU time that flightd has used.";
         out.family("flightrec_daemon_cpu_seconds", "seconds", true, help)
             .sample(&[], daemon.cpu_seconds);
-        let help = "When flightd began.";
-        out.gauge("flightrec_daemon_start_seconds", "seconds", help, unix(daemon.since));
-        let help = "The daemon, described by its labels.";
-        out.family("flightrec_daemon", "", false, help).sample(&[("version", &daemon.version)], 1);
+        let help = "Start of flightd, UNIX time.";
+        out.gauge("flightrec_start_time_seconds", "seconds", help, unix(daemon.since));
+        let help = "The version of flightd.";
+        out.family("flightrec_build_info", "", false, help)
+            .sample(&[("version", &daemon.version)], 1);
         descriptors(&mut out, state.descriptors.as_ref());
     }
     if let Some(store) = state.store.as_ref().filter(|store| store.state != Files::Off) {
@@ -146,52 +152,60 @@ fn text(state: &State) -> String {
     out.0
 }
 
-/// The last look at what descriptors stand for.
+/// The last descriptor snapshot.
 fn descriptors(out: &mut Exposition, last: Option<&Descriptors>) {
-    let help =
-        "Whether it is known what descriptors stand for that were open before the recording.";
+    let help = "Whether there is a descriptor snapshot.";
     out.gauge("flightrec_descriptors_up", "", help, u8::from(last.is_some()));
     let Some(last) = last else { return };
     out.gauge(
         "flightrec_descriptors_age_seconds",
         "seconds",
-        "How long ago the last look was.",
+        "Age of the last descriptor snapshot.",
         last.age_seconds,
     );
-    let help = "CPU time that the last look took.";
+    let help = "CPU time of the last descriptor snapshot.";
     out.gauge("flightrec_descriptors_cost_seconds", "seconds", help, last.cost_seconds);
     out.gauge(
         "flightrec_descriptors_processes",
         "",
-        "Processes with open descriptors.",
+        "Processes in the last descriptor snapshot.",
         last.processes,
     );
-    out.gauge("flightrec_descriptors_open", "", "Open descriptors.", last.descriptors);
-    let help = "Descriptors for which the last look had no room.";
+    out.gauge(
+        "flightrec_descriptors_open",
+        "",
+        "Descriptors in the last descriptor snapshot.",
+        last.descriptors,
+    );
+    let help = "Descriptors for which the last descriptor snapshot had no room.";
     out.gauge("flightrec_descriptors_left_out", "", help, last.left_out);
-    out.gauge("flightrec_descriptors_kept", "", "Looks that the daemon has at hand.", last.kept);
+    out.gauge("flightrec_descriptors_kept", "", "Descriptor snapshots in memory.", last.kept);
 }
 
 /// What was kept because something happened.
 fn snapshots(out: &mut Exposition, of: &Snapshots) {
-    out.gauge("flightrec_snapshots", "", "Snapshots that are kept.", of.kept);
-    out.gauge("flightrec_snapshots_bytes", "bytes", "What the snapshots take.", of.bytes);
-    out.gauge("flightrec_snapshots_pending", "", "Snapshots that are being taken.", of.pending);
+    out.gauge("flightrec_snapshots", "", "Snapshots in the directory.", of.kept);
+    out.gauge("flightrec_snapshots_bytes", "bytes", "Size of the snapshots.", of.bytes);
+    out.gauge("flightrec_snapshots_pending", "", "Snapshots being taken.", of.pending);
     for (name, help, n) in [
         ("flightrec_snapshots_taken", "Snapshots taken.", of.taken),
         (
             "flightrec_snapshots_repeated",
-            "Causes that came again and were only counted.",
+            "Causes that recurred and were only counted.",
             of.repeated,
         ),
-        ("flightrec_snapshots_refused", "Snapshots that were refused: too many.", of.refused),
-        ("flightrec_snapshots_failed", "Snapshots that could not be made.", of.failed),
+        (
+            "flightrec_snapshots_refused",
+            "Snapshots refused because a quota was used up.",
+            of.refused,
+        ),
+        ("flightrec_snapshots_failed", "Snapshots that could not be written.", of.failed),
     ] {
         out.family(name, "", true, help).sample(&[], n);
     }
     if let Some(last) = &of.last {
-        let help = "When the cause of the last snapshot happened.";
-        out.gauge("flightrec_snapshots_last_seconds", "seconds", help, unix(last.time));
+        let help = "Time of the last snapshot's cause, UNIX time.";
+        out.gauge("flightrec_snapshots_last_timestamp_seconds", "seconds", help, unix(last.time));
     }
 }
 
@@ -201,13 +215,13 @@ fn files(out: &mut Exposition, store: &Store) {
     out.gauge("flightrec_store_up", "", "Whether files can be written.", up);
     if let (Some(files), Some(bytes)) = (store.files, store.bytes) {
         out.gauge("flightrec_store_files", "", "Files of all boots.", files);
-        out.gauge("flightrec_store_bytes", "bytes", "What the files take.", bytes);
+        out.gauge("flightrec_store_bytes", "bytes", "Size of the files.", bytes);
     }
     if let Some(oldest) = store.oldest {
         out.gauge(
-            "flightrec_store_oldest_seconds",
+            "flightrec_store_oldest_timestamp_seconds",
             "seconds",
-            "When the oldest file began.",
+            "Beginning of the oldest file, UNIX time.",
             unix(oldest),
         );
     }
@@ -215,12 +229,12 @@ fn files(out: &mut Exposition, store: &Store) {
         out.gauge(
             "flightrec_store_behind_seconds",
             "seconds",
-            "How far the files are behind.",
+            "Time by which the files are behind.",
             behind,
         );
     }
     if let Some(behind) = store.unsynced_seconds {
-        let help = "How far the disk is behind.";
+        let help = "Time by which the disk is behind.";
         out.gauge("flightrec_store_unsynced_seconds", "seconds", help, behind);
     }
     let help = "Bytes written to files.";
@@ -258,7 +272,7 @@ fn files(out: &mut Exposition, store: &Store) {
             family.sample(&[("limit", limit)], n);
         }
     }
-    out.family("flightrec_store_failures", "", true, "Times that writing failed.")
+    out.family("flightrec_store_failures", "", true, "Number of times that writing failed.")
         .sample(&[], store.failures);
     let help = "CPU time of draining, encoding and writing.";
     out.family("flightrec_store_cpu_seconds", "seconds", true, help).sample(&[], store.cpu_seconds);
@@ -334,6 +348,40 @@ mod tests {
         found
     }
 
+    /// The rules for names of Prometheus, as `promtool check metrics` has them, and of OpenMetrics.
+    fn well_named(name: &str, kind: &str) {
+        let rest = name.strip_prefix("flightrec_").expect("the prefix of all");
+        assert!(rest.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
+        let words: Vec<&str> = rest.split('_').collect();
+        assert!(words.iter().all(|word| !word.is_empty()), "{name}");
+        // A family of counters is named without the suffix of its samples.
+        let reserved = ["total", "created", "bucket", "count", "sum", "counter", "gauge"];
+        assert!(!words.iter().any(|word| reserved.contains(word)), "reserved: {name}");
+        let not_base = [
+            "ns",
+            "us",
+            "ms",
+            "nanoseconds",
+            "microseconds",
+            "milliseconds",
+            "minutes",
+            "hours",
+            "days",
+            "kib",
+            "mib",
+            "kb",
+            "mb",
+            "kilobytes",
+            "megabytes",
+            "bits",
+            "percent",
+        ];
+        assert!(!words.iter().any(|word| not_base.contains(word)), "no base unit: {name}");
+        let unit = words.iter().position(|word| ["seconds", "bytes"].contains(word));
+        assert!(unit.is_none_or(|at| at + 1 == words.len()), "its unit is not last: {name}");
+        assert!(kind == "gauge" || !name.ends_with("_info"), "{name}");
+    }
+
     /// Holds a text against the rules of OpenMetrics that concern counters and gauges; its samples
     /// by name.
     fn parse(text: &str) -> HashMap<String, Vec<Sample>> {
@@ -350,14 +398,11 @@ mod tests {
                     "TYPE" => {
                         assert!(families.insert(name.to_owned()), "{name} is there twice");
                         assert!(matches!(value, "counter" | "gauge"), "{line}");
-                        assert!(
-                            !name.ends_with("_total") && !name.ends_with("_info"),
-                            "reserved: {name}"
-                        );
+                        well_named(name, value);
                         (family, kind) = (name.to_owned(), value.to_owned());
                     }
                     "UNIT" => {
-                        assert!(name == family && name.ends_with(&format!("_{value}")), "{line}")
+                        assert!(name == family && name.ends_with(&format!("_{value}")), "{line}");
                     }
                     "HELP" => assert!(name == family && value.ends_with('.'), "{line}"),
                     _ => panic!("{line}"),
@@ -405,8 +450,8 @@ mod tests {
         };
         assert_eq!((lost("0", "syscall", "busy"), lost("2", "task", "no_ring")), ("4", "3"));
         assert_eq!(value("flightrec_own_events_total", &[("cpu", "0"), ("lane", "syscall")]), "9");
-        assert_eq!(value("flightrec_skipped_runs_total", &[("program", "sys_enter")]), "2");
-        assert_eq!(value("flightrec_slot_collisions_total", &[]), "1");
+        assert_eq!(value("flightrec_recursion_misses_total", &[("program", "sys_enter")]), "2");
+        assert_eq!(value("flightrec_thread_table_collisions_total", &[]), "1");
         assert_eq!(value("flightrec_held_seconds", &[("lane", "syscall")]), "12.5");
         assert_eq!(value("flightrec_ring_bytes", &[("lane", "task")]), "1048576");
         assert_eq!(value("flightrec_memory_bytes", &[]), "52428800");
@@ -415,15 +460,15 @@ mod tests {
         assert_eq!(value("flightrec_cpu_level", &[("cpu", "1")]), "2");
         assert_eq!(value("flightrec_daemon_up", &[]), "1");
         assert_eq!(value("flightrec_daemon_cpu_seconds_total", &[]), "0.5");
-        assert_eq!(value("flightrec_daemon_start_seconds", &[]), "1700000020");
-        assert_eq!(value("flightrec_recording_start_seconds", &[]), "1700000010");
+        assert_eq!(value("flightrec_start_time_seconds", &[]), "1700000020");
+        assert_eq!(value("flightrec_recording_start_time_seconds", &[]), "1700000010");
         let labels = [("session", "0000000000000abc"), ("syscall_programs", "tp_btf")];
-        assert_eq!(value("flightrec_recording", &labels), "1");
+        assert_eq!(value("flightrec_recording_info", &labels), "1");
         for (name, want) in [
             ("up", "1"),
             ("files", "12"),
             ("bytes", "734003200"),
-            ("oldest_seconds", "1699990000"),
+            ("oldest_timestamp_seconds", "1699990000"),
             ("behind_seconds", "1"),
             ("unsynced_seconds", "7.5"),
             ("written_bytes_total", "3145728"),
@@ -479,7 +524,7 @@ mod tests {
             ("_repeated_total", "1234"),
             ("_refused_total", "5"),
             ("_failed_total", "6"),
-            ("_last_seconds", "1700000065"),
+            ("_last_timestamp_seconds", "1700000065"),
         ] {
             assert_eq!(samples[&format!("flightrec_snapshots{name}")][0].value, expected, "{name}");
         }
@@ -502,6 +547,6 @@ mod tests {
         status.version = "a\"b\\c\nd{e}, f=\"".into();
         let samples = parse(&text(&State::of_daemon(status.clone())));
         let labels = vec![("version".to_owned(), status.version)];
-        assert_eq!(samples["flightrec_daemon"], [Sample { labels, value: "1".into() }]);
+        assert_eq!(samples["flightrec_build_info"], [Sample { labels, value: "1".into() }]);
     }
 }

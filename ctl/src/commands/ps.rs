@@ -5,18 +5,20 @@ use std::io::Write as _;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::vmcore::{WITHOUT_TABLE, announce};
+use super::vmcore::WITHOUT_TABLE;
+use crate::announce::announce;
 use crate::exit::Exit;
 use crate::fds::Fds;
 use crate::human::counted;
 use crate::in_flight;
 use crate::output::{Output, note};
-use crate::pipeline::with_leads;
 use crate::plan::PsPlan;
 use crate::ps::{self, HEAD, without_place};
+use crate::schema::Versioned;
 use crate::source::{self, Recording, Source, VmcoreSource};
 use crate::text::{Options, Renderer};
 use crate::window::Window;
+use crate::window::with_leads;
 
 /// Shows the threads that are blocked now.
 pub fn run(plan: &PsPlan) -> Result<Exit> {
@@ -69,12 +71,12 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<&[u32]>)
         let threads = threads.iter().map(|thread| thread.json(&renderer)).collect();
         serde_json::to_writer_pretty(
             &mut text,
-            &Document {
+            &Versioned::new(Document {
                 mono_ns: now,
                 threads,
                 disputed_by: source::anchor::hex(&recording.disputed_by),
                 without_place: missing.unwrap_or_default().to_vec(),
-            },
+            }),
         )?;
         text.push(b'\n');
     } else if !threads.is_empty() {

@@ -21,7 +21,7 @@ use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 use flightrec_vmcore::{PageRef, Reader, Session};
 
 use super::save::{LEVEL, Target, check};
-use super::vmcore::announce;
+use crate::announce::announce;
 use crate::boots;
 use crate::exit::Exit;
 use crate::human::{bytes, counted};
@@ -60,15 +60,15 @@ pub fn run(plan: &RecoverPlan) -> Result<Exit> {
     if left_out != 0 {
         let n = counted(left_out, "event");
         note(&format!(
-            "beyond the rings, the quiet ring holds what quiet processes did; {n} of busy ones \
-             are not in it"
+            "the quiet ring reaches further back than the rings, for quiet processes; {n} of busy \
+             ones are not in it"
         ));
     }
     if !source.disputed_by().is_empty() {
         let others = anchor::list(source.disputed_by());
         note(&format!(
-            "INCOMPLETE: nothing decides between this recording and {others}, so that its end is \
-             not vouched for"
+            "INCOMPLETE: nothing decides between this recording and {others}, so its end is not \
+             certain"
         ));
     } else if missing != 0 || !is_exact {
         let at_least = if is_exact { "" } else { "at least " };
@@ -78,8 +78,8 @@ pub fn run(plan: &RecoverPlan) -> Result<Exit> {
         ));
     } else if source.totals().is_none() {
         note(
-            "INCOMPLETE: the dump or a ring in it is not whole, so that the rings' ends are not \
-             vouched for",
+            "INCOMPLETE: the dump or a ring in it is incomplete, so the rings' ends are not \
+             certain",
         );
     }
     let complete = missing == 0 && left_out == 0 && is_exact && source.totals().is_some();

@@ -10,7 +10,9 @@ use jiff::tz::TimeZone;
 use thiserror::Error;
 
 use flightrec_format::abi::counts::Counts;
-use flightrec_format::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS};
+use flightrec_format::abi::page::{
+    COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT,
+};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
@@ -21,7 +23,7 @@ use flightrec_store::snapshot::About;
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 
 use crate::boots;
-use crate::coverage::{self, Report, Seam, clock_lines};
+use crate::coverage::{self, Report};
 use crate::exit::Exit;
 use crate::human::{bytes, counted};
 use crate::output::note;
@@ -29,6 +31,7 @@ use crate::plan::SavePlan;
 use crate::progress::Progress;
 use crate::source::Recording;
 use crate::source::history::{self, Chapter, Go, Question};
+use crate::text::coverage::{Seam, clock_lines, lines as words};
 use crate::window::Window;
 use crate::windows::Windows;
 
@@ -39,10 +42,10 @@ pub(super) const LEVEL: i32 = 9;
 #[derive(Debug, Error)]
 pub(super) enum SaveError {
     /// It is there.
-    #[error("{} is there already: --force replaces it", .0.display())]
+    #[error("{} exists: --force replaces it", .0.display())]
     Exists(PathBuf),
     /// It is a directory, or has no name.
-    #[error("{} is no name for a file", .0.display())]
+    #[error("{} is not a file name", .0.display())]
     Name(PathBuf),
     /// The system refuses.
     #[error("can't write {}: {source}", path.display())]
@@ -120,14 +123,14 @@ impl Saved<'_> {
         self.files += 1;
         let mut lines: Vec<String> =
             seam.into_iter().chain(clock_lines(&windows, &mut wall, self.zone)).collect();
-        lines.extend(reports.iter().flat_map(|report| report.lines(&mut wall, self.zone)));
+        lines.extend(reports.iter().flat_map(|report| words(report, &mut wall, self.zone)));
         lines.extend(chapter.remarks.iter().cloned());
         for line in &lines {
             note(line);
         }
         let held = counted(events, "event");
         note(&format!(
-            "saved {} ({}, {held} with what names and durations need)",
+            "saved {} ({}, {held}, including those that names and durations need)",
             path.display(),
             bytes(size)
         ));
@@ -318,7 +321,7 @@ fn slot_pages(slots: &[TaskSlot], session: u64) -> Vec<[u8; PAGE_SIZE]> {
     let fit = (PAGE_SIZE - HEADER_LEN) / size_of::<TaskSlot>();
     let page = |(seq, slots): (u64, &[TaskSlot])| {
         let header = PageWriter::new(session, Lane::Slots, 0, 0).header();
-        let used = (PAGE_SIZE / header.layout().unit()) as u32;
+        let used = (PAGE_SIZE / UNIT) as u32;
         let header = PageHeader { magic: COPY_MAGIC, seq, used, ..header };
         let mut out = [0; PAGE_SIZE];
         let (head, body) = out.split_at_mut(HEADER_LEN);

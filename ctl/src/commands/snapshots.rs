@@ -12,14 +12,16 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::guard;
 use crate::human::{bytes, counted, span};
-use crate::memory;
 use crate::names::TASK_STATE;
 use crate::output::{Output, note};
 use crate::plan::SnapshotsPlan;
+use crate::schema::Versioned;
 use crate::source::names;
 use crate::source::snapshots::{SnapshotError, directory, find_any};
 use crate::text::escape;
+use crate::text::names::flags;
 
 /// A snapshot as it is shown.
 #[derive(Debug, Serialize)]
@@ -47,7 +49,7 @@ struct Document<'a> {
 
 /// Shows the list, or one.
 pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
-    memory::watch();
+    guard::watch();
     let zone = crate::zone::system();
     let (text, exit) = if let Some(id) = &plan.id {
         // A file's place does not matter.
@@ -138,7 +140,7 @@ fn threads(summary: &mut Summary) -> impl Iterator<Item = &mut Thread> {
 }
 
 fn json(value: &impl Serialize) -> Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
+    Ok(serde_json::to_string_pretty(&Versioned::new(value))? + "\n")
 }
 
 fn moment(wall: i64) -> Option<Timestamp> {
@@ -193,14 +195,14 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
     let (before, behind) =
         (about.time.saturating_sub(about.held_from), about.until.saturating_sub(about.time));
     line(format!(
-        "window    {} before and {} behind it, {}",
+        "window    {} before and {} after it, {}",
         span(before),
         span(behind),
         bytes(entry.bytes)
     ));
     if about.held_from > about.from {
         line(format!(
-            "          the first {} of it took too much room",
+            "          without its first {}",
             span(about.held_from.saturating_sub(about.from))
         ));
     }
@@ -251,12 +253,12 @@ fn involved_line(involved: &Involved) -> String {
 fn wait_line(wait: &Wait) -> String {
     let what = match wait.kind {
         WaitKind::Queued if wait.idle => {
-            "kept from running while its CPU idled (its quota was spent)".to_owned()
+            "runnable while its CPU was idle (its quota was used up)".to_owned()
         }
         WaitKind::Queued => "for a CPU".to_owned(),
         WaitKind::Blocked => {
             let mut state = Vec::new();
-            TASK_STATE.write(u64::from(wait.state), &mut state);
+            flags(&TASK_STATE, u64::from(wait.state), &mut state);
             String::from_utf8(state).unwrap_or_default()
         }
     };
@@ -341,8 +343,8 @@ blocked: db \\7waits
 when      2026-11-21 12:05:03.000 UTC
 of        process 10
 again     7 times more, the last at 12:05:13
-window    20.0 s before and 5.0 s behind it, 2 KiB
-          the first 10.0 s of it took too much room
+window    20.0 s before and 5.0 s after it, 2 KiB
+          without its first 10.0 s
 note      a \\33note
 
 threads that it names
@@ -373,7 +375,7 @@ flightctl dump --snapshot x-blocked
         let line = wait_line(&wait);
         assert_eq!(
             line,
-            "    90.0 ms  db (12): kept from running while its CPU idled (its quota was spent)"
+            "    90.0 ms  db (12): runnable while its CPU was idle (its quota was used up)"
         );
         assert_eq!(wait_line(&Wait { idle: false, ..wait }), "    90.0 ms  db (12): for a CPU");
     }

@@ -13,14 +13,15 @@ use crate::exit::Exit;
 use crate::human::{bytes, counted, ranges, span};
 use crate::kind::Kind;
 use crate::output::Output;
-use crate::plan::Origin;
+use crate::schema::Versioned;
+use crate::source::Origin;
 use crate::state::{Budget, Descriptors, Files, Level, Snapshots, State, Store, Unpinned};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
     let state = State::read(origin)?;
     let text = if json {
-        let mut text = serde_json::to_string_pretty(&state)?;
+        let mut text = serde_json::to_string_pretty(&Versioned::new(&state))?;
         text.push('\n');
         text
     } else {
@@ -98,7 +99,7 @@ fn ns(seconds: f64) -> u64 {
 
 fn daemon(state: &State) -> String {
     let Some(daemon) = &state.daemon else {
-        return "not asked: read from the pinned rings, which the kernel goes on filling"
+        return "not asked: these values are from the pinned rings, which the kernel keeps filling"
             .to_owned();
     };
     let percent =
@@ -117,20 +118,20 @@ fn pins(unpinned: &Unpinned) -> String {
     let reason = shown(&unpinned.reason);
     if unpinned.recording {
         return format!(
-            "NOT REACHABLE: {reason}; recording goes on as long as flightd runs: mount the BPF \
-             file system again, and restart flightd"
+            "NOT REACHABLE: {reason}; recording continues while flightd runs: mount the BPF file \
+             system again, and restart flightd"
         );
     }
     format!("GONE: {reason}: restart flightd")
 }
 
-/// `no_strings: strings given up on CPUs 0-1`
+/// `untimed_exits: no_strings, untimed_exits on CPUs 0-1`
 pub(super) fn level(state: &State) -> String {
     let mut what: Vec<(&[&str], Vec<u16>)> = Vec::new();
-    for cpu in state.cpus.iter().filter(|cpu| !cpu.given_up.is_empty()) {
-        match what.iter_mut().find(|(given_up, _)| *given_up == cpu.given_up) {
+    for cpu in state.cpus.iter().filter(|cpu| !cpu.degraded.is_empty()) {
+        match what.iter_mut().find(|(steps, _)| *steps == cpu.degraded) {
             Some((_, cpus)) => cpus.push(cpu.cpu),
-            None => what.push((&cpu.given_up, vec![cpu.cpu])),
+            None => what.push((&cpu.degraded, vec![cpu.cpu])),
         }
     }
     if state.level == Level::Stopped {
@@ -145,9 +146,9 @@ pub(super) fn level(state: &State) -> String {
             "system calls are detached on all CPUs for part of the time, also now".to_owned(),
         );
     }
-    parts.extend(what.into_iter().map(|(given_up, cpus)| {
+    parts.extend(what.into_iter().map(|(steps, cpus)| {
         let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
-        format!("{} given up on {noun} {}", given_up.join(", "), ranges(cpus))
+        format!("{} on {noun} {}", steps.join(", "), ranges(cpus))
     }));
     if parts.is_empty() {
         parts.push("everything that is configured is recorded".to_owned());
@@ -198,7 +199,7 @@ fn files(table: &mut Table, store: &Store, zone: &TimeZone) {
             let reason = store.reason.as_deref().unwrap_or("flightd's log says why");
             table.row(
                 "files",
-                &format!("NOT WRITTEN{since}: {}; the rings go on recording", shown(reason)),
+                &format!("NOT WRITTEN{since}: {}; recording continues in the rings", shown(reason)),
             );
             table.row("", &format!("{} in {}", kept(), shown(&store.directory)));
         }
@@ -282,12 +283,12 @@ fn shown(text: &str) -> String {
 /// The last snapshot of what descriptors stand for.
 fn descriptors(last: Option<&Descriptors>) -> String {
     let Some(last) = last else {
-        return "named only where the recording saw them opened: no snapshot of what is open (see \
-                the daemon's log)"
+        return "named only where the recording has the call that opened them: no snapshot of open \
+                descriptors (see the daemon's log)"
             .to_owned();
     };
     let mut text = format!(
-        "{} in {} processes at the last look, {} ago, which took {} of CPU time",
+        "{} in {} processes in the last snapshot, {} ago, which took {} of CPU time",
         last.descriptors,
         last.processes,
         span(ns(last.age_seconds)),
@@ -318,14 +319,15 @@ fn losses(state: &State) -> String {
         let lost = state.lanes.values().filter_map(|of| of.counts.lost.get(reason).copied());
         push(sum(lost), "event", &format!("{words}{kinds}"));
     }
-    push(sum(state.skipped_runs.values().copied()), "event", "skipped by the kernel (recursion)");
+    let missed = sum(state.recursion_misses.values().copied());
+    push(missed, "event", "skipped by the kernel (recursion)");
     push(
         sum(state.lanes.values().map(|of| of.counts.own)),
         "event",
         "left out (the recorder's own)",
     );
     push(
-        state.slot_collisions,
+        state.thread_table_collisions,
         "thread",
         "without room in the thread table (raise [threads] slots)",
     );
@@ -361,15 +363,15 @@ mod tests {
             "recording    since 2023-11-14 22:13:30 (1m 0s)",
             "session      0000000000000abc",
             "pid 77, running for 50.0 s, CPU time 500.0 ms (1.00 %)",
-            "level        untimed_exits: strings, exit_times given up on CPU 1\n",
+            "level        untimed_exits: no_strings, untimed_exits on CPU 1\n",
             "tp_btf for system calls, strings recorded",
             "budget       1 % of all CPUs in all; 3 % of each CPU for system calls, 2 % for \
              scheduling; a call costs 260 ns, a string 120 ns, a switch or wakeup 200 ns \
              (measured here)",
             "50 MiB of rings",
             "321 in the thread table",
-            "descriptors  345 in 12 processes at the last look, 500.0 ms ago, which took 2.5 ms \
-             of CPU time; no room for 6 more",
+            "descriptors  345 in 12 processes in the last snapshot, 500.0 ms ago, which took 2.5 \
+             ms of CPU time; no room for 6 more",
             "CPUs         0-1",
             "syscall      holds 12.5 s in 16 MiB a CPU; sys_enter 200, sys_exit 198",
             "sched        holds 60.0 s in 8 MiB a CPU; switch 14, waking 10, wakeup_new 2, \
@@ -400,7 +402,7 @@ mod tests {
             StoreStatus { state: StoreState::Failed { since: 60_000_000_000, reason }, ..store() };
         let said = text(failed);
         let want = "files        NOT WRITTEN since 2023-11-14 22:14:20: No space left on \
-                    device\\u{1b}[2J; the rings go on recording\n";
+                    device\\u{1b}[2J; recording continues in the rings\n";
         assert!(said.contains(want), "{said}");
         let unknown =
             StoreState::Failed { since: 60_000_000_000, reason: "Input/output error".into() };
@@ -430,7 +432,7 @@ mod tests {
             (&goes_on, "level        untimed_exits: "),
             (
                 &goes_on,
-                "pins         NOT REACHABLE: /b/links: gone\\u{1b}; recording goes on as long as \
+                "pins         NOT REACHABLE: /b/links: gone\\u{1b}; recording continues while \
                  flightd runs",
             ),
             (&goes_on, "; what the kernel skipped is not known"),
@@ -458,17 +460,17 @@ mod tests {
             ("/recording_seconds", 60.0.into()),
             ("/level", "untimed_exits".into()),
             ("/cpus/0/level", "full".into()),
-            ("/cpus/1/given_up/1", "exit_times".into()),
+            ("/cpus/1/degraded/1", "untimed_exits".into()),
             ("/syscall_programs", "tp_btf".into()),
             ("/strings", true.into()),
             ("/memory_bytes", (50 << 20).into()),
             ("/threads", 321.into()),
-            ("/slot_collisions", 1.into()),
+            ("/thread_table_collisions", 1.into()),
             ("/descriptors/age_seconds", 0.5.into()),
             ("/descriptors/cost_seconds", 0.0025.into()),
             ("/descriptors/descriptors", 345.into()),
             ("/descriptors/left_out", 6.into()),
-            ("/skipped_runs/sys_enter", 2.into()),
+            ("/recursion_misses/sys_enter", 2.into()),
             ("/daemon/version", "0.1.0".into()),
             ("/daemon/pid", 77.into()),
             ("/daemon/since", "2023-11-14T22:13:40Z".into()),
@@ -519,8 +521,8 @@ mod tests {
             ("/budget/sched_ns", 200.into()),
             ("/budget/measured", true.into()),
             ("/budget/total_percent", 1.0.into()),
-            ("/budget/call_floor_ns", 140.into()),
-            ("/budget/sched_floor_ns", 100.into()),
+            ("/budget/call_overhead_ns", 140.into()),
+            ("/budget/sched_overhead_ns", 100.into()),
             ("/budget/detached", false.into()),
             ("/lanes/syscall/own", 18.into()),
             ("/lanes/task/events/mark", 2.into()),

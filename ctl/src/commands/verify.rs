@@ -15,11 +15,11 @@ use flightrec_store::{FileHeader, What, read_header};
 
 use crate::boots;
 use crate::exit::Exit;
+use crate::guard;
 use crate::human::{bytes, counted, span};
-use crate::memory;
 use crate::output::{Output, note};
-use crate::plan::FilesPlan;
 use crate::progress::Progress;
+use crate::source::FilesPlan;
 use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
 use crate::text::escape;
@@ -29,7 +29,7 @@ const GAPS_TOLD: usize = 20;
 
 /// Checks files.
 pub fn run(plan: &FilesPlan) -> Result<Exit> {
-    memory::watch();
+    guard::watch();
     let paths = state_dir::paths(plan)?;
     let found = catalog::find(&paths)?;
     if found.is_empty() {

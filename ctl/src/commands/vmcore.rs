@@ -14,21 +14,24 @@ use flightrec_vmcore::Session;
 
 use super::dump;
 use super::ps::tell_missing;
+use crate::announce::{announce, moment};
 use crate::args::FormatArg;
 use crate::exit::Exit;
 use crate::in_flight::{HEAD, at_death, document, without_place};
 use crate::output::{Output, note, refuse};
-use crate::pipeline::with_leads;
-use crate::plan::{Origin, PsPlan, VmcorePlan, VmcoreShow};
+use crate::plan::{PsPlan, VmcorePlan, VmcoreShow};
+use crate::schema::Versioned;
+use crate::source::Origin;
 use crate::source::anchor::Files;
 use crate::source::vmcore::Image;
 use crate::source::{Source, VmcoreSource};
 use crate::text::{Options, Renderer, escape};
+use crate::window::with_leads;
 use crate::window::{Edge, Window};
 
 /// What it means that the dump lacks the table of threads.
 pub(super) const WITHOUT_TABLE: &str =
-    "the recording's thread table is not in the dump: blocked threads are not known";
+    "the recording's thread table is not in the dump: blocked threads are unknown";
 
 /// Shows what was asked for.
 pub fn run(plan: &VmcorePlan) -> Result<Exit> {
@@ -41,7 +44,8 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
         let text = match plan.dump.format {
             FormatArg::Text => sessions(image.sessions(), &files, &zone),
             FormatArg::Jsonl => {
-                serde_json::to_string(&List { sessions: json(image.sessions(), &files) })? + "\n"
+                let list = List { sessions: json(image.sessions(), &files) };
+                serde_json::to_string(&Versioned::new(list))? + "\n"
             }
         };
         return print(plan, text.as_bytes()).map(|()| Exit::Fine);
@@ -52,16 +56,6 @@ pub fn run(plan: &VmcorePlan) -> Result<Exit> {
         VmcoreShow::InFlight => in_flight(plan, &mut source),
         _ => dump::run_on(&plan.dump, &mut source, plan.store.as_deref(), &zone),
     }
-}
-
-/// Says which recording it is, until when it goes, and what the dump lacks; before all, what others
-/// claim to be it.
-pub(crate) fn announce(source: &VmcoreSource, zone: &TimeZone) {
-    source.first_remark().into_iter().for_each(note);
-    let death = source.clock();
-    let moment = moment(i128::from(death.now) + i128::from(death.wall_offset), zone);
-    note(&format!("recording {:016x}, up to its last event at {moment}", source.meta().session));
-    source.remarks().iter().for_each(|line| note(line));
 }
 
 fn print(plan: &VmcorePlan, text: &[u8]) -> Result<()> {
@@ -95,7 +89,8 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.dump.format == FormatArg::Jsonl {
-        serde_json::to_writer(&mut text, &document(&threads, &recording, now, &renderer))?;
+        let document = document(&threads, &recording, now, &renderer);
+        serde_json::to_writer(&mut text, &Versioned::new(document))?;
         text.push(b'\n');
     } else if !threads.is_empty() {
         text.extend_from_slice(HEAD.as_bytes());
@@ -206,7 +201,7 @@ fn sessions(sessions: &[Session], files: &Files, zone: &TimeZone) -> String {
         let copies: u64 = session.lanes.iter().map(|count| count.copies).sum();
         let vouched = if files.number(session.id).is_some() { "files" } else { "-" };
         let of = session.about.as_ref().map_or_else(
-            || "unknown: its description is not whole".to_owned(),
+            || "unknown: its description is incomplete".to_owned(),
             |about| format!("{}, Linux {}", printable(&about.host), printable(&about.kernel)),
         );
         // Writing to a string can't fail.
@@ -227,10 +222,4 @@ fn printable(text: &str) -> String {
     let mut out = Vec::new();
     escape(text.as_bytes(), &mut out);
     String::from_utf8(out).unwrap_or_default()
-}
-
-/// Local time, from ns since 1970.
-fn moment(ns: i128, zone: &TimeZone) -> String {
-    let moment = Timestamp::from_nanosecond(ns).unwrap_or(Timestamp::UNIX_EPOCH);
-    moment.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%.3f").to_string()
 }

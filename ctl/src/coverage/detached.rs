@@ -1,11 +1,8 @@
-//! When system calls were detached for the budget's sake: no counter knows what happened then.
-//!
-//! Two witnesses: the recorder's own lines say from when to when, but a line may be lost; headers
-//! of all pages say for how long in all.
+//! For how long system calls were detached for the budget's sake, beyond what the recorder's own
+//! lines say: a line may be lost, but the headers of all pages say for how long in all.
 
-use flightrec_format::abi::page::{DETACHED_SHIFT, Lane};
-use flightrec_format::abi::record::Act;
-use flightrec_format::decode::{Body, Event, Page};
+use flightrec_format::abi::page::DETACHED_SHIFT;
+use flightrec_format::decode::Page;
 use flightrec_format::ring::LaneStream;
 
 use crate::source::Recording;
@@ -16,21 +13,6 @@ const NEAR: u64 = 50_000_000;
 /// What the headers say beyond the lines counts from here on, ns: programs are never detached for
 /// less than 500 ms.
 const LEAST: u64 = 250_000_000;
-
-/// From when to when, in order, ns of `CLOCK_MONOTONIC`. A time whose beginning is not there began
-/// before all that is, one whose end is not there lasts.
-pub fn detached(recording: &Recording) -> Vec<(u64, u64)> {
-    let tasks = recording.streams.iter().filter(|stream| stream.lane() == Lane::Task);
-    let act = |event: Event| match event.body {
-        Body::Act(act, _) if act == Act::Detached as u16 => Some((event.time, true)),
-        Body::Act(act, _) if act == Act::Attached as u16 => Some((event.time, false)),
-        _ => None,
-    };
-    let mut acts: Vec<(u64, bool)> =
-        tasks.flat_map(|stream| stream.events().filter_map(act)).collect();
-    acts.sort_unstable();
-    between(&acts)
-}
 
 /// For how long, ns, they were detached within a window, or near it, beyond what the lines say
 /// (`lines`, of the whole recording).
@@ -53,54 +35,24 @@ pub(super) fn untold(recording: &Recording, lines: &[(u64, u64)], window: Window
     Some(all.saturating_sub(known.saturating_add(near))).filter(|ns| *ns >= LEAST).unwrap_or(0)
 }
 
-fn between(acts: &[(u64, bool)]) -> Vec<(u64, u64)> {
-    let (mut out, mut since) = (Vec::new(), None);
-    for (i, (time, detached)) in acts.iter().enumerate() {
-        match (*detached, since) {
-            (true, None) => since = Some(*time),
-            (false, Some(from)) => {
-                out.push((from, *time));
-                since = None;
-            }
-            (false, None) if i == 0 => out.push((0, *time)),
-            _ => {}
-        }
-    }
-    out.extend(since.map(|from| (from, u64::MAX)));
-    out
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use flightrec_format::abi::counts::Counts;
-    use flightrec_format::abi::layout::Layout;
     use flightrec_format::abi::page::{
-        COPY_MAGIC, HEADER_LEN, PAGE_SIZE, PageHeader, REFUSALS, VERSION,
+        COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION,
     };
     use flightrec_format::control::Totals;
     use flightrec_format::encode::write_header;
     use flightrec_format::meta::Meta;
-    use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::coverage::Report;
     use crate::source::Collector;
-
-    #[test]
-    fn from_each_act_to_the_next_other_one() {
-        assert_eq!(between(&[]), []);
-        assert_eq!(
-            between(&[(3, true), (5, false), (8, true), (9, true)]),
-            [(3, 5), (8, u64::MAX)]
-        );
-        assert_eq!(between(&[(5, false), (6, false), (8, true), (9, false)]), [(0, 5), (8, 9)]);
-    }
 
     const S: u64 = 1_000_000_000;
 
     /// A recording of one lane whose pages were opened at these seconds, system calls having been
     /// detached for so many until then.
-    fn recording(pages: &[(u64, u64)]) -> Recording {
+    pub(crate) fn recording(pages: &[(u64, u64)]) -> Recording {
         let mut collector = Collector::new(Meta { session: 1, cpus: vec![0], ..Meta::default() });
         for (seq, (time, detached)) in (1..).zip(pages) {
             let header = PageHeader {
@@ -114,7 +66,7 @@ mod tests {
                 seq,
                 base_mono: time * S,
                 base_tai: time * S,
-                used: (HEADER_LEN / Layout::of(VERSION).unit()) as u32,
+                used: (HEADER_LEN / UNIT) as u32,
                 detached: ((detached * S) >> DETACHED_SHIFT) as u32,
                 events: Counts::ZERO,
                 refused: [0; REFUSALS],
@@ -146,18 +98,5 @@ mod tests {
             ],
             [59, 59, 0, 0]
         );
-    }
-
-    #[test]
-    fn a_window_with_an_untold_stretch_has_no_system_calls_complete() {
-        let recording = recording(&[(10, 0), (12, 0), (20, 6)]);
-        let report = Report::new(&recording, Window { from: 11 * S, until: 19 * S }, 21 * S);
-        let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC).join("\n");
-        assert!(
-            !report.is_complete() && lines.contains("system calls were detached for 6.0 s more"),
-            "{lines}"
-        );
-        let json = report.json(&recording.meta, &mut recording.wall_clock(0));
-        assert!(json.contains("\"detached_untold_ns\":5"), "{json}");
     }
 }

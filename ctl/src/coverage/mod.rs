@@ -1,23 +1,14 @@
 //! What a dump can vouch for: from when to when, on which CPUs and lanes, and what is missing.
 
-mod clock;
-mod detached;
-mod doubt;
-mod fold;
-mod json;
-mod lines;
+pub(crate) mod detached;
 mod marks;
 #[cfg(test)]
 mod partition;
-mod seam;
 mod spared;
-mod unknown;
+mod told;
+pub mod unknown;
 
-pub use clock::{clock_asides, clock_lines, told};
-pub use detached::detached;
-pub use doubt::why;
-pub use json::gap_line;
-pub use seam::Seam;
+pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
 use flightrec_format::control::Totals;
@@ -25,40 +16,44 @@ use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 
 use self::unknown::Unknown;
 use crate::pipeline::Doubt;
-use crate::source::Recording;
+use crate::source::history::{Chapter, Foretold};
+use crate::source::{Recording, detached};
 use crate::window::Window;
 
 /// The coverage of a window.
 #[derive(Debug)]
 pub struct Report {
-    window: Window,
+    /// Of which it tells.
+    pub window: Window,
     /// The moment before the pages were read.
-    now: u64,
+    pub now: u64,
     /// When the recording began.
-    started: u64,
+    pub started: u64,
     /// Whether the window begins where the recording does.
-    from_start: bool,
-    lanes: Vec<Coverage>,
-    totals: Totals,
+    pub from_start: bool,
+    /// What each ring has of the window.
+    pub lanes: Vec<Coverage>,
+    /// The recorder's counters, read behind the pages.
+    pub totals: Totals,
     /// Lanes that the configuration leaves out.
-    off: [bool; RING_LANES],
+    pub off: [bool; RING_LANES],
     /// When system calls were detached, within the window.
-    detached: Vec<(u64, u64)>,
+    pub detached: Vec<(u64, u64)>,
     /// For how long they were detached beyond that, ns: the recorder's own lines about it are
     /// lost.
-    untold: u64,
+    pub untold: u64,
     /// Events of which the filter can't say whether they are wanted.
-    doubts: Vec<Doubt>,
+    pub doubts: Vec<Doubt>,
     /// Whether the configuration has strings recorded.
-    strings: bool,
+    pub strings: bool,
     /// Other recordings that claim to be the same machine's last, while nothing decides.
-    disputed_by: Vec<u64>,
+    pub disputed_by: Vec<u64>,
     /// Gaps of others than those who are asked for.
     spared: Vec<Gap>,
     /// What this release does not know.
-    unknown: Unknown,
+    pub unknown: Unknown,
     /// Whose events the quiet ring left out of the other gaps, and how many; the busiest first.
-    left_out: Vec<(u32, u64)>,
+    pub left_out: Vec<(u32, u64)>,
 }
 
 impl Report {
@@ -99,6 +94,21 @@ impl Report {
         self
     }
 
+    /// The report of a chapter's window as it will be, if that is known before it is read: then
+    /// nothing of it is missing.
+    pub fn foretold(foretold: &Foretold, window: Window) -> Option<Self> {
+        let Chapter { recording, clock, .. } = foretold.chapter();
+        let sure = foretold.sure();
+        let known =
+            |before: &Totals| before.now <= window.from && window.until <= recording.totals.now;
+        let is_known = recording.before.as_ref().is_some_and(known)
+            && window.from <= sure.from
+            && window.until >= sure.until.min(clock.now);
+        is_known
+            .then(|| Self::of_ends(recording, window, clock.now, sure.from))
+            .filter(Self::is_complete)
+    }
+
     /// As [`Self::new`], of a recording of which is known that no page is missing behind `sure`,
     /// though it lacks some.
     pub fn of_ends(recording: &Recording, window: Window, now: u64, sure: u64) -> Self {
@@ -126,7 +136,7 @@ impl Report {
     }
 
     /// Gaps that are a loss, by time.
-    fn gaps(&self) -> Vec<&Gap> {
+    pub fn gaps(&self) -> Vec<&Gap> {
         let lost = |gap: &&Gap| {
             gap.reason != Reason::Newer && gap.intersects(self.window.from, self.window.until)
         };
@@ -137,19 +147,19 @@ impl Report {
     }
 
     /// CPUs without a ring on which something happened, and how much, by lane.
-    fn unrecorded(&self) -> impl Iterator<Item = (u16, [u64; RING_LANES])> + '_ {
+    pub fn unrecorded(&self) -> impl Iterator<Item = (u16, [u64; RING_LANES])> + '_ {
         let without = self.totals.cpus.iter().filter(|cpu| cpu.no_ring != [0; RING_LANES]);
         without.map(|cpu| (cpu.cpu, cpu.no_ring))
     }
 
     /// Programs that the kernel skipped.
-    fn missed(&self) -> impl Iterator<Item = (&str, u64)> + '_ {
+    pub fn missed(&self) -> impl Iterator<Item = (&str, u64)> + '_ {
         self.totals.misses.iter().filter(|(_, n)| *n != 0).map(|(name, n)| (name.as_str(), *n))
     }
 
     /// Events refused in the window for a reason, by lane; of losses, in the stretches that touch
     /// it.
-    fn refused(&self, reason: Refusal) -> [u64; RING_LANES] {
+    pub fn refused(&self, reason: Refusal) -> [u64; RING_LANES] {
         let mut out = [0u64; RING_LANES];
         for lane in &self.lanes {
             let of = |refused: &[u64; REFUSALS]| refused.get(reason as usize).copied().unwrap_or(0);
@@ -165,24 +175,32 @@ impl Report {
     }
 
     /// Whether some of what was refused for a reason may have been outside of the window.
-    fn is_bound(&self, reason: Refusal) -> bool {
+    pub fn is_bound(&self, reason: Refusal) -> bool {
         let refused = |gap: &&Gap| gap.refused.get(reason as usize).is_some_and(|n| *n != 0);
         self.lanes.iter().flat_map(|lane| &lane.gaps).filter(refused).any(|gap| self.is_beyond(gap))
     }
 
     /// Whether a gap reaches beyond the window: its count is then the most that the window may
     /// lack.
-    fn is_beyond(&self, gap: &Gap) -> bool {
+    pub fn is_beyond(&self, gap: &Gap) -> bool {
         gap.from < self.window.from || gap.until > self.window.until
     }
 
     /// Whether the configuration leaves a lane's events out.
-    fn is_off(&self, lane: Lane) -> bool {
+    pub fn is_off(&self, lane: Lane) -> bool {
         self.off.get(lane as usize).copied().unwrap_or(false)
     }
 
+    /// All CPUs with a ring.
+    pub fn all_cpus(&self) -> Vec<u16> {
+        let mut cpus: Vec<u16> = self.lanes.iter().map(|lane| lane.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+
     /// CPUs on which a lane is complete; none of one that is left out.
-    fn complete_cpus(&self, lane: Lane) -> Vec<u16> {
+    pub fn complete_cpus(&self, lane: Lane) -> Vec<u16> {
         if self.is_off(lane) {
             return Vec::new();
         }
@@ -197,7 +215,7 @@ impl Report {
     }
 
     /// All CPUs with a ring of a lane.
-    fn cpus(&self, lane: Lane) -> usize {
+    pub fn cpus(&self, lane: Lane) -> usize {
         self.lanes.iter().filter(|c| c.lane == lane).count()
     }
 }
@@ -225,126 +243,4 @@ fn coverages(recording: &Recording, window: Window, now: u64) -> Vec<Coverage> {
         coverage
     };
     recording.streams.iter().map(of_stream).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::source::Collector;
-    use flightrec_format::control::CpuTotals;
-    use flightrec_format::meta::{Lanes, Meta};
-    use jiff::tz::TimeZone;
-
-    const S: u64 = 1_000_000_000;
-
-    /// A recording since 10 s, of an idle machine, as counted at 30 s.
-    fn report(totals: Totals, from: u64) -> (bool, String) {
-        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
-        let recording = Collector::new(meta).finish(totals);
-        let report = Report::new(&recording, Window { from, until: 30 * S }, 30 * S);
-        let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC);
-        (report.is_complete(), lines.join("\n"))
-    }
-
-    fn totals() -> Totals {
-        let cpu = CpuTotals { cpu: 0, recorded: true, ..CpuTotals::default() };
-        Totals { now: 30 * S, cpus: vec![cpu], ..Totals::default() }
-    }
-
-    #[test]
-    fn silence_is_complete_where_the_counters_agree() {
-        let (complete, text) = report(totals(), 20 * S);
-        assert!(complete, "{text}");
-        let expected = "coverage: 1970-01-01 00:00:20.000000 to 00:00:30.000000 (10.0 s): \
-                        complete on CPUs 0 in lanes syscall, sched, task";
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn a_lane_that_is_left_out_is_not_called_complete() {
-        let meta = Meta {
-            session: 1,
-            started: 10 * S,
-            cpus: vec![0],
-            lanes: Lanes::new([0; 3], [false, true, false]),
-            ..Meta::default()
-        };
-        let recording = Collector::new(meta).finish(totals());
-        let report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
-        let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC);
-        assert!(lines[0].ends_with("complete on CPUs 0 in lanes syscall, task"), "{lines:?}");
-        assert_eq!(lines[1], "lane sched: not recorded (off in the configuration's [record])");
-        assert!(report.complete_cpus(Lane::Sched).is_empty());
-    }
-
-    #[test]
-    fn windows_that_nothing_can_be_in() {
-        let (complete, text) = report(totals(), 30 * S);
-        assert!(complete, "no time, no loss");
-        assert_eq!(
-            text,
-            "coverage: nothing, as the window begins in the future (it is 1970-01-01 \
-             00:00:30.000000)"
-        );
-        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
-        let recording = Collector::new(meta).finish(totals());
-        let report = Report::new(&recording, Window { from: 5 * S, until: 5 * S }, 30 * S);
-        let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC);
-        assert_eq!(
-            lines,
-            ["coverage: nothing, as the recording began only at 1970-01-01 00:00:10.000000"]
-        );
-    }
-
-    #[test]
-    fn a_time_without_system_calls_is_told() {
-        let meta = Meta { session: 1, started: 10 * S, cpus: vec![0], ..Meta::default() };
-        let recording = Collector::new(meta).finish(totals());
-        let mut report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
-        assert!(report.is_complete());
-        report.detached = vec![(21 * S, 22 * S), (24 * S, 26 * S)];
-        let lines = report.lines(&mut recording.wall_clock(0), &TimeZone::UTC).join("\n");
-        assert!(!report.is_complete() && report.complete_cpus(Lane::Syscall).is_empty(), "{lines}");
-        let line = "system calls were detached on all CPUs for 3.0 s in all (2 times), for the \
-                    budget: not recorded, nor counted";
-        assert!(
-            lines.contains(line) && lines.contains("lane sched: complete on CPUs 0"),
-            "{lines}"
-        );
-    }
-
-    #[test]
-    fn a_cpu_without_rings_is_named() {
-        let mut totals = totals();
-        totals.cpus.push(CpuTotals { cpu: 4, no_ring: [3, 2, 0], ..CpuTotals::default() });
-        let (complete, text) = report(totals, 20 * S);
-        assert!(!complete);
-        let line =
-            "CPU 4 has no rings: 5 events since the start of the recording (3 syscall, 2 sched)";
-        assert!(text.contains(line), "{text}");
-    }
-
-    #[test]
-    fn skipped_runs_fail_only_a_window_that_surely_has_them() {
-        let totals =
-            Totals { misses: vec![("sys_exit".into(), 2), ("fork".into(), 0)], ..totals() };
-        let (complete, text) = report(totals.clone(), 20 * S);
-        assert!(complete && text.contains("the kernel skipped 2 runs of sys_exit"), "{text}");
-        assert!(!text.contains("fork"), "{text}");
-        let (complete, text) = report(totals, 10 * S);
-        assert!(!complete && text.contains("the start of the recording"), "{text}");
-    }
-
-    #[test]
-    fn a_ring_that_was_written_and_is_not_there_is_missing() {
-        let mut totals = totals();
-        totals.cpus[0].events[1] = flightrec_format::abi::counts::Counts::first([7, 0, 0, 5]);
-        let (complete, text) = report(totals, 20 * S);
-        assert!(!complete);
-        assert!(
-            text.contains("lane sched: complete on no CPU")
-                && text.contains("(7 switch, 5 migrate)"),
-            "{text}"
-        );
-    }
 }

@@ -14,12 +14,13 @@ use flightrec_format::part::PROVISIONAL_NS;
 use flightrec_format::ring::{Gap, Reason};
 use flightrec_store::{Limits, Now, Opening, Options, StoreWriter};
 
-use super::{Report, coverages, detached};
+use super::{Report, coverages};
 use crate::pipeline::testing::enter;
-use crate::pipeline::with_leads;
+use crate::source::detached;
 use crate::source::files::catalog;
 use crate::source::files::session::SessionSource;
 use crate::window::Window;
+use crate::window::with_leads;
 
 const SESSION: u64 = 9;
 const STARTED: u64 = 100_000_000_000;

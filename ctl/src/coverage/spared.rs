@@ -40,7 +40,7 @@ impl Report {
     }
 
     /// Events of others that are not in the window; a bound where gaps reach beyond it.
-    pub(super) fn spared(&self) -> u64 {
+    pub fn spared(&self) -> u64 {
         self.spared.iter().filter_map(Gap::missing).fold(0, u64::saturating_add)
     }
 }

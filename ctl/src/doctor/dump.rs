@@ -45,7 +45,7 @@ pub(super) fn kernel(machine: &Machine) -> Check {
         (0, 0, _) if reserved => Check::missing(
             NAME,
             "the kernel's command line has crashkernel=, but no memory was reserved: too little \
-             there, or an odd size",
+             memory, or an invalid size",
             format!("try {RESERVE}; `dmesg | grep -i crash` says more"),
         ),
         (0, 0, dumper) => {
@@ -80,7 +80,7 @@ pub(super) fn kernel(machine: &Machine) -> Check {
         ),
         (_, size, _) if size < CRASH_LEAST => Check::advice(
             NAME,
-            format!("a crash kernel is loaded, with {}: that may not suffice for it", bytes(size)),
+            format!("a crash kernel is loaded, with {}: that may be too little", bytes(size)),
             format!(
                 "raise crashkernel= on the kernel's command line, as in {RESERVE}, and try it: \
                  echo c > /proc/sysrq-trigger"
@@ -120,10 +120,10 @@ const DRACUT_HOOK: &str = "/usr/lib/dracut/modules.d/99flightrec/module-setup.sh
 /// Whether the crash kernel recovers the recording by itself.
 pub(super) fn hook(machine: &Machine) -> Check {
     const NAME: &str = "hook";
-    let by_hand = "the dump still has the recording: `flightctl recover` takes it out afterwards";
+    let by_hand = "the dump still has the recording: `flightctl recover` extracts it afterwards";
     let reinstall = "install the package flightrec again, or copy packaging/kdump from its source";
     match machine.dumper() {
-        None => Check::unknown(NAME, "nothing that takes dumps is installed", install(machine)),
+        None => Check::unknown(NAME, "no program that takes dumps is installed", install(machine)),
         Some(Dumper::KdumpTools) => match machine.any(DEBIAN_HOOKS) {
             Some(path) => {
                 Check::ok(NAME, format!("the crash kernel recovers the recording first ({path})"))
@@ -148,8 +148,11 @@ pub(super) fn hook(machine: &Machine) -> Check {
                 ),
                 (None, _) => Check::unknown(
                     NAME,
-                    format!("the hook is there, but {image}, which it has to be in, can't be seen"),
-                    "run this as root; kdumpctl rebuild makes it anew",
+                    format!(
+                        "the hook is installed, but {image}, which must contain it, can't be \
+                             read"
+                    ),
+                    "run this as root; kdumpctl rebuild makes it again",
                 ),
             }
         }
@@ -160,7 +163,7 @@ pub(super) fn hook(machine: &Machine) -> Check {
 pub(super) fn level(machine: &Machine) -> Check {
     const NAME: &str = "dump level";
     let Some(dumper) = machine.dumper() else {
-        return Check::unknown(NAME, "nothing that takes dumps is installed", install(machine));
+        return Check::unknown(NAME, "no program that takes dumps is installed", install(machine));
     };
     let (name, file, usual) = match dumper {
         Dumper::KdumpTools => ("MAKEDUMP_ARGS", "/etc/default/kdump-tools", "-c -d 31"),

@@ -37,8 +37,8 @@ pub(super) fn service(machine: &Machine) -> Check {
     if machine.exists("/run/systemd/system") != Some(true) {
         return Check::unknown(
             NAME,
-            "systemd does not run here, so that it can't be seen whether flightd starts at boot",
-            "start it by whatever this machine starts services with",
+            "systemd does not run here, so it is unknown whether flightd starts at boot",
+            "start it with this machine's service manager",
         );
     }
     let wanted = |dir: &&str| {
@@ -86,9 +86,9 @@ pub(super) fn tracepoints(machine: &Machine) -> Check {
         }
         _ if machine.exists(COPY) == Some(true) => Check::ok(
             NAME,
-            format!("what the kernel says of its system calls was handed on in {COPY}"),
+            format!("root left a copy of the kernel's description of its system calls in {COPY}"),
         ),
-        Seen::Denied => Check::unknown(NAME, "only root may look into /sys/kernel/tracing", ROOT),
+        Seen::Denied => Check::unknown(NAME, "only root may read /sys/kernel/tracing", ROOT),
         Seen::Absent if machine.names("/sys/kernel/tracing").is_empty() => Check::missing(
             NAME,
             "no tracefs is mounted on /sys/kernel/tracing",
@@ -110,13 +110,18 @@ pub(super) fn memory(machine: &Machine, state: &Result<&State, Silence>) -> Chec
     let state = match state {
         Ok(state) => state,
         Err(Silence::Denied(_)) => {
-            return Check::unknown(NAME, "the recorder may not be asked what it takes", MEMBER);
+            return Check::unknown(
+                NAME,
+                "no access to the recorder, so its memory use is \
+                                         unknown",
+                MEMBER,
+            );
         }
         Err(Silence::Absent(_)) => {
             return Check::unknown(
                 NAME,
-                "nothing is recorded, so that no memory can be seen",
-                "start flightd, then ask again",
+                "nothing is recorded, so memory use is unknown",
+                "start flightd, then run this again",
             );
         }
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::machine::Dumper;
 use super::{Check, Machine};
 use crate::human::bytes;
-use crate::plan::STATE_DIR;
+use crate::source::STATE_DIR;
 use crate::state::State;
 
 /// The kernel's own memory, which `-d 31` keeps (`/proc/meminfo`).
@@ -33,7 +33,7 @@ pub(super) fn dump(machine: &Machine, state: Option<&State>) -> Check {
         return Check::unknown(
             NAME,
             format!("dumps go elsewhere ({name})"),
-            "see that there is room there",
+            "make sure that there is space",
         );
     }
     let dir = dumper
@@ -78,8 +78,8 @@ pub(super) fn rings(machine: &Machine, state: Option<&State>) -> Check {
     let Some(state) = state else {
         return Check::unknown(
             NAME,
-            "nothing is recorded, so that it is not known what there would be",
-            "start flightd, then ask again",
+            "nothing is recorded, so the size of the rings is unknown",
+            "start flightd, then run this again",
         );
     };
     let most = state.memory_bytes;

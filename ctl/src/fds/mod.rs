@@ -13,11 +13,11 @@ mod settle;
 mod table;
 #[cfg(test)]
 mod tests;
+mod users;
 mod watch;
 
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::record::{Act, StringStatus};
@@ -32,10 +32,10 @@ use self::role::{CLOEXEC, Cloexec, Role, Roles};
 use self::settle::{News, Settled};
 use self::table::File;
 pub use self::table::{FdNames, FdTable, Kept, Named};
+pub(crate) use self::users::Users;
 use crate::names::set_for;
-use crate::pipeline::threads::Threads;
-use crate::pipeline::threads_before;
 use crate::source::Recording;
+use crate::threads::Threads;
 use crate::window::Window;
 
 /// Most names that are kept, of all processes together.
@@ -50,15 +50,15 @@ const NAME_MAX: usize = 1024;
 const MAX_ERRNO: i64 = 4095;
 
 /// Whether descriptors are shown by what they stand for, and what is read for that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Naming {
     /// Numbers only.
     Off,
-    /// Those that were opened in the window, or in the 2 s before it, and what the snapshots of
-    /// that time tell.
+    /// Descriptors that were opened in the window or in the 2 s before it, or are in the
+    /// descriptor snapshots of that time.
     #[default]
     Near,
-    /// Those that were opened anywhere in the recording: all of it is read.
+    /// Descriptors that were opened anywhere in the recording: reads all of it.
     All,
 }
 
@@ -135,7 +135,7 @@ impl Fds {
 
     /// What descriptors stand for behind all that a recording holds.
     pub fn at_end(recording: &Recording) -> Self {
-        let (mut fds, mut threads) = (Self::of(recording, true), threads_before(recording));
+        let (mut fds, mut threads) = (Self::of(recording, true), recording.threads());
         let mut events = Merge::new(recording.streams.iter().map(LaneStream::events));
         let mut spare = Box::default();
         while let Some(event) = events.read(spare) {
@@ -229,7 +229,7 @@ impl Fds {
         match &event.body {
             Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => {}
             Body::Enter(call) if self.pending.is_empty() && !self.roles.has(call.abi, call.nr) => {
-                self.reopen()
+                self.reopen();
             }
             Body::Exit { call, .. } if !self.roles.has(call.abi, call.nr) => self.reopen(),
             _ => self.pass(event, threads),
@@ -245,7 +245,7 @@ impl Fds {
                 self.closed = None;
                 match self.roles.get(call.abi, call.nr) {
                     Some(role) => {
-                        self.enter(event.tid, threads.tgid(event.tid, event.time), role, call)
+                        self.enter(event.tid, threads.tgid(event.tid, event.time), role, call);
                     }
                     None if self.pending.is_empty() => {}
                     None => drop(self.pending.remove(&event.tid)),
@@ -323,7 +323,7 @@ impl Fds {
             }
             // How far it closes was given up.
             Role::CloseRange if call.nargs > 0 => {
-                self.change(tgid, |table| table.close_range(first, u32::MAX))
+                self.change(tgid, |table| table.close_range(first, u32::MAX));
             }
             _ => {}
         }
@@ -378,7 +378,7 @@ impl Fds {
                 libc::F_DUPFD => self.copy(tgid, Some(first), made, Some(false)),
                 libc::F_DUPFD_CLOEXEC => self.copy(tgid, Some(first), made, Some(true)),
                 libc::F_SETFD => {
-                    self.set_cloexec(tgid, first, arg(call, 2) & libc::FD_CLOEXEC as u32 != 0)
+                    self.set_cloexec(tgid, first, arg(call, 2) & libc::FD_CLOEXEC as u32 != 0);
                 }
                 _ => {}
             },
@@ -556,8 +556,10 @@ fn socket(family: u32, kind: u32) -> Arc<[u8]> {
         if name.last() != Some(&b':') {
             name.push(b',');
         }
-        if let Some(set) = set_for("socket", argument) {
-            set.write(u64::from(value), &mut name);
+        match set_for("socket", argument).and_then(|set| set.name(u64::from(value))) {
+            Some(known) => name.extend_from_slice(known.as_bytes()),
+            None if value == 0 => name.push(b'0'),
+            None => name.extend_from_slice(format!("{value:#x}").as_bytes()),
         }
     }
     name.into()

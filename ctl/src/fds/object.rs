@@ -65,14 +65,9 @@ fn protocol(socket: &Socket) -> String {
         (libc::AF_UNIX, libc::SOCK_DGRAM, _) => "UNIX-DGRAM".to_owned(),
         (libc::AF_UNIX, libc::SOCK_SEQPACKET, _) => "UNIX-SEQPACKET".to_owned(),
         _ => {
-            let mut name = Vec::new();
-            if let Some(families) = set_for("socket", "family") {
-                families.write(u64::from(socket.family), &mut name);
-            }
-            let name = String::from_utf8_lossy(&name).into_owned();
-            name.strip_prefix("AF_")
-                .filter(|name| !name.contains(' '))
-                .map_or("socket".to_owned(), str::to_owned)
+            let families = set_for("socket", "family");
+            let name = families.and_then(|families| families.name(u64::from(socket.family)));
+            name.and_then(|name| name.strip_prefix("AF_")).unwrap_or("socket").to_owned()
         }
     }
 }

@@ -15,8 +15,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::object::{Shown, shown};
 use super::watch::{Changes, UNSURE};
-use crate::coverage::detached;
 use crate::source::Recording;
+use crate::source::detached;
 use crate::window::Window;
 
 /// Most that is told of all snapshots together.

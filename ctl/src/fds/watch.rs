@@ -110,7 +110,7 @@ impl Changes {
     fn life(&mut self, body: &Body, time: u64) {
         match body {
             Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
-                self.note(fork.tgid, (time, time), What::All)
+                self.note(fork.tgid, (time, time), What::All);
             }
             Body::Exec { exec, .. } => self.note(exec.tgid, (time, time), What::All),
             _ => {}
@@ -142,10 +142,10 @@ impl Changes {
         match watch {
             Watch::Ring => self.of_thread(record.tid, during, What::All),
             Watch::Address if known => {
-                self.of_thread(record.tid, during, What::Address(first as i32))
+                self.of_thread(record.tid, during, What::Address(first as i32));
             }
             Watch::Role(Role::Close) if known => {
-                self.of_thread(record.tid, during, What::One(first as i32))
+                self.of_thread(record.tid, during, What::One(first as i32));
             }
             // A closing of which only the end is known: it may have been any.
             Watch::Role(Role::Close | Role::CloseRange) if record.entered.is_none() => {}

@@ -1,45 +1,12 @@
 //! What a filter can't decide: a call of which the recorder gave up just what the filter asks for.
 
-use std::cmp::Ordering;
-
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{CallRecord, Event, Page};
 
-use super::{CallFacts, Filter};
-use crate::pipeline::threads::Threads;
-
-/// Longest that a call took whose time was given up, ns: within one jiffy, of 10 ms at most
-/// (FORMAT.md, section 3).
-const UNTIMED_NS: u64 = 10_000_000;
-
-/// What is missing of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// A path that it was given.
-    Paths,
-    /// Arguments behind the first.
-    Arguments,
-    /// What a descriptor stands for that it was given: the path by which it was opened, or the call
-    /// that did.
-    Descriptors,
-    /// How long it took.
-    ExitTimes,
-    /// Its beginning, with its arguments.
-    Entries,
-}
-
-impl Part {
-    /// Its name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Paths => "paths",
-            Self::Arguments => "arguments",
-            Self::Descriptors => "descriptors",
-            Self::ExitTimes => "exit_times",
-            Self::Entries => "entries",
-        }
-    }
-}
+use super::Filter;
+use crate::pipeline::choice::UNTIMED_NS;
+use crate::pipeline::{CallFacts, Part, Took};
+use crate::threads::Threads;
 
 /// The record of one end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,39 +16,6 @@ enum Alone {
     /// That tells less.
     Exit,
     Entry,
-}
-
-/// How long a call took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Took {
-    /// Nothing to be told: it has not ended, or never began.
-    #[default]
-    Nothing,
-    /// So many ns.
-    Ns(u64),
-    /// At most so many.
-    AtMost(u64),
-}
-
-impl Took {
-    /// Of an exit at `time`, of a call that was entered then, if its entry is there.
-    #[inline]
-    pub fn between(entered: Option<u64>, time: u64) -> Self {
-        match entered {
-            None => Self::Nothing,
-            Some(entered) if entered == time => Self::AtMost(UNTIMED_NS),
-            Some(entered) => Self::Ns(time.saturating_sub(entered)),
-        }
-    }
-
-    /// How that compares to a limit; `None`: it is not known.
-    fn compare(self, limit: u64) -> Option<Ordering> {
-        match self {
-            Self::Nothing => None,
-            Self::Ns(ns) => Some(ns.cmp(&limit)),
-            Self::AtMost(most) => (most < limit).then_some(Ordering::Less),
-        }
-    }
 }
 
 impl Filter {
@@ -111,7 +45,7 @@ impl Filter {
                     (Some(_), _) if lacks => return true,
                     (Some(entered), None) => alone.push((record.tid, entered, Alone::Entry)),
                     (None, Some((exited, _))) if lacks => {
-                        alone.push((record.tid, exited, Alone::Exit))
+                        alone.push((record.tid, exited, Alone::Exit));
                     }
                     (None, Some((exited, _))) => alone.push((record.tid, exited, Alone::WholeExit)),
                     _ => {}

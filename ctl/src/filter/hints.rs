@@ -12,11 +12,10 @@ use super::FilterPlan;
 use super::names::{Names, is_pattern};
 use crate::fds::Naming;
 use crate::kind::Kind;
-use crate::pipeline::threads::trim;
-use crate::pipeline::threads_before;
 use crate::source::Recording;
 use crate::suggest::{hint, nearest};
 use crate::text::escape;
+use crate::threads::trim;
 
 /// Most names that are looked at.
 const NAMES_MAX: usize = 1 << 16;
@@ -33,7 +32,7 @@ pub struct Seen {
 impl Seen {
     /// Takes in all of whom a recording knows.
     pub fn add(&mut self, recording: &Recording) {
-        for (tid, tgid, name) in threads_before(recording).known() {
+        for (tid, tgid, name) in recording.threads().known() {
             self.thread(tid, tgid, name);
         }
         let task = recording.streams.iter().filter(|stream| stream.lane() == Lane::Task);
@@ -76,7 +75,7 @@ impl FilterPlan {
                 Some(process) => format!(
                     "{pid} is a thread of process {process}: --tid {pid}, or --pid {process}"
                 ),
-                None => format!("no process {pid} is known of that time"),
+                None => format!("no process {pid} is known for that time"),
             });
         }
         let unknown = |tid: &&u32| **tid != 0 && !seen.threads.contains_key(tid);
@@ -84,26 +83,26 @@ impl FilterPlan {
             self.tids
                 .iter()
                 .filter(unknown)
-                .map(|tid| format!("no thread {tid} is known of that time")),
+                .map(|tid| format!("no thread {tid} is known for that time")),
         );
         let of_ends = self.errors
             || !self.errnos.is_empty()
             || (self.slower_than, self.faster_than) != (None, None);
         if of_ends && !self.kinds.has(Kind::SysExit) {
             hints.push(
-                "how a call ended is known at its end: --event must name sys_exit".to_owned(),
+                "the result of a call is in its sys_exit event: add sys_exit to --event".to_owned(),
             );
         }
         for path in self.paths.iter().filter(|path| path.contains('/') && !is_pattern(path)) {
             let path = path.trim_end_matches('/');
             hints.push(format!(
-                "--path {path} is that path alone; --path '{path}/**' is what is below it"
+                "--path {path} matches only that path; --path '{path}/**' matches everything \
+                 below it"
             ));
         }
         if !self.paths.is_empty() && naming != Naming::All {
             hints.push(
-                "--fds all also knows the descriptors that were opened before the window"
-                    .to_owned(),
+                "--fds all also names descriptors that were opened before the window".to_owned(),
             );
         }
         if !is_all {
@@ -136,7 +135,7 @@ fn of_name(typed: &str, seen: &Seen) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::FilterArgs;
+    use crate::filter::FilterSpec;
 
     fn seen() -> Seen {
         let mut seen = Seen::default();
@@ -146,7 +145,7 @@ mod tests {
         seen
     }
 
-    fn hints(args: FilterArgs, naming: Naming, is_all: bool) -> Vec<String> {
+    fn hints(args: FilterSpec, naming: Naming, is_all: bool) -> Vec<String> {
         FilterPlan::new(args).unwrap().hints(&seen(), naming, is_all)
     }
 
@@ -158,7 +157,7 @@ mod tests {
     fn names_and_numbers_that_nobody_had() {
         let of = |args| hints(args, Naming::All, true);
         let comm =
-            |names: &[&str]| of(FilterArgs { comm: strings(names), ..FilterArgs::default() });
+            |names: &[&str]| of(FilterSpec { comm: strings(names), ..FilterSpec::default() });
         assert_eq!(comm(&["ngnix"]), ["no thread was named `ngnix`; did you mean nginx?"]);
         assert_eq!(
             comm(&["nginx", "qqq", "x*"]),
@@ -166,19 +165,19 @@ mod tests {
         );
         assert!(comm(&["sleep"])[0].contains("did you mean sl\\33eep?"));
         assert_eq!(comm(&["n*"]), [""; 0]);
-        let pid = |pid: u32| of(FilterArgs { pid: vec![pid], ..FilterArgs::default() });
+        let pid = |pid: u32| of(FilterSpec { pid: vec![pid], ..FilterSpec::default() });
         assert_eq!(pid(8), ["8 is a thread of process 7: --tid 8, or --pid 7"]);
         assert_eq!(
             (pid(4711), pid(7)),
-            (strings(&["no process 4711 is known of that time"]), vec![])
+            (strings(&["no process 4711 is known for that time"]), vec![])
         );
-        let tid = |tid: u32| of(FilterArgs { tid: vec![tid], ..FilterArgs::default() });
+        let tid = |tid: u32| of(FilterSpec { tid: vec![tid], ..FilterSpec::default() });
         assert_eq!((tid(1).len(), tid(0).len(), tid(9).len()), (1, 0, 0));
     }
 
     #[test]
     fn what_else_may_be() {
-        let path = || FilterArgs { path: strings(&["/etc/"]), ..FilterArgs::default() };
+        let path = || FilterSpec { path: strings(&["/etc/"]), ..FilterSpec::default() };
         let said = hints(path(), Naming::Near, false);
         assert!(
             said[0].contains("'/etc/**'")
@@ -188,10 +187,10 @@ mod tests {
         );
         assert_eq!(hints(path(), Naming::All, true).len(), 1);
         let ends =
-            FilterArgs { errors: true, event: strings(&["sys_enter"]), ..FilterArgs::default() };
+            FilterSpec { errors: true, event: strings(&["sys_enter"]), ..FilterSpec::default() };
         assert!(hints(ends, Naming::Near, true)[0].contains("sys_exit"));
         assert_eq!(
-            hints(FilterArgs::default(), Naming::Near, false),
+            hints(FilterSpec::default(), Naming::Near, false),
             [""; 0],
             "nothing is filtered"
         );

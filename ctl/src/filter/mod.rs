@@ -2,8 +2,10 @@
 //! will do.
 
 mod calls;
+mod choice;
 mod class;
 mod doubt;
+mod doubts;
 mod ends;
 mod errors;
 mod groups;
@@ -27,28 +29,18 @@ use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::meta::Meta;
 
 use self::calls::CallSet;
-pub use self::doubt::{Part, Took};
+pub use self::doubts::doubts;
 pub use self::hints::Seen;
 pub use self::names::{Names, is_pattern};
 use self::paths::Paths;
-pub use self::plan::{FilterError, FilterPlan};
+pub use self::plan::{FilterError, FilterPlan, FilterSpec};
 use crate::fds::FdNames;
 use crate::kind::{Kind, Kinds};
-use crate::pipeline::threads::Threads;
+use crate::pipeline::{CallFacts, Part};
+use crate::threads::Threads;
 
 /// Most that a call returns as an error, negated (`MAX_ERRNO`, include/linux/err.h).
 const MAX_ERRNO: i64 = 4095;
-
-/// What is known of the system call that an event belongs to, beyond the event.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CallFacts {
-    /// Of an exit: how long the call took.
-    pub took: Took,
-    /// Whether the call has to do with a path that is wanted ([`Filter::wants_path`]).
-    pub path: bool,
-    /// Where it does not as far as is known: what is missing of the call ([`Filter::lacks`]).
-    pub lacks: Option<Part>,
-}
 
 /// A filter whose names are looked up. Empty sets want everything.
 #[derive(Debug, Clone)]
@@ -237,7 +229,7 @@ impl Filter {
 
     /// A name that begins or ends with this event counts as well.
     fn named_comm(&self, event: &Event) -> bool {
-        let has = |comm| self.comms.has(crate::pipeline::threads::trim(comm));
+        let has = |comm| self.comms.has(crate::threads::trim(comm));
         match &event.body {
             Body::Fork(fork) => has(&fork.comm),
             Body::Exec { exec, .. } => has(&exec.comm),

@@ -1,6 +1,7 @@
 //! A filter as typed, and what can be wrong with it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -11,10 +12,43 @@ use super::class::Class;
 use super::groups::{groups, units};
 use super::paths::{self, Paths};
 use super::{Filter, Names, errors};
-use crate::args::FilterArgs;
 use crate::kind::{Kind, Kinds};
 use crate::suggest::{hint, nearest};
 use crate::window::nanos;
+
+/// Which events are wanted, in the words of the user; what is empty wants all. The names of
+/// `flightctl dump`'s options tell what each is.
+#[derive(Debug, Clone, Default)]
+pub struct FilterSpec {
+    /// Processes.
+    pub pid: Vec<u32>,
+    /// Threads.
+    pub tid: Vec<u32>,
+    /// Processes with all that descend from them.
+    pub tree: Vec<u32>,
+    /// Names of threads, or patterns of names.
+    pub comm: Vec<String>,
+    /// Control groups, by path or number.
+    pub cgroup: Vec<String>,
+    /// Units of systemd.
+    pub unit: Vec<String>,
+    /// CPUs.
+    pub cpu: Vec<u16>,
+    /// System calls, by name, number or class.
+    pub syscall: Vec<String>,
+    /// Patterns of paths.
+    pub path: Vec<String>,
+    /// System calls that failed.
+    pub errors: bool,
+    /// System calls that failed by these errors.
+    pub errno: Vec<String>,
+    /// System calls that took at least so long.
+    pub slower_than: Option<Duration>,
+    /// System calls that took less.
+    pub faster_than: Option<Duration>,
+    /// Kinds of event.
+    pub event: Vec<String>,
+}
 
 /// A filter as typed; calls and control groups are still names, which only a recording can explain.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -55,7 +89,7 @@ pub enum FilterError {
         hint: String,
     },
     /// A `!` in the middle of a list.
-    #[error("--syscall: `{name}`: a ! stands before the first name, and is for the whole list")]
+    #[error("--syscall: `{name}`: a ! goes before the first name, and applies to the whole list")]
     Negation {
         /// What was typed.
         name: String,
@@ -77,10 +111,7 @@ pub enum FilterError {
         reason: String,
     },
     /// Two limits that no time is between.
-    #[error(
-        "no call takes as long as --slower-than says and less than --faster-than: nothing can \
-         match"
-    )]
+    #[error("--slower-than is not below --faster-than: nothing can match")]
     Durations,
     /// Not a pattern.
     #[error("--path: `{pattern}`: {reason}")]
@@ -110,23 +141,9 @@ pub enum FilterError {
 
 impl FilterPlan {
     /// Takes the filters as typed.
-    pub fn new(args: FilterArgs) -> Result<Self, FilterError> {
-        let FilterArgs {
-            pid,
-            tid,
-            tree,
-            comm,
-            cgroup,
-            unit,
-            cpu,
-            syscall,
-            path,
-            errors,
-            errno,
-            event,
-            ..
-        } = args;
-        let FilterArgs { slower_than, faster_than, .. } = args;
+    pub fn new(spec: FilterSpec) -> Result<Self, FilterError> {
+        let FilterSpec { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, .. } = spec;
+        let FilterSpec { errors, errno, slower_than, faster_than, event, .. } = spec;
         Names::new(&comm)?;
         if slower_than.zip(faster_than).is_some_and(|(least, limit)| least >= limit) {
             return Err(FilterError::Durations);

@@ -4,7 +4,7 @@ use flightrec_format::kept::{ANYONE, LeftOut, YOUNG};
 
 use super::Filter;
 use crate::left_out::LeftOuts;
-use crate::pipeline::threads::Threads;
+use crate::threads::Threads;
 
 impl Filter {
     /// Whether something that the quiet ring left out may be wanted; where that is not known, it

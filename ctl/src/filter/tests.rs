@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::args::FilterArgs;
+use crate::pipeline::Took;
 use crate::pipeline::testing::{call, comm, enter, event, exit, fork, switch, text, waking};
 use flightrec_format::abi::record::{Exec, Rename, StringStatus};
 use flightrec_format::meta::{Argument, Syscall};
@@ -44,11 +44,11 @@ fn meta() -> Meta {
     }
 }
 
-fn filter(args: FilterArgs) -> Filter {
+fn filter(args: FilterSpec) -> Filter {
     FilterPlan::new(args).unwrap().resolve(&meta()).unwrap()
 }
 
-fn error(args: FilterArgs) -> String {
+fn error(args: FilterSpec) -> String {
     let resolved = FilterPlan::new(args).and_then(|plan| plan.resolve(&meta()));
     resolved.err().map_or_else(|| panic!("no error"), |e| e.to_string())
 }
@@ -68,7 +68,7 @@ fn names_of_threads_are_patterns_too() {
         event(1, 0, 5, Body::Rename(Rename { tid: 5, tgid: 5, old: comm(old), new: comm(new) }))
     };
     let wanted = |patterns: &[&str], name: &str| {
-        let filter = filter(FilterArgs { comm: strings(patterns), ..FilterArgs::default() });
+        let filter = filter(FilterSpec { comm: strings(patterns), ..FilterSpec::default() });
         wants(&filter, &renamed(name, name))
     };
     for pattern in ["kworker/0:1", "kworker/*", "kw*", "*0:?", "k[a-z]orker/0:1", "*"] {
@@ -80,11 +80,11 @@ fn names_of_threads_are_patterns_too() {
     // A name that looks like a pattern is itself as well.
     assert!(wanted(&["a[b]*"], "a[b]*") && wanted(&["a[b]*"], "abc") && wanted(&["[x"], "[x"));
     // Names are any bytes.
-    let filter = filter(FilterArgs { comm: strings(&["x*"]), ..FilterArgs::default() });
+    let filter = filter(FilterSpec { comm: strings(&["x*"]), ..FilterSpec::default() });
     let any = Rename { tid: 5, tgid: 5, old: *b"x\xff/\n\0\0\0\0\0\0\0\0\0\0\0\0", new: comm("y") };
     assert!(wants(&filter, &event(1, 0, 5, Body::Rename(any))));
     assert!(
-        error(FilterArgs { comm: strings(&["[z-a]*"]), ..FilterArgs::default() })
+        error(FilterSpec { comm: strings(&["[z-a]*"]), ..FilterSpec::default() })
             .starts_with("--comm: `[z-a]*`: ")
     );
 }
@@ -93,10 +93,10 @@ fn names_of_threads_are_patterns_too() {
 fn calls_that_were_fast_enough() {
     let limits = |slower: Option<u64>, faster: Option<u64>, took: Option<u64>| {
         let time = |ns: Option<u64>| ns.map(Duration::from_nanos);
-        let args = FilterArgs {
+        let args = FilterSpec {
             slower_than: time(slower),
             faster_than: time(faster),
-            ..FilterArgs::default()
+            ..FilterSpec::default()
         };
         let facts =
             CallFacts { took: took.map_or(Took::Nothing, Took::Ns), ..CallFacts::default() };
@@ -106,16 +106,16 @@ fn calls_that_were_fast_enough() {
     assert!(!limits(None, Some(1000), None), "how long it took is not known");
     assert!(limits(Some(10), Some(1000), Some(10)) && !limits(Some(10), Some(1000), Some(9)));
     let faster =
-        filter(FilterArgs { faster_than: Some(Duration::from_secs(1)), ..FilterArgs::default() });
+        filter(FilterSpec { faster_than: Some(Duration::from_secs(1)), ..FilterSpec::default() });
     assert!(
         !wants(&faster, &enter(1, 0, 5, 0))
             && !wants(&faster, &switch(1, 0, 5, 1, 6))
             && !faster.wants_all()
     );
-    let empty = FilterArgs {
+    let empty = FilterSpec {
         slower_than: Some(Duration::from_secs(1)),
         faster_than: Some(Duration::from_secs(1)),
-        ..FilterArgs::default()
+        ..FilterSpec::default()
     };
     assert!(error(empty).contains("--faster-than"));
 }
@@ -124,12 +124,12 @@ fn calls_that_were_fast_enough() {
 fn everything_by_default() {
     let all = FilterPlan::all().resolve(&meta()).unwrap();
     assert!(wants(&all, &enter(1, 0, 5, 0)) && wants(&all, &switch(1, 0, 5, 1, 6)));
-    assert_eq!(FilterPlan::new(FilterArgs::default()).unwrap(), FilterPlan::all());
+    assert_eq!(FilterPlan::new(FilterSpec::default()).unwrap(), FilterPlan::all());
 }
 
 #[test]
 fn a_system_call_means_its_number_in_each_table() {
-    let filter = filter(FilterArgs { syscall: strings(&["read"]), ..FilterArgs::default() });
+    let filter = filter(FilterSpec { syscall: strings(&["read"]), ..FilterSpec::default() });
     assert!(wants(&filter, &enter(1, 0, 5, 0)) && !wants(&filter, &enter(1, 0, 5, 3)));
     let compat = |nr| event(1, 0, 5, Body::Enter(Call { abi: Abi::Compat, ..call(nr) }));
     assert!(wants(&filter, &compat(3)) && !wants(&filter, &compat(0)));
@@ -138,7 +138,7 @@ fn a_system_call_means_its_number_in_each_table() {
 
 #[test]
 fn numbers_are_native() {
-    let filter = filter(FilterArgs { syscall: strings(&["39"]), ..FilterArgs::default() });
+    let filter = filter(FilterSpec { syscall: strings(&["39"]), ..FilterSpec::default() });
     assert!(wants(&filter, &enter(1, 0, 5, 39)));
     assert!(!wants(&filter, &event(1, 0, 5, Body::Enter(Call { abi: Abi::Compat, ..call(39) }))));
 }
@@ -146,7 +146,7 @@ fn numbers_are_native() {
 #[test]
 fn classes_and_their_opposites() {
     let numbers = |names: &[&str]| {
-        let filter = filter(FilterArgs { syscall: strings(names), ..FilterArgs::default() });
+        let filter = filter(FilterSpec { syscall: strings(names), ..FilterSpec::default() });
         [0, 39, 62, 257, 400]
             .into_iter()
             .filter(|nr| wants(&filter, &enter(1, 0, 5, *nr)))
@@ -161,10 +161,10 @@ fn classes_and_their_opposites() {
 
 #[test]
 fn a_filter_of_calls_leaves_named_kinds_in() {
-    let both = FilterArgs {
+    let both = FilterSpec {
         syscall: strings(&["read"]),
         event: strings(&["switch", "sys_exit"]),
-        ..FilterArgs::default()
+        ..FilterSpec::default()
     };
     let both = filter(both);
     assert!(wants(&both, &switch(1, 0, 5, 1, 6)) && !wants(&both, &enter(1, 0, 5, 0)));
@@ -172,34 +172,34 @@ fn a_filter_of_calls_leaves_named_kinds_in() {
 
 #[test]
 fn wrong_names_bring_the_right_ones() {
-    let args = FilterArgs::default;
+    let args = FilterSpec::default;
     for (args, wrong, right) in [
-        (FilterArgs { syscall: strings(&["opneat"]), ..args() }, "`opneat`", "openat"),
-        (FilterArgs { syscall: strings(&["%fiel"]), ..args() }, "`%fiel`", "mean file"),
-        (FilterArgs { event: strings(&["swich"]), ..args() }, "`swich`", "mean switch"),
-        (FilterArgs { errno: strings(&["ENOET"]), ..args() }, "`ENOET`", "ENOENT"),
-        (FilterArgs { unit: strings(&["wbe"]), ..args() }, "`wbe.service`", "web.service"),
+        (FilterSpec { syscall: strings(&["opneat"]), ..args() }, "`opneat`", "openat"),
+        (FilterSpec { syscall: strings(&["%fiel"]), ..args() }, "`%fiel`", "mean file"),
+        (FilterSpec { event: strings(&["swich"]), ..args() }, "`swich`", "mean switch"),
+        (FilterSpec { errno: strings(&["ENOET"]), ..args() }, "`ENOET`", "ENOENT"),
+        (FilterSpec { unit: strings(&["wbe"]), ..args() }, "`wbe.service`", "web.service"),
         (
-            FilterArgs { cgroup: strings(&["/sistem.slice"]), ..args() },
+            FilterSpec { cgroup: strings(&["/sistem.slice"]), ..args() },
             "`/sistem.slice`",
             "/system.slice",
         ),
         (
-            FilterArgs { syscall: strings(&["read", "!getpid"]), ..args() },
+            FilterSpec { syscall: strings(&["read", "!getpid"]), ..args() },
             "`!getpid`",
             "before the first",
         ),
-        (FilterArgs { path: strings(&["/a["]), ..args() }, "`/a[`", "unclosed"),
+        (FilterSpec { path: strings(&["/a["]), ..args() }, "`/a[`", "unclosed"),
     ] {
         let e = error(args);
         assert!(e.contains(wrong) && e.contains(right), "{e}");
     }
-    assert!(FilterPlan::new(FilterArgs { syscall: strings(&["read", "read"]), ..args() }).is_ok());
+    assert!(FilterPlan::new(FilterSpec { syscall: strings(&["read", "read"]), ..args() }).is_ok());
 }
 
 #[test]
 fn failures() {
-    let errors = filter(FilterArgs { errors: true, ..FilterArgs::default() });
+    let errors = filter(FilterSpec { errors: true, ..FilterSpec::default() });
     assert!(
         wants(&errors, &returned(0, -2))
             && !wants(&errors, &returned(0, 2))
@@ -209,9 +209,9 @@ fn failures() {
     assert!(!wants(&errors, &returned(15, -2)), "a register of what was interrupted");
     assert!(!wants(&errors, &enter(1, 0, 5, 0)) && !wants(&errors, &switch(1, 0, 5, 1, 6)));
     assert!(errors.wants_whole_ends());
-    let noent = filter(FilterArgs {
+    let noent = filter(FilterSpec {
         errno: strings(&["enoent", "ERESTARTSYS", "11"]),
-        ..FilterArgs::default()
+        ..FilterSpec::default()
     });
     assert_eq!(
         [-2, -13, -512, -11].map(|ret| wants(&noent, &returned(0, ret))),
@@ -222,7 +222,7 @@ fn failures() {
 #[test]
 fn slow_calls() {
     let slow =
-        filter(FilterArgs { slower_than: Some(Duration::from_millis(1)), ..FilterArgs::default() });
+        filter(FilterSpec { slower_than: Some(Duration::from_millis(1)), ..FilterSpec::default() });
     let took = |ns: Option<u64>| {
         let facts = CallFacts { took: ns.map_or(Took::Nothing, Took::Ns), ..CallFacts::default() };
         slow.wants(&exit(1, 0, 5, 0), facts, &Threads::default())
@@ -234,7 +234,7 @@ fn slow_calls() {
 #[test]
 fn paths() {
     let with = |pattern: &str, path: &str| {
-        let filter = filter(FilterArgs { path: strings(&[pattern]), ..FilterArgs::default() });
+        let filter = filter(FilterSpec { path: strings(&[pattern]), ..FilterSpec::default() });
         let made =
             Call { nargs: 2, strings: vec![text(1, StringStatus::Whole, path)], ..call(257) };
         filter.wants_path(&made, FdNames::default())
@@ -252,7 +252,7 @@ fn paths() {
 #[test]
 fn paths_of_which_not_all_is_recorded() {
     let with = |status, pattern: &str, path: &str| {
-        let filter = filter(FilterArgs { path: strings(&[pattern]), ..FilterArgs::default() });
+        let filter = filter(FilterSpec { path: strings(&[pattern]), ..FilterSpec::default() });
         let made = Call { nargs: 2, strings: vec![text(1, status, path)], ..call(257) };
         let wanted = filter.wants_path(&made, FdNames::default());
         filter.note_shown(&event(1, 0, 5, Body::Enter(made)));
@@ -270,7 +270,7 @@ fn paths_of_which_not_all_is_recorded() {
 
 #[test]
 fn paths_by_descriptors() {
-    let filter = filter(FilterArgs { path: strings(&["/etc/h*"]), ..FilterArgs::default() });
+    let filter = filter(FilterSpec { path: strings(&["/etc/h*"]), ..FilterSpec::default() });
     let names = [(3, b"/etc/hosts"[..].into()), (4, b"/etc"[..].into())];
     let fds = FdNames::kept(&names);
     let read =
@@ -292,14 +292,14 @@ fn paths_by_descriptors() {
 
 #[test]
 fn both_sides_of_a_switch_and_of_a_wakeup() {
-    let filter = filter(FilterArgs { tid: vec![6], ..FilterArgs::default() });
+    let filter = filter(FilterSpec { tid: vec![6], ..FilterSpec::default() });
     assert!(wants(&filter, &switch(1, 0, 5, 1, 6)) && wants(&filter, &switch(1, 0, 6, 1, 5)));
     assert!(wants(&filter, &waking(1, 0, 5, 6, 0)) && !wants(&filter, &switch(1, 0, 5, 1, 7)));
 }
 
 #[test]
 fn kinds_of_filter_combine_with_and() {
-    let filter = filter(FilterArgs { pid: vec![100], cpu: vec![1], ..FilterArgs::default() });
+    let filter = filter(FilterSpec { pid: vec![100], cpu: vec![1], ..FilterSpec::default() });
     let mut threads = Threads::default();
     threads.apply(&event(0, 0, 100, Body::Fork(fork(100, 100, 101, 100, "web"))));
     let wants = |event: &Event| filter.wants(event, CallFacts::default(), &threads);
@@ -310,7 +310,7 @@ fn kinds_of_filter_combine_with_and() {
 
 #[test]
 fn names_old_and_new() {
-    let filter = filter(FilterArgs { comm: strings(&["web"]), ..FilterArgs::default() });
+    let filter = filter(FilterSpec { comm: strings(&["web"]), ..FilterSpec::default() });
     let mut threads = Threads::default();
     let rename =
         event(1, 0, 5, Body::Rename(Rename { tid: 5, tgid: 5, old: comm("sh"), new: comm("web") }));
@@ -322,7 +322,7 @@ fn names_old_and_new() {
 
 #[test]
 fn a_tree_has_all_generations() {
-    let filter = filter(FilterArgs { tree: vec![10], ..FilterArgs::default() });
+    let filter = filter(FilterSpec { tree: vec![10], ..FilterSpec::default() });
     let mut threads = Threads::default();
     for (parent, tid, tgid) in [(10, 11, 10), (10, 20, 20), (20, 30, 30), (40, 50, 50)] {
         threads.apply(&event(0, 0, parent, Body::Fork(fork(parent, parent, tid, tgid, "x"))));
@@ -347,16 +347,16 @@ fn groups_and_units() {
         let wants = |tid: &u32| filter.wants(&enter(1, 0, *tid, 0), CallFacts::default(), &threads);
         [1, 5, 7, 8, 9, 77].into_iter().filter(wants).collect::<Vec<_>>()
     };
-    let args = FilterArgs::default;
-    assert_eq!(wanted(FilterArgs { cgroup: strings(&["system.slice/"]), ..args() }), [5, 7, 8]);
-    assert_eq!(wanted(FilterArgs { cgroup: strings(&["/"]), ..args() }), [1, 5, 7, 8, 9]);
+    let args = FilterSpec::default;
+    assert_eq!(wanted(FilterSpec { cgroup: strings(&["system.slice/"]), ..args() }), [5, 7, 8]);
+    assert_eq!(wanted(FilterSpec { cgroup: strings(&["/"]), ..args() }), [1, 5, 7, 8, 9]);
     assert_eq!(
-        wanted(FilterArgs { cgroup: strings(&["77", "/system.slice2"]), ..args() }),
+        wanted(FilterSpec { cgroup: strings(&["77", "/system.slice2"]), ..args() }),
         [9, 77]
     );
-    assert_eq!(wanted(FilterArgs { unit: strings(&["web"]), ..args() }), [7, 8]);
+    assert_eq!(wanted(FilterSpec { unit: strings(&["web"]), ..args() }), [7, 8]);
     assert_eq!(
-        wanted(FilterArgs { unit: strings(&["web.service"]), cgroup: strings(&["8"]), ..args() }),
+        wanted(FilterSpec { unit: strings(&["web.service"]), cgroup: strings(&["8"]), ..args() }),
         [8]
     );
 }

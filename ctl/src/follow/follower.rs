@@ -6,10 +6,10 @@ use flightrec_format::ring::LaneStream;
 
 use super::tail::{Round, Tail};
 use crate::control::ControlError;
-use crate::pipeline::with_leads;
-use crate::plan::Origin;
+use crate::source::Origin;
 use crate::source::{self, Live, News, Recording, SourceError};
 use crate::window::Window;
+use crate::window::with_leads;
 
 /// How long an event must be old to be taken, ns: an exit folds into its entry up to 1.05 ms later
 /// ([`flightrec_format::abi::record::fold`]), and a CPU may be held up between reading the clock

@@ -9,3 +9,4 @@ pub mod lines;
 pub mod show;
 pub mod stop;
 pub mod tail;
+mod tally;

@@ -1,6 +1,5 @@
 //! The loop of `follow`: asks, shows, says what it had to skip, until it is told to end.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -11,77 +10,26 @@ use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
-use flightrec_format::ring::Gap;
 
 use super::follower::{Answer, Beginning, Follower};
 use super::lines;
 use super::stop::Stop;
-use crate::args::FormatArg;
-use crate::coverage::gap_line;
+use super::tally::Tally;
 use crate::exit::Exit;
 use crate::fds::Naming;
-use crate::filter::Part;
-use crate::json;
+use crate::formats::{self, Look};
 use crate::output::{Output, is_broken_pipe, note, refuse};
-use crate::pipeline::Pass;
 use crate::plan::FollowPlan;
-use crate::render::Renderer;
+use crate::print::Pass;
+use crate::render::Format;
 use crate::source::{News, SourceError};
-use crate::text::{self, Options};
+use crate::text::coverage::time;
 use crate::window::{Window, nanos};
 
 /// How often a long round looks whether the end has come, in events.
 const LOOK: u64 = 1024;
 /// How long a round goes on behind the end.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// What became of all that was recorded: `recorded` is what is shown, filtered out and skipped.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Tally {
-    /// For how long, ns.
-    pub time: u64,
-    /// Events recorded, as the rings' own totals tell.
-    pub recorded: u64,
-    /// Events shown.
-    pub shown: u64,
-    /// Events that the filter did not want.
-    pub filtered: u64,
-    /// Events written over before they were read.
-    pub skipped: u64,
-    /// Events read that were left out when the end came.
-    pub cut: u64,
-    /// Gaps of unknown length.
-    pub unknown: u64,
-    /// Events refused by the probes: busy, throttled.
-    pub refused: [u64; 2],
-    /// Events on CPUs without rings.
-    pub no_ring: u64,
-    /// Program runs that the kernel skipped.
-    pub missed: u64,
-    /// Of those filtered out: events that the filter can't decide, by what is missing of them.
-    pub undecided: BTreeMap<Part, u64>,
-    /// Whether the configuration has strings recorded.
-    pub strings: bool,
-}
-
-impl Tally {
-    /// Whether everything that happened was recorded and read.
-    fn is_complete(&self) -> bool {
-        let Self { skipped, cut, unknown, refused, no_ring, missed, .. } = self;
-        [*skipped, *cut, *unknown, refused[0], refused[1], *no_ring, *missed] == [0; 7]
-            && self.undecided.is_empty()
-    }
-
-    fn gap(&mut self, gap: &Gap) {
-        match gap.missing() {
-            Some(n) => self.skipped = self.skipped.saturating_add(n),
-            None => self.unknown += 1,
-        }
-        for (sum, n) in self.refused.iter_mut().zip(lines::refused(gap)) {
-            *sum = sum.saturating_add(n);
-        }
-    }
-}
 
 /// Follows to the end.
 pub fn run(plan: &FollowPlan, stop: &Stop, zone: &TimeZone) -> Result<Exit> {
@@ -92,8 +40,9 @@ pub fn run(plan: &FollowPlan, stop: &Stop, zone: &TimeZone) -> Result<Exit> {
     // A wrong name in the filter leaves an old file as it was.
     plan.filter.resolve(&beginning.recording.meta)?;
     let output = Output::to(plan.output.as_deref(), plan.force)?;
+    let format = format(plan, &output, zone);
     let mut show =
-        Show { plan, stop, zone, follower, output, gone: false, tally: Tally::default() };
+        Show { plan, stop, zone, follower, output, format, gone: false, tally: Tally::default() };
     match show.all(beginning) {
         Ok(()) => {}
         // The reader has seen enough; what became of the rest nobody will know.
@@ -123,6 +72,7 @@ struct Show<'a> {
     zone: &'a TimeZone,
     follower: Follower,
     output: Output,
+    format: Box<dyn Format>,
     /// The daemon's absence has been said.
     gone: bool,
     tally: Tally,
@@ -147,10 +97,11 @@ impl Show<'_> {
         let head = format!(
             "following session {:016x} from {}",
             recording.meta.session,
-            self.time(wall.wall(*now))
+            time(wall.wall(*now), self.zone)
         );
         let mut pass =
-            Pass::new(recording, window, &filter, wall, self.renderer(&recording.meta)).muted();
+            Pass::new(recording, window, &filter, wall, self.format.events(&recording.meta))
+                .muted();
         for event in Merge::new(beginning.past().events) {
             pass.push(event, &mut io::sink())?;
         }
@@ -200,21 +151,17 @@ impl Show<'_> {
         let begun = Instant::now();
         pass.wall().learn(news.pages.iter().map(Page::header), meta);
         let round = self.follower.take(&news.pages, until);
-        let mut gaps = String::new();
+        let mut gaps = Vec::new();
         for gap in &round.gaps {
             self.tally.gap(gap);
-            let line = match self.plan.format {
-                FormatArg::Text => format!("# {}\n", lines::skipped(gap, pass.wall(), self.zone)),
-                FormatArg::Jsonl => gap_line(gap, pass.wall()),
-            };
-            gaps.push_str(&line);
+            gaps.extend(self.format.gap(gap, pass.wall()));
         }
         // Where one round was cut short, the last only tells what there would have been.
         let (mut pushed, mut cut) = (0u64, self.tally.cut != 0);
         let written = (|| {
             if !gaps.is_empty() {
                 pass.flush(&mut self.output)?;
-                self.output.write_all(gaps.as_bytes())?;
+                self.output.write_all(&gaps)?;
             }
             for event in Merge::new(round.events) {
                 // Looked at now and then: reading the clock costs as much as an event.
@@ -267,44 +214,21 @@ impl Show<'_> {
         tally.missed += missed(after).saturating_sub(missed(before));
     }
 
-    fn renderer(&self, meta: &Meta) -> Renderer {
-        let FollowPlan { merge, fds, .. } = *self.plan;
-        match self.plan.format {
-            FormatArg::Text => {
-                let colour =
-                    self.output.colours(self.plan.color, std::env::var_os("NO_COLOR").as_deref());
-                let time_zone = self.zone.clone();
-                text::Renderer::new(
-                    meta,
-                    Options { colour, merge, fds, time_zone, ..Options::default() },
-                )
-                .into()
-            }
-            FormatArg::Jsonl => json::Renderer::new(meta, merge, []).name_fds(fds).into(),
-        }
-    }
-
-    fn time(&self, wall_ns: i64) -> String {
-        lines::time(wall_ns, self.zone)
-    }
-
-    /// A text that is kept says what it is; a person at a terminal is told on standard error. JSON
-    /// has no comments.
+    /// What is kept says what it is, where its format has a place for that; a person at a terminal
+    /// is told on standard error.
     fn comment(&mut self, lines: &[String]) -> io::Result<()> {
-        if self.output.is_terminal() || self.plan.format == FormatArg::Jsonl {
+        let remarks: Vec<u8> = lines.iter().flat_map(|line| self.format.remark(line)).collect();
+        if remarks.is_empty() {
             return Ok(());
         }
-        for line in lines {
-            self.output.write_all(format!("# {line}\n").as_bytes())?;
-        }
+        self.output.write_all(&remarks)?;
         self.output.flush()
     }
 
     fn absent(&mut self, why: &SourceError) {
         if !self.gone {
             note(&format!(
-                "{why}; the kernel goes on recording, and flightctl waits for flightd (Ctrl-C \
-                 ends)"
+                "{why}; the kernel keeps recording, and flightctl waits for flightd (Ctrl-C ends)"
             ));
             self.gone = true;
         }
@@ -316,4 +240,17 @@ impl Show<'_> {
             self.gone = false;
         }
     }
+}
+
+/// How the output is written.
+fn format(plan: &FollowPlan, output: &Output, zone: &TimeZone) -> Box<dyn Format> {
+    let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
+    let look = Look {
+        colour,
+        merge: plan.merge,
+        fds: plan.fds,
+        time_zone: zone.clone(),
+        is_kept: !output.is_terminal(),
+    };
+    formats::of(plan.format, look)
 }

@@ -14,8 +14,9 @@ use flightrec_format::decode::{Body, Call};
 
 pub(crate) use self::lines::{HEAD, document};
 use crate::fds::{Fds, Kept};
+use crate::names::State;
 use crate::plan::PsPlan;
-use crate::ps::{Blocked, State, blocked};
+use crate::ps::{Blocked, blocked};
 use crate::source::Recording;
 
 /// What a thread was doing.

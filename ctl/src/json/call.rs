@@ -7,12 +7,12 @@ use flightrec_format::decode::Call;
 
 use super::{escape, value};
 use crate::fds::FdNames;
-use crate::names::errno;
+use crate::names::{NUMBERS, errno};
 use crate::text::argument::{self, Kind, Number};
 use crate::text::call::{Result, bare_name};
 use crate::text::number::decimal;
 use crate::text::piece::Piece;
-use crate::text::plan::{NUMBERS, Plan, Plans};
+use crate::text::plan::{Plan, Plans};
 
 /// What is always the same of each call, written once per recording.
 #[derive(Debug, Clone)]
@@ -53,10 +53,6 @@ impl Calls {
         };
         let [native, compat, x32] = [Abi::Native, Abi::Compat, Abi::X32].map(table);
         Self { plans, native, compat, x32 }
-    }
-
-    pub(super) fn plans(&self) -> &Arc<Plans> {
-        &self.plans
     }
 
     /// `sys_enter","syscall":…,"nr":…,"abi":…,"args":[…]`

@@ -4,12 +4,14 @@
 //! Every line is valid JSON and valid UTF-8 whatever the recording holds, and so is, free of
 //! control characters, every string in it once it is decoded ([`escape`]). What can't be known is
 //! `null`, or absent where it does not apply. Written by hand, as it is written millions of times;
-//! what is written once, coverage and gaps, is [`crate::coverage`]'s.
+//! what is written once, coverage and gaps, is [`coverage`]'s.
 
 mod call;
 pub(crate) mod clock;
+pub mod coverage;
 pub(crate) mod escape;
 mod fields;
+mod format;
 mod life;
 mod sched;
 #[cfg(test)]
@@ -24,9 +26,10 @@ use flightrec_format::meta::Meta;
 
 use self::call::Calls;
 use self::clock::Stamps;
+pub use self::format::Format;
 use self::sched::Thread;
 use crate::fds::Naming;
-use crate::render::{Context, Merge, Wake};
+use crate::pipeline::{Known, Wake};
 use crate::text::number::decimal;
 use crate::text::plan::Plans;
 use crate::text::recent::Recent;
@@ -79,43 +82,14 @@ impl Renderer {
         self.next_aside = self.asides.front().map_or(u64::MAX, |aside| aside.time);
     }
 
-    /// The lines that wait to be put between events.
-    pub(crate) fn into_asides(self) -> impl Iterator<Item = Aside> {
-        self.asides.into_iter()
-    }
-
-    /// A copy without lines to put between events.
-    pub(crate) fn helper(&self) -> Self {
-        Self { asides: VecDeque::new(), next_aside: u64::MAX, ..self.clone() }
-    }
-
-    /// Whether no line belongs before an event of this time, or an earlier one.
-    pub(crate) fn is_alone(&self, time: u64) -> bool {
-        self.asides.is_empty() || time < self.next_aside
-    }
-
-    pub(crate) fn plans(&self) -> &Arc<Plans> {
-        self.calls.plans()
-    }
-
     /// With descriptors shown so.
     #[must_use]
     pub fn name_fds(self, naming: Naming) -> Self {
         Self { naming, ..self }
     }
 
-    /// Whether descriptors are shown by what they stand for.
-    pub fn naming(&self) -> Naming {
-        self.naming
-    }
-
-    /// Whether calls are to be merged.
-    pub fn merge(&self) -> Merge {
-        if self.merge { Merge::AtExit } else { Merge::Never }
-    }
-
     /// Appends the event's line to `out`, and before it what belongs there.
-    pub fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+    pub fn object(&mut self, event: &Event, cx: &Known<'_>, out: &mut Vec<u8>) {
         while event.time >= self.next_aside
             && let Some(aside) = self.asides.pop_front()
         {
@@ -128,7 +102,7 @@ impl Renderer {
     }
 
     /// Appends the lines that belong behind the last event.
-    pub fn end(&mut self, out: &mut Vec<u8>) {
+    pub fn rest(&mut self, out: &mut Vec<u8>) {
         for aside in self.asides.drain(..) {
             out.extend_from_slice(aside.line.as_bytes());
         }
@@ -137,7 +111,7 @@ impl Renderer {
 
     /// `{"time":…,"mono_ns":…,"cpu":…,"tid":…,"pid":…,"comm":…,"event":"`
     #[inline]
-    fn common(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+    fn common(&mut self, event: &Event, cx: &Known<'_>, out: &mut Vec<u8>) {
         self.stamps.write(cx.wall_ns, event.time, out);
         self.recent.write((event.cpu, event.tid, cx.pid), &cx.comm, out, |out| {
             out.extend_from_slice(b",\"cpu\":");
@@ -153,7 +127,7 @@ impl Renderer {
     }
 
     /// What kind of event it is, and what that kind has.
-    fn particular(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+    fn particular(&mut self, event: &Event, cx: &Known<'_>, out: &mut Vec<u8>) {
         match &event.body {
             // The beginnings of these are kept with the rest.
             Body::Enter(_) | Body::Exit { .. } => {}

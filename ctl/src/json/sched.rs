@@ -4,7 +4,8 @@ use flightrec_format::abi::record::Comm;
 
 use super::value;
 use crate::names::TASK_STATE;
-use crate::render::Wake;
+use crate::pipeline::Wake;
+use crate::text::names::flags;
 use crate::text::number::decimal;
 use crate::text::sched::gave_way_to_idle;
 
@@ -91,6 +92,6 @@ fn thread<const T: usize, const C: usize>(
 
 fn task_state(state: u16, out: &mut Vec<u8>) {
     out.push(b'"');
-    TASK_STATE.write(u64::from(state), out);
+    flags(&TASK_STATE, u64::from(state), out);
     out.push(b'"');
 }

@@ -13,6 +13,15 @@ pub(crate) fn is_descriptor(argument: &Argument) -> bool {
             || matches!(name, "fildes" | "fdin" | "fdout" | "mqdes" | "fd1" | "fd2"))
 }
 
+/// Whether an argument of a call is the descriptor of a directory, or `AT_FDCWD`.
+pub(crate) fn is_directory(call: &str, argument: &str) -> bool {
+    matches!(
+        (call, argument),
+        (_, "dfd" | "olddfd" | "newdfd" | "from_dfd" | "to_dfd" | "mountdirfd")
+            | ("execveat", "fd")
+    )
+}
+
 /// Whether an argument of a call is a path: the kernel's type is that of any string.
 pub(crate) fn is_path(call: &str, argument: &Argument) -> bool {
     if !matches!(argument.ctype.as_str(), "const char *" | "char *") {

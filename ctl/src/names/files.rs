@@ -310,9 +310,7 @@ mod tests {
     use super::*;
 
     fn text(set: &Set, number: i32) -> String {
-        let mut out = Vec::new();
-        set.write(number as u64, &mut out);
-        String::from_utf8(out).unwrap()
+        crate::names::set::tests::text(set, number as u64)
     }
 
     #[test]

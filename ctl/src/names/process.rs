@@ -335,12 +335,7 @@ pub(super) static PIDFD: LazySet =
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn text(set: &Set, number: u64) -> String {
-        let mut out = Vec::new();
-        set.write(number, &mut out);
-        String::from_utf8(out).unwrap()
-    }
+    use crate::names::set::tests::text;
 
     #[test]
     fn clone_names_its_signal_last() {

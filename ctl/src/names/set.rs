@@ -104,22 +104,23 @@ impl Set {
     }
 
     /// The name of a value of the field.
-    pub(crate) fn name(&self, value: u64) -> Option<&'static str> {
+    pub fn name(&self, value: u64) -> Option<&'static str> {
         match self.small.get(value as usize) {
             Some(name) => *name,
             None => self.values.iter().find(|(v, _)| *v == value).map(|(_, name)| *name),
         }
     }
 
-    /// Writes `number` by names; what has none as a number, `0` for nothing at all.
-    pub(crate) fn write(&self, number: u64, out: &mut Vec<u8>) {
-        let start = out.len();
+    /// Takes `number` apart: gives each name in the order in which it is written, and returns what
+    /// has no name.
+    #[inline]
+    pub fn split(&self, number: u64, mut give: impl FnMut(&'static str)) -> u64 {
         let field = number & self.mask;
         let name = self.name(field).filter(|_| self.mask != 0 || number == 0);
         if !self.field_last
             && let Some(name) = name
         {
-            join(name, start, out);
+            give(name);
         }
         let mut rest = number & !self.mask;
         for (bits, name) in &self.flags {
@@ -128,42 +129,35 @@ impl Set {
             }
             if rest & bits == *bits {
                 rest &= !bits;
-                join(name, start, out);
+                give(name);
             }
         }
         match name {
-            Some(name) if self.field_last => join(name, start, out),
+            Some(name) if self.field_last => give(name),
             Some(_) => {}
             None => rest |= field,
         }
-        if rest != 0 || out.len() == start {
-            if out.len() > start {
-                out.push(b'|');
-            }
-            if self.octal {
-                crate::text::number::mode(rest, out);
-            } else {
-                crate::text::number::hex_or_zero(rest, out);
-            }
-        }
+        rest
     }
-}
 
-fn join(name: &str, start: usize, out: &mut Vec<u8>) {
-    if out.len() > start {
-        out.push(b'|');
+    /// Whether what has no name is permissions, which are octal.
+    pub fn is_octal(&self) -> bool {
+        self.octal
     }
-    out.extend_from_slice(name.as_bytes());
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn text(set: &Set, number: u64) -> String {
-        let mut out = Vec::new();
-        set.write(number, &mut out);
-        String::from_utf8(out).unwrap()
+    /// The names, and what is left in hexadecimal.
+    pub(in crate::names) fn text(set: &Set, number: u64) -> String {
+        let mut parts = Vec::new();
+        let rest = set.split(number, |name| parts.push(name.to_owned()));
+        if rest != 0 {
+            parts.push(format!("{rest:#x}"));
+        }
+        if parts.is_empty() { "0".to_owned() } else { parts.join("|") }
     }
 
     #[test]

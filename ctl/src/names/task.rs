@@ -62,9 +62,7 @@ mod tests {
     use super::*;
 
     fn state(bits: u64) -> String {
-        let mut out = Vec::new();
-        TASK_STATE.write(bits, &mut out);
-        String::from_utf8(out).unwrap()
+        crate::names::set::tests::text(&TASK_STATE, bits)
     }
 
     #[test]

@@ -12,8 +12,8 @@ use flightrec_format::abi::record::NR_INVALID;
 use flightrec_format::decode::Body;
 
 use super::delay::{LONGEST_EVENTS, LONGEST_NS};
-use super::shown::Shown;
-use crate::render::Merge;
+use super::known::Shown;
+use super::resolve::Merging;
 
 /// An event that waits to be shown.
 #[derive(Debug, Clone)]
@@ -26,8 +26,8 @@ struct Held {
 
 /// Events on their way out, some of which wait for the rest of their call.
 #[derive(Debug, Clone)]
-pub struct Calls {
-    merge: Merge,
+pub(crate) struct Calls {
+    merge: Merging,
     items: VecDeque<Held>,
     /// Number of the first item.
     first: u64,
@@ -37,23 +37,23 @@ pub struct Calls {
 
 impl Calls {
     /// `merge`: where calls are shown.
-    pub fn new(merge: Merge) -> Self {
+    pub(crate) fn new(merge: Merging) -> Self {
         Self { merge, items: VecDeque::new(), first: 0, open: FxHashMap::default() }
     }
 
     /// Whether there is anything to do.
     #[inline]
-    pub fn merges(&self) -> bool {
-        self.merge != Merge::Never
+    pub(crate) fn merges(&self) -> bool {
+        self.merge != Merging::Never
     }
 
     /// Whether calls are shown at their exits.
-    pub fn at_exit(&self) -> bool {
-        self.merge == Merge::AtExit
+    pub(crate) fn at_exit(&self) -> bool {
+        self.merge == Merging::AtExit
     }
 
     /// Takes an event that is to be shown; `entered` as in [`super::delay::Item`].
-    pub fn push(&mut self, shown: Shown, entered: Option<u64>) {
+    pub(crate) fn push(&mut self, shown: Shown, entered: Option<u64>) {
         let number = self.first + self.items.len() as u64;
         let tid = shown.event.tid;
         let before = self.open.remove(&tid);
@@ -89,7 +89,7 @@ impl Calls {
     }
 
     /// The next event to show, once it waits for nothing, or has waited long enough at time `now`.
-    pub fn pop(&mut self, now: u64) -> Option<Shown> {
+    pub(crate) fn pop(&mut self, now: u64) -> Option<Shown> {
         loop {
             let front = self.items.front()?;
             let expired = self.items.len() > LONGEST_EVENTS
@@ -120,10 +120,10 @@ impl Calls {
         }
         std::mem::swap(call, begun);
         // What its arguments stood for then; what it made it made since.
-        entry.known.fds.append(std::mem::take(&mut exit.known.fds));
+        entry.names.append(std::mem::take(&mut exit.names));
         let wall = Some(entry.known.wall_ns);
-        if merge == Merge::AtExit {
-            exit.known.fds = std::mem::take(&mut entry.known.fds);
+        if merge == Merging::AtExit {
+            exit.names = std::mem::take(&mut entry.names);
             (exit.known.merged, held.gone) = (wall, true);
             return false;
         }
@@ -151,7 +151,8 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::shown::Known;
+    use crate::fds::Kept;
+    use crate::pipeline::known::Known;
     use crate::pipeline::testing::{call, comm, enter, event, exit, switch};
     use flightrec_format::decode::Event;
 
@@ -160,7 +161,7 @@ mod tests {
     }
 
     /// Runs events, exits ending the entry 5 ns before, and shows (time, merged).
-    fn run(merge: Merge, events: &[Event]) -> Vec<(u64, bool)> {
+    fn run(merge: Merging, events: &[Event]) -> Vec<(u64, bool)> {
         let mut calls = Calls::new(merge);
         let mut out = Vec::new();
         let mut now = 0;
@@ -171,7 +172,8 @@ mod tests {
         };
         for event in events {
             now = event.time;
-            calls.push(Shown { event: event.clone().into(), known: Known::default() }, took(event));
+            let shown = Shown::new(event.clone().into(), Known::default(), Kept::default());
+            calls.push(shown, took(event));
             show(&mut calls, now);
         }
         show(&mut calls, u64::MAX);
@@ -182,8 +184,8 @@ mod tests {
     #[test]
     fn neighbours_of_a_thread_become_one() {
         let events = [enter(10, 0, 1, 7), enter(12, 1, 2, 7), exit(15, 0, 1, 7), exit(17, 1, 2, 7)];
-        assert_eq!(run(Merge::AtEntry, &events), [(10, true), (12, true)]);
-        assert_eq!(run(Merge::AtExit, &events), [(15, true), (17, true)]);
+        assert_eq!(run(Merging::AtEntry, &events), [(10, true), (12, true)]);
+        assert_eq!(run(Merging::AtExit, &events), [(15, true), (17, true)]);
     }
 
     #[test]
@@ -191,20 +193,20 @@ mod tests {
         let events =
             [enter(10, 0, 1, 7), switch(12, 0, 1, 1, 2), switch(13, 0, 2, 1, 1), exit(15, 0, 1, 7)];
         let parted = [(10, false), (12, false), (13, false), (15, false)];
-        assert_eq!(run(Merge::AtEntry, &events), parted);
-        assert_eq!(run(Merge::AtExit, &events), parted);
+        assert_eq!(run(Merging::AtEntry, &events), parted);
+        assert_eq!(run(Merging::AtExit, &events), parted);
         let back = [enter(10, 0, 1, 7), switch(12, 0, 2, 1, 1), exit(15, 0, 1, 7)];
-        assert_eq!(run(Merge::AtExit, &back).len(), 3, "a switch is of both its threads");
+        assert_eq!(run(Merging::AtExit, &back).len(), 3, "a switch is of both its threads");
     }
 
     #[test]
     fn no_exit_and_other_exits() {
-        assert_eq!(run(Merge::AtEntry, &[enter(10, 0, 1, 7)]), [(10, false)]);
+        assert_eq!(run(Merging::AtEntry, &[enter(10, 0, 1, 7)]), [(10, false)]);
         let other = [enter(10, 0, 1, 7), exit(15, 0, 1, 8)];
-        assert_eq!(run(Merge::AtEntry, &other), [(10, false), (15, false)]);
+        assert_eq!(run(Merging::AtEntry, &other), [(10, false), (15, false)]);
         let late =
             [enter(10, 0, 1, 7), enter(LONGEST_NS + 11, 0, 2, 7), exit(LONGEST_NS + 12, 0, 1, 7)];
-        assert_eq!(run(Merge::AtExit, &late).iter().filter(|(_, merged)| *merged).count(), 0);
+        assert_eq!(run(Merging::AtExit, &late).iter().filter(|(_, merged)| *merged).count(), 0);
     }
 
     #[test]
@@ -212,7 +214,7 @@ mod tests {
         let mut begun = call(7);
         (begun.nargs, begun.args[0]) = (1, 42);
         let events = [event(10, 0, 1, Body::Enter(begun)), exit(15, 0, 1, 7)];
-        for merge in [Merge::AtEntry, Merge::AtExit] {
+        for merge in [Merging::AtEntry, Merging::AtExit] {
             let mut calls = Calls::new(merge);
             for (event, name) in events.iter().zip(["old", "new"]) {
                 let known = Known {
@@ -220,12 +222,12 @@ mod tests {
                     comm: comm(name),
                     ..Known::default()
                 };
-                calls.push(Shown { event: event.clone().into(), known }, took(event));
+                calls.push(Shown::new(event.clone().into(), known, Kept::default()), took(event));
             }
             let shown = calls.pop(20).unwrap();
             assert!(matches!(&shown.event.body, Body::Exit { call, .. } if call.args[0] == 42));
-            let name = comm(if merge == Merge::AtEntry { "old" } else { "new" });
-            assert_eq!((shown.context().merged, shown.context().comm), (Some(110), name));
+            let name = comm(if merge == Merging::AtEntry { "old" } else { "new" });
+            assert_eq!((shown.known().merged, shown.known().comm), (Some(110), name));
             assert!(calls.pop(20).is_none());
         }
     }

@@ -7,8 +7,10 @@ use std::collections::VecDeque;
 
 use flightrec_format::decode::Event;
 
+use crate::window::LEAD_OUT_NS;
+
 /// Longest wait, ns of event time.
-pub const LONGEST_NS: u64 = 1_000_000_000;
+pub const LONGEST_NS: u64 = LEAD_OUT_NS;
 /// Longest wait, in later events.
 pub const LONGEST_EVENTS: usize = 65_536;
 

@@ -5,10 +5,10 @@ use rustc_hash::FxHashMap;
 
 use flightrec_format::decode::{Body, Call, Event};
 
+use super::choice::{CallFacts, Choice, Part, Took};
 use super::delay::Found;
 use crate::fds::Fds;
-use crate::filter::{CallFacts, Filter, Part, Took};
-use crate::pipeline::threads::Threads;
+use crate::threads::Threads;
 
 /// Most calls that are remembered, with all their strings.
 const OPEN_MAX: usize = 1 << 16;
@@ -23,34 +23,34 @@ struct Entry {
 
 /// The present calls, by thread.
 #[derive(Debug, Clone, Default)]
-pub struct Entries {
+pub(crate) struct Entries {
     open: FxHashMap<u32, Entry>,
 }
 
 impl Entries {
-    /// Whether a filter needs this at all.
-    pub fn needed(filter: &Filter) -> bool {
-        filter.wants_whole_ends() || filter.has_paths()
+    /// Whether a choice needs this at all.
+    pub(crate) fn needed(choice: &impl Choice) -> bool {
+        choice.wants_whole_ends() || choice.has_paths()
     }
 
     /// Takes the next event, and returns what is known of its call; of an exit the entry's
     /// arguments too, where the exit belongs to it.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         event: &Event,
         found: &Found,
-        filter: &Filter,
+        choice: &impl Choice,
         fds: &Fds,
         threads: &Threads,
     ) -> (CallFacts, Option<Call>) {
         let Event { time, tid, ref body, .. } = *event;
         let about = |call: &Call, alone: bool| {
-            if !filter.has_paths() {
+            if !choice.has_paths() {
                 return (false, None);
             }
             let names = fds.names(tid, threads.tgid(tid, time));
-            let path = filter.wants_path(call, names);
-            (path, if path { None } else { filter.lacks(call, names, alone) })
+            let path = choice.wants_path(call, names);
+            (path, if path { None } else { choice.lacks(call, names, alone) })
         };
         match body {
             Body::Enter(call) => {

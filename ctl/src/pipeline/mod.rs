@@ -1,340 +1,46 @@
-//! From pages to lines: one pass over the merged lanes, in bounded memory.
+//! From pages to events of which all is known that the recording tells, in order and in bounded
+//! memory.
 //!
 //! ```text
-//! lanes of each CPU ─> merge ─> pairing, placement ─> delay line ─┬─> run queues, names ─> filter ─> text
-//!                       front                                     │               back
+//! lanes of each CPU ─> merge ─> pairing, placement ─> delay line ─> run queues, threads, names
+//!                       front                                       resolver
 //! ```
-//! [`run`] has two threads, where there are two CPUs: one for each half. Complete events go from
-//! the first to the second in batches, which go round ([`batch`]). Where the second is behind, the
-//! first makes lines as well ([`handover`]).
-//!
 //! The pass starts before the window, so that names, pairs and queues are right where it starts,
 //! and goes on behind it, until it is known where the last woken threads ran.
 
-mod back;
-mod batch;
 pub mod calls;
+pub mod choice;
 pub mod delay;
-mod doubts;
+pub mod doubts;
 pub mod entries;
 pub mod front;
-mod handover;
-mod lines;
-mod notes;
-mod packed;
+pub mod known;
 pub mod pairing;
 pub mod placement;
-mod resolve;
+pub mod resolve;
 pub mod runq;
-pub mod shown;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod threads;
-pub mod wall;
-
-use std::io::{self, Write};
-use std::num::NonZero;
-use std::thread;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::decode::Event;
-use flightrec_format::merge::{Merge, Stream};
-use flightrec_format::ring::{Events, LaneStream};
+use flightrec_format::merge::Merge;
+use flightrec_format::ring::Events;
 
-use self::back::{Back, Share};
-use self::delay::Item;
-pub use self::doubts::{Doubt, Doubts, doubts};
-use self::front::Front;
-use self::handover::{Handover, failed};
-pub(crate) use self::resolve::threads_before;
-use self::wall::WallClock;
-use crate::fds::Naming;
-use crate::filter::Filter;
-use crate::render::Renderer;
+pub use self::choice::{All, CallFacts, Choice, Part, Took};
+pub use self::doubts::{Doubt, Doubts};
+pub use self::known::{Known, Wake};
+pub use self::resolve::{Merging, Resolver, Sink, Wants};
 use crate::source::Recording;
-use crate::window::Window;
-use crate::windows::Windows;
+use crate::window::{Window, with_leads};
 
-/// How far before the window the lanes are read, ns: calls that began there find their entries, and
-/// most CPUs were idle at least once.
-pub const LEAD_IN_NS: u64 = 2_000_000_000;
-/// How far behind the window they are read, ns: no wakeup waits longer.
-pub const LEAD_OUT_NS: u64 = delay::LONGEST_NS;
-/// From so many pages on two threads are worth their while: what one renders in some ms.
-const PAGES_FOR_TWO: usize = 64;
-/// Boxes that are kept to be used again.
+/// Boxes of events that are kept to be used again.
 const SPARE: usize = 1024;
 
-/// The window with what is read around it.
-pub fn with_leads(window: Window) -> Window {
-    Window {
-        from: window.from.saturating_sub(LEAD_IN_NS),
-        until: window.until.saturating_add(LEAD_OUT_NS),
-    }
-}
-
-/// Writes the windows' events that the filter wants, and returns how many there were.
-pub fn run<W: Write>(
-    recording: &Recording,
-    windows: impl Into<Windows>,
-    filter: &Filter,
-    wall: WallClock,
-    renderer: impl Into<Renderer>,
-    out: &mut W,
-) -> io::Result<u64> {
-    run_on(share(recording), recording, windows.into(), filter, wall, renderer.into(), out)
-}
-
-/// Whether two threads are worth their while.
-fn share(recording: &Recording) -> Option<Share> {
-    let pages: usize = recording.streams.iter().map(|stream| stream.pages().len()).sum();
-    let alone =
-        pages < PAGES_FOR_TWO || thread::available_parallelism().map_or(1, NonZero::get) < 2;
-    (!alone).then_some(Share::WhenAhead)
-}
-
-/// The same, on two threads if they share the work, else on this one.
-fn run_on<W: Write>(
-    share: Option<Share>,
-    recording: &Recording,
-    windows: Windows,
-    filter: &Filter,
-    wall: WallClock,
-    renderer: Renderer,
-    out: &mut W,
-) -> io::Result<u64> {
-    let window = windows.hull();
-    let until = with_leads(window).until;
-    // Descriptors may have been opened at any time before.
-    let all = filter.has_paths() || renderer.naming() == Naming::All;
-    let (front, helper) = (Front::new(recording), renderer.helper());
-    let back = || Back::new(recording, windows, filter, wall, renderer);
-    let events = || events(recording, window, all);
-    Ok(pass(share, (front, helper, back), events, End { until, goes_on: false }, out)?.printed())
-}
-
-/// A pass that has come to the end of a stretch of its window, and goes on with the next.
-pub struct Going {
-    front: Front,
-    back: Back,
-    /// Whether it has begun: the names that hold at its beginning are known.
-    begun: bool,
-}
-
-impl Going {
-    /// Starts where `recording` does.
-    pub fn new(
-        recording: &Recording,
-        windows: Windows,
-        filter: &Filter,
-        wall: WallClock,
-        renderer: impl Into<Renderer>,
-    ) -> Self {
-        let back = Back::new(recording, windows, filter, wall, renderer.into());
-        Self { front: Front::new(recording), back, begun: false }
-    }
-
-    /// Goes on where it has come to, at `from`, with what `recording` has of the same session from
-    /// there on. `windows`: what is shown, since the beginning. Of the renderer only what it
-    /// has to say between events is new.
-    #[must_use]
-    pub fn with(
-        mut self,
-        recording: &Recording,
-        windows: Windows,
-        from: u64,
-        renderer: impl Into<Renderer>,
-    ) -> Self {
-        self.front.go_on(recording);
-        self.back.resolver.go_on(recording, windows, from);
-        self.back.lines.renderer.add_from(renderer.into());
-        self
-    }
-
-    /// Takes the events of a stretch: from `from` on, up to `until`. `goes_on`: another one comes
-    /// behind it.
-    pub fn run<W: Write>(
-        self,
-        recording: &Recording,
-        (from, until): (u64, u64),
-        goes_on: bool,
-        out: &mut W,
-    ) -> io::Result<Self> {
-        let Self { front, back, begun } = self;
-        // Before its beginning it takes whatever the pages have, as one that has no end does.
-        let since =
-            |stream: &LaneStream| if stream.lane() == Lane::Task && !begun { 0 } else { from };
-        let until_now = if begun { from } else { 0 };
-        let read = |(stream, from): (_, u64)| Since {
-            events: LaneStream::events_from(stream, from),
-            from: until_now,
-        };
-        let events =
-            || Merge::new(recording.streams.iter().map(|stream| (stream, since(stream))).map(read));
-        let helper = back.lines.renderer.helper();
-        pass(share(recording), (front, helper, || back), events, End { until, goes_on }, out)
-    }
-
-    /// Events printed so far.
-    pub fn printed(&self) -> u64 {
-        self.back.resolver.shown
-    }
-}
-
-/// Where a pass ends.
-struct End {
-    /// Events before this moment are taken.
-    until: u64,
-    /// Another stretch comes behind it.
-    goes_on: bool,
-}
-
-/// The pass, on two threads if they share the work. What it is made of: the first half, what makes
-/// lines beside the second, and the second, which it takes a while to make.
-fn pass<S: Stream, W: Write>(
-    share: Option<Share>,
-    (mut front, helper, back): (Front, Renderer, impl FnOnce() -> Back),
-    events: impl FnOnce() -> Merge<S> + Send,
-    End { until, goes_on }: End,
-    out: &mut W,
-) -> io::Result<Going> {
-    let Some(share) = share else {
-        let mut back = back();
-        let mut each =
-            |item: &mut Item, before| back.take(&mut item.event, &item.found, before, out);
-        front.all(events(), until, &mut each)?;
-        if !goes_on {
-            front.end(&mut each)?;
-        }
-        back.stop(goes_on, out)?;
-        return Ok(Going { front, back, begun: true });
-    };
-    let handover = Handover::default();
-    thread::scope(|scope| {
-        let (to, from) = (handover.front(helper), handover.back());
-        let ahead = scope.spawn(move || batch::fill(front, events(), until, goes_on, to));
-        let mut back = back();
-        back.all(from, share, out)?;
-        let front = ahead.join().map_err(|_| failed())?;
-        back.stop(goes_on, out)?;
-        Ok(Going { front, back, begun: true })
-    })
-}
-
-/// A ring's events from a moment on.
-struct Since<'a> {
-    events: Events<'a>,
-    from: u64,
-}
-
-impl Stream for Since<'_> {
-    #[inline]
-    fn read(&mut self, into: &mut Event) -> bool {
-        while self.events.read(into) {
-            if into.time >= self.from {
-                // Whatever the clock then says: what comes behind it is there once.
-                self.from = 0;
-                return true;
-            }
-        }
-        false
-    }
-}
-
 /// The events that the window needs, in order; `all`: from the recording's beginning on.
-pub(crate) fn events(recording: &Recording, window: Window, all: bool) -> Merge<Events<'_>> {
+pub fn events(recording: &Recording, window: Window, all: bool) -> Merge<Events<'_>> {
     let from = if all { 0 } else { with_leads(window).from };
     Merge::new(recording.streams.iter().map(|stream| {
         // All of the task lane goes through, as names hold until they change.
         stream.events_from(if stream.lane() == Lane::Task { 0 } else { from })
     }))
 }
-
-/// The pass, event by event, for who has them as they come.
-pub struct Pass {
-    front: Front,
-    back: Back,
-}
-
-impl Pass {
-    /// Starts where `recording` does: with its whole task lane still to come. Prints what the
-    /// filter wants of the window.
-    pub fn new(
-        recording: &Recording,
-        window: Window,
-        filter: &Filter,
-        wall: WallClock,
-        renderer: impl Into<Renderer>,
-    ) -> Self {
-        let back = Back::new(recording, window.into(), filter, wall, renderer.into());
-        Self { front: Front::new(recording), back }
-    }
-
-    /// Prints nothing until [`Self::begin`], whatever the window.
-    #[must_use]
-    pub fn muted(mut self) -> Self {
-        self.back.resolver.lead = Some(u64::MAX);
-        self
-    }
-
-    /// From here on all that is pushed is printed, whatever the window; nothing that was pushed
-    /// before.
-    pub fn begin(&mut self) {
-        self.back.resolver.lead = Some(self.front.next());
-    }
-
-    /// The wall clock that it goes by.
-    pub fn wall(&mut self) -> &mut WallClock {
-        &mut self.back.resolver.wall
-    }
-
-    /// Takes the next event.
-    pub fn push<W: Write>(&mut self, event: Event, out: &mut W) -> io::Result<()> {
-        let now = event.time;
-        let mut boxed = self.front.spare();
-        *boxed = event;
-        let Self { front, back } = self;
-        front.take(boxed, &mut |item, before| {
-            back.take(&mut item.event, &item.found, before, out)
-        })?;
-        back.release(now, out)
-    }
-
-    /// It is `now`: events that have waited long enough wait no longer.
-    pub fn advance<W: Write>(&mut self, now: u64, out: &mut W) -> io::Result<()> {
-        let Self { front, back } = self;
-        front.advance(now, &mut |item, before| {
-            back.take(&mut item.event, &item.found, before, out)
-        })?;
-        back.release(now, out)
-    }
-
-    /// No more events come. Everything is written.
-    pub fn finish<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.advance(u64::MAX, out)?;
-        self.back.end(out)
-    }
-
-    /// Writes what is complete.
-    pub fn flush<W: Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.back.lines.flush(out)
-    }
-
-    /// From here on counts what is not printed, though it might be what the filter wants.
-    pub fn count_doubts(&mut self) {
-        self.back.resolver.doubts = Some(Doubts::new([Window::ALL]));
-    }
-
-    /// What was counted so far.
-    pub fn doubts(&self) -> impl Iterator<Item = &Doubt> {
-        self.back.resolver.doubts.iter().flat_map(Doubts::all)
-    }
-
-    /// Events printed so far.
-    pub fn printed(&self) -> u64 {
-        self.back.resolver.shown
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -16,8 +16,11 @@ use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::meta::Meta;
 
 use super::delay::{DelayLine, Item};
-use super::threads::THREADS_MAX;
 use crate::left_out::LeftOuts;
+use crate::threads::THREADS_MAX;
+
+/// From so many threads on, one gives up its place with each exit.
+const CROWDED: usize = THREADS_MAX / 2;
 
 /// An entry without its exit, so far.
 #[derive(Debug, Clone, Copy)]
@@ -34,8 +37,11 @@ struct Pending {
 /// Entries that wait for their exits, by thread.
 #[derive(Debug, Clone, Default)]
 pub struct Pairing {
-    /// A thread keeps its place until it ends: one look finds it, for its entries and its exits.
+    /// A thread keeps its place until it ends, or it is [`CROWDED`]: one look finds it, for its
+    /// entries and its exits.
     pending: FxHashMap<u32, Option<Pending>>,
+    /// No place is of a thread that is in no call.
+    swept: bool,
     execve: FxHashSet<(Abi, u16)>,
     /// Of the stretches of the recording so far, the newest two.
     left_outs: Vec<Arc<LeftOuts>>,
@@ -53,6 +59,7 @@ impl Pairing {
         let compat = numbers(&meta.compat, &[Abi::Compat]);
         Self {
             pending: FxHashMap::default(),
+            swept: false,
             execve: native.chain(compat).collect(),
             left_outs: Vec::new(),
         }
@@ -64,13 +71,28 @@ impl Pairing {
     }
 
     /// Whether an entry of a thread can be remembered, where there are as many as there may be:
-    /// places of threads that are in no call are given up for it.
+    /// places of threads that are in no call are given up for it. Until it is less crowded there
+    /// are none of these again, so what that costs is spread over as many entries.
     #[cold]
     fn has_room(&mut self, tid: u32) -> bool {
-        if !self.pending.contains_key(&tid) {
-            self.pending.retain(|_, pending| pending.is_some());
+        if self.pending.contains_key(&tid) {
+            return true;
         }
-        self.pending.len() < THREADS_MAX || self.pending.contains_key(&tid)
+        if !self.swept {
+            self.pending.retain(|_, pending| pending.is_some());
+            self.swept = true;
+        }
+        self.pending.len() < THREADS_MAX
+    }
+
+    /// The entry that an exit of the thread may belong to, which is over.
+    #[inline]
+    fn end(&mut self, tid: u32) -> Option<Pending> {
+        if self.pending.len() >= CROWDED {
+            return self.pending.remove(&tid).flatten();
+        }
+        self.swept = false;
+        self.pending.get_mut(&tid).and_then(Option::take)
     }
 
     /// Takes the next event in, on its way to the end of the line.
@@ -93,9 +115,7 @@ impl Pairing {
             }
             Body::Exit { call, entered, .. } => {
                 item.found.entered = *entered;
-                let Some(pending) = self.pending.get_mut(&tid).and_then(Option::take) else {
-                    return;
-                };
+                let Some(pending) = self.end(tid) else { return };
                 if self.left_outs.iter().any(|left_outs| left_outs.has(tid, pending.time, time)) {
                     return pending.release(line);
                 }
@@ -191,6 +211,8 @@ fn complete(entry: &mut Body, later: &[Text]) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::pipeline::testing::{call, comm, enter, event, exit, text};
     use flightrec_format::abi::record::{Exec, TaskExit};
@@ -238,6 +260,33 @@ mod tests {
         ]);
         let entered: Vec<_> = out.iter().map(|i| i.found.entered).collect();
         assert_eq!(entered, [None, None, Some(10), Some(11), None]);
+    }
+
+    /// As many threads as there may be are in calls, and more want to: none of these may cost a
+    /// walk over all of those.
+    #[test]
+    fn more_threads_than_are_remembered_cost_no_more() {
+        let (mut pairing, mut line) = (Pairing::new(&meta()), DelayLine::default());
+        let mut take = |event: Event| {
+            let mut item = Item::new(event.into());
+            pairing.take(&mut item, &mut line);
+            item.found.entered
+        };
+        let begun = Instant::now();
+        let all = THREADS_MAX as u32;
+        for tid in 1..=all + 100_000 {
+            take(enter(u64::from(tid), 0, tid, 0));
+        }
+        // Each exit makes room for one thread.
+        for tid in 1..=100_000 {
+            assert_eq!(take(exit(1 << 32, 0, tid, 0)), Some(u64::from(tid)));
+            assert_eq!(take(exit(1 << 32, 0, all + tid, 0)), None);
+            take(enter(2 << 32, 0, all + tid, 0));
+            assert_eq!(take(exit(3 << 32, 0, all + tid, 0)), Some(2 << 32));
+            take(enter(4 << 32, 0, all + tid, 0));
+        }
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(30), "{took:?}");
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Placement {
         match item.event.body {
             // Whoever makes system calls runs.
             Body::Enter(_) | Body::Exit { .. } if !self.wakeups.is_empty() => {
-                self.ran(tid, cpu, line)
+                self.ran(tid, cpu, line);
             }
             Body::Switch { prev_state, preempted, next, .. } => {
                 *self.cpu(cpu) = Cpu { running: next, waking: 0 };

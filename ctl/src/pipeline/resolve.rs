@@ -3,44 +3,61 @@
 
 use std::io;
 use std::mem;
-use std::sync::Arc;
 
-use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::Act;
 use flightrec_format::decode::{Body, Call, Event, Page};
-use flightrec_format::merge::Merge;
 use flightrec_format::ring::LaneStream;
 
 use super::SPARE;
 use super::calls::Calls;
+use super::choice::{CallFacts, Choice, Took};
 use super::delay::Found;
 use super::doubts::Doubts;
 use super::entries::Entries;
+use super::known::{self, Known, Shown, Wake};
 use super::runq::RunQueues;
-use super::shown::{Known, Shown};
-use super::threads::Threads;
-use super::wall::WallClock;
-use crate::fds::{Fds, Naming};
-use crate::filter::{CallFacts, Filter, Took};
+use crate::fds::{Fds, Naming, Users};
 use crate::left_out::LeftOuts;
-use crate::render::{Context, Renderer, Wake};
+use crate::names::Calls as Tables;
 use crate::source::Recording;
-use crate::text::plan::Plans;
+use crate::threads::Threads;
+use crate::wall::WallClock;
 use crate::windows::Windows;
 
+/// Whether a call is given as one event, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merging {
+    /// Its entry and its exit are given by themselves.
+    Never,
+    /// One for both, at the time of the entry.
+    AtEntry,
+    /// One for both, at the time of the exit.
+    AtExit,
+}
+
+/// How events are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wants {
+    /// Which descriptors are given with what they stand for.
+    pub naming: Naming,
+    /// Whether a call is one event.
+    pub merging: Merging,
+}
+
 /// What takes the events that are shown.
-pub(super) trait Sink {
+pub trait Sink {
     /// Takes the next one, with what is known of it.
-    fn event(&mut self, event: &Event, cx: &Context<'_>) -> io::Result<()>;
+    fn event(&mut self, event: &Event, known: &Known<'_>) -> io::Result<()>;
 }
 
 /// Takes events that are complete, in order, and shows those that are wanted.
-pub(super) struct Resolver {
+pub struct Resolver<C> {
     windows: Windows,
-    filter: Arc<Filter>,
+    choice: C,
     wants_all: bool,
-    pub(super) wall: WallClock,
-    plans: Arc<Plans>,
+    /// The wall clock that it goes by.
+    pub wall: WallClock,
+    users: Users,
     naming: Naming,
     calls: Calls,
     entries: Option<Entries>,
@@ -49,41 +66,40 @@ pub(super) struct Resolver {
     threads: Threads,
     queues: RunQueues,
     /// So many events are not shown, then all; `None`: the windows decide.
-    pub(super) lead: Option<u64>,
+    pub lead: Option<u64>,
     passed: u64,
     /// Where what is not wanted as far as is known is counted, if it is.
-    pub(super) doubts: Option<Doubts>,
+    pub doubts: Option<Doubts>,
     /// Events shown so far that are wanted, with those that still wait for the rest of their
     /// calls.
-    pub(super) shown: u64,
+    pub shown: u64,
     /// Boxes of events that were shown, to be used again.
     #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
     spare: Vec<Box<Event>>,
 }
 
-impl Resolver {
-    /// Starts where `recording` does. `renderer` is what the events are for.
-    pub(super) fn new(
+impl<C: Choice> Resolver<C> {
+    /// Starts where `recording` does, and shows what `choice` wants of the windows.
+    pub fn new(
         recording: &Recording,
         windows: Windows,
-        filter: &Filter,
+        choice: C,
         wall: WallClock,
-        renderer: &Renderer,
+        Wants { naming, merging }: Wants,
     ) -> Self {
-        let naming = renderer.naming();
-        let follows_fds = naming != Naming::Off || filter.has_paths();
+        let follows_fds = naming != Naming::Off || choice.has_paths();
         let mut resolver = Self {
             windows,
-            filter: Arc::new(filter.clone()),
-            wants_all: filter.wants_all(),
+            wants_all: choice.wants_all(),
             wall,
-            plans: renderer.plans().clone(),
+            users: Users::new(&Tables::new(&recording.meta)),
             naming,
-            calls: Calls::new(renderer.merge()),
-            entries: Entries::needed(filter).then(Entries::default),
+            calls: Calls::new(merging),
+            entries: Entries::needed(&choice).then(Entries::default),
+            choice,
             fds: Fds::of(recording, follows_fds),
             follows_fds,
-            threads: threads_before(recording),
+            threads: recording.threads(),
             queues: RunQueues::default(),
             lead: None,
             passed: 0,
@@ -103,7 +119,7 @@ impl Resolver {
     }
 
     /// Goes on with what comes next of the same recording, from `from` on.
-    pub(super) fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
+    pub fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
         self.windows = windows;
         self.know(recording);
         let headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
@@ -115,24 +131,19 @@ impl Resolver {
 
     /// Whether each event is shown when it is taken, as it is: none waits for the rest of its call,
     /// or gets another's arguments.
-    pub(super) fn tells_at_once(&self) -> bool {
+    pub fn tells_at_once(&self) -> bool {
         !self.calls.merges() && self.entries.is_none()
     }
 
     /// Takes the next event, and shows it or keeps it. What it leaves in its place is done with.
-    pub(super) fn take(
-        &mut self,
-        event: &mut Event,
-        found: &Found,
-        to: &mut impl Sink,
-    ) -> io::Result<()> {
+    pub fn take(&mut self, event: &mut Event, found: &Found, to: &mut impl Sink) -> io::Result<()> {
         let qlen = self.queues.take(event, found);
         self.fds.advance(event.time.saturating_sub(1));
         self.passed += 1;
         let within =
             self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
         let (facts, entry) = if let Some(entries) = &mut self.entries {
-            entries.take(event, found, &self.filter, &self.fds, &self.threads)
+            entries.take(event, found, &self.choice, &self.fds, &self.threads)
         } else {
             (
                 CallFacts {
@@ -148,11 +159,11 @@ impl Resolver {
         if self.follows_fds && is_exit {
             self.fds.apply(event, &self.threads);
         }
-        let wanted = within && (self.wants_all || self.filter.wants(event, facts, &self.threads));
+        let wanted = within && (self.wants_all || self.choice.wants(event, facts, &self.threads));
         if within
             && !wanted
             && let Some(doubts) = &mut self.doubts
-            && let Some(part) = self.filter.doubt(event, facts, &self.threads)
+            && let Some(part) = self.choice.doubt(event, facts, &self.threads)
         {
             doubts.add(event, part);
         }
@@ -161,14 +172,14 @@ impl Resolver {
             self.shown += u64::from(wanted);
             // Where doubts are counted nothing is shown.
             if wanted && self.doubts.is_none() {
-                self.filter.note_shown(event);
+                self.choice.note_shown(event);
             }
             let whole = entry.and_then(|call| self.whole(event, call));
             let merges = self.calls.merges();
             let shown = whole.as_ref().unwrap_or(event);
             let cx = self.context(shown, found, qlen, whole.is_some());
             if merges {
-                kept = Some((Known::new(shown, &cx), whole));
+                kept = Some((known::keep(shown, &cx), whole));
             } else {
                 to.event(shown, &cx)?;
             }
@@ -177,23 +188,23 @@ impl Resolver {
             self.fds.apply(event, &self.threads);
         }
         self.threads.apply(event);
-        if let Some((known, mut whole)) = kept {
+        if let Some(((known, names), mut whole)) = kept {
             let mut boxed = self.spare.pop().unwrap_or_default();
             mem::swap(&mut *boxed, whole.as_mut().unwrap_or(event));
-            self.calls.push(Shown { event: boxed, known }, found.entered);
+            self.calls.push(Shown::new(boxed, known, names), found.entered);
         }
         Ok(())
     }
 
     /// It is `now`: shows the events that wait no longer for the rest of their calls.
     #[inline]
-    pub(super) fn release(&mut self, now: u64, to: &mut impl Sink) -> io::Result<()> {
+    pub fn release(&mut self, now: u64, to: &mut impl Sink) -> io::Result<()> {
         if self.calls.merges() { self.release_held(now, to) } else { Ok(()) }
     }
 
     fn release_held(&mut self, now: u64, to: &mut impl Sink) -> io::Result<()> {
         while let Some(shown) = self.calls.pop(now) {
-            to.event(&shown.event, &shown.context())?;
+            to.event(&shown.event, &shown.known())?;
             if self.spare.len() < SPARE {
                 self.spare.push(shown.event);
             }
@@ -204,7 +215,7 @@ impl Resolver {
     /// An exit that is shown alone, with its entry's arguments.
     fn whole(&self, event: &Event, call: Call) -> Option<Event> {
         match &event.body {
-            Body::Exit { ret, entered, .. } if self.filter.wants_whole_ends() => {
+            Body::Exit { ret, entered, .. } if self.choice.wants_whole_ends() => {
                 Some(Event { body: Body::Exit { call, ret: *ret, entered: *entered }, ..*event })
             }
             _ => None,
@@ -219,13 +230,13 @@ impl Resolver {
         found: &Found,
         qlen: Option<u32>,
         whole: bool,
-    ) -> Context<'_> {
+    ) -> Known<'_> {
         let Event { time, cpu, tid, ref body } = *event;
         let wall = &mut self.wall;
-        let mut cx = Context { wall_ns: wall.wall(time), ..Context::default() };
+        let mut cx = Known { wall_ns: wall.wall(time), ..Known::default() };
         if let Body::Exit { .. } = body {
             cx.duration_ns = found.duration_ns(time);
-            cx.entry_seen = self.filter.wants_entries()
+            cx.entry_seen = self.choice.wants_entries()
                 && found.entered.is_some_and(|at| self.windows.contains(at));
             // Shown at its exit, it is as whole as one whose entry was held back.
             cx.merged =
@@ -234,12 +245,11 @@ impl Resolver {
         let (pid, comm) = self.threads.who(tid, cpu, time);
         (cx.pid, cx.comm) = (pid, *comm);
         match body {
-            Body::Enter(call) | Body::Exit { call, .. } => {
-                // Most calls have nothing to do with descriptors.
-                let any = self.plans.get(call.abi, call.nr).is_some_and(|plan| plan.descriptors);
-                if any && self.naming != Naming::Off {
-                    cx.fds = self.fds.names(tid, pid);
-                }
+            // Most calls have nothing to do with descriptors.
+            Body::Enter(call) | Body::Exit { call, .. }
+                if self.users.has(call.abi, call.nr) && self.naming != Naming::Off =>
+            {
+                cx.fds = self.fds.names(tid, pid);
             }
             Body::Switch { next, .. } => cx.next_comm = *self.threads.who(*next, cpu, time).1,
             Body::Waking { wakee, .. } => {
@@ -258,16 +268,4 @@ impl Resolver {
 fn tells_of_recording(event: &Event) -> bool {
     let acts = [Act::Level, Act::Detached, Act::Attached];
     matches!(event.body, Body::Act(act, _) if acts.into_iter().any(|of| of as u16 == act))
-}
-
-/// The names as they are when the pass starts.
-pub(crate) fn threads_before(recording: &Recording) -> Threads {
-    let task = recording
-        .streams
-        .iter()
-        .filter(|stream| stream.lane() == Lane::Task)
-        .map(LaneStream::events);
-    let cpus =
-        recording.streams.iter().map(|stream| usize::from(stream.cpu()) + 1).max().unwrap_or(0);
-    Threads::before(Merge::new(task), recording.slots.iter().copied(), cpus)
 }

@@ -11,8 +11,8 @@ use rustc_hash::FxHashMap;
 use flightrec_format::decode::{Body, Event};
 
 use super::delay::Found;
-use super::threads::THREADS_MAX;
 use crate::left_out::LeftOuts;
+use crate::threads::THREADS_MAX;
 
 /// What a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,9 +8,10 @@ use super::{Blocked, State};
 use crate::human::span;
 use crate::json::escape;
 use crate::names::TASK_STATE;
-use crate::pipeline::threads::trim;
+use crate::text::names::flags;
 use crate::text::number::padded;
 use crate::text::{self, Renderer};
+use crate::threads::trim;
 
 /// What stands over the lines.
 pub(crate) const HEAD: &str = " BLOCKED FOR      TID      PID  NAME             STATE  IN\n";
@@ -87,7 +88,7 @@ impl Blocked {
     ) -> impl Serialize + use<> {
         let slot = &self.slot;
         let mut task_state = Vec::new();
-        TASK_STATE.write(u64::from(slot.state), &mut task_state);
+        flags(&TASK_STATE, u64::from(slot.state), &mut task_state);
         let call = self.call.as_ref().map(|call| {
             let mut text = Vec::new();
             renderer.call(call, self.names.names(), &mut text);

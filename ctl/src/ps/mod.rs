@@ -2,7 +2,6 @@
 //! so it holds even when the rings have long forgotten how a call began.
 
 mod lines;
-mod state;
 pub mod without_place;
 
 use std::cmp::Reverse;
@@ -13,9 +12,9 @@ use flightrec_format::decode::Call;
 use flightrec_format::meta::Meta;
 
 pub(crate) use self::lines::HEAD;
-pub use self::state::State;
 use crate::fds::{Fds, Kept};
 use crate::filter::Names;
+use crate::names::State;
 use crate::plan::PsPlan;
 use crate::source::Recording;
 
@@ -92,7 +91,7 @@ pub fn blocked(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<Blocked> {
 impl PsPlan {
     fn wants(&self, thread: &Blocked, names: &Names) -> bool {
         let slot = &thread.slot;
-        let comm = crate::pipeline::threads::trim(&slot.comm);
+        let comm = crate::threads::trim(&slot.comm);
         // Who asks for a thread by its state or name is not told that it is idle.
         let idle =
             self.all || !self.states.is_empty() || !self.tids.is_empty() || !self.comms.is_empty();
@@ -123,8 +122,8 @@ fn call(slot: &TaskSlot, meta: &Meta) -> Option<Call> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Origin;
     use crate::source::Collector;
+    use crate::source::Origin;
     use flightrec_format::control::Totals;
     use flightrec_format::meta::{Argument, Syscall};
 

@@ -56,7 +56,7 @@ pub fn said(missing: &[u32]) -> Option<String> {
     (!missing.is_empty()).then(|| {
         let ids = first.join(", ");
         format!(
-            "{threads} {have} no place in the table ({ids}{more}): they are not shown; raise \
+            "{threads} {have} no place in the thread table ({ids}{more}) and are not shown; raise \
              threads.slots in flightd.toml"
         )
     })
@@ -73,7 +73,10 @@ mod tests {
         let (before, after) = (BTreeSet::from([1, 2, 3, 4]), BTreeSet::from([2, 3, 4, 5]));
         let missing = missing(&before, &[slot(3)], &after);
         assert_eq!(missing, [2, 4]);
-        assert!(said(&missing).is_some_and(|said| said.starts_with("2 threads have no place in the table (2, 4)")));
+        assert!(said(&missing).is_some_and(|said| said.starts_with(
+            "2 threads have no place in \
+                                                                    the thread table (2, 4)"
+        )));
         assert!(said(&[7]).is_some_and(|said| said.starts_with("1 thread has no place")));
         assert_eq!(said(&[]), None);
     }

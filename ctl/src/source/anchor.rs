@@ -81,13 +81,13 @@ pub fn choose(sessions: &[Session], named: Option<u64>, files: &Files) -> Option
     let (id, dir) = (list(&[chosen.id]), files.dir.display());
     let claim = if others.len() == 1 { "claims" } else { "claim" };
     let named_others = list(&others);
-    let forged = "any process can make up pages like a recording's";
+    let forged = "any process can forge a recording's pages";
     let choice = |disputed_by, remark| Some(Choice { index, disputed_by, remark });
     match (named, by_files) {
         (Some(_), Some(known)) if !vouched(&chosen) => {
             let known = sessions.get(known).map_or(0, |known| known.id);
             let remark = format!(
-                "recording {id} is not in the files of {dir}, which vouch for {}: {forged}",
+                "recording {id} is not in the files of {dir}, which identify {}: {forged}",
                 list(&[known])
             );
             choice(Vec::new(), Some(remark))
@@ -95,20 +95,20 @@ pub fn choose(sessions: &[Session], named: Option<u64>, files: &Files) -> Option
         _ if others.is_empty() => choice(Vec::new(), None),
         (Some(_), _) | (_, Some(_)) => {
             let why = named.map_or_else(
-                || format!("the files of {dir} vouch for it"),
+                || format!("the files of {dir} identify it"),
                 |_| "--session says so".to_owned(),
             );
             let remark = format!(
-                "recording {id} is taken, as {why}; {named_others} {claim} to be the machine's \
-                 last as well, and nothing vouches for that"
+                "recording {id} is used, because {why}; {named_others} {claim} to be the \
+                 machine's last as well, and nothing confirms that"
             );
             choice(Vec::new(), Some(remark))
         }
         (None, None) => {
             let remark = format!(
                 "recordings {id}, {named_others} all claim to be the machine's last, and nothing \
-                 decides between them: {forged}. None counts as complete. Name the right one by \
-                 --session (flightd's journal tells it), or the directory of its files by \
+                 decides between them: {forged}. None counts as complete. Give the right one with \
+                 --session (its id is in flightd's journal), or the directory of its files with \
                  --state-dir"
             );
             choice(others, Some(remark))

@@ -9,7 +9,7 @@ use flightrec_format::meta::from_json;
 use super::live::NewsCollector;
 use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
 use crate::control::{Client, ControlError, Received};
-use crate::progress::Progress;
+use crate::observe;
 use crate::window::Window;
 
 /// Pages by the control socket.
@@ -46,7 +46,7 @@ impl Source for DaemonSource {
             return Err(ControlError::Unexpected.into());
         };
         let mut collector = Collector::new(from_json(&meta)?);
-        let progress = Progress::start("reading the recording");
+        let progress = observe::begins("reading the recording");
         loop {
             match self.client.receive_in_place()? {
                 Received::Pages(pages) => {

@@ -2,10 +2,12 @@
 
 pub mod anchor;
 mod daemon;
+mod detached;
 pub mod files;
 pub mod history;
 mod live;
 pub mod names;
+pub mod origin;
 mod pinned;
 pub mod snapshots;
 pub mod state_dir;
@@ -20,19 +22,22 @@ use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::live::LiveError;
+use flightrec_format::merge::Merge;
 use flightrec_format::meta::{LaneMeta, Meta, MetaError};
 use flightrec_format::ring::{LaneStream, Rings};
 use flightrec_format::slots;
 
 pub use daemon::DaemonSource;
+pub use detached::detached;
 pub use live::{Live, News};
+pub use origin::{FilesPlan, HistoryPlan, Origin, Place, STATE_DIR};
 pub use pinned::PinnedSource;
 pub use vmcore::VmcoreSource;
 
 use crate::control::ControlError;
-use crate::output::note;
-use crate::pipeline::wall::WallClock;
-use crate::plan::Origin;
+use crate::observe::note;
+use crate::threads::Threads;
+use crate::wall::WallClock;
 use crate::window::Window;
 
 /// What is known of time before anything is read.
@@ -83,6 +88,15 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// The threads as they were before its first event.
+    pub fn threads(&self) -> Threads {
+        let task = self.streams.iter().filter(|stream| stream.lane() == Lane::Task);
+        let cpus =
+            self.streams.iter().map(|stream| usize::from(stream.cpu()) + 1).max().unwrap_or(0);
+        let events = Merge::new(task.map(LaneStream::events));
+        Threads::before(events, self.slots.iter().copied(), cpus)
+    }
+
     /// How often a thread found no place in the table, since the start: by the probes' counters, or
     /// by its pages.
     pub fn misplaced(&self) -> u64 {
@@ -178,12 +192,12 @@ fn snapshots(documents: impl Iterator<Item = Vec<u8>>) -> Vec<Snapshot> {
                 taken += snapshot.weight();
                 snapshots.push(snapshot);
             }
-            Err(e) => note(&format!("{e}; what it would have named stays a number")),
+            Err(e) => note(&format!("{e}; descriptors that it names are shown as numbers")),
         }
         if taken > SNAPSHOT_BYTES_MAX {
             note(
                 "there are more names of descriptors than are read at once; some of the window's \
-                 descriptors stay numbers",
+                 descriptors are shown as numbers",
             );
             break;
         }
@@ -246,7 +260,7 @@ impl Collector {
                 self.slots.extend(slots::read(bytes));
             }
             Lane::Descriptors if page.header().session == self.meta.session => {
-                self.descriptors.add(bytes)
+                self.descriptors.add(bytes);
             }
             _ => drop(self.rings.add(page)),
         }

@@ -9,7 +9,7 @@ use flightrec_format::ring::LaneStream;
 use super::SourceError;
 use super::files::catalog;
 use super::files::session::{SessionSource, streams};
-use crate::pipeline::threads::Threads;
+use crate::threads::Threads;
 use crate::window::Window;
 
 /// The threads of a file at a moment, ns of `CLOCK_MONOTONIC`: also those whose names only what

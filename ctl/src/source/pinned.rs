@@ -10,7 +10,7 @@ use flightrec_format::slots;
 
 use super::live::NewsCollector;
 use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
-use crate::progress::Progress;
+use crate::observe;
 use crate::window::Window;
 
 /// The newest recording that is pinned below a bpffs directory.
@@ -74,7 +74,7 @@ impl Source for PinnedSource {
         for page in self.recording.descriptors() {
             collector.add(&page)?;
         }
-        let progress = Progress::start("reading the recording");
+        let progress = observe::begins("reading the recording");
         for lane in Lane::RINGS {
             // The task lane is small, and all of it tells names.
             let Window { from, until } = if lane == Lane::Task { Window::ALL } else { window };

@@ -26,7 +26,7 @@ pub enum SnapshotError {
         dir: PathBuf,
     },
     /// It does not say why it is there.
-    #[error("{}: it does not say why it was taken: it is damaged, or no snapshot", .0.display())]
+    #[error("{}: it has no reason: it is damaged, or not a snapshot", .0.display())]
     Silent(PathBuf),
     /// There is no such file.
     #[error("there is no snapshot {:?}, nor a file of that name: `flightctl snapshots` lists those that there are", .0.display())]

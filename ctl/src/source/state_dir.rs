@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::origin::{FilesPlan, STATE_DIR};
 use crate::control::{Client, ControlError};
-use crate::plan::{FilesPlan, STATE_DIR};
 
 /// The state directory: as typed, as the daemon says, or the usual one. Fails where the daemon may
 /// not be asked, and the usual one not be looked into either.

@@ -12,9 +12,9 @@ use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, Vmcore
 
 use super::anchor::{Choice, Files, choose};
 use super::{Clock, Collector, Recording, Source, SourceError};
-use crate::human::{bytes, counted};
+use crate::amount::{bytes, counted};
 use crate::memory;
-use crate::progress::Progress;
+use crate::observe;
 use crate::window::Window;
 
 /// A dump that can't be read, or has nothing of the recorder in it.
@@ -29,7 +29,7 @@ pub enum DumpError {
         error: VmcoreError,
     },
     /// No page of a recording.
-    #[error("{}: no recording in this {what}, though {bytes} of memory were looked at{more}", .path.display())]
+    #[error("{}: no recording in this {what}, in {bytes} of memory{more}", .path.display())]
     Nothing {
         /// The file.
         path: PathBuf,
@@ -41,7 +41,8 @@ pub enum DumpError {
         more: String,
     },
     /// Another session was asked for.
-    #[error("{}: no recording {session:016x} in it: --list-sessions names those that are", .path.display())]
+    #[error("{}: no recording {session:016x} in it: --list-sessions lists those that \
+             are", .path.display())]
     NoSession {
         /// The file.
         path: PathBuf,
@@ -50,8 +51,9 @@ pub enum DumpError {
     },
     /// More than memory should hold.
     #[error(
-        "the window holds {} of pages, more than the {} that are read at once: ask for less time by --last, --since and --until, or allow more by \
-         {}=4GiB in the environment (flightctl recover needs no more for any number of pages)",
+        "the window holds {} of pages, more than the {} that are read at once: select less time \
+         with --last, --since and --until, or allow more with {}=4GiB in the environment \
+         (flightctl recover needs no more for any number of pages)",
         bytes(*.0), bytes(*.1), memory::VARIABLE
     )]
     TooMuch(u64, u64),
@@ -68,9 +70,9 @@ impl Image {
     /// Opens a dump, and looks for recordings in it.
     pub fn open(path: &Path) -> Result<Self, DumpError> {
         let unreadable = |error| DumpError::Unreadable { path: path.into(), error };
-        memory::watch();
+        observe::reads_files();
         let dump = Dump::open(path).map_err(unreadable)?;
-        let progress = Progress::start("looking for the recording in the dump");
+        let progress = observe::begins("looking for the recording in the dump");
         let scan = dump.scan(None, &|bytes| progress.add(bytes)).map_err(unreadable)?;
         drop(progress);
         let image = Self { path: path.into(), dump, scan };
@@ -113,13 +115,12 @@ impl Image {
         if self.dump.is_cut() || cut != 0 {
             let pages = counted(cut, "page");
             lines.push(format!(
-                "the dump is cut: at least {pages} of memory that it should have are behind its \
-                 end"
+                "the dump is truncated: at least {pages} of memory are missing at its end"
             ));
         }
         if incomplete {
             lines.push(
-                "the dump is not whole: the program that wrote it ran out of space".to_owned(),
+                "the dump is incomplete: the program that wrote it ran out of space".to_owned(),
             );
         }
         if unreadable != 0 {
@@ -165,7 +166,7 @@ impl VmcoreSource {
         if version + lane != 0 {
             let pages = counted(version + lane, "page");
             remarks.push(format!(
-                "{pages} of a newer release are left out: use its flightctl to see what is in them"
+                "{pages} of a newer release are left out: use its flightctl to read them"
             ));
         }
         let meta = session.meta(&image.dump).unwrap_or_else(|_| {
@@ -287,7 +288,7 @@ impl Source for VmcoreSource {
         }
         let mut collector = Collector::new(self.meta.clone());
         let mut reader = self.image.dump.reader();
-        let progress = Progress::start("reading the recording");
+        let progress = observe::begins("reading the recording");
         for page in pages {
             if let Some(bytes) = reader.page(page) {
                 collector.add(bytes)?;

@@ -6,12 +6,13 @@ use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Call, Text};
 
 use super::escape::{escape, quote_text};
+use super::ioctl;
+use super::names::flags;
 use super::number::{Short, decimal, hex, hex_or_zero, mode};
 use super::plain::plain;
 use crate::fds::{FdNames, is_socket};
 use crate::names::{
-    FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, ioctl, protocol, signal,
-    socket_option,
+    FILE_TYPE, FcntlArgument, PERSONALITY, Set, fcntl_argument, protocol, signal, socket_option,
 };
 
 /// How an argument reads. 32-bit kinds look at the lower half only: what a register holds above an
@@ -77,7 +78,7 @@ pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
         Kind::Int | Kind::Descriptor | Kind::Directory => decimal(value as i32, out),
         Kind::Id if value as u32 == u32::MAX => out.extend_from_slice(b"-1"),
         Kind::Unsigned | Kind::Id => decimal(value as u32, out),
-        Kind::Mode => FILE_TYPE.write(value & u64::from(u16::MAX), out),
+        Kind::Mode => flags(&FILE_TYPE, value & u64::from(u16::MAX), out),
         Kind::CreateMode => {
             let flags = before(1) as i32;
             if flags & libc::O_CREAT == 0 && flags & libc::O_TMPFILE != libc::O_TMPFILE {
@@ -86,15 +87,15 @@ pub(crate) fn write(kind: Kind, call: &Call, index: usize, out: &mut Vec<u8>) ->
             mode(value & u64::from(u16::MAX), out);
         }
         Kind::Signal => write_signal(value as u32, out),
-        Kind::Set(set) => set.write(u64::from(value as u32), out),
-        Kind::LongSet(set) => set.write(value, out),
+        Kind::Set(set) => flags(set, u64::from(value as u32), out),
+        Kind::LongSet(set) => flags(set, value, out),
         // What asks only.
         Kind::Personality if value as u32 == u32::MAX => hex(u64::from(u32::MAX), out),
-        Kind::Personality => PERSONALITY.write(u64::from(value as u32), out),
+        Kind::Personality => flags(&PERSONALITY, u64::from(value as u32), out),
         Kind::Request => ioctl::write(value as u32, out),
         Kind::Fcntl => match fcntl_argument(before(1)) {
             FcntlArgument::None => return false,
-            FcntlArgument::Set(set) => set.write(u64::from(value as u32), out),
+            FcntlArgument::Set(set) => flags(set, u64::from(value as u32), out),
             FcntlArgument::Number => decimal(value as i32, out),
             FcntlArgument::Address => hex_or_zero(value, out),
         },

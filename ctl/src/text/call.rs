@@ -5,6 +5,7 @@ use flightrec_format::decode::Call;
 use syscalls::Errno;
 
 use super::argument::{self, Kind};
+use super::names::flags;
 use super::number::{decimal, duration, hex, hex_or_zero, mode};
 use super::paint::Paint;
 use super::plan::{Plan, Plans, Returns};
@@ -123,7 +124,7 @@ impl Result {
             (None, Returns::Personality) => {
                 hex_or_zero(ret as u64, out);
                 out.extend_from_slice(b" (");
-                PERSONALITY.write(ret as u64, out);
+                flags(&PERSONALITY, ret as u64, out);
                 out.push(b')');
             }
             (None, Returns::Number | Returns::Restored) => decimal(ret, out),

@@ -10,9 +10,13 @@
 pub(crate) mod argument;
 pub(crate) mod call;
 mod clock;
+pub mod coverage;
 pub(crate) mod escape;
 pub(crate) mod fields;
+mod format;
+mod ioctl;
 pub(crate) mod life;
+pub(crate) mod names;
 pub(crate) mod number;
 pub(crate) mod paint;
 pub(crate) mod piece;
@@ -32,15 +36,15 @@ use jiff::tz::TimeZone;
 
 use self::clock::Clock;
 pub use self::escape::{escape, quote};
+pub use self::format::Format;
 use self::number::{decimal, pad, padded};
 use self::paint::Paint;
 use self::plan::Plans;
 use self::recent::Recent;
 use self::sched::Stop;
 use crate::fds::{FdNames, Naming};
-use crate::pipeline::threads::trim;
-use crate::render::Merge;
-pub use crate::render::{Context, Wake};
+use crate::pipeline::{Known, Wake};
+use crate::threads::trim;
 
 /// Digits of the greatest thread id (`PID_MAX_LIMIT`, 4 million).
 const TID_WIDTH: usize = 7;
@@ -103,7 +107,7 @@ impl Renderer {
     }
 
     /// Appends the event's line to `out`; of a switch two, one for each thread.
-    pub fn line(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+    pub fn line(&mut self, event: &Event, cx: &Known<'_>, out: &mut Vec<u8>) {
         self.columns(event.cpu, event.tid, &cx.comm, cx.wall_ns, out);
         match &event.body {
             Body::Enter(call) => call::enter(&self.plans, call, cx.fds, out),
@@ -150,23 +154,9 @@ impl Renderer {
         self.paint
     }
 
-    pub(crate) fn plans(&self) -> &Arc<Plans> {
-        &self.plans
-    }
-
-    /// Whether descriptors are shown by what they stand for.
-    pub fn naming(&self) -> Naming {
-        self.naming
-    }
-
     /// Appends a call by itself: `name(arguments)`, its descriptors by what `fds` tells.
     pub fn call(&self, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
         call::bare(&self.plans, call, fds, out);
-    }
-
-    /// Whether calls are to be merged: a line of a call stands where the call began.
-    pub fn merge(&self) -> Merge {
-        if self.merge { Merge::AtEntry } else { Merge::Never }
     }
 
     /// `HH:MM:SS.uuuuuu [CPU]     tid name             `

@@ -1,15 +1,13 @@
 //! How each system call reads, worked out once per recording.
 
 use flightrec_format::abi::record::Abi;
-use flightrec_format::meta::{Argument, Meta, Syscall};
+use flightrec_format::meta::{Argument, Meta};
 
 use super::argument::Kind;
 use super::escape::escape;
 use crate::fds::makes_descriptor;
-use crate::names::{is_descriptor, set_for};
+use crate::names::{Call, Calls, is_descriptor, is_directory, set_for};
 
-/// Numbers above these are not in an event (12 bits).
-pub(crate) const NUMBERS: usize = 1 << 12;
 /// Most bytes of a name that are shown; the kernel's longest has 23.
 const NAME_MAX: usize = 64;
 /// Arguments of a call.
@@ -26,8 +24,6 @@ pub(crate) struct Plan {
     pub(crate) labels: Box<[Label]>,
     /// What it returns.
     pub(crate) returns: Returns,
-    /// Whether it takes or returns a descriptor.
-    pub(crate) descriptors: bool,
 }
 
 /// What an argument is called, and whether it is a signed 32-bit number.
@@ -65,19 +61,8 @@ pub(crate) struct Plans {
 
 impl Plans {
     pub(crate) fn new(meta: &Meta) -> Self {
-        // Where a recording lacks its metadata (a dump that lost those pages), x86_64's numbers
-        // still have their names; what takes which arguments is then not known.
-        let native = syscalls::x86_64::Sysno::iter().map(|call| (call.id() as usize, call.name()));
-        let compat = syscalls::x86::Sysno::iter().map(|call| (call.id() as usize, call.name()));
-        Self {
-            native: table(native, &meta.native, |call| call.args.as_deref(), false),
-            compat: table(
-                compat,
-                &meta.compat,
-                |call| call.args.as_deref().or_else(|| borrowed(call, meta)),
-                true,
-            ),
-        }
+        let calls = Calls::new(meta);
+        Self { native: table(&calls, Abi::Native), compat: table(&calls, Abi::Compat) }
     }
 
     pub(crate) fn get(&self, abi: Abi, nr: u16) -> Option<&Plan> {
@@ -89,35 +74,9 @@ impl Plans {
     }
 }
 
-fn table<'m>(
-    known: impl Iterator<Item = (usize, &'m str)>,
-    recorded: &'m [Syscall],
-    arguments: impl Fn(&'m Syscall) -> Option<&'m [Argument]>,
-    narrow: bool,
-) -> Vec<Option<Plan>> {
-    let mut plans = vec![None; NUMBERS];
-    for (nr, name) in known {
-        if let Some(slot) = plans.get_mut(nr) {
-            *slot = Some(plan(name, None, narrow));
-        }
-    }
-    for call in recorded {
-        if let Some(slot) = plans.get_mut(usize::from(call.nr)) {
-            *slot = Some(plan(&call.name, arguments(call), narrow));
-        }
-    }
-    plans
-}
-
-/// The arguments of the native call of the same name, for a 32-bit call of which the kernel
-/// publishes none; but not where the 32-bit form takes others.
-fn borrowed<'m>(call: &Syscall, meta: &'m Meta) -> Option<&'m [Argument]> {
-    match call.name.as_str() {
-        // One structure, another order, or 64 bits in two registers.
-        "mmap" | "select" | "clone" | "pread64" | "pwrite64" | "readahead" | "fadvise64"
-        | "fallocate" | "sync_file_range" | "fanotify_mark" | "truncate64" | "ftruncate64" => None,
-        name => meta.native.iter().find(|native| native.name == name)?.args.as_deref(),
-    }
+fn table(calls: &Calls<'_>, abi: Abi) -> Vec<Option<Plan>> {
+    let plan = |call: &Call<'_>| plan(call.name, call.arguments, abi == Abi::Compat);
+    calls.table(abi).iter().map(|call| call.as_ref().map(plan)).collect()
 }
 
 fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
@@ -138,10 +97,7 @@ fn plan(name: &str, arguments: Option<&[Argument]>, narrow: bool) -> Plan {
     };
     let labels = arguments.unwrap_or_default().iter().take(ARGUMENTS).map(label).collect();
     let arguments: Option<Box<[Kind]>> = arguments.map(kinds);
-    let is_descriptor = |kind: &Kind| matches!(kind, Kind::Descriptor | Kind::Directory);
-    let descriptors =
-        returns == Returns::Descriptor || arguments.iter().flatten().any(is_descriptor);
-    Plan { name: printable(name), arguments, labels, returns, descriptors }
+    Plan { name: printable(name), arguments, labels, returns }
 }
 
 fn printable(name: &str) -> Box<[u8]> {
@@ -162,10 +118,7 @@ fn kind(call: &str, argument: &Argument, narrow: bool) -> Kind {
         ("setsockopt" | "getsockopt", "optname") => return Kind::SocketOption,
         ("open" | "openat" | "mq_open", "mode") => return Kind::CreateMode,
         ("umask", "mask") => return Kind::Mode,
-        (_, "dfd" | "olddfd" | "newdfd" | "from_dfd" | "to_dfd" | "mountdirfd")
-        | ("execveat", "fd") => {
-            return Kind::Directory;
-        }
+        _ if is_directory(call, name) => return Kind::Directory,
         ("prctl" | "arch_prctl" | "keyctl", "arg2" | "arg3" | "arg4" | "arg5") => {
             return Kind::Unknown;
         }

@@ -3,11 +3,12 @@
 use flightrec_format::abi::record::Comm;
 
 use super::Wake;
+use super::names::flags;
 use super::number::decimal;
 use super::paint::Paint;
 use super::thread;
+use crate::names::State;
 use crate::names::{Priority, TASK_STATE};
-use crate::ps::State;
 
 /// The state that a thread was in when it stopped running.
 pub(super) struct Stop {
@@ -33,7 +34,7 @@ pub(super) fn out_of(
     if is_stuck {
         paint.stuck(out);
     }
-    TASK_STATE.write(u64::from(stop.state), out);
+    flags(&TASK_STATE, u64::from(stop.state), out);
     if is_stuck {
         paint.end(out);
     }

@@ -7,9 +7,10 @@ use flightrec_format::decode::{Call, Event};
 use super::table::State;
 use crate::fds::Fds;
 use crate::names::TASK_STATE;
-use crate::pipeline::threads::Threads;
 use crate::source::Recording;
+use crate::text::names::flags;
 use crate::text::{Options, Renderer, escape};
+use crate::threads::Threads;
 
 /// Longest text, bytes: wider is no terminal.
 const TEXT_MAX: usize = 500;
@@ -49,9 +50,9 @@ impl Doing {
         match (state, call) {
             (state, _) if state.is_over() => {}
             (State::Waiting, _) => text.extend_from_slice(b"a CPU"),
-            (State::Held, _) => text.extend_from_slice(b"its CPU idles: a quota, or a move"),
+            (State::Held, _) => text.extend_from_slice(b"its CPU is idle: a quota, or a migration"),
             (_, Some(call)) => self.renderer.call(call, self.fds.names(tid, tgid), &mut text),
-            (State::Asleep(state), None) => TASK_STATE.write(u64::from(state), &mut text),
+            (State::Asleep(state), None) => flags(&TASK_STATE, u64::from(state), &mut text),
             (State::Running | State::Unknown, None) => {}
         }
         text.truncate(TEXT_MAX);
@@ -101,7 +102,7 @@ mod tests {
         assert_eq!(text(State::Asleep(2), Some(&read)), "read(3)");
         assert_eq!(text(State::Running, Some(&read)), "read(3)");
         assert_eq!(text(State::Waiting, Some(&read)), "a CPU");
-        assert_eq!(text(State::Held, Some(&read)), "its CPU idles: a quota, or a move");
+        assert_eq!(text(State::Held, Some(&read)), "its CPU is idle: a quota, or a migration");
         assert_eq!(text(State::Asleep(2), None), "TASK_UNINTERRUPTIBLE");
         assert_eq!(
             (text(State::Running, None), text(State::Asleep(0x80), Some(&read))),

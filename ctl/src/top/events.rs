@@ -9,7 +9,7 @@ use flightrec_format::live::clock::monotonic;
 
 use crate::filter::FilterPlan;
 use crate::follow::follower::Follower;
-use crate::pipeline;
+use crate::print;
 use crate::source::Recording;
 use crate::text::{Options, Renderer};
 use crate::window::Window;
@@ -51,7 +51,7 @@ fn of_thread(
         Renderer::new(&recording.meta, Options { time_zone: zone.clone(), ..Options::default() });
     let mut last = LastLines::default();
     let wall = recording.wall_clock(wall_offset);
-    pipeline::run(recording, window, &filter, wall, renderer, &mut last)?;
+    print::run(recording, window, &filter, wall, renderer, &mut last)?;
     Ok(last.finish())
 }
 

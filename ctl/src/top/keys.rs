@@ -1,8 +1,7 @@
 //! What a key means.
 
+use crate::column::Column;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-
-use super::Column;
 
 /// What is on the screen, as far as keys mean something else in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

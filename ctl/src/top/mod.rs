@@ -2,7 +2,6 @@
 //! ([`doing`]), what the screen shows ([`screen`]) and how it looks ([`view`], [`plain`]), its keys
 //! ([`keys`]), and what drives them ([`run`]).
 
-mod column;
 pub mod doing;
 pub mod events;
 pub mod keys;
@@ -13,5 +12,3 @@ pub mod run;
 pub mod screen;
 pub mod table;
 pub mod view;
-
-pub use column::Column;

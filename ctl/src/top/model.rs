@@ -11,9 +11,9 @@ use flightrec_format::ring::Gap;
 
 use super::doing::Doing;
 use super::table::{Figures, Row, State, Table};
-use crate::pipeline::threads::Threads;
 use crate::source::Recording;
 use crate::text::sched::gave_way_to_idle;
+use crate::threads::Threads;
 
 /// Beyond so many threads those that did nothing in the last interval are forgotten.
 const THREADS_MAX: usize = 1 << 16;

@@ -13,14 +13,16 @@ use flightrec_format::ring::{Gap, LaneStream};
 use super::model::Model;
 use super::plain::{self, Look, Wide};
 use super::table::{Row, Table};
+use crate::announce::announce;
 use crate::boots::{self, BootId};
-use crate::coverage::{self, Report, Seam, clock_lines};
+use crate::coverage::{self, Report};
 use crate::exit::Exit;
 use crate::output::{Output, note};
-use crate::pipeline::{events, threads_before};
+use crate::pipeline::events;
 use crate::plan::{PastPlan, TopPlan};
 use crate::source::history::{self, Chapter, Go, Question};
 use crate::source::{Recording, Source, VmcoreSource};
+use crate::text::coverage::{Seam, clock_lines, lines};
 use crate::window::Window;
 
 /// Prints the table of a window, with at most `lines` threads.
@@ -43,7 +45,7 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
     };
     if let Some(file) = vmcore {
         let mut source = VmcoreSource::open(file, *session, state_dir)?;
-        crate::commands::vmcore::announce(&source, zone);
+        announce(&source, zone);
         of_source(&mut source, store.as_deref(), question, &mut take)?;
     } else {
         history::read(history, question, &mut take)?;
@@ -103,7 +105,7 @@ impl Whole<'_> {
         self.told.extend(clock_lines(&windows, &mut wall, self.zone));
         for window in coverage::told(&windows).iter() {
             let report = Report::new(recording, window, chapter.clock.now);
-            self.told.extend(report.lines(&mut wall, self.zone));
+            self.told.extend(lines(&report, &mut wall, self.zone));
         }
         self.told.extend(chapter.remarks.iter().cloned());
         for window in windows.iter() {
@@ -141,7 +143,7 @@ fn joined(before: Option<Row>, mut row: Row) -> Row {
 
 /// What each thread did in a window of a recording.
 fn table(recording: &Recording, window: Window, is_wide: bool) -> Table {
-    let mut model = Model::new(threads_before(recording));
+    let mut model = Model::new(recording.threads());
     if is_wide {
         model = model.telling(recording);
     }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::Column;
 use super::table::{Row, Table};
 use crate::args::ColorArg;
+use crate::column::Column;
 use crate::human::counted;
 use crate::output::Output;
 use crate::text::escape;

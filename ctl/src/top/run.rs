@@ -20,7 +20,6 @@ use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
 use crate::output::Output;
-use crate::pipeline::threads_before;
 use crate::plan::TopPlan;
 use crate::progress::Progress;
 use crate::source::SourceError;
@@ -152,7 +151,7 @@ impl Feed {
 /// The accounts at the beginning of a recording's following: what each thread does is known from
 /// what it did shortly before.
 fn begin(beginning: &Beginning) -> Model {
-    let mut model = Model::new(threads_before(&beginning.recording)).telling(&beginning.recording);
+    let mut model = Model::new(beginning.recording.threads()).telling(&beginning.recording);
     for event in Merge::new(beginning.past().events) {
         model.take(&event);
     }

@@ -1,8 +1,8 @@
 //! What the screen shows, and what a key changes in it.
 
-use super::Column;
 use super::keys::{Action, Mode};
 use super::table::{Row, Table};
+use crate::column::Column;
 
 /// Longest filter, in characters.
 const FILTER_MAX: usize = 40;

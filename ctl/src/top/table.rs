@@ -1,7 +1,6 @@
 //! The busiest threads as a table: what each did, which of them are shown, and in which order.
 
-use super::Column;
-
+use crate::column::Column;
 /// `TASK_INTERRUPTIBLE` and others (include/linux/sched.h, Linux 6.1).
 const INTERRUPTIBLE: u16 = 1;
 const UNINTERRUPTIBLE: u16 = 2;

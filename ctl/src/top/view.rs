@@ -6,10 +6,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::Column;
 use super::plain::{self, Wide};
 use super::screen::{Detail, Screen};
 use super::table::Row;
+use crate::column::Column;
 use crate::human::counted;
 
 const TABLE_KEYS: &str = "q quit  s e r d h b or ←→ sort  ↑↓ select  Enter events  / filter";
@@ -50,7 +50,7 @@ fn lines(frame: &mut Frame<'_>, area: Rect, text: &[String], style: Style) {
 fn summary(screen: &Screen) -> String {
     let table = &screen.table;
     if table.length == 0 {
-        return "flightctl top: the first figures come in a moment".to_owned();
+        return "flightctl top: collecting the first figures".to_owned();
     }
     let seconds = table.length as f64 / 1e9;
     let rate = |column| table.total(column) as f64 / seconds;

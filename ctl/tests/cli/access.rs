@@ -54,7 +54,7 @@ fn files_are_listed_and_checked_where_the_daemon_has_them() {
     assert_eq!(verified.status.code(), Some(0), "{}", stderr(&verified));
     // What is typed counts more.
     let out = flightctl(&["--runtime-dir", text(&daemon), "--state-dir", "/nonexistent", "ls"]);
-    assert!(stderr(&out).contains("/nonexistent is not there"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("/nonexistent does not exist"), "{}", stderr(&out));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn without_rights_it_is_access_that_is_missing() {
                 "{command:?} {place:?}: {said}"
             );
             assert!(
-                !said.contains("there are no snapshots") && !said.contains("is not there"),
+                !said.contains("there are no snapshots") && !said.contains("does not exist"),
                 "{command:?}: {said}"
             );
         }
@@ -110,7 +110,7 @@ fn a_dump_overwrites_nothing_unless_told() {
     for path in [&file, &link] {
         let out = dump(daemon.path(), &["--last", "1s", "-o", text(path)]);
         assert_eq!(out.status.code(), Some(2), "{}", stderr(&out));
-        assert!(stderr(&out).contains("is there already: --force replaces it"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("exists: --force replaces it"), "{}", stderr(&out));
         let out = flightctl(&[
             "--runtime-dir",
             text(&daemon),

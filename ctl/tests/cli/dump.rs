@@ -251,7 +251,7 @@ fn daemons_that_misbehave() {
         (version, "same release"),
         (long, "exceeds the limit"),
         (closed, "closed the connection"),
-        (other, "something else"),
+        (other, "an unexpected answer"),
         (refused, "only group flightrec"),
     ] {
         let out = dump(dir.path(), &[]);

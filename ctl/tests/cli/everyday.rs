@@ -148,7 +148,7 @@ fn windows_that_are_not_what_they_seem_are_told() {
     ] {
         let out = flightctl(&[&["--runtime-dir", text(&daemon)], args].concat());
         assert_eq!(out.status.code(), Some(2), "{args:?}");
-        assert!(stderr(&out).contains("no time at all"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("an empty window"), "{}", stderr(&out));
     }
     let out = dump(daemon.path(), &["--until", "-5s"]);
     let said = "everything that is recorded up to --until, as no --since is given";
@@ -304,7 +304,7 @@ fn a_filter_that_matches_nothing_says_what_to_try() {
     };
     let said = of(&["--pid", "4711"]);
     assert!(
-        said.contains("no event matches the filters:\n  no process 4711 is known of that time\n"),
+        said.contains("no event matches the filters:\n  no process 4711 is known for that time\n"),
         "{said}"
     );
     assert!(said.contains("a wider window may have some"), "{said}");

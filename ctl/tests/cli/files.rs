@@ -303,7 +303,7 @@ fn recordings_of_one_boot_follow_one_another() {
     disk.close(&mut recording, end);
     let out = of_files(&["--store", text(&dir), "--all", "--strict"]);
     assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
-    assert!(stderr(&out).contains("nothing is known of the 1.0 s between"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("nothing was recorded in the 1.0 s between"), "{}", stderr(&out));
     let last = of_files(&["--store", text(&dir), "--last", "500ms", "--strict"]);
     assert_eq!(last.status.code(), Some(0), "the hole is not in this window: {}", stderr(&last));
 }
@@ -375,7 +375,7 @@ fn a_file_that_is_gone_is_a_gap() {
         missing > 1000 && said.contains(&format!("{missing} events missing ({missing} sys_enter)")),
         "{said}"
     );
-    assert!(said.contains("1 file missing between"), "{said}");
+    assert!(said.contains("1 file missing from the series"), "{said}");
 }
 
 #[test]
@@ -413,10 +413,10 @@ fn what_can_not_be_read_is_told_with_what_to_do() {
         stderr(&out)
     };
     for command in ["ls", "verify"] {
-        assert!(said(&[command, "/nonexistent"]).contains("is not there"), "{command}");
+        assert!(said(&[command, "/nonexistent"]).contains("does not exist"), "{command}");
         assert!(said(&[command, text(&dir)]).contains("no recording in"), "{command}");
     }
-    assert!(said(&["dump", "--store", "/nonexistent"]).contains("/nonexistent is not there"));
+    assert!(said(&["dump", "--store", "/nonexistent"]).contains("/nonexistent does not exist"));
     assert!(said(&["dump", "--store", text(&dir)]).contains("no recording in"));
     let other = dir.path().join("notes.flight");
     fs::write(&other, "not a recording at all").unwrap();
@@ -435,7 +435,7 @@ fn what_can_not_be_read_is_told_with_what_to_do() {
     // Without a daemon, rings and files, both are said.
     let said = said(&["--runtime-dir", text(&dir), "--state-dir", "/nonexistent", "dump"]);
     assert!(
-        said.contains("flightd is not running") && said.contains("/nonexistent is not there"),
+        said.contains("flightd is not running") && said.contains("/nonexistent does not exist"),
         "{said}"
     );
 }

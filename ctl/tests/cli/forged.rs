@@ -80,7 +80,7 @@ fn what_nothing_decides_is_said_first_and_never_complete() {
     let first = first_line(&out);
     assert!(first.contains("nothing decides") && first.contains("--session"), "{}", stderr(&out));
     assert!(both.iter().all(|id| first.contains(id)), "{first}");
-    assert!(stdout(&out).starts_with("# NOT VOUCHED FOR"), "{}", stdout(&out));
+    assert!(stdout(&out).starts_with("# NOT CONFIRMED"), "{}", stdout(&out));
     assert!(!stderr(&out).contains("complete on CPUs"), "{}", stderr(&out));
 
     let out =
@@ -124,7 +124,7 @@ fn what_is_named_is_taken_and_the_other_is_named() {
     );
     let first = first_line(&out);
     assert!(
-        first.contains(&hex(public_id(SECRET_FORGED))) && first.contains("nothing vouches"),
+        first.contains(&hex(public_id(SECRET_FORGED))) && first.contains("nothing confirms"),
         "{first}"
     );
 }
@@ -144,7 +144,7 @@ fn what_the_files_vouch_for_is_taken() {
             stdout(&out)
         );
         let first = first_line(&out);
-        assert!(first.contains("the files of") && first.contains("nothing vouches"), "{first}");
+        assert!(first.contains("the files of") && first.contains("nothing confirms"), "{first}");
         assert!(first.contains(&forged) && first.contains(text(&state)), "{first}");
     }
     let with = |more: &[&str]| dump(&path, &[&["--state-dir", text(&state)], more].concat());

@@ -382,7 +382,7 @@ fn a_thousand_hostile_names() {
     for n in 0..NAMES {
         let name = hostile(n);
         let mut push = |lane, time, body| {
-            recording.push(lane, &Event { time: T + n * 10_000 + time, cpu: 0, tid: 7, body })
+            recording.push(lane, &Event { time: T + n * 10_000 + time, cpu: 0, tid: 7, body });
         };
         let new = comm(&name[..name.len().min(15)]);
         push(Lane::Task, 0, Body::Rename(Rename { tid: 7, tgid: 7, old, new }));

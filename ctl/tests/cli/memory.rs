@@ -61,5 +61,5 @@ fn what_does_not_fit_is_refused_with_what_to_do() {
     assert_ne!(dump("512MiB").status.code(), Some(2));
     let out = dump("a lot");
     assert_eq!(out.status.code(), Some(2));
-    assert!(stderr(&out).contains("FLIGHTREC_MEMORY=a lot: no size"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("FLIGHTREC_MEMORY=a lot: not a size"), "{}", stderr(&out));
 }

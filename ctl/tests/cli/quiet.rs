@@ -3,8 +3,8 @@
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::decode::{Body, Event, Page};
-use flightrec_format::encode::{KeptWriter, PageWriter};
-use flightrec_format::kept::{ANYONE, LeftOut};
+use flightrec_format::encode::PageWriter;
+use flightrec_format::kept::{ANYONE, KeptWriter, LeftOut};
 use flightrec_format::meta::{Lanes, Meta};
 use flightrec_vmcore::synthetic;
 

@@ -34,7 +34,7 @@ fn help_and_version() {
         assert!(stdout(&help).contains(option), "{option} is not in the help");
     }
     for words in
-        ["Examples:\n  flightctl dump", "Exit status:\n  0  fine", "3  something is missing"]
+        ["Examples:\n  flightctl dump", "Exit status:\n  0  success", "3  events are missing"]
     {
         assert!(stdout(&help).contains(words), "{words:?} is not in the help");
     }

@@ -211,7 +211,7 @@ fn threads_that_the_table_had_no_place_for_are_told() {
         let out = flightctl(args);
         // It left its CPU a moment before, and did not end.
         assert!(
-            stderr(&out).contains("1 thread has no place in the table (5)"),
+            stderr(&out).contains("1 thread has no place in the thread table (5)"),
             "{args:?}: {}",
             stderr(&out)
         );
@@ -340,7 +340,7 @@ fn what_is_missing_is_said() {
     let out = dump(&file(&dir, &whole[..whole.len() - 9000]), &["--last", "5ms", "--strict"]);
     assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
     assert!(
-        stderr(&out).contains("cut") && stderr(&out).contains("INCOMPLETE"),
+        stderr(&out).contains("truncated") && stderr(&out).contains("INCOMPLETE"),
         "{}",
         stderr(&out)
     );

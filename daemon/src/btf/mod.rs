@@ -284,7 +284,7 @@ impl Btf {
             match t.kind {
                 k if k == wanted => return Some(t),
                 kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
-                    id = t.reference
+                    id = t.reference;
                 }
                 _ => return None,
             }

@@ -1,4 +1,4 @@
-//! How much more being asked costs now than when it was measured: where all CPUs make calls without
+//! How much greater the probe overhead is now than when it was measured: where all CPUs make calls without
 //! end, siblings of a core share it, and others' machines the core. A model; [`super::keeper`] does
 //! the measuring, where system calls come and go: an own call with them attached, and with them
 //! detached.

@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
 use super::account::{Account, Counts, sum};
-use super::buckets::{self, Limit};
 use super::crowding::Crowding;
 use super::ladder::{Ladder, Limits, Rung, Sight};
+use crate::buckets::{self, Limit};
 use crate::calibrate::{self, Costs};
 use crate::clock;
 use crate::config::{Budget, Detach, Share, Step};
@@ -116,7 +116,7 @@ impl Keeper {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            warn!("the thread that keeps the budget died at its end; its message stands above");
+            warn!("the budget thread panicked at its end; its message is above");
         }
     }
 }
@@ -164,8 +164,8 @@ fn limits(budget: &Budget, cpus: usize) -> Limits {
     Limits {
         per_cpu: share(budget.per_cpu, 1.0),
         total: share(budget.total, cpus as f64),
-        burst: f64::from(budget.burst_seconds),
-        order: budget.give_up.clone(),
+        burst: f64::from(budget.burst_seconds()),
+        order: budget.degrade_order.clone(),
         detach: budget.detach == Detach::Auto,
     }
 }
@@ -192,8 +192,8 @@ impl Work {
             .collect();
         // Where the daemon before left off, as far as the order is the same.
         let level = |seen: &Seen| {
-            let is = |level: &usize| given(&budget.give_up, *level) == seen.given;
-            (0..=budget.give_up.len()).find(is).unwrap_or(0)
+            let is = |level: &usize| given(&budget.degrade_order, *level) == seen.given;
+            (0..=budget.degrade_order.len()).find(is).unwrap_or(0)
         };
         let levels: Vec<usize> = cpus.iter().map(level).collect();
         let ladder = Ladder::new(&levels, &limits(&budget, cpus.len()), recording.is_begun());
@@ -270,7 +270,7 @@ impl Work {
             let Some(cpu) = totals.cpus.get(seen.cpu) else { continue };
             let (counts, enters) = (Counts::of(cpu), entries(cpu));
             let more = counts.since(&seen.counts);
-            let strings_are_on = seen.given & Step::Strings.bit() == 0;
+            let strings_are_on = seen.given & Step::NoStrings.bit() == 0;
             let recorded = if strings_are_on { enters.saturating_sub(seen.enters) } else { 0 };
             sights.push(Sight {
                 calls: more.call_events.saturating_add(more.other_call_events) as f64 / 2.0,
@@ -322,21 +322,21 @@ impl Work {
             self.crowding.is_attached(ns, &self.costs);
             debug!(
                 factor = self.crowding.factor(),
-                "being asked costs so much of what was measured"
+                "probe overhead, as a multiple of what was measured"
             );
         }
     }
 
-    /// Has the probes give up what they must, and says so.
+    /// Has the probes take the steps that they must, and says so.
     fn apply(&mut self, rungs: &[Rung]) {
         let (budget, costs) = (&self.budget, &self.costs);
         let mut changes: Vec<(u32, u32, Vec<u16>)> = Vec::new();
         for (seen, rung) in self.cpus.iter_mut().zip(rungs) {
-            let given = given(&budget.give_up, rung.level);
+            let given = given(&budget.degrade_order, rung.level);
             let limit =
                 Limit { share: rung.limit, refused: rung.refused, least: rung.least, given };
             if seen.rung != Some(*rung) || seen.given != given {
-                self.recording.set_limit(seen.cpu, &limit, budget.burst_seconds, costs);
+                self.recording.set_limit(seen.cpu, &limit, budget.burst_seconds(), costs);
                 seen.rung = Some(*rung);
             }
             let before = std::mem::replace(&mut seen.given, given);
@@ -349,14 +349,14 @@ impl Work {
             }
         }
         for (_, given, cpus) in changes {
-            let what = names(&budget.give_up, given);
-            let (cpus, level, given_up) = (listed(&cpus), what.len(), what.join(" "));
+            let what = names(&budget.degrade_order, given);
+            let (cpus, level, degraded) = (listed(&cpus), what.len(), what.join(" "));
             let text = format!("{cpus}: {}", sentence(&what));
             self.recording.act(Act::Level, &text);
             if self.ladder.in_slice() || !self.ladder.is_attached() {
-                debug!(cpus, level, given_up, "the level changed: {text}");
+                debug!(cpus, level, degraded, "the level changed: {text}");
             } else {
-                info!(cpus, level, given_up, "the budget changed what is recorded: {text}");
+                info!(cpus, level, degraded, "the budget changed what is recorded: {text}");
             }
         }
     }
@@ -368,14 +368,15 @@ impl Work {
             (false, None) => match self.recording.detach() {
                 Ok(true) => {
                     (self.detached_since, self.timed) = (Some(clock::mono()), false);
-                    let text = "system calls are detached on all CPUs: being asked alone would \
-                                break the total";
+                    let text = "system calls are detached on all CPUs: the probe overhead alone \
+                                would exceed the total";
                     self.recording.act(Act::Detached, text);
                     if !self.told {
                         self.told = true;
                         warn!(
                             total = %self.budget.total,
-                            "system calls are detached for part of the time: being asked alone would break the total of {}",
+                            "system calls are detached for part of the time: the probe overhead alone \
+                             would exceed the total of {}",
                             self.budget.total
                         );
                     }
@@ -399,7 +400,7 @@ impl Work {
         }
         if let Err(e) = self.recording.attach() {
             if first {
-                warn!("system calls can't be attached, which is tried again: {e}");
+                warn!("attaching system calls failed, and will be tried again: {e}");
             }
             return;
         }
@@ -409,7 +410,7 @@ impl Work {
         }
     }
 
-    /// Measures again what a call costs, where nothing is given up and there is room for it.
+    /// Measures again what a call costs, where nothing is degraded and there is room for it.
     fn measure(&mut self, now: u64) {
         let state = self.recording.state();
         let idle =
@@ -421,12 +422,16 @@ impl Work {
         let Some(own) = self.recording.time_own_calls(seen.cpu) else { return };
         if let Some(costs) = self.costs.again(&own, buckets::clock(state)) {
             // Every hour: `status` and `budget` show it, the journal need not.
-            debug!("measured again what events cost: {costs}");
+            debug!("measured event costs again: {costs}");
             self.costs = costs;
             buckets::set_costs(state, &costs, own.clock);
             self.measure_at = now.saturating_add(AGAIN);
         } else {
-            debug!(?own, "what was measured again is not believed; costs stay as they were");
+            debug!(
+                ?own,
+                "the repeated measurement of event costs is implausible; keeping the \
+                          previous costs"
+            );
         }
     }
 
@@ -446,8 +451,8 @@ impl Work {
         let account = control::Account {
             per_cpu: millionths(self.budget.per_cpu),
             total: millionths(self.budget.total),
-            burst_seconds: self.budget.burst_seconds,
-            order: self.budget.give_up.iter().map(|step| step.name().to_owned()).collect(),
+            burst_seconds: self.budget.burst_seconds(),
+            order: self.budget.degrade_order.iter().map(|step| step.name().to_owned()).collect(),
             may_detach: self.budget.detach == Detach::Auto,
             left: self.ladder.left() as i64,
             detached: self.detached
@@ -471,17 +476,17 @@ fn daemon_cpu(files: &Monitor, readers: &Meter) -> [u64; 3] {
     [drain, clock::process_cpu().saturating_sub(drain).saturating_sub(readers), readers]
 }
 
-/// What is given up, by name, in order.
+/// The steps that are taken, by name, in order.
 fn names(order: &[Step], given: u32) -> Vec<&'static str> {
     order.iter().filter(|step| given & step.bit() != 0).map(|step| step.name()).collect()
 }
 
-/// `level 2: strings, exit_times given up`
+/// `level 2: no_strings, untimed_exits`
 fn sentence(names: &[&str]) -> String {
     if names.is_empty() {
-        return "level 0: nothing is given up".to_owned();
+        return "level 0: everything is recorded".to_owned();
     }
-    format!("level {}: {} given up", names.len(), names.join(", "))
+    format!("level {}: {}", names.len(), names.join(", "))
 }
 
 /// `CPU 1`, `CPUs 0-3, 5`
@@ -511,10 +516,10 @@ mod tests {
     #[test]
     fn a_change_in_words() {
         let order = Step::ALL;
-        assert_eq!(sentence(&names(&order, given(&order, 0))), "level 0: nothing is given up");
+        assert_eq!(sentence(&names(&order, given(&order, 0))), "level 0: everything is recorded");
         assert_eq!(
             sentence(&names(&order, given(&order, 2))),
-            "level 2: strings, exit_times given up"
+            "level 2: no_strings, untimed_exits"
         );
         assert_eq!(listed(&[3]), "CPU 3");
         assert_eq!(listed(&[0, 1, 2, 5]), "CPUs 0-2, 5");

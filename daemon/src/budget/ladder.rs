@@ -1,15 +1,15 @@
-//! What to give up, and when to take it up again: a model, without a clock or the kernel.
+//! When to degrade, and when to go back: a model, without a clock or the kernel.
 //!
 //! What calls would cost at every step is known at any time, since the probes count refused ones as
 //! well. So a CPU goes down to the first step that fits when its bucket has been spent, and up
 //! again when the step above would have fitted well for a while: it does not have to try.
 //!
 //! The total is a bucket of its own. When it has been spent, the CPUs that cost most are held to
-//! what is fair. Where being asked alone is more than that, system calls are detached: then they
+//! what is fair. Where the probe overhead alone is more than that, system calls are detached: then they
 //! are attached for a short slice whenever the bucket holds enough for one, and a slice that costs
 //! little ends it.
 
-use crate::budget::buckets::{for_calls, least};
+use crate::buckets::{for_calls, least};
 use crate::calibrate::Costs;
 use crate::config::Step;
 
@@ -39,7 +39,7 @@ pub struct Limits {
     pub total: Option<f64>,
     /// Seconds of unspent allowance that may be spent at once.
     pub burst: f64,
-    /// What may be given up, in order.
+    /// Steps that may be taken, in order.
     pub order: Vec<Step>,
     /// Whether system calls may be detached.
     pub detach: bool,
@@ -80,7 +80,7 @@ enum Duty {
     Whole,
     /// Detached for so long, until the total's bucket holds so much, s and ns.
     Off { since: f64, need: f64 },
-    /// Attached for so long, having spent so much, of it on being asked; s and ns.
+    /// Attached for so long, having spent so much, of it on probe overhead; s and ns.
     On { since: f64, spent: f64, floor: f64 },
 }
 
@@ -181,7 +181,7 @@ impl Ladder {
         let thrifty = limits
             .order
             .iter()
-            .position(|s| matches!(s, Step::Continuity | Step::Syscalls))
+            .position(|s| matches!(s, Step::Sampling | Step::QuietOnly))
             .unwrap_or(most);
         let whole = self.duty == Duty::Whole;
         let least = least(limits.per_cpu, limits.total, self.cpus.len());
@@ -286,7 +286,7 @@ impl Cpu {
         self.full = sight.full;
     }
 
-    /// What being asked costs, ns a second.
+    /// The probe overhead, ns a second.
     fn floor(&self, costs: &Costs) -> f64 {
         self.usual.calls * f64::from(costs.call_floor)
             + self.usual.sched * f64::from(costs.sched_floor)
@@ -309,10 +309,10 @@ impl Cpu {
     fn cost(&self, limits: &Limits, costs: &Costs, level: usize) -> f64 {
         let given = limits.order.iter().take(level).fold(0, |bits, step| bits | step.bit());
         let asked = f64::from(costs.call_floor);
-        if given & (Step::Continuity.bit() | Step::Syscalls.bit()) != 0 {
+        if given & (Step::Sampling.bit() | Step::QuietOnly.bit()) != 0 {
             return self.usual.calls * asked;
         }
-        let strings = if given & Step::Strings.bit() == 0 {
+        let strings = if given & Step::NoStrings.bit() == 0 {
             self.usual.strings * f64::from(costs.string)
         } else {
             0.0
@@ -324,7 +324,7 @@ impl Cpu {
     fn climb(&mut self, limits: &Limits, costs: &Costs, limit: f64, capped: bool, dt: f64) {
         let most = limits.order.len();
         let fits = |level: usize, part: f64| {
-            let last = limits.order.iter().take(level).any(|step| *step == Step::Syscalls);
+            let last = limits.order.iter().take(level).any(|step| *step == Step::QuietOnly);
             last || self.cost(limits, costs, level) <= limit * part
         };
         if (capped || self.full < SPENT) && !fits(self.level, 1.0) {

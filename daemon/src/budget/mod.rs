@@ -1,6 +1,6 @@
 //! What recording may cost, kept in three layers.
 //!
-//! - The probes draw what each event costs from token buckets ([`buckets`]) and refuse what is
+//! - The probes draw what each event costs from token buckets ([`crate::buckets`]) and refuse what is
 //!   beyond; that holds with no daemon alive.
 //! - A thread ([`keeper`]) reckons what was spent on what ([`account`]) and gives up something of
 //!   what is recorded, or takes it up again ([`ladder`]), by bits in the probes' state that stay
@@ -12,7 +12,6 @@
 //! and go, from [`crowding`].
 
 pub mod account;
-pub mod buckets;
 pub mod crowding;
 pub mod keeper;
 pub mod ladder;

@@ -72,7 +72,7 @@ pub fn time(like: Option<&Times>) -> Option<Times> {
     };
     let mut best: Option<Times> = None;
     for n in 1..=RUNS {
-        let times = run().inspect_err(|e| warn!("what events cost can't be measured: {e}")).ok()?;
+        let times = run().inspect_err(|e| warn!("event costs can't be measured: {e}")).ok()?;
         let least = best.map_or(times, |best| best.least(times));
         best = Some(least);
         if n > 1 && like.is_none_or(|like| least.clock < like.clock * ALIKE) {

@@ -105,7 +105,7 @@ impl Costs {
         Self::SANE.contains(&cost) && cost <= clock.max(Self::LEAST_CLOCK) * Self::MOST_CLOCKS
     }
 
-    /// After an own call was timed again on a machine that runs. What being asked costs can't be
+    /// After an own call was timed again on a machine that runs. The probe overhead can't be
     /// told apart without detaching: where reading the clock takes less than when these were
     /// measured (`clock`, ns; 0: not known), all of them were too high by as much. `None` where
     /// it takes more, as the machine is crowded now, and where it can't be, or hardly. Costs that
@@ -142,7 +142,11 @@ impl Costs {
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { call, string, sched, .. } = self;
-        write!(f, "{call} ns a system call, {string} ns a string, {sched} ns a switch or wakeup")
+        write!(
+            f,
+            "{call} ns per system call, {string} ns per string, {sched} ns per switch or \
+                   wakeup"
+        )
     }
 }
 
@@ -174,16 +178,16 @@ pub fn costs(without: Option<Times>, with: &With) -> (Costs, f64) {
             cost_call = costs.call,
             cost_string = costs.string,
             cost_sched = costs.sched,
-            cost_call_floor = costs.call_floor,
-            cost_sched_floor = costs.sched_floor,
+            cost_call_overhead = costs.call_floor,
+            cost_sched_overhead = costs.sched_floor,
             cost_exit_time = costs.exit_time,
             cost_arguments = costs.arguments,
-            "measured what events cost: {costs}"
+            "measured event costs: {costs}"
         );
     } else {
         warn!(
-            "what was measured of events' costs can't be: the machine is too busy; assuming usual \
-             ones"
+            "the measured event costs are implausible because the machine is too busy; assuming \
+             typical costs"
         );
     }
     costs.unwrap_or((Costs::ASSUMED, 0.0))
@@ -288,7 +292,7 @@ mod tests {
             with(times(460.0, 1280.0, 500_000.0), FLOOR), // something else ran all the time
             with(times(460.0, 900_000.0, 6840.0), FLOOR),
             with(times(f64::NAN, 1280.0, 6840.0), FLOOR),
-            with(FULL, WITHOUT), // being asked cost nothing
+            with(FULL, WITHOUT), // no probe overhead
             With { floor: None, ..with(FULL, FLOOR) },
             // The machine was crowded in one of the runs, as the clock tells; whatever else is in
             // proportion.

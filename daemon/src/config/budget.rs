@@ -1,11 +1,16 @@
-//! `[budget]`: what recording may cost, and what it may give up for that.
+//! `[budget]`: what recording may cost, and how it degrades to stay within that.
+
+use std::time::Duration;
 
 use flightrec_format::abi::state::{
     GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
 };
 use serde::{Deserialize, Serialize};
 
-use super::Share;
+use super::{Share, Span};
+
+/// How much unspent allowance may be saved.
+const BURST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(1));
 
 /// `[budget]`: what recording may cost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,10 +20,10 @@ pub struct Budget {
     pub total: Share,
     /// CPU time of each CPU that the probes may take.
     pub per_cpu: Share,
-    /// Seconds of unspent allowance that may be spent at once.
-    pub burst_seconds: u32,
-    /// What is given up, in this order, where a limit would be broken.
-    pub give_up: Vec<Step>,
+    /// Unspent allowance that may be spent at once, as time at the limit; whole seconds.
+    pub burst: Span,
+    /// Steps by which the recording degrades, in this order, where a limit would be exceeded.
+    pub degrade_order: Vec<Step>,
     /// Whether system calls may be detached for part of the time.
     pub detach: Detach,
 }
@@ -28,8 +33,8 @@ impl Default for Budget {
         Self {
             total: Share::Off,
             per_cpu: Share::Millionths(50_000),
-            burst_seconds: 10,
-            give_up: Step::DEFAULT.to_vec(),
+            burst: Span::seconds(10),
+            degrade_order: Step::DEFAULT.to_vec(),
             detach: Detach::Auto,
         }
     }
@@ -38,64 +43,82 @@ impl Default for Budget {
 impl Budget {
     /// Refuses what means nothing; names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
-        if !(1..=3600).contains(&self.burst_seconds) {
-            return Err((
-                "budget.burst_seconds",
-                format!("{} is not within 1 to 3600", self.burst_seconds),
-            ));
+        let (least, most) = BURST;
+        let burst = self.burst.duration();
+        if !(least..=most).contains(&burst) {
+            let (least, most) =
+                (humantime::format_duration(least), humantime::format_duration(most));
+            let message = format!("{} is not within {least} to {most}", self.burst);
+            return Err(("budget.burst", message));
         }
-        for (i, step) in self.give_up.iter().enumerate() {
-            if self.give_up.iter().skip(i + 1).any(|other| other == step) {
-                return Err(("budget.give_up", format!("\"{}\" stands there twice", step.name())));
+        if burst.subsec_nanos() != 0 {
+            let message = format!("{} is not a whole number of seconds", self.burst);
+            return Err(("budget.burst", message));
+        }
+        for (i, step) in self.degrade_order.iter().enumerate() {
+            if self.degrade_order.iter().skip(i + 1).any(|other| other == step) {
+                let message = format!("\"{}\" is listed twice", step.name());
+                return Err(("budget.degrade_order", message));
             }
         }
         Ok(())
     }
+
+    /// Its burst, in seconds.
+    pub fn burst_seconds(&self) -> u32 {
+        u32::try_from(self.burst.duration().as_secs()).unwrap_or(u32::MAX)
+    }
 }
 
-/// Something that can be given up.
+/// A step by which the recording of a CPU degrades. It applies to the processes that make the most
+/// calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Strings of system calls.
-    Strings,
-    /// When a call ended, where that takes a clock read of its own.
-    ExitTimes,
-    /// All arguments but the first.
-    Arguments,
-    /// That system calls of loud processes are recorded all the time: they are in whole stretches.
-    Continuity,
-    /// System calls of loud processes, but for a stretch in minutes.
-    Syscalls,
+    /// No strings of system calls.
+    NoStrings,
+    /// No end time of a call where that takes a clock read of its own.
+    UntimedExits,
+    /// The first argument only.
+    FewerArguments,
+    /// System calls in stretches without gaps, refused in between.
+    Sampling,
+    /// System calls refused, except for a stretch every few minutes.
+    QuietOnly,
 }
 
 impl Step {
-    /// What is given up by default, in order.
+    /// The default order.
     pub const DEFAULT: [Self; 4] =
-        [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity];
-    /// In the usual order.
-    pub const ALL: [Self; 5] =
-        [Self::Strings, Self::ExitTimes, Self::Arguments, Self::Continuity, Self::Syscalls];
+        [Self::NoStrings, Self::UntimedExits, Self::FewerArguments, Self::Sampling];
+    /// All, in the usual order.
+    pub const ALL: [Self; 5] = [
+        Self::NoStrings,
+        Self::UntimedExits,
+        Self::FewerArguments,
+        Self::Sampling,
+        Self::QuietOnly,
+    ];
 
-    /// Its name in configuration and status.
+    /// Its name in configuration, recording and status.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Strings => "strings",
-            Self::ExitTimes => "exit_times",
-            Self::Arguments => "arguments",
-            Self::Continuity => "continuity",
-            Self::Syscalls => "syscalls",
+            Self::NoStrings => "no_strings",
+            Self::UntimedExits => "untimed_exits",
+            Self::FewerArguments => "fewer_arguments",
+            Self::Sampling => "sampling",
+            Self::QuietOnly => "quiet_only",
         }
     }
 
     /// Its `GIVEN_…` bit.
     pub const fn bit(self) -> u32 {
         match self {
-            Self::Strings => GIVEN_STRINGS,
-            Self::ExitTimes => GIVEN_EXIT_TIMES,
-            Self::Arguments => GIVEN_ARGUMENTS,
-            Self::Continuity => GIVEN_CONTINUITY,
-            Self::Syscalls => GIVEN_SYSCALLS,
+            Self::NoStrings => GIVEN_STRINGS,
+            Self::UntimedExits => GIVEN_EXIT_TIMES,
+            Self::FewerArguments => GIVEN_ARGUMENTS,
+            Self::Sampling => GIVEN_CONTINUITY,
+            Self::QuietOnly => GIVEN_SYSCALLS,
         }
     }
 }
@@ -104,7 +127,7 @@ impl Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detach {
-    /// Where being asked alone would break the total.
+    /// Where the probe overhead alone would exceed the total.
     Auto,
     /// Not even then.
     Never,

@@ -25,8 +25,8 @@ pub enum ConfigError {
     },
     /// It is not TOML.
     #[error(
-        "{path}:{line}: {message}; strings stand in quotes, one `key = value` a line, sections in \
-         [brackets]"
+        "{path}:{line}: {message}; write strings in quotes, one `key = value` per line, and \
+         sections in [brackets]"
     )]
     Syntax {
         /// The file.
@@ -71,7 +71,7 @@ pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
     File::open(path).and_then(|f| f.take(FILE_MAX + 1).read_to_string(&mut text)).map_err(error)?;
     if text.len() as u64 > FILE_MAX {
         return Err(error(io::Error::other(
-            "longer than 1 MiB, this is no configuration of flightd",
+            "longer than 1 MiB, so not a configuration of flightd",
         )));
     }
     Ok(text)

@@ -287,7 +287,7 @@ impl Config {
         if self.access.group.is_empty() {
             return Err((
                 "access.group",
-                "an empty name; give a group, \"root\" for nobody but root".into(),
+                "the name is empty; give a group (\"root\" for root only)".into(),
             ));
         }
         let paths = [

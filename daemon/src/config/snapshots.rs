@@ -32,8 +32,8 @@ pub struct Snapshots {
     pub max_size: Size,
     /// Older ones are deleted; 0: none is for its age.
     pub max_age: Span,
-    /// The same cause of the same subject within this time is counted, not taken again.
-    pub fold: Span,
+    /// The same cause for the same subject within this time is counted, not taken again.
+    pub dedup_window: Span,
     /// Most that triggers take in an hour; as many again may be asked for.
     pub per_hour: u32,
     /// Program, and its arguments, that is run when one was taken; none: nothing is.
@@ -52,7 +52,7 @@ impl Default for Snapshots {
             max_total: Size::mib(512),
             max_size: Size::mib(64),
             max_age: Span::seconds(2_630_016),
-            fold: Span::seconds(600),
+            dedup_window: Span::seconds(600),
             per_hour: 20,
             hook: Vec::new(),
             hook_timeout: Span::seconds(30),
@@ -72,7 +72,7 @@ impl Snapshots {
         if self.before.duration().is_zero() {
             return Err((
                 "snapshots.before",
-                "a snapshot of nothing that was before: give at least 1s".into(),
+                "a snapshot needs some time before its cause: give at least 1s".into(),
             ));
         }
         if self.max_size < SIZE_LEAST {
@@ -102,11 +102,11 @@ impl Snapshots {
         if self.hook.first().is_some_and(|program| !PathBuf::from(program).is_absolute()) {
             return Err((
                 "snapshots.hook",
-                "the program is no absolute path: begin it with /".into(),
+                "the program is not an absolute path: begin it with /".into(),
             ));
         }
         if self.hook.iter().any(|word| word.contains('\0')) {
-            return Err(("snapshots.hook", "a word has a NUL in it".into()));
+            return Err(("snapshots.hook", "an argument contains a NUL".into()));
         }
         let (least, most) = HOOK;
         if !(least..=most).contains(&self.hook_timeout.duration()) {

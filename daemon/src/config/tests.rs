@@ -45,14 +45,36 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
             "[rings]\nsycall = \"1MiB\"\n",
             "f.toml:2: unknown key `rings.sycall`; did you mean `rings.syscall`?",
         ),
+        (
+            "[budget]\ngive_up = []",
+            "f.toml:2: unknown key `budget.give_up`; did you mean `budget.degrade_order`?",
+        ),
+        (
+            "[budget]\nburst_seconds = 10",
+            "f.toml:2: unknown key `budget.burst_seconds`; did you mean `budget.burst`?",
+        ),
+        (
+            "[snapshots]\nfold = \"10m\"",
+            "f.toml:2: unknown key `snapshots.fold`; did you mean `snapshots.dedup_window`?",
+        ),
+        (
+            "[triggers.errors]\nleast = 1",
+            "f.toml:2: unknown key `triggers.errors.least`; did you mean \
+             `triggers.errors.min_rate`?",
+        ),
+        (
+            "[triggers.errors]\ntimes = 2",
+            "f.toml:2: unknown key `triggers.errors.times`; did you mean \
+             `triggers.errors.factor`?",
+        ),
         ("\n[recrod]\nown = true\n", "f.toml:2: unknown section `recrod`; did you mean `record`?"),
         (
             "[rings]\nslots = 5\n",
-            "f.toml:2: unknown key `rings.slots`; `slots` belongs into section [threads]",
+            "f.toml:2: unknown key `rings.slots`; `slots` belongs in section [threads]",
         ),
         (
             "strings = true\n",
-            "f.toml:1: unknown key `strings`; `strings` belongs into section [record]",
+            "f.toml:1: unknown key `strings`; `strings` belongs in section [record]",
         ),
         (
             "[threads]\nbananas = 1\n",
@@ -126,9 +148,23 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "[budget]\nper_cpu = 5",
             "f.toml:2: budget.per_cpu: invalid type: integer `5`, expected a share in quotes",
         ),
+        ("[budget]\nburst = \"0s\"", "f.toml:2: budget.burst: 0s is not within 1s to 1h"),
         (
-            "[budget]\nburst_seconds = 0",
-            "f.toml:2: budget.burst_seconds: 0 is not within 1 to 3600",
+            "[budget]\nburst = \"1500ms\"",
+            "f.toml:2: budget.burst: 1s 500ms is not a whole number of seconds",
+        ),
+        (
+            "[budget]\nburst = 10",
+            "f.toml:2: budget.burst: invalid type: integer `10`, expected a span of time",
+        ),
+        (
+            "[budget]\ndegrade_order = [\"strings\"]",
+            "f.toml:2: budget.degrade_order: unknown variant `strings`, expected one of \
+             `no_strings`, `untimed_exits`, `fewer_arguments`, `sampling`, `quiet_only`",
+        ),
+        (
+            "[budget]\ndegrade_order = [\"sampling\", \"sampling\"]",
+            "f.toml:2: budget.degrade_order: \"sampling\" is listed twice",
         ),
         ("[threads]\nslots = 0", "f.toml:2: threads.slots: 0 is not within 4 to 4194304"),
         ("[threads]\nslots = -1", "f.toml:2: threads.slots: invalid value"),
@@ -140,7 +176,7 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "[kernel]\nbtf = \"vmlinux\"",
             "f.toml:2: kernel.btf: \"vmlinux\" is not an absolute path",
         ),
-        ("[access]\ngroup = \"\"", "f.toml:2: access.group: an empty name"),
+        ("[access]\ngroup = \"\"", "f.toml:2: access.group: the name is empty"),
         (
             "[store]\nfile_size = \"1KiB\"",
             "f.toml:2: store.file_size: 1KiB is too small: give at least 256KiB",
@@ -185,7 +221,7 @@ fn wrong_values_name_line_key_and_what_to_do() {
         ),
         (
             "[snapshots]\nhook = [\"mail\"]",
-            "f.toml:2: snapshots.hook: the program is no absolute path",
+            "f.toml:2: snapshots.hook: the program is not an absolute path",
         ),
         ("[snapshots]\nper_hour = 0", "f.toml:2: snapshots.per_hour: 0 is not within 1 to 3600"),
         (
@@ -198,8 +234,8 @@ fn wrong_values_name_line_key_and_what_to_do() {
              `triggers.blocked.longer_than`?",
         ),
         (
-            "[triggers.errors]\ntimes = 1",
-            "f.toml:2: triggers.errors.times: 1 would make the usual an alarm",
+            "[triggers.errors]\nfactor = 1",
+            "f.toml:2: triggers.errors.factor: 1 would fire at the usual rate",
         ),
         (
             "[triggers.errors]\nignore = [\"ENO\"]",
@@ -216,7 +252,7 @@ fn wrong_values_name_line_key_and_what_to_do() {
         ),
         (
             "[triggers.kernel_log]\nlines = [\"\"]",
-            "f.toml:2: triggers.kernel_log.lines: \"\" is in too many lines",
+            "f.toml:2: triggers.kernel_log.lines: \"\" matches too many kernel messages",
         ),
         ("rings = 5", "f.toml:1: rings: invalid type: integer `5`"),
         ("[rings\n", "f.toml:1: "),

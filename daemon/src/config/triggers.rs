@@ -104,10 +104,10 @@ pub struct KernelLog {
 pub struct Errors {
     /// Whether it is on.
     pub enabled: bool,
-    /// Failing calls a second, on average over ten seconds, below which it is no alarm.
-    pub least: u32,
+    /// Failing calls a second, on average over ten seconds, below which it does not fire.
+    pub min_rate: u32,
     /// How many times its usual rate.
-    pub times: u32,
+    pub factor: u32,
     /// Errors that do not count, by name.
     pub ignore: Vec<String>,
 }
@@ -222,7 +222,12 @@ impl Default for Errors {
             "ESRCH",
             "ETIMEDOUT",
         ];
-        Self { enabled: true, least: 200, times: 20, ignore: ignore.map(str::to_owned).to_vec() }
+        Self {
+            enabled: true,
+            min_rate: 200,
+            factor: 20,
+            ignore: ignore.map(str::to_owned).to_vec(),
+        }
     }
 }
 
@@ -270,7 +275,7 @@ impl KernelLog {
         }
         match self.lines.iter().find(|line| line.len() < 3) {
             Some(line) => Err(format!(
-                "{line:?} is in too many lines of any kernel: give at least three characters"
+                "{line:?} matches too many kernel messages: give at least three characters"
             )),
             None => Ok(()),
         }
@@ -279,14 +284,14 @@ impl KernelLog {
 
 impl Errors {
     fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.times < 2 {
-            let message = format!("{} would make the usual an alarm: give at least 2", self.times);
-            return Err(("triggers.errors.times", message));
+        if self.factor < 2 {
+            let message = format!("{} would fire at the usual rate: give at least 2", self.factor);
+            return Err(("triggers.errors.factor", message));
         }
-        if self.least == 0 {
+        if self.min_rate == 0 {
             return Err((
-                "triggers.errors.least",
-                "0 would make the first failure an alarm: give at least 1".into(),
+                "triggers.errors.min_rate",
+                "0 would fire at the first failure: give at least 1".into(),
             ));
         }
         match self.ignore.iter().find(|name| errno(name).is_none()) {
@@ -309,12 +314,14 @@ impl SlowCall {
         }
         for rule in &self.rules {
             if rule.process.is_none() && rule.unit.is_none() {
-                return Err("a rule names neither process nor unit: every blocked thread would \
-                            match"
-                    .into());
+                return Err(
+                    "a rule names neither process nor unit, and would match every blocked \
+                            thread"
+                        .into(),
+                );
             }
             if rule.slower_than.duration().is_zero() {
-                return Err("slower_than = \"0s\" is any call: give at least 1us".into());
+                return Err("slower_than = \"0s\" matches every call: give at least 1us".into());
             }
             if let Some(call) =
                 rule.calls.iter().find(|call| call.parse::<syscalls::Sysno>().is_err())

@@ -42,7 +42,7 @@ impl Access {
         if found.is_none() {
             warn!(
                 "there is no group {group}: only root and flightd's own user may use the control \
-                 socket; to let others, `groupadd --system {group}`, and start flightd again"
+                 socket; to allow others, run `groupadd --system {group}` and restart flightd"
             );
         }
         Self { uid: getuid().as_raw(), gid: found.map(|g| g.gid.as_raw()) }

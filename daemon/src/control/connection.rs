@@ -20,12 +20,12 @@ use super::{Allowance, Backend, Batches, Limits, Peer};
 #[derive(Debug, Error)]
 enum End {
     /// Nothing to say: it idles, or is gone.
-    #[error("it is gone: {0}")]
+    #[error("the connection is broken: {0}")]
     Gone(#[from] io::Error),
-    #[error("no request came")]
+    #[error("no request arrived")]
     Idle,
     /// The rest is told to the client.
-    #[error("the request did not arrive whole within {} s", .0.as_secs_f32())]
+    #[error("the request did not arrive completely within {} s", .0.as_secs_f32())]
     Late(std::time::Duration),
     #[error("the request was cut off after {0} bytes")]
     Cut(usize),
@@ -251,7 +251,7 @@ impl Connection {
             .measure_async(user, timeout(self.limits.write, self.stream.write_all(bytes)))
             .await;
         written.unwrap_or_else(|_| {
-            Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read its answer"))
+            Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read the answer"))
         })
     }
 }

@@ -107,7 +107,7 @@ fn admit(
         info!("refused process {} of user {} on the control socket", peer.pid, peer.uid);
         refuse(
             stream,
-            "only root and the members of flightd's group may ask: see [access] in its \
+            "only root and the members of flightd's group may connect: see [access] in its \
              configuration"
                 .into(),
         );
@@ -123,8 +123,8 @@ fn admit(
             refuse(
                 stream,
                 format!(
-                    "user {uid} has {most} connections, the most that one may have: end another \
-                     flightctl of theirs"
+                    "user {uid} has {most} connections, the maximum for one user: end another \
+                     flightctl of that user"
                 ),
             );
             return None;
@@ -154,7 +154,7 @@ fn report(ended: Result<(), JoinError>) {
         && e.is_panic()
     {
         error!(
-            "a connection to the control socket ended by a fault in flightd: {e}; please report it"
+            "a fault in flightd ended a connection to the control socket: {e}; please report it"
         );
     }
 }

@@ -28,8 +28,8 @@ use tracing::warn;
 use crate::clock;
 
 /// What it means that there are no snapshots.
-pub(crate) const WITHOUT: &str = "the kernel can't be asked what is open: descriptors are shown \
-                                  by name only where the recording saw them opened";
+pub(crate) const WITHOUT: &str = "the kernel can't list open descriptors: they have names only \
+                                  where the recording has the call that opened them";
 
 /// How often a snapshot is taken when nobody asks, ns.
 const PERIOD: u64 = 10_000_000_000;
@@ -120,7 +120,7 @@ impl Descriptors {
             Err(e) => {
                 state.status.taken = clock::mono();
                 if !std::mem::replace(&mut state.warned, true) {
-                    warn!("no snapshot of what descriptors stand for could be taken: {e}");
+                    warn!("taking a snapshot of open descriptors failed: {e}");
                 }
             }
         }

@@ -56,12 +56,12 @@ impl Told {
                 self.failed = true;
                 warn!(
                     file,
-                    "files can't be written: {error}; recording goes on in the rings, and it is \
-                     tried again by itself"
+                    "files can't be written: {error}; recording continues in the rings, and \
+                     flightd keeps trying to write"
                 );
             }
             State::Failed { error, .. } if new => {
-                debug!(file, "files still can't be written: {error}")
+                debug!(file, "files still can't be written: {error}");
             }
             State::Ready if self.failed => {
                 self.failed = false;
@@ -86,7 +86,7 @@ impl Told {
                 lane = lane.name(),
                 lost = events,
                 "{events} events of lane {} were overwritten before they could be written to the \
-                 files, and are missing there; larger [rings] keep more while writing waits",
+                 files, and are missing there; larger [rings] hold more while writing is delayed",
                 lane.name()
             );
         }
@@ -103,7 +103,7 @@ impl Told {
                     deleted = files,
                     bytes,
                     "{files} of the oldest files ({mib} MiB) were deleted because the file system \
-                     is nearly full (keep_free): others fill it; keep_at_least of the newest stay"
+                     is nearly full (keep_free); keep_at_least of the newest stay"
                 );
             } else {
                 info!(
@@ -111,7 +111,7 @@ impl Told {
                     deleted = files,
                     bytes,
                     "{files} of the oldest files ({mib} MiB) were deleted for {limit}; this is \
-                     told once a day"
+                     logged once a day"
                 );
             }
         }

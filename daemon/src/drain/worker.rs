@@ -170,7 +170,11 @@ impl Worker {
         let (written, lost) = (session.losses().written(), session.losses().lost());
         let stats = session.writer().stats();
         let file = stats.file.as_ref().map(|file| file.display());
-        info!(file = file.map(field::display), "what the ended recording held is in its files");
+        info!(
+            file = file.map(field::display),
+            "all events of the ended recording are in its \
+                                                files"
+        );
         self.past.written_bytes += stats.bytes_written;
         self.past.failures += stats.faults;
         for (sum, (files, bytes)) in self.past.deleted.iter_mut().zip(deleted(&stats.deleted)) {
@@ -243,6 +247,6 @@ fn step_back() {
     // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel
     // differences").
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
-        debug!("the drain's thread stays at its priority: {}", io::Error::last_os_error());
+        debug!("the drain thread keeps its priority: {}", io::Error::last_os_error());
     }
 }

@@ -113,10 +113,7 @@ fn step_forward() {
     // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel
     // differences").
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
-        debug!(
-            "the thread of the quiet ring stays at its priority: {}",
-            io::Error::last_os_error()
-        );
+        debug!("the quiet ring thread keeps its priority: {}", io::Error::last_os_error());
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, PageHeader, part_flag};
 use flightrec_format::control::Position;
 use flightrec_format::decode::{Body, Event, Page};
-use flightrec_format::encode::{KeptWriter, write_header};
-use flightrec_format::kept::{self, LeftOut};
+use flightrec_format::encode::write_header;
+use flightrec_format::kept::{self, KeptWriter, LeftOut};
 use flightrec_format::live;
 
 use super::census::Census;

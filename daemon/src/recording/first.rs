@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::kinds::LANE_KINDS;
-use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::{
-    COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, RING_LANES, Refusal, VERSION,
+    COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, RING_LANES, Refusal, UNIT,
+    VERSION,
 };
 use flightrec_format::abi::state::{
     BUCKETS, CLOSED, CpuState, Drawer, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS,
@@ -20,7 +20,7 @@ use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::write_head;
 
 use super::plan::Plan;
-use crate::budget::buckets;
+use crate::buckets;
 use crate::{calibrate, clock};
 
 /// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.
@@ -153,7 +153,7 @@ pub(super) fn prepare_slots(slots: &ArrayMap, secret: u64) {
             base_mono: now,
             base_tai: (now as i64 + clock::wall_offset() + clock::tai_offset() * 1_000_000_000)
                 as u64,
-            used: (PAGE_SIZE / Layout::of(VERSION).unit()) as u32,
+            used: (PAGE_SIZE / UNIT) as u32,
             detached: 0,
             events: Counts::ZERO,
             refused: [0; REFUSALS],

@@ -39,7 +39,7 @@ pub struct Known {
 /// Counts and limits. Times are ns of `CLOCK_MONOTONIC`.
 #[derive(Debug)]
 pub struct Gate {
-    fold: u64,
+    dedup_window: u64,
     known: Vec<Known>,
     alarms: Quotas,
     requests: Bucket,
@@ -47,11 +47,17 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// `fold`: how long the same is counted. `per_hour`: how many triggers may take because of
+    /// `dedup_window`: how long the same is counted. `per_hour`: how many triggers may take because of
     /// users, and as many because of the rest; and how many may be asked for.
-    pub fn new(fold: Duration, per_hour: u32, now: u64) -> Self {
+    pub fn new(dedup_window: Duration, per_hour: u32, now: u64) -> Self {
         let (alarms, requests) = (Quotas::new(per_hour, now), Bucket::whole(per_hour, now));
-        Self { fold: ns(fold), known: Vec::new(), alarms, requests, refused: Refusals::default() }
+        Self {
+            dedup_window: ns(dedup_window),
+            known: Vec::new(),
+            alarms,
+            requests,
+            refused: Refusals::default(),
+        }
     }
 
     /// A trigger saw something.
@@ -81,7 +87,7 @@ impl Gate {
         self.known.push(Known {
             cause: cause.to_owned(),
             subject: subject.to_owned(),
-            until: now.saturating_add(self.fold),
+            until: now.saturating_add(self.dedup_window),
             id: None,
             count: 0,
             last: now,

@@ -137,8 +137,11 @@ impl Snapshots {
         recording: Arc<Recording>,
         files: Arc<Monitor>,
     ) -> io::Result<Self> {
-        let gate =
-            Arc::new(Mutex::new(Gate::new(config.fold.duration(), config.per_hour, clock::mono())));
+        let gate = Arc::new(Mutex::new(Gate::new(
+            config.dedup_window.duration(),
+            config.per_hour,
+            clock::mono(),
+        )));
         let tally = Arc::new(Tally::new(config.enabled));
         let (orders, done) = if config.enabled {
             let (orders, received) = mpsc::sync_channel(ORDERS_MOST);
@@ -166,10 +169,7 @@ impl Snapshots {
         let ended = orders.try_send(Task::End).is_ok() && done.recv_timeout(ENDING).is_ok();
         let pending = self.tally.status().pending;
         if !ended && pending != 0 {
-            warn!(
-                pending,
-                "snapshots that wait for their windows are not taken: the disk is too slow"
-            );
+            warn!(pending, "pending snapshots are not taken: the disk is too slow");
         }
     }
 
@@ -203,8 +203,7 @@ impl Snapshots {
             warn!(
                 CAUSE = cause,
                 SUBJECT = subject,
-                "too many snapshots wait for their windows: that of {cause}, {subject}, is not \
-                 taken"
+                "too many snapshots are pending: that of {cause}, {subject}, is not taken"
             );
         }
     }
@@ -220,7 +219,7 @@ impl Snapshots {
         if last > most {
             let most = humantime::format_duration(Duration::from_nanos(most));
             return Err(format!(
-                "a snapshot reaches at most {most} back; `flightctl save` has no such limit"
+                "a snapshot reaches back at most {most}; `flightctl save` has no such limit"
             ));
         }
         let now = clock::mono();
@@ -229,7 +228,7 @@ impl Snapshots {
             self.tally.update(|status| status.refused += 1);
             let seconds = wait.as_secs().saturating_add(1);
             return Err(format!(
-                "too many snapshots were asked for: try again in {seconds} s, or keep the window \
+                "too many snapshots were requested: try again in {seconds} s, or save the window \
                  with `flightctl save`"
             ));
         }
@@ -253,8 +252,8 @@ impl Snapshots {
             }
         }
         answered.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-            Err("the snapshot takes long: it comes when the files are written; `flightctl \
-                 snapshots` shows it then"
+            Err("the snapshot is not finished yet: `flightctl snapshots` shows it once its window \
+                 is in the files"
                 .into())
         })
     }

@@ -188,11 +188,11 @@ impl Saver {
         let (command, limit) = (self.config.hook.clone(), self.config.hook_timeout.duration());
         let (id, path, about) = (id.to_owned(), path.to_owned(), about.clone());
         let run = move || match hook::run(&command, limit, &path, &id, &about) {
-            Ok(()) => debug!("the hook has seen snapshot {id}"),
+            Ok(()) => debug!("the hook for snapshot {id} succeeded"),
             Err(e) => warn!("the hook for snapshot {id} failed: {e}"),
         };
         if let Err(e) = thread::Builder::new().name("flightd-hook".into()).spawn(run) {
-            warn!("the hook could not be begun: {e}");
+            warn!("the hook could not be started: {e}");
         }
     }
 
@@ -263,7 +263,7 @@ impl Saver {
         };
         match summary::make(&making.0, &about, &meta, &names::threads(live)) {
             Ok(made) => about.summary = made,
-            Err(e) => about.summary.notes.push(format!("no first answer could be made: {e}")),
+            Err(e) => about.summary.notes.push(format!("no summary could be made: {e}")),
         }
         if about.until < order.until {
             let missing = order.until.saturating_sub(about.until) as f64 / 1e9;
@@ -276,7 +276,7 @@ impl Saver {
                 Duration::from_millis(order.wanted.saturating_sub(order.until) / 1_000_000);
             let missing = humantime::format_duration(missing);
             about.summary.notes.push(format!(
-                "flightd was ended {missing} before the end of the window: it ends there"
+                "flightd was stopped {missing} before the end of the window: it ends there"
             ));
         }
         file.snapshot(&about)?;
@@ -349,7 +349,7 @@ impl Saver {
         let free = self.disk.free(&self.dir)?;
         if free < self.keep_free.saturating_add(bytes) {
             let what = format!(
-                "{free} bytes are free of the file system, {} are to stay free: free some space",
+                "the file system has {free} bytes free, and {} must stay free: free some space",
                 self.keep_free
             );
             return Err(io::Error::new(io::ErrorKind::StorageFull, what));
@@ -410,7 +410,7 @@ impl Saver {
             }
             if others != 0 {
                 warn!(
-                    "no snapshots of {others} other alarms: more than [snapshots] per_hour allows"
+                    "no snapshots of {others} other causes: more than [snapshots] per_hour allows"
                 );
             }
         }
@@ -483,6 +483,6 @@ fn step_back() {
     // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel
     // differences").
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
-        debug!("the thread of snapshots stays at its priority: {}", io::Error::last_os_error());
+        debug!("the snapshot thread keeps its priority: {}", io::Error::last_os_error());
     }
 }

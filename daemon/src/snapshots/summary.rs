@@ -59,8 +59,8 @@ fn make_within(
     if (from, until) != window {
         let (before, behind) = (about.time.saturating_sub(from), until.saturating_sub(about.time));
         summary.notes.push(format!(
-            "the window holds more events than a first answer is made of: it is of {:.1} s before \
-             the cause and {:.1} s behind it",
+            "the window holds more events than a summary can cover: it covers {:.1} s before the \
+             cause and {:.1} s after it",
             seconds(before),
             seconds(behind)
         ));
@@ -69,7 +69,7 @@ fn make_within(
         let seconds = seconds(left_out);
         summary
             .notes
-            .push(format!("the last {seconds:.1} s are not in it: too many pages of one moment"));
+            .push(format!("the last {seconds:.1} s are not covered: too many pages at one moment"));
     }
     Ok(summary)
 }

@@ -59,7 +59,7 @@ impl Errors {
     /// With these limits.
     pub fn new(config: &config::Errors) -> Self {
         let ignore = config.ignore.iter().filter_map(|name| config::errno(name)).collect();
-        let (least, times) = (f64::from(config.least), f64::from(config.times));
+        let (least, times) = (f64::from(config.min_rate), f64::from(config.factor));
         Self { least, times, ignore, new: HashMap::new(), groups: HashMap::new() }
     }
 
@@ -143,7 +143,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn errors() -> Errors {
-        Errors::new(&config::Errors { least: 50, times: 10, ..config::Errors::default() })
+        Errors::new(&config::Errors { min_rate: 50, factor: 10, ..config::Errors::default() })
     }
 
     /// `rate(second)` failures a second, in group 7; the seconds in which it was told.

@@ -66,7 +66,7 @@ impl Watch {
             (!wanted.is_empty() || config.oom_kill.enabled).then(|| KernelLog::open(&path, wanted));
         let log = log.and_then(|log| {
             log.inspect_err(|e| {
-                info!("the kernel's log can't be followed, so [triggers.kernel_log] is off: {e}")
+                info!("the kernel's log can't be read, so [triggers.kernel_log] is off: {e}");
             })
             .ok()
         });
@@ -216,7 +216,7 @@ impl Watch {
             let (error, tid) = burst.worst.unwrap_or_default();
             let who = threads.text(tid, now);
             let reason = format!(
-                "calls of {group} fail {:.0} times a second, usual are {:.1}; most of {who}, {}",
+                "calls of {group} fail {:.0} times a second, usually {:.1}; most of {who}, {}",
                 burst.rate,
                 burst.usual,
                 names::error(error)

@@ -4,7 +4,6 @@ pub mod args;
 pub mod counts;
 pub mod file;
 pub mod kinds;
-pub mod layout;
 pub mod page;
 pub mod probe;
 pub mod record;

@@ -2,7 +2,6 @@
 
 use super::counts::Counts;
 use super::kinds::kinds_of;
-use super::layout::Layout;
 
 /// Bytes in a page.
 pub const PAGE_SIZE: usize = 4096;
@@ -12,11 +11,14 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"FLTRECPG");
 /// rings alone so, and not what a process, a socket or freed memory still has of them, which may be
 /// old, or half of something else by now.
 pub const COPY_MAGIC: u64 = u64::from_le_bytes(*b"FLTRECCP");
-/// Version of the page and record layout; a reader refuses a page of a greater one. See [`Layout`].
+/// Version of the page and record layout; a reader refuses a page of another one.
 pub const VERSION: u16 = 2;
 /// Bytes that every header has ([`RawHeader`]); a lane of more than [`HEADER_KINDS`] kinds has the
 /// counters of the others behind them ([`header_len`]).
 pub const HEADER_LEN: usize = 128;
+/// The unit: bytes that lengths of records, and of what is in use of a page, are counted in. Every
+/// record is a multiple of it.
+pub const UNIT: usize = 4;
 /// Kinds of event that every header counts apart.
 pub const HEADER_KINDS: usize = 6;
 /// Lanes that are rings: `syscall`, `sched`, `task`.
@@ -187,7 +189,7 @@ pub struct PageHeader {
     pub base_mono: u64,
     /// `CLOCK_TAI` in ns at the same moment: wall time plus the metadata's `tai_offsets`.
     pub base_tai: u64,
-    /// [`Layout::unit`]s of the page in use, this header included.
+    /// [`UNIT`]s of the page in use, this header included.
     pub used: u32,
     /// For how long system calls had been detached in this recording when the page was opened, in
     /// units of 2^20 ns ([`DETACHED_SHIFT`]), modulo 2^32: nothing counts what happens
@@ -201,16 +203,10 @@ pub struct PageHeader {
 }
 
 impl PageHeader {
-    /// How its records are laid out.
-    #[inline(always)]
-    pub const fn layout(&self) -> Layout {
-        Layout::of(self.version)
-    }
-
     /// Bytes of the page in use, this header included.
     #[inline(always)]
     pub const fn used_bytes(&self) -> usize {
-        self.layout().bytes(self.used as usize)
+        self.used as usize * UNIT
     }
 
     /// Whether it is of a page of the quiet ring from which events are left out: then its last

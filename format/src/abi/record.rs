@@ -1,11 +1,12 @@
 //! Records: what stands behind a page's header.
 //!
-//! A record is a header word of 8 bytes and a body, together a multiple of
-//! [`super::layout::Layout::unit`]. The header: bits 0-7 [`kind`], 8-15 length in units (header
-//! included), 16-31 `aux`, 32-63 time: ns since the page's base (or since the last [`kind::TIME`]
-//! record of the page). Kinds that are no events ([`kind::THREAD`], [`kind::STRING`]) use the upper
-//! half for something else, as said there. A record and the [`kind::STRING`]s that belong to it are
-//! published together.
+//! A record is a header word of 8 bytes and a body, together a multiple of [`UNIT`]. The header:
+//! bits 0-7 [`kind`], 8-15 length in units (header included), 16-31 `aux`, 32-63 time: ns since the
+//! page's base (or since the last [`kind::TIME`] record of the page). Kinds that are no events
+//! ([`kind::THREAD`], [`kind::STRING`]) use the upper half for something else, as said there. A
+//! record and the [`kind::STRING`]s that belong to it are published together.
+//!
+//! [`UNIT`]: super::page::UNIT
 
 pub use super::kinds::{Exec, Fork, Rename, TaskExit};
 
@@ -106,6 +107,8 @@ pub const fn call_aux(nr: u16, abi: u8) -> u16 {
 /// Bits 0-15 the return value plus 4096, bits 16-31 one plus the duration in units of 16 ns; a
 /// duration of 0 is one that was not taken: no real one is that short.
 pub mod fold {
+    /// Bytes of the slot, the first of the record's body.
+    pub const SLOT: usize = 4;
     /// Longest duration that folds, in ns (exclusive): about 1 ms.
     pub const LIMIT_NS: u64 = 0xfffe << 4;
     /// Least return value that folds: beyond the errors' (`MAX_ERRNO` is 4095,
@@ -132,31 +135,6 @@ pub mod fold {
         match slot >> 16 {
             0 => None,
             d => Some(((slot & 0xffff) as i64 + LEAST, (d as u64 - 1) << 4)),
-        }
-    }
-}
-
-/// The fold slot of pages of version 1: bits 0-47 the return value (signed), bits 48-63 as bits
-/// 16-31 of [`fold`].
-pub mod fold_v1 {
-    /// Whether a return value fits in 48 bits, signed.
-    #[inline(always)]
-    pub const fn fits(ret: i64) -> bool {
-        ((ret ^ (ret >> 63)) as u64) >> 47 == 0
-    }
-
-    /// The slot's value; `ns` < [`super::fold::LIMIT_NS`], `ret` [`fits`].
-    #[inline(always)]
-    pub const fn pack(ret: i64, ns: u64) -> u64 {
-        ret as u64 & 0xffff_ffff_ffff | ((ns >> 4) + 1) << 48
-    }
-
-    /// Return value and duration in ns (rounded down to 16), if the exit was folded in.
-    #[inline(always)]
-    pub const fn unpack(slot: u64) -> Option<(i64, u64)> {
-        match slot >> 48 {
-            0 => None,
-            d => Some((((slot << 16) as i64) >> 16, (d - 1) << 4)),
         }
     }
 }

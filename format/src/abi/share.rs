@@ -12,13 +12,16 @@
 //! process gets, and what is left serves those that are there longer.
 
 use super::state::{
-    Bucket, HALF_LIFE_SHIFT, LOUD, SHARE_SETS, SHARE_SHIFT, SHARE_WAYS, Share, YOUNG, YOUNG_SHIFT,
+    Bucket, Drawer, HALF_LIFE_SHIFT, LOUD, SHARE_SETS, SHARE_SHIFT, SHARE_WAYS, Share, YOUNG,
+    YOUNG_SHIFT,
 };
 
 /// What of [`Share::spent`] is a number.
 const SPENT: u64 = !(LOUD | YOUNG);
 /// Half-lives for which a process is young.
 const YOUTH: u64 = 4;
+/// 2 to this power is for how many events a process is not looked at again.
+const ALLOWED_SHIFT: u32 = 3;
 /// Jiffies that count at most: 17 minutes and more, so that the product with any rate stays within
 /// 64 bits.
 const LONGEST: u64 = 1 << 20;
@@ -138,7 +141,7 @@ pub fn find(shares: &mut impl Shares, seed: u32, bucket: &Bucket, process: Proce
 
 /// Whether the share is the process's; then brings it up to date.
 #[inline(always)]
-pub fn is_still(share: &mut Share, bucket: &Bucket, tgid: u32) -> bool {
+fn is_still(share: &mut Share, bucket: &Bucket, tgid: u32) -> bool {
     if share.tgid != tgid {
         return false;
     }
@@ -211,6 +214,44 @@ pub fn draw(share: &mut Share, bucket: &mut Bucket, cost: u32) -> bool {
     charge(share, bucket, cost);
     bucket.tokens -= i64::from(cost);
     true
+}
+
+impl Drawer {
+    /// Takes the cost of a call of `tgid` out of the bucket, as long as it may draw without being
+    /// looked at.
+    #[inline(always)]
+    pub fn draw(&mut self, bucket: &mut Bucket, tgid: u32, cost: u32) -> bool {
+        let left = self.left - i64::from(cost);
+        if left < 0 || self.tgid != tgid {
+            return false;
+        }
+        self.left = left;
+        bucket.tokens -= i64::from(cost);
+        true
+    }
+
+    /// Looks at it: `share`, at its place, is charged with what it drew meanwhile, and brought up
+    /// to date. Whether the share still is its own.
+    #[inline(always)]
+    pub fn look(&mut self, share: &mut Share, bucket: &mut Bucket) -> bool {
+        let drawn = self.allowed - self.left;
+        (self.left, self.allowed) = (0, 0);
+        if !is_still(share, bucket, self.tgid) {
+            return false;
+        }
+        charge(share, bucket, drawn as u32);
+        true
+    }
+
+    /// Lets it draw several events like the one of `cost` that it was given, before it is looked
+    /// at again, where the bucket holds enough for all of them.
+    #[inline(always)]
+    pub fn allow(&mut self, share: &Share, bucket: &Bucket, cost: u32) {
+        let several = i64::from(cost) << ALLOWED_SHIFT;
+        let needed = weight(share, bucket) >> SHARE_SHIFT;
+        self.allowed = if bucket.tokens - several >= needed as i64 { several } else { 0 };
+        self.left = self.allowed;
+    }
 }
 
 /// Whether who has this share has spent so little that nothing of its events is given up.

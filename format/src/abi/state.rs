@@ -186,8 +186,13 @@ pub struct Drawer {
     pub at: u32,
     /// `jiffies_64` when it was refused last: in the same jiffy it is refused again.
     pub refused: u64,
-    /// Not 0: nothing is given up of its calls ([`super::share::is_quiet`]), as of its last one.
+    /// Not 0: nothing is given up of its calls ([`super::share::is_quiet`]), as of when it was
+    /// looked at last.
     pub quiet: u64,
+    /// What it may still draw before it is looked at again, ns.
+    pub left: i64,
+    /// What `left` was when it was looked at: the difference is not in its share yet.
+    pub allowed: i64,
 }
 
 /// The thread that runs on a CPU, as far as its programs know: right where they find themselves on
@@ -258,10 +263,10 @@ pub struct CpuState {
     pub shares: [[Share; SHARES]; BUCKETS],
 }
 
-/// Words of [`CpuState::reserved`]. Before it are 18 words, those of each lane (`no_ring`,
+/// Words of [`CpuState::reserved`]. Before it are 20 words, those of each lane (`no_ring`,
 /// [`LaneState`]), and those of each bucket ([`Bucket`], `throttled`).
 pub const RESERVED: usize = {
-    let words = 18 + RING_LANES * (11 + LANE_KINDS) + BUCKETS * (9 + LANE_KINDS);
+    let words = 20 + RING_LANES * (11 + LANE_KINDS) + BUCKETS * (9 + LANE_KINDS);
     (8 - words % 8) % 8
 };
 

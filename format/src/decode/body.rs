@@ -6,15 +6,11 @@ use super::records::Record;
 use crate::abi::args;
 use crate::abi::record::{Abi, kind, migrate, switch, wake};
 
-/// ENTER and EXIT: the fold slot of `slot` bytes or the return value, and the call, with `strings`
-/// to hold its strings.
+/// ENTER and EXIT: the fold slot or the return value, and the call, with `strings` to hold its
+/// strings.
 #[inline]
-pub(super) fn call(
-    record: Record<'_>,
-    slot: usize,
-    strings: Vec<Text>,
-) -> Result<(u64, Call), Fault> {
-    let (word, abi, packed) = parts(record, slot)?;
+pub(super) fn call(record: Record<'_>, strings: Vec<Text>) -> Result<(u64, Call), Fault> {
+    let (word, abi, packed) = parts(record)?;
     let (nargs, args) =
         if packed.is_empty() { (0, [0; 6]) } else { arguments(packed).ok_or(Fault::Arguments)? };
     Ok((word, Call { nr: record.aux & 0xfff, abi, nargs: nargs as u8, args, strings }))
@@ -22,15 +18,15 @@ pub(super) fn call(
 
 /// As [`call`], for who only counts: slot or value, or the same fault.
 #[inline]
-pub(super) fn call_word(record: Record<'_>, slot: usize) -> Result<u64, Fault> {
-    let (word, _, packed) = parts(record, slot)?;
+pub(super) fn call_word(record: Record<'_>) -> Result<u64, Fault> {
+    let (word, _, packed) = parts(record)?;
     if packed.is_empty() || arguments_fit(packed) { Ok(word) } else { Err(Fault::Arguments) }
 }
 
 /// Slot or value, whose number it is, and the packed arguments.
 #[inline]
-fn parts(record: Record<'_>, slot: usize) -> Result<(u64, Abi, &[u8]), Fault> {
-    let (word, packed) = record.result(slot).ok_or(Fault::Short(record.kind))?;
+fn parts(record: Record<'_>) -> Result<(u64, Abi, &[u8]), Fault> {
+    let (word, packed) = record.result().ok_or(Fault::Short(record.kind))?;
     let abi = match record.aux >> 12 & 3 {
         0 => Abi::Native,
         1 => Abi::Compat,

@@ -6,7 +6,7 @@ use super::event::Call;
 use super::page::Page;
 use super::records::{Record, Records};
 use crate::abi::page::Lane;
-use crate::abi::record::{Abi, kind};
+use crate::abi::record::{Abi, fold, kind};
 
 /// One record of a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,10 +36,9 @@ impl Page {
     /// Whether it has a call whose exit was recorded without its time.
     pub fn has_untimed_call(&self) -> bool {
         let bytes = if self.lane() == Lane::Syscall { self.records() } else { &[] };
-        let layout = self.header().layout();
-        let mut records = Records::new(bytes, layout);
+        let mut records = Records::new(bytes);
         while let Ok(Some(record)) = records.take() {
-            let folded = || layout.folded(record.result(layout.slot())?.0);
+            let folded = || fold::unpack(record.result()?.0 as u32);
             if record.kind == kind::ENTER && folded().is_some_and(|(_, ns)| ns == 0) {
                 return true;
             }
@@ -51,12 +50,7 @@ impl Page {
     /// record has one.
     pub fn calls<F: Fn(Abi, u16, Option<i64>) -> bool>(&self, wanted: F) -> Calls<'_, F> {
         let bytes = if self.lane() == Lane::Syscall { self.records() } else { &[] };
-        Calls {
-            records: Records::new(bytes, self.header().layout()),
-            base: self.header().base_mono,
-            tid: None,
-            wanted,
-        }
+        Calls { records: Records::new(bytes), base: self.header().base_mono, tid: None, wanted }
     }
 }
 
@@ -68,17 +62,15 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
             2 => Abi::X32,
             _ => return None,
         };
-        let layout = self.records.layout();
-        let slot = layout.result(record.kind);
-        let (word, _) = record.result(slot)?;
-        let folded = if record.kind == kind::ENTER { layout.folded(word) } else { None };
+        let (word, _) = record.result()?;
+        let folded = if record.kind == kind::ENTER { fold::unpack(word as u32) } else { None };
         let ret =
             if record.kind == kind::EXIT { Some(word as i64) } else { folded.map(|(ret, _)| ret) };
         if !(self.wanted)(abi, record.aux & 0xfff, ret) {
             return None;
         }
         let time = self.base.saturating_add(u64::from(record.upper));
-        let (_, call) = body::call(record, slot, Vec::new()).ok()?;
+        let (_, call) = body::call(record, Vec::new()).ok()?;
         let tid = self.tid?;
         Some(match record.kind {
             kind::ENTER => {

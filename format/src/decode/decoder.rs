@@ -12,7 +12,7 @@ use super::records::{Broken, Record, Records};
 use crate::abi::counts::Counts;
 use crate::abi::kinds::Kind;
 use crate::abi::record::{
-    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, counter, kind,
+    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, counter, fold, kind,
 };
 
 /// What is wrong with a record.
@@ -97,7 +97,7 @@ impl<'a> Decoder<'a> {
     pub(super) fn new(page: &'a Page) -> Self {
         let header = page.header();
         Self {
-            records: Records::new(page.records(), header.layout()),
+            records: Records::new(page.records()),
             first: usize::from(header.header_len),
             lane: header.lane,
             kinds: header.kinds(),
@@ -126,16 +126,14 @@ impl<'a> Decoder<'a> {
 
     /// Counts a call's record as [`Self::event`] does, and the exit in it, which would come next.
     fn skim_call(&mut self, record: Record<'a>, at: usize) {
-        let slot = self.records.layout().result(record.kind);
-        let word = match body::call_word(record, slot).and_then(|word| self.thread().map(|_| word))
-        {
+        let word = match body::call_word(record).and_then(|word| self.thread().map(|_| word)) {
             Ok(word) => word,
             Err(fault) => return self.fault(fault, at),
         };
         while self.string_record().is_some() {}
         let time = self.base.saturating_add(u64::from(record.upper));
         self.count(record.kind, time);
-        if let (kind::ENTER, Some((_, ns))) = (record.kind, self.records.layout().folded(word)) {
+        if let (kind::ENTER, Some((_, ns))) = (record.kind, fold::unpack(word as u32)) {
             self.count(kind::EXIT, time.saturating_add(ns));
         }
     }
@@ -327,13 +325,9 @@ impl<'a> Decoder<'a> {
         let short = Fault::Short(record.kind);
         let (tid, body) = match record.kind {
             kind::ENTER => {
-                let (slot, mut call) = body::call(
-                    record,
-                    self.records.layout().result(kind::ENTER),
-                    into.take_strings(),
-                )?;
+                let (slot, mut call) = body::call(record, into.take_strings())?;
                 let tid = self.thread()?;
-                if let Some((ret, ns)) = self.records.layout().folded(slot) {
+                if let Some((ret, ns)) = fold::unpack(slot as u32) {
                     let entered = self.base.saturating_add(u64::from(record.upper));
                     let time = entered.saturating_add(ns);
                     self.folded =
@@ -344,7 +338,7 @@ impl<'a> Decoder<'a> {
                 return Ok(Some(tid));
             }
             kind::EXIT => {
-                let (ret, mut call) = body::call(record, 8, into.take_strings())?;
+                let (ret, mut call) = body::call(record, into.take_strings())?;
                 let tid = self.thread()?;
                 self.strings(&mut call.strings);
                 *into = Body::Exit { call, ret: ret as i64, entered: None };

@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::decoder::{Decoder, Summary};
 use crate::abi::counts::Counts;
 use crate::abi::page::{
-    COPY_MAGIC, HEADER_KINDS, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, VERSION,
+    COPY_MAGIC, HEADER_KINDS, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, UNIT, VERSION,
 };
 
 /// Why bytes are not a page that this release reads.
@@ -19,16 +19,15 @@ pub enum PageError {
     Magic,
     /// Written by another release.
     #[error(
-        "page format version {0} is none of 1 to {VERSION}: use a flightctl of the release that \
-         recorded it"
+        "page format version {0} is not {VERSION}: use a flightctl of the release that recorded it"
     )]
     Version(u16),
     /// The header's own length is impossible.
     #[error("damaged page: a header of {0} bytes")]
     HeaderLen(u16),
     /// More in use than a page has.
-    #[error("damaged page: {0} units of {1} bytes in use")]
-    Used(u32, usize),
+    #[error("damaged page: {0} units of {UNIT} bytes in use")]
+    Used(u32),
     /// A lane that this release does not know.
     #[error("unknown lane {0}: use a flightctl of the release that recorded it")]
     Lane(u8),
@@ -47,15 +46,15 @@ pub fn read_header(bytes: &[u8]) -> Result<PageHeader, PageError> {
     if header.magic != MAGIC && header.magic != COPY_MAGIC {
         return Err(PageError::Magic);
     }
-    if !(1..=VERSION).contains(&header.version) {
+    if header.version != VERSION {
         return Err(PageError::Version(header.version));
     }
-    let (length, unit) = (usize::from(header.header_len), header.layout().unit());
-    if !(HEADER_LEN..=PAGE_SIZE).contains(&length) || !length.is_multiple_of(unit) {
+    let length = usize::from(header.header_len);
+    if !(HEADER_LEN..=PAGE_SIZE).contains(&length) || !length.is_multiple_of(UNIT) {
         return Err(PageError::HeaderLen(header.header_len));
     }
-    if header.used as usize > PAGE_SIZE / unit {
-        return Err(PageError::Used(header.used, unit));
+    if header.used as usize > PAGE_SIZE / UNIT {
+        return Err(PageError::Used(header.used));
     }
     if Lane::from_u8(header.lane).is_none() {
         return Err(PageError::Lane(header.lane));

@@ -1,6 +1,7 @@
 //! Records by their lengths, whatever they hold.
 
-use crate::abi::layout::Layout;
+use crate::abi::page::UNIT;
+use crate::abi::record::kind;
 
 /// A record with its header word taken apart.
 #[derive(Clone, Copy)]
@@ -19,10 +20,10 @@ impl<'a> Record<'a> {
         self.body.first_chunk().map(|word| u64::from_le_bytes(*word))
     }
 
-    /// The body's first `slot` (4 or 8) bytes, and what is behind.
+    /// Of a call: an ENTER's fold slot or an EXIT's return value, and what is behind.
     #[inline]
-    pub(crate) fn result(&self, slot: usize) -> Option<(u64, &'a [u8])> {
-        if slot == 4 {
+    pub(crate) fn result(&self) -> Option<(u64, &'a [u8])> {
+        if self.kind == kind::ENTER {
             let (word, rest) = self.body.split_first_chunk()?;
             return Some((u64::from(u32::from_le_bytes(*word)), rest));
         }
@@ -45,17 +46,12 @@ pub(crate) enum Broken {
 pub(crate) struct Records<'a> {
     bytes: &'a [u8],
     at: usize,
-    layout: Layout,
 }
 
 impl<'a> Records<'a> {
     /// Of the bytes of a page that are in use behind its header.
-    pub(crate) fn new(bytes: &'a [u8], layout: Layout) -> Self {
-        Self { bytes, at: 0, layout }
-    }
-
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
     }
 
     /// Bytes passed.
@@ -83,7 +79,7 @@ impl<'a> Records<'a> {
             return if rest.is_empty() { Ok(None) } else { Err(Broken::Overrun) };
         };
         let head = u64::from_le_bytes(*head);
-        let length = self.layout.bytes(usize::from((head >> 8) as u8));
+        let length = UNIT * usize::from((head >> 8) as u8);
         if length < 8 {
             return Err(Broken::Empty);
         }

@@ -1,20 +1,21 @@
 //! An event as its record, header word first, and its strings.
 
 use crate::abi::args;
-use crate::abi::layout::Layout;
-use crate::abi::record::{STRING_MAX, StringStatus, call_aux, header, kind, migrate, switch, wake};
+use crate::abi::page::UNIT;
+use crate::abi::record::{
+    STRING_MAX, StringStatus, call_aux, fold, header, kind, migrate, switch, wake,
+};
 use crate::decode::{Body, Call, Text};
 
 /// Where records are put one behind the other.
 pub(super) struct Records<'a> {
-    pub(super) layout: Layout,
     pub(super) out: &'a mut Vec<u8>,
 }
 
 impl Records<'_> {
     /// A header word whose record has `body` bytes behind it.
     pub(super) fn header(&mut self, kind: u8, body: usize, aux: u16, upper: u32) {
-        let length = (8 + body).div_ceil(self.layout.unit()) as u8;
+        let length = (8 + body).div_ceil(UNIT) as u8;
         self.word(header(kind, length, aux, upper));
     }
 
@@ -29,13 +30,13 @@ impl Records<'_> {
 
     /// Zeros up to where a record may end.
     fn pad(&mut self) {
-        self.out.resize(self.out.len().next_multiple_of(self.layout.unit()), 0);
+        self.out.resize(self.out.len().next_multiple_of(UNIT), 0);
     }
 
     /// A record's head of what stands behind it.
     fn close(&mut self, start: usize, kind: u8, aux: u16, upper: u32) {
         self.pad();
-        let length = ((self.out.len() - start) / self.layout.unit()) as u8;
+        let length = ((self.out.len() - start) / UNIT) as u8;
         if let Some(head) = self.out.get_mut(start..start + 8) {
             head.copy_from_slice(&header(kind, length, aux, upper).to_le_bytes());
         }
@@ -80,7 +81,7 @@ impl Records<'_> {
     fn content(&mut self, body: &Body, tid: u32) -> (u8, u16) {
         match body {
             Body::Enter(call) => {
-                self.out.resize(self.out.len() + self.layout.slot(), 0);
+                self.out.resize(self.out.len() + fold::SLOT, 0);
                 self.arguments(call);
                 (kind::ENTER, aux_of(call))
             }

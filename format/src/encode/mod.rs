@@ -2,10 +2,8 @@
 //! recordings; the counterpart of [`crate::decode`].
 
 mod body;
-mod kept;
 mod page;
 mod slot;
 
-pub use kept::KeptWriter;
 pub use page::{EncodeError, PageWriter, in_kernel, put_header, write_header};
 pub use slot::write_slot;

@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::body::Records;
 use crate::abi::counts::Counts;
 use crate::abi::page::{
-    HEADER_KINDS, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, VERSION,
+    HEADER_KINDS, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, UNIT, VERSION,
     header_len,
 };
 use crate::abi::record::{Abi, fold, kind};
@@ -104,15 +104,10 @@ pub struct PageWriter {
 impl PageWriter {
     /// A ring that holds nothing yet. `tai` is `CLOCK_TAI` minus `CLOCK_MONOTONIC` in ns.
     pub fn new(session: u64, lane: Lane, cpu: u16, tai: u64) -> Self {
-        Self::of_version(VERSION, session, lane, cpu, tai)
-    }
-
-    /// As [`Self::new`], of pages as an earlier release wrote them.
-    pub fn of_version(version: u16, session: u64, lane: Lane, cpu: u16, tai: u64) -> Self {
         let header = PageHeader {
             magic: MAGIC,
             session,
-            version,
+            version: VERSION,
             lane: lane as u8,
             flags: 0,
             cpu,
@@ -170,14 +165,14 @@ impl PageWriter {
 
     /// A page that begins with these bytes, of which the first are its header's; events go into it
     /// by [`Self::append`] alone.
-    pub(super) fn of_page(header: PageHeader, lane: Lane, page: Vec<u8>) -> Self {
-        let mut writer = Self::of_version(header.version, header.session, lane, header.cpu, 0);
+    pub(crate) fn of_page(header: PageHeader, lane: Lane, page: Vec<u8>) -> Self {
+        let mut writer = Self::new(header.session, lane, header.cpu, 0);
         (writer.header, writer.page, writer.base) = (header, page, header.base_mono);
         writer
     }
 
     /// Appends events to the open page: all, or, where they don't fit, none (`false`).
-    pub(super) fn append(&mut self, events: &[Event]) -> bool {
+    pub(crate) fn append(&mut self, events: &[Event]) -> bool {
         let (length, base, tid, entered, counts) =
             (self.page.len(), self.base, self.tid, self.entered, self.events);
         self.entered = None;
@@ -224,7 +219,7 @@ impl PageWriter {
 
     /// The header of the page being written.
     pub fn header(&self) -> PageHeader {
-        PageHeader { used: (self.page.len() / self.header.layout().unit()) as u32, ..self.header }
+        PageHeader { used: (self.page.len() / UNIT) as u32, ..self.header }
     }
 
     /// The page being written, as a reader would copy it now.
@@ -278,7 +273,7 @@ impl PageWriter {
             (_, Body::Switch { .. }) => (event.tid, self.tid.is_none()),
             _ => (event.tid, self.tid != Some(event.tid)),
         };
-        let mut records = Records { layout: self.header.layout(), out: &mut self.group };
+        let mut records = Records { out: &mut self.group };
         if needed {
             records.header(kind::THREAD, 0, 0, thread);
         }
@@ -294,10 +289,7 @@ impl PageWriter {
     /// Brings the writer's state up to what the group from byte `at` on says.
     fn published(&mut self, event: &Event, at: usize) {
         self.entered = None;
-        let mut records = decode::records::Records::new(
-            self.page.get(at..).unwrap_or_default(),
-            self.header.layout(),
-        );
+        let mut records = decode::records::Records::new(self.page.get(at..).unwrap_or_default());
         let mut begin = at;
         while let Ok(Some(record)) = records.take() {
             match record.kind {
@@ -332,13 +324,11 @@ impl PageWriter {
         let same = (e.time, e.tid, e.nr, e.abi) == (*entered, event.tid, call.nr, call.abi);
         let bare = call.nargs == 0 && call.strings.is_empty();
         match event.time.checked_sub(e.time) {
-            Some(ns) if same && bare && ns < fold::LIMIT_NS => {
-                let layout = self.header.layout();
-                let Some(value) = layout.fold(*ret, ns) else { return false };
+            Some(ns) if same && bare && ns < fold::LIMIT_NS && fold::fits(*ret) => {
                 if let Some(slot) =
-                    self.page.get_mut(e.slot..).and_then(|slot| slot.get_mut(..layout.slot()))
+                    self.page.get_mut(e.slot..).and_then(|slot| slot.first_chunk_mut())
                 {
-                    slot.copy_from_slice(value.to_le_bytes().get(..slot.len()).unwrap_or_default());
+                    *slot = fold::pack(*ret, ns).to_le_bytes();
                 }
                 true
             }

@@ -64,7 +64,7 @@ impl Generation {
         for dir in Self::all(bpffs)? {
             match started(&dir) {
                 Ok(started) if best.as_ref().is_none_or(|(t, _)| started > *t) => {
-                    best = Some((started, dir))
+                    best = Some((started, dir));
                 }
                 Ok(_) => {}
                 Err(e) => failure = Some(e),

@@ -11,8 +11,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::map::ArrayMap;
 use super::recording::Recording;
-use crate::abi::layout::Layout;
-use crate::abi::page::{COPY_MAGIC, Lane, MAGIC, PAGE_SIZE, RawHeader};
+use crate::abi::page::{COPY_MAGIC, Lane, MAGIC, PAGE_SIZE, RawHeader, UNIT};
 use crate::control::Position;
 use crate::identity::public_id;
 
@@ -29,8 +28,6 @@ pub(super) struct PageRef {
 
 /// What stands behind magic and session.
 const BODY: usize = offset_of!(RawHeader, version);
-/// The word of version, lane, flags and CPU.
-const IDENTITY: usize = offset_of!(RawHeader, version);
 const SEQ: usize = offset_of!(RawHeader, seq);
 const USED: usize = offset_of!(RawHeader, used);
 const BASE: usize = offset_of!(RawHeader, base_mono);
@@ -55,8 +52,7 @@ fn copy(
     if used == 0 {
         return None;
     }
-    let version = (map.load(index, IDENTITY) & 0xffff) as u16;
-    let bytes = Layout::of(version).bytes(used as usize).min(limit);
+    let bytes = (used as usize * UNIT).min(limit);
     // By words, of which the last may be half in use.
     if !copy_words(map, place.ids, index, bytes.next_multiple_of(8), out) {
         return None;

@@ -322,7 +322,7 @@ fn slots_are_copied_whole_or_left_out() {
     }
     let free = slots::parse(&[0; size_of::<TaskSlot>()]);
     let put = |i: usize, slot: TaskSlot| {
-        assert!(maps.slots.write(0, HEADER_LEN + i * 128, &write_slot(&slot)))
+        assert!(maps.slots.write(0, HEADER_LEN + i * 128, &write_slot(&slot)));
     };
     put(0, TaskSlot { tid: 11, seq: 2, ..free });
     put(1, TaskSlot { tid: 12, seq: 3, ..free });

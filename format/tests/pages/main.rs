@@ -1,7 +1,6 @@
 //! The page format, one file for each kind of truth.
 
 mod golden;
-mod golden_v1;
 mod hostile;
 mod kinds;
 mod later;

@@ -1,16 +1,16 @@
 //! Pages in pieces: whatever is cut where, the events before and after are the events of the whole,
 //! and the totals say so.
 
-use crate::support::{CPU, call, events, lanes, text, versions};
-use flightrec_format::abi::page::Lane;
+use crate::support::{CPU, call, events, lanes, text};
+use flightrec_format::abi::page::{Lane, VERSION};
 use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::part::{self, PROVISIONAL_NS, head, is_part, join, settled, start, tail};
 use flightrec_format::ring::{LaneStream, Reason, Scope, Sequence};
 use proptest::prelude::*;
 
-fn written(version: u16, lane: Lane, events: &[Event]) -> PageWriter {
-    let mut writer = PageWriter::of_version(version, 7, lane, CPU, 0);
+fn written(lane: Lane, events: &[Event]) -> PageWriter {
+    let mut writer = PageWriter::new(7, lane, CPU, 0);
     for event in events {
         writer.push(event).unwrap();
     }
@@ -42,9 +42,8 @@ proptest! {
     #[test]
     fn before_and_after_are_the_whole(
         (lane, events) in lanes().prop_flat_map(|l| (Just(l), events(l, 24))),
-        version in versions(),
     ) {
-        for page in pages(written(version, lane, &events)) {
+        for page in pages(written(lane, &events)) {
             let whole: Vec<Event> = page.events().collect();
             let mut cuts = 0;
             for at in start(page.header()) + 1..page.header().used {
@@ -73,10 +72,9 @@ proptest! {
     #[test]
     fn drained_piece_by_piece_nothing_is_twice_or_missing(
         events in events(Lane::Syscall, 200),
-        version in versions(),
         drains in prop::collection::vec(any::<bool>(), 400),
     ) {
-        let mut writer = PageWriter::of_version(version, 7, Lane::Syscall, CPU, 0);
+        let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 0);
         let mut pieces: Vec<Page> = Vec::new();
         // As a drain does it: what has been taken of which page.
         let mut taken = (0, 0);
@@ -114,10 +112,9 @@ proptest! {
     #[test]
     fn of_any_pieces_the_rest_is_told(
         (lane, events) in lanes().prop_flat_map(|l| (Just(l), events(l, 200))),
-        version in versions(),
         cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..12),
     ) {
-        let writer = written(version, lane, &events);
+        let writer = written(lane, &events);
         let (totals, _) = writer.totals();
         let whole = pages(writer);
         if whole.is_empty() {
@@ -147,13 +144,13 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(mut bytes: Vec<u8>, header in any::<[u8; 12]>(), version in versions(), at in 0..1200u32, now: u64) {
+    fn no_bytes_panic(mut bytes: Vec<u8>, header in any::<[u8; 12]>(), at in 0..1200u32, now: u64) {
         bytes.resize(4096, 0);
         bytes[..8].copy_from_slice(b"FLTRECPG");
-        bytes[16..20].copy_from_slice(&[version as u8, 0, header[0] % 3, header[1] & 7]);
-        bytes[22..24].copy_from_slice(&(128 + u16::from(header[2] & 31) * 8 / version).to_le_bytes());
+        bytes[16..20].copy_from_slice(&[VERSION as u8, 0, header[0] % 3, header[1] & 7]);
+        bytes[22..24].copy_from_slice(&(128 + u16::from(header[2] & 31) * 4).to_le_bytes());
         (bytes[8], bytes[24]) = (1, 1);
-        bytes[48..52].copy_from_slice(&u32::from(u16::from_le_bytes([header[3], header[4] & (2 * version as u8 - 1)])).to_le_bytes());
+        bytes[48..52].copy_from_slice(&u32::from(u16::from_le_bytes([header[3], header[4] & 3])).to_le_bytes());
         let page = Page::copy_from(&bytes).unwrap();
         let _ = (settled(&page, true, now), part::begins(&page), join(&page, &page));
         let before = head(&page, at);

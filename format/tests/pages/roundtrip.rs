@@ -1,7 +1,7 @@
 //! What goes into pages comes out of them.
 
-use crate::support::{CPU, call, events, lanes, text, versions};
-use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE, Refusal, VERSION};
+use crate::support::{CPU, call, events, lanes, text};
+use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE, Refusal};
 use flightrec_format::abi::record::STRING_MAX;
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::decode::{Body, Call, Event, Page};
@@ -9,8 +9,8 @@ use flightrec_format::encode::{EncodeError, PageWriter};
 use flightrec_format::ring::Rings;
 use proptest::prelude::*;
 
-fn write(version: u16, lane: Lane, events: &[Event]) -> Vec<Page> {
-    let mut writer = PageWriter::of_version(version, 7, lane, CPU, 37);
+fn write(lane: Lane, events: &[Event]) -> Vec<Page> {
+    let mut writer = PageWriter::new(7, lane, CPU, 37);
     for event in events {
         writer.push(event).unwrap();
     }
@@ -21,9 +21,8 @@ proptest! {
     #[test]
     fn every_event_comes_back(
         (lane, events) in lanes().prop_flat_map(|lane| (Just(lane), events(lane, 120))),
-        version in versions(),
     ) {
-        let pages = write(version, lane, &events);
+        let pages = write(lane, &events);
         let mut rings = Rings::new(7);
         for page in &pages {
             prop_assert_eq!(page.summary().damage, None);
@@ -39,8 +38,8 @@ proptest! {
     }
 
     #[test]
-    fn calls_alone_are_those_among_the_events(events in events(Lane::Syscall, 120), version in versions()) {
-        for page in write(version, Lane::Syscall, &events) {
+    fn calls_alone_are_those_among_the_events(events in events(Lane::Syscall, 120)) {
+        for page in write(Lane::Syscall, &events) {
             let bare = |call: &Call| Call { strings: Vec::new(), ..call.clone() };
             let (mut expected, mut strings) = (Vec::new(), Vec::new());
             for event in page.events() {
@@ -81,8 +80,8 @@ proptest! {
     }
 
     #[test]
-    fn decoding_is_in_the_order_of_time(events in events(Lane::Syscall, 120), version in versions()) {
-        for page in write(version, Lane::Syscall, &events) {
+    fn decoding_is_in_the_order_of_time(events in events(Lane::Syscall, 120)) {
+        for page in write(Lane::Syscall, &events) {
             let times: Vec<u64> = page.events().map(|e| e.time).collect();
             prop_assert!(times.is_sorted());
         }
@@ -99,7 +98,7 @@ fn exit(time: u64, ret: i64, entered: Option<u64>) -> Event {
 
 /// Bytes in use behind the header after these events.
 fn bytes(events: &[Event]) -> usize {
-    write(VERSION, Lane::Syscall, events)[0].header().used_bytes() - HEADER_LEN
+    write(Lane::Syscall, events)[0].header().used_bytes() - HEADER_LEN
 }
 
 #[test]
@@ -135,7 +134,7 @@ fn a_group_never_spans_pages() {
 fn a_string_is_cut_at_the_limit() {
     let long =
         Event { time: 1, cpu: CPU, tid: 0, body: Body::Mark(text(0, &[b'y'; STRING_MAX + 9])) };
-    let pages = write(VERSION, Lane::Task, &[long]);
+    let pages = write(Lane::Task, &[long]);
     let Some(Event { body: Body::Mark(line), .. }) = pages[0].events().next() else {
         panic!("no mark")
     };

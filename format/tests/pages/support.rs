@@ -1,7 +1,7 @@
 //! Events to test with: sequences that a ring could really hold.
 
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
-use flightrec_format::abi::page::{Lane, VERSION};
+use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{
     Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, fold,
 };
@@ -198,9 +198,4 @@ pub(crate) fn events(lane: Lane, count: usize) -> impl Strategy<Value = Vec<Even
 /// Any ring lane.
 pub(crate) fn lanes() -> impl Strategy<Value = Lane> {
     prop::sample::select(Lane::RINGS.to_vec())
-}
-
-/// Any version of a page.
-pub(crate) fn versions() -> impl Strategy<Value = u16> {
-    1..=VERSION
 }

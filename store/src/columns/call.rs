@@ -5,8 +5,6 @@
 //! words of its record tell which of them differ, and by how much. Arguments are not taken apart:
 //! the difference of two words has few bytes that are not 0, wherever in the word they stand.
 
-use flightrec_format::abi::layout::Layout;
-
 use super::column::Column;
 use super::record::{Call, RESULT, What, form};
 use super::stream::Stream;
@@ -29,9 +27,8 @@ const _: () = assert!(CALL << 1 == OTHER);
 /// In [`Column::Shape`], above the form: the length and the number of strings follow.
 const LENGTH: u8 = 1 << 2;
 
-/// Calls seen so far in a block, in pages of one layout.
+/// Calls seen so far in a block.
 pub(super) struct Calls {
-    layout: Layout,
     /// By the thread's last calls.
     next: Table<HISTORY>,
     /// By the call itself, as it was when it was last not wholly as predicted.
@@ -64,16 +61,7 @@ fn place(what: What) -> usize {
 
 impl Calls {
     pub(super) fn new() -> Self {
-        Self { layout: Layout::V2, next: Table::new(), same: Table::new() }
-    }
-
-    /// What follows is of pages of this layout. Where it is another one than before, all is
-    /// forgotten: what a call is depends on it.
-    pub(super) fn begin(&mut self, layout: Layout) {
-        if self.layout != layout {
-            self.layout = layout;
-            self.clear();
-        }
+        Self { next: Table::new(), same: Table::new() }
     }
 
     /// Forgets all, but keeps the memory.
@@ -90,7 +78,7 @@ impl Calls {
             return call.differs(next);
         }
         // Of one that is longer, what is behind this one's end does not matter.
-        let own = (1u8 << call.what.arguments(self.layout).div_ceil(2)) - 1;
+        let own = (1u8 << call.what.arguments().div_ceil(2)) - 1;
         CALL | call.differs(&self.same.0[place(call.what)]) & (own | RESULT)
     }
 
@@ -142,11 +130,11 @@ impl Calls {
             words &= words - 1;
             let (word, expected) = (&mut call.words[i], guide.words[i]);
             *word = expected.wrapping_add(
-                s.difference([Column::Source, Column::Value0], word.wrapping_sub(expected)),
+                s.difference([Column::Source, Column::Value], word.wrapping_sub(expected)),
             );
         }
         if miss & RESULT != 0 {
-            let columns = [Column::ResultSource, Column::Result0];
+            let columns = [Column::ResultSource, Column::Result];
             call.result = guide
                 .result
                 .wrapping_add(s.difference(columns, call.result.wrapping_sub(guide.result)));
@@ -154,7 +142,7 @@ impl Calls {
         // Whether the arguments are as long as they say, the head in the first of their words
         // tells.
         if miss & CALL != 0 || (call.words[0] ^ guide.words[0]) as u16 != 0 {
-            call.tidy(self.layout);
+            call.tidy();
         }
         self.next.0[slot] = *call;
         self.same.0[place] = *call;
@@ -177,7 +165,7 @@ impl Calls {
             (s.byte(Column::Count, what.length()), s.byte(Column::Count, what.strings()))
         };
         let what = What::new(shape & 3, aux, length, strings);
-        if !what.is_call(self.layout) {
+        if !what.is_call() {
             s.fail();
         }
         what

@@ -5,16 +5,14 @@ use super::ColumnsError;
 
 /// First byte of encoded pages.
 const VERSION: u8 = 3;
-/// The oldest version that is read.
-const OLDEST: u8 = 1;
 /// Number of columns.
 pub(super) const COLUMNS: usize = 52;
 /// A block of a zstd frame ends before and behind a column of at least this many bytes, so that
 /// each of the large ones gets an entropy table of its own. Less does not pay for the table.
 const OWN_BLOCK: usize = 4096;
 
-/// What is stored together. The numbers are the order in the encoded bytes. Version 1 had all of
-/// them; of a value's or a result's bytes later versions have the first column alone.
+/// What is stored together. The numbers are the order in the encoded bytes; the columns 11 to 17
+/// and 20 to 26 are always empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Column {
@@ -22,8 +20,7 @@ pub(super) enum Column {
     Bits,
     /// Intervals between events.
     Gap,
-    /// How long calls took, and the times before them, by the number of their bits (version 1: how
-    /// long alone).
+    /// How long calls took, and the times before them, by the number of their bits.
     Ticks,
     /// What each item is.
     Op,
@@ -33,29 +30,14 @@ pub(super) enum Column {
     CallLow,
     CallHigh,
     Count,
-    /// Of calls: in which bytes a word of arguments differs, and these (version 1: where arguments
-    /// come from, and their bytes by significance).
+    /// Of calls: in which bytes a word of arguments differs, and these.
     Source,
-    Value0,
-    Value1,
-    Value2,
-    Value3,
-    Value4,
-    Value5,
-    Value6,
-    Value7,
+    Value,
     /// The same of results.
-    ResultSource,
-    Result0,
-    Result1,
-    Result2,
-    Result3,
-    Result4,
-    Result5,
-    Result6,
-    Result7,
+    ResultSource = 18,
+    Result,
     /// Threads.
-    Thread,
+    Thread = 27,
     NewThread,
     /// Time bases.
     Time,
@@ -87,29 +69,6 @@ pub(super) enum Column {
     /// What of pages can't be read as records.
     Raw,
 }
-
-/// Columns of a value's bytes in version 1, lowest first.
-pub(super) const VALUE: [Column; 8] = [
-    Column::Value0,
-    Column::Value1,
-    Column::Value2,
-    Column::Value3,
-    Column::Value4,
-    Column::Value5,
-    Column::Value6,
-    Column::Value7,
-];
-/// Columns of a result's bytes in version 1, lowest first.
-pub(super) const RESULT: [Column; 8] = [
-    Column::Result0,
-    Column::Result1,
-    Column::Result2,
-    Column::Result3,
-    Column::Result4,
-    Column::Result5,
-    Column::Result6,
-    Column::Result7,
-];
 
 const _: () = assert!(Column::Raw as usize + 1 == COLUMNS);
 
@@ -149,15 +108,14 @@ pub(super) fn put(pages: usize, columns: &[Vec<u8>; COLUMNS], out: &mut Vec<u8>)
 
 /// Encoded pages, before anything of the columns is read.
 pub(super) struct Encoded<'a> {
-    pub(super) version: u8,
     pub(super) pages: u64,
     pub(super) columns: [&'a [u8]; COLUMNS],
 }
 
-/// Takes encoded pages of a known version apart.
+/// Takes encoded pages apart.
 pub(super) fn take(mut bytes: &[u8]) -> Result<Encoded<'_>, ColumnsError> {
     let (version, rest) = bytes.split_first().ok_or(ColumnsError::Cut)?;
-    if !(OLDEST..=VERSION).contains(version) {
+    if *version != VERSION {
         return Err(ColumnsError::Version(*version));
     }
     bytes = rest;
@@ -178,7 +136,7 @@ pub(super) fn take(mut bytes: &[u8]) -> Result<Encoded<'_>, ColumnsError> {
     if !bytes.is_empty() {
         return Err(ColumnsError::Behind(bytes.len()));
     }
-    Ok(Encoded { version: *version, pages, columns })
+    Ok(Encoded { pages, columns })
 }
 
 /// Where a large column begins, or what stands behind one: pieces that are worth an entropy table

@@ -21,8 +21,7 @@ const TOTALS: u8 = 1 << 4;
 const RESERVED: u8 = 1 << 5;
 /// What stands before the records is not 0.
 const BEFORE: u8 = 1 << 6;
-/// The page's version. It is never told in columns that earlier releases wrote: they know version 1
-/// alone.
+/// The page's version is told.
 const OTHER_VERSION: u8 = 1 << 7;
 
 /// How far a ring has got.
@@ -47,7 +46,7 @@ pub(super) struct Rings {
     /// Of the last page.
     at: usize,
     session: u64,
-    /// Version of the last page.
+    /// Version of the last page; before the first, 1.
     version: u16,
 }
 
@@ -127,7 +126,9 @@ impl Rings {
         let miss = s.byte(Column::Header, miss);
         let column = Column::HeaderField;
         if miss & SESSION != 0 {
-            self.session = s.planes(&[column; 8], h.session, 8);
+            let mut session = h.session.to_le_bytes();
+            s.bytes(column, &mut session);
+            self.session = u64::from_le_bytes(session);
         }
         h.session = self.session;
         if miss & OTHER_VERSION != 0 {

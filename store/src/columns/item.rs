@@ -1,6 +1,5 @@
 //! Items: what a page consists of behind its header. A record with the THREAD and TIME before it.
 
-use flightrec_format::abi::layout::Layout;
 use flightrec_format::abi::page::{Lane, PageHeader};
 use flightrec_format::abi::record::{StringStatus, header, kind};
 
@@ -18,20 +17,20 @@ use super::threads::Threads;
 /// Bits of [`Column::Op`]: a THREAD, a TIME stands before the record; then what the record is.
 const THREAD: u8 = 1;
 const TIME: u8 = 1 << 1;
-pub(super) const LEAD: u8 = THREAD | TIME;
+const LEAD: u8 = THREAD | TIME;
 const CLASS: u8 = 3 << 2;
 /// A call in the syscall lane, a scheduling event in the sched lane.
-pub(super) const EVENT: u8 = 0;
+const EVENT: u8 = 0;
 /// Any other record.
-pub(super) const PLAIN: u8 = 1 << 2;
+const PLAIN: u8 = 1 << 2;
 /// A STRING.
-pub(super) const TEXT: u8 = 2 << 2;
+const TEXT: u8 = 2 << 2;
 /// The rest of the page, which is no records.
-pub(super) const TAIL: u8 = 3 << 2;
+const TAIL: u8 = 3 << 2;
 
 /// What stands before a record; which parts of it count, `op` says.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Lead {
+struct Lead {
     thread: u32,
     time: u64,
 }
@@ -39,15 +38,15 @@ pub(super) struct Lead {
 impl Lead {
     /// Takes a THREAD and a TIME, in this order, off the front; also returns `op`.
     #[inline]
-    fn take<'a>(&mut self, mut bytes: &'a [u8], layout: Layout) -> (u8, &'a [u8]) {
+    fn take<'a>(&mut self, mut bytes: &'a [u8]) -> (u8, &'a [u8]) {
         let mut op = 0;
         let head = word(bytes, 0);
-        if head as u32 == header(kind::THREAD, units(8, layout), 0, 0) as u32 {
+        if head as u32 == header(kind::THREAD, units(8), 0, 0) as u32 {
             op |= THREAD;
             self.thread = (head >> 32) as u32;
             bytes = bytes.get(8..).unwrap_or_default();
         }
-        if word(bytes, 0) == header(kind::TIME, units(16, layout), 0, 0)
+        if word(bytes, 0) == header(kind::TIME, units(16), 0, 0)
             && let Some(behind) = bytes.get(16..)
         {
             op |= TIME;
@@ -58,13 +57,13 @@ impl Lead {
     }
 
     /// Codes it.
-    pub(super) fn code<S: Stream, C: Default>(
+    fn code<S: Stream>(
         &mut self,
         s: &mut S,
         op: u8,
         at: &mut At,
         ring: &mut Ring,
-        threads: &mut Threads<C>,
+        threads: &mut Threads,
     ) {
         if op & THREAD != 0 {
             let present = ring.current.tid;
@@ -82,12 +81,12 @@ impl Lead {
 
     /// Its records.
     #[inline]
-    pub(super) fn put(&self, op: u8, out: &mut Out<'_>) {
+    fn put(&self, op: u8, out: &mut Out<'_>) {
         if op & THREAD != 0 {
-            out.word(header(kind::THREAD, units(8, out.layout), 0, self.thread));
+            out.word(header(kind::THREAD, units(8), 0, self.thread));
         }
         if op & TIME != 0 {
-            out.word(header(kind::TIME, units(16, out.layout), 0, 0));
+            out.word(header(kind::TIME, units(16), 0, 0));
             out.word(self.time);
         }
     }
@@ -95,7 +94,7 @@ impl Lead {
     /// Whether an event behind it can count with every reader as it does here. `first`: of its
     /// page.
     #[inline]
-    pub(super) fn is_counted(&self, op: u8, first: bool) -> bool {
+    fn is_counted(&self, op: u8, first: bool) -> bool {
         // Without a THREAD in front a page's first events are of nobody; from such a time base on,
         // times may wrap.
         (!first || op & THREAD != 0) && (op & TIME == 0 || self.time < u64::MAX / 2)
@@ -121,16 +120,16 @@ impl Item {
     /// Takes the item at the front of what is left of a page, but for a call's strings; returns the
     /// number of bytes that it takes. What is no record is the rest of the page.
     pub(super) fn take(&mut self, at: &At, bytes: &[u8]) -> usize {
-        let (op, behind) = self.lead.take(bytes, at.layout);
+        let (op, behind) = self.lead.take(bytes);
         self.op = op;
         let lead = bytes.len() - behind.len();
-        if let Some(record) = record(behind, at.layout)
+        if let Some(record) = record(behind)
             && self.take_record(at, record, behind, lead > 0)
         {
             return lead + record.len();
         }
         // THREAD or TIME not as the probes write them: each is a record like any other.
-        let Some(record) = record(bytes, at.layout) else {
+        let Some(record) = record(bytes) else {
             self.op = TAIL;
             return bytes.len();
         };
@@ -146,7 +145,7 @@ impl Item {
         const SYSCALL: u8 = Lane::Syscall as u8;
         const SCHED: u8 = Lane::Sched as u8;
         match at.lane {
-            SYSCALL if self.call.take(bytes, at.layout).is_some() => return true,
+            SYSCALL if self.call.take(bytes).is_some() => return true,
             SCHED => {
                 if let Some(sched) = Sched::take(record) {
                     self.sched = sched;
@@ -157,7 +156,7 @@ impl Item {
         }
         match word(record, 0) as u8 {
             kind::THREAD | kind::TIME if lead => return false,
-            kind::STRING if Text::is(record, at.layout) => {
+            kind::STRING if Text::is(record) => {
                 self.op |= TEXT;
                 self.text.take(record);
             }
@@ -180,8 +179,8 @@ impl Item {
     }
 
     /// Takes a string of the call; returns the number of its bytes.
-    pub(super) fn take_string(&mut self, bytes: &[u8], layout: Layout) -> usize {
-        record(bytes, layout).map_or(0, |record| {
+    pub(super) fn take_string(&mut self, bytes: &[u8]) -> usize {
+        record(bytes).map_or(0, |record| {
             self.text.take(record);
             record.len()
         })
@@ -229,10 +228,10 @@ impl Item {
         self.lead.put(self.op, out);
         match self.op & CLASS {
             EVENT if lane == Lane::Syscall as u8 => {
-                let (record, length) = self.call.put(out.layout);
+                let (record, length) = self.call.put();
                 out.some(&record, length);
             }
-            EVENT => out.bytes(self.sched.put(out.layout).as_flattened()),
+            EVENT => out.bytes(self.sched.put().as_flattened()),
             PLAIN => out.record(&self.plain),
             TEXT => out.text(&self.text),
             _ => {}
@@ -247,13 +246,12 @@ impl Item {
 
 /// Whether a string's status is one that there is.
 #[inline]
-pub(super) fn is_fine(aux: u8) -> bool {
+fn is_fine(aux: u8) -> bool {
     aux >> 4 <= StringStatus::Ends as u8
 }
 
 /// Where the walk is in a page.
 pub(super) struct At {
-    pub(super) layout: Layout,
     pub(super) lane: u8,
     pub(super) cpu: u16,
     /// Time base of the records.
@@ -263,14 +261,13 @@ pub(super) struct At {
 impl At {
     /// Behind a header.
     pub(super) fn begin(header: &PageHeader) -> Self {
-        Self { layout: header.layout(), lane: header.lane, cpu: header.cpu, base: header.base_mono }
+        Self { lane: header.lane, cpu: header.cpu, base: header.base_mono }
     }
 }
 
 /// What is known of the records so far in a block.
 pub(super) struct Models {
-    /// What a thread's last calls were, 16 bits each, the last one lowest.
-    threads: Threads<u64>,
+    threads: Threads,
     calls: Calls,
     scheduling: Scheduling,
     texts: Texts,
@@ -310,7 +307,7 @@ impl Models {
         bytes: &[u8],
     ) -> Option<(usize, u8, bool)> {
         let mut call = Call::NONE;
-        let length = call.take(bytes, at.layout)?;
+        let length = call.take(bytes)?;
         let history = &mut self.threads.of(ring.current.tid).calls;
         let miss = s.byte(Column::Miss, self.calls.misses(*history, &call));
         self.calls.code(s, history, &mut call, miss);
@@ -331,7 +328,6 @@ impl Models {
         // In their lane, calls with nothing before them have no byte of their own.
         let mut miss = OTHER;
         if calls {
-            self.calls.begin(at.layout);
             miss = s.byte(Column::Miss, OTHER);
         }
         item.op = if miss & OTHER == 0 { EVENT } else { s.byte(Column::Op, item.op) };
@@ -366,7 +362,7 @@ impl Models {
                 (item.sched.kind, item.sched.upper)
             }
             (PLAIN, _) => {
-                self.plain.code(s, &mut item.plain, at.layout, at.lane, now);
+                self.plain.code(s, &mut item.plain, at.lane, now);
                 let head = u64::from_le_bytes(item.plain[0]);
                 if !is_event(head as u8, at.lane) {
                     return;
@@ -388,11 +384,10 @@ impl Models {
     pub(super) fn string_again(
         &mut self,
         s: &mut Writing,
-        at: &At,
         ring: &Ring,
         bytes: &[u8],
     ) -> Option<(usize, bool)> {
-        let record = record(bytes, at.layout)?;
+        let record = record(bytes)?;
         let (aux, content) = Text::of(record)?;
         let before = &mut self.threads.of(ring.current.tid).strings;
         self.texts.again(s, aux, content, before).then_some((record.len(), is_fine(aux)))

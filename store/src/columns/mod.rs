@@ -1,7 +1,7 @@
 //! Pages as columns of like values, which zstd then makes small.
 //!
 //! - At most [`PAGES_MAX`] pages; all state is of one call, so blocks are independent. Memory: what
-//!   goes in and comes out, and about 300 KiB of tables (700 KiB for version 1).
+//!   goes in and comes out, and about 300 KiB of tables.
 //! - Lossless for any page, also a damaged one: the header and what is in use come out as they went
 //!   in, zeros behind.
 //! - Decoding takes any bytes, and ends by pages or an error.
@@ -12,7 +12,7 @@
 //! would write is coded by its lane's model ([`call`], [`sched`]), any other as words ([`plain`]);
 //! [`out`] is the page that decoding puts together. A model knows what came before ([`threads`],
 //! [`text`]) and codes what that does not tell, by a [`stream::Stream`]: the same walk writes
-//! the [`column`]s, or reads them. [`v1`] reads what the first releases wrote.
+//! the [`column`]s, or reads them.
 
 mod call;
 mod column;
@@ -26,7 +26,6 @@ mod sched;
 mod stream;
 mod text;
 mod threads;
-mod v1;
 
 use flightrec_format::decode::{Page, PageError, Summary};
 use thiserror::Error;
@@ -133,16 +132,9 @@ pub fn decode_at_most(bytes: &[u8], most: u64) -> Result<Vec<(Page, Summary)>, C
     }
     let mut columns = Reading::new(&encoded.columns);
     let mut pages = Vec::with_capacity(encoded.pages as usize);
-    if encoded.version == 1 {
-        let mut block = v1::Block::new();
-        for _ in 0..encoded.pages {
-            pages.push(block.decode(&mut columns)?);
-        }
-    } else {
-        let mut block = Block::new();
-        for _ in 0..encoded.pages {
-            pages.push(block.decode(&mut columns)?);
-        }
+    let mut block = Block::new();
+    for _ in 0..encoded.pages {
+        pages.push(block.decode(&mut columns)?);
     }
     match columns.left() {
         0 => Ok(pages),

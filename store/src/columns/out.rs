@@ -1,13 +1,12 @@
 //! A page that is put together, record by record.
 
-use flightrec_format::abi::layout::Layout;
+use flightrec_format::abi::page::UNIT;
 
 use super::plain::LONGEST;
 use super::record::Text;
 
 /// A page that is put together.
 pub(super) struct Out<'a> {
-    pub(super) layout: Layout,
     /// What is left to fill.
     pub(super) left: &'a mut [u8],
     /// There was more than the page has.
@@ -31,14 +30,14 @@ impl Out<'_> {
     /// A string's record.
     #[inline]
     pub(super) fn text(&mut self, text: &Text) {
-        let (head, content) = text.put(self.layout);
+        let (head, content) = text.put();
         self.bytes(&head);
         self.bytes(content);
     }
 
     /// A record whose length is in its first word.
     pub(super) fn record(&mut self, words: &[[u8; 8]; LONGEST]) {
-        let length = self.layout.bytes(usize::from(words[0][1]));
+        let length = UNIT * usize::from(words[0][1]);
         self.bytes(words.as_flattened().get(..length).unwrap_or_default());
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Block {
 }
 
 /// Codes bytes as they are.
-pub(super) fn raw<S: Stream>(s: &mut S, bytes: &mut [u8]) {
+fn raw<S: Stream>(s: &mut S, bytes: &mut [u8]) {
     s.bytes(Column::Raw, bytes);
 }
 
@@ -29,16 +29,15 @@ pub(super) fn raw<S: Stream>(s: &mut S, bytes: &mut [u8]) {
 fn string<'a>(
     (models, item): (&mut Models, &mut Item),
     s: &mut Writing,
-    at: &At,
     ring: &Ring,
     bytes: &'a [u8],
     counted: &mut Counted,
 ) -> &'a [u8] {
-    let length = if let Some((length, as_here)) = models.string_again(s, at, ring, bytes) {
+    let length = if let Some((length, as_here)) = models.string_again(s, ring, bytes) {
         counted.all &= as_here;
         length
     } else {
-        let length = item.take_string(bytes, at.layout);
+        let length = item.take_string(bytes);
         counted.string(item);
         models.string(s, ring, item);
         length
@@ -109,14 +108,7 @@ impl Block {
                 counted.all &= as_here;
                 left = left.get(length..).unwrap_or_default();
                 for _ in 0..strings {
-                    left = string(
-                        (&mut self.models, &mut self.item),
-                        s,
-                        &at,
-                        ring,
-                        left,
-                        &mut counted,
-                    );
+                    left = string((&mut self.models, &mut self.item), s, ring, left, &mut counted);
                 }
                 continue;
             }
@@ -128,7 +120,7 @@ impl Block {
                 raw(s, &mut taken.to_vec());
             }
             for _ in 0..item.strings(header.lane) {
-                rest = string((&mut self.models, item), s, &at, ring, rest, &mut counted);
+                rest = string((&mut self.models, item), s, ring, rest, &mut counted);
             }
             left = rest;
         }
@@ -138,63 +130,48 @@ impl Block {
     /// Reads a page.
     pub(super) fn decode(&mut self, s: &mut Reading<'_>) -> Result<(Page, Summary), ColumnsError> {
         let (models, item) = (&mut self.models, &mut self.item);
-        read_page(&mut self.rings, s, |s, at, ring, out, first| {
-            models.code(s, at, ring, item);
+        let mut head = Head::NONE;
+        let ring = self.rings.code(s, &mut head);
+        if s.failed() {
+            return Err(ColumnsError::Content);
+        }
+        let mut header = head.header;
+        // Where its records may stand.
+        read_header(&write_header(&header))?;
+        let mut page = Box::new([0; PAGE_SIZE]);
+        put_header(&header, &mut page);
+        let first = usize::from(header.header_len);
+        if head.before {
+            raw(s, page.get_mut(HEADER_LEN..first).unwrap_or_default());
+            read_counters(&mut header, page.as_slice());
+            ring.correct(&header);
+        }
+        let mut at = At::begin(&header);
+        let left = page.get_mut(first..header.used_bytes()).unwrap_or_default();
+        let mut out = Out { left, over: false };
+        let mut counted = Counted::new();
+        while !out.left.is_empty() {
+            models.code(s, &mut at, ring, item);
             if item.is_tail() {
                 raw(s, std::mem::take(&mut out.left));
             } else {
-                item.put(at.lane, out);
+                item.put(at.lane, &mut out);
             }
-            let mut counts = item.is_counted(at.lane, first);
+            counted.item(item.is_counted(at.lane, !counted.begun));
             for _ in 0..item.strings(at.lane) {
                 models.string(s, ring, item);
-                counts &= item.is_fine_string();
-                item.put_string(out);
+                counted.string(item);
+                item.put_string(&mut out);
             }
-            counts
-        })
-    }
-}
-
-/// Reads a page: its header, then by `item` what it consists of, which says whether that counts
-/// with every reader as it does here.
-#[inline]
-pub(super) fn read_page<'a>(
-    rings: &mut Rings,
-    s: &mut Reading<'a>,
-    mut item: impl FnMut(&mut Reading<'a>, &mut At, &mut Ring, &mut Out<'_>, bool) -> bool,
-) -> Result<(Page, Summary), ColumnsError> {
-    let mut head = Head::NONE;
-    let ring = rings.code(s, &mut head);
-    if s.failed() {
-        return Err(ColumnsError::Content);
-    }
-    let mut header = head.header;
-    // Where its records may stand.
-    read_header(&write_header(&header))?;
-    let mut page = Box::new([0; PAGE_SIZE]);
-    put_header(&header, &mut page);
-    let first = usize::from(header.header_len);
-    if head.before {
-        raw(s, page.get_mut(HEADER_LEN..first).unwrap_or_default());
-        read_counters(&mut header, page.as_slice());
-        ring.correct(&header);
-    }
-    let mut at = At::begin(&header);
-    let left = page.get_mut(first..header.used_bytes()).unwrap_or_default();
-    let mut out = Out { layout: at.layout, left, over: false };
-    let mut counted = Counted::new();
-    while !out.left.is_empty() {
-        let as_here = item(s, &mut at, ring, &mut out, !counted.begun);
-        counted.item(as_here);
-        if s.failed() || out.over {
+            if s.failed() || out.over {
+                return Err(ColumnsError::Content);
+            }
+        }
+        if s.failed() {
             return Err(ColumnsError::Content);
         }
+        let page = Page::new(page)?;
+        let summary = counted.summary(ring, &page);
+        Ok((page, summary))
     }
-    if s.failed() {
-        return Err(ColumnsError::Content);
-    }
-    let page = Page::new(page)?;
-    let summary = counted.summary(ring, &page);
-    Ok((page, summary))
 }

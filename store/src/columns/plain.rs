@@ -1,14 +1,14 @@
 //! Records without a model of their own, known or not: each word as its difference to the same word
 //! of the last record of the kind.
 
-use flightrec_format::abi::layout::Layout;
+use flightrec_format::abi::page::UNIT;
 use flightrec_format::abi::record::header;
 
 use super::column::Column;
 use super::stream::Stream;
 
 /// Words of the longest record.
-pub(super) const LONGEST: usize = 255;
+pub(super) const LONGEST: usize = (u8::MAX as usize * UNIT).div_ceil(8);
 /// Words of the last record that are kept.
 const KEPT: usize = 16;
 
@@ -37,7 +37,6 @@ impl Plain {
         &mut self,
         s: &mut S,
         record: &mut [[u8; 8]; LONGEST],
-        layout: Layout,
         lane: u8,
         now: u32,
     ) {
@@ -47,7 +46,7 @@ impl Plain {
         *length = s
             .byte(Column::PlainLength, ((head >> 8) as u8).wrapping_sub(*length))
             .wrapping_add(*length);
-        let bytes = layout.bytes(usize::from(*length));
+        let bytes = UNIT * usize::from(*length);
         if bytes < 8 {
             return s.fail();
         }

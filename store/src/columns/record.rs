@@ -2,12 +2,10 @@
 //!
 //! A record counts as one only where putting it together gives its words again; whatever else
 //! stands in a page is stored word by word.
-//!
-//! What the versions of a page differ in, its [`Layout`] says.
 
 use flightrec_format::abi::args;
-use flightrec_format::abi::layout::Layout;
-use flightrec_format::abi::record::{STRING_MAX, fold, fold_v1, header, kind};
+use flightrec_format::abi::page::UNIT;
+use flightrec_format::abi::record::{STRING_MAX, fold, header, kind};
 
 /// Bytes of a record's first word.
 const HEAD: usize = 8;
@@ -16,9 +14,9 @@ const HEAD: usize = 8;
 pub(super) const WORDS: usize = 5;
 /// Bytes of these.
 const ARGUMENTS: usize = 8 * WORDS;
-/// Where arguments begin in an ENTER with a fold slot of 4 bytes.
-const BEHIND_SLOT: usize = HEAD + 4;
-/// Where they begin in any other call.
+/// Where arguments begin in an ENTER.
+const BEHIND_SLOT: usize = HEAD + fold::SLOT;
+/// Where they begin in an EXIT.
 const BEHIND_WORD: usize = HEAD + 8;
 /// Bytes of the longest call.
 const LONGEST: usize = BEHIND_WORD + ARGUMENTS;
@@ -77,17 +75,15 @@ impl What {
     }
 
     /// Whether there may be such a one.
-    pub(super) fn is_call(self, layout: Layout) -> bool {
-        self.arguments(layout) < OWN.len()
-            && self.strings() <= STRINGS
-            && self.form() <= form::EXITED
+    pub(super) fn is_call(self) -> bool {
+        self.arguments() < OWN.len() && self.strings() <= STRINGS && self.form() <= form::EXITED
     }
 
     /// How many times 4 bytes its arguments take; too many for a call that the model takes where
     /// the record is too short for one.
     #[inline]
-    pub(super) fn arguments(self, layout: Layout) -> usize {
-        arguments(layout.bytes(usize::from(self.length())), self.form() == form::EXITED, layout)
+    pub(super) fn arguments(self) -> usize {
+        arguments(UNIT * usize::from(self.length()), self.form() == form::EXITED)
     }
 
     /// Of the record, in units.
@@ -134,26 +130,26 @@ const _: () = assert!(size_of::<Call>() == 64);
 
 /// Where the arguments of a call begin in its record.
 #[inline]
-fn behind(exit: bool, layout: Layout) -> usize {
-    if exit || layout.slot() == 8 { BEHIND_WORD } else { BEHIND_SLOT }
+fn behind(exit: bool) -> usize {
+    if exit { BEHIND_WORD } else { BEHIND_SLOT }
 }
 
 /// As [`What::arguments`], of a record of `length` bytes.
 #[inline]
-fn arguments(length: usize, exit: bool, layout: Layout) -> usize {
-    length.wrapping_sub(behind(exit, layout)) / 4
+fn arguments(length: usize, exit: bool) -> usize {
+    length.wrapping_sub(behind(exit)) / 4
 }
 
 /// A length in bytes, in the units that records are counted in.
 #[inline]
-pub(super) fn units(bytes: usize, layout: Layout) -> u8 {
-    bytes.div_ceil(layout.unit()) as u8
+pub(super) fn units(bytes: usize) -> u8 {
+    bytes.div_ceil(UNIT) as u8
 }
 
 /// The record at the front of a page's bytes, by its length.
 #[inline]
-pub(super) fn record(bytes: &[u8], layout: Layout) -> Option<&[u8]> {
-    match layout.bytes(usize::from((word(bytes, 0) >> 8) as u8)) {
+pub(super) fn record(bytes: &[u8]) -> Option<&[u8]> {
+    match UNIT * usize::from((word(bytes, 0) >> 8) as u8) {
         0..HEAD => None,
         length => bytes.get(..length),
     }
@@ -162,10 +158,10 @@ pub(super) fn record(bytes: &[u8], layout: Layout) -> Option<&[u8]> {
 /// How many records at the front of a page's bytes are STRINGs as they should be, of those at most
 /// [`STRINGS`].
 #[inline]
-fn strings(mut bytes: &[u8], layout: Layout) -> u8 {
+fn strings(mut bytes: &[u8]) -> u8 {
     let mut count = 0;
     while count < STRINGS && bytes.first() == Some(&kind::STRING) {
-        let Some(record) = record(bytes, layout).filter(|record| Text::is(record, layout)) else {
+        let Some(record) = record(bytes).filter(|record| Text::is(record)) else {
             break;
         };
         bytes = bytes.get(record.len()..).unwrap_or_default();
@@ -190,16 +186,16 @@ impl Call {
     /// Takes over the record at the front of a page's bytes, but for its strings, where it is one;
     /// returns its length.
     #[inline(always)]
-    pub(super) fn take(&mut self, bytes: &[u8], layout: Layout) -> Option<usize> {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Option<usize> {
         let head = word(bytes, 0);
         let exit = match head as u8 {
             kind::ENTER => false,
             kind::EXIT => true,
             _ => return None,
         };
-        let length = layout.bytes(usize::from((head >> 8) as u8));
-        let own = OWN.get(arguments(length, exit, layout))?;
-        let strings = strings(bytes.get(length..)?, layout);
+        let length = UNIT * usize::from((head >> 8) as u8);
+        let own = OWN.get(arguments(length, exit))?;
+        let strings = strings(bytes.get(length..)?);
         // Words are read beyond the record's end: only near the page's end that needs a copy.
         let mut copy = [0; LONGEST];
         let all: &[u8; LONGEST] = if let Some(all) = bytes.first_chunk() {
@@ -212,17 +208,17 @@ impl Call {
         };
         let second = word(all, HEAD);
         // Which of the forms comes can't be foretold: values are chosen, and no way is.
-        let folded = layout.folded(second);
+        let folded = fold::unpack(second as u32);
         let (result, ns) = folded.unwrap_or_default();
         let form = if exit { form::EXITED } else { u8::from(folded.is_none()) };
-        if form == form::ENTERED && second << (64 - 8 * layout.slot()) != 0 {
+        if form == form::ENTERED && second as u32 != 0 {
             return None;
         }
         self.result = if exit { second } else { result as u64 };
         self.ticks = if exit { 0 } else { (ns >> 4) as u16 };
         self.what = What::of(head, form, strings);
         self.upper = (head >> 32) as u32;
-        let words = if behind(exit, layout) == BEHIND_SLOT {
+        let words = if behind(exit) == BEHIND_SLOT {
             &all[BEHIND_SLOT..][..ARGUMENTS]
         } else {
             &all[BEHIND_WORD..]
@@ -242,8 +238,8 @@ impl Call {
     }
 
     /// Finds out whether readers take it for a call, and clears what its length leaves out.
-    pub(super) fn tidy(&mut self, layout: Layout) {
-        let arguments = self.what.arguments(layout);
+    pub(super) fn tidy(&mut self) {
+        let arguments = self.what.arguments();
         for (word, own) in self.words.iter_mut().zip(&OWN[arguments % OWN.len()]) {
             *word &= own;
         }
@@ -265,11 +261,10 @@ impl Call {
 
     /// Its record, and the number of its bytes.
     #[inline]
-    pub(super) fn put(&self, layout: Layout) -> ([u8; LONGEST], usize) {
+    pub(super) fn put(&self) -> ([u8; LONGEST], usize) {
         let form = self.what.form();
         let (result, ns) = (self.result as i64, u64::from(self.ticks) << 4);
         let second = match form {
-            form::FOLDED if layout.slot() == 8 => fold_v1::pack(result, ns),
             form::FOLDED => u64::from(fold::pack(result, ns)),
             form::ENTERED => 0,
             _ => self.result,
@@ -280,14 +275,14 @@ impl Call {
         for (to, word) in words.iter_mut().zip([head, second]) {
             *to = word.to_le_bytes();
         }
-        let words = match behind(form == form::EXITED, layout) {
+        let words = match behind(form == form::EXITED) {
             BEHIND_SLOT => &mut out[BEHIND_SLOT..][..ARGUMENTS],
             _ => &mut out[BEHIND_WORD..],
         };
         for (to, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(&self.words) {
             *to = word.to_le_bytes();
         }
-        (out, layout.bytes(usize::from(self.what.length())))
+        (out, UNIT * usize::from(self.what.length()))
     }
 }
 
@@ -319,11 +314,8 @@ impl Sched {
     }
 
     /// Its record.
-    pub(super) fn put(&self, layout: Layout) -> [[u8; 8]; 2] {
-        [
-            header(self.kind, units(16, layout), self.aux, self.upper).to_le_bytes(),
-            self.word.to_le_bytes(),
-        ]
+    pub(super) fn put(&self) -> [[u8; 8]; 2] {
+        [header(self.kind, units(16), self.aux, self.upper).to_le_bytes(), self.word.to_le_bytes()]
     }
 }
 
@@ -341,7 +333,7 @@ impl Text {
     pub(super) const EMPTY: Self = Self { aux: 0, length: 0, bytes: [0; STRING_MAX] };
 
     /// Whether it is a record as [`Self::put`] makes it.
-    pub(super) fn is(record: &[u8], layout: Layout) -> bool {
+    pub(super) fn is(record: &[u8]) -> bool {
         let Some((head, content)) = record.split_first_chunk() else { return false };
         let head = u64::from_le_bytes(*head);
         let length = (head >> 32) as usize;
@@ -350,7 +342,7 @@ impl Text {
             && (head >> 24) as u8 == 0
             && length <= STRING_MAX
             && padding.is_some_and(|padding| {
-                padding.len() < layout.unit() && padding.iter().all(|byte| *byte == 0)
+                padding.len() < UNIT && padding.iter().all(|byte| *byte == 0)
             })
     }
 
@@ -394,14 +386,10 @@ impl Text {
     }
 
     /// Its record's first word, and what is behind.
-    pub(super) fn put(&self, layout: Layout) -> ([u8; HEAD], &[u8]) {
-        let length = self.length.next_multiple_of(layout.unit());
-        let head = header(
-            kind::STRING,
-            units(HEAD + length, layout),
-            u16::from(self.aux),
-            self.length as u32,
-        );
+    pub(super) fn put(&self) -> ([u8; HEAD], &[u8]) {
+        let length = self.length.next_multiple_of(UNIT);
+        let head =
+            header(kind::STRING, units(HEAD + length), u16::from(self.aux), self.length as u32);
         (head.to_le_bytes(), self.bytes.get(..length).unwrap_or(&self.bytes))
     }
 }

@@ -31,12 +31,12 @@ impl Scheduling {
     }
 
     /// Codes an event; `now` is the time field that it would have at once.
-    pub(super) fn code<S: Stream, C: Default>(
+    pub(super) fn code<S: Stream>(
         &mut self,
         s: &mut S,
         event: &mut Sched,
         current: &mut Current,
-        threads: &mut Threads<C>,
+        threads: &mut Threads,
         (now, cpu): (u32, u16),
     ) {
         let low = s.byte(Column::Sched, event.kind & 3) & 3;
@@ -65,11 +65,11 @@ fn place<S: Stream>(s: &mut S, cpu: u16, expected: u16) -> u16 {
 }
 
 /// SWITCH.
-fn switched<S: Stream, C: Default>(
+fn switched<S: Stream>(
     s: &mut S,
     event: &mut Sched,
     current: &mut Current,
-    threads: &mut Threads<C>,
+    threads: &mut Threads,
     cpu: u16,
 ) {
     let (prev, next, state, preempted) = switch::unpack(event.word);
@@ -91,12 +91,7 @@ fn switched<S: Stream, C: Default>(
 }
 
 /// WAKING and WAKEUP_NEW.
-fn woken<S: Stream, C: Default>(
-    s: &mut S,
-    event: &mut Sched,
-    current: &mut Current,
-    threads: &mut Threads<C>,
-) {
+fn woken<S: Stream>(s: &mut S, event: &mut Sched, current: &mut Current, threads: &mut Threads) {
     let (tid, state, cpu) = wake::unpack(event.word);
     let before = threads.of(current.tid).wakee;
     let tid = threads.code(s, tid, before, current.wakee);
@@ -111,11 +106,11 @@ fn woken<S: Stream, C: Default>(
 }
 
 /// MIGRATE.
-fn migrated<S: Stream, C: Default>(
+fn migrated<S: Stream>(
     s: &mut S,
     event: &mut Sched,
     current: &mut Current,
-    threads: &mut Threads<C>,
+    threads: &mut Threads,
     here: u16,
 ) {
     let (tid, from, to) = migrate::unpack(event.word);

@@ -56,16 +56,6 @@ pub(super) trait Stream {
         expected.wrapping_add(folded >> 1 ^ (folded & 1).wrapping_neg())
     }
 
-    /// The low `count` bytes of a value, each in its column.
-    #[inline]
-    fn planes(&mut self, columns: &[Column; 8], value: u64, count: u32) -> u64 {
-        let mut out = 0;
-        for (i, column) in columns.iter().take(count as usize).enumerate() {
-            out |= u64::from(self.byte(*column, (value >> (8 * i)) as u8)) << (8 * i);
-        }
-        out
-    }
-
     /// What one word is more than another: where in it, and how long, the part is in which they
     /// differ; and its bytes.
     #[inline]

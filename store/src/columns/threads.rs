@@ -15,13 +15,14 @@ const PRESENT: u8 = 1;
 const NEW: u8 = 2;
 const AGAIN: u8 = 3;
 
-/// A thread, as far as the pages before tell; `C` is what the model of calls knows of it.
+/// A thread, as far as the pages before tell.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Thread<C> {
+pub(super) struct Thread {
     pub(super) tid: u32,
     /// The thread whose records followed its own the last time.
     pub(super) next: u32,
-    pub(super) calls: C,
+    /// What its last calls were, 16 bits each, the last one lowest.
+    pub(super) calls: u64,
     /// Its last two strings, by number; 0: none.
     pub(super) strings: [u16; 2],
     /// Scheduling: its priority; the CPU that it was seen on last; how it left it (state, and bit
@@ -33,15 +34,15 @@ pub(super) struct Thread<C> {
 }
 
 /// The threads of a block.
-pub(super) struct Threads<C> {
+pub(super) struct Threads {
     /// By the id's remainder: the place in `known`, plus one.
     slots: Box<[u16; SLOTS]>,
-    known: Vec<Thread<C>>,
+    known: Vec<Thread>,
     recent: [u32; RECENT],
     newest: u32,
 }
 
-impl<C: Default> Threads<C> {
+impl Threads {
     pub(super) fn new() -> Self {
         Self { slots: Box::new([0; SLOTS]), known: Vec::new(), recent: [0; RECENT], newest: 0 }
     }
@@ -56,7 +57,7 @@ impl<C: Default> Threads<C> {
 
     /// The thread of this id; forgets another one of its remainder.
     #[inline]
-    pub(super) fn of(&mut self, tid: u32) -> &mut Thread<C> {
+    pub(super) fn of(&mut self, tid: u32) -> &mut Thread {
         let slot = &mut self.slots[tid as usize % SLOTS];
         let mut place = usize::from(*slot).wrapping_sub(1);
         if place >= self.known.len() {

@@ -136,7 +136,7 @@ impl StoreWriter {
             Ok(block) => drop(self.push(|_| Ok(block))?),
             // More of them than a block takes: a recording without their names is better than none.
             Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
-                self.stats.last_fault = Some(e.to_string())
+                self.stats.last_fault = Some(e.to_string());
             }
             Err(e) => return Err(self.fault(&e)),
         }

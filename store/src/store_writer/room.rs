@@ -31,8 +31,8 @@ impl StoreWriter {
                 self.options.limits.max_total
             ))),
             Some(Short::Free(free)) => Err(Fault::says(format!(
-                "{}: no space left: {free} bytes are free, {} are to stay free, and no older file \
-                 is left to delete: free some space, or lower keep_free",
+                "{}: no space left: {free} bytes are free, {} must stay free, and there is no \
+                 older file to delete: free some space, or lower keep_free",
                 dir.display(),
                 self.options.limits.keep_free
             ))),

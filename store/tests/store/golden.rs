@@ -1,26 +1,22 @@
 //! Files of earlier releases stay readable for ever: those in `tests/data`, named by the version of
-//! their columns, each with what it holds as text beside it; those of a compile mix all hold the
-//! same events.
+//! their columns, each with what it holds as text beside it.
 //!
 //! `FLIGHTREC_BLESS=1 cargo test -p flightrec-store golden` makes those that are missing. One that
 //! is there is never made anew: a change of the format adds files of its own, under another name.
 
 use std::fmt::Write;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::counts::Counts;
-use flightrec_format::abi::page::{Lane, VERSION};
+use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Act, Exec, Fork, StringStatus, TaskExit};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::ring::Rings;
 use flightrec_store::block::BlockRef;
-use flightrec_store::columns::{decode, decode_summed};
-use flightrec_store::header::{COLUMNS_2, COLUMNS_3};
-use flightrec_store::{
-    Checkpoint, Content, FileHeader, FileReader, FileWriter, Kind, RingMark, verify,
-};
+use flightrec_store::columns::{decode, decode_summed, encode};
+use flightrec_store::header::COLUMNS;
+use flightrec_store::{Checkpoint, Content, FileHeader, FileReader, Kind, RingMark, verify};
 
 use crate::support::{SESSION, event, header, meta, pages, slot, tidy, write};
 
@@ -66,7 +62,11 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
                         Body::Exit { call: bare, ret, entered: Some(t) },
                     )),
                     1 => {
-                        events.push((t + 4000, tid, Body::Exit { call: entry, ret, entered: None }))
+                        events.push((
+                            t + 4000,
+                            tid,
+                            Body::Exit { call: entry, ret, entered: None },
+                        ));
                     }
                     _ => {}
                 }
@@ -135,8 +135,7 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
     }
 }
 
-/// In pages of this version.
-fn rich(version: u16) -> Vec<Content> {
+fn rich() -> Vec<Content> {
     let marks = Lane::RINGS.iter().map(|lane| RingMark {
         events: Counts::first([1, 2, 3, 4, 5, 6]),
         ..RingMark::new(*lane, 1)
@@ -148,7 +147,7 @@ fn rich(version: u16) -> Vec<Content> {
         Content::Checkpoint(Checkpoint { time: 60, rings: Vec::new() }),
     ];
     for lane in Lane::RINGS {
-        let mut ring = PageWriter::of_version(version, SESSION, lane, 1, 37_000_000_000);
+        let mut ring = PageWriter::new(SESSION, lane, 1, 37_000_000_000);
         let all = happened(lane);
         // Not between an entry and the exit that folds into it: a part never ends there.
         let folds =
@@ -237,7 +236,7 @@ fn described(path: &Path) -> String {
         writeln!(out, "block {} {} {} {}", b.kind.name(), b.first, b.last, b.events).unwrap();
         match reader.read(block).unwrap() {
             Content::Meta(meta) => {
-                writeln!(out, "  {} {:?} {}", meta.host, meta.cpus, meta.started).unwrap()
+                writeln!(out, "  {} {:?} {}", meta.host, meta.cpus, meta.started).unwrap();
             }
             Content::Slots(slots) => {
                 for s in slots {
@@ -255,7 +254,7 @@ fn described(path: &Path) -> String {
                 }
             }
             Content::Snapshot(about) => {
-                writeln!(out, "  {} {} {}", about.cause, about.reason, about.time).unwrap()
+                writeln!(out, "  {} {} {}", about.cause, about.reason, about.time).unwrap();
             }
             Content::Pages(pages) => assert!(pages.into_iter().all(|page| rings.add(page))),
         }
@@ -274,14 +273,10 @@ fn described(path: &Path) -> String {
     out
 }
 
-/// The path of a file that is missing, where making it is asked for.
-fn missing(name: &str) -> Option<PathBuf> {
-    Some(data(name)).filter(|path| !path.exists() && std::env::var_os("FLIGHTREC_BLESS").is_some())
-}
-
 /// Makes a file that is missing, where that is asked for, and its text.
 fn bless(name: &str, make: impl FnOnce(&Path)) {
-    if let Some(path) = missing(name) {
+    let path = data(name);
+    if !path.exists() && std::env::var_os("FLIGHTREC_BLESS").is_some() {
         make(&path);
         std::fs::write(path.with_extension("txt"), described(&path)).unwrap();
     }
@@ -307,59 +302,18 @@ fn check_closed(name: &str) {
 
 /// As a kill leaves a file.
 fn killed(path: &Path) {
-    write(path, &rich(VERSION));
+    write(path, &rich());
     let blocks = FileReader::open(path).unwrap().blocks().to_vec();
     let end = blocks[blocks.len() - 2].data() + 100;
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(end).unwrap();
 }
 
-#[test]
-fn version_1_closed() {
-    check_closed("v1-closed.flight");
-    assert_eq!(FileReader::open(data("v1-closed.flight")).unwrap().header(), &header());
-}
-
-#[test]
-fn version_1_killed_while_writing() {
-    check("v1-killed.flight");
-}
-
-/// Columns of version 1, two seconds of a compile mix: what its model of calls knows best and
-/// least.
-#[test]
-fn version_1_of_a_compile_mix() {
-    check("v1-mix.flight");
-}
-
-/// Columns of version 2: a feature that earlier readers refuse.
-#[test]
-fn version_2_closed() {
-    check_closed("v2-closed.flight");
-    let expected = FileHeader { incompatible: COLUMNS_2, ..header() };
-    assert_eq!(FileReader::open(data("v2-closed.flight")).unwrap().header(), &expected);
-}
-
-#[test]
-fn version_2_killed_while_writing() {
-    check("v2-killed.flight");
-}
-
-/// The same pages as in the file of version 1.
-#[test]
-fn version_2_of_a_compile_mix() {
-    assert_eq!(of_pages("v2-mix.flight"), of_pages("v1-mix.flight"));
-    assert_eq!(
-        described(&data("v2-mix.flight")),
-        std::fs::read_to_string(data("v1-mix.txt")).unwrap()
-    );
-}
-
 /// Columns of version 3, and pages of version 2.
 #[test]
 fn version_3_closed() {
-    bless("v3-closed.flight", |path| write(path, &rich(2)));
+    bless("v3-closed.flight", |path| write(path, &rich()));
     check_closed("v3-closed.flight");
-    let expected = FileHeader { incompatible: COLUMNS_2 | COLUMNS_3, ..header() };
+    let expected = FileHeader { incompatible: COLUMNS, ..header() };
     assert_eq!(FileReader::open(data("v3-closed.flight")).unwrap().header(), &expected);
     assert!(of_pages("v3-closed.flight").iter().all(|page| page.header().version == 2));
 }
@@ -370,51 +324,10 @@ fn version_3_killed_while_writing() {
     check("v3-killed.flight");
 }
 
-/// As a release that writes columns of version 3 stores what the one before it left in the rings.
-#[test]
-fn version_3_of_pages_of_version_1() {
-    bless("v3-pages-1.flight", |path| write(path, &rich(1)));
-    check_closed("v3-pages-1.flight");
-    assert_eq!(of_pages("v3-pages-1.flight"), of_pages("v2-closed.flight"));
-}
-
-/// The same events as in the file of version 1.
+/// Two seconds of a compile mix: what the model of calls knows best and least.
 #[test]
 fn version_3_of_a_compile_mix() {
-    if let Some(path) = missing("v3-mix.flight") {
-        let mut file = FileWriter::new(File::create(path).unwrap(), &header(), 9).unwrap();
-        let pages = of_pages("v1-mix.flight");
-        for ring in pages.chunk_by(|a, b| (a.lane(), a.header().cpu) == (b.lane(), b.header().cpu))
-        {
-            let mut writer =
-                PageWriter::of_version(2, SESSION, ring[0].lane(), ring[0].header().cpu, 0);
-            ring.iter().flat_map(Page::events).for_each(|event| writer.push(&event).unwrap());
-            file.pages(
-                &writer
-                    .finish()
-                    .into_iter()
-                    .map(|page| Page::new(page).unwrap())
-                    .collect::<Vec<_>>(),
-            )
-            .unwrap();
-        }
-        file.finish().unwrap();
-    }
-    let pages = of_pages("v3-mix.flight");
-    assert!(pages.iter().all(|page| page.header().version == 2));
-    let events = |pages: &[Page]| pages.iter().flat_map(Page::events).collect::<Vec<_>>();
-    let (now, before) = (events(&pages), events(&of_pages("v1-mix.flight")));
-    assert_eq!(now.len(), before.len());
-    // An exit that has no room in the smaller slot is an event of its own, and does not know its
-    // entry.
-    for (now, mut before) in now.into_iter().zip(before) {
-        if let (Body::Exit { entered: None, .. }, Body::Exit { entered, .. }) =
-            (&now.body, &mut before.body)
-        {
-            *entered = None;
-        }
-        assert_eq!(now, before);
-    }
+    check("v3-mix.flight");
 }
 
 /// All pages of a file.
@@ -437,11 +350,21 @@ fn columns(name: &str) -> Vec<Vec<u8>> {
     pages.map(raw).collect()
 }
 
-/// What goes wrong in columns of any version ends in pages or an error: those that a cut or another
-/// byte leaves.
-fn check_damaged(version: u8, names: &[&str]) {
-    for bytes in names.iter().copied().flat_map(columns) {
-        assert_eq!(bytes[0], version);
+/// What is written now is what was written before, bit for bit.
+#[test]
+fn columns_of_version_3_stay_as_they_are() {
+    for before in ["v3-closed.flight", "v3-mix.flight"].into_iter().flat_map(columns) {
+        let mut now = Vec::new();
+        encode(&decode(&before).unwrap(), &mut now);
+        assert!(now == before, "{} bytes for {}", now.len(), before.len());
+    }
+}
+
+/// What goes wrong in columns ends in pages or an error: those that a cut or another byte leaves.
+#[test]
+fn damaged_columns_of_version_3_do_no_harm() {
+    for bytes in ["v3-closed.flight", "v3-mix.flight"].into_iter().flat_map(columns) {
+        assert_eq!(bytes[0], 3);
         let step = 1 + bytes.len() / 700;
         for at in (0..bytes.len()).step_by(step) {
             assert!(decode(&bytes[..at]).is_err());
@@ -454,19 +377,4 @@ fn check_damaged(version: u8, names: &[&str]) {
             }
         }
     }
-}
-
-#[test]
-fn damaged_columns_of_version_1_do_no_harm() {
-    check_damaged(1, &["v1-closed.flight", "v1-mix.flight"]);
-}
-
-#[test]
-fn damaged_columns_of_version_2_do_no_harm() {
-    check_damaged(2, &["v2-closed.flight", "v2-mix.flight"]);
-}
-
-#[test]
-fn damaged_columns_of_version_3_do_no_harm() {
-    check_damaged(3, &["v3-closed.flight", "v3-pages-1.flight", "v3-mix.flight"]);
 }

@@ -129,7 +129,7 @@ fn space_is_left_free_for_others() {
     let State::Failed { error, .. } = store.state().clone() else { panic!("{:?}", store.state()) };
     assert!(
         error.contains(
-            "200000 are to stay free, and no older file is left to delete: free some space"
+            "200000 must stay free, and there is no older file to delete: free some space"
         ),
         "{error}"
     );

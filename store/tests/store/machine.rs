@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE, VERSION};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::Abi;
 use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::{Body, Call, Event, Page};
@@ -36,12 +36,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        Self::of_version(VERSION)
-    }
-
-    /// Whose probes write pages of this version.
-    pub(crate) fn of_version(version: u16) -> Self {
-        let ring = |lane, cpu| PageWriter::of_version(version, SESSION, lane, cpu, 37_000_000_000);
+        let ring = |lane, cpu| PageWriter::new(SESSION, lane, cpu, 37_000_000_000);
         let new = |(lane, cpu)| Ring {
             writer: ring(lane, cpu),
             closed: VecDeque::new(),

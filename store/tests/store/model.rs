@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use flightrec_format::abi::page::{Lane, VERSION};
+use flightrec_format::abi::page::Lane;
 use flightrec_format::part::PROVISIONAL_NS;
 use flightrec_format::ring::{Coverage, Scope};
 use flightrec_store::dir::parse_name;
 use flightrec_store::{FileReader, Kind, Limits, State, Store, StoreError, StoreWriter, verify};
 use proptest::prelude::*;
 
-use crate::events::versions;
 use crate::faulty::{FaultyDisk, bytes_below};
 use crate::machine::{Begin, Machine, RINGS, limits, options, streams};
 
@@ -83,9 +82,9 @@ struct Model {
 }
 
 impl Model {
-    fn new(dir: &Path, limits: Limits, version: u16) -> Self {
+    fn new(dir: &Path, limits: Limits) -> Self {
         let drained = RINGS.iter().map(|key| (*key, Vec::new())).collect();
-        let (machine, disk) = (Machine::of_version(version), FaultyDisk::default());
+        let (machine, disk) = (Machine::new(), FaultyDisk::default());
         Self {
             machine,
             disk,
@@ -262,8 +261,8 @@ fn number(path: &Path) -> u32 {
     parse_name(path.file_name().unwrap().to_str().unwrap()).unwrap().1
 }
 
-/// The store and the model, from nothing through these steps, with pages of this version.
-fn hold(steps: &[Step], max_total: u64, version: u16) {
+/// The store and the model, from nothing through these steps.
+fn hold(steps: &[Step], max_total: u64) {
     let dir = tempfile::tempdir().unwrap();
     let file_age = Some(std::time::Duration::from_secs(30));
     let limits = Limits {
@@ -274,7 +273,7 @@ fn hold(steps: &[Step], max_total: u64, version: u16) {
         file_size: 4000,
         file_age,
     };
-    let mut model = Model::new(&dir.path().join("state"), limits, version);
+    let mut model = Model::new(&dir.path().join("state"), limits);
     for step in steps {
         model.run(step);
     }
@@ -296,10 +295,10 @@ fn all_is_deleted_after_a_file_was() {
     ];
     let another =
         [Drain { late: true }, Work { ring: 1, events: 40 }, DeleteAll, Drain { late: true }];
-    hold(&[&two_files[..], &another].concat(), ROOMY, VERSION);
+    hold(&[&two_files[..], &another].concat(), ROOMY);
     let no_other =
         [Full { after: 1000 }, Drain { late: true }, DeleteAll, Work { ring: 1, events: 1 }];
-    hold(&[&two_files[..], &no_other].concat(), ROOMY, VERSION);
+    hold(&[&two_files[..], &no_other].concat(), ROOMY);
 }
 
 /// Blocks of pages in all files of a store that is closed.
@@ -312,18 +311,16 @@ fn blocks(dir: &Path) -> usize {
 /// A page whose one event may yet change has nothing to be stored.
 #[test]
 fn an_entry_into_which_an_exit_may_fold_waits() {
-    for version in 1..=VERSION {
-        for (waited, expected) in [(0, 0), (PROVISIONAL_NS, 1)] {
-            let dir = tempfile::tempdir().unwrap();
-            let mut machine = Machine::of_version(version);
-            let mut store = StoreWriter::open(options(dir.path(), limits()));
-            machine.work(RINGS[0], 1);
-            machine.pass(waited);
-            assert!(machine.drain(&mut store));
-            let now = machine.now;
-            drop(store.close(&mut Begin(now.mono), now));
-            assert_eq!(blocks(dir.path()), expected, "version {version}");
-        }
+    for (waited, expected) in [(0, 0), (PROVISIONAL_NS, 1)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut machine = Machine::new();
+        let mut store = StoreWriter::open(options(dir.path(), limits()));
+        machine.work(RINGS[0], 1);
+        machine.pass(waited);
+        assert!(machine.drain(&mut store));
+        let now = machine.now;
+        drop(store.close(&mut Begin(now.mono), now));
+        assert_eq!(blocks(dir.path()), expected);
     }
 }
 
@@ -338,7 +335,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn whatever_comes(steps in prop::collection::vec(steps(), 1..80), small: bool, version in versions()) {
-        hold(&steps, if small { 100_000 } else { ROOMY }, version);
+    fn whatever_comes(steps in prop::collection::vec(steps(), 1..80), small: bool) {
+        hold(&steps, if small { 100_000 } else { ROOMY });
     }
 }

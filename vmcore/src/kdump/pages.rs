@@ -117,7 +117,7 @@ impl Scanner for Pages<'_> {
                 };
                 match self.codecs.recorded(data.flags, bytes) {
                     Ok(Some(page)) => {
-                        found(self.descriptors_at + data.page * DESCRIPTOR as u64, page)
+                        found(self.descriptors_at + data.page * DESCRIPTOR as u64, page);
                     }
                     Ok(None) => {}
                     Err(_) => scanned.shortfall.unreadable += 1,

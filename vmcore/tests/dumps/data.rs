@@ -11,13 +11,12 @@ use flightrec_format::meta::Meta;
 use flightrec_vmcore::synthetic::Image;
 use flightrec_vmcore::{Dump, Form};
 
-use crate::support::{Bytes, copied, described, forms, meta_of, ring_of_version, scan};
+use crate::support::{Bytes, copied, described, forms, meta_of, ring, scan};
 
 const SECRET: u64 = 0xf11e;
 
-/// In pages of version 1, as the dumps that are kept have them.
 fn rings() -> Vec<Bytes> {
-    [ring_of_version(1, SECRET, 0, 1000, 150), ring_of_version(1, SECRET, 1, 1500, 100)].concat()
+    [ring(SECRET, 0, 1000, 150), ring(SECRET, 1, 1500, 100)].concat()
 }
 
 /// Eight pages of memory, out of order, one of zeros, one of something else.

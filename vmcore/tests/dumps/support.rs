@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::num::NonZero;
 
-use flightrec_format::abi::page::{COPY_MAGIC, Lane, PAGE_SIZE, VERSION};
+use flightrec_format::abi::page::{COPY_MAGIC, Lane, PAGE_SIZE};
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::encode::{PageWriter, in_kernel};
 use flightrec_format::identity::public_id;
@@ -17,18 +17,7 @@ pub(crate) type Bytes = Box<[u8; PAGE_SIZE]>;
 /// A ring's pages as the kernel has them, with the secret of their session: switches, one every
 /// microsecond from `start` on.
 pub(crate) fn ring(secret: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes> {
-    ring_of_version(VERSION, secret, cpu, start, events)
-}
-
-/// The same, as an earlier release wrote them.
-pub(crate) fn ring_of_version(
-    version: u16,
-    secret: u64,
-    cpu: u16,
-    start: u64,
-    events: u32,
-) -> Vec<Bytes> {
-    let mut writer = PageWriter::of_version(version, secret, Lane::Sched, cpu, 1 << 60);
+    let mut writer = PageWriter::new(secret, Lane::Sched, cpu, 1 << 60);
     for i in 0..events {
         let body = Body::Switch {
             prev_state: 0,

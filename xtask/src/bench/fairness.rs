@@ -32,7 +32,7 @@ const CASES: [Case; 3] = [
         budget: "per_cpu = \"5%\"\ntotal = \"2%\"",
         unpromised: Some(
             "Not held against 99.9 %: with detach = \"auto\" system calls are detached for part \
-             of the time where being asked alone breaks the total, and then nobody's are recorded.",
+             of the time where the probe overhead alone exceeds the total, and then nobody's are recorded.",
         ),
     },
 ];
@@ -90,7 +90,7 @@ fn measure(budget: &str, storm: &str, seconds: u32) -> Result<Seen> {
         |pointer: &str| account.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
     let mut seen = Seen {
         witnesses: Vec::new(),
-        own: (number("/spent/start/all_percent"), number("/spent/start/floor_percent")),
+        own: (number("/spent/start/all_percent"), number("/spent/start/overhead_percent")),
         detached: number("/detached_seconds"),
     };
     for output in outputs {

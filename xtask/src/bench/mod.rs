@@ -7,6 +7,8 @@ mod overhead;
 mod peak;
 mod read;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -16,54 +18,68 @@ use crate::setup::Scope;
 /// What is measured.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Bench {
-    /// How fast `flightctl` writes 2,000,000 events as text to a file, and beside `perf script`.
-    Read,
-    /// What recording costs a system call, an open, a pipe round trip and a build, beside programs
-    /// that do nothing, that read the clock, and that also store 16 bytes, beside ftrace and
-    /// perf; and how many bytes an event takes.
+    /// Speed of `flightctl`: writing 2,000,000 events as text, and compared with `perf script`.
+    Read {
+        /// Compare with the flightctl in DIR, of another build, on a file that its flightd recorded.
+        #[arg(long, value_name = "DIR")]
+        against: Option<PathBuf>,
+    },
+    /// Cost of recording for a system call, an open, a pipe round trip and a build, compared with
+    /// BPF programs that do nothing, that read the clock and that also store 16 bytes, and with
+    /// ftrace and perf; also the bytes per event.
     Overhead {
-        /// How often each takes its turn.
+        /// Number of rounds.
         #[arg(long, default_value_t = overhead::ROUNDS)]
         rounds: usize,
-        /// One JSON object instead of tables.
+        /// Compare with the flightd and flightctl in DIR, of another build.
+        #[arg(long, value_name = "DIR")]
+        against: Option<PathBuf>,
+        /// Only these conditions, by their names in --json.
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        only: Vec<String>,
+        /// Print one JSON object instead of tables.
         #[arg(long)]
         json: bool,
     },
-    /// Whether the budget is kept: what the work that is recorded loses, and what the recorder says
-    /// of it. 5 minutes.
+    /// Check that the budget is kept: the loss of the recorded work, against what the recorder
+    /// reports. 5 minutes.
     Budget {
-        /// How often off and on take turns where an interval is told.
+        /// Number of rounds with and without recording, where an interval is reported.
         #[arg(long, default_value_t = budget::ROUNDS)]
         rounds: usize,
-        /// One promise alone: paced, hammer, unlimited, one-cpu, no-daemon or burst.
+        /// Run only one case: paced, hammer, unlimited, one-cpu, no-daemon or burst.
         #[arg(long)]
         only: Option<String>,
     },
-    /// What is recorded of quiet processes beside floods of every kind, under a budget. 6 minutes.
+    /// Recorded share of quiet processes' events beside floods of every kind, under a budget. 6
+    /// minutes.
     Fairness {
-        /// How long the quiet processes make calls beside each flood, s.
+        /// How long the quiet processes make calls beside each flood, in seconds.
         #[arg(long, default_value_t = 10)]
         seconds: u32,
-        /// One flood alone: calls, opens, renames, forks, execs, threads or wakeups.
+        /// Run only one flood: calls, opens, renames, forks, execs, threads or wakeups.
         #[arg(long)]
         only: Option<String>,
     },
-    /// The memory that every command that reads files takes for crafted files, and for mutations of
-    /// them; fails above 512 MiB.
+    /// Memory of every command that reads files, for crafted files and mutations of them; fails
+    /// above 512 MiB.
     Memory {
-        /// Mutated files.
+        /// Number of mutated files.
         #[arg(long, default_value_t = 10_000)]
         mutations: u64,
-        /// Blocks of pages in crafted files, of 1 MiB each.
+        /// Number of blocks of pages in crafted files, of 1 MiB each.
         #[arg(long, default_value_t = 4600)]
         blocks: usize,
+        /// One kind of files alone; another name than those that there are names them.
+        #[arg(long)]
+        only: Option<String>,
     },
-    /// How fast kernel dumps of every form are looked through, beside reading and beside their
+    /// Speed of scanning kernel dumps of every form, compared with reading them and with their
     /// codecs alone.
     Vmcore,
-    /// How soon `flightctl dump` prints the first line out of 2 GiB of files.
+    /// Time until `flightctl dump` prints the first line from 2 GiB of files.
     StoreRead,
-    /// What a compile mix takes on disk, and what storing it costs.
+    /// Disk space of a recorded compile workload, and the cost of storing it.
     Disk(disk::DiskArgs),
 }
 
@@ -83,9 +99,9 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             ]))?;
             disk::run(args)
         }
-        Bench::Overhead { rounds, json } => {
+        Bench::Overhead { rounds, against, only, json } => {
             overhead_programs()?;
-            overhead::run(rounds, json)
+            overhead::run(rounds, against.as_deref(), &only, json)
         }
         Bench::Budget { rounds, only } => {
             overhead_programs()?;
@@ -97,17 +113,18 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             }
             fairness::run(seconds, only.as_deref())
         }
-        Bench::Memory { mutations, blocks } => {
+        Bench::Memory { mutations, blocks, only } => {
             run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
             let run = ["run", "--release", "--locked", "-p", "flightrec-fuzz", "--", "--memory"];
             let (mutations, blocks) = (mutations.to_string(), blocks.to_string());
             let flightctl = repository().join("target/release/flightctl");
-            run_command(cargo().args(run).arg(flightctl).args([
-                "--mutations",
-                &mutations,
-                "--blocks",
-                &blocks,
-            ]))
+            run_command(
+                cargo()
+                    .args(run)
+                    .arg(flightctl)
+                    .args(["--mutations", &mutations, "--blocks", &blocks])
+                    .args(only.iter().flat_map(|kind| ["--only", kind.as_str()])),
+            )
         }
         Bench::Vmcore => {
             let example =
@@ -129,7 +146,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             ];
             run_command(cargo().args(example).arg(flightctl))
         }
-        Bench::Read => {
+        Bench::Read { against } => {
             crate::build::programs(Scope::Build)?;
             run_command(cargo().args([
                 "run",
@@ -140,7 +157,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
                 "--example",
                 "bench_read",
             ]))?;
-            read::run()
+            read::run(against.as_deref())
         }
     }
 }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::live::{Generation, Recording};
-use flightrec_tests::{Options, Recorder, c_program, online_cpus};
+use flightrec_tests::{Options, Recorder, bin_dir, c_program, online_cpus};
 use nix::sys::signal::Signal;
 
 use super::peak;
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 /// How long nothing is done behind the workload, so that a dump that ends a moment later holds the
 /// same events.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -31,17 +31,23 @@ const EVENTS: [&str; 6] = [
     "sched:sched_migrate_task",
 ];
 
-/// Measures and prints events a second, and the ratios.
-pub(super) fn run() -> Result<()> {
-    let mut recorder = Recorder::try_start(Options {
-        config: CONFIG.into(),
-        death_signal: Signal::SIGTERM,
-        ..Options::default()
-    })?;
+/// Measures and prints events a second, and the ratios: beside `perf script`, or beside the
+/// `flightctl` in `against`. Then that build records, so that both read the same file of its.
+pub(super) fn run(against: Option<&Path>) -> Result<()> {
+    let options =
+        Options { config: CONFIG.into(), death_signal: Signal::SIGTERM, ..Options::default() };
+    let options = match against {
+        Some(before) => Options { programs: before.to_owned(), ..options },
+        None => options,
+    };
+    let mut recorder = Recorder::try_start(options)?;
     workload()?;
     let ended = Instant::now();
     let pages = pages(&recorder)?;
     thread::sleep(PAUSE);
+    if let Some(before) = against {
+        return compare(&mut recorder, before, ended);
+    }
     let recording = recorder.sandbox().root().join("perf.data");
     let perf = record_perf(&recording)?;
 
@@ -98,6 +104,50 @@ pub(super) fn run() -> Result<()> {
         mib(peak),
         mib(pages)
     );
+    Ok(())
+}
+
+/// Saves what was recorded up to `ended`, and has this build and the one in `before` read it.
+fn compare(recorder: &mut Recorder, before: &Path, ended: Instant) -> Result<()> {
+    let file = recorder.sandbox().root().join("saved.flightrec");
+    let mut save = recorder.flightctl_command();
+    save.args(["save", "--all", "-o"]).arg(&file);
+    save.arg(format!("--until=-{}ns", ended.elapsed().as_nanos())).stdout(Stdio::null());
+    ensure!(save.status()?.success(), "flightctl save failed");
+    let status = recorder.terminate()?;
+    ensure!(status.success(), "flightd: {status}\n{}", recorder.log());
+    let dump = |programs: &Path, format: &str| {
+        let mut dump = Command::new(programs.join("flightctl"));
+        dump.args(["dump", "--format", format, "--all", "--file"]).arg(&file);
+        dump
+    };
+    let now = bin_dir();
+    let events = count(&mut dump(before, "text"))?;
+    println!(
+        "{:.2} million events of a saved file to /dev/null, events a second, median of {ROUNDS} \
+         interleaved rounds (least to greatest):",
+        events / 1e6
+    );
+    for format in ["text", "jsonl"] {
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        let mut peaks = [0; 2];
+        for _ in 0..ROUNDS {
+            for (at, programs, rates) in [(0, before, &mut old), (1, now.as_path(), &mut new)] {
+                let run = peak::run(&mut dump(programs, format))?;
+                rates.push(events / run.seconds);
+                peaks[at] = run.peak.max(peaks[at]);
+            }
+        }
+        print(&format!("{format}, --against"), &old, None);
+        let median = print(format, &new, None);
+        println!(
+            "  {format} x {:.3}, {:.3} of the fastest; memory {} MiB, before {} MiB",
+            median / super::spread(&old).0,
+            super::spread(&new).2 / super::spread(&old).2,
+            peaks[1] >> 20,
+            peaks[0] >> 20
+        );
+    }
     Ok(())
 }
 

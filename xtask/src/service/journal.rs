@@ -61,7 +61,7 @@ pub(super) fn names_faults(_: &mut Trial) -> Result<String> {
     ensure!(overwritten, "status does not tell that files can't be written");
 
     check(Command::new("flightctl").args(["budget", "set", "--per-cpu", "0.5%"]))?;
-    let level = find(pid, |entry| number(&entry["LEVEL"]) > 0 && entry["GIVEN_UP"].is_string());
+    let level = find(pid, |entry| number(&entry["LEVEL"]) > 0 && entry["DEGRADED"].is_string());
     drop(flood);
     check(Command::new("flightctl").args(["budget", "set", "--per-cpu", "off"]))?;
     let level = level?;

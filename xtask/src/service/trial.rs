@@ -57,7 +57,7 @@ pub(crate) fn run(soak: Duration) -> Result<()> {
         let begun = Instant::now();
         match step(&mut trial) {
             Ok(found) => {
-                println!("ok      {what}: {found} ({:.1} s)", begun.elapsed().as_secs_f64())
+                println!("ok      {what}: {found} ({:.1} s)", begun.elapsed().as_secs_f64());
             }
             Err(e) => {
                 println!("FAILED  {what}: {e:#}");

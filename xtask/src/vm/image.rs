@@ -199,7 +199,7 @@ fn root(work: &Path, vmlinuz: &Path, initrd: &Path) -> Result<PathBuf> {
         &root.join("bin/kdump-recover"),
         false,
     )?;
-    for name in ["guest.sh", "crash.sh", "flightd.toml", "flood.sh", "flood.toml"] {
+    for name in ["begin.sh", "guest.sh", "crash.sh", "flightd.toml", "flood.sh", "flood.toml"] {
         fs::copy(repository.join("xtask/vm").join(name), root.join(name))?;
     }
     fs::copy(vmlinuz, root.join("boot/vmlinuz"))?;

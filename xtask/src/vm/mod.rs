@@ -33,25 +33,25 @@ use crate::setup::{self, Scope};
 /// What `vm` is asked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Vm {
-    /// Kernels, by name: 5.10, 6.1, 6.1-rt, 6.12, 6.12-rt, newest [default: all].
+    /// Kernels by name: 5.10, 6.1, 6.1-rt, 6.12, 6.12-rt, newest [default: all].
     #[arg(long = "kernel", value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
-    /// Where kernels and images are kept, some hundred MiB [default: ~/.cache/flightrec-vm].
+    /// Cache for kernels and images, some hundred MiB [default: ~/.cache/flightrec-vm].
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Check again what the last run of each kernel left, without a virtual machine.
+    /// Check the results of the last run of each kernel again, without a virtual machine.
     #[arg(long)]
     check_only: bool,
-    /// What continuous integration runs: one kernel, whose dump is taken in one form. Where QEMU
-    /// or the kernel can't be had, that is said, and is no failure.
+    /// Run one kernel with one form of dump, for continuous integration. If QEMU or the kernel is
+    /// not available, say so without failing.
     #[arg(long, conflicts_with_all = ["kernels", "check_only", "boot"])]
     ci: bool,
-    /// Instead of all else: a flood of so many seconds, then a panic; the last minute of quiet
-    /// processes must be in the dump (on 6.12, unless --kernel says otherwise).
+    /// Only a flood of this many seconds, then a panic: the last minute of quiet processes must be
+    /// in the dump (on 6.12, unless --kernel names another).
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["ci", "boot"], value_parser = clap::value_parser!(u32).range(70..=1500))]
     flood: Option<u32>,
-    /// Instead of panics: the package in a Debian that boots twice, recorded from early in boot on
-    /// (as root).
+    /// Instead of panics, boot a Debian with the package twice, and check that it records from
+    /// early in boot (as root).
     #[arg(long)]
     boot: bool,
 }

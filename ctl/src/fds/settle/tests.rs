@@ -12,7 +12,6 @@ use flightrec_format::meta::{Meta, Syscall};
 
 use crate::fds::Fds;
 use crate::pipeline::testing::{call, comm, event, fork, text};
-use crate::pipeline::threads_before;
 use crate::source::{Collector, Recording};
 
 const CALLS: [(&str, u16); 10] = [
@@ -123,7 +122,7 @@ impl Story {
     fn names(&mut self, process: u32, fd: i32, at: &[u64]) -> String {
         let recording = std::mem::replace(self, Self::new()).recording();
         let mut fds = Fds::of(&recording, true);
-        let mut threads = threads_before(&recording);
+        let mut threads = recording.threads();
         let mut events =
             Merge::new(recording.streams.iter().map(|stream| stream.events())).peekable();
         let mut names = Vec::new();

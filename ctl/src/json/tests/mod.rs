@@ -8,7 +8,7 @@ use flightrec_format::meta::Meta;
 use serde_json::Value;
 
 use super::{Aside, Renderer};
-use crate::render::Context;
+use crate::pipeline::Known;
 use crate::text::tests as text;
 
 /// 2026-03-04 14:03:07.123456789 UTC.
@@ -18,22 +18,22 @@ fn meta() -> Meta {
     text::meta()
 }
 
-fn context() -> Context<'static> {
-    Context { wall_ns: WALL, pid: 8880, comm: text::comm(b"mysqld"), ..Context::default() }
+fn context() -> Known<'static> {
+    Known { wall_ns: WALL, pid: 8880, comm: text::comm(b"mysqld"), ..Known::default() }
 }
 
 /// The line of an event of thread 8883 on CPU 1.
-fn line(body: Body, cx: &Context<'_>) -> String {
+fn line(body: Body, cx: &Known<'_>) -> String {
     let event = Event { time: 1_000_000, cpu: 1, tid: 8883, body };
     let mut out = Vec::new();
-    Renderer::new(&meta(), false, []).event(&event, cx, &mut out);
+    Renderer::new(&meta(), false, []).object(&event, cx, &mut out);
     let text = String::from_utf8(out).unwrap();
     assert_eq!(text.matches('\n').count(), 1);
     text.strip_suffix('\n').unwrap().to_owned()
 }
 
 /// The same, read back.
-fn object(body: Body, cx: &Context<'_>) -> Value {
+fn object(body: Body, cx: &Known<'_>) -> Value {
     serde_json::from_str(&line(body, cx)).unwrap()
 }
 
@@ -45,9 +45,9 @@ fn gaps_stand_where_they_fall() {
     let mut out = Vec::new();
     for time in [4, 10, 20] {
         let body = Body::Migrate { thread: 1, prio: 120, from: 0, to: 1 };
-        renderer.event(&Event { time, cpu: 0, tid: 1, body }, &context(), &mut out);
+        renderer.object(&Event { time, cpu: 0, tid: 1, body }, &context(), &mut out);
     }
-    renderer.end(&mut out);
+    renderer.rest(&mut out);
     let lines = String::from_utf8(out).unwrap();
     let short: Vec<&str> =
         lines.lines().map(|line| if line.starts_with('{') { "event" } else { line }).collect();

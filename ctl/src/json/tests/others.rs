@@ -3,11 +3,11 @@ use serde_json::json;
 
 use super::text::string;
 use super::*;
+use crate::pipeline::Wake;
 use crate::pipeline::testing::comm;
-use crate::render::Wake;
 
 /// What an event has beyond what all have.
-fn own(body: Body, cx: &Context<'_>) -> Value {
+fn own(body: Body, cx: &Known<'_>) -> Value {
     let mut object = object(body, cx);
     let fields = object.as_object_mut().unwrap();
     for key in ["time", "mono_ns", "cpu", "tid", "pid", "comm"] {
@@ -18,7 +18,7 @@ fn own(body: Body, cx: &Context<'_>) -> Value {
 
 #[test]
 fn scheduling() {
-    let cx = Context { next_comm: text::comm(b"a\"\xff"), ..context() };
+    let cx = Known { next_comm: text::comm(b"a\"\xff"), ..context() };
     let switch =
         Body::Switch { prev_prio: 120, prev_state: 2, preempted: false, next: 7, next_prio: 49 };
     let expected = json!({"event":"switch","prev_tid":8883,"prev_comm":"mysqld","prev_prio":120,
@@ -31,12 +31,11 @@ fn scheduling() {
         "next_prio":120});
     assert_eq!(own(idles, &cx), expected);
     let wake = Some(Wake { queued_on: 2, runs_on: 3, qlen: Some(4) });
-    let waking = |new, cx: Context<'_>| {
-        own(Body::Waking { wakee: 9, prio: 100, state: 1, cpu: 5, new }, &cx)
-    };
+    let waking =
+        |new, cx: Known<'_>| own(Body::Waking { wakee: 9, prio: 100, state: 1, cpu: 5, new }, &cx);
     let expected = json!({"event":"waking","wakee_tid":9,"wakee_comm":null,"wakee_prio":100,"wakee_cpu":3,
         "queued_on":2,"slept_in":"TASK_INTERRUPTIBLE","qlen":4});
-    assert_eq!(waking(false, Context { wake, ..context() }), expected);
+    assert_eq!(waking(false, Known { wake, ..context() }), expected);
     let new = waking(true, context());
     assert_eq!(
         (&new["event"], &new["wakee_cpu"], &new["qlen"]),

@@ -1,13 +1,16 @@
 //! What files there are: sorted by boot, session and number from their headers alone.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use flightrec_store::dir::EXTENSION;
 use flightrec_store::{FileHeader, dir, snapshots};
 
 use super::FilesError;
+use super::names::Superseded;
 use crate::boots::BootId;
 
 /// A file that is known by its header.
@@ -39,6 +42,9 @@ pub struct SessionFiles {
     pub session: u64,
     /// In the order of writing; never empty.
     pub files: Vec<StoredFile>,
+    /// What need not be read for names. All who read these files share it: the stretches of a
+    /// window come one after the other.
+    pub(super) superseded: Rc<RefCell<Superseded>>,
 }
 
 /// The sessions of one boot.
@@ -144,7 +150,11 @@ fn sort(paths: Vec<PathBuf>, in_series: bool) -> (Vec<BootFiles>, Refused) {
         };
         match boot.sessions.iter_mut().find(|session| session.session == header.session) {
             Some(session) => session.files.push(file),
-            None => boot.sessions.push(SessionFiles { session: header.session, files: vec![file] }),
+            None => boot.sessions.push(SessionFiles {
+                session: header.session,
+                files: vec![file],
+                superseded: Rc::default(),
+            }),
         }
     }
     for session in boots.iter_mut().flat_map(|boot| &mut boot.sessions) {

@@ -8,7 +8,7 @@ use std::thread;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_store::{BlockRef, Damage, FileReader};
 
-use crate::progress::Progress;
+use crate::observe;
 
 /// Most threads: beyond, the disk and the order in which pages are put together set the pace.
 const THREADS_MAX: usize = 8;
@@ -59,7 +59,7 @@ pub(super) fn pages<'a>(
     {
         return None;
     }
-    let progress = Progress::start("reading the files");
+    let progress = observe::begins("reading the files");
     let threads =
         thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(jobs.len());
     let next = AtomicUsize::new(0);

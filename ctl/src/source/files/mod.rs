@@ -31,7 +31,8 @@ pub enum FilesError {
     Permission(PathBuf),
     /// Not there.
     #[error(
-        "{} is not there: name the state directory of flightd, or a copy of it, by --store, or files by --file",
+        "{} does not exist: give the state directory of flightd, or a copy of it, with --store, \
+         or files with --file",
         .0.display()
     )]
     Absent(PathBuf),
@@ -57,18 +58,20 @@ pub enum FilesError {
     Boot(#[from] BootError),
     /// More blocks than memory should hold.
     #[error(
-        "the files have more than {0} blocks in all: name fewer by --file, or ask for less time \
-         by --since and --until"
+        "the files have more than {0} blocks in all: give fewer with --file, or select less time \
+         with --since and --until"
     )]
     TooManyBlocks(usize),
     /// No description of the recording, without which its pages mean nothing.
-    #[error("no whole metadata are left in {}: its events can't be told; `flightctl verify` says what is damaged", .0.display())]
+    #[error("no complete metadata are left in {}: its events can't be decoded; `flightctl verify` \
+             says what is damaged", .0.display())]
     NoMeta(PathBuf),
     /// More than memory should hold.
     #[error(
-        "more than {} of pages belong to one moment: the files are damaged (flightctl verify tells), or of a machine far larger \
-         than this one; ask for less time by --since and --until, or allow more by {}=4GiB in the environment",
-        crate::human::bytes(*.0), crate::memory::VARIABLE
+        "more than {} of pages belong to one moment: the files are damaged (check them with \
+         flightctl verify), or from a far larger machine; select less time with --since and \
+         --until, or allow more with {}=4GiB in the environment",
+        crate::amount::bytes(*.0), crate::memory::VARIABLE
     )]
     TooMuch(u64),
 }

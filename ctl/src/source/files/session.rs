@@ -1,6 +1,8 @@
 //! One recording session, read from its files.
 
+use std::cell::RefCell;
 use std::path::Path;
+use std::rc::Rc;
 
 use flightrec_format::abi::page::{Lane, REFUSALS};
 use flightrec_format::abi::slot::TaskSlot;
@@ -16,11 +18,13 @@ use rustc_hash::FxHashSet;
 use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
 use super::marks::{between, marks, to_the_marks};
+use super::names::Superseded;
 use super::proof::{Ahead, Proof};
 use super::stretch::Weights;
 use super::{FilesError, load, names, select};
-use crate::human::counted;
+use crate::amount::counted;
 use crate::memory;
+use crate::observe;
 use crate::source::{Clock, Recording, snapshots};
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
@@ -46,6 +50,8 @@ pub struct SessionSource {
     remarks: Vec<String>,
     /// Pages that were read before the others.
     ahead: Ahead,
+    /// What need not be read for names.
+    superseded: Rc<RefCell<Superseded>>,
 }
 
 /// A file, and its reader once it was needed.
@@ -106,6 +112,7 @@ impl SessionSource {
             end: End { now: 0, closed: false },
             remarks: Vec::new(),
             ahead: Ahead::default(),
+            superseded: session.superseded,
         };
         source.end = source.find_end()?;
         Ok(source)
@@ -172,7 +179,7 @@ impl SessionSource {
 
     /// A file, opened.
     fn reader(&mut self, index: usize) -> Result<&FileReader, FilesError> {
-        memory::watch();
+        observe::reads_files();
         let held = self
             .files
             .iter()
@@ -333,7 +340,7 @@ impl SessionSource {
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
             self.remarks.push(
-                "the last file was not closed: the recorder or the machine ended without warning"
+                "the last file was not closed: the recorder or the machine stopped unexpectedly"
                     .into(),
             );
         }
@@ -427,7 +434,7 @@ impl SessionSource {
         let Ahead { blocks: known, mut pages, .. } = Some(std::mem::take(&mut self.ahead))
             .filter(|ahead| ahead.window == Some(asked))
             .unwrap_or_default();
-        let mut lost = read_pages(&opened, asked, lanes, &known, &mut pages)?;
+        let mut lost = read_pages(&opened, asked, lanes, &known, &self.superseded, &mut pages)?;
         let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
         let further = to_the_marks(window, before.as_ref(), &after);
         let again = asked != further
@@ -435,7 +442,14 @@ impl SessionSource {
             && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
         if again {
             pages = Vec::new();
-            lost = read_pages(&opened, further, lanes, &FxHashSet::default(), &mut pages)?;
+            lost = read_pages(
+                &opened,
+                further,
+                lanes,
+                &FxHashSet::default(),
+                &self.superseded,
+                &mut pages,
+            )?;
         }
         whole &= lost.is_empty();
         let slots = threads(&opened);
@@ -484,8 +498,7 @@ impl SessionSource {
         let missing: u64 = missing.sum();
         if missing != 0 {
             let files = counted(missing, "file");
-            let remark =
-                format!("{files} missing between those that are there: what they held is a gap");
+            let remark = format!("{files} missing from the series: their events are a gap");
             // It may have been found before.
             if !self.remarks.contains(&remark) {
                 self.remarks.push(remark);
@@ -604,6 +617,7 @@ fn read_pages<'a>(
     window: Window,
     lanes: &[Lane],
     known: &FxHashSet<load::Place>,
+    superseded: &RefCell<Superseded>,
     into: &mut Vec<(Page, Summary)>,
 ) -> Result<Lost<'a>, FilesError> {
     let mut jobs = select::needed(opened, window, lanes);
@@ -614,7 +628,9 @@ fn read_pages<'a>(
     let mut lost = if early.iter().map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
         > names::whole_max()
     {
-        let (pages, lost) = names::last_said(early, most(into.len())).ok_or_else(too_much)?;
+        let mut superseded = superseded.borrow_mut();
+        let (pages, lost) = names::last_said(early, window.from, most(into.len()), &mut superseded)
+            .ok_or_else(too_much)?;
         into.extend(pages);
         lost
     } else {

@@ -2,11 +2,11 @@
 
 use super::{Chapter, Foretold, Joins, Part, Question};
 use crate::memory;
-use crate::pipeline::with_leads;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{BootFiles, SessionFiles};
 use crate::source::files::session::{self, AROUND_NS, SessionSource};
 use crate::source::{Clock, Recording, SourceError};
+use crate::window::with_leads;
 use crate::window::{Edge, Window};
 
 /// A chapter in files.

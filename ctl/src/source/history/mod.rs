@@ -12,19 +12,16 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use flightrec_format::control::Totals;
-
 use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused};
+use super::origin::{HistoryPlan, Origin, Place, STATE_DIR};
 use super::snapshots::{SnapshotError, directory, find};
 use super::{Clock, Recording, Source, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
 use crate::control::ControlError;
-use crate::coverage::Report;
-use crate::output::note;
-use crate::pipeline::wall::WallClock;
-use crate::pipeline::with_leads;
-use crate::plan::{HistoryPlan, Origin, Place, STATE_DIR};
+use crate::observe::note;
+use crate::wall::WallClock;
+use crate::window::with_leads;
 use crate::window::{Edge, Window};
 use crate::windows::Windows;
 use chapters::stored;
@@ -148,17 +145,9 @@ impl Foretold {
         &self.chapter
     }
 
-    /// The report of the chapter's window as it will be, if that is known.
-    pub fn report(&self, window: Window) -> Option<Report> {
-        let Chapter { recording, clock, .. } = &self.chapter;
-        let known =
-            |before: &Totals| before.now <= window.from && window.until <= recording.totals.now;
-        let is_known = recording.before.as_ref().is_some_and(known)
-            && window.from <= self.sure.from
-            && window.until >= self.sure.until.min(clock.now);
-        is_known
-            .then(|| Report::of_ends(recording, window, clock.now, self.sure.from))
-            .filter(Report::is_complete)
+    /// The window of which nothing is missing, whatever is read of it later.
+    pub fn sure(&self) -> Window {
+        self.sure
     }
 }
 

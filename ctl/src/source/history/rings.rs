@@ -10,12 +10,12 @@ use super::chapters::{chapters, stretches};
 use super::{Chapter, Joins, Part, Question, told};
 use crate::boots;
 use crate::memory;
-use crate::pipeline::{LEAD_IN_NS, with_leads};
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{self, BootFiles, SessionFiles};
 use crate::source::files::session::{Found, SessionSource};
 use crate::source::{Recording, Source, SourceError, in_order};
 use crate::window::{Edge, Window};
+use crate::window::{LEAD_IN_NS, with_leads};
 
 /// The rings, what files have before them, and, unless it is the only boot that is asked for,
 /// earlier boots.

@@ -126,7 +126,7 @@ fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u
     };
     let now = source.clock().now;
     let json = |report: &Report, recording: &Recording| {
-        report.json(&recording.meta, &mut recording.wall_clock(0))
+        crate::json::coverage::line(report, &recording.meta, &mut recording.wall_clock(0))
     };
     let ends = source.read_ends(with_leads(window), window.from, window);
     let before = ends.map(|(recording, remarks)| {
@@ -210,7 +210,7 @@ fn nothing_is_foretold_where_the_counters_know_more() {
             flightrec_store::Content::Meta(meta) => less.meta(&meta, block.header.first).unwrap(),
             flightrec_store::Content::Pages(pages) => less.pages(&pages).unwrap(),
             flightrec_store::Content::Checkpoint(checkpoint) => {
-                less.checkpoint(&checkpoint).unwrap()
+                less.checkpoint(&checkpoint).unwrap();
             }
             other => panic!("{other:?}"),
         }

@@ -111,14 +111,14 @@ proptest! {
             static RENDERER: std::cell::RefCell<Renderer> = std::cell::RefCell::new(renderer());
         }
         let two = matches!(body, Body::Switch { .. });
-        let cx = Context {
+        let cx = Known {
             wall_ns,
             comm: names.0,
             duration_ns,
             entry_seen,
             next_comm: names.1,
             wake: wake.map(|(queued_on, runs_on, qlen)| Wake { queued_on, runs_on, qlen }),
-            ..Context::default()
+            ..Known::default()
         };
         let mut out = Vec::new();
         RENDERER.with_borrow_mut(|renderer| renderer.line(&Event { time, cpu, tid, body }, &cx, &mut out));

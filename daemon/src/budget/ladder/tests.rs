@@ -57,16 +57,16 @@ impl Machine {
             let calls = if is_attached { load.0 * dt } else { 0.0 };
             let given =
                 self.limits.order.iter().take(rung.level).fold(0, |bits, step| bits | step.bit());
-            let strings = if given & Step::Strings.bit() == 0 { load.1 } else { 0.0 };
+            let strings = if given & Step::NoStrings.bit() == 0 { load.1 } else { 0.0 };
             let each = f64::from(COSTS.call_with(given)) + strings * f64::from(COSTS.string);
             let share = rung.limit.map_or(f64::INFINITY, for_calls);
             let rate = (share - rung.refused).max(share / 20.0);
             *tokens = (*tokens + rate * dt).min(share * self.limits.burst);
-            let can = if given & Step::Syscalls.bit() == 0 { *tokens / each } else { 0.0 };
+            let can = if given & Step::QuietOnly.bit() == 0 { *tokens / each } else { 0.0 };
             let recorded = calls.min(can);
             *tokens -= recorded * each;
             spent += recorded * each + (calls - recorded) * f64::from(COSTS.call_floor);
-            let with_strings = if given & Step::Strings.bit() == 0 {
+            let with_strings = if given & Step::NoStrings.bit() == 0 {
                 (recorded, recorded * load.1)
             } else {
                 (0.0, 0.0)
@@ -207,7 +207,7 @@ fn a_hammer_on_one_cpu_leaves_the_others_alone_while_the_total_holds() {
 
 #[test]
 fn only_what_may_be_given_up_is() {
-    let order = vec![Step::Continuity, Step::Strings];
+    let order = vec![Step::Sampling, Step::NoStrings];
     let mut machine = Machine::new(&[(4e6, 1.0)], Limits { order, ..limits(2.0, None) });
     machine.pass(30.0);
     assert_eq!(machine.levels(), [2], "nothing that may be given up suffices");

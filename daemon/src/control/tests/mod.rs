@@ -385,7 +385,7 @@ async fn a_slow_request_is_cut_however_it_trickles() {
             break;
         }
     }
-    client.is_refused("did not arrive whole within 0.3 s").await;
+    client.is_refused("did not arrive completely within 0.3 s").await;
     assert!(begun.elapsed() < Duration::from_secs(10));
     server.serves().await;
 }
@@ -563,7 +563,7 @@ async fn one_member_leaves_connections_to_the_others() {
     }
     member(&server, 65_534)
         .await
-        .is_refused("user 65534 has 8 connections, the most that one may have")
+        .is_refused("user 65534 has 8 connections, the maximum for one user")
         .await;
     clients.push(held(&server, 65_533).await);
     // One that ends makes room.

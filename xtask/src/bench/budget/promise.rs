@@ -296,7 +296,7 @@ pub(super) fn no_daemon(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
     const SECONDS: f64 = 9.0;
     let mut spent = 0.0_f64;
     let lost = loss(load, &load.cpus, (SECONDS, few(rounds)), || {
-        let mut recorder = recorder("total = \"off\"\nper_cpu = \"2%\"\nburst_seconds = 1")?;
+        let mut recorder = recorder("total = \"off\"\nper_cpu = \"2%\"\nburst = \"1s\"")?;
         recorder.kill();
         let dir = Generation::find(&recorder.sandbox().bpffs_dir())?;
         let recording = Recording::open(&dir, false)?;
@@ -317,7 +317,7 @@ pub(super) fn no_daemon(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
     let floor = floor(load, rounds)?;
     ensure!(spent > 0.0, "nothing was recorded");
     Ok(vec![Promise::new(
-        "with flightd killed, per_cpu = 2% holds by itself, beyond what being asked costs",
+        "with flightd killed, per_cpu = 2% holds by itself, beyond the probe overhead",
         spent <= 2.2,
         format!(
             "{spent:.2} % of each CPU spent on recording; {lost}; {floor} beside empty programs"

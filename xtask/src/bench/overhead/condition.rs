@@ -37,6 +37,8 @@ pub(super) enum Condition {
     ClockFloor,
     StoreFloor,
     Flightrec,
+    /// The programs of another build.
+    Before,
     WithoutStrings,
     Drawing,
     Sharing,
@@ -45,12 +47,13 @@ pub(super) enum Condition {
 }
 
 impl Condition {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Off,
         Self::Floor,
         Self::ClockFloor,
         Self::StoreFloor,
         Self::Flightrec,
+        Self::Before,
         Self::WithoutStrings,
         Self::Drawing,
         Self::Sharing,
@@ -65,6 +68,7 @@ impl Condition {
             Self::ClockFloor => "clock floor: one read each",
             Self::StoreFloor => "clock, 16 bytes stored",
             Self::Flightrec => "flightrec",
+            Self::Before => "flightrec, --against",
             Self::WithoutStrings => "flightrec, strings = false",
             Self::Drawing => "flightrec, limited",
             Self::Sharing => "limited, by who draws",
@@ -81,6 +85,7 @@ impl Condition {
             Self::ClockFloor => "clock_floor",
             Self::StoreFloor => "store_floor",
             Self::Flightrec => "flightrec",
+            Self::Before => "flightrec_before",
             Self::WithoutStrings => "flightrec_without_strings",
             Self::Drawing => "flightrec_limited",
             Self::Sharing => "flightrec_limited_by_process",
@@ -89,10 +94,17 @@ impl Condition {
         }
     }
 
-    /// Starts it; it records when this returns. `folder` is for its files.
-    pub(super) fn start(self, folder: &Path) -> Result<Beside> {
+    /// Starts it; it records when this returns. `folder` is for its files, `before` is where the
+    /// programs of [`Self::Before`] are.
+    pub(super) fn start(self, folder: &Path, before: Option<&Path>) -> Result<Beside> {
         let start = |config: String| {
             let options = Options { config, death_signal: Signal::SIGTERM, ..Options::default() };
+            let options = match before {
+                Some(before) if self == Self::Before => {
+                    Options { programs: before.to_owned(), ..options }
+                }
+                _ => options,
+            };
             Ok(Box::new(Recorder::try_start(options)?))
         };
         let recorder = |config: &str| {
@@ -101,17 +113,14 @@ impl Condition {
                 .map(Beside::Recorder)
         };
         // Buckets that nothing empties.
-        let limited = || {
-            start(
-                "[budget]\ntotal = \"off\"\nper_cpu = \"100%\"\nburst_seconds = 3600\n".to_owned(),
-            )
-        };
+        let limited =
+            || start("[budget]\ntotal = \"off\"\nper_cpu = \"100%\"\nburst = \"1h\"\n".to_owned());
         match self {
             Self::Off => Ok(Beside::Nothing),
             Self::Floor => floor("empty"),
             Self::ClockFloor => floor("clock"),
             Self::StoreFloor => floor("store"),
-            Self::Flightrec => recorder(""),
+            Self::Flightrec | Self::Before => recorder(""),
             Self::WithoutStrings => recorder("[record]\nstrings = false\n"),
             Self::Drawing => limited().map(Beside::Recorder),
             Self::Sharing => {
@@ -165,16 +174,27 @@ pub(super) fn prepare() -> Result<()> {
     ]))
 }
 
-/// Peers that this machine does not have, and why.
-pub(super) fn missing() -> Vec<(Condition, String)> {
+/// What is not measured, and why.
+/// `only`: keys of the conditions that are asked for beside [`Condition::Off`]; none: all.
+pub(super) fn missing(before: Option<&Path>, only: &[String]) -> Result<Vec<(Condition, String)>> {
     let mut missing = Vec::new();
+    for key in only {
+        let keys = Condition::ALL.map(Condition::key);
+        ensure!(keys.contains(&key.as_str()), "{key} is none of {}", keys.join(", "));
+    }
+    let is_asked = |key: &str| only.is_empty() || key == "off" || only.iter().any(|one| one == key);
+    let left_out = Condition::ALL.into_iter().filter(|condition| !is_asked(condition.key()));
+    missing.extend(left_out.map(|condition| (condition, "left out by --only".to_owned())));
+    if before.is_none() {
+        missing.push((Condition::Before, "no other build is given (--against DIR)".into()));
+    }
     if probe(Command::new("perf").arg("--version")).is_none() {
         missing.push((Condition::Perf, "there is no perf (Debian's linux-perf)".into()));
     }
     if let Err(e) = Ftrace::start() {
         missing.push((Condition::Ftrace, format!("{e:#}")));
     }
-    missing
+    Ok(missing)
 }
 
 /// A running condition.

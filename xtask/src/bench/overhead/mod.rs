@@ -10,6 +10,7 @@ mod table;
 mod workload;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use flightrec_tests::{Sandbox, online_cpus};
@@ -58,7 +59,12 @@ struct Measured {
 }
 
 /// Measures, and prints a table, or one JSON object.
-pub(super) fn run(rounds: usize, json: bool) -> Result<()> {
+pub(super) fn run(
+    rounds: usize,
+    against: Option<&Path>,
+    only: &[String],
+    json: bool,
+) -> Result<()> {
     let cpu = *online_cpus().last().context("no CPU is online")?;
     // One sandbox for all rounds: it mounts tracefs where there is none.
     let sandbox = Sandbox::new()?;
@@ -66,7 +72,7 @@ pub(super) fn run(rounds: usize, json: bool) -> Result<()> {
         cpu,
         rounds,
         samples: BTreeMap::new(),
-        missing: condition::missing(),
+        missing: condition::missing(against, only)?,
         density: Vec::new(),
     };
     let here =
@@ -76,7 +82,7 @@ pub(super) fn run(rounds: usize, json: bool) -> Result<()> {
     for round in 1..=rounds {
         eprintln!("round {round} of {rounds}");
         for condition in &conditions {
-            let beside = condition.start(sandbox.root())?;
+            let beside = condition.start(sandbox.root(), against)?;
             let figures = workload::run(cpu, sandbox.root())?;
             beside.stop()?;
             for (workload, figure) in figures {

@@ -85,16 +85,33 @@ pub(super) fn text(measured: &Measured) -> String {
             out.push('\n');
         }
     }
-    let medians = [Condition::Drawing, Condition::Sharing]
-        .map(|of| spread(measured.of(of, Workload::Getppid)).0);
-    let [plenty, short] = medians;
-    let _ = writeln!(
-        out,
-        "\nA getppid where its bucket looks at who draws, over one where it holds plenty: {:+.1} \
-         ns, x {:.3}",
-        short - plenty,
-        short / plenty
-    );
+    if !measured.of(Condition::Before, Workload::Getppid).is_empty() {
+        out.push_str("\nflightrec over the build of --against, of medians and of least:");
+        for workload in Workload::ALL {
+            let [now, before] = [Condition::Flightrec, Condition::Before]
+                .map(|of| spread(measured.of(of, workload)));
+            let _ = write!(
+                out,
+                "  {} x {:.3}, {:.3}",
+                workload.name(),
+                now.0 / before.0,
+                now.1 / before.1
+            );
+        }
+        out.push('\n');
+    }
+    if !measured.of(Condition::Sharing, Workload::Getppid).is_empty() {
+        let [plenty, short] = [Condition::Drawing, Condition::Sharing]
+            .map(|of| spread(measured.of(of, Workload::Getppid)));
+        let _ = writeln!(
+            out,
+            "\nA getppid where its bucket looks at who draws, over one where it holds plenty: \
+             {:+.1} ns, x {:.3}; of the least {:+.1} ns",
+            short.0 - plenty.0,
+            short.0 / plenty.0,
+            short.1 - plenty.1
+        );
+    }
     out.push_str(
         "\nRing bytes an event, the mix, strings = false (an entry and an exit are two events):\n",
     );

@@ -103,9 +103,9 @@ fn early(dir: &Path, told: &Told) -> Result<String> {
     let begin = told.begin();
     let before = told.events.iter().filter(|event| mono(event) < multi_user * 1000).count();
     ensure!(before > 1000, "{before} events before multi-user.target");
-    let misses = match &told.coverage["misses"] {
+    let misses = match &told.coverage["recursion_misses"] {
         Value::Object(misses) if !misses.is_empty() => {
-            format!("; skipped by the kernel: {}", told.coverage["misses"])
+            format!("; skipped by the kernel: {}", told.coverage["recursion_misses"])
         }
         _ => String::new(),
     };
@@ -175,7 +175,7 @@ impl Told {
     }
 
     /// From the start of the recording on, every lane of every CPU. What the kernel skipped
-    /// (`misses`) is told, and no fault: from Linux 7.0 on it skips a run of a task program now
+    /// (`recursion_misses`) is told, and no fault: from Linux 7.0 on it skips a run of a task program now
     /// and then.
     fn is_complete(&self) -> Result<()> {
         let lanes = self.coverage["lanes"].as_array().context("no lanes")?;

@@ -83,7 +83,7 @@ fn whole_memory(memory: &Path, store: &Path, [real, forged, by_id]: [&str; 3]) -
         "with nothing that decides, --strict gives {}",
         output.status
     );
-    ensure!(shown.starts_with("# NOT VOUCHED FOR"), "{}", shown.lines().next().unwrap_or_default());
+    ensure!(shown.starts_with("# NOT CONFIRMED"), "{}", shown.lines().next().unwrap_or_default());
     ensure!(
         !said.contains("complete on CPUs") && !shown.contains("complete on CPUs"),
         "one is called complete: {said}"
@@ -119,9 +119,9 @@ fn undecided(said: &str, ids: [&str; 2]) -> Result<()> {
 
 /// The line says that the files vouch for the real one, and names the other.
 fn vouched(line: &str, real: &str, forged: &str) -> Result<()> {
-    let taken = line.contains(&format!("recording {real} is taken, as the files of "));
+    let taken = line.contains(&format!("recording {real} is used, because the files of "));
     ensure!(
-        taken && line.contains(forged) && line.contains("nothing vouches for that"),
+        taken && line.contains(forged) && line.contains("nothing confirms that"),
         "it says first: {line}"
     );
     Ok(())

@@ -77,7 +77,8 @@ fn refused(status: &Value) -> Result<String> {
     // The same kernels have system calls recorded by programs of the other form
     // (`daemon/src/load.rs`).
     let preemptible = status["syscall_programs"] == "tracepoint";
-    let skipped = status["skipped_runs"].as_object().context("no skipped runs in the status")?;
+    let skipped =
+        status["recursion_misses"].as_object().context("no recursion misses in the status")?;
     let lanes = status["lanes"].as_object().context("no lanes in the status")?;
     let skipped = skipped.iter().map(|(program, n)| (n, MAY_MEET.contains(&program.as_str())));
     let busy = lanes.iter().map(|(lane, of)| (&of["lost"]["busy"], lane == "task"));
@@ -113,10 +114,10 @@ mod tests {
     fn programs_meet_where_the_kernel_lets_them_alone() {
         let status = |form: &str, lane: &str, busy: u64, program: &str, skipped: u64| {
             let none = json!({"lost": {"busy": 0}});
-            let mut status = json!({"syscall_programs": form, "skipped_runs": {"sys_enter": 0},
+            let mut status = json!({"syscall_programs": form, "recursion_misses": {"sys_enter": 0},
                 "lanes": {"syscall": none, "sched": none, "task": none}});
             status["lanes"][lane]["lost"]["busy"] = busy.into();
-            status["skipped_runs"][program] = skipped.into();
+            status["recursion_misses"][program] = skipped.into();
             refused(&status)
         };
         assert!(status("tp_btf", "task", 0, "sched_switch", 0).is_ok());

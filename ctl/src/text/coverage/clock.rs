@@ -1,0 +1,49 @@
+//! What steps of the wall clock did to a window: said, since times of day alone do not tell.
+
+use jiff::tz::TimeZone;
+
+use super::lines::Times;
+use crate::human::{counted, span};
+use crate::wall::WallClock;
+use crate::windows::Windows;
+
+/// Most steps, and most times that were shown again, that are told one by one.
+const EACH: usize = 4;
+
+/// Lines about the steps of the wall clock within the windows, and what they made of times of day.
+pub fn clock_lines(windows: &Windows, wall: &mut WallClock, zone: &TimeZone) -> Vec<String> {
+    let steps: Vec<(u64, i64)> = wall.steps(windows.hull()).collect();
+    let repeated = wall.repeated(windows);
+    let mut lines = Vec::new();
+    let times = Times { wall, zone };
+    for (at, by) in steps.iter().take(EACH) {
+        let behind = times.wall.wall(*at);
+        let (before, behind) =
+            (times.wall_full(behind.saturating_sub(*by)), times.wall_full(behind));
+        let (way, why) = if *by < 0 {
+            ("was set back", "")
+        } else {
+            ("jumped ahead", ": it was set, or the machine slept")
+        };
+        let by = span(by.unsigned_abs());
+        lines.push(format!("the wall clock {way} by {by} at {before}, to {behind}{why}"));
+    }
+    if let Some(more @ 1..) = steps.len().checked_sub(EACH) {
+        lines.push(format!("the wall clock did so {} more", counted(more as u64, "time")));
+    }
+    if windows.count() > 1 {
+        let n = windows.count();
+        lines.push(format!("so the window has {n} parts, each with a coverage of its own"));
+    }
+    for (from, until) in repeated.iter().take(EACH) {
+        let (from, until) = (times.wall_full(*from), times.wall_full(*until));
+        lines.push(format!("{from} to {until} was shown more than once: all of it is here"));
+    }
+    if let Some(more @ 1..) = repeated.len().checked_sub(EACH) {
+        lines.push(format!(
+            "{} more of the window shown more than once",
+            counted(more as u64, "part")
+        ));
+    }
+    lines
+}
