@@ -21,7 +21,7 @@ use flightrec_format::abi::record::{Abi, Fork, StringStatus};
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::encode::PageWriter;
-use flightrec_format::meta::{Argument, Meta, Syscall, TaiOffset};
+use flightrec_format::meta::{Argument, Lanes, Meta, Syscall, TaiOffset};
 
 const EVENTS: u64 = 2_000_000;
 const ROUNDS: usize = 7;
@@ -185,7 +185,7 @@ fn meta() -> Meta {
         started: STARTED,
         tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: (0..CPUS).collect(),
-        ring_bytes: [256 << 20, 64 << 20, 1 << 20],
+        lanes: Lanes::new([256 << 20, 64 << 20, 1 << 20], [false; 3]),
         native: vec![
             call(0, "read", &[("fd", "unsigned int"), ("buf", "char *"), ("count", "size_t")]),
             call(

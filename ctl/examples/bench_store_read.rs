@@ -17,7 +17,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
-use flightrec_format::meta::{Argument, Meta, Syscall, TaiOffset};
+use flightrec_format::meta::{Argument, Lanes, Meta, Syscall, TaiOffset};
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 
 const ROUNDS: usize = 15;
@@ -316,7 +316,7 @@ fn meta() -> Meta {
         started: STARTED,
         tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: (0..CPUS).collect(),
-        ring_bytes: [16 << 20, 8 << 20, 1 << 20],
+        lanes: Lanes::new([16 << 20, 8 << 20, 1 << 20], [false; 3]),
         native: vec![
             call(0, "read", &[("fd", "unsigned int"), ("buf", "char *"), ("count", "size_t")]),
             call(

@@ -10,6 +10,7 @@ use crate::boots::BootArg;
 use crate::column::Column;
 use crate::fds::Naming;
 use crate::filter::{FilterSpec, is_pattern};
+use crate::kind::Kind;
 use crate::names::State;
 use crate::time_arg::TimeArg;
 
@@ -326,9 +327,8 @@ pub struct FilterArgs {
     /// two.
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub faster_than: Option<Duration>,
-    /// Events of these kinds: sys_enter, sys_exit, switch, waking, wakeup_new, migrate, fork, exec,
-    /// rename, exit, mark, act.
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    /// Events of these kinds.
+    #[arg(long, value_name = "KIND", value_delimiter = ',', help = event_help())]
     pub event: Vec<String>,
 }
 
@@ -596,6 +596,11 @@ pub enum ColorArg {
 
 /// How often something live is looked at. The daemon closes a connection that is silent for a
 /// minute.
+/// What `--event` takes.
+fn event_help() -> String {
+    format!("Events of these kinds: {}", Kind::ALL.map(Kind::name).join(", "))
+}
+
 fn interval(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
     if !(Duration::from_millis(10)..=Duration::from_secs(30)).contains(&time) {

@@ -14,7 +14,8 @@ use anyhow::Result;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::counts as format;
+use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::abi::state::{
     GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
 };
@@ -297,8 +298,9 @@ impl Store {
             }
         };
         let (failed_since, reason) = failed.unzip();
-        let by_lane =
-            |counts: [u64; 3]| Lane::RINGS.map(Lane::name).into_iter().zip(counts).collect();
+        let by_lane = |counts: [u64; RING_LANES]| {
+            Lane::RINGS.map(Lane::name).into_iter().zip(counts).collect()
+        };
         let behind = |until: u64| (until != 0).then(|| seconds(now.saturating_sub(until)));
         Self {
             state,
@@ -411,11 +413,11 @@ impl Counts {
         let refused = totals.refused.get(i).copied().unwrap_or_default();
         let by = |reason: Refusal| refused.get(reason as usize).copied().unwrap_or(0);
         let no_ring = totals.no_ring.get(i).copied().unwrap_or(0);
-        let named = |counts: [u64; 6]| {
+        let named = |counts: format::Counts| {
             counts
                 .into_iter()
                 .enumerate()
-                .filter_map(|(k, n)| Some((Kind::counted(i, k)?.name(), n)))
+                .filter_map(|(k, n)| Some((Kind::counted(lane, k)?.name(), n)))
                 .collect()
         };
         Self {
@@ -526,7 +528,12 @@ impl State {
             strings: meta.strings,
             memory_bytes: source.memory(),
             threads: source.threads(),
-            ..Self::counted(meta.session, clock, (source.held(), meta.ring_bytes), source.totals()?)
+            ..Self::counted(
+                meta.session,
+                clock,
+                (source.held(), meta.lanes.ring_bytes()),
+                source.totals()?,
+            )
         }
         .with(source.budget().into()))
     }
@@ -535,10 +542,10 @@ impl State {
     fn counted(
         session: u64,
         (started, wall_offset): (u64, i64),
-        lanes: ([u64; 3], [u64; 3]),
+        lanes: ([u64; RING_LANES], [u64; RING_LANES]),
         totals: Totals,
     ) -> Self {
-        let happened = |cpu: &&CpuTotals| cpu.recorded || cpu.no_ring != [0; 3];
+        let happened = |cpu: &&CpuTotals| cpu.recorded || cpu.no_ring != [0; RING_LANES];
         let of_cpu = |cpu: &CpuTotals| CpuState {
             cpu: cpu.cpu,
             recorded: cpu.recorded,

@@ -228,7 +228,7 @@ mod tests {
             base_tai: wall + 37 * S,
             used: 16,
             detached: 0,
-            events: [0; 6],
+            events: flightrec_format::abi::counts::Counts::ZERO,
             refused: [0; 3],
         }
     }

@@ -93,7 +93,7 @@ impl Backend for Server {
             daemon_cpu: clock::process_cpu(),
             syscall_programs: meta.syscall_programs.clone(),
             memory: recording.memory(),
-            ring_bytes: meta.ring_bytes,
+            ring_bytes: meta.lanes.ring_bytes(),
             held: Lane::RINGS.map(|lane| live.held(lane)),
             totals: self.totals(),
             strings: meta.strings,

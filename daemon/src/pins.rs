@@ -48,7 +48,7 @@ fn moves(count: impl Fn() -> u64) -> bool {
 /// Everything that the probes count.
 fn count(totals: &Totals) -> u64 {
     let of_cpu = |cpu: &flightrec_format::control::CpuTotals| {
-        let lanes = cpu.events.as_flattened().iter().chain(cpu.refused.as_flattened());
+        let lanes = cpu.events.iter().flatten().chain(cpu.refused.as_flattened());
         lanes.chain(&cpu.no_ring).fold(0, |sum: u64, n| sum.wrapping_add(*n))
     };
     totals.cpus.iter().map(of_cpu).fold(0, u64::wrapping_add)

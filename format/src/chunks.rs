@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::abi::counts::Counts;
 use crate::abi::page::{
     COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION, meta_field,
 };
@@ -67,7 +68,7 @@ pub fn pack(
             base_tai: 0,
             used: (HEADER_LEN + content.len()).div_ceil(UNIT) as u32,
             detached: 0,
-            events: fields,
+            events: Counts::first(fields),
             refused: [0; REFUSALS],
         };
         let mut out = [0; PAGE_SIZE];
@@ -115,7 +116,7 @@ impl Chunks {
         if header.lane != self.lane as u8 {
             return;
         }
-        let [generation, chunk, chunks, length, crc, _] = header.events;
+        let [generation, chunk, chunks, length, crc, ..] = header.events.all();
         let start = usize::from(header.header_len);
         let Some(content) = page.get(start..header.used_bytes()) else { return };
         if chunk >= chunks || chunks > CHUNKS_MAX {

@@ -4,11 +4,17 @@
 //! little-endian. One connection carries any number of requests, each answered in turn. This
 //! module is the only place that knows bincode.
 
-use bincode::{Decode, Encode, config};
+use bincode::de::Decoder;
+use bincode::enc::Encoder;
+use bincode::error::{DecodeError, EncodeError};
+use bincode::{Decode, Encode, config, impl_borrow_decode};
 use thiserror::Error;
 
+use crate::abi::counts::Counts;
+use crate::abi::page::{REFUSALS, RING_LANES};
+
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
@@ -115,18 +121,32 @@ pub struct CpuTotals {
     /// Whether it has rings.
     pub recorded: bool,
     /// Events recorded, by lane and kind.
-    pub events: [[u64; 6]; 3],
+    pub events: [Counts; RING_LANES],
     /// Events refused, by lane and [`crate::abi::page::Refusal`].
-    pub refused: [[u64; 3]; 3],
+    pub refused: [[u64; REFUSALS]; RING_LANES],
     /// Events not recorded for want of a ring, by lane.
-    pub no_ring: [u64; 3],
+    pub no_ring: [u64; RING_LANES],
     /// Events that the budget refused, by lane and kind.
-    pub throttled: [[u64; 6]; 3],
+    pub throttled: [Counts; RING_LANES],
     /// Strings of system calls recorded.
     pub strings: u64,
     /// What the budget has given up here, `GIVEN_…` bits ([`crate::abi::state`]).
     pub given: u32,
 }
+
+impl Encode for Counts {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        self.all().encode(encoder)
+    }
+}
+
+impl<Context> Decode<Context> for Counts {
+    fn decode<D: Decoder<Context = Context>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        Ok(Self::first(<[u64; Self::LEN]>::decode(decoder)?))
+    }
+}
+
+impl_borrow_decode!(Counts);
 
 /// What recording may cost, and what an event costs, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
@@ -246,11 +266,11 @@ pub struct Status {
     pub syscall_programs: String,
     /// Kernel memory of rings and tables, bytes.
     pub memory: u64,
-    /// By lane (`syscall`, `sched`, `task`): bytes of one CPU's ring.
-    pub ring_bytes: [u64; 3],
+    /// By lane ([`crate::abi::page::Lane::RINGS`]): bytes of one CPU's ring.
+    pub ring_bytes: [u64; RING_LANES],
     /// By lane: the history that every recorded CPU's ring holds, ns (the least over CPUs that
     /// wrapped; since the start where none has).
-    pub held: [u64; 3],
+    pub held: [u64; RING_LANES],
     /// Counters.
     pub totals: Totals,
     /// Whether strings of system calls are recorded.
@@ -324,9 +344,9 @@ pub struct StoreStatus {
     /// Bytes a second that are written: over the last half minute or so.
     pub rate: u64,
     /// Events written, by lane, each once.
-    pub written_events: [u64; 3],
+    pub written_events: [u64; RING_LANES],
     /// Events that the rings had overwritten before they were written, by lane.
-    pub lost_events: [u64; 3],
+    pub lost_events: [u64; RING_LANES],
     /// Files deleted, and their bytes, by the limit that was to be kept ([`DELETED_FOR`]).
     pub deleted: [(u64, u64); 3],
     /// Times that writing failed.

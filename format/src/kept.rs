@@ -4,31 +4,25 @@
 //! So `flightd` copies what quiet processes did out of pages before they are gone, into pages of
 //! its own in the kernel's memory. Such a page stands for a run of a ring's pages: its header is
 //! that of the first of them (number, times, totals), its records are those of the processes that
-//! were kept, and the rest of its header says up to which page it reaches and which processes were
-//! left out. So the totals of the next page tell how many events were left out, exactly.
+//! were kept, and the rest of its header, its last bytes, says up to which page it reaches and which
+//! processes were left out. So the totals of the next page tell how many events were left out, exactly.
 //!
 //! A page of which nothing is left out is kept as it is, with [`KEPT`](part_flag::KEPT) alone.
 
 mod writer;
 
-use crate::abi::page::{HEADER_LEN, Lane, PageHeader, UNIT, part_flag};
+use crate::abi::kinds::Unit;
+use crate::abi::page::{LEFT_OUT_LEN, Lane, PageHeader, THINNED_LEN, UNIT, part_flag};
 use crate::abi::record::{fold, kind};
 use crate::decode::records::Records;
 use crate::decode::{Body, Page};
 use crate::part;
 
+pub use crate::abi::page::LEFT_OUT_MAX;
 pub use writer::KeptWriter;
 
-/// Most processes that a page can say were left out.
-pub const LEFT_OUT_MAX: usize = 32;
-/// Bytes of one of them.
-const ENTRY: usize = 24;
-/// Byte of the page at which the number of the last page that it stands for is.
-pub const THROUGH: usize = HEADER_LEN;
-/// Byte of the page at which the processes that were left out begin.
-const LIST: usize = THROUGH + 8;
-/// Bytes of the header of a page of which something is left out.
-pub const KEPT_HEADER_LEN: usize = LIST + LEFT_OUT_MAX * ENTRY;
+/// Bytes of an entry of what was left out.
+const ENTRY: usize = LEFT_OUT_LEN;
 
 /// Stands for processes that are not known, or too many to be named: any.
 pub const ANYONE: u32 = 0;
@@ -70,14 +64,21 @@ pub fn is_kept(header: &PageHeader) -> bool {
 
 /// Whether events are left out of it.
 pub fn is_thinned(header: &PageHeader) -> bool {
-    is_kept(header) && usize::from(header.header_len) == KEPT_HEADER_LEN
+    header.is_thinned()
+}
+
+/// Byte of a thinned page at which the number of the last page that it stands for is; the processes
+/// that were left out follow.
+pub(crate) fn through_at(header_len: u16) -> usize {
+    usize::from(header_len).saturating_sub(THINNED_LEN)
 }
 
 /// The number of the last page of its ring that a page stands for; its own, where it stands for
 /// itself.
 pub fn through(page: &Page) -> u64 {
     let seq = page.header().seq;
-    if is_thinned(page.header()) { word(page, THROUGH).max(seq) } else { seq }
+    let at = through_at(page.header().header_len);
+    if is_thinned(page.header()) { word(page, at).max(seq) } else { seq }
 }
 
 /// What is left out of a page.
@@ -95,7 +96,8 @@ pub fn left_out(page: &Page) -> Vec<LeftOut> {
             until: word(page, at + 16),
         }
     };
-    let entries = (0..LEFT_OUT_MAX).map(|i| entry(LIST + i * ENTRY));
+    let list = through_at(page.header().header_len) + 8;
+    let entries = (0..LEFT_OUT_MAX).map(|i| entry(list + i * ENTRY));
     entries.filter(|entry| entry.events != 0).collect()
 }
 
@@ -105,7 +107,8 @@ pub fn before(page: &Page, seq: u64, opened: u64) -> Option<Page> {
     let cut = part::head(page, position(page, opened));
     let mut bytes = Box::new(*cut.bytes());
     let through = seq.checked_sub(1)?.max(page.header().seq);
-    bytes.get_mut(THROUGH..THROUGH + 8)?.copy_from_slice(&through.to_le_bytes());
+    let at = through_at(page.header().header_len);
+    bytes.get_mut(at..at + 8)?.copy_from_slice(&through.to_le_bytes());
     Page::new(bytes).ok()
 }
 
@@ -184,6 +187,13 @@ pub fn threads(tid: u32, body: &Body, mut each: impl FnMut(u32)) {
     }
     if other != 0 && other != tid {
         each(other);
+    }
+    if let Body::Plain(plain) = body {
+        let others = plain.ids(Unit::Thread).enumerate();
+        let others = others.filter(|(at, id)| {
+            *id != 0 && *id != tid && !plain.ids(Unit::Thread).take(*at).any(|other| other == *id)
+        });
+        others.for_each(|(_, id)| each(id));
     }
 }
 

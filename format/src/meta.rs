@@ -7,6 +7,8 @@
 //! that the present one does not use, so that a reader, or a crash, at any moment finds a whole
 //! one.
 
+mod lanes;
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -16,6 +18,7 @@ use thiserror::Error;
 use crate::abi::page::{Lane, PAGE_SIZE};
 use crate::chunks::{self, Chunks, TooLarge};
 pub use crate::chunks::{CHUNK_BYTES, first_page};
+pub use lanes::{KindMeta, LaneMeta, Lanes};
 
 /// Pages of the metadata map.
 pub const PAGES: usize = 128;
@@ -81,15 +84,12 @@ pub struct Meta {
     pub wall_offsets: Vec<i64>,
     /// CPUs with rings.
     pub cpus: Vec<u16>,
-    /// Bytes of one CPU's ring, by lane.
-    pub ring_bytes: [u64; 3],
+    /// The lanes that are rings, each with the kinds of event that it may hold.
+    pub lanes: Lanes,
     /// Bytes of the quiet ring, of all CPUs ([`crate::kept`]).
     pub quiet_bytes: u64,
     /// Whether strings of system calls are recorded.
     pub strings: bool,
-    /// Lanes whose events the configuration leaves out, by lane. (Of the task lane, marks and the
-    /// recorder's own acts are recorded all the same.)
-    pub off: [bool; 3],
     /// The configuration in force, as TOML.
     pub config: String,
     /// Paths of the v2 control groups in their hierarchy, by id; those that are gone stay while
@@ -191,7 +191,16 @@ pub fn to_json(meta: &Meta) -> Result<String, MetaError> {
 
 /// The document from its text.
 pub fn from_json(text: &str) -> Result<Meta, MetaError> {
-    Ok(serde_json::from_str(text)?)
+    Ok(parse(text.as_bytes())?)
+}
+
+/// The document from its bytes; also of a recording made before lanes were listed in it.
+fn parse(text: &[u8]) -> Result<Meta, serde_json::Error> {
+    let mut meta: Meta = serde_json::from_slice(text)?;
+    if meta.lanes.is_empty() {
+        meta.lanes = Lanes::earlier(&serde_json::from_slice(text)?);
+    }
+    Ok(meta)
 }
 
 /// The pages of a generation (counted from 1), chunk by chunk; `half`: how many there may be,
@@ -227,7 +236,7 @@ pub fn unpack_generation<P: AsRef<[u8]>>(
         if done == Some(document.session) {
             continue;
         }
-        match serde_json::from_slice::<Meta>(&document.bytes) {
+        match parse(&document.bytes) {
             Ok(meta) => {
                 done = Some(document.session);
                 if best.as_ref().is_none_or(|(_, b)| meta.started > b.started) {

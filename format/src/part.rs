@@ -8,11 +8,12 @@
 //!
 //! Positions are in units ([`UNIT`]), the header's included, as in [`PageHeader::used`].
 
-use crate::abi::page::{HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, UNIT, part_flag};
+use crate::abi::counts::Counts;
+use crate::abi::page::{Lane, PAGE_SIZE, PageHeader, UNIT, part_flag};
 use crate::abi::record::{header, kind, switch};
 use crate::decode::Page;
 use crate::decode::records::{Record, Records};
-use crate::encode::write_header;
+use crate::encode::put_header;
 
 /// How long the last record of an open page is provisional, ns: an exit may fold into it. The
 /// probes fold up to 1.05 ms after the entry (FORMAT.md, section 3); the rest is for a virtual CPU
@@ -57,7 +58,7 @@ pub fn tail(page: &Page, from: u32) -> Option<Page> {
 
 /// As [`tail`], for a caller that knows the totals at the position: it saves decoding what stands
 /// before.
-pub fn tail_after(page: &Page, from: u32, totals: Option<[u64; LANE_KINDS]>) -> Option<Page> {
+pub fn tail_after(page: &Page, from: u32, totals: Option<Counts>) -> Option<Page> {
     let whole = page.header();
     if from >= whole.used {
         return None;
@@ -136,18 +137,15 @@ pub fn join(first: &Page, second: &Page) -> Option<Page> {
 }
 
 /// Events before a position, by kind; `None` where the page is damaged before.
-fn totals_at(page: &Page, to: u32) -> Option<[u64; LANE_KINDS]> {
+fn totals_at(page: &Page, to: u32) -> Option<Counts> {
     let before = head(page, to).summary();
-    let mut events = page.header().events;
-    for (total, count) in events.iter_mut().zip(before.counts) {
-        *total = total.saturating_add(count);
-    }
+    let events = page.header().events.plus(&before.counts);
     before.damage.is_none().then_some(events)
 }
 
 /// A page of these bytes with this header.
 fn assemble(header: &PageHeader, mut bytes: Box<[u8; PAGE_SIZE]>) -> Option<Page> {
-    *bytes.first_chunk_mut::<HEADER_LEN>()? = write_header(header);
+    put_header(header, &mut bytes);
     Page::new(bytes).ok()
 }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
     COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, UNIT, VERSION,
 };
@@ -13,7 +14,7 @@ use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::descriptors::{Descriptor, Object, Snapshot, Table};
 use flightrec_format::encode::{PageWriter, write_header, write_slot};
-use flightrec_format::meta::{Argument, Meta, Syscall};
+use flightrec_format::meta::{Argument, Lanes, Meta, Syscall};
 use flightrec_store::block::PAGES_MAX;
 use flightrec_store::snapshot::{About, Summary};
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
@@ -80,7 +81,7 @@ fn meta() -> Meta {
         boot_id: "01234567-89ab-cdef-0123-456789abcdef".into(),
         started: STARTED,
         cpus: vec![0, 1],
-        ring_bytes: [1 << 20; 3],
+        lanes: Lanes::new([1 << 20; 3], [false; 3]),
         native: vec![call(2, "open"), call(59, "execve")],
         ..Meta::default()
     }
@@ -126,7 +127,7 @@ fn header(lane: Lane, cpu: u16, seq: u64, time: u64) -> PageHeader {
         base_tai: time,
         used: (HEADER_LEN / UNIT) as u32,
         detached: 0,
-        events: [0; 6],
+        events: Counts::ZERO,
         refused: [0; 3],
     }
 }

@@ -9,7 +9,7 @@ use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
 use flightrec_format::encode::{PageWriter, in_kernel};
 use flightrec_format::identity::public_id;
-use flightrec_format::meta::{self, Argument, Meta, Syscall};
+use flightrec_format::meta::{self, Argument, Lanes, Meta, Syscall};
 use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 
@@ -67,7 +67,7 @@ fn metadata() -> Meta {
         boot_id,
         started: 5,
         cpus: vec![0, 1],
-        ring_bytes: [1 << 20; 3],
+        lanes: Lanes::new([1 << 20; 3], [false; 3]),
         native,
         config,
         ..Meta::default()

@@ -20,7 +20,8 @@ use aya_ebpf::maps::Array;
 // A record is aligned to the unit, and nothing in it to more.
 pub(crate) use flightrec_format::abi::page::UNIT;
 use flightrec_format::abi::page::{
-    DETACHED_SHIFT, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, Refusal, VERSION,
+    DETACHED_SHIFT, HEADER_KINDS, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, RawHeader, Refusal, VERSION,
+    header_len,
 };
 use flightrec_format::abi::probe::{LAST_CPU, STATE};
 use flightrec_format::abi::record::{self, counter, kind};
@@ -31,8 +32,15 @@ use crate::atomic;
 /// `BPF_F_MMAPABLE`, include/uapi/linux/bpf.h.
 const MMAPABLE: u32 = 1 << 10;
 
-/// Bytes behind a page's header.
+/// Bytes behind the part of a page's header that every lane has. Where records are is counted from
+/// there, so that it is the same in every lane; in one of more kinds they begin at [`further`].
 pub(crate) const BODY: usize = PAGE_SIZE - HEADER_LEN;
+
+/// Bytes of the counters of a lane's kinds that have no room in the first [`HEADER_LEN`] bytes.
+#[inline(always)]
+const fn further(lane: Lane) -> usize {
+    header_len(lane) - HEADER_LEN
+}
 
 /// Stores 8 bytes `AT` bytes behind any address, by one store. The BPF machine has no alignment of
 /// its own here: the kernel takes such stores to map values where the machine does
@@ -74,7 +82,7 @@ pub(crate) struct Page([u8; PAGE_SIZE]);
 
 impl Page {
     #[inline(always)]
-    pub(crate) fn header(page: *mut Self) -> *mut PageHeader {
+    pub(crate) fn header(page: *mut Self) -> *mut RawHeader {
         page.cast()
     }
 
@@ -198,7 +206,7 @@ impl<'a> Writer<'a> {
                 lane.busy = 0;
                 return None;
             }
-            Some(Self { lane, page, at: 0, fresh: true, now })
+            Some(Self { lane, page, at: further(name), fresh: true, now })
         }
     }
 
@@ -335,7 +343,7 @@ fn next_page(
         (&raw mut (*header).lane).write_volatile(name as u8);
         (&raw mut (*header).flags).write_volatile(0);
         (&raw mut (*header).cpu).write_volatile(cpu() as u16);
-        (&raw mut (*header).header_len).write_volatile(HEADER_LEN as u16);
+        (&raw mut (*header).header_len).write_volatile(header_len(name) as u16);
         (&raw mut (*header).base_mono).write_volatile(time);
         // The two clocks are read side by side, and the one is carried back to the page's base.
         let tai = bpf_ktime_get_tai_ns();
@@ -344,8 +352,13 @@ fn next_page(
         let detached = (&raw const (*state_of(cpu())).detached_time).read_volatile();
         (&raw mut (*header).detached).write_volatile((detached >> DETACHED_SHIFT) as u32);
         let events = (&raw mut (*header).events).cast::<u64>();
-        for (i, n) in lane.events.iter().enumerate() {
+        for (i, n) in lane.events.iter().enumerate().take(HEADER_KINDS) {
             events.add(i).write_volatile(*n);
+        }
+        let others = header.add(1).cast::<u64>();
+        let counts = lane.events.iter().skip(HEADER_KINDS).take(further(name) / 8);
+        for (i, n) in counts.enumerate() {
+            others.add(i).write_volatile(*n);
         }
         let refused = (&raw mut (*header).refused).cast::<u64>();
         for (i, n) in lane.refused.iter().enumerate() {
@@ -355,7 +368,7 @@ fn next_page(
     lane.page = next;
     lane.seq = seq;
     lane.base = time;
-    lane.off = 0;
+    lane.off = further(name) as u32;
     if name as u8 == Lane::Syscall as u8 {
         lane.tid = NO_THREAD;
     }

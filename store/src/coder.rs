@@ -118,8 +118,7 @@ impl Coder {
         for (page, summary) in pages.iter().zip(&summaries) {
             about.first = about.first.min(part::begins(page));
             about.last = about.last.max(summary.last);
-            about.events =
-                summary.counts.iter().fold(about.events, |sum, n| sum.saturating_add(*n));
+            about.events = about.events.saturating_add(summary.counts.total());
         }
         about.first = about.first.min(about.last);
         Ok((self.block(about)?, summaries))

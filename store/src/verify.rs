@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane, REFUSALS, RING_LANES};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
 use flightrec_format::decode::Page;
 use flightrec_format::part;
 use flightrec_format::ring::{Gap, Reason};
@@ -62,7 +63,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Report, StoreError> {
 #[derive(Debug, Clone, Copy)]
 struct At {
     /// Events before.
-    events: [u64; LANE_KINDS],
+    events: Counts,
     /// When that was, ns.
     time: u64,
 }
@@ -153,22 +154,19 @@ impl Verifier {
     fn page(&mut self, page: &Page, report: &mut Report) -> u64 {
         let (header, summary) = (page.header(), page.summary());
         let key = (page.lane(), header.cpu);
-        let mut end = header.events;
-        for (total, count) in end.iter_mut().zip(summary.counts) {
-            *total = total.saturating_add(count);
-        }
-        if self.rings.get(&key).is_some_and(|at| count(&at.events) < count(&header.events)) {
+        let end = header.events.plus(&summary.counts);
+        if self.rings.get(&key).is_some_and(|at| at.events.total() < header.events.total()) {
             self.missing(key, &header.events, part::begins(page), report);
         }
         let at = self.rings.entry(key).or_insert(At { events: header.events, time: summary.last });
-        let new = count(&end).saturating_sub(count(&at.events).max(count(&header.events)));
-        if count(&end) >= count(&at.events) {
+        let new = end.total().saturating_sub(at.events.total().max(header.events.total()));
+        if end.total() >= at.events.total() {
             *at = At { events: end, time: at.time.max(summary.last) };
         }
         if let Some(lane) = report.events.get_mut(key.0 as usize) {
             *lane = lane.saturating_add(new);
         }
-        count(&summary.counts)
+        summary.counts.total()
     }
 
     /// Holds what was read against what a checkpoint says is there; at the beginning, that is in
@@ -180,7 +178,7 @@ impl Verifier {
                 None => {
                     self.rings.insert(key, At { events: ring.events, time: checkpoint.time });
                 }
-                Some(at) if count(&at.events) < count(&ring.events) => {
+                Some(at) if at.events.total() < ring.events.total() => {
                     self.missing(key, &ring.events, checkpoint.time, report);
                     self.rings.insert(key, At { events: ring.events, time: checkpoint.time });
                 }
@@ -190,19 +188,10 @@ impl Verifier {
     }
 
     /// Events are missing between the place where a ring is known, and these totals.
-    fn missing(
-        &self,
-        (lane, cpu): (Lane, u16),
-        events: &[u64; LANE_KINDS],
-        until: u64,
-        report: &mut Report,
-    ) {
+    fn missing(&self, (lane, cpu): (Lane, u16), events: &Counts, until: u64, report: &mut Report) {
         let Some(at) = self.rings.get(&(lane, cpu)) else { return };
-        let mut lost = [0; LANE_KINDS];
-        for ((lost, later), earlier) in lost.iter_mut().zip(events).zip(at.events) {
-            *lost = later.saturating_sub(earlier);
-        }
-        report.lost = report.lost.saturating_add(count(&lost));
+        let lost = events.less(&at.events);
+        report.lost = report.lost.saturating_add(lost.total());
         if report.gaps.len() < GAPS_MAX {
             let (from, until, lost) = (at.time, until.max(at.time), Some(lost));
             let gap = Gap {
@@ -217,9 +206,4 @@ impl Verifier {
             report.gaps.push(gap);
         }
     }
-}
-
-/// All kinds together.
-fn count(events: &[u64; LANE_KINDS]) -> u64 {
-    events.iter().fold(0, |sum, n| sum.saturating_add(*n))
 }

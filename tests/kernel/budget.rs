@@ -256,7 +256,7 @@ fn switches(recorder: &Recorder, cpu: usize) -> u32 {
 
 /// The recorder's own lines in a dump.
 fn acts(recorder: &Recorder) -> String {
-    String::from_utf8_lossy(&recorder.flightctl(&["dump", "--all", "--event", "act"]).stdout)
+    String::from_utf8_lossy(&recorder.flightctl(&["dump", "--all", "--event", "recorder"]).stdout)
         .into_owned()
 }
 
@@ -372,7 +372,10 @@ fn what_a_step_leaves() {
     // The last step refused all of its calls, entry and exit.
     assert_eq!(calls.len(), 80);
     assert!(
-        snapshot.totals.cpus[cpu].throttled[Lane::Syscall as usize][..2].iter().all(|n| *n >= 20)
+        snapshot.totals.cpus[cpu].throttled[Lane::Syscall as usize]
+            .iter()
+            .take(2)
+            .all(|n| *n >= 20)
     );
     for (i, call) in calls.iter().enumerate() {
         assert_eq!(call.string(1).is_some(), i / 20 != 1, "strings of call {i}");

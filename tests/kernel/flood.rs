@@ -4,6 +4,8 @@ use std::mem::offset_of;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::kinds::LANE_KINDS;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{CpuState, LaneState};
 use flightrec_format::decode::Page;
@@ -28,15 +30,18 @@ fn flood() {
 }
 
 /// The probes' own counters of a lane, read past the product's code, and without a system call.
-fn counted(recording: &Recording, lane: Lane, cpu: u16) -> [u64; 6] {
+fn counted(recording: &Recording, lane: Lane, cpu: u16) -> Counts {
     let at = offset_of!(CpuState, lanes)
         + lane as usize * size_of::<LaneState>()
         + offset_of!(LaneState, events);
-    std::array::from_fn(|kind| recording.maps().state.load(usize::from(cpu), at + 8 * kind))
+    let state = &recording.maps().state;
+    Counts::first::<LANE_KINDS>(std::array::from_fn(|kind| {
+        state.load(usize::from(cpu), at + 8 * kind)
+    }))
 }
 
 /// Copies a ring at a moment at which nothing is written to it.
-fn copy_quiet(recording: &Recording, lane: Lane, cpu: u16) -> ([u64; 6], Vec<[u8; 4096]>) {
+fn copy_quiet(recording: &Recording, lane: Lane, cpu: u16) -> (Counts, Vec<[u8; 4096]>) {
     // What this thread does itself is then on other CPUs.
     let other = online_cpus().into_iter().find(|other| *other != usize::from(cpu));
     if let Some(other) = other {
@@ -88,7 +93,7 @@ fn adds_up(recorder: &Recorder) {
             assert_eq!(gap.reason, Reason::Overwritten);
             let lost = gap.lost.expect("an exact number");
             let decoded = stream.recorded();
-            for kind in 0..6 {
+            for kind in 0..Counts::LEN {
                 assert_eq!(
                     decoded[kind] + lost[kind],
                     counted[kind],

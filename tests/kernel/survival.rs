@@ -118,7 +118,7 @@ fn another_configuration_is_another_recording() {
     numbered_call(0);
     let new = snapshot(&recorder);
     assert_ne!(new.meta.session, old);
-    assert_eq!(new.meta.ring_bytes[0], 1 << 20);
+    assert_eq!(new.meta.lanes.ring_bytes()[0], 1 << 20);
     assert_eq!(new.numbered_calls(me()), [0]);
     assert_eq!(generations(&recorder), [format!("gen-{:016x}", new.meta.session)]);
     assert_eq!(bpf_objects_left(&objects), [], "of the old recording");

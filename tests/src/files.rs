@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane};
+pub use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Page;
 use flightrec_store::{Content, FileReader, Kind, Store};
-
-/// Events by kind.
-pub type Counts = [u64; LANE_KINDS];
 
 /// A page or a part of one, as far as counting goes.
 #[derive(Debug, Clone, Copy)]
@@ -47,19 +45,18 @@ impl RingPieces {
         let sum = |counts: &Counts| counts.iter().sum::<u64>();
         let mut pieces = self.0.clone();
         pieces.sort_by_key(|piece| (sum(&piece.before), sum(&piece.behind)));
-        let mut tally =
-            Tally { present: [0; LANE_KINDS], missing: [0; LANE_KINDS], end: [0; LANE_KINDS] };
+        let mut tally = Tally { present: Counts::ZERO, missing: Counts::ZERO, end: Counts::ZERO };
         for piece in pieces {
             if sum(&piece.behind) <= sum(&tally.end) {
                 continue; // all of it is there already
             }
             let from = if sum(&piece.before) >= sum(&tally.end) { piece.before } else { tally.end };
-            for (kind, (from, to)) in from.iter().zip(piece.behind).enumerate() {
-                let new = to.checked_sub(*from);
-                tally.present[kind] += new.unwrap_or_else(|| panic!("{piece:?} behind {tally:?}"));
-                let gap = from.checked_sub(tally.end[kind]);
-                tally.missing[kind] += gap.unwrap_or_else(|| panic!("{piece:?} behind {tally:?}"));
-            }
+            let new = piece.behind.since(&from);
+            let new = new.unwrap_or_else(|| panic!("{piece:?} behind {tally:?}"));
+            let gap = from.since(&tally.end);
+            let gap = gap.unwrap_or_else(|| panic!("{piece:?} behind {tally:?}"));
+            tally.present = tally.present.plus(&new);
+            tally.missing = tally.missing.plus(&gap);
             tally.end = piece.behind;
         }
         tally
@@ -152,7 +149,7 @@ impl Files {
     fn add(&mut self, page: &Page) {
         let (header, summary) = (page.header(), page.summary());
         assert_eq!(summary.damage, None, "page {} of lane {}", header.seq, page.lane().name());
-        let behind = std::array::from_fn(|kind| header.events[kind] + summary.counts[kind]);
+        let behind = header.events.plus(&summary.counts);
         let piece = Piece { seq: header.seq, before: header.events, behind };
         self.rings.entry((header.session, page.lane(), header.cpu)).or_default().0.push(piece);
     }

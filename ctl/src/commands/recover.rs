@@ -8,7 +8,8 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane, PAGE_SIZE};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::chunks::Chunks;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
@@ -103,7 +104,7 @@ struct Held {
 /// Where a page ends.
 struct End {
     /// Events up to there.
-    events: [u64; LANE_KINDS],
+    events: Counts,
     /// The page behind it, where events were left out of it.
     thinned: Option<u64>,
 }
@@ -113,8 +114,7 @@ impl Held {
     fn add(&mut self, page: &Page) {
         let (header, summary) = (page.header(), page.summary());
         self.pages += 1;
-        self.events =
-            summary.counts.iter().fold(self.events, |sum, count| sum.saturating_add(*count));
+        self.events = self.events.saturating_add(summary.counts.total());
         if let Some(before) = self.rings.get(&(header.lane, header.cpu)) {
             let is_left_out = before.thinned == Some(header.seq);
             let sum = if is_left_out { &mut self.left_out } else { &mut self.missing };
@@ -125,10 +125,7 @@ impl Held {
                 }
             }
         }
-        let mut end = header.events;
-        for (total, count) in end.iter_mut().zip(summary.counts) {
-            *total = total.saturating_add(count);
-        }
+        let end = header.events.plus(&summary.counts);
         let thinned = kept::is_thinned(header).then(|| kept::through(page).saturating_add(1));
         self.rings.insert((header.lane, header.cpu), End { events: end, thinned });
     }

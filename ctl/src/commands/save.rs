@@ -9,8 +9,9 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use thiserror::Error;
 
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
-    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT,
+    COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT,
 };
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::control::Totals;
@@ -284,7 +285,7 @@ fn write(out: impl Write, chapter: &Chapter, about: &About) -> io::Result<()> {
 }
 
 /// A ring's counters at a moment.
-type Counters = ([u64; LANE_KINDS], [u64; REFUSALS]);
+type Counters = (Counts, [u64; REFUSALS]);
 
 /// The rings' counters for a checkpoint: what `choose` makes of those that are known and of the
 /// ring's pages.
@@ -312,11 +313,7 @@ fn counted_before(stream: &LaneStream, known: Counters) -> Option<Counters> {
 /// Behind them: what they hold themselves, as all of it is in the file.
 fn counted_behind(stream: &LaneStream, known: Counters) -> Counters {
     let Some(last) = stream.pages().last() else { return known };
-    let mut events = last.header().events;
-    for (total, count) in events.iter_mut().zip(last.summary().counts) {
-        *total = total.saturating_add(count);
-    }
-    (events, known.1)
+    (last.header().events.plus(&last.summary().counts), known.1)
 }
 
 /// The thread table as pages.

@@ -69,13 +69,11 @@ fn text(state: &State, zone: &TimeZone) -> String {
         table.row("descriptors", &descriptors(state.descriptors.as_ref()));
     }
     table.row("CPUs", &ranges(state.cpus.iter().filter(|cpu| cpu.recorded).map(|cpu| cpu.cpu)));
-    for (i, lane) in Lane::RINGS.iter().enumerate() {
+    for lane in Lane::RINGS {
         let Some(of) = state.lanes.get(lane.name()) else { continue };
-        let count = |k: usize| {
-            let kind = Kind::counted(i, k)?.name();
-            Some(format!("{kind} {}", of.counts.events.get(kind)?))
-        };
-        let counts: Vec<String> = (0..6).filter_map(count).collect();
+        let of_lane = Kind::ALL.into_iter().filter(|kind| kind.lane() == lane).map(Kind::name);
+        let count = |kind| Some(format!("{kind} {}", of.counts.events.get(kind)?));
+        let counts: Vec<String> = of_lane.filter_map(count).collect();
         let (held, ring) = (of.held_seconds, bytes(of.ring_bytes));
         table
             .row(lane.name(), &format!("holds {held:.1} s in {ring} a CPU; {}", counts.join(", ")));

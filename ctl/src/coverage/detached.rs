@@ -37,8 +37,9 @@ pub(super) fn untold(recording: &Recording, lines: &[(u64, u64)], window: Window
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use flightrec_format::abi::counts::Counts;
     use flightrec_format::abi::page::{
-        COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION,
+        COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION,
     };
     use flightrec_format::control::Totals;
     use flightrec_format::encode::write_header;
@@ -67,7 +68,7 @@ pub(crate) mod tests {
                 base_tai: time * S,
                 used: (HEADER_LEN / UNIT) as u32,
                 detached: ((detached * S) >> DETACHED_SHIFT) as u32,
-                events: [0; LANE_KINDS],
+                events: Counts::ZERO,
                 refused: [0; REFUSALS],
             };
             let mut page = [0; PAGE_SIZE];

@@ -1,7 +1,8 @@
 //! What the recorder's checkpoints add to what pages can vouch for: counters at moments before the
 //! first page, behind the last one, and between.
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane, PageHeader, REFUSALS};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, PageHeader, REFUSALS};
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::part;
@@ -13,7 +14,7 @@ use crate::source::Recording;
 #[derive(Debug, Clone, Copy)]
 struct Point {
     time: u64,
-    events: [u64; LANE_KINDS],
+    events: Counts,
     refused: [u64; REFUSALS],
 }
 
@@ -32,7 +33,7 @@ fn points(recording: &Recording, lane: Lane, cpu: u16) -> Vec<Point> {
     };
     // They began with the recording.
     let start =
-        Point { time: recording.meta.started, events: [0; LANE_KINDS], refused: [0; REFUSALS] };
+        Point { time: recording.meta.started, events: Counts::ZERO, refused: [0; REFUSALS] };
     let mut points: Vec<Point> =
         all.filter_map(point).filter(|point| point.time > start.time).collect();
     points.push(start);
@@ -87,11 +88,11 @@ pub(super) fn refine(coverage: &mut Coverage, stream: &LaneStream, recording: &R
 /// What is missing between two moments, without a page between them.
 fn between(coverage: &Coverage, pair: &[Point]) -> Option<Gap> {
     let [earlier, later] = pair else { return None };
-    let lost = less(&later.events, &earlier.events);
+    let lost = later.events.less(&earlier.events);
     let refused = less(&later.refused, &earlier.refused);
-    let is_start = earlier.events == [0; LANE_KINDS];
+    let is_start = earlier.events == Counts::ZERO;
     let reason = match lost {
-        [0, 0, 0, 0, 0, 0] => Reason::Refused,
+        Counts::ZERO => Reason::Refused,
         // Before the first that there ever was.
         _ if is_start => Reason::Overwritten,
         _ => Reason::Missing,
@@ -144,17 +145,16 @@ fn shortened(gap: Gap, stream: &LaneStream, points: &[Point]) -> Vec<Gap> {
         return vec![gap];
     };
     let header = page.header();
-    let mut held = header.events;
-    held.iter_mut().zip(page.summary().counts).for_each(|(held, n)| *held = held.saturating_add(n));
+    let held = header.events.plus(&page.summary().counts);
     let is_whole = |point: &&Point| {
         header.base_mono < point.time
             && point.time < gap.until
-            && less(&point.events, &held) == [0; LANE_KINDS]
+            && point.events.less(&held).is_zero()
     };
     let Some(last) = points.iter().rfind(is_whole) else { return vec![gap] };
     let mut before = less(&last.refused, &header.refused);
     before.iter_mut().zip(gap.refused).for_each(|(n, all)| *n = (*n).min(all));
-    let (from, until, lost) = (header.base_mono, last.time, Some([0; LANE_KINDS]));
+    let (from, until, lost) = (header.base_mono, last.time, Some(Counts::ZERO));
     let refused = Gap { from, until, lost, refused: before, reason: Reason::Refused, ..gap };
     let mut parts = parted(&refused, stream.pages(), points);
     parts.retain(|part| is_loss(&part.refused));

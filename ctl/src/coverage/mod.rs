@@ -6,13 +6,15 @@ mod marks;
 mod partition;
 mod spared;
 mod told;
+pub mod unknown;
 
 pub use told::told;
 
-use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
 use flightrec_format::control::Totals;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 
+use self::unknown::Unknown;
 use crate::pipeline::Doubt;
 use crate::source::history::{Chapter, Foretold};
 use crate::source::{Recording, detached};
@@ -34,7 +36,7 @@ pub struct Report {
     /// The recorder's counters, read behind the pages.
     pub totals: Totals,
     /// Lanes that the configuration leaves out.
-    pub off: [bool; 3],
+    pub off: [bool; RING_LANES],
     /// When system calls were detached, within the window.
     pub detached: Vec<(u64, u64)>,
     /// For how long they were detached beyond that, ns: the recorder's own lines about it are
@@ -48,6 +50,8 @@ pub struct Report {
     pub disputed_by: Vec<u64>,
     /// Gaps of others than those who are asked for.
     spared: Vec<Gap>,
+    /// What this release does not know.
+    pub unknown: Unknown,
     /// Whose events the quiet ring left out of the other gaps, and how many; the busiest first.
     pub left_out: Vec<(u32, u64)>,
 }
@@ -74,11 +78,12 @@ impl Report {
             disputed_by: recording.disputed_by.clone(),
             spared: Vec::new(),
             left_out: spared::left_out(recording, window),
+            unknown: Unknown::of(recording, window),
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes,
             totals: recording.totals.clone(),
-            off: recording.meta.off,
+            off: recording.meta.lanes.off(),
         }
     }
 
@@ -142,8 +147,8 @@ impl Report {
     }
 
     /// CPUs without a ring on which something happened, and how much, by lane.
-    pub fn unrecorded(&self) -> impl Iterator<Item = (u16, [u64; 3])> + '_ {
-        let without = self.totals.cpus.iter().filter(|cpu| cpu.no_ring != [0; 3]);
+    pub fn unrecorded(&self) -> impl Iterator<Item = (u16, [u64; RING_LANES])> + '_ {
+        let without = self.totals.cpus.iter().filter(|cpu| cpu.no_ring != [0; RING_LANES]);
         without.map(|cpu| (cpu.cpu, cpu.no_ring))
     }
 
@@ -154,10 +159,10 @@ impl Report {
 
     /// Events refused in the window for a reason, by lane; of losses, in the stretches that touch
     /// it.
-    pub fn refused(&self, reason: Refusal) -> [u64; 3] {
-        let mut out = [0u64; 3];
+    pub fn refused(&self, reason: Refusal) -> [u64; RING_LANES] {
+        let mut out = [0u64; RING_LANES];
         for lane in &self.lanes {
-            let of = |refused: &[u64; 3]| refused.get(reason as usize).copied().unwrap_or(0);
+            let of = |refused: &[u64; REFUSALS]| refused.get(reason as usize).copied().unwrap_or(0);
             let n = match reason {
                 Refusal::Own => of(&lane.refused),
                 _ => lane.gaps.iter().map(|gap| of(&gap.refused)).fold(0, u64::saturating_add),

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, Refusal};
 use flightrec_format::abi::record::{Act, StringStatus};
 use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::{Body, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
-use flightrec_format::meta::Meta;
+use flightrec_format::meta::{Lanes, Meta};
 use flightrec_format::part::PROVISIONAL_NS;
 use flightrec_format::ring::{Gap, Reason};
 use flightrec_store::{Limits, Now, Opening, Options, StoreWriter};
@@ -91,7 +92,7 @@ impl Machine {
             boot_id: "01234567-89ab-cdef-0123-456789abcdef".into(),
             started: STARTED,
             cpus: (0..CPUS).collect(),
-            ring_bytes: [(RING * PAGE_SIZE) as u64; 3],
+            lanes: Lanes::new([(RING * PAGE_SIZE) as u64; 3], [false; 3]),
             ..Meta::default()
         };
         let limits = Limits {
@@ -235,7 +236,7 @@ impl Machine {
 }
 
 /// A gap, to be told from others.
-type Key = (Lane, u16, Reason, u64, u64, Option<[u64; 6]>, [u64; 3]);
+type Key = (Lane, u16, Reason, u64, u64, Option<Counts>, [u64; 3]);
 
 /// The gaps of a window, and for how long calls were detached in it.
 fn told(dir: &Path, window: Window) -> (BTreeSet<Key>, u64) {

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustc_hash::FxHashSet;
 use syscalls::Errno;
 
+use flightrec_format::abi::kinds::Unit;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::meta::Meta;
@@ -147,7 +148,7 @@ impl Filter {
 
     /// Whether the event is wanted, given the threads as they are when it happens.
     pub fn wants(&self, event: &Event, facts: CallFacts, threads: &Threads) -> bool {
-        self.kinds.has(Kind::of(&event.body))
+        self.kinds.has(event.body.kind())
             && (self.cpus.is_empty() || self.cpus.contains(&event.cpu))
             && self.wants_call(event, facts)
             && self.wants_thread(event, threads)
@@ -187,7 +188,11 @@ impl Filter {
             _ => None,
         };
         let time = event.time;
-        let any = |matches: &dyn Fn(u32) -> bool| matches(event.tid) || other.is_some_and(matches);
+        let any = |matches: &dyn Fn(u32) -> bool| {
+            matches(event.tid)
+                || other.is_some_and(matches)
+                || matches!(&event.body, Body::Plain(plain) if plain.ids(Unit::Thread).any(matches))
+        };
         let in_group = |groups: &FxHashSet<u64>| {
             let own = match &event.body {
                 Body::Fork(fork) => fork.cgroup,
@@ -217,6 +222,7 @@ impl Filter {
             Body::Exec { exec, .. } => self.pids.contains(&exec.tgid),
             Body::Rename(rename) => self.pids.contains(&rename.tgid),
             Body::TaskExit(exit) => self.pids.contains(&exit.tgid),
+            Body::Plain(plain) => plain.ids(Unit::Process).any(|pid| self.pids.contains(&pid)),
             _ => false,
         }
     }

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane, REFUSALS, Refusal};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, REFUSALS, Refusal};
 use flightrec_format::control::{Position, Totals};
 use flightrec_format::decode::Page;
 use flightrec_format::excerpt::{Events, Excerpt};
@@ -40,11 +41,11 @@ struct Ring {
     /// Whether the totals below are known.
     known: bool,
     /// Events of the ring up to here, given out or missed.
-    events: [u64; LANE_KINDS],
+    events: Counts,
     /// Events refused up to the page's start.
     refused: [u64; REFUSALS],
     /// `events` when the following began.
-    begun: [u64; LANE_KINDS],
+    begun: Counts,
     /// Time of the last event, or of the page's start.
     last: u64,
 }
@@ -79,8 +80,8 @@ impl Tail {
     pub fn begin(&mut self, totals: &Totals) {
         for ((lane, cpu), ring) in &mut self.rings {
             let of_cpu = totals.cpus.iter().find(|totals| totals.cpu == *cpu);
-            let empty = of_cpu.and_then(|totals| totals.events.get(*lane as usize))
-                == Some(&[0; LANE_KINDS]);
+            let empty =
+                of_cpu.and_then(|totals| totals.events.get(*lane as usize)) == Some(&Counts::ZERO);
             ring.known |= ring.seq == 0 && empty;
             ring.begun = ring.events;
         }
@@ -88,13 +89,7 @@ impl Tail {
 
     /// Events recorded since [`Self::begin`], as the rings' own totals tell.
     pub fn recorded(&self) -> u64 {
-        let of_ring = |ring: &Ring| {
-            ring.events
-                .iter()
-                .zip(&ring.begun)
-                .map(|(now, begun)| now.saturating_sub(*begun))
-                .sum::<u64>()
-        };
+        let of_ring = |ring: &Ring| ring.events.less(&ring.begun).total();
         self.rings.values().map(of_ring).fold(0, u64::saturating_add)
     }
 
@@ -153,16 +148,14 @@ impl Ring {
             self.begun = header.events;
             return None;
         }
-        let lost = difference(&header.events, &before.events);
+        let lost = header.events.since(&before.events);
         let refused = difference(&header.refused, &before.refused).unwrap_or_default();
         let reason = match lost {
             // The recorder's own calls are left out on purpose.
-            Some([0, 0, 0, 0, 0, 0])
-                if refused.iter().take(Refusal::Own as usize).all(|n| *n == 0) =>
-            {
+            Some(Counts::ZERO) if refused.iter().take(Refusal::Own as usize).all(|n| *n == 0) => {
                 return None;
             }
-            Some([0, 0, 0, 0, 0, 0]) => Reason::Refused,
+            Some(Counts::ZERO) => Reason::Refused,
             Some(_) if header.seq != before.seq.saturating_add(1) => Reason::Overwritten,
             _ => Reason::Damaged,
         };
@@ -205,9 +198,7 @@ impl Ring {
         if all {
             counts = *decoder.counts();
         }
-        for ((sum, before), n) in self.events.iter_mut().zip(&header.events).zip(counts) {
-            *sum = before.saturating_add(n);
-        }
+        self.events = header.events.plus(&counts);
         self.taken = given.max(skip);
         // A page that is not through comes again.
         self.used = if all { header.used } else { 0 };

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{Gap, Reason};
 
 use super::Aside;
 use super::clock::Clock;
 use crate::coverage::Report;
+use crate::coverage::unknown::Unknown;
 use crate::kind::Kind;
 use crate::pipeline::Doubt;
 use crate::schema::SCHEMA_VERSION;
@@ -35,6 +37,8 @@ struct Coverage {
     own: ByLane,
     recursion_misses: BTreeMap<String, u64>,
     cpus_without_rings: Vec<NoRings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<UnknownFields>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     detached: Vec<Span>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -46,6 +50,23 @@ struct Coverage {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disputed_by: Vec<String>,
     recording: Recorded,
+}
+
+/// What a newer release recorded.
+#[derive(Serialize)]
+struct UnknownFields {
+    lanes: Vec<String>,
+    kinds: BTreeMap<String, u64>,
+}
+
+impl UnknownFields {
+    /// `None`: there is nothing of it.
+    fn of(unknown: &Unknown) -> Option<Self> {
+        let lanes = unknown.lanes.iter().map(|name| printable(name)).collect();
+        let kinds = unknown.kinds.iter().map(|(name, n)| (printable(name), *n)).collect();
+        let is_empty = unknown.lanes.is_empty() && unknown.kinds.is_empty();
+        (!is_empty).then_some(Self { lanes, kinds })
+    }
 }
 
 /// A lane over all CPUs.
@@ -158,6 +179,7 @@ pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
             .unrecorded()
             .map(|(cpu, events)| NoRings { cpu, events: by_lane(&events) })
             .collect(),
+        unknown: UnknownFields::of(&report.unknown),
         left_out_of_others: report.spared(),
         detached: report.detached.iter().map(|(from, until)| times.span(*from, *until)).collect(),
         detached_untold_ns: report.untold,
@@ -251,10 +273,10 @@ impl Times<'_> {
         // missing.
         let lost = gap.lost.filter(|_| gap.reason != Reason::Refused);
         let mut kinds = BTreeMap::new();
-        for (index, n) in lost.iter().flatten().enumerate().filter(|(_, n)| **n != 0) {
-            let name = Kind::counted(gap.lane as usize, index).map_or("unknown", Kind::name);
+        for (index, n) in lost.iter().flat_map(Counts::present) {
+            let name = Kind::counted(gap.lane, index).map_or("unknown", Kind::name);
             let sum: &mut u64 = kinds.entry(name).or_default();
-            *sum = sum.saturating_add(*n);
+            *sum = sum.saturating_add(n);
         }
         let refused = LOSSES
             .iter()
@@ -280,7 +302,7 @@ impl Times<'_> {
     }
 }
 
-fn by_lane(counts: &[u64; 3]) -> ByLane {
+fn by_lane(counts: &[u64; RING_LANES]) -> ByLane {
     Lane::RINGS
         .iter()
         .zip(counts)

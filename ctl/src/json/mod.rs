@@ -10,6 +10,7 @@ mod call;
 pub(crate) mod clock;
 pub mod coverage;
 pub(crate) mod escape;
+mod fields;
 mod format;
 mod life;
 mod sched;
@@ -28,7 +29,6 @@ use self::clock::Stamps;
 pub use self::format::Format;
 use self::sched::Thread;
 use crate::fds::Naming;
-use crate::kind::Kind;
 use crate::pipeline::{Known, Wake};
 use crate::text::number::decimal;
 use crate::text::plan::Plans;
@@ -133,7 +133,7 @@ impl Renderer {
             Body::Enter(_) | Body::Exit { .. } => {}
             Body::Act(act, _) => out.extend_from_slice(life::act_event(*act)),
             body => {
-                out.extend_from_slice(Kind::of(body).name().as_bytes());
+                out.extend_from_slice(body.kind().name().as_bytes());
                 out.push(b'"');
             }
         }
@@ -175,6 +175,7 @@ impl Renderer {
             Body::TaskExit(exit) => life::exit(exit, out),
             Body::Mark(text) => life::mark(text, out),
             Body::Act(_, text) => life::act(text, out),
+            Body::Plain(plain) => fields::object(plain, out),
         }
     }
 }

@@ -23,7 +23,7 @@ use flightrec_format::decode::Page;
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::live::LiveError;
 use flightrec_format::merge::Merge;
-use flightrec_format::meta::{Meta, MetaError};
+use flightrec_format::meta::{LaneMeta, Meta, MetaError};
 use flightrec_format::ring::{LaneStream, Rings};
 use flightrec_format::slots;
 
@@ -233,8 +233,8 @@ impl Collector {
                 rings.expect(lane, *cpu);
             }
         }
-        let ring_pages: u64 =
-            meta.ring_bytes.iter().map(|bytes| bytes.div_ceil(4096)).fold(0, u64::saturating_add);
+        let ring_pages = |lane: &LaneMeta| lane.ring_bytes.div_ceil(4096);
+        let ring_pages = meta.lanes.iter().map(ring_pages).fold(0, u64::saturating_add);
         // Twice, as a ring goes round while it is read.
         let room = ring_pages.saturating_mul(2 * meta.cpus.len() as u64);
         let room = room.saturating_add(meta.quiet_bytes.div_ceil(4096)).saturating_add(OTHER_PAGES);

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use flightrec_format::abi::page::{Lane, PAGE_SIZE};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES};
 use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::Page;
-use flightrec_format::meta::Meta;
+use flightrec_format::meta::{Lanes, Meta};
 use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, VmcoreError};
 
 use super::anchor::{Choice, Files, choose};
@@ -222,7 +222,7 @@ impl VmcoreSource {
     pub fn totals(&self) -> Option<&Totals> {
         let is_whole = self.disputed_by.is_empty()
             && self.image.scan.shortfall.is_none()
-            && self.session().ok()?.is_whole(&self.meta.ring_bytes);
+            && self.session().ok()?.is_whole(&self.meta.lanes.ring_bytes());
         is_whole.then_some(&self.totals)
     }
 }
@@ -232,7 +232,8 @@ fn undescribed(session: &Session) -> Meta {
     let lanes = Lane::RINGS.map(|lane| session.lanes.iter().find(|count| count.lane == lane as u8));
     let ring_bytes = lanes.map(|count| count.map_or(0, |count| count.pages * PAGE_SIZE as u64));
     let started = session.first.unwrap_or(0);
-    Meta { session: session.id, started, cpus: session.cpus(), ring_bytes, ..Meta::default() }
+    let lanes = Lanes::new(ring_bytes, [false; RING_LANES]);
+    Meta { session: session.id, started, cpus: session.cpus(), lanes, ..Meta::default() }
 }
 
 /// The moment behind the last event, and the wall clock and the rings' counters then.

@@ -1,6 +1,7 @@
 //! A daemon's answer with something in every field, for tests of what is made of it.
 
 use super::*;
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::control::{LastSnapshot, SnapshotStatus};
 
 /// Files that are being written.
@@ -29,10 +30,14 @@ pub(crate) fn status() -> Status {
     let cpu = |cpu, recorded| CpuTotals {
         cpu,
         recorded,
-        events: [[100, 99, 0, 0, 0, 0], [7, 5, 1, 2, 0, 0], [3, 2, 1, 1, 1, 1]],
+        events: [
+            Counts::first([100, 99]),
+            Counts::first([7, 5, 1, 2]),
+            Counts::first([3, 2, 1, 1, 1, 1]),
+        ],
         refused: [[4, 0, 9], [0, 5, 0], [0; 3]],
         no_ring: [0; 3],
-        throttled: [[0; 6], [3, 2, 0, 0, 0, 0], [0; 6]],
+        throttled: [Counts::ZERO, Counts::first([3, 2]), Counts::ZERO],
         strings: 17,
         given: if cpu == 1 { GIVEN_STRINGS | GIVEN_EXIT_TIMES } else { 0 },
     };

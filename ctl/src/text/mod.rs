@@ -12,6 +12,7 @@ pub(crate) mod call;
 mod clock;
 pub mod coverage;
 pub(crate) mod escape;
+pub(crate) mod fields;
 mod format;
 mod ioctl;
 pub(crate) mod life;
@@ -143,6 +144,7 @@ impl Renderer {
             Body::TaskExit(exit) => life::exit(exit, out),
             Body::Mark(text) => life::mark(text, self.paint, out),
             Body::Act(_, text) => life::act(text, self.paint, out),
+            Body::Plain(plain) => fields::line(plain, out),
         }
         out.push(b'\n');
     }

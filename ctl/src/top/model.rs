@@ -544,7 +544,7 @@ mod tests {
             cpu: 0,
             from,
             until,
-            lost: Some([99, 0, 0, 0, 0, 0]),
+            lost: Some(flightrec_format::abi::counts::Counts::first([99])),
             refused: [0, 1, 0],
             reason: flightrec_format::ring::Reason::Overwritten,
         };

@@ -168,11 +168,16 @@ mod tests {
     use flightrec_format::abi::page::Lane;
     use flightrec_format::control::Totals;
     use flightrec_format::encode::PageWriter;
-    use flightrec_format::meta::Meta;
+    use flightrec_format::meta::{Lanes, Meta};
 
     #[test]
     fn a_window_begins_with_what_was_known_and_ends_where_it_ends() {
-        let meta = Meta { session: 1, cpus: vec![0], ring_bytes: [1 << 20; 3], ..Meta::default() };
+        let meta = Meta {
+            session: 1,
+            cpus: vec![0],
+            lanes: Lanes::new([1 << 20; 3], [false; 3]),
+            ..Meta::default()
+        };
         let mut collector = Collector::new(meta);
         let events = [switch(100, 0, 7, 1, 5), switch(300, 0, 5, 1, 0), switch(900, 0, 0, 0, 5)];
         let mut sched = PageWriter::new(1, Lane::Sched, 0, 0);

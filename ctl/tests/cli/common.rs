@@ -12,7 +12,7 @@ use flightrec_format::control::{
 };
 use flightrec_format::decode::Event;
 use flightrec_format::encode::PageWriter;
-use flightrec_format::meta::{Argument, Meta, Syscall, TaiOffset, to_json};
+use flightrec_format::meta::{Argument, Lanes, Meta, Syscall, TaiOffset, to_json};
 use tempfile::TempDir;
 
 pub(crate) fn flightctl(args: &[&str]) -> Output {
@@ -60,7 +60,7 @@ pub(crate) fn meta() -> Meta {
         wall_offsets: vec![WALL as i64],
         tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: vec![0, 1],
-        ring_bytes: [1 << 20; 3],
+        lanes: Lanes::new([1 << 20; 3], [false; 3]),
         native: vec![
             call(
                 1,

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::{Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit};
-use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use serde_json::{Value, json};
 
 use crate::common::{NOW, Recording, SECOND, dump, stderr, stdout};
@@ -114,6 +115,10 @@ fn every_kind() -> Recording {
         Body::Act(Act::Start as u16, text(0, StringStatus::Whole, b"recording starts")),
     );
     push(Lane::Task, 0, 0, Body::Act(Act::Level as u16, text(0, StringStatus::Cut, b"level 2")));
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_plain()) {
+        let plain = Plain::read(kind, &[1; BODY_MAX]).unwrap();
+        push(kind.lane(), 0, plain.thread().unwrap_or(7), Body::Plain(plain));
+    }
     recording
 }
 
@@ -122,9 +127,9 @@ fn every_kind_is_as_the_schema_says() {
     let dir = every_kind().serve();
     let (coverage, events) = dumped(&dir, &[]);
     let kinds: BTreeSet<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
-    let all =
-        "exec exit fork level mark migrate rename switch sys_enter sys_exit wakeup_new waking";
-    assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
+    // The recorder's own events are lines of these names.
+    let others = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Recorder).map(Kind::name);
+    assert_eq!(kinds, others.chain(["level"]).collect());
     assert_eq!((&coverage["complete"], &coverage["cpus"]), (&json!(true), &json!([0, 1])));
     assert_eq!(coverage["until"], "2026-01-01T00:02:00.000000000Z");
     assert_eq!(coverage["until_mono_ns"], NOW);

@@ -9,6 +9,9 @@ mod files;
 mod forged;
 mod gaps;
 mod json;
+mod later;
+#[path = "../../../format/tests/pages/later_pages.rs"]
+mod later_pages;
 mod memory;
 mod quiet;
 mod snapshots;

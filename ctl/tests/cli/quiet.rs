@@ -5,7 +5,7 @@ use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::kept::{ANYONE, KeptWriter, LeftOut};
-use flightrec_format::meta::Meta;
+use flightrec_format::meta::{Lanes, Meta};
 use flightrec_vmcore::synthetic;
 
 use super::common::{SECOND, SESSION, STARTED, WALL, flightctl, meta, stderr, stdout};
@@ -58,7 +58,8 @@ fn flooded(left_out: u32) -> (Vec<Bytes>, usize) {
         kept.push(thinned.page().unwrap());
     }
     let ring_bytes = [(RING * PAGE_SIZE) as u64, 4 * PAGE_SIZE as u64, 4 * PAGE_SIZE as u64];
-    let meta = Meta { ring_bytes, quiet_bytes: 1 << 20, ..meta() };
+    let lanes = Lanes::new(ring_bytes, [false; 3]);
+    let meta = Meta { lanes, quiet_bytes: 1 << 20, ..meta() };
     let slots = slots_page(&[slot(QUIET, b"quiet", 0), slot(BUSY, b"busy", 0)]);
     ([described(&meta), ring.to_vec(), kept, vec![slots]].concat(), made)
 }

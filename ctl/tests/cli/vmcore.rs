@@ -10,7 +10,7 @@ use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
 use flightrec_format::encode::{PageWriter, in_kernel, write_header, write_slot};
 use flightrec_format::identity::public_id;
-use flightrec_format::meta::{self, Meta};
+use flightrec_format::meta::{self, Lanes, Meta};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 use tempfile::TempDir;
 
@@ -392,7 +392,7 @@ pub(crate) fn died_while_recording(dir: &TempDir) -> (Vec<Bytes>, PathBuf) {
     // Nobody closes the last file.
     std::mem::forget(disk);
     let mut rings = Vec::new();
-    let mut ring_bytes = meta().ring_bytes;
+    let mut ring_bytes = meta().lanes.ring_bytes();
     for ring in recording.pages() {
         let gone = if ring.len() > 8 { ring.len() * 4 / 5 } else { 0 };
         if gone != 0 {
@@ -400,7 +400,10 @@ pub(crate) fn died_while_recording(dir: &TempDir) -> (Vec<Bytes>, PathBuf) {
         }
         rings.extend(ring.into_iter().skip(gone));
     }
-    ([described(&Meta { ring_bytes, ..meta() }), rings].concat(), state)
+    (
+        [described(&Meta { lanes: Lanes::new(ring_bytes, [false; 3]), ..meta() }), rings].concat(),
+        state,
+    )
 }
 
 /// The numbers of the calls in an output.

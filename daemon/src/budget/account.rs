@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::abi::record::{counter, kind};
+use flightrec_format::abi::record::kind;
 use flightrec_format::control::{CpuTotals, SPANS, Spent};
 
 use crate::calibrate::Costs;
@@ -39,10 +39,8 @@ impl Counts {
                 .copied()
                 .unwrap_or(0)
         };
-        let calls: u64 =
-            [kind::ENTER, kind::EXIT].iter().filter_map(|k| calls.get(counter(*k))).sum();
         Self {
-            call_events: calls,
+            call_events: calls.of(kind::ENTER) + calls.of(kind::EXIT),
             other_call_events: refused(Lane::Syscall, Refusal::Throttled)
                 + refused(Lane::Syscall, Refusal::Own),
             strings: cpu.strings,
@@ -174,10 +172,14 @@ mod tests {
         Costs { call: 260, exit_time: 30, call_floor: 140, sched_floor: 100, ..Costs::ASSUMED };
     const S: u64 = 1_000_000_000;
 
+    fn recorded(events: [u64; 4]) -> flightrec_format::abi::counts::Counts {
+        flightrec_format::abi::counts::Counts::first(events)
+    }
+
     #[test]
     fn events_times_what_one_costs() {
         let cpu = CpuTotals {
-            events: [[100, 98, 0, 0, 0, 0], [7, 5, 1, 2, 0, 0], [9; 6]],
+            events: [recorded([100, 98, 0, 0]), recorded([7, 5, 1, 2]), recorded([9; 4])],
             refused: [[4, 20, 2], [1, 6, 0], [0; 3]],
             strings: 10,
             ..CpuTotals::default()

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use flightrec_format::abi::record::Act;
+use flightrec_format::abi::record::{Act, kind};
 use flightrec_format::control::{self, CpuAccount};
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
@@ -467,7 +467,7 @@ impl Work {
 
 /// Entries recorded.
 fn entries(cpu: &control::CpuTotals) -> u64 {
-    cpu.events.first().and_then(|calls| calls.first()).copied().unwrap_or(0)
+    cpu.events.first().map_or(0, |calls| calls.of(kind::ENTER))
 }
 
 /// The daemon's CPU time: the drain's, that of answers to clients, and all else; ns.

@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane, RING_LANES};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, RING_LANES};
 use flightrec_format::decode::Page;
 use flightrec_store::RingMark;
-
-type Counts = [u64; LANE_KINDS];
 
 /// One ring.
 #[derive(Debug, Clone, Copy)]
@@ -50,15 +49,14 @@ impl Losses {
             Some(before) if before.header().seq.checked_add(1) == Some(header.seq) => return,
             Some(before) => {
                 let head = before.header();
-                (head.seq, combine(&head.events, &before.summary().counts, u64::saturating_add))
+                (head.seq, head.events.plus(&before.summary().counts))
             }
             None => (mark.seq, mark.events),
         };
         if header.seq <= seq {
             return;
         }
-        let lost = combine(&header.events, &combine(&from, &until, u64::max), u64::saturating_sub);
-        let lost = sum(&lost);
+        let lost = header.events.less(&from.most(&until)).total();
         if lost != 0 {
             self.gaps.push(Gap { lane: page.lane(), cpu: header.cpu, until: header.events, lost });
         }
@@ -69,14 +67,14 @@ impl Losses {
     pub(super) fn settle(&mut self, mark: impl Fn(Lane, u16) -> RingMark) {
         for gap in self.gaps.drain(..) {
             let lost = self.lost.get_mut(gap.lane as usize);
-            if sum(&mark(gap.lane, gap.cpu).events) >= sum(&gap.until)
+            if mark(gap.lane, gap.cpu).events.total() >= gap.until.total()
                 && let Some(lost) = lost
             {
                 *lost = lost.saturating_add(gap.lost);
             }
         }
         for ((lane, cpu), ring) in &mut self.rings {
-            ring.until = combine(&ring.until, &mark(*lane, *cpu).events, u64::max);
+            ring.until = ring.until.most(&mark(*lane, *cpu).events);
         }
     }
 
@@ -95,22 +93,13 @@ impl Losses {
         let mut written = [0u64; RING_LANES];
         for ((lane, _), ring) in &self.rings {
             if let Some(written) = written.get_mut(*lane as usize) {
-                *written =
-                    written.saturating_add(sum(&ring.until)).saturating_sub(sum(&ring.begin));
+                let (until, begin) = (ring.until.total(), ring.begin.total());
+                *written = written.saturating_add(until).saturating_sub(begin);
             }
         }
-        combine(&written, &self.lost, u64::saturating_sub)
+        for (written, lost) in written.iter_mut().zip(self.lost) {
+            *written = written.saturating_sub(lost);
+        }
+        written
     }
-}
-
-fn sum(counts: &Counts) -> u64 {
-    counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
-}
-
-fn combine<const N: usize>(a: &[u64; N], b: &[u64; N], by: fn(u64, u64) -> u64) -> [u64; N] {
-    let mut out = *a;
-    for (out, b) in out.iter_mut().zip(b) {
-        *out = by(*out, *b);
-    }
-    out
 }

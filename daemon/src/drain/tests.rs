@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane, PAGE_SIZE};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{CpuTotals, Position, Totals};
 use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::encode::PageWriter;
@@ -49,7 +50,7 @@ impl Memory {
         pages.drain(..gone);
     }
 
-    fn counted(&self, cpu: u16) -> [u64; LANE_KINDS] {
+    fn counted(&self, cpu: u16) -> Counts {
         self.rings.borrow()[&cpu].0.totals().0
     }
 
@@ -72,7 +73,7 @@ impl Source for Memory {
         let cpu = |cpu| CpuTotals {
             cpu,
             recorded: true,
-            events: [[0; 6], self.counted(cpu), [0; 6]],
+            events: [Counts::ZERO, self.counted(cpu), Counts::ZERO],
             ..CpuTotals::default()
         };
         Totals { now: self.now().mono, cpus: vec![cpu(0), cpu(1)], ..Totals::default() }
@@ -289,7 +290,7 @@ impl Source for Big {
         let cpu = CpuTotals {
             cpu: 0,
             recorded: true,
-            events: [[self.1, 0, 0, 0, 0, 0], [0; 6], [0; 6]],
+            events: [Counts::first([self.1]), Counts::ZERO, Counts::ZERO],
             ..CpuTotals::default()
         };
         Totals { now: 1_000_000_000, cpus: vec![cpu], ..Totals::default() }

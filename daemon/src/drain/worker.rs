@@ -231,7 +231,8 @@ impl Worker {
         };
         self.monitor.update(|told| {
             let directory = std::mem::take(&mut told.directory);
-            *told = StoreStatus { directory, ..status };
+            *told = status;
+            told.directory = directory;
         });
     }
 }

@@ -5,7 +5,7 @@ use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::encode::PageWriter;
-use flightrec_format::kept::{self, YOUNG};
+use flightrec_format::kept::YOUNG;
 use flightrec_format::ring::{LaneStream, Reason, Rings};
 
 use super::processes::Processes;
@@ -26,8 +26,8 @@ impl Places for Memory {
 
     fn keep_more(&self, place: usize, page: &[u8; PAGE_SIZE]) {
         let before = self.0.borrow_mut().insert(place, *page).unwrap();
-        let used = Page::copy_from(&before).unwrap().header().used_bytes();
-        let begin = kept::KEPT_HEADER_LEN..used;
+        let header = *Page::copy_from(&before).unwrap().header();
+        let begin = usize::from(header.header_len)..header.used_bytes();
         assert_eq!(before[begin.clone()], page[begin], "what was there stays");
     }
 }

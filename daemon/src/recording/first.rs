@@ -4,14 +4,16 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::kinds::LANE_KINDS;
 use flightrec_format::abi::page::{
-    COPY_MAGIC, HEADER_LEN, LANE_KINDS, Lane, PAGE_SIZE, PageHeader, RING_LANES, Refusal, UNIT,
+    COPY_MAGIC, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, RING_LANES, Refusal, UNIT,
     VERSION,
 };
 use flightrec_format::abi::state::{
     BUCKETS, CLOSED, CpuState, Drawer, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS,
-    GIVEN_EXIT_TIMES, LaneState, NO_THREAD, REFUSE_SYSCALL, Running, SHARES, Share, TIMED_BUCKETS,
-    entered,
+    GIVEN_EXIT_TIMES, LaneState, NO_THREAD, REFUSE_SYSCALL, RESERVED, Running, SHARES, Share,
+    TIMED_BUCKETS, entered,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
@@ -38,8 +40,8 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             entered: 0,
             enter_off: 0,
             enter_time: 0,
-            events: [0; 6],
-            refused: [0; 3],
+            events: [0; LANE_KINDS],
+            refused: [0; REFUSALS],
         };
         let cpu_state = CpuState {
             enabled,
@@ -61,7 +63,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             total: 0,
             clock: 0,
             detached_time: 0,
-            reserved: [0; 4],
+            reserved: [0; RESERVED],
             shares: [[Share::default(); SHARES]; BUCKETS],
         };
         // SAFETY: plain integers without padding (their sizes are pinned in format::abi::state).
@@ -153,8 +155,8 @@ pub(super) fn prepare_slots(slots: &ArrayMap, secret: u64) {
                 as u64,
             used: (PAGE_SIZE / UNIT) as u32,
             detached: 0,
-            events: [0; 6],
-            refused: [0; 3],
+            events: Counts::ZERO,
+            refused: [0; REFUSALS],
         };
         write_head(slots, index, &write_header(&header), secret);
     }

@@ -11,7 +11,7 @@ use flightrec_format::abi::state::{
     ENABLE_SYSCALL, ENABLE_TASK,
 };
 use flightrec_format::live::sys::Cast;
-use flightrec_format::meta::{Meta, TaiOffset};
+use flightrec_format::meta::{Lanes, Meta, TaiOffset};
 use nix::sys::utsname::uname;
 use tracing::{info, warn};
 
@@ -135,12 +135,14 @@ impl Plan {
             wall_offsets: vec![clock::wall_offset()],
             tai_offsets: vec![TaiOffset { since: 0, seconds: clock::tai_offset() }],
             cpus: self.online.clone(),
-            ring_bytes: self.sizing.ring_bytes(),
+            lanes: Lanes::new(
+                self.sizing.ring_bytes(),
+                [self.wanted.syscalls.is_none(), !self.wanted.sched, !self.wanted.tasks],
+            ),
             quiet_bytes: u64::from(self.sizing.quiet_pages)
                 * PAGE_SIZE as u64
                 * self.online.len() as u64,
             strings: self.strings,
-            off: [self.wanted.syscalls.is_none(), !self.wanted.sched, !self.wanted.tasks],
             config: self.config.clone(),
             native: self.tables.native.clone(),
             compat: self.tables.compat.clone(),

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane, PAGE_SIZE};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::decode::Page;
 use flightrec_format::live;
 use flightrec_store::block::PAGES_MAX;
@@ -64,10 +65,6 @@ pub fn copy<W: Write>(
 }
 
 /// A ring's counters behind a page.
-fn behind(page: &Page) -> [u64; LANE_KINDS] {
-    let mut events = page.header().events;
-    for (total, count) in events.iter_mut().zip(page.summary().counts) {
-        *total = total.saturating_add(count);
-    }
-    events
+fn behind(page: &Page) -> Counts {
+    page.header().events.plus(&page.summary().counts)
 }

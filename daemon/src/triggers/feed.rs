@@ -100,8 +100,7 @@ impl Place {
     /// Notes how much of the last page was seen: it alone may come again.
     fn stay(&mut self, ring: &[New]) {
         if let Some(New { page, .. }) = ring.last() {
-            self.events =
-                usize::try_from(page.summary().counts.iter().sum::<u64>()).unwrap_or(usize::MAX);
+            self.events = usize::try_from(page.summary().counts.total()).unwrap_or(usize::MAX);
         }
     }
 }

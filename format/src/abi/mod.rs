@@ -1,7 +1,9 @@
 //! The layout of everything the probes write: plain integers, little-endian, pinned sizes.
 
 pub mod args;
+pub mod counts;
 pub mod file;
+pub mod kinds;
 pub mod page;
 pub mod probe;
 pub mod record;

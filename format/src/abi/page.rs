@@ -1,5 +1,8 @@
 //! The page: 4096 bytes that explain themselves.
 
+use super::counts::Counts;
+use super::kinds::kinds_of;
+
 /// Bytes in a page.
 pub const PAGE_SIZE: usize = 4096;
 /// First eight bytes of every page in the kernel's memory.
@@ -10,18 +13,26 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"FLTRECPG");
 pub const COPY_MAGIC: u64 = u64::from_le_bytes(*b"FLTRECCP");
 /// Version of the page and record layout; a reader refuses a page of another one.
 pub const VERSION: u16 = 2;
-/// Bytes of [`PageHeader`]; records start here.
+/// Bytes that every header has ([`RawHeader`]); a lane of more than [`HEADER_KINDS`] kinds has the
+/// counters of the others behind them ([`header_len`]).
 pub const HEADER_LEN: usize = 128;
 /// The unit: bytes that lengths of records, and of what is in use of a page, are counted in. Every
 /// record is a multiple of it.
 pub const UNIT: usize = 4;
-/// Kinds of event that a lane counts apart in its header.
-pub const LANE_KINDS: usize = 6;
+/// Kinds of event that every header counts apart.
+pub const HEADER_KINDS: usize = 6;
 /// Lanes that are rings: `syscall`, `sched`, `task`.
 pub const RING_LANES: usize = 3;
 
 /// Binary logarithm of the ns in a unit of [`PageHeader::detached`].
 pub const DETACHED_SHIFT: u32 = 20;
+
+/// Bytes at the end of a thinned page's header, which say what was left out (`crate::kept`).
+pub const THINNED_LEN: usize = 8 + LEFT_OUT_MAX * LEFT_OUT_LEN;
+/// Most processes that a thinned page can say were left out.
+pub const LEFT_OUT_MAX: usize = 32;
+/// Bytes of one of them.
+pub const LEFT_OUT_LEN: usize = 24;
 
 /// What a page holds. The first [`RING_LANES`] are per-CPU rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,12 +101,72 @@ pub enum Refusal {
 /// Number of [`Refusal`] reasons.
 pub const REFUSALS: usize = 3;
 
-/// The start of every page. All integers little-endian, no padding.
+/// Bytes of the header of a lane's pages, as the probes write it; records start there.
+#[inline(always)]
+pub const fn header_len(lane: Lane) -> usize {
+    // Worked out here: the table is not compiled into the probes.
+    const LENGTHS: [usize; RING_LANES] = {
+        let mut lengths = [HEADER_LEN; RING_LANES];
+        let mut i = 0;
+        while i < RING_LANES {
+            lengths[i] += 8 * kinds_of(Lane::RINGS[i]).saturating_sub(HEADER_KINDS);
+            i += 1;
+        }
+        lengths
+    };
+    match lane {
+        Lane::Syscall => LENGTHS[0],
+        Lane::Sched => LENGTHS[1],
+        Lane::Task => LENGTHS[2],
+        Lane::Trace | Lane::Meta | Lane::Slots | Lane::Descriptors => HEADER_LEN,
+    }
+}
+
+/// The first [`HEADER_LEN`] bytes of a page. All integers little-endian, no padding.
 ///
 /// A page is opened in the order `used` = 0, `seq`, the rest; a record becomes visible by the
 /// store of `used`, the last of its group. A page whose `used` is 0 holds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
+pub struct RawHeader {
+    /// See [`PageHeader::magic`]; so of the other fields.
+    pub magic: u64,
+    /// The session.
+    pub session: u64,
+    /// Version of the layout.
+    pub version: u16,
+    /// Lane.
+    pub lane: u8,
+    /// Flags.
+    pub flags: u8,
+    /// CPU.
+    pub cpu: u16,
+    /// Bytes of the header.
+    pub header_len: u16,
+    /// Number of the page.
+    pub seq: u64,
+    /// `CLOCK_MONOTONIC`, ns.
+    pub base_mono: u64,
+    /// `CLOCK_TAI`, ns.
+    pub base_tai: u64,
+    /// Units in use.
+    pub used: u32,
+    /// Time without system calls.
+    pub detached: u32,
+    /// Events by kind: the first [`HEADER_KINDS`]. Those of further kinds stand behind this struct.
+    pub events: [u64; HEADER_KINDS],
+    /// Events refused.
+    pub refused: [u64; REFUSALS],
+}
+
+const _: () = assert!(size_of::<RawHeader>() == HEADER_LEN);
+const _: () = assert!(core::mem::offset_of!(RawHeader, seq) == 24);
+const _: () = assert!(core::mem::offset_of!(RawHeader, used) == 48);
+const _: () = assert!(core::mem::offset_of!(RawHeader, events) == 56);
+const _: () = assert!(core::mem::offset_of!(RawHeader, refused) == 104);
+
+/// What a page's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageHeader {
     /// [`MAGIC`], or [`COPY_MAGIC`] in a copy.
     pub magic: u64,
@@ -125,8 +196,8 @@ pub struct PageHeader {
     /// meanwhile.
     pub detached: u32,
     /// Events the lane had recorded on this CPU before this page, by kind (see
-    /// [`crate::abi::record`]).
-    pub events: [u64; LANE_KINDS],
+    /// [`crate::abi::record`]); 0 for kinds that the header does not count.
+    pub events: Counts,
     /// Events the lane had refused on this CPU before this page, by [`Refusal`].
     pub refused: [u64; REFUSALS],
 }
@@ -137,13 +208,29 @@ impl PageHeader {
     pub const fn used_bytes(&self) -> usize {
         self.used as usize * UNIT
     }
-}
 
-const _: () = assert!(size_of::<PageHeader>() == HEADER_LEN);
-const _: () = assert!(core::mem::offset_of!(PageHeader, seq) == 24);
-const _: () = assert!(core::mem::offset_of!(PageHeader, used) == 48);
-const _: () = assert!(core::mem::offset_of!(PageHeader, events) == 56);
-const _: () = assert!(core::mem::offset_of!(PageHeader, refused) == 104);
+    /// Whether it is of a page of the quiet ring from which events are left out: then its last
+    /// [`THINNED_LEN`] bytes tell which.
+    pub const fn is_thinned(&self) -> bool {
+        const KEPT: u8 = part_flag::KEPT;
+        self.flags & (KEPT | part_flag::PART) == KEPT
+            && self.header_len as usize >= HEADER_LEN + THINNED_LEN
+    }
+
+    /// Byte of the page behind the counters: what is from [`HEADER_LEN`] up to there are those of
+    /// the kinds behind the first [`HEADER_KINDS`]. Of a part, whose header ends where it begins,
+    /// those that the page does not have are 0.
+    pub fn counters_end(&self) -> usize {
+        HEADER_LEN + 8 * (self.kinds() - HEADER_KINDS)
+    }
+
+    /// How many kinds the header counts apart; of a part, as many as there may be.
+    pub fn kinds(&self) -> usize {
+        let own = usize::from(self.header_len);
+        let own = if self.is_thinned() { own - THINNED_LEN } else { own };
+        HEADER_KINDS + (own.saturating_sub(HEADER_LEN) / 8).min(Counts::LEN - HEADER_KINDS)
+    }
+}
 
 /// [`PageHeader::flags`].
 pub mod part_flag {
@@ -152,9 +239,8 @@ pub mod part_flag {
     pub const CONTEXT: u8 = 3;
     /// The rest of a page whose beginning is stored elsewhere (`crate::part`).
     pub const PART: u8 = 4;
-    /// The page stands in the quiet ring (`crate::kept`): behind a header of
-    /// [`HEADER_LEN`](super::HEADER_LEN) bytes as the probes wrote it, behind a longer one with
-    /// what was left out.
+    /// The page stands in the quiet ring (`crate::kept`): as the probes wrote it, or, where its
+    /// header is longer by [`THINNED_LEN`](super::THINNED_LEN), with what was left out.
     pub const KEPT: u8 = 8;
 }
 

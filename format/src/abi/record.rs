@@ -8,8 +8,25 @@
 //!
 //! [`UNIT`]: super::page::UNIT
 
-/// Record kinds. The low nibble of an event kind is its index in a lane's counters.
+pub use super::kinds::{Exec, Fork, Rename, TaskExit};
+
+/// Record kinds: those of the table of events ([`super::kinds`]), and those that are no events.
+///
+/// What stands behind the header word of an event whose body is not of fixed fields:
+/// - ENTER: `aux` [`call_aux`]. Body: fold slot ([`fold`]); then the arguments, if it takes any
+///   ([`crate::abi::args`]).
+/// - EXIT: `aux` as ENTER. Body: return value, 8 bytes; then the arguments, where the entry was
+///   not recorded, or may be too long ago to be found (FORMAT.md, section 3).
+/// - SWITCH: `aux` prev's priority, next's priority << 8. Body: [`switch`].
+/// - WAKING, and WAKEUP_NEW, with state 0: `aux` its priority. Body: [`wake`].
+/// - MIGRATE: `aux` its priority. Body: [`migrate`].
+/// - MARK: `aux` 0. Then STRING 0.
+/// - ACT: `aux` [`Act`]. Then STRING 0, a sentence.
+///
+/// Behind the fields of EXEC come STRING 0 (file) and 1 (arguments, each ended by NUL).
 pub mod kind {
+    pub use crate::abi::kinds::number::*;
+
     /// The thread that the lane's following records belong to. Upper half: its id. No body.
     pub const THREAD: u8 = 1;
     /// A new time base. Body: `CLOCK_MONOTONIC` in ns. Upper half: 0.
@@ -18,37 +35,6 @@ pub mod kind {
     /// bits 4-7 [`super::StringStatus`]; upper half: its bytes; the bytes follow, zero padded to a
     /// unit.
     pub const STRING: u8 = 3;
-
-    /// System call entry. aux: see [`super::call_aux`]. Body: fold slot ([`super::fold`]); then
-    /// the arguments, if it takes any ([`crate::abi::args`]).
-    pub const ENTER: u8 = 0x10;
-    /// System call exit that did not fold. aux as ENTER. Body: return value, 8 bytes; then the
-    /// arguments, where the entry was not recorded, or may be too long ago to be found
-    /// (FORMAT.md, section 3).
-    pub const EXIT: u8 = 0x11;
-
-    /// Context switch. aux: prev's priority, next's priority << 8. Body: [`super::switch`].
-    pub const SWITCH: u8 = 0x20;
-    /// A thread is being woken. aux: its priority. Body: [`super::wake`].
-    pub const WAKING: u8 = 0x21;
-    /// A new thread becomes runnable. As WAKING, with state 0.
-    pub const WAKEUP_NEW: u8 = 0x22;
-    /// A thread moves to another CPU. aux: its priority. Body: [`super::migrate`].
-    pub const MIGRATE: u8 = 0x23;
-
-    /// A thread was created: [`super::Fork`].
-    pub const FORK: u8 = 0x30;
-    /// A program was executed: [`super::Exec`], then STRING 0 (file) and 1 (arguments, each ended
-    /// by NUL).
-    pub const EXEC: u8 = 0x31;
-    /// A thread changed its name: [`super::Rename`].
-    pub const RENAME: u8 = 0x32;
-    /// A thread ended: [`super::TaskExit`].
-    pub const TASK_EXIT: u8 = 0x33;
-    /// A line of text by a user. aux: 0. Then STRING 0.
-    pub const MARK: u8 = 0x34;
-    /// An act of the recorder itself. aux: [`super::Act`]. Then STRING 0, a sentence.
-    pub const ACT: u8 = 0x35;
 }
 
 /// An event's index in its lane's counters.
@@ -210,82 +196,6 @@ pub mod migrate {
 
 /// A thread's name, as `task_struct.comm`: up to 15 bytes and a NUL.
 pub type Comm = [u8; 16];
-
-/// FORK, behind its header word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Fork {
-    /// The creating thread.
-    pub parent_tid: u32,
-    /// Its process.
-    pub parent_tgid: u32,
-    /// The new thread.
-    pub tid: u32,
-    /// Its process.
-    pub tgid: u32,
-    /// `task_struct.start_time` of the new thread, ns of `CLOCK_MONOTONIC`.
-    pub start_time: u64,
-    /// Control group (v2) id of the parent.
-    pub cgroup: u64,
-    /// The new thread's name, as yet its parent's.
-    pub comm: Comm,
-}
-
-/// EXEC, behind its header word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Exec {
-    /// The thread, under its new id.
-    pub tid: u32,
-    /// Its id before: another one when it was not the process's leader.
-    pub old_tid: u32,
-    /// Its process.
-    pub tgid: u32,
-    /// Bytes of the whole argument list, of which STRING 1 may hold less.
-    pub args_len: u32,
-    /// Control group (v2) id.
-    pub cgroup: u64,
-    /// The thread's new name.
-    pub comm: Comm,
-}
-
-/// RENAME, behind its header word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Rename {
-    /// The thread.
-    pub tid: u32,
-    /// Its process.
-    pub tgid: u32,
-    /// Its name until now.
-    pub old: Comm,
-    /// Its name from now on.
-    pub new: Comm,
-}
-
-/// TASK_EXIT, behind its header word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct TaskExit {
-    /// The thread.
-    pub tid: u32,
-    /// Its process.
-    pub tgid: u32,
-    /// `task_struct.exit_code`: status << 8, or the signal that killed it (0x80 added: core
-    /// dumped).
-    pub code: u32,
-    /// Reserved, 0.
-    pub reserved: u32,
-    /// `task_struct.start_time`, ns of `CLOCK_MONOTONIC`.
-    pub start_time: u64,
-    /// Its name.
-    pub comm: Comm,
-}
-
-const _: () = assert!(size_of::<Fork>() == 48);
-const _: () = assert!(size_of::<Exec>() == 40);
-const _: () = assert!(size_of::<Rename>() == 40);
-const _: () = assert!(size_of::<TaskExit>() == 40);
 
 /// What an ACT record reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

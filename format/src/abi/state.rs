@@ -2,7 +2,8 @@
 //! (which reads the totals and sets the switches). It is bookkeeping, not recording: the pages
 //! alone are enough to read a recording.
 
-use super::page::{LANE_KINDS, REFUSALS, RING_LANES};
+use super::kinds::LANE_KINDS;
+use super::page::{REFUSALS, RING_LANES};
 
 /// Bit of [`CpuState::enabled`]: record system calls.
 pub const ENABLE_SYSCALL: u32 = 1;
@@ -51,8 +52,8 @@ pub const NO_THREAD: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LaneState {
-    /// Byte offset in the current page's body where the next record goes; [`CLOSED`]: no page is
-    /// open yet.
+    /// Byte behind the current page's first [`HEADER_LEN`](super::page::HEADER_LEN) where the next
+    /// record goes; [`CLOSED`]: no page is open yet.
     pub off: u32,
     /// Index of the current page within the ring.
     pub page: u32,
@@ -256,14 +257,23 @@ pub struct CpuState {
     /// For how long they have been detached in this recording, ns: for the pages' headers. The
     /// same on every CPU.
     pub detached_time: u64,
-    /// 0.
-    pub reserved: [u64; 4],
+    /// 0: what comes next begins a cache line.
+    pub reserved: [u64; RESERVED],
     /// What processes have taken out of the buckets, by lane.
     pub shares: [[Share; SHARES]; BUCKETS],
 }
 
-const _: () = assert!(size_of::<LaneState>() == 128);
+/// Words of [`CpuState::reserved`]. Before it are 20 words, those of each lane (`no_ring`,
+/// [`LaneState`]), and those of each bucket ([`Bucket`], `throttled`).
+pub const RESERVED: usize = {
+    let words = 20 + RING_LANES * (11 + LANE_KINDS) + BUCKETS * (9 + LANE_KINDS);
+    (8 - words % 8) % 8
+};
+
+const _: () = assert!(size_of::<LaneState>() == 8 * (10 + LANE_KINDS));
 const _: () = assert!(size_of::<Bucket>() == 72);
 const _: () = assert!(size_of::<Share>() == 16 && SHARE_SETS.is_power_of_two());
-const _: () = assert!(core::mem::offset_of!(CpuState, shares) == 960);
-const _: () = assert!(size_of::<CpuState>() == 960 + 3 * 4096);
+const _: () = assert!(core::mem::offset_of!(CpuState, shares).is_multiple_of(64));
+const _: () = assert!(
+    size_of::<CpuState>() == core::mem::offset_of!(CpuState, shares) + BUCKETS * 16 * SHARES
+);

@@ -4,7 +4,7 @@ use super::decoder::Fault;
 use super::event::{Body, Call, Text};
 use super::records::Record;
 use crate::abi::args;
-use crate::abi::record::{Abi, Comm, Exec, Fork, Rename, TaskExit, kind, migrate, switch, wake};
+use crate::abi::record::{Abi, kind, migrate, switch, wake};
 
 /// ENTER and EXIT: the fold slot or the return value, and the call, with `strings` to hold its
 /// strings.
@@ -108,79 +108,6 @@ pub(super) fn waking(record: Record<'_>) -> Option<Body> {
 pub(super) fn migrate(record: Record<'_>) -> Option<Body> {
     let (thread, from, to) = migrate::unpack(record.word()?);
     Some(Body::Migrate { thread, prio: record.aux as u8, from, to })
-}
-
-/// A body's fields, one behind the other.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (field, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*field)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn comm(&mut self) -> Option<Comm> {
-        self.take()
-    }
-}
-
-fn fields(record: Record<'_>) -> Fields<'_> {
-    Fields(record.body)
-}
-
-/// FORK.
-pub(super) fn fork(record: Record<'_>) -> Option<Fork> {
-    let mut f = fields(record);
-    Some(Fork {
-        parent_tid: f.u32()?,
-        parent_tgid: f.u32()?,
-        tid: f.u32()?,
-        tgid: f.u32()?,
-        start_time: f.u64()?,
-        cgroup: f.u64()?,
-        comm: f.comm()?,
-    })
-}
-
-/// EXEC.
-pub(super) fn exec(record: Record<'_>) -> Option<Exec> {
-    let mut f = fields(record);
-    Some(Exec {
-        tid: f.u32()?,
-        old_tid: f.u32()?,
-        tgid: f.u32()?,
-        args_len: f.u32()?,
-        cgroup: f.u64()?,
-        comm: f.comm()?,
-    })
-}
-
-/// RENAME.
-pub(super) fn rename(record: Record<'_>) -> Option<Rename> {
-    let mut f = fields(record);
-    Some(Rename { tid: f.u32()?, tgid: f.u32()?, old: f.comm()?, new: f.comm()? })
-}
-
-/// TASK_EXIT.
-pub(super) fn task_exit(record: Record<'_>) -> Option<TaskExit> {
-    let mut f = fields(record);
-    Some(TaskExit {
-        tid: f.u32()?,
-        tgid: f.u32()?,
-        code: f.u32()?,
-        reserved: f.u32()?,
-        start_time: f.u64()?,
-        comm: f.comm()?,
-    })
 }
 
 #[cfg(test)]

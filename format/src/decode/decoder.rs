@@ -7,9 +7,13 @@
 use super::body;
 use super::event::{Body, Call, Event, Text};
 use super::page::Page;
+use super::plain::Plain;
 use super::records::{Broken, Record, Records};
-use crate::abi::page::LANE_KINDS;
-use crate::abi::record::{Abi, STRING_HEAD, StringStatus, counter, fold, kind};
+use crate::abi::counts::Counts;
+use crate::abi::kinds::Kind;
+use crate::abi::record::{
+    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, counter, fold, kind,
+};
 
 /// What is wrong with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +59,7 @@ pub struct Damage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// Events decoded, by kind.
-    pub counts: [u64; LANE_KINDS],
+    pub counts: Counts,
     /// Greatest event time, or the page's base where it holds none.
     pub last: u64,
     /// The first fault.
@@ -80,6 +84,8 @@ pub struct Decoder<'a> {
     /// Bytes of the page before its records.
     first: usize,
     lane: u8,
+    /// How many kinds the page's header counts.
+    kinds: usize,
     cpu: u16,
     base: u64,
     tid: Option<u32>,
@@ -94,11 +100,12 @@ impl<'a> Decoder<'a> {
             records: Records::new(page.records()),
             first: usize::from(header.header_len),
             lane: header.lane,
+            kinds: header.kinds(),
             cpu: header.cpu,
             base: header.base_mono,
             tid: None,
             folded: None,
-            summary: Summary { counts: [0; LANE_KINDS], last: header.base_mono, damage: None },
+            summary: Summary { counts: Counts::ZERO, last: header.base_mono, damage: None },
         }
     }
 
@@ -131,9 +138,19 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Kinds and times of the events of the lane whose kinds this release does not know.
+    pub(super) fn unknown(page: &'a Page) -> impl Iterator<Item = (u8, u64)> + 'a {
+        let mut decoder = Self::new(page);
+        let mut events = std::iter::from_fn(move || {
+            let (record, _) = decoder.next_event()?;
+            Some((record.kind, decoder.base.saturating_add(u64::from(record.upper))))
+        });
+        std::iter::from_fn(move || events.find(|(kind, _)| Kind::from_number(*kind).is_none()))
+    }
+
     /// Events given out so far, by kind; those of unknown kinds of the lane are counted as they are
     /// passed.
-    pub fn counts(&self) -> &[u64; LANE_KINDS] {
+    pub fn counts(&self) -> &Counts {
         &self.summary.counts
     }
 
@@ -224,8 +241,9 @@ impl<'a> Decoder<'a> {
     }
 
     fn count(&mut self, kind: u8, time: u64) {
-        if let Some(n) = self.summary.counts.get_mut(counter(kind)) {
-            *n += 1;
+        // No header tells what was before of a kind that it does not count.
+        if counter(kind) < self.kinds {
+            self.summary.counts.count(kind);
         }
         self.summary.last = self.summary.last.max(time);
     }
@@ -341,9 +359,12 @@ impl<'a> Decoder<'a> {
                 let body = body::migrate(record).ok_or(short)?;
                 (self.thread()?, body)
             }
-            kind::FORK => body::fork(record).map(|f| (f.parent_tid, Body::Fork(f))).ok_or(short)?,
+            kind::FORK => {
+                let fork = Fork::read(record.body).ok_or(short)?;
+                (fork.parent_tid, Body::Fork(fork))
+            }
             kind::EXEC => {
-                let exec = body::exec(record).ok_or(short)?;
+                let exec = Exec::read(record.body).ok_or(short)?;
                 let (mut file, mut args) = (None, None);
                 while let Some(text) = self.string() {
                     match text.index {
@@ -355,13 +376,23 @@ impl<'a> Decoder<'a> {
                 }
                 (exec.tid, Body::Exec { exec, file, args })
             }
-            kind::RENAME => body::rename(record).map(|r| (r.tid, Body::Rename(r))).ok_or(short)?,
+            kind::RENAME => {
+                let rename = Rename::read(record.body).ok_or(short)?;
+                (rename.tid, Body::Rename(rename))
+            }
             kind::TASK_EXIT => {
-                body::task_exit(record).map(|e| (e.tid, Body::TaskExit(e))).ok_or(short)?
+                let exit = TaskExit::read(record.body).ok_or(short)?;
+                (exit.tid, Body::TaskExit(exit))
             }
             kind::MARK => (self.tid.take().unwrap_or(0), Body::Mark(self.line())),
             kind::ACT => (self.tid.take().unwrap_or(0), Body::Act(record.aux, self.line())),
-            _ => return Ok(None),
+            number => {
+                let Some(kind) = Kind::from_number(number).filter(|kind| kind.is_plain()) else {
+                    return Ok(None);
+                };
+                let plain = Plain::read(kind, record.body).ok_or(short)?;
+                (plain.thread().map_or_else(|| self.thread(), Ok)?, Body::Plain(plain))
+            }
         };
         *into = body;
         Ok(Some(tid))

@@ -1,5 +1,7 @@
 //! What a reader sees: one event, whole, with its thread and its time.
 
+use super::plain::Plain;
+use crate::abi::kinds::Kind;
 use crate::abi::record::{Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit};
 
 /// One event.
@@ -86,6 +88,8 @@ pub enum Body {
     Mark(Text),
     /// An act of the recorder: [`crate::abi::record::Act`] as a number, and a sentence.
     Act(u16, Text),
+    /// An event of a kind about which everything follows from its row in the table.
+    Plain(Plain),
 }
 
 impl Default for Event {
@@ -98,6 +102,26 @@ impl Default for Event {
 }
 
 impl Body {
+    /// Its kind.
+    #[inline]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Enter(_) => Kind::SysEnter,
+            Self::Exit { .. } => Kind::SysExit,
+            Self::Switch { .. } => Kind::Switch,
+            Self::Waking { new: false, .. } => Kind::Waking,
+            Self::Waking { new: true, .. } => Kind::WakeupNew,
+            Self::Migrate { .. } => Kind::Migrate,
+            Self::Fork(_) => Kind::Fork,
+            Self::Exec { .. } => Kind::Exec,
+            Self::Rename(_) => Kind::Rename,
+            Self::TaskExit(_) => Kind::Exit,
+            Self::Mark(_) => Kind::Mark,
+            Self::Act(..) => Kind::Recorder,
+            Self::Plain(plain) => plain.kind(),
+        }
+    }
+
     /// What a call has allocated for its strings, empty, to be used again.
     #[inline]
     pub(super) fn take_strings(&mut self) -> Vec<Text> {

@@ -5,9 +5,11 @@ mod calls;
 mod decoder;
 mod event;
 pub mod page;
+mod plain;
 pub(crate) mod records;
 
 pub use calls::{CallRecord, Calls};
 pub use decoder::{Damage, Decoder, Fault, Summary};
 pub use event::{Body, Call, Event, Text};
 pub use page::{Page, PageError};
+pub use plain::Plain;

@@ -3,7 +3,10 @@
 use thiserror::Error;
 
 use super::decoder::{Decoder, Summary};
-use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, UNIT, VERSION};
+use crate::abi::counts::Counts;
+use crate::abi::page::{
+    COPY_MAGIC, HEADER_KINDS, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, UNIT, VERSION,
+};
 
 /// Why bytes are not a page that this release reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -39,7 +42,7 @@ pub enum PageError {
 /// fine; a never-opened one has no magic.
 pub fn read_header(bytes: &[u8]) -> Result<PageHeader, PageError> {
     let head: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(PageError::Size(bytes.len()))?;
-    let header = parse(head);
+    let mut header = parse(head);
     if header.magic != MAGIC && header.magic != COPY_MAGIC {
         return Err(PageError::Magic);
     }
@@ -59,10 +62,20 @@ pub fn read_header(bytes: &[u8]) -> Result<PageHeader, PageError> {
     if header.session == 0 || header.seq == 0 {
         return Err(PageError::Unnumbered);
     }
+    read_counters(&mut header, bytes);
     Ok(header)
 }
 
-/// The header's fields, whatever they hold.
+/// Takes the counters that stand behind the header's first bytes; 0 for those that are not there.
+pub fn read_counters(header: &mut PageHeader, bytes: &[u8]) {
+    let further = bytes.get(HEADER_LEN..header.counters_end()).unwrap_or_default();
+    let (words, _) = further.as_chunks::<8>();
+    for (count, word) in header.events.iter_mut().skip(HEADER_KINDS).zip(words) {
+        *count = u64::from_le_bytes(*word);
+    }
+}
+
+/// The header's fields, whatever they hold, but for counters behind [`HEADER_LEN`].
 fn parse(head: &[u8; HEADER_LEN]) -> PageHeader {
     let (words, _) = head.as_chunks::<8>();
     let w = |i: usize| words.get(i).map_or(0, |b| u64::from_le_bytes(*b));
@@ -79,7 +92,7 @@ fn parse(head: &[u8; HEADER_LEN]) -> PageHeader {
         base_tai: w(5),
         used: w(6) as u32,
         detached: (w(6) >> 32) as u32,
-        events: [w(7), w(8), w(9), w(10), w(11), w(12)],
+        events: Counts::first([w(7), w(8), w(9), w(10), w(11), w(12)]),
         refused: [w(13), w(14), w(15)],
     }
 }
@@ -135,6 +148,12 @@ impl Page {
     /// Its events, in the order in which they happened.
     pub fn events(&self) -> Decoder<'_> {
         Decoder::new(self)
+    }
+
+    /// Kinds and times of its events whose kinds this release does not know: [`Self::events`]
+    /// passes over them.
+    pub fn unknown_events(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
+        Decoder::unknown(self)
     }
 
     /// What its events come to; runs over the whole page.

@@ -102,44 +102,28 @@ impl Records<'_> {
                 self.word(migrate::pack(*thread, u32::from(*from), u32::from(*to)));
                 (kind::MIGRATE, u16::from(*prio))
             }
-            Body::Fork(f) => {
-                self.words([
-                    pair(f.parent_tid, f.parent_tgid),
-                    pair(f.tid, f.tgid),
-                    f.start_time,
-                    f.cgroup,
-                ]);
-                self.bytes(&f.comm);
+            Body::Fork(fork) => {
+                self.bytes(&fork.bytes());
                 (kind::FORK, 0)
             }
             Body::Exec { exec, .. } => {
-                self.words([
-                    pair(exec.tid, exec.old_tid),
-                    pair(exec.tgid, exec.args_len),
-                    exec.cgroup,
-                ]);
-                self.bytes(&exec.comm);
+                self.bytes(&exec.bytes());
                 (kind::EXEC, 0)
             }
-            Body::Rename(r) => {
-                self.word(pair(r.tid, r.tgid));
-                self.bytes(&r.old);
-                self.bytes(&r.new);
+            Body::Rename(rename) => {
+                self.bytes(&rename.bytes());
                 (kind::RENAME, 0)
             }
-            Body::TaskExit(e) => {
-                self.words([pair(e.tid, e.tgid), pair(e.code, e.reserved), e.start_time]);
-                self.bytes(&e.comm);
+            Body::TaskExit(exit) => {
+                self.bytes(&exit.bytes());
                 (kind::TASK_EXIT, 0)
+            }
+            Body::Plain(plain) => {
+                self.bytes(plain.bytes());
+                (plain.kind() as u8, 0)
             }
             Body::Mark(_) => (kind::MARK, 0),
             Body::Act(act, _) => (kind::ACT, *act),
-        }
-    }
-
-    fn words<const N: usize>(&mut self, words: [u64; N]) {
-        for word in words {
-            self.word(word);
         }
     }
 
@@ -168,8 +152,4 @@ impl Records<'_> {
 
 fn aux_of(call: &Call) -> u16 {
     call_aux(call.nr, call.abi as u8)
-}
-
-fn pair(low: u32, high: u32) -> u64 {
-    u64::from(low) | u64::from(high) << 32
 }

@@ -5,5 +5,5 @@ mod body;
 mod page;
 mod slot;
 
-pub use page::{EncodeError, PageWriter, in_kernel, write_header};
+pub use page::{EncodeError, PageWriter, in_kernel, put_header, write_header};
 pub use slot::write_slot;

@@ -3,10 +3,12 @@
 use thiserror::Error;
 
 use super::body::Records;
+use crate::abi::counts::Counts;
 use crate::abi::page::{
-    HEADER_LEN, LANE_KINDS, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, UNIT, VERSION,
+    HEADER_KINDS, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, REFUSALS, Refusal, UNIT, VERSION,
+    header_len,
 };
-use crate::abi::record::{Abi, counter, fold, kind};
+use crate::abi::record::{Abi, fold, kind};
 use crate::decode::{self, Body, Event};
 
 /// An event that a page writer can't take.
@@ -30,7 +32,18 @@ pub fn in_kernel(page: &[u8; PAGE_SIZE], secret: u64) -> Box<[u8; PAGE_SIZE]> {
     page
 }
 
-/// The bytes of a header.
+/// Puts a header at the beginning of a page, and of what is behind its first bytes the counters.
+pub fn put_header(header: &PageHeader, page: &mut [u8; PAGE_SIZE]) {
+    if let Some(head) = page.first_chunk_mut() {
+        *head = write_header(header);
+    }
+    let further = page.get_mut(HEADER_LEN..header.counters_end()).unwrap_or_default();
+    for (word, count) in further.chunks_exact_mut(8).zip(header.events.iter().skip(HEADER_KINDS)) {
+        word.copy_from_slice(&count.to_le_bytes());
+    }
+}
+
+/// The first bytes of a header: all but the counters of further kinds ([`put_header`]).
 pub fn write_header(header: &PageHeader) -> [u8; HEADER_LEN] {
     let identity = u64::from(header.version)
         | u64::from(header.lane) << 16
@@ -48,7 +61,7 @@ pub fn write_header(header: &PageHeader) -> [u8; HEADER_LEN] {
         used,
     ]
     .into_iter()
-    .chain(header.events)
+    .chain(header.events.iter().take(HEADER_KINDS).copied())
     .chain(header.refused);
     let mut out = [0; HEADER_LEN];
     for (bytes, word) in out.chunks_exact_mut(8).zip(words) {
@@ -82,7 +95,7 @@ pub struct PageWriter {
     base: u64,
     tid: Option<u32>,
     entered: Option<Entered>,
-    events: [u64; LANE_KINDS],
+    events: Counts,
     refused: [u64; REFUSALS],
     closed: Vec<Box<[u8; PAGE_SIZE]>>,
     group: Vec<u8>,
@@ -98,13 +111,13 @@ impl PageWriter {
             lane: lane as u8,
             flags: 0,
             cpu,
-            header_len: HEADER_LEN as u16,
+            header_len: header_len(lane) as u16,
             seq: 0,
             base_mono: 0,
             base_tai: 0,
             used: 0,
             detached: 0,
-            events: [0; LANE_KINDS],
+            events: Counts::ZERO,
             refused: [0; REFUSALS],
         };
         Self {
@@ -115,7 +128,7 @@ impl PageWriter {
             base: 0,
             tid: None,
             entered: None,
-            events: [0; LANE_KINDS],
+            events: Counts::ZERO,
             refused: [0; REFUSALS],
             closed: Vec::new(),
             group: Vec::new(),
@@ -133,14 +146,14 @@ impl PageWriter {
             return Err(EncodeError::Lane(self.lane));
         }
         if self.fold(event) {
-            self.events[counter(kind::EXIT)] += 1;
+            self.events.count(kind::EXIT);
             return Ok(());
         }
         self.group(event);
         if self.header.seq == 0 || self.group.len() > PAGE_SIZE - self.page.len() {
             // A new page may take one word more: it begins with its thread.
             let length = self.group.len() + 8;
-            if length > PAGE_SIZE - HEADER_LEN {
+            if length > PAGE_SIZE - usize::from(self.header.header_len) {
                 return Err(EncodeError::TooLong(length));
             }
             self.open(event.time);
@@ -166,7 +179,7 @@ impl PageWriter {
         for event in events {
             let (lane, kind) = place(&event.body);
             if lane == self.lane && self.fold(event) {
-                self.events[counter(kind::EXIT)] += 1;
+                self.events.count(kind::EXIT);
                 continue;
             }
             self.group(event);
@@ -185,7 +198,7 @@ impl PageWriter {
         let at = self.page.len();
         self.page.append(&mut self.group);
         self.published(event, at);
-        self.events[counter(kind)] += 1;
+        self.events.count(kind);
     }
 
     /// Counts an event as refused.
@@ -200,7 +213,7 @@ impl PageWriter {
     }
 
     /// Events written and refused so far.
-    pub fn totals(&self) -> ([u64; LANE_KINDS], [u64; REFUSALS]) {
+    pub fn totals(&self) -> (Counts, [u64; REFUSALS]) {
         (self.events, self.refused)
     }
 
@@ -218,9 +231,7 @@ impl PageWriter {
         if let Some(used) = out.get_mut(..self.page.len()) {
             used.copy_from_slice(&self.page);
         }
-        if let Some(head) = out.first_chunk_mut() {
-            *head = write_header(&self.header());
-        }
+        put_header(&self.header(), &mut out);
         Some(out)
     }
 
@@ -246,7 +257,7 @@ impl PageWriter {
         self.header.events = self.events;
         self.header.refused = self.refused;
         self.page.clear();
-        self.page.resize(HEADER_LEN, 0);
+        self.page.resize(usize::from(self.header.header_len), 0);
         self.base = time;
         self.tid = None;
         self.entered = None;
@@ -328,18 +339,6 @@ impl PageWriter {
 
 /// An event's lane and kind.
 fn place(body: &Body) -> (Lane, u8) {
-    match body {
-        Body::Enter(_) => (Lane::Syscall, kind::ENTER),
-        Body::Exit { .. } => (Lane::Syscall, kind::EXIT),
-        Body::Switch { .. } => (Lane::Sched, kind::SWITCH),
-        Body::Waking { new: false, .. } => (Lane::Sched, kind::WAKING),
-        Body::Waking { new: true, .. } => (Lane::Sched, kind::WAKEUP_NEW),
-        Body::Migrate { .. } => (Lane::Sched, kind::MIGRATE),
-        Body::Fork(_) => (Lane::Task, kind::FORK),
-        Body::Exec { .. } => (Lane::Task, kind::EXEC),
-        Body::Rename(_) => (Lane::Task, kind::RENAME),
-        Body::TaskExit(_) => (Lane::Task, kind::TASK_EXIT),
-        Body::Mark(_) => (Lane::Task, kind::MARK),
-        Body::Act(..) => (Lane::Task, kind::ACT),
-    }
+    let kind = body.kind();
+    (kind.lane(), kind as u8)
 }

@@ -1,7 +1,7 @@
 //! A page of the quiet ring, written event by event.
 
-use super::{ANYONE, ENTRY, KEPT_HEADER_LEN, LEFT_OUT_MAX, LIST, LeftOut, THROUGH};
-use crate::abi::page::{Lane, PAGE_SIZE, PageHeader, part_flag};
+use super::{ANYONE, ENTRY, LEFT_OUT_MAX, LeftOut, through_at};
+use crate::abi::page::{Lane, PAGE_SIZE, PageHeader, THINNED_LEN, part_flag};
 use crate::decode::{Event, Page};
 use crate::encode::PageWriter;
 
@@ -17,14 +17,15 @@ pub struct KeptWriter {
 impl KeptWriter {
     /// Begins with the first page that it stands for; nothing of it is in yet.
     pub fn new(first: &Page) -> Self {
+        let header_len = first.header().counters_end() + THINNED_LEN;
         let header = PageHeader {
             flags: part_flag::KEPT,
-            header_len: KEPT_HEADER_LEN as u16,
+            header_len: header_len as u16,
             used: 0,
             ..*first.header()
         };
         let lane = first.lane();
-        let writer = PageWriter::of_page(header, lane, vec![0; KEPT_HEADER_LEN]);
+        let writer = PageWriter::of_page(header, lane, vec![0; header_len]);
         Self { writer, lane, through: header.seq.saturating_sub(1), left_out: Vec::new() }
     }
 
@@ -69,10 +70,10 @@ impl KeptWriter {
     /// The page as it is now: a copy, in the sense of [`crate::identity`].
     pub fn page(&self) -> Option<Box<[u8; PAGE_SIZE]>> {
         let mut page = self.writer.current()?;
-        page.get_mut(THROUGH..THROUGH + 8)?.copy_from_slice(&self.through.to_le_bytes());
-        for (to, from) in
-            page.get_mut(LIST..KEPT_HEADER_LEN)?.chunks_exact_mut(ENTRY).zip(&self.left_out)
-        {
+        let at = through_at(self.writer.header().header_len);
+        page.get_mut(at..at + 8)?.copy_from_slice(&self.through.to_le_bytes());
+        let list = page.get_mut(at + 8..at + THINNED_LEN)?;
+        for (to, from) in list.chunks_exact_mut(ENTRY).zip(&self.left_out) {
             to.copy_from_slice(&from.bytes());
         }
         Some(page)

@@ -1,7 +1,7 @@
 //! Copying pages out of a ring while the probes write it.
 //!
 //! The probes open a page by `used` = 0, then `seq`, then the rest, and publish each record by
-//! the store of `used` (`abi::page::PageHeader`; the page opening in probes-ebpf). So a copy is
+//! the store of `used` (`abi::page::RawHeader`; the page opening in probes-ebpf). So a copy is
 //! whole when `seq` was the same before and after it, and `used`, loaded before the copying
 //! began, was not 0: whatever was published by then is in it.
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::map::ArrayMap;
 use super::recording::Recording;
-use crate::abi::page::{COPY_MAGIC, Lane, MAGIC, PAGE_SIZE, PageHeader, UNIT};
+use crate::abi::page::{COPY_MAGIC, Lane, MAGIC, PAGE_SIZE, RawHeader, UNIT};
 use crate::control::Position;
 use crate::identity::public_id;
 
@@ -27,11 +27,11 @@ pub(super) struct PageRef {
 }
 
 /// What stands behind magic and session.
-const BODY: usize = offset_of!(PageHeader, version);
-const SEQ: usize = offset_of!(PageHeader, seq);
-const USED: usize = offset_of!(PageHeader, used);
-const BASE: usize = offset_of!(PageHeader, base_mono);
-const SESSION: usize = offset_of!(PageHeader, session);
+const BODY: usize = offset_of!(RawHeader, version);
+const SEQ: usize = offset_of!(RawHeader, seq);
+const USED: usize = offset_of!(RawHeader, used);
+const BASE: usize = offset_of!(RawHeader, base_mono);
+const SESSION: usize = offset_of!(RawHeader, session);
 
 /// Copies the first bytes of a page with as much as is in use, if the page stays
 /// `seq` (or whatever it is, if 0) meanwhile. What is not in use comes out zero.

@@ -3,7 +3,9 @@
 use std::mem::offset_of;
 
 use super::map::ArrayMap;
-use crate::abi::page::{LANE_KINDS, Lane, REFUSALS, RING_LANES};
+use crate::abi::counts::Counts;
+use crate::abi::kinds::LANE_KINDS;
+use crate::abi::page::{Lane, REFUSALS, RING_LANES};
 use crate::abi::state::{BUCKETS, Bucket, CpuState, GIVEN_ALL, LaneState};
 use crate::control::Budget;
 
@@ -14,7 +16,7 @@ pub(super) struct LaneView {
     pub(super) ring_pages: u32,
     /// Sequence number of the newest page.
     pub(super) seq: u64,
-    pub(super) events: [u64; LANE_KINDS],
+    pub(super) events: Counts,
     pub(super) refused: [u64; REFUSALS],
 }
 
@@ -29,7 +31,7 @@ pub(super) struct CpuView {
     /// Strings of system calls recorded.
     pub(super) strings: u64,
     /// Events that the budget refused, by lane and kind.
-    pub(super) throttled: [[u64; LANE_KINDS]; RING_LANES],
+    pub(super) throttled: [Counts; RING_LANES],
 }
 
 /// What the map says of a CPU; all zero for one that it does not have. Every counter is read
@@ -47,13 +49,15 @@ pub(super) fn cpu(map: &ArrayMap, cpu: usize) -> CpuView {
     };
     words(map, cpu, offset_of!(CpuState, no_ring), &mut view.no_ring);
     for (i, throttled) in view.throttled.iter_mut().enumerate().take(BUCKETS) {
-        words(map, cpu, offset_of!(CpuState, throttled) + i * LANE_KINDS * 8, throttled);
+        let at = offset_of!(CpuState, throttled) + i * LANE_KINDS * 8;
+        words(map, cpu, at, throttled.iter_mut().take(LANE_KINDS));
     }
     for (i, lane) in view.lanes.iter_mut().enumerate() {
         let at = offset_of!(CpuState, lanes) + i * size_of::<LaneState>();
         (lane.ring_base, lane.ring_pages) = pair(at + offset_of!(LaneState, ring_base));
         lane.seq = map.load(cpu, at + offset_of!(LaneState, seq));
-        words(map, cpu, at + offset_of!(LaneState, events), &mut lane.events);
+        let kinds = lane.events.iter_mut().take(LANE_KINDS);
+        words(map, cpu, at + offset_of!(LaneState, events), kinds);
         words(map, cpu, at + offset_of!(LaneState, refused), &mut lane.refused);
     }
     view
@@ -96,8 +100,8 @@ pub(super) fn newest(map: &ArrayMap, lane: Lane, cpu: usize) -> u64 {
     )
 }
 
-fn words(map: &ArrayMap, cpu: usize, at: usize, out: &mut [u64]) {
-    for (i, word) in out.iter_mut().enumerate() {
+fn words<'a>(map: &ArrayMap, cpu: usize, at: usize, out: impl IntoIterator<Item = &'a mut u64>) {
+    for (i, word) in out.into_iter().enumerate() {
         *word = map.load(cpu, at + i * 8);
     }
 }

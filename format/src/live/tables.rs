@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use super::error::LiveError;
 use super::map::ArrayMap;
 use super::ring::{Ids, copy_words};
-use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
+use crate::abi::page::{HEADER_LEN, Lane, MAGIC, PAGE_SIZE, RawHeader};
 use crate::abi::slot::{SLOTS_PER_PAGE, TaskSlot};
 use crate::decode::page::read_header;
 use crate::meta::{self, Meta, MetaError};
@@ -14,9 +14,11 @@ use crate::{chunks, kept};
 
 /// How often a table is read again that changed under the reading.
 const TRIES: usize = 16;
-const USED: usize = offset_of!(PageHeader, used);
-const SESSION: usize = offset_of!(PageHeader, session);
-const SEQ: usize = offset_of!(PageHeader, seq);
+const USED: usize = offset_of!(RawHeader, used);
+const SESSION: usize = offset_of!(RawHeader, session);
+const SEQ: usize = offset_of!(RawHeader, seq);
+/// The word that ends in the header's length.
+const VERSION: usize = offset_of!(RawHeader, version);
 const SLOT: usize = size_of::<TaskSlot>();
 
 /// Reads the metadata; `map` is the map of [`meta::PAGES`].
@@ -140,8 +142,12 @@ pub(super) fn write_pages(
 
 /// Copies a page of the quiet ring; `None` where none is, or where it changes all the time.
 pub(super) fn copy_kept(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; PAGE_SIZE]> {
-    let state =
-        || (map.load(index, SEQ), map.load(index, USED) as u32, map.load(index, kept::THROUGH));
+    let state = || {
+        let through = kept::through_at((map.load(index, VERSION) >> 48) as u16);
+        // A page that is whole has no such word; whatever stands there of it stays as it is.
+        let through = if through < PAGE_SIZE { map.load(index, through & !7) } else { 0 };
+        (map.load(index, SEQ), map.load(index, USED) as u32, through)
+    };
     let mut out = [0; PAGE_SIZE];
     for _ in 0..TRIES {
         let before = state();
@@ -161,15 +167,15 @@ pub(super) fn copy_kept(map: &ArrayMap, ids: Ids, index: usize) -> Option<[u8; P
 /// then how many they are, then up to which page of its ring it reaches. Whoever reads a dump of a
 /// machine that stopped between is told of no page whose records are not there.
 pub(super) fn extend_kept(map: &ArrayMap, index: usize, page: &[u8; PAGE_SIZE]) -> bool {
-    const BEHIND: usize = kept::THROUGH + 8;
+    let Ok(header) = read_header(page) else { return false };
+    let at = kept::through_at(header.header_len);
+    let behind = at + 8;
     let (Some(used), Some(through), Some(rest)) =
-        (page.get(USED..USED + 8), page.get(kept::THROUGH..BEHIND), page.get(BEHIND..))
+        (page.get(USED..USED + 8), page.get(at..behind), page.get(behind..))
     else {
         return false;
     };
-    map.write(index, BEHIND, rest)
-        && map.write(index, USED, used)
-        && map.write(index, kept::THROUGH, through)
+    map.write(index, behind, rest) && map.write(index, USED, used) && map.write(index, at, through)
 }
 
 /// Writes the beginning of a page's header ([`crate::encode::write_header`]), which makes a page of

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use super::map::ArrayMap;
 use super::{Maps, Recording, publish_meta, read_meta};
-use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader};
+use crate::abi::page::{COPY_MAGIC, HEADER_LEN, Lane, MAGIC, PAGE_SIZE, PageHeader, RawHeader};
 use crate::abi::record::Abi;
 use crate::abi::slot::TaskSlot;
 use crate::abi::state::{CpuState, LaneState};
@@ -54,7 +54,7 @@ fn event(n: u64) -> Event {
 /// Puts a page where the probes would, in their order of stores.
 fn store(map: &ArrayMap, page: &[u8; PAGE_SIZE]) {
     let at = |field: usize| page[field..field + 8].try_into().map(u64::from_le_bytes).unwrap();
-    let (seq, used) = (offset_of!(PageHeader, seq), offset_of!(PageHeader, used));
+    let (seq, used) = (offset_of!(RawHeader, seq), offset_of!(RawHeader, used));
     let index = RING + (at(seq) as usize - 1) % RING;
     let present = map.load(index, seq);
     if present != at(seq) {

@@ -2,7 +2,8 @@
 
 use super::gap::{Gap, Reason, difference, is_loss, sum};
 use super::stream::LaneStream;
-use crate::abi::page::{LANE_KINDS, Lane, REFUSALS};
+use crate::abi::counts::Counts;
+use crate::abi::page::{Lane, REFUSALS};
 use crate::control::{CpuTotals, Totals};
 use crate::decode::Page;
 use crate::{kept, part};
@@ -37,7 +38,7 @@ pub struct Coverage {
     /// What is missing in the window, in order.
     pub gaps: Vec<Gap>,
     /// Events that the pages hold, by kind; not only in the window.
-    pub recorded: [u64; LANE_KINDS],
+    pub recorded: Counts,
     /// Events refused on the pages that touch the window, by [`crate::abi::page::Refusal`].
     pub refused: [u64; REFUSALS],
 }
@@ -115,13 +116,13 @@ impl LaneStream {
         let (seen, refused_before, from) = match known {
             Some((page, summary)) => {
                 let header = page.header();
-                (sum(&header.events, &summary.counts), header.refused, header.base_mono)
+                (header.events.plus(&summary.counts), header.refused, header.base_mono)
             }
-            None => ([0; LANE_KINDS], [0; REFUSALS], scope.started),
+            None => (Counts::ZERO, [0; REFUSALS], scope.started),
         };
-        match difference(events, &seen) {
+        match events.since(&seen) {
             // Nothing came since: complete until the counters were read.
-            Some([0, 0, 0, 0, 0, 0]) => end.until = Some(now),
+            Some(Counts::ZERO) => end.until = Some(now),
             // A ring that was written, and of which the source has nothing.
             Some(newer) if known.is_none() => {
                 end.gaps.push(self.gap(from, now, Some(newer), *refused, Reason::Missing));
@@ -143,7 +144,7 @@ impl LaneStream {
             None => {}
         }
         if let Some(delta) = difference(refused, &refused_before).filter(is_loss) {
-            end.gaps.push(self.gap(from, now, Some([0; LANE_KINDS]), delta, Reason::Refused));
+            end.gaps.push(self.gap(from, now, Some(Counts::ZERO), delta, Reason::Refused));
         }
         end
     }
@@ -177,5 +178,5 @@ struct End {
     /// Beyond the last page.
     gaps: Vec<Gap>,
     /// The last page is damaged: what it lost, or came later, until the counters were read.
-    damaged: Option<(u64, [u64; LANE_KINDS])>,
+    damaged: Option<(u64, Counts)>,
 }

@@ -1,6 +1,7 @@
 //! What is missing from a recording, where, and why.
 
-use crate::abi::page::{LANE_KINDS, Lane, REFUSALS, Refusal};
+use crate::abi::counts::Counts;
+use crate::abi::page::{Lane, REFUSALS, Refusal};
 
 /// Why events are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,7 +53,7 @@ pub struct Gap {
     /// Everything from here on is there again.
     pub until: u64,
     /// Recorded events that are missing, by kind; `None` where no totals tell.
-    pub lost: Option<[u64; LANE_KINDS]>,
+    pub lost: Option<Counts>,
     /// Events refused meanwhile, by [`Refusal`].
     pub refused: [u64; REFUSALS],
     /// Why.
@@ -62,7 +63,7 @@ pub struct Gap {
 impl Gap {
     /// Number of missing events, where it is known.
     pub fn missing(&self) -> Option<u64> {
-        self.lost.map(|lost| lost.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)))
+        self.lost.map(|lost| lost.total())
     }
 
     /// Whether it touches the window [`from`, `until`).

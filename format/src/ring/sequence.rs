@@ -125,5 +125,5 @@ fn held(page: &Page) -> u64 {
 }
 
 fn events(summary: &Summary) -> u64 {
-    summary.counts.iter().sum()
+    summary.counts.total()
 }

@@ -1,7 +1,11 @@
 //! One ring's pages in order.
 
-use super::gap::{Gap, Reason, difference, is_loss, sum};
-use crate::abi::page::{LANE_KINDS, Lane, REFUSALS};
+use std::collections::BTreeMap;
+
+use super::gap::{Gap, Reason, difference, is_loss};
+use crate::abi::counts::Counts;
+use crate::abi::kinds::Kind;
+use crate::abi::page::{Lane, REFUSALS};
 use crate::decode::{Damage, Decoder, Event, Page, Summary};
 use crate::kept::LeftOut;
 use crate::{kept, part};
@@ -56,8 +60,22 @@ impl LaneStream {
     }
 
     /// Events decoded, by kind.
-    pub fn recorded(&self) -> [u64; LANE_KINDS] {
-        self.summaries.iter().fold([0; LANE_KINDS], |all, s| sum(&all, &s.counts))
+    pub fn recorded(&self) -> Counts {
+        self.summaries.iter().fold(Counts::ZERO, |all, s| all.plus(&s.counts))
+    }
+
+    /// Events of [`from`, `until`) whose kinds this release does not know, by the kinds' numbers:
+    /// [`Self::events`] passes over them.
+    pub fn unknown(&self, from: u64, until: u64) -> BTreeMap<u8, u64> {
+        let is_unknown = |(index, _)| Kind::counted(self.lane, index).is_none();
+        let of_pages = self.known().filter(|(_, summary)| summary.counts.present().any(is_unknown));
+        let mut kinds = BTreeMap::new();
+        for (kind, time) in of_pages.flat_map(|(page, _)| page.unknown_events()) {
+            if (from..until).contains(&time) {
+                *kinds.entry(kind).or_default() += 1;
+            }
+        }
+        kinds
     }
 
     /// What is left out of its pages, in order.
@@ -120,7 +138,7 @@ impl LaneStream {
             split.map(|gap| Gap { refused: [0; REFUSALS], reason: Reason::LeftOut, ..gap });
         let refused = split.filter(|gap| is_loss(&gap.refused)).map(|gap| Gap {
             from: page.header().base_mono,
-            lost: Some([0; LANE_KINDS]),
+            lost: Some(Counts::ZERO),
             reason: Reason::Refused,
             ..gap
         });
@@ -129,9 +147,9 @@ impl LaneStream {
 
     fn gap_between(&self, (page, summary): (&Page, &Summary), next: &Page) -> Option<Gap> {
         let (a, b) = (page.header(), next.header());
-        let lost = difference(&b.events, &sum(&a.events, &summary.counts));
+        let lost = b.events.since(&a.events.plus(&summary.counts));
         let refused = difference(&b.refused, &a.refused);
-        let nothing = lost == Some([0; LANE_KINDS]);
+        let nothing = lost == Some(Counts::ZERO);
         let until = part::begins(next);
         Some(match (summary.damage, lost, refused) {
             (Some(damage), ..) => {
@@ -155,7 +173,7 @@ impl LaneStream {
         &self,
         from: u64,
         until: u64,
-        lost: Option<[u64; LANE_KINDS]>,
+        lost: Option<Counts>,
         refused: [u64; 3],
         reason: Reason,
     ) -> Gap {

@@ -2,6 +2,9 @@
 
 mod golden;
 mod hostile;
+mod kinds;
+mod later;
+mod later_pages;
 mod loss;
 mod metadata;
 mod parts;

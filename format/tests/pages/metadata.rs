@@ -1,7 +1,9 @@
 //! The metadata's pages: double-buffered, in any order, damaged.
 
 use flightrec_format::abi::page::PAGE_SIZE;
-use flightrec_format::meta::{self, Argument, HALF_PAGES, Meta, MetaError, Syscall, TaiOffset};
+use flightrec_format::meta::{
+    self, Argument, HALF_PAGES, Lanes, Meta, MetaError, Syscall, TaiOffset,
+};
 
 /// Metadata of a few pages.
 fn sample(session: u64, started: u64) -> Meta {
@@ -33,6 +35,40 @@ fn any_order_with_copies_and_strangers() {
     pages.push([0; PAGE_SIZE]);
     pages.push([0xff; PAGE_SIZE]);
     assert_eq!(meta::unpack_generation(&pages).unwrap(), (1, meta));
+}
+
+/// As builds before lanes were listed wrote it, and as this one does.
+#[test]
+fn lanes_are_read_in_either_form() {
+    let earlier =
+        r#"{"session": 5, "ring_bytes": [8192, 4096, 12288], "off": [false, true, false]}"#;
+    let meta = meta::from_json(earlier).unwrap();
+    assert_eq!(meta.lanes, Lanes::new([8192, 4096, 12288], [false, true, false]));
+    assert_eq!(
+        (meta.lanes.ring_bytes(), meta.lanes.off()),
+        ([8192, 4096, 12288], [false, true, false])
+    );
+    assert!(!meta.lanes.has_unknown());
+    let again = meta::from_json(&meta::to_json(&meta).unwrap()).unwrap();
+    assert_eq!(again, meta);
+    assert_eq!(meta::from_json(r#"{"session": 5}"#).unwrap().lanes, Lanes::default());
+}
+
+/// A lane more, a kind more in a known lane, fields more in either.
+#[test]
+fn lanes_and_kinds_of_a_later_release_have_names() {
+    let later = r#"{"session": 5, "lanes": [
+        {"name": "task", "number": 2, "ring_bytes": 4096, "off": false, "of_the_future": {},
+         "kinds": [{"number": 48, "name": "fork"}, {"number": 63, "name": "later", "more": 1}]},
+        {"name": "net", "number": 4, "ring_bytes": 8192, "kinds": [{"number": 80, "name": "drop"}]}]}"#;
+    let lanes = meta::from_json(later).unwrap().lanes;
+    assert_eq!(lanes.ring_bytes(), [0, 0, 4096]);
+    assert_eq!(
+        (lanes.kind(63), lanes.kind(80), lanes.kind(64)),
+        (Some("later"), Some("drop"), None)
+    );
+    assert_eq!(lanes.get(4).map(|lane| (lane.name.as_str(), lane.ring_bytes)), Some(("net", 8192)));
+    assert!(lanes.has_unknown());
 }
 
 #[test]

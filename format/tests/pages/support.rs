@@ -1,10 +1,11 @@
 //! Events to test with: sequences that a ring could really hold.
 
+use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{
     Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, fold,
 };
-use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use proptest::prelude::*;
 
 /// CPU of all events.
@@ -97,7 +98,27 @@ enum Step {
     Call { tid: u32, call: Call, ret: i64, ticks: u64 },
 }
 
+/// Events of the lane's plain kinds, whatever their fields hold; `None`: it has none.
+fn plains(lane: Lane) -> Option<impl Strategy<Value = Step>> {
+    let kinds = Kind::ALL.into_iter().filter(|kind| kind.lane() == lane && kind.is_plain());
+    let kinds: Vec<Kind> = kinds.collect();
+    let plain = |(kind, tid, bytes): (Kind, u32, Vec<u8>)| {
+        let plain = Plain::read(kind, &bytes).unwrap();
+        Step::Event(plain.thread().unwrap_or(tid), Body::Plain(plain))
+    };
+    let bytes = prop::collection::vec(any::<u8>(), BODY_MAX);
+    let of = |kinds| (prop::sample::select(kinds), tids(), bytes).prop_map(plain);
+    (!kinds.is_empty()).then(|| of(kinds))
+}
+
 fn steps(lane: Lane) -> BoxedStrategy<Step> {
+    match plains(lane) {
+        Some(plains) => prop_oneof![6 => own_steps(lane), 1 => plains].boxed(),
+        None => own_steps(lane),
+    }
+}
+
+fn own_steps(lane: Lane) -> BoxedStrategy<Step> {
     let event = |(tid, body)| Step::Event(tid, body);
     match lane {
         Lane::Syscall => prop_oneof![

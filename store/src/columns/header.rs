@@ -1,7 +1,8 @@
 //! Page headers: each is told by how it differs from what the pages before it let expect.
 
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
-    COPY_MAGIC, HEADER_LEN, LANE_KINDS, PageHeader, REFUSALS, VERSION,
+    COPY_MAGIC, HEADER_KINDS, HEADER_LEN, PageHeader, REFUSALS, VERSION,
 };
 use flightrec_format::abi::record::{counter, kind};
 use flightrec_format::decode::Summary;
@@ -28,8 +29,10 @@ const OTHER_VERSION: u8 = 1 << 7;
 pub(super) struct Ring {
     /// The last page's header.
     header: PageHeader,
+    /// How many kinds it counts.
+    kinds: usize,
     /// Events in it, by kind.
-    counts: [u64; LANE_KINDS],
+    counts: Counts,
     /// Time of the last.
     pub(super) now: u64,
     /// Greatest time of any, or the page's base.
@@ -60,7 +63,7 @@ const NONE: PageHeader = PageHeader {
     base_tai: 0,
     used: 0,
     detached: 0,
-    events: [0; LANE_KINDS],
+    events: Counts::ZERO,
     refused: [0; REFUSALS],
 };
 
@@ -89,7 +92,8 @@ impl Rings {
             let header = PageHeader { lane, cpu, ..NONE };
             self.known.push(Ring {
                 header,
-                counts: [0; LANE_KINDS],
+                kinds: HEADER_KINDS,
+                counts: Counts::ZERO,
                 now: 0,
                 latest: 0,
                 current: Current::default(),
@@ -111,9 +115,12 @@ impl Rings {
             miss |= if ring { RING } else { 0 };
             miss |= if usize::from(h.header_len) == HEADER_LEN { 0 } else { LENGTH };
             miss |= if h.seq == next.header.seq.wrapping_add(1) { 0 } else { SEQUENCE };
-            miss |= if (h.events, h.refused) == next.totals() { 0 } else { TOTALS };
+            let (events, refused) = next.totals();
+            let first = h.events.iter().zip(&events).take(HEADER_KINDS).all(|(a, b)| a == b);
+            let further = further(h, &events) == h.events;
+            miss |= if first && h.refused == refused { 0 } else { TOTALS };
             miss |= if h.detached == 0 && h.flags == 0 { 0 } else { RESERVED };
-            miss |= if head.before { BEFORE } else { 0 };
+            miss |= if head.before || !further { BEFORE } else { 0 };
             miss |= if h.version == version { 0 } else { OTHER_VERSION };
         }
         let miss = s.byte(Column::Header, miss);
@@ -142,14 +149,9 @@ impl Rings {
         let seq = ring.header.seq.wrapping_add(1);
         h.seq = if miss & SEQUENCE == 0 { seq } else { s.near(column, h.seq, seq) };
         let (events, refused) = ring.totals();
-        if miss & TOTALS == 0 {
-            (h.events, h.refused) = (events, refused);
-        } else {
-            for (value, expected) in
-                h.events.iter_mut().zip(events).chain(h.refused.iter_mut().zip(refused))
-            {
-                *value = s.near(column, *value, expected);
-            }
+        let first = h.events.iter_mut().zip(events).take(HEADER_KINDS);
+        for (value, expected) in first.chain(h.refused.iter_mut().zip(refused)) {
+            *value = if miss & TOTALS == 0 { expected } else { s.near(column, *value, expected) };
         }
         (h.flags, h.detached) = if miss & RESERVED == 0 {
             (0, 0)
@@ -157,6 +159,10 @@ impl Rings {
             (s.byte(column, h.flags), s.varint(column, u64::from(h.detached)) as u32)
         };
         head.before = miss & BEFORE != 0;
+        if !S::WRITES {
+            // Where they are not as expected, they stand with what else is there.
+            h.events = further(h, &events);
+        }
         // A part of the page before has its base.
         let same = h.seq == ring.header.seq;
         let base = if same { ring.header.base_mono } else { ring.now };
@@ -165,19 +171,35 @@ impl Rings {
         h.base_tai = s.near(Column::Base, h.base_tai, h.base_mono.wrapping_add(apart));
         h.used = s.varint(Column::Used, u64::from(h.used)) as u32;
         ring.header = *h;
-        ring.counts = [0; LANE_KINDS];
+        ring.kinds = h.kinds();
+        ring.counts = Counts::ZERO;
         ring.now = if same { ring.now } else { h.base_mono };
         ring.latest = h.base_mono;
         ring
     }
 }
 
+/// A header's counters, those behind its first bytes as expected; 0 those that it does not have.
+fn further(header: &PageHeader, expected: &Counts) -> Counts {
+    let mut events = header.events;
+    let counters = events.iter_mut().zip(expected).enumerate().skip(HEADER_KINDS);
+    for (index, (count, expected)) in counters {
+        *count = if index < header.kinds() { *expected } else { 0 };
+    }
+    events
+}
+
 impl Ring {
+    /// Takes the counters that were not as expected out of the page's bytes.
+    pub(super) fn correct(&mut self, header: &PageHeader) {
+        self.header.events = header.events;
+    }
+
     /// Counts an event.
     #[inline]
     pub(super) fn count(&mut self, kind: u8) {
-        if let Some(count) = self.counts.get_mut(counter(kind)) {
-            *count += 1;
+        if counter(kind) < self.kinds {
+            self.counts.count(kind);
         }
     }
 
@@ -185,8 +207,8 @@ impl Ring {
     #[inline]
     pub(super) fn count_call(&mut self, form: u8) {
         // Sums and no branches: what comes next can't be foretold.
-        self.counts[counter(kind::ENTER)] += u64::from(form != form::EXITED);
-        self.counts[counter(kind::EXIT)] += u64::from(form != form::ENTERED);
+        self.counts.add(kind::ENTER, u64::from(form != form::EXITED));
+        self.counts.add(kind::EXIT, u64::from(form != form::ENTERED));
     }
 
     /// Goes on to the time of an event.
@@ -203,11 +225,7 @@ impl Ring {
     }
 
     /// The totals that the next page has where nothing was lost between.
-    fn totals(&self) -> ([u64; LANE_KINDS], [u64; REFUSALS]) {
-        let mut events = self.header.events;
-        for (total, count) in events.iter_mut().zip(self.counts) {
-            *total = total.wrapping_add(count);
-        }
-        (events, self.header.refused)
+    fn totals(&self) -> (Counts, [u64; REFUSALS]) {
+        (self.header.events.wrapping_plus(&self.counts), self.header.refused)
     }
 }

@@ -1,9 +1,9 @@
 //! The walk over a page, to columns and back.
 
 use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE};
-use flightrec_format::decode::page::read_header;
+use flightrec_format::decode::page::{read_counters, read_header};
 use flightrec_format::decode::{Page, Summary};
-use flightrec_format::encode::write_header;
+use flightrec_format::encode::{put_header, write_header};
 
 use super::ColumnsError;
 use super::column::Column;
@@ -89,7 +89,9 @@ impl Block {
         let header = *page.header();
         let first = usize::from(header.header_len);
         let before = page.bytes().get(HEADER_LEN..first).unwrap_or_default();
-        let mut head = Head { header, before: before.iter().any(|byte| *byte != 0) };
+        // The counters are foretold.
+        let behind = page.bytes().get(header.counters_end()..first).unwrap_or_default();
+        let mut head = Head { header, before: behind.iter().any(|byte| *byte != 0) };
         let ring = self.rings.code(s, &mut head);
         if head.before {
             raw(s, &mut before.to_vec());
@@ -133,17 +135,16 @@ impl Block {
         if s.failed() {
             return Err(ColumnsError::Content);
         }
-        let header = head.header;
-        let bytes = write_header(&header);
+        let mut header = head.header;
         // Where its records may stand.
-        read_header(&bytes)?;
+        read_header(&write_header(&header))?;
         let mut page = Box::new([0; PAGE_SIZE]);
-        if let Some(to) = page.first_chunk_mut() {
-            *to = bytes;
-        }
+        put_header(&header, &mut page);
         let first = usize::from(header.header_len);
         if head.before {
             raw(s, page.get_mut(HEADER_LEN..first).unwrap_or_default());
+            read_counters(&mut header, page.as_slice());
+            ring.correct(&header);
         }
         let mut at = At::begin(&header);
         let left = page.get_mut(first..header.used_bytes()).unwrap_or_default();

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::Lane;
 use flightrec_format::control::{Position, Totals};
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::part::{self, PROVISIONAL_NS};
@@ -43,7 +44,7 @@ impl Progress {
     }
 
     /// Events before a place in a ring, if it is the one reached.
-    pub(super) fn events_at(&self, page: &Page, units: u32) -> Option<[u64; LANE_KINDS]> {
+    pub(super) fn events_at(&self, page: &Page, units: u32) -> Option<Counts> {
         let mark = self.rings.get(&(page.lane(), page.header().cpu))?;
         (mark.seq == page.header().seq && mark.used == units).then_some(mark.events)
     }
@@ -56,10 +57,8 @@ impl Progress {
         if (header.seq, header.used) <= (mark.seq, mark.used) {
             return;
         }
-        (mark.seq, mark.used, mark.events) = (header.seq, header.used, header.events);
-        for (total, count) in mark.events.iter_mut().zip(summary.counts) {
-            *total = total.saturating_add(count);
-        }
+        (mark.seq, mark.used) = (header.seq, header.used);
+        mark.events = header.events.plus(&summary.counts);
         for (refused, opened) in mark.refused.iter_mut().zip(header.refused) {
             *refused = opened.max(*refused);
         }

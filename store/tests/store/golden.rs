@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Act, Exec, Fork, StringStatus, TaskExit};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
@@ -135,9 +136,10 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
 }
 
 fn rich() -> Vec<Content> {
-    let marks = Lane::RINGS
-        .iter()
-        .map(|lane| RingMark { events: [1, 2, 3, 4, 5, 6], ..RingMark::new(*lane, 1) });
+    let marks = Lane::RINGS.iter().map(|lane| RingMark {
+        events: Counts::first([1, 2, 3, 4, 5, 6]),
+        ..RingMark::new(*lane, 1)
+    });
     let mut content = vec![
         Content::Meta(Box::new(meta())),
         Content::Slots(vec![slot(70), slot(71)]),
@@ -215,6 +217,7 @@ fn line(body: &Body) -> String {
         }
         Body::Mark(t) => format!("mark{}", texts([t])),
         Body::Act(act, t) => format!("act {act}{}", texts([t])),
+        Body::Plain(plain) => format!("{} {:?}", plain.kind().name(), plain.bytes()),
     }
 }
 
@@ -246,8 +249,8 @@ fn described(path: &Path) -> String {
                 writeln!(out, "  {}", checkpoint.time).unwrap();
                 for r in checkpoint.rings {
                     let (lane, place) = (r.lane.name(), format!("{}.{}", r.seq, r.used));
-                    writeln!(out, "  {lane} {} {place} {:?} {:?}", r.cpu, r.events, r.refused)
-                        .unwrap();
+                    let events: Vec<u64> = r.events.iter().take(6).copied().collect();
+                    writeln!(out, "  {lane} {} {place} {events:?} {:?}", r.cpu, r.refused).unwrap();
                 }
             }
             Content::Snapshot(about) => {

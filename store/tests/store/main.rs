@@ -8,6 +8,8 @@ mod faults;
 mod faulty;
 mod file;
 mod golden;
+#[path = "../../../format/tests/pages/later_pages.rs"]
+mod later_pages;
 mod limits;
 mod machine;
 mod model;

@@ -7,7 +7,7 @@ use flightrec_format::abi::page::{COPY_MAGIC, Lane, PAGE_SIZE};
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::encode::{PageWriter, in_kernel};
 use flightrec_format::identity::public_id;
-use flightrec_format::meta::{self, Meta};
+use flightrec_format::meta::{self, Lanes, Meta};
 use flightrec_vmcore::synthetic::{self, Codec, Image};
 use flightrec_vmcore::{Dump, Scan, VmcoreError};
 use tempfile::NamedTempFile;
@@ -60,7 +60,7 @@ pub(crate) fn meta_of(secret: u64, boot: &str, started: u64) -> Meta {
         boot_id,
         started,
         cpus: vec![0, 1],
-        ring_bytes: [1 << 20; 3],
+        lanes: Lanes::new([1 << 20; 3], [false; 3]),
         config,
         ..Meta::default()
     }

@@ -7,6 +7,7 @@ use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::descriptors::{Descriptor, Ends, Object, Snapshot, Socket, Table};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::merge::Merge;
+use flightrec_format::meta::Lanes;
 use flightrec_format::meta::{Meta, Syscall};
 
 use crate::fds::Fds;
@@ -306,7 +307,7 @@ fn of_several_snapshots_each_tells_of_its_stretch() {
 fn without_calls_or_births_nothing_is_named() {
     for lane in [0, 2] {
         let mut story = Story::new();
-        story.meta.off[lane] = true;
+        story.meta.lanes = Lanes::new([0; 3], std::array::from_fn(|of| of == lane));
         story.taken(5000, &[(&[P], &[(3, named("/a"))])]);
         assert_eq!(story.names(P, 3, &[1000, 6000]), "- -");
     }

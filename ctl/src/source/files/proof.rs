@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flightrec_format::abi::page::{LANE_KINDS, Lane, REFUSALS, Refusal};
+use flightrec_format::abi::counts::Counts;
+use flightrec_format::abi::page::{Lane, REFUSALS, Refusal};
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::Meta;
@@ -24,7 +25,7 @@ use super::session::{most_pages, streams};
 use crate::window::Window;
 
 /// A ring's counters: events recorded, and refused.
-type Counters = ([u64; LANE_KINDS], [u64; REFUSALS]);
+type Counters = (Counts, [u64; REFUSALS]);
 
 /// Pages that were read before the others.
 #[derive(Default)]
@@ -56,7 +57,8 @@ impl Proof<'_> {
     /// Reads the ends of a window. Returns them, and the rings with as many of their pages as tell
     /// the window's beginning and end. `None`: nothing is shown, or nothing won by it.
     pub(super) fn read(&self, window: Window) -> Option<(Ahead, Vec<LaneStream>)> {
-        if !Lane::RINGS.iter().all(|lane| self.adds_up(*lane)) {
+        // What this release does not know is told by all pages.
+        if self.meta.lanes.has_unknown() || !Lane::RINGS.iter().all(|lane| self.adds_up(*lane)) {
             return None;
         }
         let jobs = select::needed(self.opened, window, &Lane::RINGS);
@@ -130,12 +132,7 @@ impl Proof<'_> {
         match stream.pages().iter().rfind(|page| page.header().base_mono <= self.sure.from) {
             Some(page) => {
                 let (header, counts) = (page.header(), page.summary().counts);
-                let totals = header
-                    .events
-                    .iter()
-                    .zip(counts)
-                    .map(|(before, counted)| before.saturating_add(counted));
-                totals.zip(then).all(|(total, then)| total >= then)
+                header.events.plus(&counts).since(&then).is_some()
             }
             None => then == now,
         }

@@ -51,7 +51,7 @@ impl Folded {
             return;
         }
         self.gap.until = self.gap.until.max(other.until);
-        self.gap.lost = self.gap.lost.zip(other.lost).map(|(a, b)| sum(a, b));
+        self.gap.lost = self.gap.lost.zip(other.lost).map(|(a, b)| a.plus(&b));
         self.gap.refused = sum(self.gap.refused, other.refused);
     }
 }
@@ -74,6 +74,7 @@ fn sum<const N: usize>(mut a: [u64; N], b: [u64; N]) -> [u64; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flightrec_format::abi::counts::Counts;
 
     fn gap(cpu: u16, from: u64, lost: u64) -> Gap {
         let reason = Reason::Overwritten;
@@ -82,7 +83,7 @@ mod tests {
             cpu,
             from,
             until: from + 5,
-            lost: Some([lost; 6]),
+            lost: Some(Counts::first([lost; 6])),
             refused: [1, 0, 2],
             reason,
         }
@@ -107,7 +108,7 @@ mod tests {
         let rows = fold(&gaps.iter().collect::<Vec<_>>());
         let whole = Gap {
             until: 2995,
-            lost: Some([300 * 299 / 2; 6]),
+            lost: Some(Counts::first([300 * 299 / 2; 6])),
             refused: [300, 0, 600],
             ..gap(1, 0, 0)
         };

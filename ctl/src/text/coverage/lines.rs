@@ -5,16 +5,18 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::kept::{ANYONE, YOUNG};
 use flightrec_format::ring::Reason;
 
 use super::doubt::doubt_lines;
 use super::fold::{Folded, fold};
 use crate::coverage::Report;
+use crate::coverage::unknown::Unknown;
 use crate::human::{counted, ranges, span};
 use crate::kind::Kind;
 use crate::source::anchor;
+use crate::text::escape;
 use crate::wall::WallClock;
 
 /// The report, a line each, times of day in `zone`.
@@ -32,6 +34,7 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
     lines.push(summary(report, &mut times));
     let named = |lane: &Lane| !report.is_complete() || report.is_off(*lane);
     lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| lane_line(report, lane)));
+    lines.extend(unknown(&report.unknown));
     let rows = fold(&report.gaps());
     lines.extend(rows.iter().map(|row| gap_line(row, report.is_beyond(&row.gap), &mut times)));
     if !report.left_out.is_empty() {
@@ -68,7 +71,7 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
     ];
     for (reason, words) in refused {
         let by_lane = report.refused(reason);
-        if by_lane != [0; 3] {
+        if by_lane != [0; RING_LANES] {
             let most =
                 if reason != Refusal::Own && report.is_bound(reason) { "at most " } else { "" };
             lines.push(format!(
@@ -94,6 +97,29 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
         ));
     }
     lines
+}
+
+/// `2 kinds of a newer release not shown: 512 events (500 net_drop, 12 oom)`
+fn unknown(unknown: &Unknown) -> Vec<String> {
+    let of_lane =
+        |lane: &String| format!("lane {}: of a newer release, not shown", printable(lane));
+    let mut lines: Vec<String> = unknown.lanes.iter().map(of_lane).collect();
+    if !unknown.kinds.is_empty() {
+        let all = unknown.kinds.values().fold(0u64, |sum, n| sum.saturating_add(*n));
+        let named: Vec<String> =
+            unknown.kinds.iter().map(|(name, n)| format!("{n} {}", printable(name))).collect();
+        let kinds = counted(unknown.kinds.len() as u64, "kind");
+        let (events, named) = (events(all), named.join(", "));
+        lines.push(format!("{kinds} of a newer release not shown: {events} ({named})"));
+    }
+    lines
+}
+
+/// A name that the recording has.
+fn printable(name: &str) -> String {
+    let mut out = Vec::new();
+    escape(name.as_bytes(), &mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// For a window that nothing can be in.
@@ -179,16 +205,10 @@ fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
             let _ = write!(line, "{} refused ({})", events(n), list.join(", "));
         }
         (Some(lost), reason) => {
-            let named = lost.iter().enumerate().filter(|(_, n)| **n != 0);
-            let list: Vec<String> = named
-                .map(|(i, n)| {
-                    format!(
-                        "{n} {}",
-                        Kind::counted(gap.lane as usize, i).map_or("unknown", Kind::name)
-                    )
-                })
-                .collect();
-            let _ = write!(line, "{} missing", events(total(lost)));
+            let name = |i| Kind::counted(gap.lane, i).map_or("unknown", Kind::name);
+            let named = lost.present().map(|(i, n)| format!("{n} {}", name(i)));
+            let list: Vec<String> = named.collect();
+            let _ = write!(line, "{} missing", events(lost.total()));
             if !list.is_empty() {
                 let _ = write!(line, " ({})", list.join(", "));
             }
@@ -230,7 +250,7 @@ fn busy(left_out: &[(u32, u64)]) -> String {
 }
 
 /// `12 syscall, 3 sched`
-fn lanes_of(counts: &[u64; 3]) -> String {
+fn lanes_of(counts: &[u64; RING_LANES]) -> String {
     let named = counts.iter().zip(Lane::RINGS).filter(|(n, _)| **n != 0);
     named.map(|(n, lane)| format!("{n} {}", lane.name())).collect::<Vec<_>>().join(", ")
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::ring::{Gap, Reason};
 
@@ -67,13 +68,9 @@ pub fn reasons(refused: &[u64; 2]) -> String {
 }
 
 /// `6 sys_enter, 6 sys_exit`
-fn kinds(lane: Lane, counts: &[u64; 6]) -> String {
-    let name = |i| Kind::counted(lane as usize, i).map_or("of unknown kind", Kind::name);
-    let all = counts
-        .iter()
-        .enumerate()
-        .filter(|(_, n)| **n != 0)
-        .map(|(i, n)| format!("{n} {}", name(i)));
+fn kinds(lane: Lane, counts: &Counts) -> String {
+    let name = |i| Kind::counted(lane, i).map_or("of unknown kind", Kind::name);
+    let all = counts.present().map(|(i, n)| format!("{n} {}", name(i)));
     all.collect::<Vec<_>>().join(", ")
 }
 
@@ -84,7 +81,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn gap(reason: Reason, lost: Option<[u64; 6]>, refused: [u64; 3]) -> String {
+    fn gap(reason: Reason, lost: Option<Counts>, refused: [u64; 3]) -> String {
         let gap =
             Gap { lane: Lane::Syscall, cpu: 1, from: 2 * S, until: 3 * S, lost, refused, reason };
         let mut wall = WallClock::of(std::iter::empty(), &Meta::default(), 0);
@@ -95,7 +92,7 @@ mod tests {
     fn what_is_missing_is_told_with_its_place_and_reason() {
         let place = "of CPU 1, lane syscall, 00:00:02.000000 to 00:00:03.000000";
         assert_eq!(
-            gap(Reason::Overwritten, Some([2, 1, 0, 0, 0, 0]), [0; 3]),
+            gap(Reason::Overwritten, Some(Counts::first([2, 1])), [0; 3]),
             format!(
                 "skipped 3 events {place} (2 sys_enter, 1 sys_exit): overwritten before they \
                  could be read"
@@ -104,6 +101,6 @@ mod tests {
         let unknown = format!("skipped an unknown number of events {place}: a damaged page");
         assert_eq!(gap(Reason::Damaged, None, [0; 3]), unknown);
         let refused = format!("not recorded: 5 events {place} (4 lane busy, 1 by the budget)");
-        assert_eq!(gap(Reason::Refused, Some([0; 6]), [4, 1, 77]), refused);
+        assert_eq!(gap(Reason::Refused, Some(Counts::ZERO), [4, 1, 77]), refused);
     }
 }

@@ -6,7 +6,7 @@ use crate::source::Collector;
 use crate::window::Window;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::control::{CpuTotals, Totals};
-use flightrec_format::meta::Meta;
+use flightrec_format::meta::{Lanes, Meta};
 use jiff::tz::TimeZone;
 
 const S: u64 = 1_000_000_000;
@@ -40,7 +40,7 @@ fn a_lane_that_is_left_out_is_not_called_complete() {
         session: 1,
         started: 10 * S,
         cpus: vec![0],
-        off: [false, true, false],
+        lanes: Lanes::new([0; 3], [false, true, false]),
         ..Meta::default()
     };
     let recording = Collector::new(meta).finish(totals());
@@ -107,7 +107,7 @@ fn skipped_runs_fail_only_a_window_that_surely_has_them() {
 #[test]
 fn a_ring_that_was_written_and_is_not_there_is_missing() {
     let mut totals = totals();
-    totals.cpus[0].events[1] = [7, 0, 0, 5, 0, 0];
+    totals.cpus[0].events[1] = flightrec_format::abi::counts::Counts::first([7, 0, 0, 5]);
     let (complete, text) = report(totals, 20 * S);
     assert!(!complete);
     assert!(

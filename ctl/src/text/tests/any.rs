@@ -1,4 +1,6 @@
+use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit};
+use flightrec_format::decode::Plain;
 use proptest::prelude::*;
 
 use super::super::Wake;
@@ -84,6 +86,10 @@ fn bodies() -> impl Strategy<Value = Body> {
         })),
         text().prop_map(Body::Mark),
         (any::<u16>(), text()).prop_map(|(act, text)| Body::Act(act, text)),
+        // Any kind that has fields has a default line.
+        (prop::sample::select(Kind::ALL.to_vec()), prop::collection::vec(any::<u8>(), BODY_MAX))
+            .prop_filter_map("it has no fields", |(kind, body)| Plain::read(kind, &body))
+            .prop_map(Body::Plain),
     ]
 }
 

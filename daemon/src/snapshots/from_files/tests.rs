@@ -2,6 +2,7 @@
 
 use std::fs::File;
 
+use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::{Body, Event, Page};
@@ -73,7 +74,7 @@ fn recorded() -> TempDir {
         assert!(writer.ready(now));
         let all: Vec<Page> = pages.iter().cloned().chain(open).collect();
         writer.append(all, mono, &mut Nothing, now);
-        let events = [[0; 6], ring.totals().0, [0; 6]];
+        let events = [Counts::ZERO, ring.totals().0, Counts::ZERO];
         let cpu = CpuTotals { cpu: 0, recorded: true, events, ..CpuTotals::default() };
         writer.vouch(&Totals { now: mono, cpus: vec![cpu], ..Totals::default() });
         if time % 1000 == 0

@@ -205,7 +205,7 @@ pub(super) fn hammer(load: &Load, rounds: usize) -> Result<Vec<Promise>> {
             "its own account of that, the first second included",
             format!("{own:.2} %, system calls detached for {seconds:.1} s"),
         ));
-        let coverage = recorder.flightctl(&["dump", "--all", "--strict", "--event", "act"]);
+        let coverage = recorder.flightctl(&["dump", "--all", "--strict", "--event", "recorder"]);
         let (lines, coverage) =
             (String::from_utf8_lossy(&coverage.stdout), String::from_utf8_lossy(&coverage.stderr));
         let counted = refused(&recorder, None)?;

@@ -1,0 +1,123 @@
+//! The default object of a kind of event: the fields of its row in the table of kinds.
+
+use flightrec_format::abi::kinds::{Unit, Value};
+use flightrec_format::decode::Plain;
+
+use super::value;
+use crate::text::argument::{Number, write_signal};
+use crate::text::fields::shown;
+
+/// `,"field":value,"field":value`
+pub(super) fn object(plain: &Plain, out: &mut Vec<u8>) {
+    for (field, value) in shown(plain) {
+        out.extend_from_slice(b",\"");
+        out.extend_from_slice(field.name.as_bytes());
+        out.extend_from_slice(b"\":");
+        match (value, field.unit) {
+            (Value::Name(comm), _) => value::comm(&comm, out),
+            (Value::Unsigned(number), Unit::Signal) => {
+                value::printed(|out| write_signal(number as u32, out), out);
+            }
+            (Value::Unsigned(number), _) => value::number(Number::Unsigned(number), out),
+            (Value::Signed(number), _) => value::number(Number::Signed(number), out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flightrec_format::abi::kinds::{Fork, Kind, Type};
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+
+    /// The schema of the object's lines, as they are documented.
+    const SCHEMA: &str = include_str!("../../../docs/flightctl-dump.schema.json");
+    /// What every event has.
+    const COMMON: [&str; 7] = ["time", "mono_ns", "cpu", "tid", "pid", "comm", "event"];
+
+    #[test]
+    fn the_default_object_has_all_fields_but_the_events_thread() {
+        let comm = *b"abc\0\0\0\0\0\0\0\0\0\0\0\0\0";
+        let fork = Fork {
+            parent_tid: 7,
+            parent_tgid: 6,
+            tid: 9,
+            tgid: 8,
+            start_time: 12,
+            cgroup: u64::MAX,
+            comm,
+        };
+        let mut out = b"{\"event\":\"fork\"".to_vec();
+        object(&Plain::read(Kind::Fork, &fork.bytes()).unwrap(), &mut out);
+        out.push(b'}');
+        let expected = json!({"event": "fork", "parent_tgid": 6, "tid": 9, "tgid": 8,
+            "start_time": 12, "cgroup": "0xffffffffffffffff", "comm": "abc"});
+        assert_eq!(serde_json::from_slice::<Json>(&out).unwrap(), expected);
+    }
+
+    /// What the schema must say of a kind's fields.
+    fn described(kind: Kind) -> serde_json::Map<String, Json> {
+        let own = usize::from(kind.names_thread());
+        let fields = kind.row().fields.iter().skip(own);
+        let fields = fields.filter(|field| field.unit != Unit::Reserved);
+        let of_field = |field: &flightrec_format::abi::kinds::Field| {
+            let of_type = match (field.ty, field.unit) {
+                (Type::Name, _) => "comm",
+                (_, Unit::Signal) => "printable",
+                _ => "number",
+            };
+            let meaning = field.meaning.trim();
+            let value = json!({"$ref": format!("#/$defs/{of_type}"), "description": meaning});
+            (field.name.to_owned(), value)
+        };
+        fields.map(of_field).collect()
+    }
+
+    #[test]
+    fn the_schema_describes_every_kind() {
+        let schema: Json = serde_json::from_str(SCHEMA).unwrap();
+        let listed = |at: &str| -> Vec<String> {
+            let list = schema.pointer(at).unwrap_or_else(|| panic!("no {at}"));
+            serde_json::from_value(list.clone()).unwrap()
+        };
+        for kind in Kind::ALL {
+            // The recorder's own lines are events of other names.
+            let lists = ["/$defs/kind/enum", "/properties/event/enum"];
+            let lists = lists.iter().take(if kind == Kind::Recorder { 1 } else { 2 });
+            for list in lists {
+                assert!(listed(list).iter().any(|name| name == kind.name()), "{list}: {kind:?}");
+            }
+        }
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_plain()) {
+            let name = kind.name();
+            let at = format!("event_{name}");
+            let mut expected = described(kind);
+            for field in COMMON {
+                assert!(!expected.contains_key(field), "{name}: `{field}` is every event's");
+            }
+            let all: Vec<&str> =
+                COMMON.into_iter().chain(expected.keys().map(String::as_str)).collect();
+            let required = json!(all);
+            for (field, of) in [
+                ("time", "time"),
+                ("mono_ns", "ns"),
+                ("cpu", "cpu"),
+                ("tid", "tid"),
+                ("pid", "pid"),
+                ("comm", "comm"),
+            ] {
+                expected.insert(field.to_owned(), json!({"$ref": format!("#/$defs/{of}")}));
+            }
+            expected.insert("event".to_owned(), json!({"const": name}));
+            let about = kind.row().about.trim();
+            let expected = json!({"type": "object", "description": about, "properties": expected,
+                "required": required, "additionalProperties": false});
+            let found = &schema["$defs"][&at];
+            assert_eq!(found, &expected, "write into the schema:\n\"{at}\": {expected:#}");
+            let chosen = json!({"if": {"properties": {"event": {"const": name}}},
+                "then": {"$ref": format!("#/$defs/{at}")}});
+            assert!(schema["allOf"].as_array().unwrap().contains(&chosen), "{chosen}");
+        }
+    }
+}

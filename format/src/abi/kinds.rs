@@ -1,0 +1,520 @@
+//! The table of kinds: a row for each kind of event, and what follows from its rows.
+//!
+//! A row says a kind's number, name and form, and the fields of a body of fixed length. From it
+//! come the constants in [`number`], [`Kind`], the `#[repr(C)]` struct that the probes fill and
+//! readers take apart, the index of its counter, and whatever lists kinds or fields: names for
+//! `--event`, status, metrics and coverage, default text and JSON, tables in FORMAT.md, generators
+//! of tests. A kind of the form [`Form::Plain`] needs nothing else in user space; one of
+//! [`Form::Own`] has a variant of `decode::Body`, a line and an object of its own.
+//!
+//! Adding a kind: the next free number of its lane, at the end of its lane's rows. See
+//! CONTRIBUTING.md.
+
+use core::mem::{offset_of, size_of};
+
+use super::page::{Lane, RING_LANES};
+use super::record::Comm;
+
+/// Kinds that a lane can have: the low nibble of a kind's number is its index.
+pub const KINDS_MAX: usize = 16;
+
+/// What of a kind is derived from its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Everything: the body is the row's fields, and its text and JSON are the default ones.
+    Plain,
+    /// Its decoding, text and JSON are its own.
+    Own,
+}
+
+/// The type of a field in a record's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Unsigned, 4 bytes.
+    U32,
+    /// Unsigned, 8 bytes.
+    U64,
+    /// Signed, 4 bytes.
+    I32,
+    /// Signed, 8 bytes.
+    I64,
+    /// A thread's name, 16 bytes, NUL padded.
+    Name,
+}
+
+impl Type {
+    /// Its name in FORMAT.md.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Type::U32 => "u32",
+            Type::U64 => "u64",
+            Type::I32 => "i32",
+            Type::I64 => "i64",
+            Type::Name => "name",
+        }
+    }
+}
+
+/// What a field's value counts or names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A number, or a name.
+    Plain,
+    /// A thread's id: the event is one of this thread, too.
+    Thread,
+    /// A process's id: the event is one of this process, too.
+    Process,
+    /// The id of a v2 control group.
+    Cgroup,
+    /// Nanoseconds.
+    Ns,
+    /// Bytes.
+    Bytes,
+    /// A signal's number.
+    Signal,
+    /// Always 0; not shown.
+    Reserved,
+}
+
+impl Unit {
+    /// Its name in FORMAT.md; empty for a plain number.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Plain => "",
+            Unit::Thread => "thread id",
+            Unit::Process => "process id",
+            Unit::Cgroup => "control group id",
+            Unit::Ns => "ns",
+            Unit::Bytes => "bytes",
+            Unit::Signal => "signal",
+            Unit::Reserved => "0",
+        }
+    }
+}
+
+/// A field of a body of fixed length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name in the struct, in text and in JSON.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: Type,
+    /// Its unit.
+    pub unit: Unit,
+    /// Byte of the body at which it begins.
+    pub at: usize,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The number of its records: the high nibble is the lane's plus 1, the low one the index of
+    /// its counter.
+    pub number: u8,
+    /// The name of the number's constant, as FORMAT.md has it.
+    pub constant: &'static str,
+    /// Its name for people: `--event`, status, metrics, coverage, JSON.
+    pub name: &'static str,
+    /// What is derived from the row.
+    pub form: Form,
+    /// What happened, in a sentence.
+    pub about: &'static str,
+    /// The fields of its body, in order; none where the body is not of fixed fields.
+    pub fields: &'static [Field],
+    /// Bytes of these.
+    pub bytes: usize,
+}
+
+/// A value that a field's type holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Of [`Type::U32`] and [`Type::U64`].
+    Unsigned(u64),
+    /// Of [`Type::I32`] and [`Type::I64`].
+    Signed(i64),
+    /// Of [`Type::Name`].
+    Name(Comm),
+}
+
+/// A Rust type that a field may have.
+trait FieldType: Sized {
+    const TYPE: Type;
+    /// Takes the value at a byte; `None` where it is not all there.
+    fn get(bytes: &[u8], at: usize) -> Option<Self>;
+    /// Puts the value there.
+    fn put(self, bytes: &mut [u8], at: usize);
+}
+
+macro_rules! field_type {
+    ($($type:ty = $name:ident),+) => {$(
+        impl FieldType for $type {
+            const TYPE: Type = Type::$name;
+
+            fn get(bytes: &[u8], at: usize) -> Option<Self> {
+                bytes.get(at..)?.first_chunk().map(|bytes| Self::from_le_bytes(*bytes))
+            }
+
+            fn put(self, bytes: &mut [u8], at: usize) {
+                if let Some(to) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+                    *to = self.to_le_bytes();
+                }
+            }
+        }
+    )+};
+}
+
+field_type!(u32 = U32, u64 = U64, i32 = I32, i64 = I64);
+
+impl FieldType for Comm {
+    const TYPE: Type = Type::Name;
+
+    fn get(bytes: &[u8], at: usize) -> Option<Self> {
+        bytes.get(at..)?.first_chunk().copied()
+    }
+
+    fn put(self, bytes: &mut [u8], at: usize) {
+        if let Some(to) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            *to = self;
+        }
+    }
+}
+
+impl Field {
+    /// Its value in a body; `None` where the body is too short.
+    pub fn value(&self, body: &[u8]) -> Option<Value> {
+        let at = self.at;
+        Some(match self.ty {
+            Type::U32 => Value::Unsigned(u64::from(u32::get(body, at)?)),
+            Type::U64 => Value::Unsigned(u64::get(body, at)?),
+            Type::I32 => Value::Signed(i64::from(i32::get(body, at)?)),
+            Type::I64 => Value::Signed(i64::get(body, at)?),
+            Type::Name => Value::Name(Comm::get(body, at)?),
+        })
+    }
+}
+
+/// Makes everything that follows from the rows. A row:
+///
+/// ```text
+/// /// What happened, in a sentence.
+/// CONSTANT Variant = 0x36 "name" plain Struct {
+///     /// What the field means.
+///     field: u32 unit,
+/// }
+/// ```
+///
+/// `own` in place of `plain` is a kind whose decoding and output are its own; it may have no
+/// struct.
+macro_rules! kinds {
+    ($(
+        $(#[doc = $about:literal])+
+        $constant:ident $variant:ident = $number:literal $name:literal $form:ident
+        $($body:ident {
+            $( $(#[doc = $meaning:literal])+ $field:ident: $type:ty $(, $unit:ident)?; )+
+        })?
+    )+) => {
+        /// Numbers of event records. The low nibble is the index in a lane's counters.
+        pub mod number {
+            $(
+                $(#[doc = $about])+
+                pub const $constant: u8 = $number;
+            )+
+        }
+
+        /// A kind of event; as a number, that of its records.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Kind {
+            $(
+                $(#[doc = $about])+
+                $variant = $number,
+            )+
+        }
+
+        /// The rows, in the order of lanes and numbers.
+        const ROWS: [Row; Kind::ALL.len()] = [$(
+            Row {
+                number: $number,
+                constant: stringify!($constant),
+                name: $name,
+                form: kinds!(@form $form),
+                about: concat!($($about),+),
+                fields: kinds!(@fields $($body { $($field: $type $(, $unit)?; concat!($($meaning),+);)+ })?),
+                bytes: kinds!(@bytes $($body)?),
+            },
+        )+];
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: [Kind; [$($number),+].len()] = [$(Kind::$variant),+];
+        }
+
+        $($(
+            #[doc = concat!("Body of [`", stringify!($variant), "`](Kind::", stringify!($variant),
+                "), behind its header word.")]
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            #[repr(C)]
+            pub struct $body {
+                $(
+                    $(#[doc = $meaning])+
+                    pub $field: $type,
+                )+
+            }
+
+            impl $body {
+                /// Takes it off the front of a record's body; `None` where that is too short.
+                pub fn read(bytes: &[u8]) -> Option<Self> {
+                    Some(Self { $( $field: FieldType::get(bytes, offset_of!(Self, $field))?, )+ })
+                }
+
+                /// Its bytes.
+                pub fn bytes(&self) -> [u8; size_of::<Self>()] {
+                    let mut out = [0; size_of::<Self>()];
+                    $( FieldType::put(self.$field, &mut out, offset_of!(Self, $field)); )+
+                    out
+                }
+            }
+
+            // No padding, and a whole number of words: the probes copy it by words.
+            const _: () = assert!(
+                0 $( + size_of::<$type>() )+ == size_of::<$body>() && size_of::<$body>() % 8 == 0
+            );
+        )?)+
+    };
+    (@form plain) => { Form::Plain };
+    (@form own) => { Form::Own };
+    (@fields) => { &[] };
+    (@fields $body:ident { $($field:ident: $type:ty $(, $unit:ident)?; $meaning:expr;)+ }) => {
+        &[$( Field {
+            name: stringify!($field),
+            ty: <$type as FieldType>::TYPE,
+            unit: kinds!(@unit $($unit)?),
+            at: offset_of!($body, $field),
+            meaning: $meaning,
+        } ),+]
+    };
+    (@bytes) => { 0 };
+    (@bytes $body:ident) => { size_of::<$body>() };
+    (@unit) => { Unit::Plain };
+    (@unit thread) => { Unit::Thread };
+    (@unit process) => { Unit::Process };
+    (@unit cgroup) => { Unit::Cgroup };
+    (@unit ns) => { Unit::Ns };
+    (@unit bytes) => { Unit::Bytes };
+    (@unit signal) => { Unit::Signal };
+    (@unit reserved) => { Unit::Reserved };
+}
+
+kinds! {
+    /// A system call begins.
+    ENTER SysEnter = 0x10 "sys_enter" own
+    /// A system call ends.
+    EXIT SysExit = 0x11 "sys_exit" own
+
+    /// A context switch.
+    SWITCH Switch = 0x20 "switch" own
+    /// A thread is woken.
+    WAKING Waking = 0x21 "waking" own
+    /// A new thread becomes runnable.
+    WAKEUP_NEW WakeupNew = 0x22 "wakeup_new" own
+    /// A thread moves to another CPU.
+    MIGRATE Migrate = 0x23 "migrate" own
+
+    /// A thread is created.
+    FORK Fork = 0x30 "fork" own Fork {
+        /// The creating thread.
+        parent_tid: u32, thread;
+        /// Its process.
+        parent_tgid: u32, process;
+        /// The new thread.
+        tid: u32, thread;
+        /// Its process.
+        tgid: u32, process;
+        /// `task_struct.start_time` of the new thread, of `CLOCK_MONOTONIC`.
+        start_time: u64, ns;
+        /// Control group of the parent.
+        cgroup: u64, cgroup;
+        /// The new thread's name, as yet its parent's.
+        comm: Comm;
+    }
+    /// A program is executed.
+    EXEC Exec = 0x31 "exec" own Exec {
+        /// The thread, under its new id.
+        tid: u32, thread;
+        /// Its id before: another one when it was not the process's leader.
+        old_tid: u32, thread;
+        /// Its process.
+        tgid: u32, process;
+        /// Length of the whole argument list, of which the STRINGs may hold less.
+        args_len: u32, bytes;
+        /// Control group.
+        cgroup: u64, cgroup;
+        /// The thread's new name.
+        comm: Comm;
+    }
+    /// A thread changes its name.
+    RENAME Rename = 0x32 "rename" own Rename {
+        /// The thread.
+        tid: u32, thread;
+        /// Its process.
+        tgid: u32, process;
+        /// Its name until now.
+        old: Comm;
+        /// Its name from now on.
+        new: Comm;
+    }
+    /// A thread ends.
+    TASK_EXIT Exit = 0x33 "exit" own TaskExit {
+        /// The thread.
+        tid: u32, thread;
+        /// Its process.
+        tgid: u32, process;
+        /// `task_struct.exit_code`: status << 8, or the signal that killed it (0x80 added: core
+        /// dumped).
+        code: u32;
+        /// Reserved.
+        reserved: u32, reserved;
+        /// `task_struct.start_time`, of `CLOCK_MONOTONIC`.
+        start_time: u64, ns;
+        /// Its name.
+        comm: Comm;
+    }
+    /// A line of text by a user.
+    MARK Mark = 0x34 "mark" own
+    /// An event of the recorder itself: a start, a change of what is recorded.
+    ACT Recorder = 0x35 "recorder" own
+}
+
+impl Kind {
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Its row.
+    pub const fn row(self) -> &'static Row {
+        const TABLE: &[Row; Kind::COUNT] = &ROWS;
+        &TABLE[self.place()]
+    }
+
+    /// Its place in [`Self::ALL`].
+    pub const fn place(self) -> usize {
+        PLACES[self as usize] as usize
+    }
+
+    /// The kind with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match PLACES[number as usize] {
+            NO_PLACE => None,
+            place => Some(Self::ALL[place as usize]),
+        }
+    }
+
+    /// Its name for people.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The ring lane whose pages hold it.
+    pub const fn lane(self) -> Lane {
+        Lane::RINGS[lane_of(self as u8)]
+    }
+
+    /// The kind that a lane counts at an index of its header's totals.
+    pub const fn counted(lane: Lane, index: usize) -> Option<Self> {
+        if index >= KINDS_MAX { None } else { Self::from_number(number_of(lane, index)) }
+    }
+
+    /// Whether its body names its thread, in the first field: in lane `task`. Elsewhere a THREAD
+    /// record does.
+    pub const fn names_thread(self) -> bool {
+        lane_of(self as u8) == Lane::Task as usize && !self.row().fields.is_empty()
+    }
+
+    /// Whether everything about it follows from its row.
+    pub const fn is_plain(self) -> bool {
+        matches!(self.row().form, Form::Plain)
+    }
+}
+
+/// The number of the kind that a lane counts at an index below [`KINDS_MAX`].
+pub const fn number_of(lane: Lane, index: usize) -> u8 {
+    (lane as u8 + 1) << 4 | index as u8 & 0xf
+}
+
+/// How many kinds a ring lane has.
+pub const fn kinds_of(lane: Lane) -> usize {
+    let mut count = 0;
+    let mut place = 0;
+    while place < Kind::COUNT {
+        count += (lane_of(ROWS[place].number) == lane as usize) as usize;
+        place += 1;
+    }
+    count
+}
+
+/// Kinds of the lane that has the most.
+pub const LANE_KINDS: usize = {
+    let mut most = 0;
+    let mut lane = 0;
+    while lane < RING_LANES {
+        let kinds = kinds_of(Lane::RINGS[lane]);
+        most = if kinds > most { kinds } else { most };
+        lane += 1;
+    }
+    most
+};
+
+/// Bytes of the longest body of fixed fields.
+pub const BODY_MAX: usize = {
+    let mut most = 0;
+    let mut place = 0;
+    while place < Kind::COUNT {
+        let bytes = ROWS[place].bytes;
+        most = if bytes > most { bytes } else { most };
+        place += 1;
+    }
+    most
+};
+
+/// The index of a kind's ring lane.
+const fn lane_of(number: u8) -> usize {
+    (number >> 4) as usize - 1
+}
+
+/// In [`PLACES`]: there is no such kind.
+const NO_PLACE: u8 = u8::MAX;
+
+/// The place of each number in the table.
+const PLACES: &[u8; 256] = &{
+    let mut places = [NO_PLACE; 256];
+    let mut place = 0;
+    while place < Kind::COUNT {
+        places[ROWS[place].number as usize] = place as u8;
+        place += 1;
+    }
+    places
+};
+
+// The rows are in order, each lane's numbers without a gap from 0, and within what a lane can
+// count. A plain kind has fields; in lane `task`, where events name their thread themselves, every
+// body begins with it.
+const _: () = {
+    let mut place = 0;
+    while place < Kind::COUNT {
+        let row = ROWS[place];
+        let (lane, index) = (lane_of(row.number), (row.number & 0xf) as usize);
+        assert!(lane < RING_LANES && index < KINDS_MAX);
+        if place > 0 {
+            let last = ROWS[place - 1].number;
+            let next = lane_of(last) == lane && row.number == last + 1;
+            assert!(next || lane_of(last) < lane && index == 0);
+        }
+        assert!(matches!(row.form, Form::Own) || !row.fields.is_empty());
+        if lane == Lane::Task as usize && !row.fields.is_empty() {
+            assert!(matches!(row.fields[0].unit, Unit::Thread));
+            assert!(matches!(row.fields[0].ty, Type::U32));
+        }
+        place += 1;
+    }
+};
