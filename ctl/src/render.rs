@@ -63,8 +63,8 @@ pub trait Render: Send {
     /// A copy that writes events the same, and nothing between them or behind them.
     fn helper(&self) -> Box<dyn Render>;
 
-    /// Whether it writes nothing before an event of this time but the event itself, so that a
-    /// helper can write it.
+    /// Whether a helper can write the events up to this time: nothing stands between them, and
+    /// what was written before makes no difference to them. A format that remembers says no.
     fn is_alone(&self, time: u64) -> bool;
 }
 

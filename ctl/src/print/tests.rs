@@ -9,6 +9,7 @@ use super::*;
 use crate::filter::FilterPlan;
 use crate::json::{self, Aside};
 use crate::pipeline::testing::{call, event, switch, text as text_of, waking};
+use crate::pipeline::{Known, Merging, Wants};
 use crate::source::Collector;
 use crate::text::{self, Options};
 use flightrec_format::abi::page::PAGE_SIZE;
@@ -232,6 +233,56 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
                 );
             }
         }
+    }
+}
+
+/// A format that is no text, and that remembers what it wrote: times as differences.
+#[derive(Clone, Default)]
+struct Differences(u64);
+
+impl Render for Differences {
+    fn wants(&self) -> Wants {
+        Wants { naming: Naming::Off, merging: Merging::Never }
+    }
+
+    fn expect(&mut self, _start: &mut Start<'_>) {}
+
+    fn event(&mut self, event: &Event, _known: &Known<'_>, out: &mut Vec<u8>) {
+        out.extend(event.time.wrapping_sub(self.0).to_le_bytes());
+        self.0 = event.time;
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        out.push(0xff);
+    }
+
+    fn helper(&self) -> Box<dyn Render> {
+        Box::new(self.clone())
+    }
+
+    /// A helper does not know what was written before.
+    fn is_alone(&self, _time: u64) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_format_may_be_binary_and_remember() {
+    let recording = recording(MANY);
+    let filter = FilterPlan::all().resolve(&recording.meta).unwrap();
+    let times = Merge::new(recording.streams.iter().map(LaneStream::events)).map(|e| e.time);
+    let (mut expected, mut last) = (Vec::new(), 0u64);
+    for time in times {
+        expected.extend(time.wrapping_sub(last).to_le_bytes());
+        last = time;
+    }
+    expected.push(0xff);
+    for share in [None, SHARES[0], SHARES[1]] {
+        let (wall, format) = (recording.wall_clock(0), Differences::default().into());
+        let mut out = Vec::new();
+        let window = Window::ALL.into();
+        run_on(share, &recording, window, &filter, wall, format, &mut out).unwrap();
+        assert!(out == expected, "{share:?}: {} bytes, not {}", out.len(), expected.len());
     }
 }
 

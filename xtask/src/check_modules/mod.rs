@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     if circles != 0 {
-        bail!("{circles} circles of imports: put what both sides need below them");
+        bail!("circles of imports: {circles}; put what both sides need below them");
     }
     Ok(())
 }
