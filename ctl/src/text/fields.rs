@@ -6,7 +6,7 @@ use flightrec_format::decode::Plain;
 use super::argument::write_signal;
 use super::escape::quote;
 use super::number::decimal;
-use crate::pipeline::threads::trim;
+use crate::threads::trim;
 
 /// `(NAME) field=value field=value`; the event's own thread, which begins the line, is left out.
 pub(super) fn line(plain: &Plain, out: &mut Vec<u8>) {

@@ -3,7 +3,8 @@
 use flightrec_format::abi::page::{HEADER_LEN, Lane, PageHeader, part_flag};
 use flightrec_format::abi::record::{counter, kind};
 use flightrec_format::decode::{Body, Page, PageError};
-use flightrec_format::encode::{KeptWriter, PageWriter};
+use flightrec_format::encode::PageWriter;
+use flightrec_format::kept::KeptWriter;
 use flightrec_format::ring::{LaneStream, Reason, Scope, Sequence};
 use flightrec_format::{kept, part};
 
