@@ -8,7 +8,7 @@ use bincode::{Decode, Encode, config};
 use thiserror::Error;
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
@@ -267,6 +267,8 @@ pub struct Status {
     pub snapshots: SnapshotStatus,
     /// What is wrong with the recording's pins, if anything is.
     pub unpinned: Option<Unpinned>,
+    /// What this kernel lacks of what is optional, and why ([`crate::meta::Lacking`]).
+    pub lacking: Vec<(String, String)>,
 }
 
 /// The recording's pins are not where they should be.

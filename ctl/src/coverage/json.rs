@@ -10,6 +10,7 @@ use flightrec_format::ring::{Gap, Reason};
 
 use super::Report;
 use super::doubt::DoubtFields;
+use super::lacking::LackingFields;
 use crate::json::Aside;
 use crate::json::clock::Clock;
 use crate::kind::Kind;
@@ -42,6 +43,8 @@ struct Coverage {
     undecided: Vec<DoubtFields>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disputed_by: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lacking: Vec<LackingFields>,
     recording: Recorded,
 }
 
@@ -150,6 +153,7 @@ impl Report {
             detached_untold_ns: self.untold,
             undecided: self.doubt_fields(|from, until| times.span(from, until)),
             disputed_by: anchor::hex(&self.disputed_by),
+            lacking: self.lacking_fields(),
             recording: Recorded {
                 session: format!("{:016x}", meta.session),
                 boot_id: printable(&meta.boot_id),
@@ -256,7 +260,7 @@ fn by_lane(counts: &[u64; 3]) -> ByLane {
 }
 
 /// What the recording says of itself is as hostile as any name.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let mut out = Vec::new();
     escape(text.as_bytes(), &mut out);
     String::from_utf8(out).unwrap_or_default()

@@ -34,6 +34,7 @@ impl Report {
         lines.push(self.summary(&mut times));
         let named = |lane: &Lane| !self.is_complete() || self.is_off(*lane);
         lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| self.lane(lane)));
+        lines.extend(self.lacking_line());
         let rows = fold(&self.gaps());
         lines.extend(rows.iter().map(|row| gap_line(row, self.is_beyond(&row.gap), &mut times)));
         if !self.left_out.is_empty() {

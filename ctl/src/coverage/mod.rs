@@ -5,6 +5,7 @@ mod detached;
 mod doubt;
 mod fold;
 mod json;
+mod lacking;
 mod lines;
 mod marks;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub use seam::Seam;
 
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::control::Totals;
+use flightrec_format::meta::Lacking;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 
 use crate::pipeline::Doubt;
@@ -55,6 +57,8 @@ pub struct Report {
     spared: Vec<Gap>,
     /// Whose events the quiet ring left out of the other gaps, and how many; the busiest first.
     left_out: Vec<(u32, u64)>,
+    /// What is asked for and the recorded kernel lacked.
+    lacking: Vec<Lacking>,
 }
 
 impl Report {
@@ -79,6 +83,7 @@ impl Report {
             disputed_by: recording.disputed_by.clone(),
             spared: Vec::new(),
             left_out: spared::left_out(recording, window),
+            lacking: Vec::new(),
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes,

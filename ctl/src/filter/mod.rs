@@ -112,6 +112,11 @@ impl Filter {
             && self.kinds == Kinds::ALL
     }
 
+    /// Whether events of a kind are wanted at all.
+    pub fn wants_kind(&self, kind: Kind) -> bool {
+        self.kinds.has(kind)
+    }
+
     /// Whether entries of system calls are wanted at all.
     pub fn wants_entries(&self) -> bool {
         self.kinds.has(Kind::SysEnter)

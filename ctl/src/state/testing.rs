@@ -97,5 +97,6 @@ pub(crate) fn status() -> Status {
             }),
         },
         unpinned: None,
+        lacking: Vec::new(),
     }
 }
