@@ -22,6 +22,7 @@ use flightrec_format::abi::state::{
 use flightrec_format::control::{
     self, CpuTotals, DELETED_FOR, DescriptorStatus, Status, StoreState, StoreStatus, Totals,
 };
+use flightrec_format::meta;
 
 use crate::control::{Client, ControlError};
 use crate::kind::Kind;
@@ -76,6 +77,18 @@ pub struct State {
     pub budget: Budget,
     /// What is wrong with the recording's pins; none: nothing, or the pinned rings were read.
     pub unpinned: Option<Unpinned>,
+    /// What this kernel lacks of what is optional.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<Lacking>,
+}
+
+/// Something that is not recorded, as this kernel lacks what it takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lacking {
+    /// What is missing, in words.
+    pub what: String,
+    /// What the kernel has not, or what it said.
+    pub why: String,
 }
 
 /// The recording's pins are not where they should be.
@@ -494,6 +507,7 @@ impl State {
             threads: u64::from(status.threads),
             descriptors: Descriptors::of(&status.descriptors, status.totals.now),
             unpinned,
+            lacking: status.lacking.into_iter().map(|(what, why)| Lacking { what, why }).collect(),
             ..Self::counted(
                 status.session,
                 (status.recording_since, status.wall_offset),
@@ -519,6 +533,7 @@ impl State {
         let source = PinnedSource::open(bpffs_dir)?;
         let meta = source.meta()?;
         let clock = (meta.started, source.clock().wall_offset);
+        let lacking = |meta::Lacking { what, why, .. }| Lacking { what, why };
         Ok(Self {
             source: Told::Pinned,
             daemon: None,
@@ -528,6 +543,7 @@ impl State {
             strings: meta.strings,
             memory_bytes: source.memory(),
             threads: source.threads(),
+            lacking: meta.lacking.into_iter().map(lacking).collect(),
             ..Self::counted(
                 meta.session,
                 clock,
@@ -584,6 +600,7 @@ impl State {
             cpus,
             budget: Budget::default(),
             unpinned: None,
+            lacking: Vec::new(),
         }
     }
 }

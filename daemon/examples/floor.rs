@@ -8,23 +8,11 @@ use std::io::{self, Read, Write};
 use anyhow::{Context, Result, bail};
 use aya::Ebpf;
 use aya::programs::{RawTracePoint, TracePoint};
-use flightd::load::{ProgramForm, kernel_version};
+use flightd::attachments::{self, ATTACHMENTS, Attachment, ProgramForm, Wanted};
+use flightd::load::kernel_version;
 use nix::sys::utsname::uname;
 
 static FLOOR: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/floor"));
-
-/// Tracepoints of the probes, system calls left out.
-const OTHERS: [&str; 8] = [
-    "sched_switch",
-    "sched_waking",
-    "sched_wakeup_new",
-    "sched_migrate_task",
-    "sched_process_fork",
-    "sched_process_exec",
-    "sched_process_exit",
-    "task_rename",
-];
-const SYSCALLS: [&str; 2] = ["sys_enter", "sys_exit"];
 
 fn main() -> Result<()> {
     let (name, classic_name) = match std::env::args().nth(1).as_deref() {
@@ -39,18 +27,20 @@ fn main() -> Result<()> {
 
     let raw: &mut RawTracePoint = ebpf.program_mut(name).context("no such program")?.try_into()?;
     raw.load()?;
-    for tracepoint in OTHERS.iter().chain(SYSCALLS.iter().filter(|_| form == ProgramForm::TpBtf)) {
-        raw.attach(tracepoint).with_context(|| format!("can't attach to {tracepoint}"))?;
+    let wanted = Wanted { syscalls: Some(form), sched: true, tasks: true };
+    let rows = attachments::wanted(ATTACHMENTS, wanted);
+    let recording = rows.iter().filter(|row| row.lane.is_some());
+    let tracepoints: Vec<_> = recording.filter_map(Attachment::tracepoint).collect();
+    for (tracepoint, _) in tracepoints.iter().filter(|(_, form)| *form == ProgramForm::TpBtf) {
+        raw.attach(tracepoint.name).with_context(|| format!("can't attach to {tracepoint}"))?;
     }
-    if form == ProgramForm::Tracepoint {
-        let classic: &mut TracePoint =
-            ebpf.program_mut(classic_name).context("no such program")?.try_into()?;
-        classic.load()?;
-        for tracepoint in SYSCALLS {
-            classic
-                .attach("raw_syscalls", tracepoint)
-                .with_context(|| format!("can't attach to {tracepoint}"))?;
-        }
+    let classic: &mut TracePoint =
+        ebpf.program_mut(classic_name).context("no such program")?.try_into()?;
+    classic.load()?;
+    for (tracepoint, _) in tracepoints.iter().filter(|(_, form)| *form == ProgramForm::Tracepoint) {
+        classic
+            .attach(tracepoint.category, tracepoint.name)
+            .with_context(|| format!("can't attach to {tracepoint}"))?;
     }
     println!("ready");
     io::stdout().flush()?;

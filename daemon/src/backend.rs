@@ -103,6 +103,7 @@ impl Backend for Server {
             descriptors: self.descriptors.status(),
             snapshots: self.snapshots.status(),
             unpinned: self.unpinned(),
+            lacking: meta.lacking.iter().map(|of| (of.what.clone(), of.why.clone())).collect(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! `flightd`, the flight recorder's daemon, as a library: `main.rs` is only its command line.
 
 pub mod args;
+pub mod attach;
+pub mod attachments;
 pub mod backend;
 pub mod bpffs;
 pub mod btf;

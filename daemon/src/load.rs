@@ -1,24 +1,23 @@
-//! The probes into the kernel: fill in what is frozen, load, attach, pin.
+//! The probes before anything is attached: what of them this kernel can run, what is frozen into
+//! them, their maps. [`crate::attach`] does the rest.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use aya::programs::links::FdLink;
-use aya::programs::{BtfTracePoint, Iter, Program, ProgramError, RawTracePoint, TracePoint};
+use aya::programs::ProgramError;
 use aya::{Ebpf, EbpfLoader};
-use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{CallTable, Offsets};
 use flightrec_format::abi::state::CpuState;
 use flightrec_format::live::sys::{self, Cast};
+use flightrec_format::meta::Lacking;
 use object::{Object, ObjectSection, SectionKind};
 use thiserror::Error;
 
+use crate::attachments::{Attachment, Hook, ProgramForm, Tracepoint};
 use crate::btf::{Btf, BtfError, check_registers, read_offsets};
 use crate::members::{self, Known};
-use crate::tracepoint;
 use crate::tracepoints::Tracepoints;
 
 /// The programs, compiled by `build.rs`.
@@ -102,12 +101,12 @@ pub enum LoadError {
     /// and Ubuntu's kernels know that level, and it is their default; others stop at 2).
     #[error(
         "kernel.perf_event_paranoid is {level}: on this kernel only root can then attach to \
-         raw_syscalls:{event}; write `kernel.perf_event_paranoid = 2` into \
+         {tracepoint}; write `kernel.perf_event_paranoid = 2` into \
          /etc/sysctl.d/flightrec.conf, run `sysctl --system`, and start flightd again"
     )]
     Paranoid {
-        /// The tracepoint.
-        event: &'static str,
+        /// Which.
+        tracepoint: Tracepoint,
         /// What the setting is.
         level: i32,
     },
@@ -115,10 +114,10 @@ pub enum LoadError {
     #[error("the probes do not fit this kernel: {0}")]
     Members(String),
     /// A tracepoint whose number is not known.
-    #[error("the number of the tracepoint raw_syscalls:{event} is not known")]
+    #[error("the number of the tracepoint {tracepoint} is not known")]
     Tracepoint {
         /// Which.
-        event: &'static str,
+        tracepoint: Tracepoint,
     },
     /// Attaching or pinning failed.
     #[error("{path}: {source}")]
@@ -130,29 +129,29 @@ pub enum LoadError {
     },
 }
 
-/// Which form a program has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProgramForm {
-    /// `tp_btf`: cheaper, right up to Linux 6.19.
-    TpBtf,
-    /// Classic tracepoint: runs with preemption off on any kernel.
-    Tracepoint,
+impl LoadError {
+    /// Why an optional program can't be had, in one line: of the verifier's log its verdict alone.
+    pub fn reason(&self) -> String {
+        let Self::Program { name, source } = self else { return self.to_string() };
+        let ProgramError::LoadError { io_error, verifier_log } = &**source else {
+            return self.to_string();
+        };
+        let log = verifier_log.to_string();
+        let verdict = verdict(&log).map(|line| format!(": {line}")).unwrap_or_default();
+        format!("the verifier refused program {name}{verdict} ({io_error})")
+    }
 }
 
-impl ProgramForm {
-    /// Its name in configuration, metadata and status.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TpBtf => "tp_btf",
-            Self::Tracepoint => "tracepoint",
-        }
-    }
-
-    /// What a kernel needs. From 7.0 on `tp_btf` programs on `raw_syscalls` are preemptible
-    /// (kernel commits f7d327654b88, a46023d5616e) and skip events where they meet.
-    pub fn for_kernel(version: (u32, u32)) -> Self {
-        if version >= (7, 0) { Self::Tracepoint } else { Self::TpBtf }
-    }
+/// The line of a verifier's log that says what is wrong: the last one that is no statistics.
+fn verdict(log: &str) -> Option<&str> {
+    /// Longest that is taken, bytes.
+    const MOST: usize = 200;
+    let statistics = |line: &&str| {
+        ["processed ", "verification time", "stack depth"].iter().any(|of| line.starts_with(of))
+    };
+    let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines.by_ref().filter(|line| !statistics(line)).last()?;
+    Some(line.get(..MOST).unwrap_or(line))
 }
 
 /// Major and minor number of a kernel release, if it begins with them.
@@ -171,8 +170,8 @@ pub struct Frozen<'a> {
     pub offsets: Offsets,
     /// From the same; `None`: this kernel does not take it.
     pub cast: Option<Cast>,
-    /// The same for the walk over open files; `None`: there is none.
-    pub files: Option<FileOffsets>,
+    /// The optional groups that this kernel has, by their globals.
+    pub groups: &'a BTreeMap<&'static str, Vec<u32>>,
     /// 64-bit calls.
     pub native: &'a CallTable,
     /// 32-bit calls.
@@ -208,6 +207,60 @@ pub fn examine(btf: &Btf, release: &str) -> Result<Offsets, LoadError> {
     Ok(read_offsets(btf)?)
 }
 
+/// What of the rows that are wanted this kernel has.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// What is to be loaded, in order.
+    pub rows: Vec<Attachment>,
+    /// The optional offsets, by their globals.
+    pub groups: BTreeMap<&'static str, Vec<u32>>,
+    /// What this kernel lacks, as far as its description of itself tells.
+    pub lacking: Vec<Lacking>,
+}
+
+/// Looks up what optional rows need of this kernel. Required ones are chosen whatever there is:
+/// attaching them says what is wrong.
+pub fn choose(rows: &[Attachment], btf: &Btf, tracepoints: &Tracepoints) -> Choice {
+    let mut choice = Choice::default();
+    let mut absent = BTreeMap::new();
+    for group in rows.iter().flat_map(|row| row.offsets) {
+        match (group.read)(btf) {
+            Ok(words) => drop(choice.groups.insert(group.global, words)),
+            Err(e) => drop(absent.insert(group.global, e.reason())),
+        }
+    }
+    for row in rows {
+        let offsets = || row.offsets.iter().find_map(|group| absent.get(group.global).cloned());
+        let lacks = || missing(row.hook, btf, tracepoints).or_else(offsets);
+        match row.optional.then(lacks).flatten() {
+            Some(why) => choice.lacking.push(row.lacking(why)),
+            None => choice.rows.push(*row),
+        }
+    }
+    choice
+}
+
+/// Why nothing on this kernel would run a program, if so.
+fn missing(hook: Hook, btf: &Btf, tracepoints: &Tracepoints) -> Option<String> {
+    match hook {
+        Hook::Tracepoint(tracepoint, form) => {
+            let published = tracepoints.number(tracepoint).is_some();
+            let described = form == ProgramForm::TpBtf && btf.has_tracepoint(tracepoint.name);
+            match form {
+                ProgramForm::TpBtf if described => None,
+                ProgramForm::TpBtf if published => {
+                    Some(format!("this kernel's BTF does not describe the tracepoint {tracepoint}"))
+                }
+                ProgramForm::Tracepoint if published => None,
+                _ => Some(format!("this kernel has no tracepoint {tracepoint}")),
+            }
+        }
+        Hook::Once(objects) | Hook::File(objects) => (!btf.has_iterator(objects))
+            .then(|| format!("this kernel has no BPF iterator {objects}")),
+        Hook::Daemon => None,
+    }
+}
+
 /// How the programs make a pointer of the address of a `task_struct`, if this kernel lets them.
 pub fn cast(btf: &Btf) -> Option<Cast> {
     let cast = Cast {
@@ -224,8 +277,6 @@ struct Plain<T: Copy>(T);
 
 // SAFETY: `Offsets` is `repr(C)` of u32s without padding.
 unsafe impl aya::Pod for Plain<Offsets> {}
-// SAFETY: so is `FileOffsets`.
-unsafe impl aya::Pod for Plain<FileOffsets> {}
 
 /// The programs and maps, before anything is attached.
 pub struct Loaded {
@@ -248,10 +299,9 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
     let known =
         Known { offsets: frozen.offsets, state: state.as_raw_fd(), last_cpu, cast: frozen.cast };
     let (programs, begin) = members::put_in(PROBES, &known).map_err(LoadError::Members)?;
-    let files = frozen.files.map(Plain);
     let mut loader = EbpfLoader::new();
-    if let Some(files) = &files {
-        loader.override_global("FILE_OFFSETS", files, true);
+    for (global, words) in frozen.groups {
+        loader.override_global(global, words.as_slice(), true);
     }
     loader
         .btf(Some(btf))
@@ -308,12 +358,6 @@ const STATE: &str = "state";
 pub const EXEC_MASKS: &str = "exec_masks";
 /// The ring buffer of lines that the kernel logs.
 pub const KERNEL_LOG: &str = "kernel_log";
-/// The program that fills it, and its tracepoint. Not every kernel has that.
-const CONSOLE: &str = "console";
-
-/// Under which name in a generation's directory the walk over open files is pinned: a file that
-/// runs it when it is read. Not every kernel has it.
-pub const FILE_WALK: &str = "links/walk_files";
 
 /// Pins the maps under `dir`.
 pub fn pin_maps(loaded: &Loaded, dir: &Path) -> Result<(), LoadError> {
@@ -330,197 +374,104 @@ pub fn pin_maps(loaded: &Loaded, dir: &Path) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Which groups of programs are wanted.
-#[derive(Debug, Clone, Copy)]
-pub struct Wanted {
-    /// System calls, in this form.
-    pub syscalls: Option<ProgramForm>,
-    /// Scheduling.
-    pub sched: bool,
-    /// Task life.
-    pub tasks: bool,
-}
+#[cfg(test)]
+mod tests {
+    use flightrec_format::abi::page::Lane;
 
-/// One program and the tracepoint that it is attached to; it is pinned under the tracepoint's name.
-struct Attachment {
-    program: &'static str,
-    tracepoint: &'static str,
-    form: ProgramForm,
-}
+    use super::*;
+    use crate::attachments::{ATTACHMENTS, tp_btf};
+    use crate::btf::Group;
+    use crate::btf::tests::with_names;
 
-/// What is attached for what is wanted, in order: task life first, so that whoever appears in a
-/// later lane is known by then.
-fn attachments(wanted: Wanted) -> Vec<Attachment> {
-    let tp_btf = |name| Attachment { program: name, tracepoint: name, form: ProgramForm::TpBtf };
-    let mut list = Vec::new();
-    if wanted.tasks {
-        list.extend(["sched_process_fork", "sched_process_exec", "task_rename"].map(tp_btf));
-    }
-    // Always: the one tells system calls that the running thread is another, the other lets a dead
-    // daemon's process id go. Both look at the switches that are for their records.
-    list.extend(["sched_process_exit", "sched_switch"].map(tp_btf));
-    if wanted.sched {
-        list.extend(["sched_waking", "sched_wakeup_new", "sched_migrate_task"].map(tp_btf));
-    }
-    match wanted.syscalls {
-        Some(ProgramForm::TpBtf) => list.extend(["sys_exit", "sys_enter"].map(tp_btf)),
-        Some(form @ ProgramForm::Tracepoint) => list.extend(
-            [("sys_exit_classic", "sys_exit"), ("sys_enter_classic", "sys_enter")]
-                .map(|(program, tracepoint)| Attachment { program, tracepoint, form }),
-        ),
-        None => {}
-    }
-    list
-}
+    const THERE: Group = Group { global: "THERE", read: |_| Ok(vec![1, 2]) };
+    const ABSENT: Group =
+        Group { global: "ABSENT", read: |btf| Ok(vec![btf.member_offset("s", "member")?]) };
 
-/// Whether all that is wanted is still attached under the generation's directory.
-pub fn is_attached(wanted: Wanted, dir: &Path) -> io::Result<bool> {
-    let expected: BTreeSet<String> =
-        attachments(wanted).iter().map(|a| a.tracepoint.into()).collect();
-    let pinned: io::Result<BTreeSet<String>> = fs::read_dir(dir.join("links"))?
-        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-        .collect();
-    let mut pinned = pinned?;
-    // The one that records goes on without.
-    pinned.retain(|name| !FILE_WALK.ends_with(name.as_str()) && name != CONSOLE);
-    Ok(pinned == expected)
-}
-
-/// Loads, attaches and pins the programs. Then walks the threads that exist, so that none falls
-/// between.
-pub fn attach(
-    ebpf: &mut Ebpf,
-    wanted: Wanted,
-    tracepoints: &Tracepoints,
-    btf: &aya::Btf,
-    dir: &Path,
-) -> Result<(), LoadError> {
-    let mut attacher = Attacher { ebpf, tracepoints, btf, dir };
-    attacher.load_note()?;
-    for attachment in attachments(wanted) {
-        match attachment.form {
-            ProgramForm::TpBtf => attacher.tp_btf(attachment.program)?,
-            ProgramForm::Tracepoint => {
-                attacher.tracepoint(attachment.program, attachment.tracepoint)?;
-            }
-        }
-    }
-    attacher.walk_tasks()
-}
-
-/// Loads and pins the walk over open files. A kernel that does not take it is recorded without.
-pub fn pin_file_walk(
-    ebpf: &mut Ebpf,
-    tracepoints: &Tracepoints,
-    btf: &aya::Btf,
-    dir: &Path,
-) -> Result<(), LoadError> {
-    Attacher { ebpf, tracepoints, btf, dir }.pin_file_walk()
-}
-
-/// Attaches the program that hands on what the kernel logs. A kernel that does not take it is
-/// recorded without.
-pub fn follow_console(
-    ebpf: &mut Ebpf,
-    tracepoints: &Tracepoints,
-    btf: &aya::Btf,
-    dir: &Path,
-) -> Result<(), LoadError> {
-    Attacher { ebpf, tracepoints, btf, dir }.tp_btf(CONSOLE)
-}
-
-struct Attacher<'a> {
-    ebpf: &'a mut Ebpf,
-    tracepoints: &'a Tracepoints,
-    btf: &'a aya::Btf,
-    dir: &'a Path,
-}
-
-fn refused(name: &'static str) -> impl Fn(ProgramError) -> LoadError {
-    move |e| LoadError::Program { name, source: Box::new(e) }
-}
-
-fn pin<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
-    path: PathBuf,
-) -> impl FnOnce(E) -> LoadError {
-    move |e| LoadError::Pin { path, source: io::Error::other(e) }
-}
-
-impl Attacher<'_> {
-    fn program(&mut self, name: &'static str) -> Result<&mut Program, LoadError> {
-        self.ebpf.program_mut(name).ok_or(LoadError::Missing(name))
+    const fn probe(name: &'static str) -> Attachment {
+        tp_btf(Lane::Sched, "sched", name, &["switch"], "something")
     }
 
-    fn paths(&self, name: &str) -> (PathBuf, PathBuf) {
-        (self.dir.join("progs").join(name), self.dir.join("links").join(name))
+    /// A row that the table of a later release may have.
+    fn with_hook(hook: Hook) -> Attachment {
+        Attachment { hook, ..probe("by_hook").optional(&[]) }
     }
 
-    fn tp_btf(&mut self, name: &'static str) -> Result<(), LoadError> {
-        let ((prog, link), btf) = (self.paths(name), self.btf);
-        let program: &mut BtfTracePoint = self.program(name)?.try_into().map_err(refused(name))?;
-        program.load(name, btf).map_err(refused(name))?;
-        program.pin(&prog).map_err(pin(prog))?;
-        let id = program.attach().map_err(refused(name))?;
-        let fd: FdLink = program.take_link(id).map_err(refused(name))?.into();
-        fd.pin(&link).map_err(pin(link))?;
-        Ok(())
+    /// Why each row is lacking; `None`: it is chosen.
+    fn why(rows: &[Attachment], btf: &Btf, tracepoints: &Tracepoints) -> Vec<Option<String>> {
+        let choice = choose(rows, btf, tracepoints);
+        assert_eq!(choice.rows.len() + choice.lacking.len(), rows.len());
+        let mut lacking = choice.lacking.iter();
+        let mut chosen = choice.rows.iter().map(|row| (row.program, row.hook)).peekable();
+        let one = |row: &Attachment| match chosen.next_if(|of| *of == (row.program, row.hook)) {
+            Some(_) => None,
+            None => lacking.next().map(|of| of.why.clone()),
+        };
+        rows.iter().map(one).collect()
     }
 
-    fn tracepoint(&mut self, name: &'static str, event: &'static str) -> Result<(), LoadError> {
-        let ((prog, link), number) = (self.paths(event), self.tracepoints.number(event));
-        let program: &mut TracePoint = self.program(name)?.try_into().map_err(refused(name))?;
-        program.load().map_err(refused(name))?;
-        program.pin(&prog).map_err(pin(prog))?;
-        let number = number.ok_or(LoadError::Tracepoint { event })?;
-        let fd = program.fd().map_err(refused(name))?;
-        tracepoint::attach(fd.as_fd(), event, number, &link).map_err(
-            |e| match tracepoint::paranoid() {
-                Some(level) if level > 2 && e.kind() == io::ErrorKind::PermissionDenied => {
-                    LoadError::Paranoid { event, level }
-                }
-                _ => pin(link)(e),
-            },
-        )
+    #[test]
+    fn what_a_kernel_lacks_is_not_loaded_and_the_rest_is() {
+        let btf = with_names(&["btf_trace_a", "btf_trace_b"], &["bpf_iter_task"]);
+        let tracepoints =
+            Tracepoints::with_numbers(&[("sched:published", 7), ("raw_syscalls:classic", 8)]);
+        let classic = |name| {
+            let tracepoint = Tracepoint { category: "raw_syscalls", name };
+            with_hook(Hook::Tracepoint(tracepoint, ProgramForm::Tracepoint))
+        };
+        let rows = [
+            probe("a"),
+            probe("b").optional(&[THERE]),
+            probe("b").optional(&[THERE, ABSENT]),
+            probe("gone").optional(&[]),
+            probe("published").optional(&[]),
+            probe("required"),
+            classic("classic"),
+            classic("gone"),
+            with_hook(Hook::File("task")),
+            with_hook(Hook::File("task_file")),
+        ];
+        let why = why(&rows, &btf, &tracepoints);
+        let told: Vec<Option<&str>> = why.iter().map(Option::as_deref).collect();
+        assert_eq!(
+            told,
+            [
+                None,
+                None,
+                Some("this kernel's BTF has no struct s"),
+                Some("this kernel has no tracepoint sched:gone"),
+                Some("this kernel's BTF does not describe the tracepoint sched:published"),
+                // Required: attaching it says what is wrong.
+                None,
+                None,
+                Some("this kernel has no tracepoint raw_syscalls:gone"),
+                None,
+                Some("this kernel has no BPF iterator task_file"),
+            ]
+        );
+        let choice = choose(&rows, &btf, &tracepoints);
+        assert_eq!(choice.groups, [("THERE", vec![1, 2])].into());
+        let lacking = &choice.lacking[0];
+        assert_eq!((&*lacking.program, &*lacking.what), ("b", "something"));
+        assert_eq!(lacking.kinds, ["switch"]);
     }
 
-    fn load_note(&mut self) -> Result<(), LoadError> {
-        let (prog, _) = self.paths("note");
-        let program: &mut RawTracePoint =
-            self.program("note")?.try_into().map_err(refused("note"))?;
-        program.load().map_err(refused("note"))?;
-        program.pin(&prog).map_err(pin(prog))
+    #[test]
+    fn of_our_own_rows_a_bare_kernel_lacks_the_optional_ones() {
+        let choice = choose(ATTACHMENTS, &with_names(&["t"], &[]), &Tracepoints::with_numbers(&[]));
+        let lacking: Vec<&str> = choice.lacking.iter().map(|of| &*of.program).collect();
+        let optional = ATTACHMENTS.iter().filter(|row| row.optional);
+        assert_eq!(lacking, optional.map(|row| row.program).collect::<Vec<_>>());
+        assert!(choice.rows.iter().any(|row| row.program == "sched_switch"));
     }
 
-    fn walk_tasks(&mut self) -> Result<(), LoadError> {
-        let btf = self.btf;
-        let program: &mut Iter =
-            self.program("walk_tasks")?.try_into().map_err(refused("walk_tasks"))?;
-        program.load("task", btf).map_err(refused("walk_tasks"))?;
-        let id = program.attach().map_err(refused("walk_tasks"))?;
-        let link = program.take_link(id).map_err(refused("walk_tasks"))?;
-        let walked =
-            link.into_file().map_err(|e| io::Error::other(e.to_string())).and_then(|mut file| {
-                // Reading runs the program once for each thread; it prints nothing.
-                io::copy(&mut file, &mut io::sink())
-            });
-        walked.map(drop).map_err(|source| LoadError::Pin {
-            path: "the walk over existing threads".into(),
-            source,
-        })
-    }
-
-    fn pin_file_walk(&mut self) -> Result<(), LoadError> {
-        let (btf, path) = (self.btf, self.dir.join(FILE_WALK));
-        let program: &mut Iter =
-            self.program("walk_files")?.try_into().map_err(refused("walk_files"))?;
-        program.load("task_file", btf).map_err(refused("walk_files"))?;
-        let id = program.attach().map_err(refused("walk_files"))?;
-        let link: FdLink = program
-            .take_link(id)
-            .map_err(refused("walk_files"))?
-            .try_into()
-            .map_err(pin(path.clone()))?;
-        link.pin(&path).map_err(pin(path))?;
-        Ok(())
+    #[test]
+    fn of_a_verifiers_log_its_verdict_is_told() {
+        let log = "0: R1=ctx() R10=fp0\nfunc 'sched_waking' doesn't have 2-th argument\n\
+                   invalid bpf_context access off=8 size=8\n\
+                   processed 3 insns (limit 1000000) max_states_per_insn 0\n\n";
+        assert_eq!(verdict(log), Some("invalid bpf_context access off=8 size=8"));
+        assert_eq!(verdict("processed 3 insns"), None);
+        assert_eq!(verdict(&"x".repeat(5000)).map(str::len), Some(200));
+        assert_eq!(LoadError::Missing("x").reason(), LoadError::Missing("x").to_string());
     }
 }

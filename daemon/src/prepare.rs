@@ -13,6 +13,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{Gid, Uid, User, geteuid};
 use tracing::warn;
 
+use crate::attachments::ATTACHMENTS;
 use crate::bpffs::{self, BPF_FS_MAGIC};
 use crate::config::Config;
 use crate::dir::{Dir, DirError, Owner};
@@ -35,14 +36,9 @@ pub fn prepare(config: &Config, user: &str, runtime_dir: &Path, bpffs_dir: &Path
     let bpffs =
         if dir.file_system()? == BPF_FS_MAGIC { dir } else { mounted(&dir, bpffs_dir, &user)? };
     bpffs.give(&user, 0o700).with_context(|| {
-        format!(
-            "changing the owner of {} to \
-                                  {}",
-            bpffs_dir.display(),
-            user.name
-        )
+        format!("changing the owner of {} to {}", bpffs_dir.display(), user.name)
     })?;
-    Tracepoints::read(&config.kernel.tracefs)?.hand_on(&runtime)?;
+    Tracepoints::read(&config.kernel.tracefs, ATTACHMENTS)?.hand_on(&runtime)?;
     Ok(())
 }
 

@@ -6,7 +6,6 @@ mod plan;
 use std::fs;
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,21 +19,23 @@ use flightrec_format::abi::state::{
 use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
-use flightrec_format::meta::{Meta, MetaError};
+use flightrec_format::meta::{Lacking, Meta, MetaError};
 use thiserror::Error;
 use tracing::{info, warn};
 
+use crate::attach;
+use crate::attachments::{Attachment, FILE_WALK, ProgramForm};
 use crate::bpffs::{self, BpffsError};
 use crate::btf::BtfError;
 use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::config::{Config, Record, SizingError};
-use crate::load::{self, Frozen, LoadError, ProgramForm};
+use crate::load::{self, Frozen, LoadError};
 use crate::note::Notes;
 use crate::syscalls::call_table;
 use crate::tracepoints::TracepointsError;
-use crate::{calibrate, clock, cpus, mask, tracepoint};
+use crate::{calibrate, clock, cpus, mask};
 use first::{prepare_slots, prepare_state, time_attached};
 use plan::{Plan, switches};
 
@@ -80,15 +81,12 @@ fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordingError {
 // The two switches are one word, so that they change together.
 const _: () = assert!(offset_of!(CpuState, enabled) == 0 && offset_of!(CpuState, own_tgid) == 4);
 
-/// Tracepoints of system calls, in the order in which their programs are attached.
-const SYSCALL_EVENTS: [&str; 2] = ["sys_exit", "sys_enter"];
-
-/// What attaching the programs on system calls takes.
+/// What attaching a program on system calls again takes.
 #[derive(Debug, Clone, Copy)]
 struct Detachable {
-    form: ProgramForm,
-    /// The tracepoints' numbers, as far as they are known.
-    numbers: [Option<u32>; 2],
+    row: Attachment,
+    /// Its tracepoint's number, where that is known.
+    number: Option<u32>,
 }
 
 /// A recording that runs in the kernel, whoever began it.
@@ -101,8 +99,8 @@ pub struct Recording {
     groups: Groups,
     /// Counts the changes of the metadata.
     changes: AtomicU64,
-    /// How the programs on system calls are attached again.
-    syscalls: Option<Detachable>,
+    /// How the programs on system calls are attached again; empty: there are none.
+    syscalls: Vec<Detachable>,
     /// Held while the word of switches is rewritten.
     switching: Mutex<()>,
     /// Whether it was begun by this daemon.
@@ -112,13 +110,15 @@ pub struct Recording {
 impl Recording {
     /// Takes over the recording under `bpffs_dir` if this daemon's own programs make it, in the
     /// shape that the configuration asks for; else begins a new one, and then ends any other. Those
-    /// that were ended are handed out with what they hold, for the files.
+    /// that were ended are handed out with what they hold, for the files. `rows`: the programs
+    /// ([`crate::attachments::ATTACHMENTS`]).
     pub fn adopt_or_begin(
         config: &Config,
+        rows: &[Attachment],
         runtime_dir: &Path,
         bpffs_dir: &Path,
     ) -> Result<(Self, Vec<Ended>), RecordingError> {
-        let plan = Plan::new(config, runtime_dir)?;
+        let plan = Plan::new(config, rows, runtime_dir)?;
         let (complete, incomplete) = bpffs::list(bpffs_dir)?;
         for dir in incomplete {
             info!("removing what an interrupted start left: {}", dir.display());
@@ -155,6 +155,9 @@ impl Recording {
                 warn!("it could not be removed; the next start tries again: {e}");
             }
         }
+        for Lacking { what, why, .. } in &recording.meta().lacking {
+            warn!(lacking = what, "not on this kernel: {what} ({why})");
+        }
         recording.groups = Groups::find(&config.kernel.cgroup2);
         recording.follow();
         Ok((recording, ended))
@@ -171,7 +174,7 @@ impl Recording {
             notes,
             groups: Groups::default(),
             changes: AtomicU64::new(0),
-            syscalls: None,
+            syscalls: Vec::new(),
             switching: Mutex::new(()),
             begun: false,
         })
@@ -180,30 +183,33 @@ impl Recording {
     /// Takes over a running recording, if it is the plan's.
     fn adopt(dir: &Path, plan: &Plan) -> Result<Option<Self>, RecordingError> {
         let mut recording = Self::open(dir)?;
-        let theirs = recording.meta().program.clone();
-        if theirs != plan.identity {
+        let meta = recording.meta();
+        let theirs = &meta.program;
+        if *theirs != plan.identity {
             info!(
                 "the running recording has another build or layout (theirs: {theirs}, ours: {})",
                 plan.identity
             );
             return Ok(None);
         }
-        recording.syscalls = plan.detachable();
+        recording.syscalls = plan.detachable(&meta.lacking);
         if recording.live.budget().detached {
             info!("system calls were detached when the previous daemon ended");
             recording.act(Act::Attached, "system calls are attached on all CPUs");
             recording.attach().map_err(io("attaching system calls again"))?;
         }
-        if !load::is_attached(plan.wanted, dir).map_err(io(dir.display().to_string()))? {
+        let gone = attach::gone(&plan.rows, &meta.lacking, dir);
+        let Some(gone) = gone.map_err(io(dir.display().to_string()))? else {
             warn!("{}: programs of the running recording have been detached", dir.display());
             return Ok(None);
-        }
+        };
         recording.apply(&plan.record);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.set_wall_offset(clock::wall_offset());
             meta.strings = plan.strings;
             meta.config.clone_from(&plan.config);
+            meta.lacking.extend(gone);
         })?;
         recording.act(
             Act::Adopt,
@@ -228,7 +234,8 @@ impl Recording {
         });
         match begun {
             Ok(mut recording) => {
-                (recording.syscalls, recording.begun) = (plan.detachable(), true);
+                recording.syscalls = plan.detachable(&recording.meta().lacking);
+                recording.begun = true;
                 recording.apply(&plan.record);
                 buckets::set_limits(recording.state(), &plan.budget);
                 let limited = plan.budget.per_cpu.millionths().is_some();
@@ -268,7 +275,7 @@ impl Recording {
             seed: random().map_err(io("/dev/urandom"))? as u32 | 1,
             offsets: plan.offsets,
             cast: plan.cast,
-            files: plan.files,
+            groups: &plan.choice.groups,
             native: &native,
             compat: &compat,
             cpus: plan.possible,
@@ -293,22 +300,14 @@ impl Recording {
         // The costs are those of the programs without a limit: what the limit is charged with.
         let without = calibrate::time(None);
         let ebpf = &mut loaded.ebpf;
-        load::attach(ebpf, plan.wanted, &plan.tracepoints, &kernel_btf, new)?;
+        let mut lacking = plan.choice.lacking.clone();
+        let rows = &plan.choice.rows;
+        lacking.extend(attach::attach(ebpf, rows, &plan.tracepoints, &kernel_btf, new)?);
         let (costs, clock) =
             calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
         buckets::set_costs(&state, &costs, clock);
-        if plan.files.is_some()
-            && let Err(e) = load::pin_file_walk(ebpf, &plan.tracepoints, &kernel_btf, new)
-        {
-            let error = anyhow::Error::new(e);
-            warn!("{}: {error:#}", crate::descriptors::WITHOUT);
-        }
-        if let Err(e) = load::follow_console(ebpf, &plan.tracepoints, &kernel_btf, new) {
-            let error = anyhow::Error::new(e);
-            warn!("the kernel's log can't be read: {error:#}");
-        }
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
-        publish_meta(&map("meta")?, &plan.meta(public_id(secret)), secret)?;
+        publish_meta(&map("meta")?, &plan.meta(public_id(secret), lacking), secret)?;
         Ok(())
     }
 
@@ -413,28 +412,26 @@ impl Recording {
 
     /// Whether attaching them again opens perf events.
     pub fn needs_perf_events(&self) -> bool {
-        self.syscalls.is_some_and(|syscalls| syscalls.form == ProgramForm::Tracepoint)
+        let form = |of: &Detachable| of.row.tracepoint().map(|(_, form)| form);
+        self.syscalls.iter().any(|of| form(of) == Some(ProgramForm::Tracepoint))
     }
 
     /// Detaches the programs on system calls: none is recorded, counted or paid for until
     /// [`Self::attach`]. `false`: there are none.
     pub fn detach(&self) -> io::Result<bool> {
-        if self.syscalls.is_none() {
+        if self.syscalls.is_empty() {
             return Ok(false);
         }
         self.set_detached(true);
-        for event in SYSCALL_EVENTS {
-            match fs::remove_file(self.link(event)) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
-        }
+        self.syscalls.iter().try_for_each(|of| attach::detach(&of.row, &self.dir))?;
         Ok(true)
     }
 
     /// Attaches them again, where they are not.
     pub fn attach(&self) -> io::Result<()> {
-        let Some(syscalls) = &self.syscalls else { return Ok(()) };
+        if self.syscalls.is_empty() {
+            return Ok(());
+        }
         // What was entered when they were detached is not what exits next.
         let at = offset_of!(CpuState, lanes) + Lane::Syscall as usize * size_of::<LaneState>();
         for cpu in 0..self.state().entries() {
@@ -442,22 +439,8 @@ impl Recording {
                 entered.store(entered::UNKNOWN, Ordering::Release);
             }
         }
-        for (event, number) in SYSCALL_EVENTS.into_iter().zip(syscalls.numbers) {
-            let link = self.link(event);
-            if link.exists() {
-                continue;
-            }
-            let program = live::sys::obj_get(&self.dir.join("progs").join(event))?;
-            match syscalls.form {
-                ProgramForm::TpBtf => {
-                    live::sys::obj_pin(live::sys::attach_tracing(program.as_fd())?.as_fd(), &link)?;
-                }
-                ProgramForm::Tracepoint => {
-                    let number = number
-                        .ok_or_else(|| io::Error::other("the tracepoint's number is not known"))?;
-                    tracepoint::attach(program.as_fd(), event, number, &link)?;
-                }
-            }
+        for Detachable { row, number } in &self.syscalls {
+            attach::attach_again(row, *number, &self.dir)?;
         }
         self.set_detached(false);
         Ok(())
@@ -486,10 +469,6 @@ impl Recording {
             self.state().write(cpu, time, &all.to_le_bytes());
             self.state().write(cpu, since, &now.to_le_bytes());
         }
-    }
-
-    fn link(&self, event: &str) -> PathBuf {
-        self.dir.join("links").join(event)
     }
 
     /// The probes' state.
@@ -558,7 +537,7 @@ impl Recording {
 
     /// The file that tells what is open, when it is read; there where the kernel can tell.
     pub fn file_walk(&self) -> PathBuf {
-        self.dir.join(load::FILE_WALK)
+        self.dir.join("links").join(FILE_WALK)
     }
 
     /// Records a user's line.

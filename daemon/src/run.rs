@@ -11,6 +11,7 @@ use nix::sys::stat::{Mode, umask};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
+use crate::attachments::ATTACHMENTS;
 use crate::backend::Server;
 use crate::budget::{Keeper, Settings};
 use crate::config::{Config, Sizing, ram_bytes};
@@ -154,7 +155,7 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let path = options.runtime_dir.join(flightrec_format::control::SOCKET_NAME);
     let listener = control::Listener::bind(&path, &access)?;
     let (recording, ended) =
-        Recording::adopt_or_begin(&config, &options.runtime_dir, &options.bpffs_dir)?;
+        Recording::adopt_or_begin(&config, ATTACHMENTS, &options.runtime_dir, &options.bpffs_dir)?;
     // Loading is done. What comes from outside is read from now on.
     if let Err(e) = seccomp::forbid_loading(recording.needs_perf_events(), seccomp::Threads::All) {
         warn!(

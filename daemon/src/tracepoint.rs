@@ -18,6 +18,7 @@ use flightrec_format::live::sys;
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
+use crate::attachments::{ATTACHMENTS, perf_events};
 use crate::syscalls::{TracefsError, tracepoint_id};
 
 /// `PERF_TYPE_TRACEPOINT`, include/uapi/linux/perf_event.h.
@@ -30,11 +31,9 @@ const FD_CLOEXEC: libc::c_ulong = 8;
 /// `perf_event_attr.disabled`: it does not count by itself. Programs that are linked to its
 /// tracepoint run all the same.
 const DISABLED: u64 = 1;
-/// The tracepoints that programs are attached to here, of the subsystem `raw_syscalls`.
-pub const EVENTS: [&str; 2] = ["sys_enter", "sys_exit"];
 
-/// Attaches `program` to the tracepoint of this name (of `raw_syscalls`) and number, on all CPUs,
-/// and pins the link as `link`.
+/// Attaches `program` to the tracepoint of this name and number, on all CPUs, and pins the link as
+/// `link`.
 ///
 /// The program hears of every CPU although the event is opened on one: it hangs on the tracepoint,
 /// not on the event (`perf_event_set_bpf_prog`, kernel/events/core.c, Linux 6.1).
@@ -64,10 +63,13 @@ pub fn open_perf_fds(tracefs: &Path) -> Result<(), OpenPerfFdsError> {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return Err(OpenPerfFdsError::NoSystemd);
     }
-    for name in EVENTS {
-        let event =
-            open(tracepoint_id(tracefs, "raw_syscalls", name)?).map_err(OpenPerfFdsError::Open)?;
-        let title = title(name);
+    for (tracepoint, row) in perf_events(ATTACHMENTS) {
+        let number = match tracepoint_id(tracefs, tracepoint.category, tracepoint.name) {
+            Err(TracefsError::NoEvent { .. }) if row.optional => continue,
+            other => other?,
+        };
+        let event = open(number).map_err(OpenPerfFdsError::Open)?;
+        let title = title(tracepoint.name);
         // Those of an earlier start, first.
         sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&title)])
             // It would be polled for a hang-up, which an event that nobody maps always tells
@@ -122,7 +124,8 @@ fn handed_on() -> &'static BTreeMap<&'static str, BorrowedFd<'static>> {
             }
         };
         let events = passed.filter_map(|(fd, passed)| {
-            let name = EVENTS.into_iter().find(|name| title(name) == passed)?;
+            let mut names = perf_events(ATTACHMENTS).map(|(tracepoint, _)| tracepoint.name);
+            let name = names.find(|name| title(name) == passed)?;
             // SAFETY: systemd has opened it for this process, and nothing here closes it.
             Some((name, unsafe { BorrowedFd::borrow_raw(fd) }))
         });
@@ -153,4 +156,16 @@ fn open(id: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just returned this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systemd_keeps_as_many_events_as_are_handed_on() {
+        let unit = include_str!("../../packaging/systemd/flightd.service");
+        let line = format!("\nFileDescriptorStoreMax={}\n", perf_events(ATTACHMENTS).count());
+        assert!(unit.contains(&line), "not in flightd.service: {line}");
+    }
 }

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tracing::debug;
 
+use crate::attachments::{Attachment, ProgramForm, Tracepoint};
 use crate::dir::Dir;
 use crate::syscalls::{SyscallTables, TracefsError, tracepoint_id};
-use crate::tracepoint;
 
 /// Name of the file in the runtime directory by which root hands them on.
 pub const FILE: &str = "tracepoints.json";
@@ -29,7 +29,7 @@ pub struct Tracepoints {
     native: Vec<Syscall>,
     compat: Vec<Syscall>,
     unpublished: bool,
-    /// Numbers of tracepoints of the subsystem `raw_syscalls`, by name.
+    /// Numbers of those tracepoints that it has and programs are for, by `category:name`.
     numbers: BTreeMap<String, u32>,
 }
 
@@ -58,16 +58,18 @@ pub enum TracepointsError {
 }
 
 impl Tracepoints {
-    /// From tracefs.
-    pub fn read(tracefs: &Path) -> Result<Self, TracefsError> {
+    /// From tracefs, what `rows` may be attached to.
+    pub fn read(tracefs: &Path, rows: &[Attachment]) -> Result<Self, TracefsError> {
         let SyscallTables { native, compat, unpublished } = SyscallTables::read(tracefs)?;
         let mut numbers = BTreeMap::new();
-        for name in tracepoint::EVENTS {
-            match tracepoint_id(tracefs, "raw_syscalls", name) {
-                Ok(number) => drop(numbers.insert(name.to_owned(), number)),
+        for row in rows {
+            let Some((tracepoint, form)) = row.tracepoint() else { continue };
+            match tracepoint_id(tracefs, tracepoint.category, tracepoint.name) {
+                Ok(number) => drop(numbers.insert(tracepoint.to_string(), number)),
                 // Only needed where programs of the classic form are attached, and then missed
                 // there.
                 Err(TracefsError::NoEvent { .. }) => {}
+                Err(_) if row.optional || form == ProgramForm::TpBtf => {}
                 Err(e) => return Err(e),
             }
         }
@@ -75,8 +77,12 @@ impl Tracepoints {
     }
 
     /// From tracefs, or, where this user may not read that, from root's copy in `runtime_dir`.
-    pub fn find(tracefs: &Path, runtime_dir: &Path) -> Result<Self, TracepointsError> {
-        let refused = match Self::read(tracefs) {
+    pub fn find(
+        tracefs: &Path,
+        rows: &[Attachment],
+        runtime_dir: &Path,
+    ) -> Result<Self, TracepointsError> {
+        let refused = match Self::read(tracefs, rows) {
             Ok(found) => return Ok(found),
             Err(e) => e,
         };
@@ -101,6 +107,14 @@ impl Tracepoints {
         })
     }
 
+    /// Those of a kernel that publishes nothing but these numbers, by `category:name`.
+    #[cfg(test)]
+    pub(crate) fn with_numbers(numbers: &[(&str, u32)]) -> Self {
+        let numbers = numbers.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
+        let (native, compat) = (Vec::new(), Vec::new());
+        Self { kernel: kernel(), native, compat, unpublished: true, numbers }
+    }
+
     /// The tables of system calls.
     pub fn tables(&self) -> SyscallTables {
         SyscallTables {
@@ -110,9 +124,9 @@ impl Tracepoints {
         }
     }
 
-    /// Number of a tracepoint of `raw_syscalls`.
-    pub fn number(&self, name: &str) -> Option<u32> {
-        self.numbers.get(name).copied()
+    /// Number of a tracepoint; `None`: this kernel does not have it, or nobody could look.
+    pub fn number(&self, tracepoint: Tracepoint) -> Option<u32> {
+        self.numbers.get(&tracepoint.to_string()).copied()
     }
 }
 
@@ -135,6 +149,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::attachments::ATTACHMENTS;
 
     fn held(dir: &tempfile::TempDir) -> Dir {
         Dir::open(dir.path()).unwrap()
@@ -147,7 +162,7 @@ mod tests {
             native: vec![call],
             compat: Vec::new(),
             unpublished: false,
-            numbers: [("sys_enter".to_owned(), 17)].into(),
+            numbers: [("raw_syscalls:sys_enter".to_owned(), 17)].into(),
         }
     }
 
@@ -156,17 +171,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let nowhere = dir.path().join("none");
         some().hand_on(&held(&dir)).unwrap();
-        let found = Tracepoints::find(&nowhere, dir.path()).unwrap();
+        let found = Tracepoints::find(&nowhere, ATTACHMENTS, dir.path()).unwrap();
         assert_eq!(found, some());
-        assert_eq!((found.number("sys_enter"), found.number("sys_exit")), (Some(17), None));
+        let number = |name| found.number(Tracepoint { category: "raw_syscalls", name });
+        assert_eq!((number("sys_enter"), number("sys_exit")), (Some(17), None));
         assert_eq!(found.tables().native[0].name, "close");
     }
 
     #[test]
     fn without_either_both_are_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error =
-            Tracepoints::find(&dir.path().join("none"), dir.path()).unwrap_err().to_string();
+        let error = Tracepoints::find(&dir.path().join("none"), ATTACHMENTS, dir.path())
+            .unwrap_err()
+            .to_string();
         for word in [
             "none: no tracefs is mounted there",
             "flightd --prepare USER",
@@ -180,10 +197,11 @@ mod tests {
     fn a_copy_of_another_kernel_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         Tracepoints { kernel: "another".into(), ..some() }.hand_on(&held(&dir)).unwrap();
-        let error =
-            Tracepoints::find(&dir.path().join("none"), dir.path()).unwrap_err().to_string();
+        let error = Tracepoints::find(&dir.path().join("none"), ATTACHMENTS, dir.path())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("another kernel"), "{error}");
         fs::write(dir.path().join(FILE), "{").unwrap();
-        assert!(Tracepoints::find(&dir.path().join("none"), dir.path()).is_err());
+        assert!(Tracepoints::find(&dir.path().join("none"), ATTACHMENTS, dir.path()).is_err());
     }
 }

@@ -287,6 +287,8 @@ pub struct Status {
     pub snapshots: SnapshotStatus,
     /// What is wrong with the recording's pins, if anything is.
     pub unpinned: Option<Unpinned>,
+    /// What this kernel lacks of what is optional, and why ([`crate::meta::Lacking`]).
+    pub lacking: Vec<(String, String)>,
 }
 
 /// The recording's pins are not where they should be.

@@ -90,6 +90,9 @@ pub struct Meta {
     pub quiet_bytes: u64,
     /// Whether strings of system calls are recorded.
     pub strings: bool,
+    /// What this kernel lacks of what is optional: not recorded, wherever it happens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<Lacking>,
     /// The configuration in force, as TOML.
     pub config: String,
     /// Paths of the v2 control groups in their hierarchy, by id; those that are gone stay while
@@ -101,6 +104,20 @@ pub struct Meta {
     pub native: Vec<Syscall>,
     /// System calls of the 32-bit table.
     pub compat: Vec<Syscall>,
+}
+
+/// A program of the probes that this kernel can't run, and what the recording lacks for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lacking {
+    /// The program's name in the probes.
+    pub program: String,
+    /// What is missing, in words.
+    pub what: String,
+    /// Kinds of event that are not recorded, by name; none where the program records no events.
+    pub kinds: Vec<String>,
+    /// Why: what the kernel has not, or what it said.
+    pub why: String,
 }
 
 /// What `CLOCK_TAI` is ahead of `CLOCK_REALTIME`, from a moment on.

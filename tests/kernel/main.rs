@@ -18,6 +18,7 @@ mod given_up;
 mod harness;
 mod json;
 mod kdump_hook;
+mod lacking;
 mod links;
 mod modes;
 mod names;

@@ -295,16 +295,15 @@ impl Visitor<anyhow::Error> for Dump<'_> {
         let chapter = foretold.chapter();
         let recording = &chapter.recording;
         // What was given up of calls only their pages tell.
-        if !plan.filter.resolve(&recording.meta).is_ok_and(|filter| !filter.can_doubt()) {
-            return Ok(());
-        }
+        let filter = plan.filter.resolve(&recording.meta);
+        let Some(filter) = filter.ok().filter(|filter| !filter.can_doubt()) else { return Ok(()) };
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = chapter.windows(&wall);
         if windows.count() > 1 {
             return Ok(());
         }
         let Some(report) = Report::foretold(foretold, windows.hull()) else { return Ok(()) };
-        let reports = [report];
+        let reports = [report.with_lacking(filter.lacking(&recording.meta))];
         let coverage =
             self.coverage(chapter, &reports, &windows, &mut wall, &mut self.seam.clone());
         let output = output(&mut self.output, plan)?;
@@ -351,7 +350,11 @@ fn reports(recording: &Recording, windows: &Windows, now: u64, filter: &Filter) 
     let told = coverage::told(windows);
     let doubts = doubts(recording, windows, &told, filter);
     told.iter()
-        .map(|window| Report::new(recording, window, now).with_doubts(doubts.of(window)))
+        .map(|window| {
+            Report::new(recording, window, now)
+                .with_doubts(doubts.of(window))
+                .with_lacking(filter.lacking(&recording.meta))
+        })
         .collect()
 }
 

@@ -3,6 +3,7 @@
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>. Only types that the older Prometheus text
 //! format has too are used, so that node_exporter's textfile collector takes it as well.
 
+use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 
@@ -90,6 +91,14 @@ fn text(state: &State) -> String {
         .sample(&[("session", &state.session), ("syscall_programs", &state.syscall_programs)], 1);
     let help = "Degradation of the recording: 0 none; each step above 0 records less.";
     out.gauge("flightrec_level", "", help, state.level.number());
+    if !state.lacking.is_empty() {
+        let help = "What this kernel lacks, so that it is not recorded.";
+        let mut family = out.family("flightrec_lacking", "", false, help);
+        let all: BTreeSet<&str> = state.lacking.iter().map(|lacking| &*lacking.what).collect();
+        for what in all {
+            family.sample(&[("what", &what)], 1);
+        }
+    }
     let help = "Degradation of each CPU: number of steps that are taken.";
     let mut family = out.family("flightrec_cpu_level", "", false, help);
     for cpu in state.cpus.iter().filter(|cpu| cpu.recorded) {
@@ -423,6 +432,17 @@ mod tests {
                 .push(Sample { labels, value: value.to_owned() });
         }
         samples
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_a_family_of_its_own() {
+        let of = |what: &str| (what.to_owned(), "refused".to_owned());
+        let lacking = vec![of("the kernel's \"log\""), of("signals"), of("signals")];
+        let samples = parse(&text(&State::of_daemon(Status { lacking, ..status() })));
+        let found = samples["flightrec_lacking"].iter();
+        let whats: Vec<&str> = found.map(|sample| &*sample.labels[0].1).collect();
+        assert_eq!(whats, ["signals", "the kernel's \"log\""]);
+        assert!(!text(&State::of_daemon(status())).contains("lacking"));
     }
 
     #[test]

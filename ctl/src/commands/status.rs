@@ -15,7 +15,7 @@ use crate::kind::Kind;
 use crate::output::Output;
 use crate::schema::Versioned;
 use crate::source::Origin;
-use crate::state::{Budget, Descriptors, Files, Level, Snapshots, State, Store, Unpinned};
+use crate::state::{Budget, Descriptors, Files, Lacking, Level, Snapshots, State, Store, Unpinned};
 
 /// Shows the state of the recorder, for people or as one JSON object.
 pub fn run(origin: &Origin, json: bool) -> Result<Exit> {
@@ -61,6 +61,10 @@ fn text(state: &State, zone: &TimeZone) -> String {
         "programs",
         &format!("{} for system calls, strings {strings}", state.syscall_programs),
     );
+    for (i, Lacking { what, why }) in state.lacking.iter().enumerate() {
+        let name = if i == 0 { "lacking" } else { "" };
+        table.row(name, &format!("not on this kernel: {} ({})", shown(what), shown(why)));
+    }
     table.row("budget", &budget(&state.budget));
     table
         .row("memory", &format!("{} of rings and tables in the kernel", bytes(state.memory_bytes)));
@@ -417,6 +421,26 @@ mod tests {
             said.contains("files        none are written") && !said.contains("written  "),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_told() {
+        let lacking = vec![
+            ("signals".to_owned(), "this kernel has no tracepoint signal:x\u{1b}".to_owned()),
+            ("the kernel's log".to_owned(), "refused".to_owned()),
+        ];
+        let state = State::of_daemon(Status { lacking, ..status() });
+        let said = text(&state, &TimeZone::UTC);
+        let want = "lacking      not on this kernel: signals (this kernel has no tracepoint \
+                    signal:x\\u{1b})\n             not on this kernel: the kernel's log (refused)\n";
+        assert!(said.contains(want), "{said}");
+        let json = serde_json::to_value(state).unwrap();
+        assert_eq!(json["lacking"][1]["what"], "the kernel's log");
+        assert_eq!(json["lacking"][0]["why"], "this kernel has no tracepoint signal:x\u{1b}");
+        // Where nothing is, nothing is said.
+        let whole = State::of_daemon(status());
+        assert!(!text(&whole, &TimeZone::UTC).contains("lacking"));
+        assert_eq!(serde_json::to_value(whole).unwrap().get("lacking"), None);
     }
 
     #[test]

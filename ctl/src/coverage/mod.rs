@@ -12,6 +12,7 @@ pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
 use flightrec_format::control::Totals;
+use flightrec_format::meta::Lacking;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 
 use self::unknown::Unknown;
@@ -54,6 +55,8 @@ pub struct Report {
     pub unknown: Unknown,
     /// Whose events the quiet ring left out of the other gaps, and how many; the busiest first.
     pub left_out: Vec<(u32, u64)>,
+    /// What is asked for and the recorded kernel lacked.
+    pub lacking: Vec<Lacking>,
 }
 
 impl Report {
@@ -79,6 +82,7 @@ impl Report {
             spared: Vec::new(),
             left_out: spared::left_out(recording, window),
             unknown: Unknown::of(recording, window),
+            lacking: Vec::new(),
             started: recording.meta.started,
             from_start: window.from <= recording.meta.started,
             lanes,
@@ -91,6 +95,13 @@ impl Report {
     #[must_use]
     pub fn with_doubts(mut self, doubts: Vec<Doubt>) -> Self {
         self.doubts = doubts;
+        self
+    }
+
+    /// With what the recorded kernel lacked of the kinds of event that are asked for.
+    #[must_use]
+    pub fn with_lacking(mut self, lacking: Vec<Lacking>) -> Self {
+        self.lacking = lacking;
         self
     }
 

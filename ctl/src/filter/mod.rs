@@ -10,6 +10,7 @@ mod ends;
 mod errors;
 mod groups;
 mod hints;
+mod lacking;
 mod names;
 mod paths;
 mod plan;
@@ -103,6 +104,11 @@ impl Filter {
             && !errors
             && (self.slower_than, self.faster_than) == (None, None)
             && self.kinds == Kinds::ALL
+    }
+
+    /// Whether events of a kind are wanted at all.
+    pub fn wants_kind(&self, kind: Kind) -> bool {
+        self.kinds.has(kind)
     }
 
     /// Whether entries of system calls are wanted at all.

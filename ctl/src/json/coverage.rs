@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
-use flightrec_format::meta::Meta;
+use flightrec_format::meta::{Lacking, Meta};
 use flightrec_format::ring::{Gap, Reason};
 
 use super::Aside;
@@ -49,6 +49,8 @@ struct Coverage {
     undecided: Vec<DoubtFields>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disputed_by: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lacking: Vec<LackingFields>,
     recording: Recorded,
 }
 
@@ -83,6 +85,22 @@ struct LaneCoverage {
 struct NoRings {
     cpu: u16,
     events: ByLane,
+}
+
+/// What the recorded kernel lacked of what is asked for.
+#[derive(Serialize)]
+struct LackingFields {
+    what: String,
+    kinds: Vec<String>,
+    why: String,
+}
+
+fn lacking(of: &Lacking) -> LackingFields {
+    LackingFields {
+        what: printable(&of.what),
+        kinds: of.kinds.iter().map(|kind| printable(kind)).collect(),
+        why: printable(&of.why),
+    }
 }
 
 /// Which recording it is.
@@ -185,6 +203,7 @@ pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
         detached_untold_ns: report.untold,
         undecided: report.doubts.iter().map(|doubt| times.doubt(doubt)).collect(),
         disputed_by: anchor::hex(&report.disputed_by),
+        lacking: report.lacking.iter().map(lacking).collect(),
         recording: Recorded {
             session: format!("{:016x}", meta.session),
             boot_id: printable(&meta.boot_id),

@@ -102,5 +102,6 @@ pub(crate) fn status() -> Status {
             }),
         },
         unpinned: None,
+        lacking: Vec::new(),
     }
 }

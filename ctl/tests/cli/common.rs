@@ -133,7 +133,13 @@ impl Recording {
     }
 
     /// A daemon that has recorded this; it serves any number of clients until the test ends.
-    pub(crate) fn serve(mut self) -> TempDir {
+    pub(crate) fn serve(self) -> TempDir {
+        self.serve_as(&meta())
+    }
+
+    /// The same, of another description.
+    pub(crate) fn serve_as(mut self, meta: &Meta) -> TempDir {
+        let meta = to_json(meta).unwrap();
         let totals = self.totals(NOW);
         let mut pages: Vec<Vec<u8>> = Vec::new();
         for all in self.pages() {
@@ -157,7 +163,7 @@ impl Recording {
             }
             Request::Since { .. } => vec![Response::Error("not recorded live".into())],
             Request::Pages { .. } => {
-                let mut out = vec![Response::Meta(to_json(&meta()).unwrap())];
+                let mut out = vec![Response::Meta(meta.clone())];
                 out.extend(pages.chunks(100).map(|pages| Response::Pages(pages.concat())));
                 out.push(Response::End(totals.clone()));
                 out
@@ -188,6 +194,7 @@ pub(crate) fn status() -> Status {
         descriptors: DescriptorStatus::default(),
         snapshots: SnapshotStatus::default(),
         unpinned: None,
+        lacking: Vec::new(),
     }
 }
 

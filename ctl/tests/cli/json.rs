@@ -6,9 +6,10 @@ use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::{Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit};
 use flightrec_format::decode::{Body, Call, Event, Plain, Text};
+use flightrec_format::meta::{Lacking, Meta};
 use serde_json::{Value, json};
 
-use crate::common::{NOW, Recording, SECOND, dump, stderr, stdout};
+use crate::common::{NOW, Recording, SECOND, dump, meta, stderr, stdout};
 
 const SCHEMA: &str = include_str!("../../../docs/flightctl-dump.schema.json");
 
@@ -196,6 +197,32 @@ fn what_was_given_up_is_as_the_schema_says() {
     assert_eq!(kinds, ["level", "level"], "the recorder's own lines");
     let out = dump(dir.path(), &["--path", "/x", "--strict"]);
     assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
+}
+
+#[test]
+fn what_the_kernel_lacked_is_as_the_schema_says() {
+    let lacking = Lacking {
+        program: "sched_migrate_task".into(),
+        what: "migrations".into(),
+        kinds: vec!["migrate".into()],
+        why: "this kernel has no tracepoint sched:sched_migrate_task\u{1b}".into(),
+    };
+    let dir = every_kind().serve_as(&Meta { lacking: vec![lacking], ..meta() });
+    let (coverage, _) = dumped(&dir, &["--event", "migrate"]);
+    let want = json!([{
+        "what": "migrations",
+        "kinds": ["migrate"],
+        "why": "this kernel has no tracepoint sched:sched_migrate_task\\33"
+    }]);
+    assert_eq!(coverage["lacking"], want);
+    let line = "not recorded on this kernel: migrations (this kernel has no tracepoint \
+                sched:sched_migrate_task\\33)\n";
+    let out = dump(dir.path(), &[]);
+    assert_eq!(stdout(&out).matches(&format!("# {line}")).count(), 1, "{}", stdout(&out));
+    assert_eq!(stderr(&out).matches(line).count(), 1, "{}", stderr(&out));
+    // Who asks for something else is not told.
+    assert_eq!(dumped(&dir, &["--event", "switch"]).0.get("lacking"), None);
+    assert!(!stdout(&dump(dir.path(), &["--errors"])).contains("not recorded on this kernel"));
 }
 
 /// A flood of calls on CPU 0, one event refused in its middle.

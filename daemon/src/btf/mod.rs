@@ -1,13 +1,14 @@
 //! Where the running kernel keeps the members that the probes read, from its BTF.
 //!
-//! A reader of the format in Documentation/bpf/btf.rst (Linux 6.18) for three questions: the offset
-//! of a member, the parameters of a function type, whether a struct exists. It takes any bytes: all
-//! access is checked, chains and searches are bounded, and nothing is allocated beyond a copy of
-//! the input and four bytes a type. Relocating programs and matching types is left to others.
+//! A reader of the format in Documentation/bpf/btf.rst (Linux 6.18) for a few questions: the offset
+//! of a member, the parameters of a function type, whether a struct, a tracepoint or an iterator
+//! exists. It takes any bytes: all access is checked, chains and searches are bounded, and nothing
+//! is allocated beyond a copy of the input and four bytes a type. Relocating programs and matching
+//! types is left to others.
 
 mod offsets;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use offsets::{check_registers, read_file_offsets, read_offsets};
+pub use offsets::{FILES, Group, check_registers, read_offsets};
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.
 const SIZE_MAX: u64 = 64 << 20;
@@ -74,7 +75,7 @@ pub enum BtfError {
          /sys/kernel/btf/vmlinux?"
     )]
     Malformed(String),
-    /// The kernel lacks what the probes read.
+    /// The kernel lacks what the probes read; of what is optional, [`Self::reason`] says it.
     #[error("this kernel's BTF has no {what}: flightd {version} does not know this kernel, please report its `uname -r`", version = env!("CARGO_PKG_VERSION"))]
     Missing {
         /// `struct` or `struct.member`.
@@ -102,6 +103,17 @@ pub enum BtfError {
         /// `struct.member`.
         what: String,
     },
+}
+
+impl BtfError {
+    /// What is wrong, without what to do: for what a kernel may lack.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Missing { what } => format!("this kernel's BTF has no {what}"),
+            Self::BitField { what } => format!("this kernel has {what} as a bit field"),
+            other => other.to_string(),
+        }
+    }
 }
 
 /// One `struct btf_type`.
@@ -194,6 +206,16 @@ impl Btf {
     /// Number of the function of this name.
     pub fn function(&self, name: &str) -> Option<u32> {
         self.named(kind::FUNC, name).next()
+    }
+
+    /// Whether the kernel describes the arguments of a tracepoint, which `tp_btf` programs need.
+    pub fn has_tracepoint(&self, name: &str) -> bool {
+        self.named(kind::TYPEDEF, &format!("btf_trace_{name}")).next().is_some()
+    }
+
+    /// Whether the kernel has an iterator over these objects.
+    pub fn has_iterator(&self, objects: &str) -> bool {
+        self.function(&format!("bpf_iter_{objects}")).is_some()
     }
 
     /// Number of the struct of this name.

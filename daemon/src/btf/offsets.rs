@@ -1,4 +1,5 @@
-//! The members that the probes read.
+//! The members that the probes read: those that are required, and groups of others, of which a
+//! kernel may lack each.
 
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{ABSENT, Offsets, regs};
@@ -45,8 +46,40 @@ pub fn check_registers(btf: &Btf) -> Result<(), BtfError> {
     Ok(())
 }
 
-/// Looks up every member that the walk over open files reads. A kernel without IPv6 lacks its two.
-pub fn read_file_offsets(btf: &Btf) -> Result<FileOffsets, BtfError> {
+/// Offsets that a kernel may lack. They stand in one read-only global of the probes, a `repr(C)`
+/// struct of `u32`s. Where a member is missing, the group is absent: programs that need it are not
+/// loaded, and those that can do without find the global as it was compiled, all 0.
+#[derive(Debug, Clone, Copy)]
+pub struct Group {
+    /// The global's name.
+    pub global: &'static str,
+    /// The global's value: the offsets in the order of its members. The first one that the kernel
+    /// lacks is the error.
+    pub read: fn(&Btf) -> Result<Vec<u32>, BtfError>,
+}
+
+/// What the walk over open files reads.
+pub const FILES: Group =
+    Group { global: "FILE_OFFSETS", read: |btf| Ok(words(&read_file_offsets(btf)?)) };
+
+/// A type that is `repr(C)`, has nothing but `u32`s as members, and no padding.
+///
+/// # Safety
+/// As said.
+unsafe trait Words: Copy {}
+
+// SAFETY: its members are u32s, and its size is asserted where it is defined.
+unsafe impl Words for FileOffsets {}
+
+/// The members in their order.
+fn words<T: Words>(offsets: &T) -> Vec<u32> {
+    let begin = (&raw const *offsets).cast::<u32>();
+    // SAFETY: by the trait, so many u32s stand there.
+    unsafe { std::slice::from_raw_parts(begin, size_of::<T>() / size_of::<u32>()) }.to_vec()
+}
+
+/// A kernel without IPv6 lacks its two.
+fn read_file_offsets(btf: &Btf) -> Result<FileOffsets, BtfError> {
     let common = |member: &str| btf.member_offset("sock", &format!("__sk_common.{member}"));
     Ok(FileOffsets {
         files: btf.member_offset("task_struct", "files")?,

@@ -29,6 +29,19 @@ fn build(types: &[u32], names: &[&str]) -> Vec<u8> {
     out
 }
 
+/// BTF with a typedef of each of these names, and a function of each of those.
+pub(crate) fn with_names(typedefs: &[&str], functions: &[&str]) -> Btf {
+    let names: Vec<&str> = typedefs.iter().chain(functions).copied().collect();
+    let mut at = 1;
+    let mut types = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        let kind = if i < typedefs.len() { 8 } else { 12 };
+        types.extend([at, info(kind, 0), 0]);
+        at += name.len() as u32 + 1;
+    }
+    Btf::parse(&build(&types, &names)).unwrap()
+}
+
 const fn info(kind: u32, vlen: u32) -> u32 {
     kind << 24 | vlen
 }
@@ -79,6 +92,37 @@ fn a_member_that_the_kernel_lacks_is_named() {
     assert!(error.to_string().contains("this kernel's BTF has no task_struct.prio"), "{error}");
     let error = Btf::parse(&data).unwrap().member_offset("no_such", "x").unwrap_err();
     assert!(error.to_string().contains("no struct no_such"), "{error}");
+}
+
+#[test]
+fn tracepoints_and_iterators_by_name() {
+    let btf = with_names(&["btf_trace_here", "gone"], &["bpf_iter_task", "btf_trace_function"]);
+    assert_eq!(["here", "her", "gone", "function"].map(|name| btf.has_tracepoint(name)), {
+        [true, false, false, false]
+    });
+    assert!(btf.has_iterator("task") && !btf.has_iterator("task_file"));
+    let running = Btf::read(Path::new(VMLINUX)).unwrap();
+    assert!(running.has_tracepoint("sched_switch") && !running.has_tracepoint("no_such"));
+    assert!(running.has_iterator("task_file") && !running.has_iterator("no_such"));
+}
+
+#[test]
+fn a_group_is_there_as_a_whole_or_not() {
+    let mut data = vmlinux();
+    let btf = Btf::parse(&data).unwrap();
+    let words = (FILES.read)(&btf).unwrap();
+    assert_eq!(words.len() * 4, size_of::<flightrec_format::abi::file::FileOffsets>());
+    // The first member, and the last.
+    assert_eq!(words[0], btf.member_offset("task_struct", "files").unwrap());
+    assert_eq!(words[words.len() - 1], btf.member_offset("inode", "i_rdev").unwrap());
+    let whole = b"\0unix_sock\0";
+    let at = data.windows(whole.len()).position(|w| w == whole).expect("Unix sockets");
+    data[at + 1] = b'U';
+    let btf = Btf::parse(&data).unwrap();
+    let error = (FILES.read)(&btf).unwrap_err();
+    assert_eq!(error.reason(), "this kernel's BTF has no struct unix_sock");
+    // The required ones do not suffer.
+    read_offsets(&btf).unwrap();
 }
 
 #[test]
@@ -150,6 +194,8 @@ fn ask(data: &[u8]) {
         let _ = btf.member_offset("s", "x.y");
         let _ = btf.func_proto_params("t");
         let _ = read_offsets(&btf);
+        let _ = (FILES.read)(&btf);
+        let _ = btf.has_tracepoint("t") || btf.has_iterator("t");
     }
 }
 

@@ -27,10 +27,6 @@ use tracing::warn;
 
 use crate::clock;
 
-/// What it means that there are no snapshots.
-pub(crate) const WITHOUT: &str = "the kernel can't list open descriptors: they have names only \
-                                  where the recording has the call that opened them";
-
 /// How often a snapshot is taken when nobody asks, ns.
 const PERIOD: u64 = 10_000_000_000;
 /// Who asks gets a snapshot that is not older, ns.
@@ -88,10 +84,8 @@ impl Descriptors {
                 state.kept.push_back(Kept { begin: snapshot.begin, end: snapshot.end, pages });
             }
         }
+        // Why there is none, the recording's metadata say.
         let walk = walk.exists().then_some(walk);
-        if walk.is_none() {
-            warn!("{WITHOUT}");
-        }
         Self { live, walk, state: Mutex::new(state) }
     }
 

@@ -3,22 +3,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flightrec_format::abi::file::FileOffsets;
-use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::state::{
     ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SCHED, ENABLE_STRINGS,
     ENABLE_SYSCALL, ENABLE_TASK,
 };
 use flightrec_format::live::sys::Cast;
-use flightrec_format::meta::{Lanes, Meta, TaiOffset};
+use flightrec_format::meta::{Lacking, Lanes, Meta, TaiOffset};
 use nix::sys::utsname::uname;
-use tracing::{info, warn};
+use tracing::info;
 
-use super::{Detachable, RecordingError, SYSCALL_EVENTS, io};
-use crate::btf::{Btf, read_file_offsets};
+use super::{Detachable, RecordingError, io};
+use crate::attachments::{self, Attachment, ProgramForm, Wanted};
+use crate::btf::Btf;
 use crate::config::{Budget, Config, ExecArgs, Record, Sizing, SyscallPrograms, ram_bytes};
-use crate::load::{LoadError, ProgramForm, Wanted};
+use crate::load::{Choice, LoadError};
 use crate::syscalls::SyscallTables;
 use crate::tracepoints::Tracepoints;
 use crate::{clock, cpus, load};
@@ -31,9 +31,12 @@ pub(super) struct Plan {
     pub(super) offsets: Offsets,
     pub(super) cast: Option<Cast>,
     pub(super) tracepoints: Tracepoints,
-    pub(super) files: Option<FileOffsets>,
     pub(super) tables: SyscallTables,
-    pub(super) wanted: Wanted,
+    wanted: Wanted,
+    /// The programs that the configuration asks for.
+    pub(super) rows: Vec<Attachment>,
+    /// Those of them that this kernel has.
+    pub(super) choice: Choice,
     pub(super) strings: bool,
     pub(super) enabled: u32,
     pub(super) record: Record,
@@ -47,7 +50,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(config: &Config, runtime_dir: &Path) -> Result<Self, RecordingError> {
+    pub(super) fn new(
+        config: &Config,
+        rows: &[Attachment],
+        runtime_dir: &Path,
+    ) -> Result<Self, RecordingError> {
         let online = cpus::online().map_err(io("the list of CPUs"))?;
         let possible = cpus::possible().map_err(io("the list of CPUs"))?;
         let sizing = Sizing::compute(config, online.len() as u32, possible, ram_bytes())?;
@@ -64,10 +71,7 @@ impl Plan {
         let btf = Btf::read(&config.kernel.btf)?;
         let offsets = load::examine(&btf, &release)?;
         let cast = load::cast(&btf);
-        let files = read_file_offsets(&btf)
-            .inspect_err(|e| warn!("{}: {e}", crate::descriptors::WITHOUT))
-            .ok();
-        let tracepoints = Tracepoints::find(&config.kernel.tracefs, runtime_dir)?;
+        let tracepoints = Tracepoints::find(&config.kernel.tracefs, rows, runtime_dir)?;
         let tables = tracepoints.tables();
         let needed = ProgramForm::for_kernel(load::kernel_version(&release).unwrap_or((7, 0)));
         let form = match config.kernel.syscall_programs {
@@ -84,6 +88,8 @@ impl Plan {
             sched: record.sched,
             tasks: record.tasks,
         };
+        let rows = attachments::wanted(rows, wanted);
+        let choice = load::choose(&rows, &btf, &tracepoints);
         let identity = format!(
             "{} rings {:?} quiet {} slots {} {wanted:?}",
             load::probes_id(),
@@ -98,9 +104,10 @@ impl Plan {
             offsets,
             cast,
             tracepoints,
-            files,
             tables,
             wanted,
+            rows,
+            choice,
             strings: record.strings,
             enabled: switches(record),
             record: record.clone(),
@@ -114,13 +121,18 @@ impl Plan {
         })
     }
 
-    /// How the programs on system calls are attached again.
-    pub(super) fn detachable(&self) -> Option<Detachable> {
-        let numbers = SYSCALL_EVENTS.map(|event| self.tracepoints.number(event));
-        self.wanted.syscalls.map(|form| Detachable { form, numbers })
+    /// How the programs on system calls are attached again, in a recording that lacks some.
+    pub(super) fn detachable(&self, lacking: &[Lacking]) -> Vec<Detachable> {
+        let is_here = |row: &&Attachment| !row.is_among(lacking);
+        let calls = self.rows.iter().filter(|row| row.lane == Some(Lane::Syscall));
+        let detachable = |row: &Attachment| {
+            let number = row.tracepoint().and_then(|(of, _)| self.tracepoints.number(of));
+            Detachable { row: *row, number }
+        };
+        calls.filter(is_here).map(detachable).collect()
     }
 
-    pub(super) fn meta(&self, session: u64) -> Meta {
+    pub(super) fn meta(&self, session: u64, lacking: Vec<Lacking>) -> Meta {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Meta {
             session,
@@ -143,6 +155,7 @@ impl Plan {
                 * PAGE_SIZE as u64
                 * self.online.len() as u64,
             strings: self.strings,
+            lacking,
             config: self.config.clone(),
             native: self.tables.native.clone(),
             compat: self.tables.compat.clone(),

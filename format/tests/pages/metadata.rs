@@ -2,7 +2,7 @@
 
 use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::meta::{
-    self, Argument, HALF_PAGES, Lanes, Meta, MetaError, Syscall, TaiOffset,
+    self, Argument, HALF_PAGES, Lacking, Lanes, Meta, MetaError, Syscall, TaiOffset,
 };
 
 /// Metadata of a few pages.
@@ -87,6 +87,25 @@ fn the_greatest_complete_generation_counts() {
         }
     }
     assert_eq!(meta::unpack(&pages).unwrap(), old);
+}
+
+#[test]
+fn what_a_kernel_lacks_is_told_and_no_older_recording_suffers() {
+    let lacking = Lacking {
+        program: "signal_generate".into(),
+        what: "signals".into(),
+        kinds: vec!["signal".into()],
+        why: "this kernel has no tracepoint signal:signal_generate".into(),
+    };
+    let meta = Meta { lacking: vec![lacking], ..sample(7, 5) };
+    assert_eq!(meta::unpack(&pack(&meta, 1)).unwrap(), meta);
+    // A document of before has no such field, and neither has one of a kernel that lacks nothing.
+    let text = meta::to_json(&sample(7, 5)).unwrap();
+    assert!(!text.contains("lacking"), "{text}");
+    assert_eq!(meta::from_json(&text).unwrap(), sample(7, 5));
+    // One of a later release has more fields.
+    let text = meta::to_json(&meta).unwrap().replace("\"why\"", "\"since\":7,\"why\"");
+    assert_eq!(meta::from_json(&text).unwrap(), meta);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 
 use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::kept::{ANYONE, YOUNG};
+use flightrec_format::meta::Lacking;
 use flightrec_format::ring::Reason;
 
 use super::doubt::doubt_lines;
@@ -34,6 +35,7 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
     lines.push(summary(report, &mut times));
     let named = |lane: &Lane| !report.is_complete() || report.is_off(*lane);
     lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| lane_line(report, lane)));
+    lines.extend(lacking(&report.lacking));
     lines.extend(unknown(&report.unknown));
     let rows = fold(&report.gaps());
     lines.extend(rows.iter().map(|row| gap_line(row, report.is_beyond(&row.gap), &mut times)));
@@ -291,4 +293,11 @@ impl Times<'_> {
         let moment = Timestamp::from_nanosecond(i128::from(wall)).unwrap_or(Timestamp::UNIX_EPOCH);
         moment.to_zoned(self.zone.clone()).strftime(format).to_string()
     }
+}
+
+/// `not recorded on this kernel: signals (this kernel has no tracepoint signal:…)`
+fn lacking(lacking: &[Lacking]) -> Option<String> {
+    let one = |of: &Lacking| format!("{} ({})", printable(&of.what), printable(&of.why));
+    let all: Vec<String> = lacking.iter().map(one).collect();
+    (!all.is_empty()).then(|| format!("not recorded on this kernel: {}", all.join("; ")))
 }

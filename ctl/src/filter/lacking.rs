@@ -1,0 +1,53 @@
+//! What the recorded kernel lacked of what is asked for: kinds of event that are not recorded,
+//! wherever they happened.
+
+use flightrec_format::meta::{Lacking, Meta};
+
+use super::Filter;
+use crate::kind::Kind;
+
+impl Filter {
+    /// What the recorded kernel lacked of the kinds of event that the filter asks for.
+    pub fn lacking(&self, meta: &Meta) -> Vec<Lacking> {
+        let is_asked = |name: &String| match Kind::ALL.into_iter().find(|kind| kind.name() == name)
+        {
+            Some(kind) => self.wants_kind(kind),
+            // A kind of a later release can't be asked for by name.
+            None => Kind::ALL.into_iter().all(|kind| self.wants_kind(kind)),
+        };
+        let wanted = meta.lacking.iter().filter(|lacking| lacking.kinds.iter().any(is_asked));
+        wanted.cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::FilterArgs;
+    use crate::filter::FilterPlan;
+
+    /// What a kernel without migrations, and without something that a later release records, lacks
+    /// of these kinds.
+    fn lacking(events: &[&str]) -> Vec<String> {
+        let lacking = |kind: &str| Lacking {
+            what: kind.into(),
+            kinds: vec![kind.into()],
+            ..Lacking::default()
+        };
+        // What records no events is no part of any question about events.
+        let names = Lacking { what: "names".into(), ..Lacking::default() };
+        let lacking = vec![lacking("migrate"), lacking("of_later"), names];
+        let meta = Meta { lacking, ..Meta::default() };
+        let event = events.iter().map(|name| (*name).to_owned()).collect();
+        let plan = FilterPlan::new(FilterArgs { event, ..FilterArgs::default() }).unwrap();
+        let filter = plan.resolve(&meta).unwrap();
+        filter.lacking(&meta).into_iter().map(|of| of.what).collect()
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_lacking() {
+        assert_eq!(lacking(&["migrate", "switch"]), ["migrate"]);
+        assert_eq!(lacking(&[]), ["migrate", "of_later"]);
+        assert_eq!(lacking(&["switch"]), [""; 0]);
+    }
+}

@@ -1,0 +1,354 @@
+//! The programs of the probes, one row each: what runs a program, which events it records, and
+//! whether a kernel may lack it.
+//!
+//! Loading, pinning, adopting, detaching for the budget, perf events and what `status` says of
+//! this kernel all follow from [`ATTACHMENTS`]. The functions here take the rows as an argument, so
+//! that a test can add one that no kernel has.
+
+use std::fmt;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::meta::Lacking;
+
+use crate::btf::{FILES, Group};
+
+/// A tracepoint of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tracepoint {
+    /// Its category: the directory in tracefs.
+    pub category: &'static str,
+    /// Its name in that category.
+    pub name: &'static str,
+}
+
+/// `category:name`, as `perf list` has it.
+impl fmt::Display for Tracepoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.category, self.name)
+    }
+}
+
+/// In which form a program is attached to a tracepoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramForm {
+    /// `tp_btf`: cheaper, right up to Linux 6.19.
+    TpBtf,
+    /// Classic tracepoint: runs with preemption off on any kernel.
+    Tracepoint,
+}
+
+impl ProgramForm {
+    /// Its name in configuration, metadata and status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TpBtf => "tp_btf",
+            Self::Tracepoint => "tracepoint",
+        }
+    }
+
+    /// What a kernel needs. From 7.0 on `tp_btf` programs on `raw_syscalls` are preemptible
+    /// (kernel commits f7d327654b88, a46023d5616e) and skip events where they meet.
+    pub fn for_kernel(version: (u32, u32)) -> Self {
+        if version >= (7, 0) { Self::Tracepoint } else { Self::TpBtf }
+    }
+}
+
+/// What runs a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// A tracepoint.
+    Tracepoint(Tracepoint, ProgramForm),
+    /// A BPF iterator over these objects (`bpf_iter_…` in the kernel). It runs once, when all rows
+    /// above it are attached.
+    Once(&'static str),
+    /// A BPF iterator whose link is pinned as a file: it runs when the file is read.
+    File(&'static str),
+    /// The daemon itself, by `BPF_PROG_TEST_RUN`.
+    Daemon,
+}
+
+/// A program of the probes.
+#[derive(Debug, Clone, Copy)]
+pub struct Attachment {
+    /// Its name in the probes.
+    pub program: &'static str,
+    /// What runs it.
+    pub hook: Hook,
+    /// The lane that its events go into, whose `[record]` key turns it off; `None`: it records no
+    /// events, and is always loaded.
+    pub lane: Option<Lane>,
+    /// Attached also where the configuration leaves its lane out: other programs need it.
+    pub always: bool,
+    /// What is missing without it, in words.
+    pub what: &'static str,
+    /// The kinds of event that it records, as `flightctl dump --event` names them.
+    pub kinds: &'static [&'static str],
+    /// Whether the recording does without it where this kernel lacks it. What is not optional is
+    /// required: flightd then does not start.
+    pub optional: bool,
+    /// The optional offsets that it can't do without ([`crate::btf::Group`]).
+    pub offsets: &'static [Group],
+}
+
+/// All programs, in the order in which they are attached: task life first, so that whoever appears
+/// in a later lane is known by then.
+pub const ATTACHMENTS: &[Attachment] = &[
+    row("note", Hook::Daemon, "marks and the recorder's own events")
+        .records(Lane::Task, &["mark", "recorder"])
+        .always(),
+    tp_btf(Lane::Task, "sched", "sched_process_fork", &["fork"], "new threads"),
+    tp_btf(Lane::Task, "sched", "sched_process_exec", &["exec"], "executed programs"),
+    tp_btf(Lane::Task, "task", "task_rename", &["rename"], "new names of threads"),
+    // It lets a dead daemon's process id go.
+    tp_btf(Lane::Task, "sched", "sched_process_exit", &["exit"], "ends of threads").always(),
+    // It tells system calls that the running thread is another.
+    tp_btf(Lane::Sched, "sched", "sched_switch", &["switch"], "context switches").always(),
+    tp_btf(Lane::Sched, "sched", "sched_waking", &["waking"], "wakeups"),
+    tp_btf(Lane::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups"),
+    tp_btf(Lane::Sched, "sched", "sched_migrate_task", &["migrate"], "migrations"),
+    tp_btf(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
+    tp_btf(Lane::Syscall, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls"),
+    classic(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls")
+        .with_program("sys_exit_classic"),
+    classic(Lane::Syscall, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls")
+        .with_program("sys_enter_classic"),
+    // Behind the programs that see threads come and go, so that none falls between.
+    row("walk_tasks", Hook::Once("task"), "existing threads"),
+    row(FILE_WALK, Hook::File("task_file"), "names of descriptors that were open before")
+        .optional(&[FILES]),
+    // Without these offsets it takes what somebody writes into the log for the kernel's own words.
+    row("console", Hook::tp_btf("printk", "console"), "the kernel's log, for triggers")
+        .optional(&[]),
+];
+
+/// The walk over open files.
+pub const FILE_WALK: &str = "walk_files";
+
+/// A required program that records no events.
+const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachment {
+    Attachment {
+        program,
+        hook,
+        lane: None,
+        always: false,
+        what,
+        kinds: &[],
+        optional: false,
+        offsets: &[],
+    }
+}
+
+/// A required `tp_btf` program that has its tracepoint's name.
+pub const fn tp_btf(
+    lane: Lane,
+    category: &'static str,
+    name: &'static str,
+    kinds: &'static [&'static str],
+    what: &'static str,
+) -> Attachment {
+    row(name, Hook::tp_btf(category, name), what).records(lane, kinds)
+}
+
+/// The same in the classic form.
+const fn classic(
+    lane: Lane,
+    category: &'static str,
+    name: &'static str,
+    kinds: &'static [&'static str],
+    what: &'static str,
+) -> Attachment {
+    let hook = Hook::Tracepoint(Tracepoint { category, name }, ProgramForm::Tracepoint);
+    row(name, hook, what).records(lane, kinds)
+}
+
+impl Hook {
+    const fn tp_btf(category: &'static str, name: &'static str) -> Self {
+        Self::Tracepoint(Tracepoint { category, name }, ProgramForm::TpBtf)
+    }
+}
+
+impl Attachment {
+    /// It records events of these kinds into a lane.
+    const fn records(self, lane: Lane, kinds: &'static [&'static str]) -> Self {
+        Self { lane: Some(lane), kinds, ..self }
+    }
+
+    /// The same of a program that has another name than its tracepoint.
+    #[must_use]
+    pub const fn with_program(self, program: &'static str) -> Self {
+        Self { program, ..self }
+    }
+
+    /// Attached also where the configuration leaves its lane out.
+    const fn always(self) -> Self {
+        Self { always: true, ..self }
+    }
+
+    /// A kernel may lack it, and these offsets.
+    #[must_use]
+    pub const fn optional(self, offsets: &'static [Group]) -> Self {
+        Self { optional: true, offsets, ..self }
+    }
+
+    /// Its tracepoint, and in which form it is attached there.
+    pub const fn tracepoint(&self) -> Option<(Tracepoint, ProgramForm)> {
+        match self.hook {
+            Hook::Tracepoint(tracepoint, form) => Some((tracepoint, form)),
+            Hook::Once(_) | Hook::File(_) | Hook::Daemon => None,
+        }
+    }
+
+    /// The name of its pins: its tracepoint's, in either form, else its own.
+    pub const fn pin(&self) -> &'static str {
+        match self.hook {
+            Hook::Tracepoint(tracepoint, _) => tracepoint.name,
+            Hook::Once(_) | Hook::File(_) | Hook::Daemon => self.program,
+        }
+    }
+
+    /// Whether a link keeps it attached, which is pinned.
+    pub const fn has_link(&self) -> bool {
+        matches!(self.hook, Hook::Tracepoint(..) | Hook::File(_))
+    }
+
+    /// Whether a recording's metadata say that its kernel lacks it.
+    pub fn is_among(&self, lacking: &[Lacking]) -> bool {
+        lacking.iter().any(|of| of.program == self.program)
+    }
+
+    /// What the metadata say where this kernel lacks it.
+    pub fn lacking(&self, why: String) -> Lacking {
+        Lacking {
+            program: self.program.into(),
+            what: self.what.into(),
+            kinds: self.kinds.iter().map(|kind| (*kind).into()).collect(),
+            why,
+        }
+    }
+}
+
+/// What the configuration wants recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// System calls, in this form.
+    pub syscalls: Option<ProgramForm>,
+    /// Scheduling.
+    pub sched: bool,
+    /// Task life.
+    pub tasks: bool,
+}
+
+/// The rows that are wanted, in order. A tracepoint that has rows in both forms gets that of the
+/// form that is wanted of system calls.
+pub fn wanted(rows: &[Attachment], wanted: Wanted) -> Vec<Attachment> {
+    let is_wanted = |row: &&Attachment| {
+        row.always
+            || match row.lane {
+                Some(Lane::Syscall) => wanted.syscalls.is_some(),
+                Some(Lane::Sched) => wanted.sched,
+                Some(Lane::Task) => wanted.tasks,
+                _ => true,
+            }
+    };
+    let has_form = |row: &&Attachment| {
+        let Some((tracepoint, form)) = row.tracepoint() else { return true };
+        let other = |other: (Tracepoint, ProgramForm)| other.0 == tracepoint && other.1 != form;
+        !rows.iter().filter_map(Attachment::tracepoint).any(other) || wanted.syscalls == Some(form)
+    };
+    rows.iter().filter(is_wanted).filter(has_form).copied().collect()
+}
+
+/// Tracepoints that classic programs are attached to, by perf events.
+pub fn perf_events(rows: &[Attachment]) -> impl Iterator<Item = (Tracepoint, &Attachment)> {
+    rows.iter().filter_map(|row| match row.tracepoint()? {
+        (tracepoint, ProgramForm::Tracepoint) => Some((tracepoint, row)),
+        (_, ProgramForm::TpBtf) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use object::{Object, ObjectSymbol, SymbolKind};
+
+    use super::*;
+    use crate::load::PROBES;
+
+    const ALL: Wanted = Wanted { syscalls: Some(ProgramForm::TpBtf), sched: true, tasks: true };
+
+    fn programs(wanted: Wanted) -> Vec<&'static str> {
+        super::wanted(ATTACHMENTS, wanted).iter().map(|row| row.program).collect()
+    }
+
+    #[test]
+    fn every_program_of_the_probes_has_a_row() {
+        let file = object::File::parse(PROBES).unwrap();
+        let is_program = |name: &str| {
+            let section = file.symbol_by_name(name).and_then(|s| s.section_index());
+            let section = section.and_then(|index| file.section_by_index(index).ok());
+            section.is_some_and(|s| object::ObjectSection::name(&s).is_ok_and(|n| n != ".text"))
+        };
+        let functions = file.symbols().filter(|s| s.kind() == SymbolKind::Text && s.is_global());
+        let found: BTreeSet<&str> =
+            functions.filter_map(|s| s.name().ok()).filter(|name| is_program(name)).collect();
+        let rows: BTreeSet<&str> = ATTACHMENTS.iter().map(|row| row.program).collect();
+        assert_eq!(found, rows);
+        assert_eq!(rows.len(), ATTACHMENTS.len(), "each once");
+    }
+
+    #[test]
+    fn pins_of_what_is_wanted_have_names_of_their_own() {
+        for form in [ProgramForm::TpBtf, ProgramForm::Tracepoint] {
+            let rows = wanted(ATTACHMENTS, Wanted { syscalls: Some(form), ..ALL });
+            let pins: BTreeSet<&str> = rows.iter().map(Attachment::pin).collect();
+            assert_eq!(pins.len(), rows.len(), "{rows:?}");
+            // A BPF file system takes no names with a dot (`bpf_lookup`, kernel/bpf/inode.c).
+            assert!(pins.iter().all(|pin| !pin.contains('.')));
+        }
+    }
+
+    #[test]
+    fn lanes_that_are_off_keep_what_others_need() {
+        assert_eq!(
+            programs(ALL),
+            [
+                "note",
+                "sched_process_fork",
+                "sched_process_exec",
+                "task_rename",
+                "sched_process_exit",
+                "sched_switch",
+                "sched_waking",
+                "sched_wakeup_new",
+                "sched_migrate_task",
+                "sys_exit",
+                "sys_enter",
+                "walk_tasks",
+                "walk_files",
+                "console"
+            ]
+        );
+        let none = Wanted { syscalls: None, sched: false, tasks: false };
+        let least =
+            ["note", "sched_process_exit", "sched_switch", "walk_tasks", "walk_files", "console"];
+        assert_eq!(programs(none), least);
+    }
+
+    #[test]
+    fn system_calls_are_attached_in_the_form_that_is_wanted() {
+        let of = |form| {
+            let wanted = Wanted { syscalls: Some(form), sched: false, tasks: false };
+            let rows = super::wanted(ATTACHMENTS, wanted);
+            let calls = rows.iter().filter(|row| row.lane == Some(Lane::Syscall));
+            calls.map(|row| (row.program, row.pin())).collect::<Vec<_>>()
+        };
+        assert_eq!(of(ProgramForm::TpBtf), [("sys_exit", "sys_exit"), ("sys_enter", "sys_enter")]);
+        assert_eq!(
+            of(ProgramForm::Tracepoint),
+            [("sys_exit_classic", "sys_exit"), ("sys_enter_classic", "sys_enter")]
+        );
+        let classic: Vec<String> = perf_events(ATTACHMENTS).map(|(t, _)| t.to_string()).collect();
+        assert_eq!(classic, ["raw_syscalls:sys_exit", "raw_syscalls:sys_enter"]);
+    }
+}
