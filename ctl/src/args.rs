@@ -435,7 +435,7 @@ pub struct LsArgs {
 /// Arguments of `snapshot`.
 #[derive(Debug, Args)]
 pub struct SnapshotArgs {
-    /// How much time before now to save, for example `30s` [default: `before` of [snapshots] in
+    /// How much time before now to save, for example `30s` [default: `before` of `[snapshots]` in
     /// flightd's configuration].
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub last: Option<Duration>,

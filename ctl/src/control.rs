@@ -36,7 +36,7 @@ pub enum ControlError {
         /// What happened.
         source: io::Error,
     },
-    /// The daemon said nothing for [`PATIENCE`].
+    /// The daemon said nothing for `PATIENCE`.
     #[error("flightd does not answer (waited {} s): its log may say why; --bpffs-dir reads the \
              rings without it, as root", PATIENCE.as_secs())]
     Silent,

@@ -46,7 +46,7 @@ impl Meter for Progress {
 static OFF: AtomicBool = AtomicBool::new(false);
 
 /// A line on standard error that says what is being done. It is there only where standard error is
-/// a terminal, from [`PATIENCE`] on, and is gone when this is dropped.
+/// a terminal, from `PATIENCE` on, and is gone when this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     /// None where there is nobody to see it.

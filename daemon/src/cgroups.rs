@@ -3,8 +3,8 @@
 //!
 //! An id is the inode number of the group's directory in the cgroup2 file system. Groups come and
 //! go, so the tree is walked again and again; those that are gone stay named as long as there is
-//! room, as events of theirs are still in the rings. Bounds: [`GROUPS_MAX`] groups, [`PATH_MAX`]
-//! bytes a path, [`BYTES_MAX`] in all, of the quarter of a megabyte that the metadata can take.
+//! room, as events of theirs are still in the rings. Bounds: `GROUPS_MAX` groups, `PATH_MAX`
+//! bytes a path, `BYTES_MAX` in all, of the quarter of a megabyte that the metadata can take.
 //! What is nearest to the root comes first.
 
 use std::collections::{BTreeMap, VecDeque};

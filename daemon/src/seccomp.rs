@@ -4,7 +4,7 @@
 //! `CAP_BPF` and `CAP_PERFMON` together load programs that read all of the kernel's memory and send
 //! signals (`bpf_send_signal`) to any process. They are needed at the start alone. The commands of
 //! bpf(2) that are left open what is pinned, run its programs, and attach them again (`[budget]
-//! detach`): see [`COMMANDS`]. The filter is classic BPF, which sees bpf(2)'s command as that is
+//! detach`): see `COMMANDS`. The filter is classic BPF, which sees bpf(2)'s command as that is
 //! the first argument (seccomp(2)); nothing takes it off again.
 
 use std::io;

@@ -142,7 +142,7 @@ pub fn write(bytes: &[u8], places: Places<'_>) -> Result<usize> {
 }
 
 impl Survey {
-    /// Runs all commands over the file that was written last ([`write`]).
+    /// Runs all commands over the file that was written last (`write`).
     pub fn run(&mut self, kind: &'static str, form: Form, places: Places<'_>) -> Result<()> {
         let file = places.dir.join(INPUT);
         for command in commands(form) {

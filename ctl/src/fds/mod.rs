@@ -3,8 +3,8 @@
 //! A descriptor is known from the call that made it: by the path as it was opened (relative to what
 //! only its process knows, where it was opened so), or by the kernel's name for what is no file.
 //! What was opened before the events begin, came through a pipe(2) or by SCM_RIGHTS, is known from
-//! the recording's snapshots ([`settle`]), from its last change before one on. Others stay numbers.
-//! So does everything of a process beyond [`FILES_MAX`] names in all.
+//! the recording's snapshots (`settle`), from its last change before one on. Others stay numbers.
+//! So does everything of a process beyond `FILES_MAX` names in all.
 
 mod object;
 mod processes;

@@ -23,8 +23,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::FilterArgs;
-    use crate::filter::FilterPlan;
+    use crate::filter::{FilterPlan, FilterSpec};
 
     /// What a kernel without migrations, and without something that a later release records, lacks
     /// of these kinds.
@@ -39,7 +38,7 @@ mod tests {
         let lacking = vec![lacking("migrate"), lacking("of_later"), names];
         let meta = Meta { lacking, ..Meta::default() };
         let event = events.iter().map(|name| (*name).to_owned()).collect();
-        let plan = FilterPlan::new(FilterArgs { event, ..FilterArgs::default() }).unwrap();
+        let plan = FilterPlan::new(FilterSpec { event, ..FilterSpec::default() }).unwrap();
         let filter = plan.resolve(&meta).unwrap();
         filter.lacking(&meta).into_iter().map(|of| of.what).collect()
     }

@@ -2,7 +2,7 @@
 //! `docs/flightctl-dump.schema.json`.
 //!
 //! Every line is valid JSON and valid UTF-8 whatever the recording holds, and so is, free of
-//! control characters, every string in it once it is decoded ([`escape`]). What can't be known is
+//! control characters, every string in it once it is decoded (`escape`). What can't be known is
 //! `null`, or absent where it does not apply. Written by hand, as it is written millions of times;
 //! what is written once, coverage and gaps, is [`coverage`]'s.
 

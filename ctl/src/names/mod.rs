@@ -1,7 +1,7 @@
 //! Names of numbers: flag sets, enumerations, errors, signals and task states.
 //!
 //! The names come from crates ([`nix`]'s flag types, [`syscalls`]'s errors, [`libc`]'s constants,
-//! each spelled once in [`names!`]), which follow the user-space ABI of x86_64; that ABI never
+//! each spelled once in `names!`), which follow the user-space ABI of x86_64; that ABI never
 //! changes under a recording, so a reader may know it. What depends on the recorded kernel
 //! (numbers, names and arguments of system calls) is not here: the recording carries it.
 

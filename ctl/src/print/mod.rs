@@ -5,8 +5,8 @@
 //!                       front                                     │               back
 //! ```
 //! Each thread has one half ([`crate::pipeline`] has the parts of both). Complete events go from
-//! the first to the second in batches, which go round ([`batch`]). Where the second is behind, the
-//! first makes lines as well ([`handover`]).
+//! the first to the second in batches, which go round (`batch`). Where the second is behind, the
+//! first makes lines as well (`handover`).
 
 mod back;
 mod batch;

@@ -3,7 +3,7 @@
 //! included.
 //!
 //! A machine that does something else at that moment can only make them slower. So no figure is
-//! believed that is out of proportion to reading the clock in the same run ([`loops`]), nor a
+//! believed that is out of proportion to reading the clock in the same run (`loops`), nor a
 //! difference of two runs in which that took another time; and where it takes less at a later time,
 //! the machine was crowded when it was measured first.
 

@@ -1,10 +1,10 @@
 //! What the descriptors of all processes stand for: taken from the kernel again and again, and kept
 //! for readers.
 //!
-//! A snapshot is taken when the daemon starts, when somebody reads ([`ASKED_AGE`]), and every
-//! [`PERIOD`], but never for more than [`SHARE`] of one CPU's time. The latest stands in the map
+//! A snapshot is taken when the daemon starts, when somebody reads (`ASKED_AGE`), and every
+//! `PERIOD`, but never for more than `SHARE` of one CPU's time. The latest stands in the map
 //! `descriptors`, so that it outlives the daemon and the machine; that and the ones before,
-//! [`KEPT_PAGES`] in all, are here for those who read by the control socket.
+//! `KEPT_PAGES` in all, are here for those who read by the control socket.
 
 mod fit;
 mod records;

@@ -1,13 +1,13 @@
 //! The drain: what the rings hold goes into files, all the time.
 //!
-//! - One thread ([`worker`]) looks at the rings, and drains them when they have filled by a share
-//!   or when time is up ([`pacing`]). A [`round`] copies what is new and hands it to the
+//! - One thread (`worker`) looks at the rings, and drains them when they have filled by a share
+//!   or when time is up (`pacing`). A `round` copies what is new and hands it to the
 //!   [`flightrec_store::StoreWriter`], which cuts pages to parts, begins files, deletes the oldest,
 //!   and goes on after faults.
-//! - Another ([`syncer`]) waits for the disk (`fdatasync`), so that the rings are drained
+//! - Another (`syncer`) waits for the disk (`fdatasync`), so that the rings are drained
 //!   meanwhile.
 //! - Recording waits for neither. What the rings overwrite before it could be written is counted,
-//!   exactly ([`losses`]).
+//!   exactly (`losses`).
 //! - The pages' headers say what is missing; what this module counts is for the status alone
 //!   ([`Monitor`]).
 

@@ -7,8 +7,8 @@
 //! minute of every process that is not a flooder. On a machine whose rings hold minutes it has
 //! nothing to do.
 //!
-//! Who is kept is decided for a stretch of a ring at a time ([`census`]): those who did least, as
-//! many as the quiet ring has room for at a rate that makes it hold [`ring::HORIZON_NS`].
+//! Who is kept is decided for a stretch of a ring at a time (`census`): those who did least, as
+//! many as the quiet ring has room for at a rate that makes it hold `ring::HORIZON_NS`.
 
 mod census;
 mod processes;

@@ -3,7 +3,7 @@
 //! - A trigger fires ([`Snapshots::fire`]), or a user asks ([`Snapshots::request`]). The [`gate`]
 //!   lets it through, counts it where the same cause of the same subject was kept a short while
 //!   ago, or refuses where there were too many.
-//! - One thread ([`saver`]) waits until the window has passed and is in the files, and makes a file
+//! - One thread (`saver`) waits until the window has passed and is in the files, and makes a file
 //!   of it: out of the recorder's own files, whose blocks are copied as they are ([`from_files`]),
 //!   or, where those do not hold it, out of the rings ([`from_rings`]). So it needs a few MiB of
 //!   memory, whatever the window holds.

@@ -1,7 +1,7 @@
 //! The first answer: what stands out in a window.
 //!
 //! It is made by one pass over the events of the snapshot's file, in the order of time
-//! ([`slices`]), whatever the window's size. Only of a window of more than [`EVENTS_MOST`] events a
+//! (`slices`), whatever the window's size. Only of a window of more than [`EVENTS_MOST`] events a
 //! part is taken, around the cause, and the answer says so.
 
 mod pass;

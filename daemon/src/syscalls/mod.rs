@@ -2,7 +2,7 @@
 //! them from the kernel's sources, arguments as the running kernel publishes them in tracefs.
 //!
 //! The kernel publishes an event by the name of the function that serves a call, and only for its
-//! own (64-bit) table. [`names`] says which event a call has; [`format`] reads it; [`table`] makes
+//! own (64-bit) table. `names` says which event a call has; [`format`] reads it; `table` makes
 //! the numbers that are frozen into the probes.
 
 mod format;

@@ -1,7 +1,7 @@
 //! Calls of a control group fail far more often than is usual there.
 //!
-//! The rate is taken over [`WINDOW`] looks, about ten seconds; what is usual is its mean, weighed
-//! by [`MEMORY`] looks. A group that has not been watched for [`LEARNED`] looks has no usual rate
+//! The rate is taken over `WINDOW` looks, about ten seconds; what is usual is its mean, weighed
+//! by `MEMORY` looks. A group that has not been watched for `LEARNED` looks has no usual rate
 //! yet, and is no alarm.
 
 use std::collections::{HashMap, VecDeque};

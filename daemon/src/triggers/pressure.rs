@@ -1,7 +1,7 @@
 //! Pressure stall information: the share of time in which threads waited for a resource
 //! (Documentation/accounting/psi.rst).
 //!
-//! The kernel's own averages lag behind; here the totals are taken, over [`WINDOW`].
+//! The kernel's own averages lag behind; here the totals are taken, over `WINDOW`.
 
 use std::collections::VecDeque;
 use std::fs;

@@ -46,7 +46,7 @@ pub enum Lane {
     Task = 2,
     /// Configured tracepoints. Reserved.
     Trace = 3,
-    /// Metadata of the recording ([`MetaHeader`] fields inside the common header).
+    /// Metadata of the recording (`MetaHeader` fields inside the common header).
     Meta = 8,
     /// The table of live threads ([`crate::abi::slot::TaskSlot`]).
     Slots = 9,

@@ -98,7 +98,7 @@ fn what_a_kernel_lacks_is_told_and_no_older_recording_suffers() {
         why: "this kernel has no tracepoint signal:signal_generate".into(),
     };
     let meta = Meta { lacking: vec![lacking], ..sample(7, 5) };
-    assert_eq!(meta::unpack(&pack(&meta, 1)).unwrap(), meta);
+    assert_eq!(meta::unpack(pack(&meta, 1)).unwrap(), meta);
     // A document of before has no such field, and neither has one of a kernel that lacks nothing.
     let text = meta::to_json(&sample(7, 5)).unwrap();
     assert!(!text.contains("lacking"), "{text}");

@@ -8,10 +8,10 @@
 //! - What is layout is in FORMAT.md, section 13; a change here is a change there, and a new
 //!   version.
 //!
-//! [`page`] walks over a page, [`item`] over what it consists of: a [`record`] that the probes
-//! would write is coded by its lane's model ([`call`], [`sched`]), any other as words ([`plain`]);
-//! [`out`] is the page that decoding puts together. A model knows what came before ([`threads`],
-//! [`text`]) and codes what that does not tell, by a [`stream::Stream`]: the same walk writes
+//! `page` walks over a page, `item` over what it consists of: a `record` that the probes
+//! would write is coded by its lane's model (`call`, `sched`), any other as words (`plain`);
+//! `out` is the page that decoding puts together. A model knows what came before (`threads`,
+//! `text`) and codes what that does not tell, by a `stream::Stream`: the same walk writes
 //! the [`column`]s, or reads them.
 
 mod call;

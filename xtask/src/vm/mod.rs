@@ -3,7 +3,7 @@
 //!
 //! For each kernel: it boots under QEMU (without KVM, if need be), `flightd` records numbered calls
 //! under preemption and a workload with numbered marks, a process without rights maps what looks
-//! like another recording ([`forge`]), a sysrq panics the machine in the middle of it, the crash
+//! like another recording (`forge`), a sysrq panics the machine in the middle of it, the crash
 //! kernel runs our hook and then makedumpfile in every form, and what comes out is held against one
 //! another and against what `flightctl` said live ([`check`]).
 //!
