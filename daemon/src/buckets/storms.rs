@@ -39,6 +39,9 @@ const HAMMER: u64 = 3_000;
 /// Processes of 60 calls, one behind the other.
 const STORM: Caller = Caller { from: 0, every: 8_000, lives: 60 };
 
+/// Processes of a few calls, as in a loop of forks: each ends before it is looked at again.
+const FORKS: Caller = Caller { from: 0, every: 8_000, lives: 6 };
+
 /// Whether a call of this process is recorded, which is looked at.
 fn looked_at(
     drawer: &mut Drawer,
@@ -122,8 +125,8 @@ fn part((made, recorded): (u64, u64)) -> f64 {
 #[test]
 fn a_quiet_process_is_whole_beside_every_storm() {
     let busy = steady(25_000);
-    let storms: [&[Caller]; 4] =
-        [&[steady(HAMMER)], &[STORM], &[STORM, busy], &[steady(HAMMER), STORM, busy]];
+    let storms: [&[Caller]; 5] =
+        [&[steady(HAMMER)], &[STORM], &[FORKS], &[STORM, busy], &[steady(HAMMER), STORM, busy]];
     for limit in limits() {
         for storm in storms {
             let callers: Vec<Caller> = [QUIET].iter().chain(storm).copied().collect();

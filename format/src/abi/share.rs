@@ -244,12 +244,14 @@ impl Drawer {
     }
 
     /// Lets it draw several events like the one of `cost` that it was given, before it is looked
-    /// at again, where the bucket holds enough for all of them.
+    /// at again, where the bucket holds enough for all of them. Not while it is young: it may end
+    /// before it is looked at, and its share with it, and what it drew would weigh on nobody.
     #[inline(always)]
     pub fn allow(&mut self, share: &Share, bucket: &Bucket, cost: u32) {
         let several = i64::from(cost) << ALLOWED_SHIFT;
         let needed = weight(share, bucket) >> SHARE_SHIFT;
-        self.allowed = if bucket.tokens - several >= needed as i64 { several } else { 0 };
+        let is_enough = youth(share) == 0 && bucket.tokens - several >= needed as i64;
+        self.allowed = if is_enough { several } else { 0 };
         self.left = self.allowed;
     }
 }
