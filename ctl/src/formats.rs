@@ -2,8 +2,9 @@
 
 use jiff::tz::TimeZone;
 
-use crate::args::FormatArg;
+use crate::args::{ColorArg, FormatArg};
 use crate::fds::Naming;
+use crate::output::Output;
 use crate::render::Format;
 use crate::{json, text};
 
@@ -20,6 +21,25 @@ pub struct Look {
     pub time_zone: TimeZone,
     /// Whether the output is kept: nobody sees what is said beside it.
     pub is_kept: bool,
+}
+
+impl Look {
+    /// As events look on this output.
+    pub fn of(
+        output: &Output,
+        color: ColorArg,
+        merge: bool,
+        fds: Naming,
+        time_zone: &TimeZone,
+    ) -> Self {
+        Self {
+            colour: output.colours(color, std::env::var_os("NO_COLOR").as_deref()),
+            merge,
+            fds,
+            time_zone: time_zone.clone(),
+            is_kept: !output.is_terminal(),
+        }
+    }
 }
 
 /// The format of a name.

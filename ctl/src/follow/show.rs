@@ -244,13 +244,6 @@ impl Show<'_> {
 
 /// How the output is written.
 fn format(plan: &FollowPlan, output: &Output, zone: &TimeZone) -> Box<dyn Format> {
-    let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
-    let look = Look {
-        colour,
-        merge: plan.merge,
-        fds: plan.fds,
-        time_zone: zone.clone(),
-        is_kept: !output.is_terminal(),
-    };
+    let look = Look::of(output, plan.color, plan.merge, plan.fds, zone);
     formats::of(plan.format, look)
 }
