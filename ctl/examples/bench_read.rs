@@ -13,8 +13,6 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use flightctl::filter::FilterPlan;
 use flightctl::render::Render;
-use flightctl::source::Collector;
-use flightctl::window::Window;
 use flightctl::{json, print, text};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::{Abi, Fork, StringStatus};
@@ -22,6 +20,8 @@ use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Lanes, Meta, Syscall, TaiOffset};
+use flightrec_reader::source::Collector;
+use flightrec_reader::window::Window;
 
 const EVENTS: u64 = 2_000_000;
 const ROUNDS: usize = 7;

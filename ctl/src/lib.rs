@@ -17,20 +17,15 @@
 //! - What is typed: [`args`]; what it means: [`plan`]; what is done: [`commands`], with [`top`],
 //!   [`ps`], [`follow`] and [`doctor`].
 
-pub mod amount;
 pub mod announce;
 pub mod args;
 pub mod around;
-pub mod boots;
 pub mod column;
 pub mod commands;
-pub mod control;
-pub mod coverage;
 pub mod descriptors;
 pub mod doctor;
 pub mod epoch;
 pub mod exit;
-pub mod fds;
 pub mod filter;
 pub mod follow;
 pub mod formats;
@@ -39,13 +34,7 @@ pub mod help;
 pub mod human;
 pub mod in_flight;
 pub mod json;
-pub mod kind;
-pub mod left_out;
-pub mod memory;
-pub mod names;
-pub mod observe;
 pub mod output;
-pub mod pipeline;
 pub mod plan;
 pub mod print;
 pub mod progress;
@@ -53,15 +42,15 @@ pub mod ps;
 pub mod remarks;
 pub mod render;
 pub mod schema;
-pub mod source;
 pub mod state;
 pub mod stderr;
 pub mod suggest;
 pub mod text;
-pub mod threads;
 pub mod time_arg;
 pub mod top;
-pub mod wall;
-pub mod window;
-pub mod windows;
 pub mod zone;
+
+use flightrec_reader::{
+    amount, boots, control, coverage, fds, kind, left_out, memory, names, observe, pipeline,
+    source, threads, wall, window, windows,
+};

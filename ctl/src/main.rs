@@ -13,13 +13,12 @@ use flightctl::commands::{
 use flightctl::descriptors;
 use flightctl::exit::Exit;
 use flightctl::help;
-use flightctl::memory;
-use flightctl::observe;
 use flightctl::output::{is_broken_pipe, note, told};
 use flightctl::plan::Plan;
 use flightctl::progress::Terminal;
 use flightctl::remarks;
 use flightctl::zone;
+use flightrec_reader::{memory, observe};
 
 fn main() -> ExitCode {
     descriptors::raise_limit();

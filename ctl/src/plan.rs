@@ -350,7 +350,7 @@ impl Plan {
             Command::Dump(mut args) => {
                 args.store.file.append(&mut args.files);
                 let state_dir = args.store.store.clone().or_else(|| cli.state_dir.clone());
-                let history = HistoryPlan::new(&args.store, &args.window, origin, cli.state_dir)?;
+                let history = history(&args.store, &args.window, origin, cli.state_dir)?;
                 if args.list_boots {
                     return Ok(Self::ListBoots(history));
                 }
@@ -361,7 +361,7 @@ impl Plan {
                 DumpPlan::new(*args, history, now).map(|plan| Self::Dump(Box::new(plan)))
             }
             Command::Save(args) => {
-                let history = HistoryPlan::new(&args.store, &args.window, origin, cli.state_dir)?;
+                let history = history(&args.store, &args.window, origin, cli.state_dir)?;
                 SavePlan::new(*args, history, now).map(|plan| Self::Save(Box::new(plan)))
             }
             Command::Recover(args) => {
@@ -429,35 +429,34 @@ impl SnapshotsPlan {
     }
 }
 
-impl HistoryPlan {
-    fn new(
-        args: &StoreArgs,
-        window: &WindowArgs,
-        origin: Origin,
-        state_dir: Option<PathBuf>,
-    ) -> Result<Self, PlanError> {
-        let own_window = !window.is_given();
-        let place = match (&args.store, &args.file[..], &origin) {
-            (None, [], _) if args.snapshot.is_some() => {
-                let runtime_dir = match &origin {
-                    Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
-                    Origin::Pinned { .. } => return Err(PlanError::TwoPlaces),
-                };
-                Place::Snapshot {
-                    runtime_dir,
-                    state_dir,
-                    id: args.snapshot.clone().unwrap_or_default(),
-                    own_window,
-                }
+/// Where what these arguments ask for is.
+fn history(
+    args: &StoreArgs,
+    window: &WindowArgs,
+    origin: Origin,
+    state_dir: Option<PathBuf>,
+) -> Result<HistoryPlan, PlanError> {
+    let own_window = !window.is_given();
+    let place = match (&args.store, &args.file[..], &origin) {
+        (None, [], _) if args.snapshot.is_some() => {
+            let runtime_dir = match &origin {
+                Origin::Daemon { runtime_dir, .. } => runtime_dir.clone(),
+                Origin::Pinned { .. } => return Err(PlanError::TwoPlaces),
+            };
+            Place::Snapshot {
+                runtime_dir,
+                state_dir,
+                id: args.snapshot.clone().unwrap_or_default(),
+                own_window,
             }
-            (None, [], _) => Place::Recorder { origin, state_dir },
-            (.., Origin::Pinned { .. }) => return Err(PlanError::TwoPlaces),
-            (Some(dir), ..) => Place::Store(dir.clone()),
-            (None, files, _) if own_window => Place::OwnWindows(files.to_vec()),
-            (None, files, _) => Place::Files(files.to_vec()),
-        };
-        Ok(Self { place, boot: args.boot.clone() })
-    }
+        }
+        (None, [], _) => Place::Recorder { origin, state_dir },
+        (.., Origin::Pinned { .. }) => return Err(PlanError::TwoPlaces),
+        (Some(dir), ..) => Place::Store(dir.clone()),
+        (None, files, _) if own_window => Place::OwnWindows(files.to_vec()),
+        (None, files, _) => Place::Files(files.to_vec()),
+    };
+    Ok(HistoryPlan { place, boot: args.boot.clone() })
 }
 
 impl StoreArgs {
@@ -610,7 +609,7 @@ impl TopPlan {
                 .clone()
                 .or_else(|| state_dir.clone())
                 .unwrap_or_else(|| STATE_DIR.into());
-            let history = HistoryPlan::new(&store, &window, origin.clone(), state_dir)?;
+            let history = history(&store, &window, origin.clone(), state_dir)?;
             let (since, until) = edges(&window, now)?;
             let store = store.store;
             Some(Box::new(PastPlan {

@@ -24,6 +24,12 @@ impl Stream for ring::Events<'_> {
     }
 }
 
+impl Stream for ring::IntoEvents {
+    fn read(&mut self, into: &mut Event) -> bool {
+        ring::IntoEvents::read(self, into)
+    }
+}
+
 /// Events of all streams by time, then CPU, then lane (the streams' order). One event of each
 /// stream is held, no more; it stays in its box from the page to the line.
 #[derive(Clone)]

@@ -355,14 +355,14 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::coverage::detached::tests::recording;
+    use crate::pipeline::testing::detached_recording;
     use crate::text::coverage::lines;
 
     const S: u64 = 1_000_000_000;
 
     #[test]
     fn a_window_with_an_untold_stretch_has_no_system_calls_complete() {
-        let recording = recording(&[(10, 0), (12, 0), (20, 6)]);
+        let recording = detached_recording(&[(10, 0), (12, 0), (20, 6)]);
         let report = Report::new(&recording, Window { from: 11 * S, until: 19 * S }, 21 * S);
         let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC).join("\n");
         assert!(

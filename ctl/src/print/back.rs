@@ -56,10 +56,7 @@ impl Back {
         before: u64,
         out: &mut W,
     ) -> io::Result<()> {
-        let time = event.time;
-        self.release(before, out)?;
-        self.resolver.take(event, found, &mut self.lines.to(out))?;
-        self.release(time, out)
+        self.resolver.pass(event, found, before, &mut self.lines.to(out))
     }
 
     /// It is `now`: shows the events that wait no longer for the rest of their calls.

@@ -21,10 +21,8 @@ use std::io::{self, Write};
 use std::num::NonZero;
 use std::thread;
 
-use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Event;
 use flightrec_format::merge::{Merge, Stream};
-use flightrec_format::ring::{Events, LaneStream};
 
 use self::back::{Back, Share};
 use self::handover::{Handover, failed};
@@ -32,7 +30,7 @@ use crate::fds::Naming;
 use crate::filter::Filter;
 use crate::pipeline::delay::Item;
 use crate::pipeline::front::Front;
-use crate::pipeline::{Doubt, Doubts, events};
+use crate::pipeline::{Doubt, Doubts, Since, events};
 use crate::render::{Render, Start};
 use crate::source::Recording;
 use crate::wall::WallClock;
@@ -122,16 +120,9 @@ impl Going {
         out: &mut W,
     ) -> io::Result<Self> {
         let Self { front, back, begun } = self;
-        // Before its beginning it takes whatever the pages have, as one that has no end does.
-        let since =
-            |stream: &LaneStream| if stream.lane() == Lane::Task && !begun { 0 } else { from };
-        let until_now = if begun { from } else { 0 };
-        let read = |(stream, from): (_, u64)| Since {
-            events: LaneStream::events_from(stream, from),
-            from: until_now,
+        let events = || {
+            Merge::new(recording.streams.iter().map(|stream| Since::stretch(stream, from, begun)))
         };
-        let events =
-            || Merge::new(recording.streams.iter().map(|stream| (stream, since(stream))).map(read));
         let helper = back.lines.renderer.helper();
         pass(share(recording), (front, helper, || back), events, End { until, goes_on }, out)
     }
@@ -180,26 +171,6 @@ fn pass<S: Stream, W: Write>(
         back.stop(goes_on, out)?;
         Ok(Going { front, back, begun: true })
     })
-}
-
-/// A ring's events from a moment on.
-struct Since<'a> {
-    events: Events<'a>,
-    from: u64,
-}
-
-impl Stream for Since<'_> {
-    #[inline]
-    fn read(&mut self, into: &mut Event) -> bool {
-        while self.events.read(into) {
-            if into.time >= self.from {
-                // Whatever the clock then says: what comes behind it is there once.
-                self.from = 0;
-                return true;
-            }
-        }
-        false
-    }
 }
 
 /// The pass, event by event, for who has them as they come.

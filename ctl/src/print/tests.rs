@@ -12,7 +12,7 @@ use crate::pipeline::testing::{call, event, switch, text as text_of, waking};
 use crate::pipeline::{Known, Merging, Wants};
 use crate::source::Collector;
 use crate::text::{self, Options};
-use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::StringStatus;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call};

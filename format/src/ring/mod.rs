@@ -11,4 +11,4 @@ pub use coverage::{Coverage, Scope};
 pub use gap::{Gap, Reason, is_loss};
 pub use rings::Rings;
 pub use sequence::Sequence;
-pub use stream::{Events, LaneStream};
+pub use stream::{Events, IntoEvents, LaneStream};

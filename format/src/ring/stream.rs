@@ -1,6 +1,6 @@
 //! One ring's pages in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::gap::{Gap, Reason, difference, is_loss};
 use crate::abi::counts::Counts;
@@ -57,6 +57,15 @@ impl LaneStream {
     pub fn events_from(&self, from: u64) -> Events<'_> {
         let first = self.summaries.iter().position(|s| s.last >= from).unwrap_or(self.pages.len());
         Events { pages: self.pages.get(first..).unwrap_or_default().iter(), page: None }
+    }
+
+    /// Its events from `from` on, as [`Self::events_from`] gives them, with the pages given away:
+    /// each is dropped once it is decoded.
+    pub fn into_events_from(self, from: u64) -> IntoEvents {
+        let first = self.summaries.iter().position(|s| s.last >= from).unwrap_or(self.pages.len());
+        let mut pages = self.pages.into_iter();
+        pages.by_ref().take(first).for_each(drop);
+        IntoEvents { pages, events: VecDeque::new() }
     }
 
     /// Events decoded, by kind.
@@ -209,5 +218,23 @@ impl Iterator for Events<'_> {
     fn next(&mut self) -> Option<Event> {
         let mut event = Event::default();
         self.read(&mut event).then_some(event)
+    }
+}
+
+/// The events of a [`LaneStream`] that is given away. A page is decoded at once, as its events
+/// borrow nothing of it.
+pub struct IntoEvents {
+    pages: std::vec::IntoIter<Page>,
+    events: VecDeque<Event>,
+}
+
+impl IntoEvents {
+    /// Puts the next event where another one was. `false`: there is none.
+    pub fn read(&mut self, into: &mut Event) -> bool {
+        while self.events.is_empty() {
+            let Some(page) = self.pages.next() else { return false };
+            self.events.extend(page.events());
+        }
+        self.events.pop_front().map(|event| *into = event).is_some()
     }
 }

@@ -1,0 +1,566 @@
+//! What file descriptors stand for, followed through the stream of events.
+//!
+//! A descriptor is known from the call that made it: by the path as it was opened (relative to what
+//! only its process knows, where it was opened so), or by the kernel's name for what is no file.
+//! What was opened before the events begin, came through a pipe(2) or by SCM_RIGHTS, is known from
+//! the recording's snapshots (`settle`), from its last change before one on. Others stay numbers.
+//! So does everything of a process beyond `FILES_MAX` names in all.
+
+mod object;
+mod processes;
+mod role;
+mod settle;
+mod table;
+#[cfg(test)]
+mod tests;
+mod users;
+mod watch;
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use flightrec_format::abi::record::{Act, StringStatus};
+use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::merge::Merge;
+use flightrec_format::meta::Meta;
+use flightrec_format::ring::LaneStream;
+
+pub use self::object::is_socket;
+pub use self::role::makes_descriptor;
+use self::role::{CLOEXEC, Cloexec, Role, Roles};
+use self::settle::{News, Settled};
+use self::table::File;
+pub use self::table::{FdNames, FdTable, Kept, Named};
+pub(crate) use self::users::Users;
+use crate::names::set_for;
+use crate::source::Recording;
+use crate::threads::Threads;
+use crate::window::Window;
+
+/// Most names that are kept, of all processes together.
+const FILES_MAX: usize = 1 << 18;
+/// Most processes whose descriptors are known.
+const PROCESSES_MAX: usize = 1 << 18;
+/// Most calls that are followed at once, with all their strings.
+const PENDING_MAX: usize = 1 << 16;
+/// Longest name that is put together from a directory's and a path.
+const NAME_MAX: usize = 1024;
+/// Most that a call returns as an error, negated.
+const MAX_ERRNO: i64 = 4095;
+
+/// Whether descriptors are shown by what they stand for, and what is read for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Naming {
+    /// Numbers only.
+    Off,
+    /// Descriptors that were opened in the window or in the 2 s before it, or are in the
+    /// descriptor snapshots of that time.
+    #[default]
+    Near,
+    /// Descriptors that were opened anywhere in the recording: reads all of it.
+    All,
+}
+
+/// A call that is on its way.
+#[derive(Debug, Clone)]
+struct Pending {
+    role: Role,
+    call: Call,
+    closed: Option<Named>,
+}
+
+/// A table and how many processes use it.
+#[derive(Debug, Clone, Default)]
+struct Shared {
+    users: usize,
+    table: FdTable,
+}
+
+/// The descriptors of all processes at one moment of the stream.
+#[derive(Debug, Clone)]
+pub struct Fds {
+    roles: Roles,
+    /// Which table a process has.
+    keys: FxHashMap<u32, u64>,
+    tables: FxHashMap<u64, Shared>,
+    next_key: u64,
+    /// Calls that change descriptors, by thread.
+    pending: FxHashMap<u32, Pending>,
+    /// What the call that ended last closed, and whose call it was.
+    closed: Option<(u32, [Named; 1])>,
+    files: usize,
+    /// Events were missing, and since then no snapshot has told what was open.
+    lost: bool,
+    /// What the snapshots tell, as far as its time has not come yet.
+    settled: Settled,
+}
+
+impl Fds {
+    /// Nothing is known yet.
+    pub fn new(meta: &Meta) -> Self {
+        Self {
+            roles: Roles::new(meta),
+            keys: FxHashMap::default(),
+            tables: FxHashMap::default(),
+            next_key: 0,
+            pending: FxHashMap::default(),
+            closed: None,
+            files: 0,
+            lost: false,
+            settled: Settled::default(),
+        }
+    }
+
+    /// What a recording's snapshots tell of the time at which its events begin. If nobody wants to
+    /// know, nothing is looked for.
+    pub fn of(recording: &Recording, wanted: bool) -> Self {
+        let settled = if wanted { Settled::new(recording) } else { Settled::default() };
+        let mut fds = Self { settled, ..Self::new(&recording.meta) };
+        fds.advance(0);
+        fds
+    }
+
+    /// Goes on with what comes next of the same recording: what its snapshots tell of the time
+    /// before `from` is known.
+    pub fn go_on(&mut self, recording: &Recording, from: u64) {
+        self.settled = Settled::new(recording);
+        while self.settled.next(from.saturating_sub(1)).is_some() {}
+    }
+
+    /// Whether what was open is not known, because of what is missing, at any time of a window.
+    pub fn is_lost_in(&self, window: Window) -> bool {
+        self.settled.is_lost_in(window)
+    }
+
+    /// What descriptors stand for behind all that a recording holds.
+    pub fn at_end(recording: &Recording) -> Self {
+        let (mut fds, mut threads) = (Self::of(recording, true), recording.threads());
+        let mut events = Merge::new(recording.streams.iter().map(LaneStream::events));
+        let mut spare = Box::default();
+        while let Some(event) = events.read(spare) {
+            fds.advance(event.time.saturating_sub(1));
+            fds.apply(&event, &threads);
+            threads.apply(&event);
+            spare = event;
+        }
+        fds.advance(u64::MAX);
+        fds
+    }
+
+    /// The next event comes, and it is `time` before it: takes in what the snapshots tell of that.
+    #[inline]
+    pub fn advance(&mut self, time: u64) {
+        // The line of the call that closed it is through.
+        self.reopen();
+        if self.settled.is_due(time) {
+            self.settle(time);
+        }
+    }
+
+    /// Nothing was closed by the call that ended last.
+    #[inline]
+    fn reopen(&mut self) {
+        if self.closed.is_some() {
+            self.closed = None;
+        }
+    }
+
+    #[cold]
+    fn settle(&mut self, time: u64) {
+        while let Some(news) = self.settled.next(time) {
+            match news {
+                News::Forget => self.forget_all(),
+                News::Known => self.lost = false,
+                News::Name { process, fd, name, cloexec } => self.learn(process, fd, name, cloexec),
+                News::Share { first, other } => self.share(first, other),
+            }
+        }
+    }
+
+    /// No descriptor is known any more.
+    fn forget_all(&mut self) {
+        self.keys.clear();
+        self.tables.clear();
+        self.files = 0;
+        self.lost = true;
+    }
+
+    /// A descriptor stands for `name`. How a file was opened says more than where it is, so that
+    /// name stays.
+    fn learn(&mut self, tgid: u32, fd: i32, name: Arc<[u8]>, cloexec: bool) {
+        let name = match self.file(tgid, fd) {
+            Some(known) if !known.name.is_empty() && is_as_opened(&known.name, &name) => {
+                known.name.clone()
+            }
+            _ => name,
+        };
+        self.set(tgid, fd, Some(File { name, cloexec: Some(cloexec) }));
+    }
+
+    /// Two processes share their descriptors.
+    fn share(&mut self, first: u32, other: u32) {
+        let Some(key) = self.keys.get(&first).copied() else { return };
+        if self.keys.get(&other) != Some(&key) {
+            self.forget(other);
+            if let Some(shared) = self.tables.get_mut(&key) {
+                shared.users += 1;
+                self.keys.insert(other, key);
+            }
+        }
+    }
+
+    /// The names of a thread's descriptors now; its process is `tgid`.
+    pub fn names(&self, tid: u32, tgid: u32) -> FdNames<'_> {
+        let table =
+            self.keys.get(&tgid).and_then(|key| self.tables.get(key)).map(|shared| &shared.table);
+        let closed =
+            self.closed.as_ref().filter(|(of, _)| *of == tid).map(|(_, names)| names.as_slice());
+        FdNames { table, first: closed.unwrap_or_default(), more: &[], lost: self.lost }
+    }
+
+    /// Goes past an event. `threads` are as before it.
+    ///
+    /// A call's own line is to be written before its entry is passed (which closes), and after its
+    /// exit (which opens).
+    #[inline]
+    pub fn apply(&mut self, event: &Event, threads: &Threads) {
+        // Most events change nothing.
+        match &event.body {
+            Body::Switch { .. } | Body::Waking { .. } | Body::Migrate { .. } => {}
+            Body::Enter(call) if self.pending.is_empty() && !self.roles.has(call.abi, call.nr) => {
+                self.reopen();
+            }
+            Body::Exit { call, .. } if !self.roles.has(call.abi, call.nr) => self.reopen(),
+            _ => self.pass(event, threads),
+        }
+        if self.settled.is_due(event.time) {
+            self.settle(event.time);
+        }
+    }
+
+    fn pass(&mut self, event: &Event, threads: &Threads) {
+        match &event.body {
+            Body::Enter(call) => {
+                self.closed = None;
+                match self.roles.get(call.abi, call.nr) {
+                    Some(role) => {
+                        self.enter(event.tid, threads.tgid(event.tid, event.time), role, call);
+                    }
+                    None if self.pending.is_empty() => {}
+                    None => drop(self.pending.remove(&event.tid)),
+                }
+            }
+            Body::Exit { call, ret, .. } => {
+                self.closed = None;
+                let Some(role) = self.roles.get(call.abi, call.nr) else { return };
+                let tgid = threads.tgid(event.tid, event.time);
+                match self.pending.remove(&event.tid) {
+                    Some(pending) if pending.role == role => {
+                        self.closed = pending.closed.map(|named| (event.tid, [named]));
+                        self.exit(tgid, role, &pending.call, *ret);
+                    }
+                    // The entry is not there; its arguments may have come with the exit.
+                    _ => self.exit(tgid, role, call, *ret),
+                }
+            }
+            // Any number of calls were not seen.
+            Body::Act(act, _) if *act == Act::Attached as u16 => {
+                self.pending.clear();
+                self.forget_all();
+            }
+            Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
+                let flags = self.pending.get(&fork.parent_tid).filter(|p| p.role == Role::Clone);
+                let shares = flags.is_some_and(|p| {
+                    p.call.nargs > 0 && arg(&p.call, 0) & libc::CLONE_FILES as u32 != 0
+                });
+                self.fork(fork.parent_tgid, fork.tgid, shares);
+            }
+            Body::Exec { exec, .. } => {
+                if exec.old_tid != exec.tid
+                    && let Some(pending) = self.pending.remove(&exec.old_tid)
+                {
+                    self.pending.insert(exec.tid, pending);
+                }
+                // An exec ends all sharing.
+                self.unshare(exec.tgid);
+                self.change(exec.tgid, FdTable::exec);
+            }
+            Body::TaskExit(exit) => {
+                self.pending.remove(&exit.tid);
+                if exit.tid == exit.tgid {
+                    self.forget(exit.tgid);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, tid: u32, tgid: u32, role: Role, call: &Call) {
+        let mut pending = Pending { role, call: call.clone(), closed: None };
+        let first = arg(call, 0);
+        // The kernel frees a number at once, so that another thread may get it before the call
+        // ends.
+        match role {
+            Role::Close if call.nargs > 0 => {
+                let fd = first as i32;
+                let name = self.file(tgid, fd).map(|file| file.name.clone());
+                if let Some(name) = name {
+                    pending.closed = Some((fd, name));
+                    self.change(tgid, |table| table.set(fd, None));
+                }
+            }
+            Role::CloseRange if call.nargs >= 3 => {
+                let (last, flags) = (arg(call, 1), arg(call, 2));
+                if flags & libc::CLOSE_RANGE_UNSHARE != 0 {
+                    self.unshare(tgid);
+                }
+                if flags & libc::CLOSE_RANGE_CLOEXEC != 0 {
+                    self.change(tgid, |table| table.cloexec_range(first, last));
+                } else {
+                    self.change(tgid, |table| table.close_range(first, last));
+                }
+            }
+            // How far it closes was given up.
+            Role::CloseRange if call.nargs > 0 => {
+                self.change(tgid, |table| table.close_range(first, u32::MAX));
+            }
+            _ => {}
+        }
+        if self.pending.len() < PENDING_MAX || self.pending.contains_key(&tid) {
+            self.pending.insert(tid, pending);
+        }
+    }
+
+    fn exit(&mut self, tgid: u32, role: Role, call: &Call, ret: i64) {
+        if (-MAX_ERRNO..0).contains(&ret) {
+            return;
+        }
+        let made = ret as i32;
+        let known = call.nargs > 0;
+        let first = arg(call, 0) as i32;
+        match role {
+            Role::Open { dir, path, cloexec } => {
+                let dir = dir.filter(|_| known).map(|index| arg(call, index) as i32);
+                let name = self.opened(tgid, call, dir, path).or_else(|| given_up(call, path));
+                self.set(tgid, made, name.map(|name| File { name, cloexec: flag(call, cloexec) }));
+            }
+            Role::Make { name, cloexec } => {
+                let file = File { name: name.as_bytes().into(), cloexec: flag(call, cloexec) };
+                self.set(tgid, made, Some(file));
+            }
+            Role::Memfd => {
+                let name = string(call, 0).map(|name| [b"/memfd:", name.as_slice()].concat());
+                let cloexec = flag(call, Cloexec::Flag(1, libc::MFD_CLOEXEC));
+                self.set(tgid, made, name.map(|name| File { name: name.into(), cloexec }));
+            }
+            Role::Socket => {
+                let name = (call.nargs >= 2).then(|| socket(arg(call, 0), arg(call, 1)));
+                let cloexec = flag(call, Cloexec::Flag(1, CLOEXEC));
+                self.set(tgid, made, name.map(|name| File { name, cloexec }));
+            }
+            Role::Accept { cloexec } => {
+                let listener =
+                    self.file(tgid, first).filter(|_| known).map(|file| file.name.clone());
+                self.set(
+                    tgid,
+                    made,
+                    listener.map(|name| File { name, cloexec: flag(call, cloexec) }),
+                );
+            }
+            Role::Dup => self.copy(tgid, known.then_some(first), made, Some(false)),
+            Role::Unshare if !known || first & libc::CLONE_FILES != 0 => self.unshare(tgid),
+            // A copy onto itself changes nothing.
+            Role::DupTo { cloexec } if !known || first != made => {
+                self.copy(tgid, known.then_some(first), made, flag(call, cloexec));
+            }
+            Role::Fcntl if call.nargs >= 2 => match arg(call, 1) as i32 {
+                libc::F_DUPFD => self.copy(tgid, Some(first), made, Some(false)),
+                libc::F_DUPFD_CLOEXEC => self.copy(tgid, Some(first), made, Some(true)),
+                libc::F_SETFD => {
+                    self.set_cloexec(tgid, first, arg(call, 2) & libc::FD_CLOEXEC as u32 != 0);
+                }
+                _ => {}
+            },
+            Role::Ioctl if call.nargs >= 2 => match u64::from(arg(call, 1)) {
+                libc::FIOCLEX => self.set_cloexec(tgid, first, true),
+                libc::FIONCLEX => self.set_cloexec(tgid, first, false),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// The name of what a call has opened.
+    fn opened(&self, tgid: u32, call: &Call, dir: Option<i32>, path: u8) -> Option<Arc<[u8]>> {
+        let path = string(call, path)?;
+        if path.first() == Some(&b'/') {
+            return Some(path.into());
+        }
+        // Relative to the working directory, which is not recorded, it stays as it was given.
+        let dir = dir.and_then(|fd| self.file(tgid, fd));
+        match dir {
+            Some(dir) if !dir.name.is_empty() && dir.name.len() + path.len() < NAME_MAX => {
+                Some(joined(&dir.name, &path).into())
+            }
+            _ => Some(path.into()).filter(|path: &Arc<[u8]>| !path.is_empty()),
+        }
+    }
+
+    fn file(&self, tgid: u32, fd: i32) -> Option<&File> {
+        self.tables.get(self.keys.get(&tgid)?)?.table.get(fd)
+    }
+
+    fn copy(&mut self, tgid: u32, from: Option<i32>, to: i32, cloexec: Option<bool>) {
+        let name = from.and_then(|fd| self.file(tgid, fd)).map(|file| file.name.clone());
+        self.set(tgid, to, name.map(|name| File { name, cloexec }));
+    }
+
+    fn set_cloexec(&mut self, tgid: u32, fd: i32, on: bool) {
+        self.change(tgid, |table| {
+            if let Some(file) = table.get_mut(fd) {
+                file.cloexec = Some(on);
+            }
+        });
+    }
+
+    fn set(&mut self, tgid: u32, fd: i32, file: Option<File>) {
+        // What can't be kept is not known, but what the number stood for before is over as well.
+        let file = file.filter(|_| self.files < FILES_MAX);
+        if file.is_some() && !self.keys.contains_key(&tgid) {
+            self.give(tgid, FdTable::default());
+        }
+        self.change(tgid, |table| table.set(fd, file));
+    }
+
+    /// Changes a process's table, if it has one.
+    fn change(&mut self, tgid: u32, change: impl FnOnce(&mut FdTable)) {
+        if let Some(shared) = self.keys.get(&tgid).and_then(|key| self.tables.get_mut(key)) {
+            let before = shared.table.len();
+            change(&mut shared.table);
+            self.files = self.files + shared.table.len() - before;
+        }
+    }
+
+    /// Gives a process a table of its own.
+    fn give(&mut self, tgid: u32, table: FdTable) {
+        self.forget(tgid);
+        if self.keys.len() >= PROCESSES_MAX {
+            return;
+        }
+        self.next_key += 1;
+        self.files += table.len();
+        self.tables.insert(self.next_key, Shared { users: 1, table });
+        self.keys.insert(tgid, self.next_key);
+    }
+
+    fn fork(&mut self, parent: u32, child: u32, shares: bool) {
+        self.forget(child);
+        let Some(key) = self.keys.get(&parent).copied() else { return };
+        let Some(shared) = self.tables.get_mut(&key) else { return };
+        if shares && self.keys.len() < PROCESSES_MAX {
+            shared.users += 1;
+            self.keys.insert(child, key);
+        } else if !shares && self.files + shared.table.len() <= FILES_MAX {
+            let copy = shared.table.clone();
+            self.give(child, copy);
+        }
+    }
+
+    /// From now on the process shares its table with none.
+    fn unshare(&mut self, tgid: u32) {
+        let shared = self
+            .keys
+            .get(&tgid)
+            .and_then(|key| self.tables.get(key))
+            .filter(|shared| shared.users > 1);
+        if let Some(shared) = shared {
+            let copy = if self.files + shared.table.len() <= FILES_MAX {
+                shared.table.clone()
+            } else {
+                FdTable::default()
+            };
+            self.give(tgid, copy);
+        }
+    }
+
+    /// The process is no more.
+    fn forget(&mut self, tgid: u32) {
+        let Some(key) = self.keys.remove(&tgid) else { return };
+        let Some(shared) = self.tables.get_mut(&key) else { return };
+        shared.users -= 1;
+        if shared.users == 0 {
+            self.files -= shared.table.len();
+            self.tables.remove(&key);
+        }
+    }
+}
+
+/// Whether a name by which a descriptor is known is to stay where the kernel calls its file `name`.
+fn is_as_opened(known: &[u8], name: &[u8]) -> bool {
+    match (known.first(), name.first()) {
+        (Some(b'/'), _) => true,
+        // A relative path: the kernel's is better, if it is the same file's, under the same name.
+        (_, Some(b'/')) => {
+            known.rsplit(|b| *b == b'/').next() != name.rsplit(|b| *b == b'/').next()
+        }
+        _ => false,
+    }
+}
+
+/// A path in a directory.
+pub fn joined(directory: &[u8], path: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if directory.ends_with(b"/") || path.is_empty() { b"" } else { b"/" };
+    [directory, slash, path].concat()
+}
+
+/// An argument's lower half: descriptors, flags and commands are all 32 bits wide.
+fn arg(call: &Call, index: u8) -> u32 {
+    call.args.get(usize::from(index)).map_or(0, |value| *value as u32)
+}
+
+fn flag(call: &Call, cloexec: Cloexec) -> Option<bool> {
+    match cloexec {
+        Cloexec::Flag(index, bit) if index < call.nargs => Some(arg(call, index) & bit != 0),
+        Cloexec::Flag(..) | Cloexec::Unknown => None,
+        Cloexec::Always => Some(true),
+        Cloexec::Never => Some(false),
+    }
+}
+
+/// A string argument; `...` behind it where it was cut.
+/// The name of what a call has opened by a path that was not recorded: [`FdNames::is_lost`].
+fn given_up(call: &Call, path: u8) -> Option<Arc<[u8]>> {
+    let index = usize::from(path);
+    let is_given = index >= usize::from(call.nargs) || call.args.get(index) != Some(&0);
+    let is_read = call.strings.iter().any(|text| text.index == path);
+    (is_given && !is_read).then(|| Arc::from([]))
+}
+
+fn string(call: &Call, index: u8) -> Option<Vec<u8>> {
+    let text = call.strings.iter().find(|text| text.index == index)?;
+    match text.status {
+        StringStatus::Whole => Some(text.bytes.to_vec()),
+        StringStatus::Cut | StringStatus::Ends => {
+            let (head, tail) = text.parts();
+            Some([head, b"...", tail.unwrap_or_default()].concat())
+        }
+        StringStatus::Unreadable => None,
+    }
+}
+
+/// `socket:AF_INET,SOCK_STREAM`: the kernel's own name has a number that is not recorded.
+fn socket(family: u32, kind: u32) -> Arc<[u8]> {
+    let mut name = b"socket:".to_vec();
+    for (argument, value) in [("family", family), ("type", kind & 0xf)] {
+        if name.last() != Some(&b':') {
+            name.push(b',');
+        }
+        match set_for("socket", argument).and_then(|set| set.name(u64::from(value))) {
+            Some(known) => name.extend_from_slice(known.as_bytes()),
+            None if value == 0 => name.push(b'0'),
+            None => name.extend_from_slice(format!("{value:#x}").as_bytes()),
+        }
+    }
+    name.into()
+}

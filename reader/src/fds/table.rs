@@ -1,0 +1,168 @@
+//! What the descriptors of one process stand for.
+
+use std::sync::Arc;
+
+use flightrec_format::decode::Call;
+use rustc_hash::FxHashMap;
+
+/// What one descriptor stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct File {
+    /// A path as it was opened, or the kernel's name for what is no file. Empty: the path was
+    /// given up.
+    pub(super) name: Arc<[u8]>,
+    /// Whether it is closed when a program is executed; `None`: not known.
+    pub(super) cloexec: Option<bool>,
+}
+
+/// The descriptors that are known, of one process, or of several that share them.
+#[derive(Debug, Clone, Default)]
+pub struct FdTable {
+    files: FxHashMap<i32, File>,
+}
+
+impl FdTable {
+    /// What `fd` stands for.
+    pub fn name(&self, fd: i32) -> Option<&[u8]> {
+        self.files.get(&fd).map(|file| &*file.name).filter(|name| !name.is_empty())
+    }
+
+    pub(super) fn get(&self, fd: i32) -> Option<&File> {
+        self.files.get(&fd)
+    }
+
+    pub(super) fn get_mut(&mut self, fd: i32) -> Option<&mut File> {
+        self.files.get_mut(&fd)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Makes `fd` stand for `file`; for nothing that is known where there is none.
+    pub(super) fn set(&mut self, fd: i32, file: Option<File>) {
+        match file {
+            Some(file) => self.files.insert(fd, file),
+            None => self.files.remove(&fd),
+        };
+    }
+
+    /// Closes what an exec closes; also what it may close, as a name must not be a guess.
+    pub(super) fn exec(&mut self) {
+        self.files.retain(|_, file| file.cloexec == Some(false));
+    }
+
+    /// Closes `first` to `last`.
+    pub(super) fn close_range(&mut self, first: u32, last: u32) {
+        self.files.retain(|fd, _| !(first..=last).contains(&(*fd as u32)));
+    }
+
+    /// Has `first` to `last` closed by the next exec.
+    pub(super) fn cloexec_range(&mut self, first: u32, last: u32) {
+        for (fd, file) in &mut self.files {
+            if (first..=last).contains(&(*fd as u32)) {
+                file.cloexec = Some(true);
+            }
+        }
+    }
+}
+
+/// What one descriptor stood for.
+pub type Named = (i32, Arc<[u8]>);
+
+/// The names of a thread's descriptors at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FdNames<'a> {
+    pub(super) table: Option<&'a FdTable>,
+    /// These come first: a descriptor that the call which ends now has closed, or names that were
+    /// kept.
+    pub(super) first: &'a [Named],
+    /// And these next.
+    pub(super) more: &'a [Named],
+    /// Descriptors that are not here may stand for anything that was opened while events are
+    /// missing.
+    pub(super) lost: bool,
+}
+
+impl<'a> FdNames<'a> {
+    /// Names that were kept.
+    pub fn kept(names: &'a [Named]) -> Self {
+        Self { first: names, ..Self::default() }
+    }
+
+    /// What `fd` stands for, where the recording tells.
+    pub fn get(&self, fd: i32) -> Option<&'a [u8]> {
+        match self.known(fd) {
+            Some((_, name)) => Some(&**name).filter(|name| !name.is_empty()),
+            None => self.table?.name(fd),
+        }
+    }
+
+    /// Whether the path that `fd` stands for was given up, or the call that opened it is missing.
+    pub fn is_lost(&self, fd: i32) -> bool {
+        let name = self.known(fd).map(|(_, name)| name);
+        let name = name.or_else(|| self.table?.get(fd).map(|file| &file.name));
+        name.map_or(self.lost && fd >= 0, |name| name.is_empty())
+    }
+
+    /// Keeps the names of those that a call may be about: its arguments and what it returned.
+    pub fn keep(&self, call: &Call, ret: Option<i64>) -> Kept {
+        let mut kept = Kept::default();
+        self.each(call, ret, |named| kept.add(named));
+        kept
+    }
+
+    /// The same, at the end of `names`: at most one for each argument, and one for what it
+    /// returned.
+    pub fn keep_in(&self, call: &Call, ret: Option<i64>, names: &mut Vec<Named>) {
+        self.each(call, ret, |named| names.push(named));
+    }
+
+    fn each(&self, call: &Call, ret: Option<i64>, mut take: impl FnMut(Named)) {
+        if self.table.is_none() && self.first.is_empty() && self.more.is_empty() {
+            return;
+        }
+        let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| *arg as i32);
+        for fd in args.chain(ret.map(|ret| ret as i32)) {
+            let known = self.known(fd).map(|(_, name)| name);
+            let name = known.or_else(|| self.table?.get(fd).map(|file| &file.name));
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                take((fd, name.clone()));
+            }
+        }
+    }
+
+    fn known(&self, fd: i32) -> Option<&'a Named> {
+        self.first.iter().chain(self.more).find(|(known, _)| *known == fd)
+    }
+}
+
+/// Names that are kept. Most calls are about one descriptor at most, which then takes no memory of
+/// its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    first: Option<Named>,
+    more: Vec<Named>,
+}
+
+impl Kept {
+    /// The names.
+    pub fn names(&self) -> FdNames<'_> {
+        FdNames { table: None, first: self.first.as_slice(), more: &self.more, lost: false }
+    }
+
+    /// Adds names; those that are there already stay as they are.
+    pub fn append(&mut self, other: Self) {
+        for named in other.first.into_iter().chain(other.more) {
+            self.add(named);
+        }
+    }
+
+    fn add(&mut self, named: Named) {
+        if self.first.is_none() {
+            self.first = Some(named);
+        } else if self.names().known(named.0).is_none() {
+            self.more.push(named);
+        }
+    }
+}

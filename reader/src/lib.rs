@@ -1,0 +1,76 @@
+//! Reads recordings of flightrec, the flight recorder for the Linux kernel: system calls, context
+//! switches, wakeups and the lives of threads, in the order of time, each with what the recording
+//! tells about it.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use flightrec_reader::{Question, Reader};
+//!
+//! let mut reader = Reader::files(["saved.flight"]);
+//! let mut events = reader.events(Question::last(Duration::from_secs(10)))?;
+//! for event in &mut events {
+//!     let event = event?;
+//!     if let (Some(name), Some(took)) = (event.call_name(), event.duration()) {
+//!         let comm = String::from_utf8_lossy(event.comm());
+//!         println!("{comm} ({}): {name} took {took:?}", event.pid());
+//!     }
+//! }
+//! println!("complete: {}", events.is_complete());
+//! # Ok::<(), flightrec_reader::SourceError>(())
+//! ```
+//!
+//! A [`Reader`] is where a recording is: files, a state directory, a running recorder, a kernel
+//! dump. A [`Question`] is a window of time. [`Events`] iterates over what happened in it, in
+//! bounded memory; [`Events::coverage`] tells what is missing. A [`KnownEvent`] is one event: the
+//! typed event as the recorder wrote it ([`Event`], [`Body`]), and its thread, process, unit and
+//! time of day, the duration of a call, what its descriptors stood for, where a woken thread ran.
+//!
+//! Units: times and durations are ns; times are of `CLOCK_MONOTONIC` unless they are called wall
+//! times, which are UNIX time. Names and paths are bytes, as in the kernel.
+//!
+//! Nothing is printed. What reading did without, and that it takes a while, it tells to
+//! [`observe::listen`].
+//!
+//! `examples/` prints a file, counts by call, and finds the longest wait.
+//!
+//! # Below the iterator
+//!
+//! Modules import those below them only, from below:
+//!
+//! - Time: [`window`], [`windows`], [`wall`], [`boots`]. Names: [`kind`], [`names`], [`threads`].
+//! - Pages: [`control`], [`memory`], [`observe`], [`source`].
+//! - Events: [`left_out`], [`fds`], [`pipeline`]. What is complete and missing: [`coverage`].
+
+pub mod amount;
+pub mod boots;
+pub mod control;
+pub mod coverage;
+mod events;
+pub mod fds;
+pub mod kind;
+mod known_event;
+pub mod left_out;
+pub mod memory;
+pub mod names;
+pub mod observe;
+mod open;
+pub mod pipeline;
+mod session;
+pub mod source;
+pub mod threads;
+pub mod wall;
+pub mod window;
+pub mod windows;
+
+pub use flightrec_format::decode::{Body, Call, Event, Text};
+pub use flightrec_format::ring::{Coverage, Gap};
+
+pub use self::coverage::Report;
+pub use self::events::Events;
+pub use self::fds::Naming;
+pub use self::known_event::KnownEvent;
+pub use self::open::Reader;
+pub use self::pipeline::{Known, Merging, Wake};
+pub use self::session::{Session, unit};
+pub use self::source::SourceError;
+pub use self::source::history::Question;

@@ -1,0 +1,30 @@
+//! Names of numbers: flag sets, enumerations, errors, signals and task states.
+//!
+//! The names come from crates ([`nix`]'s flag types, [`syscalls`]'s errors, [`libc`]'s constants,
+//! each spelled once in `names!`), which follow the user-space ABI of x86_64; that ABI never
+//! changes under a recording, so a reader may know it. What depends on the recorded kernel
+//! (numbers, names and arguments of system calls) is not here: the recording carries it.
+
+mod arguments;
+mod calls;
+mod errno;
+mod files;
+pub mod ioctl;
+mod net;
+mod process;
+mod set;
+mod state;
+mod table;
+mod task;
+
+pub use arguments::{is_descriptor, is_directory, is_path};
+pub use calls::set_for;
+pub use errno::errno;
+pub use files::{FILE_TYPE, FcntlArgument, fcntl_argument};
+pub use net::{protocol, socket_option};
+pub use process::PERSONALITY;
+pub use process::signal;
+pub use set::Set;
+pub use state::State;
+pub use table::{Call, Calls, NUMBERS};
+pub use task::{Priority, TASK_STATE};

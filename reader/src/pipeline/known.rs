@@ -1,0 +1,90 @@
+//! What is known of an event beyond itself, when its turn comes.
+
+use flightrec_format::abi::record::Comm;
+use flightrec_format::decode::{Body, Event};
+
+use crate::fds::{FdNames, Kept};
+
+/// What is known of an event beyond itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known<'a> {
+    /// UNIX time of the event, ns.
+    pub wall_ns: i64,
+    /// Process of the event's thread; the thread's own id where it is not known.
+    pub pid: u32,
+    /// Name of the event's thread, filled up with NUL; empty: unknown.
+    pub comm: Comm,
+    /// Control group of the event's thread (its inode number in cgroup v2); 0: not known.
+    pub cgroup: u64,
+    /// Of an exit: how long the call took.
+    pub duration_ns: Option<u64>,
+    /// Of an exit: whether its entry was in the recording. Otherwise its arguments are shown here.
+    pub entry_seen: bool,
+    /// Of an exit that stands for the whole call, arguments and all: UNIX time of the entry, ns.
+    /// The entry is then not shown by itself.
+    pub merged: Option<i64>,
+    /// Name of the other thread: the next of a switch, the wakee, the thread that migrates.
+    pub next_comm: Comm,
+    /// Of a wakeup: where it was put and where it ran.
+    pub wake: Option<Wake>,
+    /// Of a call: what its descriptors stand for.
+    pub fds: FdNames<'a>,
+}
+
+/// Where a woken thread went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wake {
+    /// CPU whose run queue it was put on.
+    pub queued_on: u16,
+    /// CPU where it ran.
+    pub runs_on: u16,
+    /// Threads that waited on that run queue already; unknown before the queue's first anchor.
+    pub qlen: Option<u32>,
+}
+
+impl Known<'_> {
+    /// The same but for what descriptors stand for, which is not its own.
+    fn without_names(&self) -> Known<'static> {
+        Known { fds: FdNames::default(), ..*self }
+    }
+}
+
+/// An event that is to be given later, with all that was known of it when its turn came. It borrows
+/// nothing: what that was learnt from goes on.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The event.
+    pub(crate) event: Box<Event>,
+    /// What was known of it, but for [`Self::names`].
+    pub(crate) known: Known<'static>,
+    /// What the descriptors stood for that the call is about.
+    pub(crate) names: Kept,
+}
+
+impl Shown {
+    /// Keeps an event that is to be given with `known`.
+    pub fn new(event: Box<Event>, known: Known<'static>, names: Kept) -> Self {
+        Self { event, known, names }
+    }
+
+    /// An event that is given now.
+    pub fn of(event: Event, known: &Known<'_>) -> Self {
+        let (kept, names) = keep(&event, known);
+        Self::new(Box::new(event), kept, names)
+    }
+
+    /// What was known.
+    pub fn known(&self) -> Known<'_> {
+        Known { fds: self.names.names(), ..self.known }
+    }
+}
+
+/// What is to be kept of what is known of an event.
+pub fn keep(event: &Event, known: &Known<'_>) -> (Known<'static>, Kept) {
+    let names = match &event.body {
+        Body::Enter(call) => known.fds.keep(call, None),
+        Body::Exit { call, ret, .. } => known.fds.keep(call, Some(*ret)),
+        _ => Kept::default(),
+    };
+    (known.without_names(), names)
+}

@@ -1,0 +1,288 @@
+//! The pass's second part: what is known of each event when its turn comes, and whether it is
+//! wanted.
+
+use std::io;
+use std::mem;
+
+use flightrec_format::abi::record::Act;
+use flightrec_format::decode::{Body, Call, Event, Page};
+use flightrec_format::ring::LaneStream;
+
+use super::SPARE;
+use super::calls::Calls;
+use super::choice::{CallFacts, Choice, Took};
+use super::delay::Found;
+use super::doubts::Doubts;
+use super::entries::Entries;
+use super::known::{self, Known, Shown, Wake};
+use super::runq::RunQueues;
+use crate::fds::{Fds, Naming, Users};
+use crate::left_out::LeftOuts;
+use crate::names::Calls as Tables;
+use crate::source::Recording;
+use crate::threads::Threads;
+use crate::wall::WallClock;
+use crate::windows::Windows;
+
+/// Whether a call is given as one event, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merging {
+    /// Its entry and its exit are given by themselves.
+    Never,
+    /// One for both, at the time of the entry.
+    AtEntry,
+    /// One for both, at the time of the exit.
+    AtExit,
+}
+
+/// How events are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wants {
+    /// Which descriptors are given with what they stand for.
+    pub naming: Naming,
+    /// Whether a call is one event.
+    pub merging: Merging,
+}
+
+/// What takes the events that are shown.
+pub trait Sink {
+    /// Takes the next one, with what is known of it.
+    fn event(&mut self, event: &Event, known: &Known<'_>) -> io::Result<()>;
+}
+
+/// Takes events that are complete, in order, and shows those that are wanted.
+pub struct Resolver<C> {
+    windows: Windows,
+    choice: C,
+    wants_all: bool,
+    /// The wall clock that it goes by.
+    pub wall: WallClock,
+    users: Users,
+    naming: Naming,
+    calls: Calls,
+    entries: Option<Entries>,
+    fds: Fds,
+    follows_fds: bool,
+    threads: Threads,
+    queues: RunQueues,
+    /// So many events are not shown, then all; `None`: the windows decide.
+    pub lead: Option<u64>,
+    passed: u64,
+    /// Where what is not wanted as far as is known is counted, if it is.
+    pub doubts: Option<Doubts>,
+    /// Events shown so far that are wanted, with those that still wait for the rest of their
+    /// calls.
+    pub shown: u64,
+    /// Boxes of events that were shown, to be used again.
+    #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
+    spare: Vec<Box<Event>>,
+}
+
+impl<C: Choice> Resolver<C> {
+    /// Starts where `recording` does, and shows what `choice` wants of the windows.
+    pub fn new(
+        recording: &Recording,
+        windows: Windows,
+        choice: C,
+        wall: WallClock,
+        Wants { naming, merging }: Wants,
+    ) -> Self {
+        let follows_fds = naming != Naming::Off || choice.has_paths();
+        let mut resolver = Self {
+            windows,
+            wants_all: choice.wants_all(),
+            wall,
+            users: Users::new(&Tables::new(&recording.meta)),
+            naming,
+            calls: Calls::new(merging),
+            entries: Entries::needed(&choice).then(Entries::default),
+            choice,
+            fds: Fds::of(recording, follows_fds),
+            follows_fds,
+            threads: recording.threads(),
+            queues: RunQueues::default(),
+            lead: None,
+            passed: 0,
+            doubts: None,
+            shown: 0,
+            spare: Vec::new(),
+        };
+        resolver.know(recording);
+        resolver
+    }
+
+    /// Learns what the quiet ring left out.
+    fn know(&mut self, recording: &Recording) {
+        if let Some(left_outs) = LeftOuts::of(recording) {
+            self.queues.learn(&left_outs);
+        }
+    }
+
+    /// Goes on with what comes next of the same recording, from `from` on.
+    pub fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
+        self.windows = windows;
+        self.know(recording);
+        let headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
+        self.wall.learn(headers, &recording.meta);
+        if self.follows_fds {
+            self.fds.go_on(recording, from);
+        }
+    }
+
+    /// Whether each event is shown when it is taken, as it is: none waits for the rest of its call,
+    /// or gets another's arguments.
+    pub fn tells_at_once(&self) -> bool {
+        !self.calls.merges() && self.entries.is_none()
+    }
+
+    /// Takes the next event, and shows it, with those that wait no longer for the rest of their
+    /// calls; moment `before` had come before it was complete. What it leaves in its place is done
+    /// with.
+    #[inline]
+    pub fn pass(
+        &mut self,
+        event: &mut Event,
+        found: &Found,
+        before: u64,
+        to: &mut impl Sink,
+    ) -> io::Result<()> {
+        let time = event.time;
+        self.release(before, to)?;
+        self.take(event, found, to)?;
+        self.release(time, to)
+    }
+
+    /// Takes the next event, and shows it or keeps it. What it leaves in its place is done with.
+    pub fn take(&mut self, event: &mut Event, found: &Found, to: &mut impl Sink) -> io::Result<()> {
+        let qlen = self.queues.take(event, found);
+        self.fds.advance(event.time.saturating_sub(1));
+        self.passed += 1;
+        let within =
+            self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
+        let (facts, entry) = if let Some(entries) = &mut self.entries {
+            entries.take(event, found, &self.choice, &self.fds, &self.threads)
+        } else {
+            (
+                CallFacts {
+                    took: Took::between(found.entered, event.time),
+                    ..CallFacts::default()
+                },
+                None,
+            )
+        };
+        // An exit is shown with the descriptors as they are behind it, anything else as they are
+        // before.
+        let is_exit = matches!(event.body, Body::Exit { .. });
+        if self.follows_fds && is_exit {
+            self.fds.apply(event, &self.threads);
+        }
+        let wanted = within && (self.wants_all || self.choice.wants(event, facts, &self.threads));
+        if within
+            && !wanted
+            && let Some(doubts) = &mut self.doubts
+            && let Some(part) = self.choice.doubt(event, facts, &self.threads)
+        {
+            doubts.add(event, part);
+        }
+        let mut kept = None;
+        if wanted || within && tells_of_recording(event) {
+            self.shown += u64::from(wanted);
+            // Where doubts are counted nothing is shown.
+            if wanted && self.doubts.is_none() {
+                self.choice.note_shown(event);
+            }
+            let whole = entry.and_then(|call| self.whole(event, call));
+            let merges = self.calls.merges();
+            let shown = whole.as_ref().unwrap_or(event);
+            let cx = self.context(shown, found, qlen, whole.is_some());
+            if merges {
+                kept = Some((known::keep(shown, &cx), whole));
+            } else {
+                to.event(shown, &cx)?;
+            }
+        }
+        if self.follows_fds && !is_exit {
+            self.fds.apply(event, &self.threads);
+        }
+        self.threads.apply(event);
+        if let Some(((known, names), mut whole)) = kept {
+            let mut boxed = self.spare.pop().unwrap_or_default();
+            mem::swap(&mut *boxed, whole.as_mut().unwrap_or(event));
+            self.calls.push(Shown::new(boxed, known, names), found.entered);
+        }
+        Ok(())
+    }
+
+    /// It is `now`: shows the events that wait no longer for the rest of their calls.
+    #[inline]
+    pub fn release(&mut self, now: u64, to: &mut impl Sink) -> io::Result<()> {
+        if self.calls.merges() { self.release_held(now, to) } else { Ok(()) }
+    }
+
+    fn release_held(&mut self, now: u64, to: &mut impl Sink) -> io::Result<()> {
+        while let Some(shown) = self.calls.pop(now) {
+            to.event(&shown.event, &shown.known())?;
+            if self.spare.len() < SPARE {
+                self.spare.push(shown.event);
+            }
+        }
+        Ok(())
+    }
+
+    /// An exit that is shown alone, with its entry's arguments.
+    fn whole(&self, event: &Event, call: Call) -> Option<Event> {
+        match &event.body {
+            Body::Exit { ret, entered, .. } if self.choice.wants_whole_ends() => {
+                Some(Event { body: Body::Exit { call, ret: *ret, entered: *entered }, ..*event })
+            }
+            _ => None,
+        }
+    }
+
+    /// All that is known of an event; `whole`: it has its entry's arguments.
+    #[inline]
+    fn context(
+        &mut self,
+        event: &Event,
+        found: &Found,
+        qlen: Option<u32>,
+        whole: bool,
+    ) -> Known<'_> {
+        let Event { time, cpu, tid, ref body } = *event;
+        let wall = &mut self.wall;
+        let mut cx = Known { wall_ns: wall.wall(time), ..Known::default() };
+        if let Body::Exit { .. } = body {
+            cx.duration_ns = found.duration_ns(time);
+            cx.entry_seen = self.choice.wants_entries()
+                && found.entered.is_some_and(|at| self.windows.contains(at));
+            // Shown at its exit, it is as whole as one whose entry was held back.
+            cx.merged =
+                found.entered.filter(|_| whole && self.calls.at_exit()).map(|at| wall.wall(at));
+        }
+        let (pid, comm, cgroup) = self.threads.who_and_where(tid, cpu, time);
+        (cx.pid, cx.comm, cx.cgroup) = (pid, *comm, cgroup);
+        match body {
+            // Most calls have nothing to do with descriptors.
+            Body::Enter(call) | Body::Exit { call, .. }
+                if self.users.has(call.abi, call.nr) && self.naming != Naming::Off =>
+            {
+                cx.fds = self.fds.names(tid, pid);
+            }
+            Body::Switch { next, .. } => cx.next_comm = *self.threads.who(*next, cpu, time).1,
+            Body::Waking { wakee, .. } => {
+                cx.next_comm = *self.threads.who(*wakee, cpu, time).1;
+                cx.wake = Some(Wake { queued_on: found.queued_on, runs_on: found.runs_on, qlen });
+            }
+            Body::Migrate { thread, .. } => cx.next_comm = *self.threads.who(*thread, cpu, time).1,
+            _ => {}
+        }
+        cx
+    }
+}
+
+/// Whether it is the recorder's own line about what is recorded and what not, which is shown
+/// whatever the filter.
+fn tells_of_recording(event: &Event) -> bool {
+    let acts = [Act::Level, Act::Detached, Act::Attached];
+    matches!(event.body, Body::Act(act, _) if acts.into_iter().any(|of| of as u16 == act))
+}

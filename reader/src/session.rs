@@ -1,0 +1,80 @@
+//! The recording that an event is of.
+
+use std::collections::BTreeMap;
+
+use flightrec_format::abi::record::Abi;
+use flightrec_format::meta::Meta;
+
+use crate::boots::{self, BootId};
+use crate::names::{Calls, NUMBERS};
+
+/// What all events of one recording share: the machine's description and its tables of names.
+///
+/// A recording begins when flightd attaches its probes, and ends with the boot or when it is
+/// replaced.
+#[derive(Debug)]
+pub struct Session {
+    meta: Meta,
+    boot: BootId,
+    native: Vec<Option<Box<str>>>,
+    compat: Vec<Option<Box<str>>>,
+}
+
+impl Session {
+    /// Of a recording.
+    pub fn new(meta: &Meta) -> Self {
+        let calls = Calls::new(meta);
+        let names = |abi| {
+            let mut names: Vec<Option<Box<str>>> =
+                calls.table(abi).iter().map(|call| call.map(|call| call.name.into())).collect();
+            names.truncate(NUMBERS);
+            names
+        };
+        let (native, compat) = (names(Abi::Native), names(Abi::Compat));
+        Self { meta: meta.clone(), boot: boots::of_meta(meta), native, compat }
+    }
+
+    /// The recording's description of itself: host, kernel, CPUs, configuration, tables.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The boot that it is of, as `/proc/sys/kernel/random/boot_id` told it.
+    pub fn boot(&self) -> BootId {
+        self.boot
+    }
+
+    /// Name of a system call.
+    pub fn call_name(&self, abi: Abi, nr: u16) -> Option<&str> {
+        let table = match abi {
+            Abi::Native | Abi::X32 => &self.native,
+            Abi::Compat => &self.compat,
+        };
+        table.get(usize::from(nr))?.as_deref()
+    }
+
+    /// Path of a control group by its id (its inode number in cgroup v2); `None`: the recording has
+    /// no name of it.
+    pub fn cgroup(&self, id: u64) -> Option<&str> {
+        let groups: &BTreeMap<u64, String> = &self.meta.cgroups;
+        groups.get(&id).map(String::as_str)
+    }
+}
+
+/// The systemd unit that a control group is in: the innermost part of its path that has a kind, as
+/// `nginx.service` has.
+pub fn unit(path: &str) -> Option<&str> {
+    path.rsplit('/').find(|part| part.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unit;
+
+    #[test]
+    fn the_innermost_part_with_a_kind() {
+        assert_eq!(unit("/system.slice/nginx.service"), Some("nginx.service"));
+        assert_eq!(unit("/system.slice/db.service/payload"), Some("db.service"));
+        assert_eq!((unit("/"), unit("")), (None, None));
+    }
+}

@@ -1,0 +1,706 @@
+//! One recording session, read from its files.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use flightrec_format::abi::page::{Lane, REFUSALS};
+use flightrec_format::abi::slot::TaskSlot;
+use flightrec_format::control::Totals;
+use flightrec_format::decode::{Page, Summary};
+use flightrec_format::descriptors::Snapshot;
+use flightrec_format::meta::Meta;
+use flightrec_format::part;
+use flightrec_format::ring::{LaneStream, Rings, is_loss};
+use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
+use rustc_hash::FxHashSet;
+
+use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
+use super::catalog::{SessionFiles, StoredFile};
+use super::marks::{between, marks, to_the_marks};
+use super::names::Superseded;
+use super::proof::{Ahead, Proof};
+use super::stretch::Weights;
+use super::{FilesError, load, names, select};
+use crate::amount::counted;
+use crate::memory;
+use crate::observe;
+use crate::source::{Clock, Recording, snapshots};
+use crate::window::{Edge, Window};
+use crate::windows::Windows;
+
+/// Most blocks of all files that are open at once: 128 MiB of their headers.
+const BLOCKS_MAX: usize = 1 << 20;
+/// Most threads of one moment's table that are taken.
+const THREADS_MAX: usize = 1 << 18;
+
+/// By how much [`SessionSource::around`] is too wide at either end, where an edge is a time of day
+/// and the clock ran evenly.
+pub const AROUND_NS: u64 = 2 * SLACK_NS as u64;
+
+/// Most lines about damage in one chapter.
+const REMARKS: usize = 10;
+
+/// A session's files, opened one by one as they are needed.
+pub struct SessionSource {
+    files: Vec<OpenFile>,
+    /// When the session's last moment was.
+    end: End,
+    /// What the user is told beside the coverage.
+    remarks: Vec<String>,
+    /// Pages that were read before the others.
+    ahead: Ahead,
+    /// What need not be read for names.
+    superseded: Rc<RefCell<Superseded>>,
+}
+
+/// A file, and its reader once it was needed.
+struct OpenFile {
+    file: StoredFile,
+    reader: Option<FileReader>,
+    /// It was tried, and could not be opened.
+    failed: bool,
+}
+
+/// Where a session's files end.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// Everything that they hold was recorded before, ns of `CLOCK_MONOTONIC`.
+    now: u64,
+    /// Whether the last was closed in order.
+    closed: bool,
+}
+
+/// A stretch of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins.
+    pub from: u64,
+    /// Where it ends.
+    pub until: u64,
+    /// What is read for it.
+    pub read: Window,
+}
+
+/// What a window's files gave.
+#[derive(Debug)]
+pub struct Found {
+    /// The session's description.
+    pub meta: Meta,
+    /// Pages and parts of pages, in no order, and what each comes to.
+    pub pages: Vec<(Page, Summary)>,
+    /// Threads that lived at some moment; where they contradict, the last one counts.
+    pub slots: Vec<TaskSlot>,
+    /// What descriptors stood for at moments of the window, in order.
+    pub descriptors: Vec<Snapshot>,
+    /// The counters at a moment before the window, if it is known.
+    pub before: Option<Totals>,
+    /// The counters at a moment behind it, or the last that there are.
+    pub after: Totals,
+    /// The counters at moments between.
+    pub marks: Vec<Totals>,
+    /// Nothing that was recorded until `after` is missing in the files by damage.
+    pub whole: bool,
+}
+
+impl SessionSource {
+    /// Opens the last of the files, for when it all ended.
+    pub fn open(session: SessionFiles) -> Result<Self, FilesError> {
+        let open = |file| OpenFile { file, reader: None, failed: false };
+        let mut source = Self {
+            files: session.files.into_iter().map(open).collect(),
+            end: End { now: 0, closed: false },
+            remarks: Vec::new(),
+            ahead: Ahead::default(),
+            superseded: session.superseded,
+        };
+        source.end = source.find_end()?;
+        Ok(source)
+    }
+
+    /// The session's last moment, and the wall clock as the file that was begun last has it.
+    pub fn clock(&self) -> Clock {
+        let last = self.files.iter().max_by_key(|open| open.file.header.created_mono);
+        let offset = last.map_or(0, |open| anchor_of(&open.file).offset);
+        Clock { now: self.end.now, wall_offset: offset }
+    }
+
+    /// When the first file was made.
+    fn begins(&self) -> u64 {
+        self.files.iter().map(|open| open.file.header.created_mono).min().unwrap_or(0)
+    }
+
+    /// The first moment that its files have, and the wall clock as the first of them has it.
+    pub fn first(&mut self) -> Clock {
+        let offset = self.files.first().map_or(0, |open| anchor_of(&open.file).offset);
+        let begins = self.begins();
+        let first = self
+            .reader(0)
+            .ok()
+            .and_then(|reader| reader.of(Kind::Pages).map(|block| block.header.first).min());
+        Clock { now: first.unwrap_or(begins), wall_offset: offset }
+    }
+
+    /// What is to be said beside the coverage; each once.
+    pub fn take_remarks(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.remarks)
+    }
+
+    /// The session's description, as its last file has it.
+    pub fn meta(&mut self) -> Result<Meta, FilesError> {
+        let all: Vec<usize> = (0..self.files.len()).collect();
+        self.meta_of(&all)
+    }
+
+    /// The last moment: of the last file of the series that can be opened, and of those that were
+    /// saved beside it.
+    fn find_end(&mut self) -> Result<End, FilesError> {
+        let mut failure = None;
+        let mut last: Option<End> = None;
+        for index in (0..self.files.len()).rev() {
+            let is_saved = self.files.get(index).is_some_and(|open| open.file.is_saved());
+            match self.reader(index).map(end_of) {
+                Ok(Some(end)) => {
+                    last = Some(last.filter(|last| last.now >= end.now).unwrap_or(end));
+                    if !is_saved {
+                        break;
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match (last, failure) {
+            (Some(end), _) => Ok(end),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(End { now: self.begins(), closed: false }),
+        }
+    }
+
+    /// A file, opened.
+    fn reader(&mut self, index: usize) -> Result<&FileReader, FilesError> {
+        observe::reads_files();
+        let held = self
+            .files
+            .iter()
+            .filter_map(|open| open.reader.as_ref())
+            .map(|reader| reader.blocks().len())
+            .sum::<usize>();
+        if held > BLOCKS_MAX {
+            return Err(FilesError::TooManyBlocks(BLOCKS_MAX));
+        }
+        let no_file = || FilesError::Absent(Path::new("").into());
+        let OpenFile { file, reader, failed } = self.files.get_mut(index).ok_or_else(no_file)?;
+        match reader {
+            Some(reader) => Ok(reader),
+            None => match FileReader::open(&file.path) {
+                Ok(opened) => Ok(reader.insert(opened)),
+                Err(error) => {
+                    if !*failed {
+                        self.remarks.push(format!("left out: {error}"));
+                    }
+                    *failed = true;
+                    Err(error.into())
+                }
+            },
+        }
+    }
+
+    /// Indexes of the files that may hold something of the window, and of the one behind them: its
+    /// first checkpoint tells whether they hold all of it.
+    fn chosen(&self, window: Window) -> Vec<usize> {
+        let touches = |file: &StoredFile| file.begins < window.until && file.ends >= window.from;
+        let files = self.files.iter().enumerate();
+        let mut chosen: Vec<usize> =
+            files.filter(|(_, open)| touches(&open.file)).map(|(index, _)| index).collect();
+        chosen.extend(chosen.last().map(|last| last + 1).filter(|next| *next < self.files.len()));
+        chosen
+    }
+
+    /// When the file was begun in which a moment lies.
+    pub fn file_begins(&self, moment: u64) -> u64 {
+        let made = self.files.iter().map(|open| open.file.header.created_mono);
+        made.take_while(|made| *made <= moment).last().unwrap_or(0)
+    }
+
+    /// The windows in the monotonic clock outside of which nothing of the window can be; `present`
+    /// and its `offset` to the wall clock are told by the source where it knows them.
+    pub fn around(
+        &mut self,
+        since: Edge,
+        until: Edge,
+        present: u64,
+        offset: Option<i64>,
+    ) -> Windows {
+        let is_wall = matches!(since, Edge::Wall(_)) || matches!(until, Edge::Wall(_));
+        let stretches = match is_wall.then(|| self.opened()).flatten() {
+            Some(mut told) => {
+                let of_present =
+                    |at| Told { first: present, opened: present, least: at, greatest: at };
+                told.extend(offset.map(of_present));
+                anchor::opened(told)
+            }
+            None if is_wall => self.between_files(present, offset),
+            None => Vec::new(),
+        };
+        anchor::windows(&stretches, since, until, present)
+    }
+
+    /// What all blocks of pages tell of the wall clock; `None` where some do not, as earlier
+    /// releases' do not.
+    fn opened(&mut self) -> Option<Vec<Told>> {
+        let meta = self.meta().ok()?;
+        let mut told = Vec::new();
+        for open in &mut self.files {
+            let OpenFile { file, reader, .. } = open;
+            let reader = match reader {
+                Some(reader) => reader,
+                // What can't be opened is told when it is read.
+                None => match FileReader::open(&file.path) {
+                    Ok(opened) => reader.insert(opened),
+                    Err(_) => continue,
+                },
+            };
+            for block in reader.of(Kind::Pages) {
+                let Clocks { opened, least, greatest } = block.header.clocks?;
+                let first = block.header.first.min(opened);
+                let leaps = meta.tai_range(first, opened);
+                let wall =
+                    |tai: i64, leap: i64| tai.saturating_sub(leap.saturating_mul(1_000_000_000));
+                let (least, greatest) = (wall(least, *leaps.end()), wall(greatest, *leaps.start()));
+                told.push(Told { first, opened, least, greatest });
+            }
+        }
+        Some(told)
+    }
+
+    /// What the files' headers tell.
+    fn between_files(&mut self, present: u64, offset: Option<i64>) -> Vec<Stretch> {
+        let mut anchors: Vec<Anchor> =
+            self.files.iter().map(|open| anchor_of(&open.file)).collect();
+        let last = offset.map(|offset| Anchor { mono: present, offset });
+        anchors.extend(last.or_else(|| self.last_anchor()));
+        anchors.sort_by_key(|anchor| anchor.mono);
+        anchor::between(&anchors)
+    }
+
+    /// The two clocks on the last page that there is.
+    fn last_anchor(&mut self) -> Option<Anchor> {
+        let index = self.files.len().checked_sub(1)?;
+        let meta = self.meta_of(&[index]).ok()?;
+        let reader = self.reader(index).ok()?;
+        let block = reader.blocks().iter().rev().find(|block| block.header.kind == Kind::Pages)?;
+        let Ok(Content::Pages(pages)) = reader.read(block) else { return None };
+        let header = pages.iter().map(Page::header).max_by_key(|header| header.base_mono)?;
+        let tai = header.base_tai.wrapping_sub(header.base_mono) as i64;
+        let offset =
+            tai.saturating_sub(meta.tai_offset(header.base_mono).saturating_mul(1_000_000_000));
+        Some(Anchor { mono: header.base_mono, offset })
+    }
+
+    /// The window parted into stretches, none of which takes more than `most` bytes of pages, with
+    /// what is read `lead` before it and `behind` it, where there is room for that; the
+    /// earliest first. Each begins where the one before ends: where a file begins, if one does
+    /// near enough, for it begins with all that a reader needs.
+    pub fn parted(&mut self, window: Window, (lead, behind): (u64, u64), most: u64) -> Vec<Part> {
+        let chosen = self.chosen(window);
+        // What can't be opened is told when it is read.
+        self.in_a_row(&chosen);
+        self.remarks.clear();
+        let mut begins: Vec<u64> = Vec::new();
+        let mut blocks: Vec<(u64, u64, u64)> = Vec::new();
+        let around = Window { until: window.until.saturating_add(behind), ..window };
+        for open in chosen.iter().filter_map(|index| self.files.get(*index)) {
+            let Some(reader) = &open.reader else { continue };
+            begins.push(open.file.header.created_mono);
+            let pages = select::pages(reader.blocks(), around, &Lane::RINGS);
+            blocks.extend(
+                pages.map(|block| (block.header.first, block.header.last, select::weight(block))),
+            );
+        }
+        begins.sort_unstable();
+        let weights = Weights::new(&blocks);
+        let cuts = weights.part(window, lead, &begins, most);
+        let froms = [window.from].into_iter().chain(cuts.iter().copied());
+        let parts = froms.zip(cuts.iter().copied().chain([window.until])).enumerate().map(
+            |(number, (from, until))| {
+                let first = if number == 0 { from } else { weights.lead(from, lead, most) };
+                let read = Window { from: first, until: until.saturating_add(behind) };
+                let fits = weights.of(read) <= most.saturating_add(most / 4);
+                Part { from, until, read: if fits { read } else { Window { until, ..read } } }
+            },
+        );
+        parts.collect()
+    }
+
+    /// Reads what the window needs, for a recording of its own.
+    pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
+        let Found { meta, pages, slots, descriptors, before, after, marks, whole } =
+            self.find(window, &Lane::RINGS)?;
+        let streams = streams(&meta, pages);
+        if !self.end.closed && window.until > self.end.now {
+            self.remarks.push(
+                "the last file was not closed: the recorder or the machine stopped unexpectedly"
+                    .into(),
+            );
+        }
+        // Where something is damaged, only the counters tell what is there.
+        let copied = if whole { after.now } else { 0 };
+        Ok(Recording {
+            meta,
+            streams,
+            slots,
+            descriptors,
+            totals: after,
+            before,
+            marks,
+            copied,
+            whole_files: whole,
+            slot_misses: 0,
+            disputed_by: Vec::new(),
+        })
+    }
+
+    /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if
+    /// it can be shown that nothing is missing between them; what is told of it begins at
+    /// `earliest` or later. They are not read again by [`Self::read`] of the same window. With
+    /// them comes what [`Self::take_remarks`] will have.
+    pub fn read_ends(
+        &mut self,
+        window: Window,
+        earliest: u64,
+        sure: Window,
+    ) -> Option<(Recording, Vec<String>)> {
+        let chosen = self.chosen(window);
+        if !self.in_a_row(&chosen) || !self.end.closed {
+            return None;
+        }
+        let meta = self.meta_of(&chosen).ok()?;
+        let opened: Vec<&FileReader> =
+            chosen.iter().filter_map(|index| self.files.get(*index)?.reader.as_ref()).collect();
+        if opened.iter().any(|reader| damage(reader).next().is_some()) {
+            return None;
+        }
+        let (before, after) = marks(&opened, window);
+        let proof = Proof {
+            opened: &opened,
+            meta: &meta,
+            before: &before?,
+            after: &after?,
+            earliest,
+            sure,
+        };
+        let (ahead, streams) = proof.read(window)?;
+        let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
+        self.ahead = ahead;
+        let (slots, descriptors, copied) = (Vec::new(), Vec::new(), totals.now);
+        let marks = Vec::new();
+        let recording = Recording {
+            meta,
+            streams,
+            slots,
+            descriptors,
+            totals,
+            before,
+            marks,
+            copied,
+            whole_files: false,
+            slot_misses: 0,
+            disputed_by: Vec::new(),
+        };
+        Some((recording, self.remarks.clone()))
+    }
+
+    /// Reads what the window needs of these lanes.
+    pub fn find(&mut self, window: Window, lanes: &[Lane]) -> Result<Found, FilesError> {
+        let chosen = self.chosen(window);
+        let meta = self.meta_of(&chosen)?;
+        let mut whole = self.in_a_row(&chosen);
+        let opened: Vec<&FileReader> =
+            chosen.iter().filter_map(|index| self.files.get(*index)?.reader.as_ref()).collect();
+        let told: Vec<String> = opened.iter().flat_map(|reader| damage(reader)).collect();
+        whole &= told.is_empty();
+
+        let (before, after) = marks(&opened, window);
+        let before = before.map(|mark| mark.totals);
+        let after = after.map(|mark| mark.totals).unwrap_or_default();
+        let mut asked = window;
+        let fits = |window| weight(&opened, window, lanes) <= memory::pages_max();
+        if !whole && fits(to_the_marks(window, before.as_ref(), &after)) {
+            // The counters tell exactly what damage cost: up to the next moment at which they are
+            // known.
+            asked = to_the_marks(window, before.as_ref(), &after);
+        }
+        let Ahead { blocks: known, mut pages, .. } = Some(std::mem::take(&mut self.ahead))
+            .filter(|ahead| ahead.window == Some(asked))
+            .unwrap_or_default();
+        let mut lost = read_pages(&opened, asked, lanes, &known, &self.superseded, &mut pages)?;
+        let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
+        let further = to_the_marks(window, before.as_ref(), &after);
+        let again = asked != further
+            && fits(further)
+            && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
+        if again {
+            pages = Vec::new();
+            lost = read_pages(
+                &opened,
+                further,
+                lanes,
+                &FxHashSet::default(),
+                &self.superseded,
+                &mut pages,
+            )?;
+        }
+        whole &= lost.is_empty();
+        let slots = threads(&opened);
+        let descriptors = descriptors(&opened, window);
+        let read_damage =
+            lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
+        let marks = between(&opened, further.from, further.until);
+        self.remark(told.into_iter().chain(read_damage));
+        Ok(Found { meta, pages, slots, descriptors, before, after, marks, whole })
+    }
+
+    /// Says what is damaged: each once, and not more than a person reads.
+    fn remark(&mut self, damage: impl Iterator<Item = String>) {
+        let mut more = 0;
+        for remark in damage {
+            if self.remarks.contains(&remark) {
+                continue;
+            }
+            if self.remarks.len() < REMARKS {
+                self.remarks.push(remark);
+            } else {
+                more += 1;
+            }
+        }
+        if more != 0 {
+            let places = counted(more, "place");
+            self.remarks.push(format!("damaged: {places} more; `flightctl verify` names them all"));
+        }
+    }
+
+    /// Opens the files; whether all could be, and none is missing between them.
+    fn in_a_row(&mut self, chosen: &[usize]) -> bool {
+        let mut whole = true;
+        for index in chosen {
+            whole &= self.reader(*index).is_ok();
+        }
+        let numbers: Vec<u32> = chosen
+            .iter()
+            .filter_map(|index| self.files.get(*index))
+            .map(|open| open.file.header.number)
+            .collect();
+        let missing = numbers
+            .iter()
+            .zip(numbers.iter().skip(1))
+            .map(|(a, b)| u64::from(b.saturating_sub(*a).saturating_sub(1)));
+        let missing: u64 = missing.sum();
+        if missing != 0 {
+            let files = counted(missing, "file");
+            let remark = format!("{files} missing from the series: their events are a gap");
+            // It may have been found before.
+            if !self.remarks.contains(&remark) {
+                self.remarks.push(remark);
+            }
+        }
+        whole && missing == 0
+    }
+
+    /// The metadata of the last of these files that has any; else of any other of the session.
+    fn meta_of(&mut self, chosen: &[usize]) -> Result<Meta, FilesError> {
+        let others = (0..self.files.len()).filter(|index| !chosen.contains(index));
+        let order: Vec<usize> = chosen.iter().rev().copied().chain(others).collect();
+        for index in order {
+            let Ok(reader) = self.reader(index) else { continue };
+            let metas =
+                reader.blocks().iter().rev().filter(|block| block.header.kind == Kind::Meta);
+            for block in metas {
+                if let Ok(Content::Meta(meta)) = reader.read(block) {
+                    return Ok(*meta);
+                }
+            }
+        }
+        let path = self.files.first().map(|open| open.file.path.clone()).unwrap_or_default();
+        Err(FilesError::NoMeta(path))
+    }
+}
+
+/// Where a file ends; `None` where nothing is in it.
+fn end_of(reader: &FileReader) -> Option<End> {
+    let mark = reader.blocks().iter().filter(|block| block.header.kind == Kind::Checkpoint);
+    let mark = mark.map(|block| block.header.last).max();
+    let last = reader.blocks().iter().map(|block| block.header.last.saturating_add(1)).max();
+    // What came behind the last checkpoint of a closed file is only there because its page was.
+    let closed = reader.complete();
+    let now = if closed { mark.or(last) } else { mark.max(last) };
+    now.map(|now| End { now, closed })
+}
+
+fn anchor_of(file: &StoredFile) -> Anchor {
+    let mono = file.header.created_mono;
+    Anchor { mono, offset: file.header.created_wall.saturating_sub_unsigned(mono) }
+}
+
+/// The rings of a session, of these pages.
+pub fn streams(meta: &Meta, pages: impl IntoIterator<Item = (Page, Summary)>) -> Vec<LaneStream> {
+    let mut rings = Rings::new(meta.session);
+    for lane in Lane::RINGS {
+        meta.cpus.iter().for_each(|cpu| rings.expect(lane, *cpu));
+    }
+    for (page, summary) in pages {
+        rings.add_summed(page, summary);
+    }
+    rings.finish()
+}
+
+/// Whether nothing more needs to be read of a lane to know that what its rings lack at the window's
+/// beginning was not recorded at all: each has pages that go back to it, or that continue the
+/// counters of before; or it has none, and its counters stood still.
+fn is_idle(
+    lane: Lane,
+    from: u64,
+    pages: &[(Page, Summary)],
+    meta: &Meta,
+    before: Option<&Totals>,
+    after: &Totals,
+) -> bool {
+    let Some(before) = before else { return true };
+    // Where something was refused, the pages tell between which moments.
+    if has_refused(before, after) {
+        return false;
+    }
+    let counted = |totals: &Totals, cpu: u16| {
+        let of_cpu = totals.cpus.iter().find(|of_cpu| of_cpu.cpu == cpu)?;
+        of_cpu.events.get(lane as usize).copied()
+    };
+    meta.cpus.iter().all(|cpu| {
+        let of_ring = pages
+            .iter()
+            .map(|(page, _)| page)
+            .filter(|page| page.lane() == lane && page.header().cpu == *cpu);
+        let then = counted(before, *cpu);
+        match of_ring.min_by_key(|page| (page.header().seq, page.header().header_len)) {
+            Some(first) => {
+                part::begins(first) <= from || then.is_none_or(|then| then == first.header().events)
+            }
+            None => then == counted(after, *cpu),
+        }
+    })
+}
+
+/// Whether events that should have been recorded were refused between two readings of the counters.
+fn has_refused(before: &Totals, after: &Totals) -> bool {
+    after.cpus.iter().any(|now| {
+        let then = before
+            .cpus
+            .iter()
+            .find(|then| then.cpu == now.cpu)
+            .map_or([[0; REFUSALS]; 3], |then| then.refused);
+        let grown = now.refused.iter().zip(then);
+        grown.into_iter().any(|(now, then)| {
+            let mut more = *now;
+            more.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(then));
+            is_loss(&more)
+        })
+    })
+}
+
+type Lost<'a> = Vec<(&'a FileReader, Damage)>;
+
+/// Reads the pages of the window, but for those of blocks that are known.
+fn read_pages<'a>(
+    opened: &[&'a FileReader],
+    window: Window,
+    lanes: &[Lane],
+    known: &FxHashSet<load::Place>,
+    superseded: &RefCell<Superseded>,
+    into: &mut Vec<(Page, Summary)>,
+) -> Result<Lost<'a>, FilesError> {
+    let mut jobs = select::needed(opened, window, lanes);
+    jobs.retain(|job| !known.contains(&job.place()));
+    let too_much = || FilesError::TooMuch(memory::pages_max());
+    let most = |held: usize| most_pages().saturating_sub(held);
+    let (early, within): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| is_early(job, window));
+    let mut lost = if early.iter().map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
+        > names::whole_max()
+    {
+        let mut superseded = superseded.borrow_mut();
+        let (pages, lost) = names::last_said(early, window.from, most(into.len()), &mut superseded)
+            .ok_or_else(too_much)?;
+        into.extend(pages);
+        lost
+    } else {
+        load::pages(&early, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?
+    };
+    lost.extend(
+        load::pages(&within, most(into.len()), |pages| into.extend(pages)).ok_or_else(too_much)?,
+    );
+    Ok(lost)
+}
+
+/// Whether a block is read for the sake of names alone.
+fn is_early(job: &load::Job<'_>, window: Window) -> bool {
+    job.block.header.lane == Some(Lane::Task) && job.block.header.last < window.from
+}
+
+/// Most pages that are held at once.
+pub(super) fn most_pages() -> usize {
+    usize::try_from(memory::pages_max() / memory::PAGE_WEIGHT).unwrap_or(usize::MAX)
+}
+
+/// Bytes of memory that the pages of a window take, but for those that names need.
+fn weight(opened: &[&FileReader], window: Window, lanes: &[Lane]) -> u64 {
+    let within =
+        select::needed(opened, window, lanes).into_iter().filter(|job| !is_early(job, window));
+    within.map(|job| select::weight(job.block)).fold(0, u64::saturating_add)
+}
+
+/// The threads that lived when the files were begun: of the first last, for it counts.
+fn threads(opened: &[&FileReader]) -> Vec<TaskSlot> {
+    let mut slots = Vec::new();
+    let ends = [opened.last(), opened.first()];
+    let files = if opened.len() > 1 { &ends[..] } else { &ends[1..] };
+    for reader in files.iter().flatten() {
+        let mut blocks =
+            reader.blocks().iter().filter(|block| block.header.kind == Kind::Slots).peekable();
+        let Some(moment) = blocks.peek().map(|block| block.header.first) else { continue };
+        for block in blocks.take_while(|block| block.header.first == moment) {
+            if slots.len() >= THREADS_MAX {
+                break;
+            }
+            if let Ok(Content::Slots(threads)) = reader.read(block) {
+                slots.extend(threads);
+            }
+        }
+    }
+    slots
+}
+
+/// What descriptors stood for at moments of the window, and at the first behind it.
+fn descriptors(opened: &[&FileReader], window: Window) -> Vec<Snapshot> {
+    let blocks = opened.iter().flat_map(|reader| {
+        let of_kind = reader.blocks().iter().filter(|block| block.header.kind == Kind::Descriptors);
+        of_kind.map(move |block| (*reader, block))
+    });
+    let mut blocks: Vec<_> = blocks.filter(|(_, block)| block.header.last >= window.from).collect();
+    blocks.sort_by_key(|(_, block)| block.header.last);
+    let inside = blocks.partition_point(|(_, block)| block.header.last < window.until);
+    snapshots(blocks.into_iter().take(inside + 1).filter_map(|(reader, block)| {
+        match reader.read(block) {
+            Ok(Content::Descriptors(document)) => Some(document),
+            _ => None,
+        }
+    }))
+}
+
+/// What is wrong in a file, for people. The end of a block that was being written is no damage:
+/// what it held is still in the rings, or in the next file, or is counted as missing.
+fn damage(reader: &FileReader) -> impl Iterator<Item = String> + '_ {
+    let cut = |damage: &&Damage| !matches!(damage.what, What::Cut);
+    reader.damage().iter().filter(cut).map(|damage| remark(reader, damage))
+}
+
+fn remark(reader: &FileReader, damage: &Damage) -> String {
+    format!("damaged: {}: {damage}", reader.path().display())
+}

@@ -1,0 +1,466 @@
+//! One history in the order of time, out of rings and files, of any number of recordings and boots.
+//!
+//! A recording session is a *chapter*: it has its own metadata and its own page numbers, and ends
+//! at the latest where the next one of its boot begins. The rings are read before any file, as they
+//! are overwritten meanwhile; files only for what the rings do not reach.
+
+mod chapters;
+mod own;
+mod rings;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::files::FilesError;
+use super::files::catalog::{self, BootFiles, Refused};
+use super::origin::{HistoryPlan, Origin, Place, STATE_DIR};
+use super::snapshots::{SnapshotError, directory, find};
+use super::{Clock, Recording, Source, SourceError, open_live};
+use crate::boots::{self, BootArg, BootId};
+use crate::control::ControlError;
+use crate::observe::note;
+use crate::wall::WallClock;
+use crate::window::{Edge, Window, nanos, with_leads};
+use crate::windows::Windows;
+use chapters::stored;
+use rings::with_rings;
+
+/// What is asked of a history.
+#[derive(Debug, Clone, Copy)]
+pub struct Question {
+    /// Start of the window.
+    pub since: Edge,
+    /// End of the window.
+    pub until: Edge,
+    /// What was before the window is wanted as well: the rings whole, files from the beginning of
+    /// the one in which the window begins.
+    pub everything: bool,
+}
+
+/// A chapter, read.
+#[derive(Debug)]
+pub struct Chapter {
+    /// Its pages.
+    pub recording: Recording,
+    /// Nothing that was before this moment is told by it, ns of `CLOCK_MONOTONIC`.
+    pub from: u64,
+    /// Where it ends, and the wall clock there.
+    pub clock: Clock,
+    /// What times before now count back from.
+    pub present: u64,
+    /// Start of the window in it.
+    pub since: Edge,
+    /// End of the window in it.
+    pub until: Edge,
+    /// What of the window is wanted, where it is not all: several stretches that a file was saved
+    /// of. Else none.
+    pub own: Vec<Window>,
+    /// What is to be said beside its coverage.
+    pub remarks: Vec<String>,
+    /// Whether it is the only chapter of the history.
+    pub is_only: bool,
+    /// Where it is a stretch of a window that does not fit into memory.
+    pub joins: Option<Joins>,
+}
+
+/// How a stretch of a window joins the others: who goes from one to the next with what he knows has
+/// all events of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joins {
+    /// The window of all stretches.
+    pub whole: Window,
+    /// Whether that is all that is asked for of this recording: no rings come behind the files.
+    pub is_whole: bool,
+    /// Events before this moment are the stretch's before it, or lie before all.
+    pub from: u64,
+    /// Events from this moment on are the next one's, or lie behind all.
+    pub until: u64,
+    /// Whether one comes before it.
+    pub before: bool,
+    /// Whether one comes behind it.
+    pub behind: bool,
+}
+
+impl Chapter {
+    /// The chapter of a source that is the only one.
+    pub fn only(recording: Recording, clock: Clock, since: Edge, until: Edge) -> Self {
+        Self {
+            recording,
+            from: 0,
+            clock,
+            present: clock.now,
+            since,
+            until,
+            own: Vec::new(),
+            remarks: Vec::new(),
+            is_only: true,
+            joins: None,
+        }
+    }
+
+    /// The window as far as the chapter can have events of it.
+    pub fn windows(&self, wall: &WallClock) -> Windows {
+        self.windows_from(self.from, wall)
+    }
+
+    /// The same, with that of the stretches before it.
+    pub fn windows_so_far(&self, wall: &WallClock) -> Windows {
+        self.windows_from(self.joins.map_or(self.from, |joins| joins.whole.from), wall)
+    }
+
+    fn windows_from(&self, from: u64, wall: &WallClock) -> Windows {
+        let windows = wall.windows(self.since, self.until, self.present);
+        // What happens while the pages are read is another dump's; before the recording there is
+        // nothing.
+        let limits = Window { from: self.recording.meta.started.max(from), until: self.clock.now };
+        let within = if self.own.is_empty() {
+            windows.within(limits)
+        } else {
+            Windows::new(self.own.iter().copied(), 0)
+                .and_then(|own| own.within(windows.hull()))
+                .and_then(|own| own.within(limits))
+        };
+        within.unwrap_or_else(|| {
+            let at = windows.hull().from.max(limits.from).min(limits.until);
+            Window { from: at, until: at }.into()
+        })
+    }
+}
+
+/// A chapter before it is read, of which is known that nothing is missing.
+#[derive(Debug)]
+pub struct Foretold {
+    /// The chapter, with few of its pages.
+    chapter: Chapter,
+    /// The pages before and behind this are all there that tell something; between, nothing is
+    /// missing.
+    sure: Window,
+}
+
+impl Foretold {
+    /// The chapter, with few of its pages.
+    pub fn chapter(&self) -> &Chapter {
+        &self.chapter
+    }
+
+    /// The window of which nothing is missing, whatever is read of it later.
+    pub fn sure(&self) -> Window {
+        self.sure
+    }
+}
+
+/// What takes the chapters of a history.
+pub trait Visitor<E> {
+    /// Takes a chapter that comes next, before it is read, where that can be told anything of.
+    fn ahead(&mut self, _chapter: &Foretold) -> Result<(), E> {
+        Ok(())
+    }
+
+    /// Whether [`Self::ahead`] does anything.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// Takes the next chapter.
+    fn take(&mut self, chapter: Chapter) -> Result<Go, E>;
+}
+
+impl<E, F: FnMut(Chapter) -> Result<Go, E>> Visitor<E> for F {
+    fn take(&mut self, chapter: Chapter) -> Result<Go, E> {
+        self(chapter)
+    }
+}
+
+/// Whether the following chapters are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Go {
+    /// Yes.
+    On,
+    /// No.
+    Enough,
+}
+
+/// A chapter that is still to be read, or the rings, which are.
+enum Part {
+    Files(Box<chapters::FilesPart>),
+    Rings(Box<Chapter>),
+}
+
+/// Reads the chapters of the window, the earliest first, and drops each before the next.
+pub fn read<E: From<SourceError>>(
+    plan: &HistoryPlan,
+    question: Question,
+    visitor: &mut impl Visitor<E>,
+) -> Result<(), E> {
+    visit_all(Chapters::of(plan, question)?, visitor)
+}
+
+/// The same of the rings of any source, and of the files of its boot in `dir`, which reach further
+/// back.
+pub fn read_beside<E: From<SourceError>>(
+    source: &mut dyn Source,
+    dir: &Path,
+    question: Question,
+    visitor: &mut impl Visitor<E>,
+) -> Result<(), E> {
+    visit_all(Chapters::beside(source, dir, question)?, visitor)
+}
+
+fn visit_all<E: From<SourceError>>(
+    mut chapters: Chapters,
+    visitor: &mut impl Visitor<E>,
+) -> Result<(), E> {
+    while let Some(mut next) = chapters.next_part() {
+        if let Some(foretold) = next.foretold(visitor.looks_ahead()) {
+            visitor.ahead(&foretold)?;
+        }
+        if visitor.take(next.read()?)? == Go::Enough {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The chapters of a window, the earliest first. Each is read when it is asked for; the rings have
+/// been read before any.
+pub struct Chapters {
+    parts: std::vec::IntoIter<Part>,
+    is_only: bool,
+}
+
+impl Chapters {
+    /// Of a history.
+    pub fn of(plan: &HistoryPlan, question: Question) -> Result<Self, SourceError> {
+        Ok(Self::new(parts(plan, question)?))
+    }
+
+    /// Of the rings of any source, and of the files of its boot in `dir`, which reach further back.
+    pub fn beside(
+        source: &mut dyn Source,
+        dir: &Path,
+        question: Question,
+    ) -> Result<Self, SourceError> {
+        Ok(Self::new(with_rings(source, dir, true, true, question)?))
+    }
+
+    /// Of the rings of a source alone.
+    pub fn only(source: &mut dyn Source, question: Question) -> Result<Self, SourceError> {
+        let clock = source.clock();
+        let recording = source.read(question.of_rings(clock))?;
+        let chapter = Chapter::only(recording, clock, question.since, question.until);
+        Ok(Self::new(vec![Part::Rings(Box::new(chapter))]))
+    }
+
+    fn new(parts: Vec<Part>) -> Self {
+        let begins = |part: &&Part| part.joins().is_none_or(|joins| !joins.before);
+        let is_only = parts.iter().filter(begins).count() == 1;
+        Self { parts: parts.into_iter(), is_only }
+    }
+
+    fn next_part(&mut self) -> Option<Unread> {
+        Some(Unread { part: self.parts.next()?, is_only: self.is_only })
+    }
+}
+
+impl Iterator for Chapters {
+    type Item = Result<Chapter, SourceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.next_part()?.read())
+    }
+}
+
+/// A chapter that comes next, not yet read.
+struct Unread {
+    part: Part,
+    is_only: bool,
+}
+
+impl Unread {
+    /// What is known of it before it is read, if that is wanted or reading it needs it.
+    fn foretold(&mut self, is_wanted: bool) -> Option<Foretold> {
+        let Part::Files(part) = &mut self.part else { return None };
+        let mut foretold = (is_wanted || part.joins().is_some()).then(|| part.foretell())??;
+        foretold.chapter.is_only = self.is_only;
+        Some(foretold)
+    }
+
+    fn read(self) -> Result<Chapter, SourceError> {
+        let chapter = match self.part {
+            Part::Rings(chapter) => *chapter,
+            Part::Files(part) => part.read()?,
+        };
+        Ok(Chapter { is_only: self.is_only, ..chapter })
+    }
+}
+
+impl Part {
+    fn joins(&self) -> Option<Joins> {
+        match self {
+            Self::Files(part) => part.joins(),
+            Self::Rings(chapter) => chapter.joins,
+        }
+    }
+}
+
+/// The boots that there are recordings of, the earliest first.
+pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
+    let boots = match &plan.place {
+        Place::Store(dir) => told(catalog::store(dir)?),
+        Place::Files(paths) | Place::OwnWindows(paths) => catalog::files(paths)?,
+        Place::Snapshot { runtime_dir, state_dir, id, .. } => {
+            catalog::files(&[find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path])?
+        }
+        Place::Recorder { origin, state_dir } => {
+            let live = open_live(origin);
+            let known = live.as_ref().ok().and_then(|live| live.state_dir());
+            match (catalog::store(&state_dir_of(state_dir.as_deref(), known)), live) {
+                (Ok(found), _) => told(found),
+                // Whose files these are may not be asked.
+                (
+                    Err(FilesError::Absent(_)),
+                    Err(denied @ SourceError::Control(ControlError::Permission(_))),
+                ) => {
+                    return Err(denied);
+                }
+                (Err(error), _) => return Err(error.into()),
+            }
+        }
+    };
+    Ok(chosen(boots, plan.boot.as_ref())?)
+}
+
+fn parts(plan: &HistoryPlan, question: Question) -> Result<Vec<Part>, SourceError> {
+    let boot = plan.boot.as_ref();
+    match &plan.place {
+        Place::Store(dir) => Ok(stored(chosen(told(catalog::store(dir)?), boot)?, question)?),
+        Place::Files(paths) => Ok(stored(chosen(catalog::files(paths)?, boot)?, question)?),
+        Place::OwnWindows(paths) => {
+            let boots = chosen(catalog::files(paths)?, boot)?;
+            match own::windows(&boots) {
+                Some(windows) => Ok(own::parts(windows, question)?),
+                None => Ok(stored(boots, question)?),
+            }
+        }
+        Place::Snapshot { runtime_dir, state_dir, id, own_window } => {
+            let path = find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path;
+            let boots = chosen(catalog::files(std::slice::from_ref(&path))?, boot)?;
+            if !own_window {
+                return Ok(stored(boots, question)?);
+            }
+            Ok(own::parts(own::windows(&boots).ok_or(SnapshotError::Silent(path))?, question)?)
+        }
+        Place::Recorder { origin, state_dir } => {
+            recorder(origin, state_dir.as_deref(), boot, question)
+        }
+    }
+}
+
+/// The state directory: as typed, as the daemon says, or the usual one.
+fn state_dir_of(typed: Option<&Path>, live: Option<PathBuf>) -> PathBuf {
+    typed.map(Path::to_owned).or(live).unwrap_or_else(|| STATE_DIR.into())
+}
+
+/// Files that could not be taken in are named; the others are read.
+fn told((boots, refused): (Vec<BootFiles>, Refused)) -> Vec<BootFiles> {
+    for (_, error) in refused {
+        note(&format!("left out: {error}"));
+    }
+    boots
+}
+
+/// The boot that is asked for, or all.
+fn chosen(mut boots: Vec<BootFiles>, boot: Option<&BootArg>) -> Result<Vec<BootFiles>, FilesError> {
+    let Some(boot) = boot else { return Ok(boots) };
+    let ids: Vec<BootId> = boots.iter().map(|boot| boot.id).collect();
+    let index = boot.choose(&ids, boots::present())?;
+    Ok(boots.drain(..).skip(index).take(1).collect())
+}
+
+/// The recorder's own rings and files.
+fn recorder(
+    origin: &Origin,
+    state_dir: Option<&Path>,
+    boot: Option<&BootArg>,
+    question: Question,
+) -> Result<Vec<Part>, SourceError> {
+    let mut live = match open_live(origin) {
+        Ok(live) => live,
+        Err(absent @ SourceError::Control(ControlError::NotRunning(_))) => {
+            let dir = state_dir_of(state_dir, None);
+            let found = catalog::store(&dir);
+            let found =
+                found.map_err(|files| SourceError::Nothing { live: Box::new(absent), files })?;
+            note(&format!(
+                "flightd is not running, and no rings are left; reading the files in {}",
+                dir.display()
+            ));
+            return Ok(stored(chosen(told(found), boot)?, question)?);
+        }
+        Err(error) => return Err(error),
+    };
+    let dir = state_dir_of(state_dir, live.state_dir());
+    match boot {
+        None | Some(BootArg::Present) => {
+            with_rings(live.as_mut(), &dir, state_dir.is_some(), boot.is_some(), question)
+        }
+        Some(boot) => {
+            let present = boots::present().unwrap_or_default();
+            let mut boots = told(catalog::store(&dir)?);
+            // The rings' boot is there whether there are files of it or not.
+            if boots.iter().all(|boot| boot.id != present) {
+                boots.push(BootFiles { id: present, sessions: Vec::new() });
+            }
+            let boots = chosen(boots, Some(boot))?;
+            if boots.iter().any(|boot| boot.id == present) {
+                return with_rings(live.as_mut(), &dir, true, true, question);
+            }
+            Ok(stored(boots, question)?)
+        }
+    }
+}
+
+impl Question {
+    /// Everything that is recorded.
+    pub const ALL: Self = Self { since: Edge::Open, until: Edge::Open, everything: false };
+
+    /// The last stretch of what is recorded, of this length.
+    pub fn last(length: Duration) -> Self {
+        Self { since: Edge::Ago(nanos(length)), ..Self::ALL }
+    }
+
+    /// From one time of day to another (exclusive), wherever the machine's clock showed such times.
+    pub fn between(from: SystemTime, until: SystemTime) -> Self {
+        Self { since: Edge::from(from), until: Edge::from(until), ..Self::ALL }
+    }
+
+    /// Whether an edge is a time of day, which the wall clock may have shown at any moment.
+    fn is_by_wall(self) -> bool {
+        matches!((self.since, self.until), (Edge::Wall(_), _) | (_, Edge::Wall(_)))
+    }
+
+    /// What it means for a boot: a length of time counts back from the newest one's end.
+    fn of_boot(self, is_newest: bool) -> Option<Self> {
+        match (self.since, self.until) {
+            _ if is_newest => Some(self),
+            (Edge::Ago(_), _) => None,
+            (_, Edge::Ago(_)) => Some(Self { until: Edge::Open, ..self }),
+            _ => Some(self),
+        }
+    }
+
+    /// The pages of the rings to ask for. Where the wall clock stood in the past only the pages
+    /// tell, so for a time of day all are asked for.
+    pub fn of_rings(self, clock: Clock) -> Window {
+        if self.is_by_wall() {
+            return Window::ALL;
+        }
+        let since = if self.everything { Edge::Open } else { self.since };
+        let edge = |edge, open| {
+            if let Edge::Ago(ago) = edge { clock.now.saturating_sub(ago) } else { open }
+        };
+        with_leads(Window { from: edge(since, 0), until: edge(self.until, u64::MAX) })
+    }
+}

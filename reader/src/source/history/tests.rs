@@ -1,0 +1,224 @@
+//! Long windows, in stretches that shrink under test.
+
+use std::fs::File;
+use std::path::Path;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::decode::Page;
+use flightrec_format::encode::PageWriter;
+use flightrec_format::meta::Meta;
+use flightrec_format::ring::LaneStream;
+
+use flightrec_store::{Checkpoint, FileHeader, FileReader, FileWriter, Kind, RingMark};
+
+use super::*;
+use crate::coverage::Report;
+use crate::pipeline::testing::enter;
+use crate::source::files::session::SessionSource;
+
+const SESSION: u64 = 7;
+const STARTED: u64 = 1_000;
+const CALLS: u64 = 30_000;
+/// One a millisecond.
+const PACE: u64 = 1_000_000;
+
+/// Files of one ring, each with so many pages, blocks of eight. `late`: by a recorder that wrote
+/// nothing until the end.
+fn write(dir: &Path, pages_each: usize, late: bool) -> usize {
+    let mut ring = PageWriter::new(SESSION, Lane::Syscall, 0, 0);
+    for i in 0..CALLS {
+        ring.push(&enter(STARTED + i * PACE, 0, i as u32, 39)).unwrap();
+    }
+    let (events, refused) = ring.totals();
+    let pages: Vec<Page> = ring.finish().into_iter().map(|page| Page::new(page).unwrap()).collect();
+    let mark = RingMark::new(Lane::Syscall, 0);
+    let others = || [Lane::Sched, Lane::Task].map(|lane| RingMark::new(lane, 0));
+    let meta = Meta { session: SESSION, started: STARTED, cpus: vec![0], ..Meta::default() };
+    let files = pages.chunks(pages_each).count();
+    for (number, of_file) in (1..).zip(pages.chunks(pages_each)) {
+        let (created, begins) = if late {
+            (STARTED + CALLS * PACE, STARTED)
+        } else {
+            [of_file[0].header().base_mono; 2].into()
+        };
+        let header = FileHeader {
+            compatible: 0,
+            incompatible: 0,
+            boot_id: [1; 16],
+            session: SESSION,
+            number,
+            created_wall: created as i64,
+            created_mono: created,
+            begins,
+        };
+        let out = File::create(dir.join(format!("{number}.flight"))).unwrap();
+        let mut file = FileWriter::new(out, &header, 1).unwrap();
+        file.meta(&meta, created).unwrap();
+        let before = RingMark { events: of_file[0].header().events, ..mark };
+        let rings = [before].into_iter().chain(others()).collect();
+        file.checkpoint(&Checkpoint { time: begins, rings }).unwrap();
+        for block in of_file.chunks(8) {
+            file.pages(block).unwrap();
+        }
+        if number as usize == files {
+            let rings =
+                [RingMark { events, refused, ..mark }].into_iter().chain(others()).collect();
+            file.checkpoint(&Checkpoint { time: STARTED + CALLS * PACE, rings }).unwrap();
+        }
+        file.finish().unwrap();
+    }
+    files
+}
+
+/// The numbers of the calls in each chapter's window; every one must be complete.
+fn told(dir: &Path, since: Edge, until: Edge) -> Vec<Vec<u32>> {
+    let plan = HistoryPlan { place: Place::Store(dir.into()), boot: None };
+    let mut all = Vec::new();
+    let question = Question { since, until, everything: false };
+    let read = read::<SourceError>(&plan, question, &mut |chapter: Chapter| {
+        let window = chapter.windows(&chapter.recording.wall_clock(0)).hull();
+        let report = Report::new(&chapter.recording, window, chapter.clock.now);
+        assert!(report.is_complete(), "{report:#?}");
+        let events = chapter.recording.streams.iter().flat_map(LaneStream::events);
+        all.push(
+            events.filter(|event| window.contains(event.time)).map(|event| event.tid).collect(),
+        );
+        Ok(Go::On)
+    });
+    read.unwrap();
+    all
+}
+
+#[test]
+fn a_long_window_is_told_in_stretches_without_a_seam() {
+    for pages_each in [20, 500] {
+        let dir = tempfile::tempdir().unwrap();
+        let files = write(dir.path(), pages_each, false);
+        let stretches = told(dir.path(), Edge::Open, Edge::Open);
+        assert!(stretches.len() >= files.min(4), "{} stretches of {files} files", stretches.len());
+        assert_eq!(stretches.concat(), (0..CALLS as u32).collect::<Vec<_>>());
+        let window = told(dir.path(), Edge::Ago(20_000 * PACE), Edge::Ago(5_000 * PACE));
+        assert!(window.len() > 1 && window.len() < stretches.len(), "{}", window.len());
+        assert_eq!(window.concat(), (10_000..25_000).collect::<Vec<_>>());
+        let short = told(dir.path(), Edge::Ago(500 * PACE), Edge::Open);
+        assert_eq!(short.concat(), (29_500..30_000).collect::<Vec<_>>());
+        assert!(short.len() < 4, "{}", short.len());
+    }
+}
+
+#[test]
+fn what_was_written_late_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = write(dir.path(), 20, true);
+    assert!(files > 5, "{files}");
+    let window = told(dir.path(), Edge::Ago(20_000 * PACE), Edge::Ago(15_000 * PACE));
+    assert_eq!(window.concat(), (10_000..15_000).collect::<Vec<_>>());
+}
+
+/// What is said of a window of one recording before it is read, if anything, and what behind that;
+/// and the calls that were then read.
+fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u32>) {
+    let (boots, _) = catalog::store(dir).unwrap();
+    let mut source = SessionSource::open(boots[0].sessions[0].clone()).unwrap();
+    let window = Window {
+        from: STARTED + from * PACE,
+        until: (STARTED + until * PACE).min(source.clock().now),
+    };
+    let now = source.clock().now;
+    let what = |report: &Report| {
+        let rings: Vec<_> = report.lanes.iter().map(|of| (of.lane, of.cpu, &of.gaps)).collect();
+        let Report { window, started, from_start, detached, untold, off, .. } = report;
+        format!("{window:?} {started} {from_start} {detached:?} {untold} {off:?} {rings:?}")
+    };
+    let ends = source.read_ends(with_leads(window), window.from, window);
+    let before = ends.map(|(recording, remarks)| {
+        assert!(remarks.is_empty(), "{remarks:?}");
+        let report = Report::of_ends(&recording, window, now, window.from);
+        assert!(report.is_complete(), "{report:#?}");
+        let pages = |recording: &Recording| {
+            recording.streams.iter().map(|stream| stream.pages().len()).sum::<usize>()
+        };
+        let text = what(&report);
+        (text, pages(&recording))
+    });
+    let recording = source.read(with_leads(window)).unwrap();
+    let pages = recording.streams.iter().map(|stream| stream.pages().len()).sum::<usize>();
+    assert!(before.as_ref().is_none_or(|(_, few)| *few < pages), "nothing was won");
+    let report = Report::new(&recording, window, now);
+    assert_eq!(before.is_some(), before.is_some() && report.is_complete(), "{report:#?}");
+    let events = recording.streams.iter().flat_map(LaneStream::events);
+    let calls = events.filter(|event| window.contains(event.time)).map(|event| event.tid).collect();
+    (before.map(|(text, _)| text), what(&report), calls)
+}
+
+#[test]
+fn what_is_complete_is_known_before_it_is_read() {
+    for pages_each in [20, 500] {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), pages_each, false);
+        for (from, until) in [(10_000, 22_000), (18_000, 30_001), (4_000, 16_500)] {
+            let (before, behind, calls) = foretold(dir.path(), from, until);
+            assert_eq!(before, Some(behind), "{from} to {until}, files of {pages_each} pages");
+            assert_eq!(calls, (from as u32..until.min(CALLS) as u32).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_foretold_of_what_does_not_add_up() {
+    let window = (10_000, 22_000);
+    let unknown = |dir: &Path, what: &str| {
+        let (before, behind, _) = foretold(dir, window.0, window.1);
+        assert_eq!(before, None, "{what}");
+        behind.contains("\"complete\":true")
+    };
+    let path = |dir: &Path, number: u32| dir.join(format!("{number}.flight"));
+
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 20, false);
+    std::fs::remove_file(path(dir.path(), 5)).unwrap();
+    assert!(!unknown(dir.path(), "a file is missing"));
+
+    let dir = tempfile::tempdir().unwrap();
+    let files = write(dir.path(), 20, false) as u32;
+    let reader = FileReader::open(path(dir.path(), 5)).unwrap();
+    let block = *reader.of(Kind::Pages).next().unwrap();
+    let bytes = std::fs::read(path(dir.path(), 5)).unwrap();
+    let mut spoilt = bytes.clone();
+    spoilt[block.data() as usize + 50] ^= 1;
+    std::fs::write(path(dir.path(), 5), &spoilt).unwrap();
+    assert!(!unknown(dir.path(), "a block is damaged"));
+    std::fs::write(path(dir.path(), 5), &bytes).unwrap();
+
+    // The recorder was killed: nobody vouches for the end.
+    let last = path(dir.path(), files);
+    let end = FileReader::open(&last).unwrap().blocks().last().unwrap().end();
+    let bytes = std::fs::read(&last).unwrap();
+    std::fs::write(&last, &bytes[..end as usize]).unwrap();
+    unknown(dir.path(), "not closed");
+}
+
+#[test]
+fn nothing_is_foretold_where_the_counters_know_more() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 20, false);
+    let file = |number: u32| dir.path().join(format!("{number}.flight"));
+    // The fifth file again, without the last of its blocks of pages.
+    let reader = FileReader::open(file(5)).unwrap();
+    let mut less = FileWriter::new(Vec::new(), reader.header(), 1).unwrap();
+    let left_out = reader.of(Kind::Pages).next_back().unwrap().offset;
+    for block in reader.blocks().iter().filter(|block| block.offset != left_out) {
+        match reader.read(block).unwrap() {
+            flightrec_store::Content::Meta(meta) => less.meta(&meta, block.header.first).unwrap(),
+            flightrec_store::Content::Pages(pages) => less.pages(&pages).unwrap(),
+            flightrec_store::Content::Checkpoint(checkpoint) => {
+                less.checkpoint(&checkpoint).unwrap();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    std::fs::write(file(5), less.finish().unwrap()).unwrap();
+    let (before, behind, calls) = foretold(dir.path(), 10_000, 22_000);
+    assert!(behind.contains("\"complete\":false") && calls.len() < 12_000, "{behind}");
+    assert_eq!(before, None);
+}
