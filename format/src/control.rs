@@ -11,7 +11,8 @@ use bincode::{Decode, Encode, config, impl_borrow_decode};
 use thiserror::Error;
 
 use crate::abi::counts::Counts;
-use crate::abi::page::{REFUSALS, RING_LANES};
+use crate::abi::page::RING_LANES;
+pub use crate::totals::{CpuTotals, Position, Totals};
 
 /// Version of the messages; both sides must have the same.
 pub const VERSION: u16 = 5;
@@ -78,20 +79,6 @@ pub enum Request {
     },
 }
 
-/// How far a client has got in one ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct Position {
-    /// [`crate::abi::page::Lane`] as a number.
-    pub lane: u8,
-    /// CPU.
-    pub cpu: u16,
-    /// Sequence number of the page that it is in; it is done with all before. 0: with none.
-    pub seq: u64,
-    /// Words in use of that page when it was done with them, the header included. The page is sent
-    /// again only when it has more.
-    pub used: u32,
-}
-
 /// What the daemon answers.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Response {
@@ -111,27 +98,6 @@ pub enum Response {
     Account(Box<Account>),
     /// The id of a snapshot that was taken.
     Snapshot(String),
-}
-
-/// Counters, as the probes and the kernel keep them, of one CPU.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-pub struct CpuTotals {
-    /// CPU number.
-    pub cpu: u16,
-    /// Whether it has rings.
-    pub recorded: bool,
-    /// Events recorded, by lane and kind.
-    pub events: [Counts; RING_LANES],
-    /// Events refused, by lane and [`crate::abi::page::Refusal`].
-    pub refused: [[u64; REFUSALS]; RING_LANES],
-    /// Events not recorded for want of a ring, by lane.
-    pub no_ring: [u64; RING_LANES],
-    /// Events that the budget refused, by lane and kind.
-    pub throttled: [Counts; RING_LANES],
-    /// Strings of system calls recorded.
-    pub strings: u64,
-    /// What the budget has given up here, `GIVEN_…` bits ([`crate::abi::state`]).
-    pub given: u32,
 }
 
 impl Encode for Counts {
@@ -230,19 +196,6 @@ pub struct Spent {
     pub sched: u64,
     /// Being asked, recorded or not.
     pub floor: u64,
-}
-
-/// Counters of the whole recording.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Totals {
-    /// When they were read, ns of `CLOCK_MONOTONIC`.
-    pub now: u64,
-    /// By CPU.
-    pub cpus: Vec<CpuTotals>,
-    /// Program runs that the kernel skipped (`recursion_misses`), by program name.
-    pub misses: Vec<(String, u64)>,
-    /// Thread-table insertions that found no free slot.
-    pub slot_collisions: u64,
 }
 
 /// The state of the recording.

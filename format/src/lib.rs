@@ -2,7 +2,8 @@
 //!
 //! [`abi`] is the layout of everything that the probes write: it needs no standard library, and
 //! is compiled into the BPF programs as well. The rest, for user space, decodes those pages,
-//! carries the recording's metadata, and defines the control protocol. `FORMAT.md` is the
+//! carries the recording's metadata, and defines the control protocol (feature `control`) and the
+//! access to the rings of a running recorder (feature `live`). `FORMAT.md` is the
 //! specification; a change here is a change there.
 
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -11,7 +12,7 @@ pub mod abi;
 
 #[cfg(feature = "std")]
 pub mod chunks;
-#[cfg(feature = "std")]
+#[cfg(feature = "control")]
 pub mod control;
 #[cfg(feature = "std")]
 pub mod decode;
@@ -27,7 +28,7 @@ pub mod file;
 pub mod identity;
 #[cfg(feature = "std")]
 pub mod kept;
-#[cfg(feature = "std")]
+#[cfg(feature = "live")]
 pub mod live;
 #[cfg(feature = "std")]
 pub mod merge;
@@ -39,3 +40,5 @@ pub mod part;
 pub mod ring;
 #[cfg(feature = "std")]
 pub mod slots;
+#[cfg(feature = "std")]
+pub mod totals;

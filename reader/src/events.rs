@@ -32,6 +32,7 @@ pub struct Events {
     state: State,
     ready: VecDeque<KnownEvent>,
     reports: Vec<Report>,
+    failed: bool,
 }
 
 /// Where the iteration is.
@@ -71,6 +72,7 @@ impl Events {
             state: State::Between(None),
             ready: VecDeque::new(),
             reports: Vec::new(),
+            failed: false,
         }
     }
 
@@ -82,7 +84,7 @@ impl Events {
 
     /// Whether nothing that was recorded of the window is missing, as far as it has been read.
     pub fn is_complete(&self) -> bool {
-        !self.reports.is_empty() && self.reports.iter().all(Report::is_complete)
+        !self.failed && !self.reports.is_empty() && self.reports.iter().all(Report::is_complete)
     }
 
     /// Goes on until an event is ready. `false`: there are no more.
@@ -155,7 +157,10 @@ impl Iterator for Events {
         match self.advance() {
             Ok(true) => self.ready.pop_front().map(Ok),
             Ok(false) => None,
-            Err(error) => Some(Err(error)),
+            Err(error) => {
+                self.failed = true;
+                Some(Err(error))
+            }
         }
     }
 }

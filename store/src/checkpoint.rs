@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{HEADER_KINDS, Lane, REFUSALS};
-use flightrec_format::control::{CpuTotals, Position, Totals};
+use flightrec_format::totals::{CpuTotals, Position, Totals};
 
 use crate::fields::{Fields, put_varint};
 

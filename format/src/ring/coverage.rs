@@ -4,8 +4,8 @@ use super::gap::{Gap, Reason, difference, is_loss, sum};
 use super::stream::LaneStream;
 use crate::abi::counts::Counts;
 use crate::abi::page::{Lane, REFUSALS};
-use crate::control::{CpuTotals, Totals};
 use crate::decode::Page;
+use crate::totals::{CpuTotals, Totals};
 use crate::{kept, part};
 
 /// What is asked, and what is known beside the pages. Times in ns of `CLOCK_MONOTONIC`.

@@ -3,10 +3,10 @@
 
 use crate::support::{CPU, call, events};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, Refusal};
-use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::{Body, Event, Page};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope, Sequence};
+use flightrec_format::totals::{CpuTotals, Totals};
 use proptest::prelude::*;
 
 const STARTED: u64 = 50;

@@ -3,10 +3,10 @@
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, PageHeader, REFUSALS};
-use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::part;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, is_loss};
+use flightrec_format::totals::Totals;
 
 use crate::source::Recording;
 

@@ -11,9 +11,9 @@ pub mod unknown;
 pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
-use flightrec_format::control::Totals;
 use flightrec_format::meta::Lacking;
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
+use flightrec_format::totals::Totals;
 
 use self::unknown::Unknown;
 use crate::pipeline::Doubt;

@@ -6,12 +6,12 @@ use std::path::Path;
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, Refusal};
 use flightrec_format::abi::record::{Act, StringStatus};
-use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::{Body, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Lanes, Meta};
 use flightrec_format::part::PROVISIONAL_NS;
 use flightrec_format::ring::{Gap, Reason};
+use flightrec_format::totals::{CpuTotals, Totals};
 use flightrec_store::{Limits, Now, Opening, Options, StoreWriter};
 
 use super::{Report, coverages};

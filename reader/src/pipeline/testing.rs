@@ -5,10 +5,10 @@ use flightrec_format::abi::page::{
     COPY_MAGIC, DETACHED_SHIFT, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION,
 };
 use flightrec_format::abi::record::{Abi, Comm, Fork, StringStatus};
-use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::encode::write_header;
 use flightrec_format::meta::Meta;
+use flightrec_format::totals::Totals;
 
 use crate::source::{Collector, Recording};
 

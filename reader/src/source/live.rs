@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use flightrec_format::control::{Position, Totals};
 use flightrec_format::decode::Page;
+use flightrec_format::totals::{Position, Totals};
 
 use super::{Source, SourceError};
 

@@ -18,7 +18,6 @@ use thiserror::Error;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::chunks::Chunks;
-use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::live::LiveError;
@@ -26,6 +25,7 @@ use flightrec_format::merge::Merge;
 use flightrec_format::meta::{LaneMeta, Meta, MetaError};
 use flightrec_format::ring::{LaneStream, Rings};
 use flightrec_format::slots;
+use flightrec_format::totals::Totals;
 
 pub use daemon::DaemonSource;
 pub use detached::detached;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES};
-use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::Page;
 use flightrec_format::meta::{Lanes, Meta};
+use flightrec_format::totals::{CpuTotals, Totals};
 use flightrec_vmcore::{Dump, PageRef, Rejected, Scan, Session, Shortfall, VmcoreError};
 
 use super::anchor::{Choice, Files, choose};

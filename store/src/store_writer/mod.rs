@@ -22,9 +22,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::control::{Position, Totals};
 use flightrec_format::decode::Page;
 use flightrec_format::meta::Meta;
+use flightrec_format::totals::{Position, Totals};
 
 use crate::block::PAGES_MAX;
 use crate::checkpoint::RingMark;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::Lane;
-use flightrec_format::control::{Position, Totals};
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::part::{self, PROVISIONAL_NS};
+use flightrec_format::totals::{Position, Totals};
 
 use crate::checkpoint::{Checkpoint, RingMark};
 

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::record::Abi;
-use flightrec_format::control::{CpuTotals, Totals};
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::{LaneStream, Rings};
+use flightrec_format::totals::{CpuTotals, Totals};
 use flightrec_store::{
     Content, FileReader, Kind, Limits, Now, Opening, Options, Store, StoreWriter,
 };

@@ -2,13 +2,13 @@
 
 use flightrec_format::abi::page::{Lane, Refusal};
 use flightrec_format::abi::record::{Exec, StringStatus};
-use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::descriptors::{Descriptor, Ends, Object, Snapshot, Socket, Table};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Lanes;
 use flightrec_format::meta::{Meta, Syscall};
+use flightrec_format::totals::Totals;
 
 use crate::fds::Fds;
 use crate::pipeline::testing::{call, comm, event, fork, text};

@@ -1,6 +1,6 @@
 //! Checkpoints around a window: moments at which the counters of all rings are known.
 
-use flightrec_format::control::Totals;
+use flightrec_format::totals::Totals;
 use flightrec_store::{Content, FileReader, Kind};
 
 use super::load::{self, Place};

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, REFUSALS, Refusal};
-use flightrec_format::control::Totals;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::meta::Meta;
 use flightrec_format::part;
 use flightrec_format::ring::LaneStream;
+use flightrec_format::totals::Totals;
 use flightrec_store::{FileReader, Kind};
 use rustc_hash::FxHashSet;
 

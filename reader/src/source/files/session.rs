@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use flightrec_format::abi::page::{Lane, REFUSALS};
 use flightrec_format::abi::slot::TaskSlot;
-use flightrec_format::control::Totals;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
 use flightrec_format::meta::Meta;
 use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings, is_loss};
+use flightrec_format::totals::Totals;
 use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
 use rustc_hash::FxHashSet;
 

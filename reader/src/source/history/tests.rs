@@ -13,6 +13,9 @@ use flightrec_store::{Checkpoint, FileHeader, FileReader, FileWriter, Kind, Ring
 
 use super::*;
 use crate::coverage::Report;
+use crate::fds::Naming;
+use crate::open::Reader;
+use crate::pipeline::Merging;
 use crate::pipeline::testing::enter;
 use crate::source::files::session::SessionSource;
 
@@ -107,6 +110,53 @@ fn a_long_window_is_told_in_stretches_without_a_seam() {
 }
 
 #[test]
+fn the_events_of_all_stretches_come_as_of_one() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 500, false);
+    let question = |since, until| Question {
+        since: Edge::Ago(since * PACE),
+        until: Edge::Ago(until * PACE),
+        everything: false,
+    };
+    for (question, calls) in [
+        (Question::ALL, 0..CALLS as u32),
+        (question(20_000, 5_000), 10_000..25_000),
+        (question(500, 0), 29_500..30_000),
+    ] {
+        for (merging, naming) in [(Merging::Never, Naming::Near), (Merging::AtEntry, Naming::All)] {
+            let reader = Reader::store(dir.path()).merging(merging).naming(naming);
+            let mut events = { reader }.events(question).unwrap();
+            let read = events.by_ref().map(|event| {
+                let event = event.unwrap();
+                assert_eq!(event.call_name(), Some("getpid"));
+                assert_eq!((event.pid(), event.comm()), (event.tid(), &b""[..]));
+                assert_eq!(event.time(), STARTED + u64::from(event.tid()) * PACE);
+                event.tid()
+            });
+            assert_eq!(read.collect::<Vec<_>>(), calls.clone().collect::<Vec<_>>());
+            assert!(events.is_complete() && events.next().is_none());
+        }
+    }
+}
+
+#[test]
+fn an_error_ends_the_iteration() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 20, false);
+    let mut events = Reader::store(dir.path()).events(Question::ALL).unwrap();
+    let first = events.next().unwrap().unwrap();
+    assert_eq!(first.tid(), 0);
+    // Files that are gone before they are read.
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    let rest: Vec<_> = events.by_ref().collect();
+    let (last, before) = rest.split_last().unwrap();
+    assert!(last.is_err() && before.iter().all(Result::is_ok), "{last:?}");
+    assert!(events.next().is_none() && !events.is_complete());
+}
+
+#[test]
 fn what_was_written_late_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let files = write(dir.path(), 20, true);
@@ -128,7 +178,10 @@ fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u
     let what = |report: &Report| {
         let rings: Vec<_> = report.lanes.iter().map(|of| (of.lane, of.cpu, &of.gaps)).collect();
         let Report { window, started, from_start, detached, untold, off, .. } = report;
-        format!("{window:?} {started} {from_start} {detached:?} {untold} {off:?} {rings:?}")
+        let complete = report.is_complete();
+        format!(
+            "complete: {complete}, {window:?} {started} {from_start} {detached:?} {untold} {off:?} {rings:?}"
+        )
     };
     let ends = source.read_ends(with_leads(window), window.from, window);
     let before = ends.map(|(recording, remarks)| {
@@ -170,7 +223,7 @@ fn nothing_is_foretold_of_what_does_not_add_up() {
     let unknown = |dir: &Path, what: &str| {
         let (before, behind, _) = foretold(dir, window.0, window.1);
         assert_eq!(before, None, "{what}");
-        behind.contains("\"complete\":true")
+        behind.contains("complete: true")
     };
     let path = |dir: &Path, number: u32| dir.join(format!("{number}.flight"));
 
@@ -219,6 +272,6 @@ fn nothing_is_foretold_where_the_counters_know_more() {
     }
     std::fs::write(file(5), less.finish().unwrap()).unwrap();
     let (before, behind, calls) = foretold(dir.path(), 10_000, 22_000);
-    assert!(behind.contains("\"complete\":false") && calls.len() < 12_000, "{behind}");
+    assert!(behind.contains("complete: false") && calls.len() < 12_000, "{behind}");
     assert_eq!(before, None);
 }
