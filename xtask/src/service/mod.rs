@@ -4,6 +4,8 @@
 //! systemd-nspawn. In it, a unit runs this very program as `cargo xtask service-trial`, which
 //! installs the package and goes through its life.
 
+#[cfg(test)]
+mod attempts;
 mod container;
 mod journal;
 mod load;

@@ -89,11 +89,11 @@ pub(super) struct Trial {
     soak: Duration,
 }
 
-type Step = fn(&mut Trial) -> Result<String>;
+pub(super) type Step = fn(&mut Trial) -> Result<String>;
 /// A step, by what it shows.
-type Named = (&'static str, Step);
+pub(super) type Named = (&'static str, Step);
 
-const STEPS: &[Named] = &[
+pub(super) const STEPS: &[Named] = &[
     ("the package installs, and starts nothing", installs),
     ("enabled and started, it runs as its user with two capabilities", runs),
     ("the journal names the recording, and what events cost", journal::names_the_start),
