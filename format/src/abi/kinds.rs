@@ -72,23 +72,52 @@ pub enum Unit {
     Bytes,
     /// A signal's number.
     Signal,
+    /// `si_code`: why the signal of this event was sent.
+    SignalCode,
+    /// One of the values that have names.
+    OneOf(Names),
+    /// Bits that have names.
+    Flags(Names),
+    /// An address, or one of the values that have names.
+    Address(Names),
     /// Always 0; not shown.
     Reserved,
 }
 
+/// Values of a field, and their names. A value without one stays a number.
+pub type Names = &'static [(u64, &'static str)];
+
 impl Unit {
-    /// Its name in FORMAT.md; empty for a plain number.
+    /// Its name in FORMAT.md; empty for a plain number, and where only its values have names.
     pub const fn name(self) -> &'static str {
         match self {
-            Unit::Plain => "",
+            Unit::Plain | Unit::OneOf(_) | Unit::Flags(_) => "",
             Unit::Thread => "thread id",
             Unit::Process => "process id",
             Unit::Cgroup => "control group id",
             Unit::Ns => "ns",
             Unit::Bytes => "bytes",
             Unit::Signal => "signal",
+            Unit::SignalCode => "si_code",
+            Unit::Address(_) => "address",
             Unit::Reserved => "0",
         }
+    }
+
+    /// Names of single values.
+    pub const fn names(self) -> Names {
+        match self {
+            Unit::OneOf(names) | Unit::Flags(names) | Unit::Address(names) => names,
+            _ => &[],
+        }
+    }
+
+    /// Whether text and JSON give the value by a name, so that in JSON it is a string.
+    pub const fn is_named(self) -> bool {
+        matches!(
+            self,
+            Unit::Signal | Unit::SignalCode | Unit::OneOf(_) | Unit::Flags(_) | Unit::Address(_)
+        )
     }
 }
 
@@ -201,7 +230,9 @@ impl Field {
 /// /// What happened, in a sentence.
 /// CONSTANT Variant = 0x36 "name" plain Struct {
 ///     /// What the field means.
-///     field: u32 unit,
+///     field: u32, unit;
+///     /// A field whose values have names.
+///     state: u32, one_of [0 "off", 1 "on"];
 /// }
 /// ```
 ///
@@ -212,7 +243,10 @@ macro_rules! kinds {
         $(#[doc = $about:literal])+
         $constant:ident $variant:ident = $number:literal $name:literal $form:ident
         $($body:ident {
-            $( $(#[doc = $meaning:literal])+ $field:ident: $type:ty $(, $unit:ident)?; )+
+            $(
+                $(#[doc = $meaning:literal])+
+                $field:ident: $type:ty $(, $unit:ident $([$($value:literal $named:literal),+])?)?;
+            )+
         })?
     )+) => {
         /// Numbers of event records. The low nibble is the index in a lane's counters.
@@ -241,7 +275,9 @@ macro_rules! kinds {
                 name: $name,
                 form: kinds!(@form $form),
                 about: concat!($($about),+),
-                fields: kinds!(@fields $($body { $($field: $type $(, $unit)?; concat!($($meaning),+);)+ })?),
+                fields: kinds!(@fields $($body { $(
+                    $field: $type $(, $unit $([$($value $named),+])?)?; concat!($($meaning),+);
+                )+ })?),
                 bytes: kinds!(@bytes $($body)?),
             },
         )+];
@@ -286,11 +322,13 @@ macro_rules! kinds {
     (@form plain) => { Form::Plain };
     (@form own) => { Form::Own };
     (@fields) => { &[] };
-    (@fields $body:ident { $($field:ident: $type:ty $(, $unit:ident)?; $meaning:expr;)+ }) => {
+    (@fields $body:ident { $(
+        $field:ident: $type:ty $(, $unit:ident $([$($value:literal $named:literal),+])?)?; $meaning:expr;
+    )+ }) => {
         &[$( Field {
             name: stringify!($field),
             ty: <$type as FieldType>::TYPE,
-            unit: kinds!(@unit $($unit)?),
+            unit: kinds!(@unit $($unit $([$($value $named),+])?)?),
             at: offset_of!($body, $field),
             meaning: $meaning,
         } ),+]
@@ -304,6 +342,10 @@ macro_rules! kinds {
     (@unit ns) => { Unit::Ns };
     (@unit bytes) => { Unit::Bytes };
     (@unit signal) => { Unit::Signal };
+    (@unit signal_code) => { Unit::SignalCode };
+    (@unit one_of [$($value:literal $name:literal),+]) => { Unit::OneOf(&[$(($value, $name)),+]) };
+    (@unit flags [$($value:literal $name:literal),+]) => { Unit::Flags(&[$(($value, $name)),+]) };
+    (@unit address [$($value:literal $name:literal),+]) => { Unit::Address(&[$(($value, $name)),+]) };
     (@unit reserved) => { Unit::Reserved };
 }
 

@@ -26,10 +26,7 @@ fn tables() -> [String; 2] {
         .unwrap();
         for (i, field) in row.fields.iter().enumerate() {
             let constant = if i == 0 { row.constant } else { "" };
-            let unit = match field.unit.name() {
-                "" => String::new(),
-                unit => format!(" ({unit})"),
-            };
+            let unit = unit(field.unit);
             writeln!(
                 fields,
                 "| {constant} | {} | {} | `{}` | {}{unit} |",
@@ -42,6 +39,20 @@ fn tables() -> [String; 2] {
         }
     }
     [kinds, fields]
+}
+
+/// ` (thread id)`, ` (0 off, 1 on)`
+fn unit(unit: Unit) -> String {
+    let value = |&(value, name): &(u64, &str)| match unit {
+        Unit::Flags(_) => format!("{value:#x} {name}"),
+        _ => format!("{value} {name}"),
+    };
+    let names = unit.names().iter().map(value);
+    let all: Vec<String> = Some(unit.name().to_owned()).into_iter().chain(names).collect();
+    match all.join(", ").trim_start_matches(", ") {
+        "" => String::new(),
+        all => format!(" ({all})"),
+    }
 }
 
 #[test]
