@@ -25,9 +25,10 @@ const TASK_DEAD: u32 = 0x80;
 
 /// Opens the lane for an event of thread `current`, if the budget allows it, and names the thread
 /// where the lane's last switch did not: in a fresh page, and where a switch was refused, or the
-/// kernel ran no program for it. `draw` takes the event's cost.
+/// kernel ran no program for it. `draw` takes the event's cost; `NEED` is the room for THREAD, TIME
+/// and the record; `PREEMPTIBLE` as in [`Writer::open`].
 #[inline(always)]
-fn open(
+fn open<const NEED: usize, const PREEMPTIBLE: bool>(
     state: &mut CpuState,
     kind: u8,
     current: u32,
@@ -38,12 +39,12 @@ fn open(
         budget::refuse_sched(state, kind);
         return None;
     }
-    let mut w = Writer::open::<ROOM>(
+    let mut w = Writer::open::<NEED, PREEMPTIBLE>(
         &mut state.lanes[i],
         &mut state.no_ring[i],
         &RINGS_SCHED,
         Lane::Sched,
-        ROOM,
+        NEED,
     )?;
     if w.fresh || w.lane.tid != current {
         w.thread(current);
@@ -74,7 +75,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     let mut time = 0;
     if enabled & ENABLE_SCHED != 0 {
         let draw = |state: &mut CpuState| budget::draw_sched(state, prev(ctx), next(ctx));
-        if let Some(w) = open(state, kind::SWITCH, prev(ctx).tid(), draw) {
+        if let Some(w) = open::<ROOM, false>(state, kind::SWITCH, prev(ctx).tid(), draw) {
             time = w.now;
             let (prev, next) = (prev(ctx), next(ctx));
             let (prev_tid, next_tid) = (prev.tid(), next.tid());
@@ -172,8 +173,9 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w =
-        open(state, kind::WAKING, running::tid(state), |state| budget::draw_wakeup(state, task))?;
+    let w = open::<ROOM, false>(state, kind::WAKING, running::tid(state), |state| {
+        budget::draw_wakeup(state, task)
+    })?;
     put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
     Some(())
 }
@@ -185,7 +187,7 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(state, kind::WAKEUP_NEW, running::tid(state), |state| {
+    let w = open::<ROOM, false>(state, kind::WAKEUP_NEW, running::tid(state), |state| {
         budget::draw_wakeup(state, task)
     })?;
     put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
@@ -200,8 +202,9 @@ fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let to: u32 = ctx.arg(1);
-    let w =
-        open(state, kind::MIGRATE, running::tid(state), |state| budget::draw_wakeup(state, task))?;
+    let w = open::<ROOM, false>(state, kind::MIGRATE, running::tid(state), |state| {
+        budget::draw_wakeup(state, task)
+    })?;
     put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to));
     Some(())
 }
