@@ -65,6 +65,7 @@ mod tests {
             let of_type = match (field.ty, field.unit) {
                 (Type::Name, _) => "comm",
                 (_, unit) if unit.is_named() => "printable",
+                (_, Unit::Thread | Unit::Process) => "id",
                 _ => "number",
             };
             let meaning = field.meaning.trim();
@@ -103,8 +104,8 @@ mod tests {
                 ("time", "time"),
                 ("mono_ns", "ns"),
                 ("cpu", "cpu"),
-                ("tid", "tid"),
-                ("pid", "pid"),
+                ("tid", "id"),
+                ("pid", "id"),
                 ("comm", "comm"),
             ] {
                 expected.insert(field.to_owned(), json!({"$ref": format!("#/$defs/{of}")}));
