@@ -106,6 +106,10 @@ pub const ATTACHMENTS: &[Attachment] = &[
     tp_btf(Lane::Sched, "sched", "sched_waking", &["waking"], "wakeups"),
     tp_btf(Lane::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups"),
     tp_btf(Lane::Sched, "sched", "sched_migrate_task", &["migrate"], "migrations"),
+    tp_btf(Lane::Sched, "signal", "signal_generate", &["signal_generate"], "signals that are sent")
+        .optional(&[]),
+    tp_btf(Lane::Sched, "signal", "signal_deliver", &["signal_deliver"], "signals that are taken")
+        .optional(&[]),
     tp_btf(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
     tp_btf(Lane::Syscall, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls"),
     classic(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls")

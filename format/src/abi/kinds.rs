@@ -363,6 +363,43 @@ kinds! {
     WAKEUP_NEW WakeupNew = 0x22 "wakeup_new" own
     /// A thread moves to another CPU.
     MIGRATE Migrate = 0x23 "migrate" own
+    /// A thread sends a signal, or the kernel does in its context.
+    SIGNAL_GENERATE SignalGenerate = 0x24 "signal_generate" plain SignalGenerate {
+        /// The signal.
+        signal: u32, signal;
+        /// Why it was sent: SI_USER by kill, SI_TKILL by tgkill, SI_QUEUE by sigqueue, else the
+        /// kernel's reason.
+        code: i32, signal_code;
+        /// The thread that it is for; one of the process's, where it is for any of them.
+        target_tid: u32, thread;
+        /// Its process.
+        target_pid: u32, process;
+        /// Whether that thread alone may take it, or any of its process.
+        scope: u32, one_of [0 "thread", 1 "process"];
+        /// What became of it: it waits for the target (`delivered`), the target ignores it, it was
+        /// pending already, or too many are pending: it is not sent (`overflow_fail`), or without
+        /// its details (`lose_info`).
+        result: u32, one_of [
+            0 "delivered", 1 "ignored", 2 "already_pending", 3 "overflow_fail", 4 "lose_info"
+        ];
+        /// Name of the thread.
+        target_comm: Comm;
+    }
+    /// A thread takes a signal.
+    SIGNAL_DELIVER SignalDeliver = 0x25 "signal_deliver" plain SignalDeliver {
+        /// The signal.
+        signal: u32, signal;
+        /// As of its sending; SI_USER also where the kernel has no details, as of a SIGKILL.
+        code: i32, signal_code;
+        /// What the thread does: the signal's default action, nothing, or a function of its own.
+        handler: u64, address [0 "SIG_DFL", 1 "SIG_IGN"];
+        /// `sa_flags` of that action.
+        flags: u64, flags [
+            0x1 "SA_NOCLDSTOP", 0x2 "SA_NOCLDWAIT", 0x4 "SA_SIGINFO", 0x0400_0000 "SA_RESTORER",
+            0x0800_0000 "SA_ONSTACK", 0x1000_0000 "SA_RESTART", 0x4000_0000 "SA_NODEFER",
+            0x8000_0000 "SA_RESETHAND"
+        ];
+    }
 
     /// A thread is created.
     FORK Fork = 0x30 "fork" own Fork {
