@@ -106,6 +106,10 @@ pub const ATTACHMENTS: &[Attachment] = &[
     tp_btf(Lane::Sched, "sched", "sched_waking", &["waking"], "wakeups"),
     tp_btf(Lane::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups"),
     tp_btf(Lane::Sched, "sched", "sched_migrate_task", &["migrate"], "migrations"),
+    tp_btf(Lane::Sched, "signal", "signal_generate", &["signal_generate"], "signals that are sent")
+        .optional(&[]),
+    tp_btf(Lane::Sched, "signal", "signal_deliver", &["signal_deliver"], "signals that are taken")
+        .optional(&[]),
     tp_btf(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
     tp_btf(Lane::Syscall, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls"),
     classic(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls")
@@ -310,25 +314,11 @@ mod tests {
 
     #[test]
     fn lanes_that_are_off_keep_what_others_need() {
-        assert_eq!(
-            programs(ALL),
-            [
-                "note",
-                "sched_process_fork",
-                "sched_process_exec",
-                "task_rename",
-                "sched_process_exit",
-                "sched_switch",
-                "sched_waking",
-                "sched_wakeup_new",
-                "sched_migrate_task",
-                "sys_exit",
-                "sys_enter",
-                "walk_tasks",
-                "walk_files",
-                "console"
-            ]
-        );
+        let of_form =
+            |row: &&Attachment| !matches!(row.tracepoint(), Some((_, ProgramForm::Tracepoint)));
+        let all: Vec<&str> = ATTACHMENTS.iter().filter(of_form).map(|row| row.program).collect();
+        assert_eq!(programs(ALL), all);
+        assert!(all.contains(&"sys_enter") && all.contains(&"task_rename"));
         let none = Wanted { syscalls: None, sched: false, tasks: false };
         let least =
             ["note", "sched_process_exit", "sched_switch", "walk_tasks", "walk_files", "console"];

@@ -177,16 +177,17 @@ impl<'a> Writer<'a> {
     /// Finds room for `need` bytes; opens the next page where the current one has too little.
     /// On `None` nothing is recorded, and it is counted why. The lane is busy until
     /// [`Self::publish`]. `LEAST` is what `need` is at least, and what the verifier is told: a
-    /// bound that varies would not survive Linux 6.1's (see [`bounded`]).
+    /// bound that varies would not survive Linux 6.1's (see [`bounded`]). `PREEMPTIBLE`: another
+    /// program of the lane that may be preempted as well can run in the middle of this one.
     #[inline(always)]
-    pub(crate) fn open<const LEAST: usize>(
+    pub(crate) fn open<const LEAST: usize, const PREEMPTIBLE: bool>(
         lane: &'a mut LaneState,
         no_ring: &mut u64,
         rings: &'static Array<Page>,
         name: Lane,
         need: usize,
     ) -> Option<Self> {
-        if !claim(lane, name) {
+        if !claim::<PREEMPTIBLE>(lane, name) {
             return None;
         }
         let now = now();
@@ -261,6 +262,23 @@ impl<'a> Writer<'a> {
         since as u32
     }
 
+    /// Writes a record of a header and a body of fixed fields.
+    #[inline(always)]
+    pub(crate) fn record<T: Copy>(&mut self, kind: u8, body: T) {
+        let since = self.time();
+        self.word(record::header(kind, length(size_of::<T>()), 0, since));
+        // By words, since a record need not be aligned to more than a unit.
+        let body = Words(body);
+        // SAFETY: the bodies have no padding between or behind (`abi::kinds`), and `body` is
+        // aligned to a word.
+        let words = unsafe {
+            core::slice::from_raw_parts((&raw const body).cast::<u64>(), size_of::<T>() / 8)
+        };
+        for word in words {
+            self.word(*word);
+        }
+    }
+
     /// Makes what was written visible, counts an event of `kind`, and frees the lane.
     #[inline(always)]
     pub(crate) fn publish(self, kind: u8) -> &'a mut LaneState {
@@ -280,11 +298,15 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// A body that can be read by words.
+#[repr(C, align(8))]
+struct Words<T>(T);
+
 /// Makes the lane busy; where it is already, counts a refusal.
 #[inline(always)]
-fn claim(lane: &mut LaneState, name: Lane) -> bool {
+fn claim<const PREEMPTIBLE: bool>(lane: &mut LaneState, name: Lane) -> bool {
     let refused = &raw mut lane.refused[Refusal::Busy as usize];
-    if name as u8 == Lane::Task as u8 {
+    if PREEMPTIBLE {
         let word = (&raw mut lane.busy).cast::<u64>();
         // SAFETY: `busy` and the field behind it are an aligned word of this CPU's state.
         unsafe {

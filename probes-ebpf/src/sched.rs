@@ -1,33 +1,44 @@
 //! Scheduling: switches, wakeups, migrations. Interrupts are off in all of them but a self-wakeup
 //! (see `lane`).
+//!
+//! And signals, which belong here and not to task life: timers send some out of interrupts, and
+//! programs take hundreds a second for as long as they run (the Go runtime's preemption, profilers),
+//! which would leave the ring of task life no room for anything else. Both tracepoints are under
+//! `siglock`, with interrupts off but on PREEMPT_RT. A flood of them is bounded as one of wakeups
+//! is: the busier of sender and target pays.
 
 use core::ffi::c_void;
 use core::mem::replace;
 use core::ptr::null;
 
 use aya_ebpf::EbpfContext;
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
+use flightrec_format::abi::kinds::{SignalDeliver, SignalGenerate};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
 use flightrec_format::abi::state::{
     CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, LaneState, entered,
 };
 
-use crate::kernel::{Task, arg};
+use crate::kernel::{Task, arg, comm_bytes};
 use crate::lane::{BODY, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
 use crate::{budget, running, slots};
 
 /// THREAD, TIME, and a record of two words.
 const ROOM: usize = 8 + 16 + 16;
+/// THREAD, TIME, and a signal's record.
+const SIGNAL_ROOM: usize = 8 + 16 + 8 + size_of::<SignalGenerate>();
 /// `TASK_DEAD`, include/linux/sched.h, Linux 6.1.
 const TASK_DEAD: u32 = 0x80;
 
 /// Opens the lane for an event of thread `current`, if the budget allows it, and names the thread
 /// where the lane's last switch did not: in a fresh page, and where a switch was refused, or the
-/// kernel ran no program for it. `draw` takes the event's cost.
+/// kernel ran no program for it. `draw` takes the event's cost; `NEED` is the room for THREAD, TIME
+/// and the record; `PREEMPTIBLE` as in [`Writer::open`].
 #[inline(always)]
-fn open(
+fn open<const NEED: usize, const PREEMPTIBLE: bool>(
     state: &mut CpuState,
     kind: u8,
     current: u32,
@@ -38,12 +49,12 @@ fn open(
         budget::refuse_sched(state, kind);
         return None;
     }
-    let mut w = Writer::open::<ROOM>(
+    let mut w = Writer::open::<NEED, PREEMPTIBLE>(
         &mut state.lanes[i],
         &mut state.no_ring[i],
         &RINGS_SCHED,
         Lane::Sched,
-        ROOM,
+        NEED,
     )?;
     if w.fresh || w.lane.tid != current {
         w.thread(current);
@@ -74,7 +85,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     let mut time = 0;
     if enabled & ENABLE_SCHED != 0 {
         let draw = |state: &mut CpuState| budget::draw_sched(state, prev(ctx), next(ctx));
-        if let Some(w) = open(state, kind::SWITCH, prev(ctx).tid(), draw) {
+        if let Some(w) = open::<ROOM, false>(state, kind::SWITCH, prev(ctx).tid(), draw) {
             time = w.now;
             let (prev, next) = (prev(ctx), next(ctx));
             let (prev_tid, next_tid) = (prev.tid(), next.tid());
@@ -172,8 +183,9 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w =
-        open(state, kind::WAKING, running::tid(state), |state| budget::draw_wakeup(state, task))?;
+    let w = open::<ROOM, false>(state, kind::WAKING, running::tid(state), |state| {
+        budget::draw_wakeup(state, task)
+    })?;
     put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
     Some(())
 }
@@ -185,7 +197,7 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let w = open(state, kind::WAKEUP_NEW, running::tid(state), |state| {
+    let w = open::<ROOM, false>(state, kind::WAKEUP_NEW, running::tid(state), |state| {
         budget::draw_wakeup(state, task)
     })?;
     put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
@@ -200,8 +212,97 @@ fn sched_migrate_task(ctx: BtfTracePointContext) -> Option<()> {
     }
     let task = Task::from_arg(ctx.arg(0));
     let to: u32 = ctx.arg(1);
-    let w =
-        open(state, kind::MIGRATE, running::tid(state), |state| budget::draw_wakeup(state, task))?;
+    let w = open::<ROOM, false>(state, kind::MIGRATE, running::tid(state), |state| {
+        budget::draw_wakeup(state, task)
+    })?;
     put(w, kind::MIGRATE, task.prio() as u16, migrate::pack(task.tid(), task.cpu(), to));
+    Some(())
+}
+
+/// `SI_USER`, `SI_KERNEL`: include/uapi/asm-generic/siginfo.h.
+const SI_USER: i32 = 0;
+const SI_KERNEL: i32 = 0x80;
+/// `siginfo.si_code`, and `sigaction.sa_handler` and `.sa_flags`: part of the ABI, from which the
+/// kernel's own structures do not differ (`siginfo_buildtime_checks`, kernel/signal.c;
+/// `rt_sigaction`, which copies the structure as it is; Linux 6.1 and 6.18).
+const SI_CODE: u64 = 8;
+const SA_HANDLER: u64 = 0;
+const SA_FLAGS: u64 = 8;
+
+/// A value anywhere in the kernel's memory; 0 where there is none.
+#[inline(always)]
+fn peek<T: Default>(address: u64) -> T {
+    let mut value = T::default();
+    // SAFETY: as many bytes of our own; the address may be any.
+    unsafe {
+        bpf_probe_read_kernel((&raw mut value).cast(), size_of::<T>() as u32, address as *const _)
+    };
+    value
+}
+
+/// Argument `N` as a number. As a pointer the verifier takes it for one that is never null, and
+/// removes what is done about 0.
+#[inline(always)]
+fn number<const N: usize>(ctx: *mut c_void) -> u64 {
+    peek(ctx as u64 + (N * size_of::<u64>()) as u64)
+}
+
+/// `si_code` of a signal, as `TP_STORE_SIGINFO` (include/trace/events/signal.h, Linux 6.1) has it:
+/// instead of a pointer there may be `SEND_SIG_NOINFO` (0) or `SEND_SIG_PRIV` (1). It is the second
+/// argument of both tracepoints.
+#[inline(always)]
+fn si_code(ctx: *mut c_void) -> i32 {
+    match number::<1>(ctx) {
+        0 => SI_USER,
+        1 => SI_KERNEL,
+        info => peek(info + SI_CODE),
+    }
+}
+
+/// `signal_generate(sig, info, task, group, result)`
+#[btf_tracepoint(function = "signal_generate")]
+fn signal_generate(ctx: BtfTracePointContext) -> Option<()> {
+    let ctx = ctx.as_ptr();
+    let state = this_cpu();
+    if state.enabled & ENABLE_SCHED == 0 {
+        return None;
+    }
+    let target = Task::from_arg(arg::<2>(ctx) as *const u8);
+    let code = si_code(ctx);
+    let mut w =
+        open::<SIGNAL_ROOM, true>(state, kind::SIGNAL_GENERATE, running::tid(state), |state| {
+            budget::draw_wakeup(state, target)
+        })?;
+    let body = SignalGenerate {
+        signal: arg::<0>(ctx) as u32,
+        code,
+        target_tid: target.tid(),
+        target_pid: target.tgid(),
+        scope: u32::from(arg::<3>(ctx) as u32 != 0),
+        result: arg::<4>(ctx) as u32,
+        target_comm: comm_bytes(target.comm()),
+    };
+    w.record(kind::SIGNAL_GENERATE, body);
+    w.publish(kind::SIGNAL_GENERATE);
+    Some(())
+}
+
+/// `signal_deliver(sig, info, ka)`
+#[btf_tracepoint(function = "signal_deliver")]
+fn signal_deliver(ctx: BtfTracePointContext) -> Option<()> {
+    let ctx = ctx.as_ptr();
+    let state = this_cpu();
+    if state.enabled & ENABLE_SCHED == 0 {
+        return None;
+    }
+    let (code, action) = (si_code(ctx), number::<2>(ctx));
+    let (handler, flags) = (peek(action + SA_HANDLER), peek(action + SA_FLAGS));
+    let mut w =
+        open::<SIGNAL_ROOM, true>(state, kind::SIGNAL_DELIVER, running::tid(state), |state| {
+            budget::draw_wakeup(state, Task::current())
+        })?;
+    let body = SignalDeliver { signal: arg::<0>(ctx) as u32, code, handler, flags };
+    w.record(kind::SIGNAL_DELIVER, body);
+    w.publish(kind::SIGNAL_DELIVER);
     Some(())
 }

@@ -145,7 +145,7 @@ fn put<'a, const STRINGS: bool>(
     let first_alone = state.enabled & GIVEN_ARGUMENTS != 0 && was_loud(state);
     let need = if STRINGS { ENTER_ROOM + strings::room(call.entry) } else { ENTER_ROOM };
     let lane = &mut state.lanes[i];
-    let mut w = Writer::open::<ENTER_ROOM>(
+    let mut w = Writer::open::<ENTER_ROOM, false>(
         lane,
         &mut state.no_ring[i],
         &RINGS_SYSCALL,
@@ -357,7 +357,7 @@ fn exit_slept(state: &mut CpuState, nr: u64, ret: i64) -> bool {
         budget::owe_call(state);
     }
     let lane = &mut state.lanes[i];
-    if let Some(mut w) = Writer::open::<EXIT_ROOM>(
+    if let Some(mut w) = Writer::open::<EXIT_ROOM, false>(
         lane,
         &mut state.no_ring[i],
         &RINGS_SYSCALL,

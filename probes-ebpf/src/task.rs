@@ -27,26 +27,13 @@ const MAX_CPUS: u32 = 4096;
 #[inline(always)]
 fn open(state: &mut CpuState, need: usize) -> Option<Writer<'_>> {
     let i = Lane::Task as usize;
-    Writer::open::<ROOM>(&mut state.lanes[i], &mut state.no_ring[i], &RINGS_TASK, Lane::Task, need)
-}
-
-/// A body that can be read by words.
-#[repr(C, align(8))]
-struct Words<T>(T);
-
-/// Writes a record of a header and a plain body.
-#[inline(always)]
-fn put<T: Copy>(w: &mut Writer<'_>, kind: u8, body: T) {
-    let since = w.time();
-    w.word(record::header(kind, length(size_of::<T>()), 0, since));
-    // By words, since a record need not be aligned to more than a unit.
-    let body = Words(body);
-    // SAFETY: the bodies have no padding between or behind, and `body` is aligned to a word.
-    let words =
-        unsafe { core::slice::from_raw_parts((&raw const body).cast::<u64>(), size_of::<T>() / 8) };
-    for word in words {
-        w.word(*word);
-    }
+    Writer::open::<ROOM, true>(
+        &mut state.lanes[i],
+        &mut state.no_ring[i],
+        &RINGS_TASK,
+        Lane::Task,
+        need,
+    )
 }
 
 #[inline(always)]
@@ -77,7 +64,7 @@ fn sched_process_fork(ctx: BtfTracePointContext) -> Option<()> {
         comm: comm_bytes(child.comm()),
     };
     let mut w = open(state, ROOM)?;
-    put(&mut w, kind::FORK, body);
+    w.record(kind::FORK, body);
     w.publish(kind::FORK);
     Some(())
 }
@@ -112,7 +99,7 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> Option<()> {
     };
     let enabled = state.enabled;
     let mut w = open(state, ROOM + 3 * strings::ROOM)?;
-    put(&mut w, kind::EXEC, body);
+    w.record(kind::EXEC, body);
     if enabled & ENABLE_EXEC_FILE != 0 {
         let file = bprm_filename(ctx.arg(2));
         w.at = bounded(strings::put(w.body(), w.at, 0, file as u64, Source::Kernel));
@@ -172,7 +159,7 @@ fn task_rename(ctx: BtfTracePointContext) -> Option<()> {
         new: comm_bytes(new),
     };
     let mut w = open(state, ROOM)?;
-    put(&mut w, kind::RENAME, body);
+    w.record(kind::RENAME, body);
     w.publish(kind::RENAME);
     Some(())
 }
@@ -203,7 +190,7 @@ fn sched_process_exit(ctx: BtfTracePointContext) -> Option<()> {
         comm: comm_bytes(task.comm()),
     };
     let mut w = open(state, ROOM)?;
-    put(&mut w, kind::TASK_EXIT, body);
+    w.record(kind::TASK_EXIT, body);
     w.publish(kind::TASK_EXIT);
     Some(())
 }

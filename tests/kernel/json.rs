@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::support::{lines, start};
 
+const SCHEMA: &str = include_str!("../../docs/flightctl-dump.schema.json");
+
 /// The lines of a dump: each must be an object, and the first the coverage. Gaps, which a busy
 /// machine may have, are left out.
 fn objects(output: &Output) -> Vec<Value> {
@@ -29,6 +31,18 @@ fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Value> {
     objects(&recorder.flightctl(&[&["dump", "--format", "jsonl"], args].concat()))
 }
 
+/// The same, held against the schema that is published.
+pub(crate) fn valid_dump(recorder: &Recorder, args: &[&str]) -> Vec<Value> {
+    let schema = serde_json::from_str(SCHEMA).expect("JSON");
+    let schema = jsonschema::validator_for(&schema).expect("a schema");
+    let events = dump(recorder, args);
+    for event in &events {
+        let wrong: Vec<_> = schema.iter_errors(event).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}\n{event}");
+    }
+    events
+}
+
 /// What the text tells has its object, in the same order.
 #[test]
 fn text_and_json_tell_the_same() {
@@ -41,7 +55,7 @@ fn text_and_json_tell_the_same() {
     assert_eq!(status.code(), Some(3));
     let last = ["--event", "fork,exec,exit,sys_enter,sys_exit", "--comm", "ls,wc"];
     let text = lines(&recorder.flightctl(&[&["dump", "--last", "30s"], &last[..]].concat()));
-    let events = dump(&recorder, &[&["--last", "30s"], &last[..]].concat());
+    let events = valid_dump(&recorder, &[&["--last", "30s"], &last[..]].concat());
     assert!(events.len() > 50, "{}", events.len());
     assert_eq!(text.len(), events.len());
     for (line, event) in text.iter().zip(&events) {

@@ -28,7 +28,7 @@ fn me() -> u32 {
 }
 
 /// The running kernel's description of itself, without these names: they are others in it.
-fn btf_without(names: &[&str], dir: &Path) -> PathBuf {
+pub(crate) fn btf_without(names: &[&str], dir: &Path) -> PathBuf {
     let mut data = fs::read("/sys/kernel/btf/vmlinux").expect("BTF");
     for name in names {
         let whole = [b"\0", name.as_bytes(), b"\0"].concat();
@@ -45,7 +45,7 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
-fn status(recorder: &Recorder) -> Value {
+pub(crate) fn status(recorder: &Recorder) -> Value {
     serde_json::from_str(&text(&recorder.flightctl(&["status", "--json"]))).expect("JSON")
 }
 

@@ -30,6 +30,7 @@ mod ps;
 mod quiet;
 mod run_queue;
 mod side_by_side;
+mod signals;
 mod snapshots;
 mod state;
 mod store;

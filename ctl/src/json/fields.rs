@@ -1,11 +1,11 @@
 //! The default object of a kind of event: the fields of its row in the table of kinds.
 
-use flightrec_format::abi::kinds::{Unit, Value};
+use flightrec_format::abi::kinds::Value;
 use flightrec_format::decode::Plain;
 
 use super::value;
-use crate::text::argument::{Number, write_signal};
-use crate::text::fields::shown;
+use crate::text::argument::Number;
+use crate::text::fields::{shown, write};
 
 /// `,"field":value,"field":value`
 pub(super) fn object(plain: &Plain, out: &mut Vec<u8>) {
@@ -15,8 +15,8 @@ pub(super) fn object(plain: &Plain, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\":");
         match (value, field.unit) {
             (Value::Name(comm), _) => value::comm(&comm, out),
-            (Value::Unsigned(number), Unit::Signal) => {
-                value::printed(|out| write_signal(number as u32, out), out);
+            (value, unit) if unit.is_named() => {
+                value::printed(|out| write(plain, value, unit, out), out);
             }
             (Value::Unsigned(number), _) => value::number(Number::Unsigned(number), out),
             (Value::Signed(number), _) => value::number(Number::Signed(number), out),
@@ -26,7 +26,7 @@ pub(super) fn object(plain: &Plain, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use flightrec_format::abi::kinds::{Fork, Kind, Type};
+    use flightrec_format::abi::kinds::{Fork, Kind, Type, Unit};
     use serde_json::{Value as Json, json};
 
     use super::*;
@@ -64,7 +64,8 @@ mod tests {
         let of_field = |field: &flightrec_format::abi::kinds::Field| {
             let of_type = match (field.ty, field.unit) {
                 (Type::Name, _) => "comm",
-                (_, Unit::Signal) => "printable",
+                (_, unit) if unit.is_named() => "printable",
+                (_, Unit::Thread | Unit::Process) => "id",
                 _ => "number",
             };
             let meaning = field.meaning.trim();
@@ -103,8 +104,8 @@ mod tests {
                 ("time", "time"),
                 ("mono_ns", "ns"),
                 ("cpu", "cpu"),
-                ("tid", "tid"),
-                ("pid", "pid"),
+                ("tid", "id"),
+                ("pid", "id"),
                 ("comm", "comm"),
             ] {
                 expected.insert(field.to_owned(), json!({"$ref": format!("#/$defs/{of}")}));

@@ -1,11 +1,12 @@
 //! The default line of a kind of event: its name, and the fields of its row in the table of kinds.
 
-use flightrec_format::abi::kinds::{Field, Unit, Value};
+use flightrec_format::abi::kinds::{Field, Names, Unit, Value};
 use flightrec_format::decode::Plain;
 
 use super::argument::write_signal;
 use super::escape::quote;
-use super::number::decimal;
+use super::number::{decimal, hex_or_zero};
+use super::si_code;
 use crate::threads::trim;
 
 /// `(NAME) field=value field=value`; the event's own thread, which begins the line, is left out.
@@ -17,7 +18,7 @@ pub(super) fn line(plain: &Plain, out: &mut Vec<u8>) {
         out.push(b' ');
         out.extend_from_slice(field.name.as_bytes());
         out.push(b'=');
-        write(value, field.unit, out);
+        write(plain, value, field.unit, out);
     }
 }
 
@@ -27,15 +28,45 @@ pub(crate) fn shown(plain: &Plain) -> impl Iterator<Item = (&'static Field, Valu
     plain.fields().skip(own).filter(|(field, _)| field.unit != Unit::Reserved)
 }
 
-fn write(value: Value, unit: Unit, out: &mut Vec<u8>) {
+/// A field's value. `plain` is the event: a code's name depends on its signal.
+pub(crate) fn write(plain: &Plain, value: Value, unit: Unit, out: &mut Vec<u8>) {
     match (value, unit) {
         (Value::Name(comm), _) => quote(trim(&comm), false, out),
         (Value::Unsigned(number), Unit::Signal) => write_signal(number as u32, out),
+        (Value::Signed(code), Unit::SignalCode) => {
+            let signal = plain.ids(Unit::Signal).next().unwrap_or(0);
+            match si_code::name(signal, code as i32) {
+                Some(name) => out.extend_from_slice(name.as_bytes()),
+                None => decimal(code, out),
+            }
+        }
+        (Value::Unsigned(bits), Unit::Flags(names)) => flags(bits, names, out),
+        (Value::Unsigned(number), Unit::OneOf(names) | Unit::Address(names)) => {
+            match names.iter().find(|(named, _)| *named == number) {
+                Some((_, name)) => out.extend_from_slice(name.as_bytes()),
+                None => hex_or_zero(number, out),
+            }
+        }
         (Value::Unsigned(number), _) => decimal(number, out),
         (Value::Signed(number), _) => decimal(number, out),
     }
     if unit == Unit::Ns {
         out.extend_from_slice(b"ns");
+    }
+}
+
+/// `NAME|NAME|0x20`
+fn flags(bits: u64, names: Names, out: &mut Vec<u8>) {
+    let mut rest = bits;
+    for (flag, name) in names.iter().filter(|(flag, _)| bits & flag == *flag) {
+        out.extend_from_slice(name.as_bytes());
+        rest &= !flag;
+        if rest != 0 {
+            out.push(b'|');
+        }
+    }
+    if rest != 0 || bits == 0 {
+        hex_or_zero(rest, out);
     }
 }
 
@@ -80,14 +111,26 @@ mod tests {
 
     #[test]
     fn units_are_written_as_people_read_them() {
+        let rename = Rename { tid: 7, tgid: 6, old: [0; 16], new: [0; 16] };
+        let plain = Plain::read(Kind::Rename, &rename.bytes()).unwrap();
         let written = |value, unit| {
             let mut out = Vec::new();
-            write(value, unit, &mut out);
+            write(&plain, value, unit, &mut out);
             String::from_utf8(out).unwrap()
         };
         assert_eq!(written(Value::Unsigned(9), Unit::Signal), "SIGKILL");
         assert_eq!(written(Value::Signed(-14), Unit::Plain), "-14");
         assert_eq!(written(Value::Unsigned(14), Unit::Ns), "14ns");
         assert_eq!(written(Value::Unsigned(14), Unit::Bytes), "14");
+        assert_eq!(written(Value::Signed(-6), Unit::SignalCode), "SI_TKILL");
+        assert_eq!(written(Value::Signed(-99), Unit::SignalCode), "-99");
+        let names: Names = &[(0, "DFL"), (1, "IGN"), (4, "FOUR")];
+        let one = |value| written(Value::Unsigned(value), Unit::OneOf(names));
+        assert_eq!((one(0), one(4), one(26)), ("DFL".into(), "FOUR".into(), "0x1a".into()));
+        let address = |value| written(Value::Unsigned(value), Unit::Address(names));
+        assert_eq!((address(1), address(0x55aa)), ("IGN".into(), "0x55aa".into()));
+        let flags = |value| written(Value::Unsigned(value), Unit::Flags(&[(1, "A"), (4, "B")]));
+        assert_eq!([flags(0), flags(5), flags(4)], ["0", "A|B", "B"]);
+        assert_eq!([flags(0x13), flags(0x20)], ["A|0x12", "0x20"]);
     }
 }

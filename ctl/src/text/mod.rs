@@ -24,6 +24,7 @@ pub(crate) mod plain;
 pub(crate) mod plan;
 pub(crate) mod recent;
 pub(crate) mod sched;
+mod si_code;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -95,7 +95,7 @@ impl Default for Rings {
 pub struct Record {
     /// System calls.
     pub syscalls: bool,
-    /// Context switches, wakeups, migrations.
+    /// Scheduling, and what threads do to one another.
     pub sched: bool,
     /// Fork, exec, rename, exit.
     pub tasks: bool,

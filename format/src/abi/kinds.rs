@@ -72,23 +72,52 @@ pub enum Unit {
     Bytes,
     /// A signal's number.
     Signal,
+    /// `si_code`: why the signal of this event was sent.
+    SignalCode,
+    /// One of the values that have names.
+    OneOf(Names),
+    /// Bits that have names.
+    Flags(Names),
+    /// An address, or one of the values that have names.
+    Address(Names),
     /// Always 0; not shown.
     Reserved,
 }
 
+/// Values of a field, and their names. A value without one stays a number.
+pub type Names = &'static [(u64, &'static str)];
+
 impl Unit {
-    /// Its name in FORMAT.md; empty for a plain number.
+    /// Its name in FORMAT.md; empty for a plain number, and where only its values have names.
     pub const fn name(self) -> &'static str {
         match self {
-            Unit::Plain => "",
+            Unit::Plain | Unit::OneOf(_) | Unit::Flags(_) => "",
             Unit::Thread => "thread id",
             Unit::Process => "process id",
             Unit::Cgroup => "control group id",
             Unit::Ns => "ns",
             Unit::Bytes => "bytes",
             Unit::Signal => "signal",
+            Unit::SignalCode => "si_code",
+            Unit::Address(_) => "address",
             Unit::Reserved => "0",
         }
+    }
+
+    /// Names of single values.
+    pub const fn names(self) -> Names {
+        match self {
+            Unit::OneOf(names) | Unit::Flags(names) | Unit::Address(names) => names,
+            _ => &[],
+        }
+    }
+
+    /// Whether text and JSON give the value by a name, so that in JSON it is a string.
+    pub const fn is_named(self) -> bool {
+        matches!(
+            self,
+            Unit::Signal | Unit::SignalCode | Unit::OneOf(_) | Unit::Flags(_) | Unit::Address(_)
+        )
     }
 }
 
@@ -201,7 +230,9 @@ impl Field {
 /// /// What happened, in a sentence.
 /// CONSTANT Variant = 0x36 "name" plain Struct {
 ///     /// What the field means.
-///     field: u32 unit,
+///     field: u32, unit;
+///     /// A field whose values have names.
+///     state: u32, one_of [0 "off", 1 "on"];
 /// }
 /// ```
 ///
@@ -212,7 +243,10 @@ macro_rules! kinds {
         $(#[doc = $about:literal])+
         $constant:ident $variant:ident = $number:literal $name:literal $form:ident
         $($body:ident {
-            $( $(#[doc = $meaning:literal])+ $field:ident: $type:ty $(, $unit:ident)?; )+
+            $(
+                $(#[doc = $meaning:literal])+
+                $field:ident: $type:ty $(, $unit:ident $([$($value:literal $named:literal),+])?)?;
+            )+
         })?
     )+) => {
         /// Numbers of event records. The low nibble is the index in a lane's counters.
@@ -241,7 +275,9 @@ macro_rules! kinds {
                 name: $name,
                 form: kinds!(@form $form),
                 about: concat!($($about),+),
-                fields: kinds!(@fields $($body { $($field: $type $(, $unit)?; concat!($($meaning),+);)+ })?),
+                fields: kinds!(@fields $($body { $(
+                    $field: $type $(, $unit $([$($value $named),+])?)?; concat!($($meaning),+);
+                )+ })?),
                 bytes: kinds!(@bytes $($body)?),
             },
         )+];
@@ -286,11 +322,13 @@ macro_rules! kinds {
     (@form plain) => { Form::Plain };
     (@form own) => { Form::Own };
     (@fields) => { &[] };
-    (@fields $body:ident { $($field:ident: $type:ty $(, $unit:ident)?; $meaning:expr;)+ }) => {
+    (@fields $body:ident { $(
+        $field:ident: $type:ty $(, $unit:ident $([$($value:literal $named:literal),+])?)?; $meaning:expr;
+    )+ }) => {
         &[$( Field {
             name: stringify!($field),
             ty: <$type as FieldType>::TYPE,
-            unit: kinds!(@unit $($unit)?),
+            unit: kinds!(@unit $($unit $([$($value $named),+])?)?),
             at: offset_of!($body, $field),
             meaning: $meaning,
         } ),+]
@@ -304,6 +342,10 @@ macro_rules! kinds {
     (@unit ns) => { Unit::Ns };
     (@unit bytes) => { Unit::Bytes };
     (@unit signal) => { Unit::Signal };
+    (@unit signal_code) => { Unit::SignalCode };
+    (@unit one_of [$($value:literal $name:literal),+]) => { Unit::OneOf(&[$(($value, $name)),+]) };
+    (@unit flags [$($value:literal $name:literal),+]) => { Unit::Flags(&[$(($value, $name)),+]) };
+    (@unit address [$($value:literal $name:literal),+]) => { Unit::Address(&[$(($value, $name)),+]) };
     (@unit reserved) => { Unit::Reserved };
 }
 
@@ -321,6 +363,43 @@ kinds! {
     WAKEUP_NEW WakeupNew = 0x22 "wakeup_new" own
     /// A thread moves to another CPU.
     MIGRATE Migrate = 0x23 "migrate" own
+    /// A thread sends a signal, or the kernel does in its context.
+    SIGNAL_GENERATE SignalGenerate = 0x24 "signal_generate" plain SignalGenerate {
+        /// The signal.
+        signal: u32, signal;
+        /// Why it was sent: SI_USER by kill, SI_TKILL by tgkill, SI_QUEUE by sigqueue, else the
+        /// kernel's reason.
+        code: i32, signal_code;
+        /// The thread that it is for; one of the process's, where it is for any of them.
+        target_tid: u32, thread;
+        /// Its process.
+        target_pid: u32, process;
+        /// Whether that thread alone may take it, or any of its process.
+        scope: u32, one_of [0 "thread", 1 "process"];
+        /// What became of it: it waits for the target (`delivered`), the target ignores it, it was
+        /// pending already, or too many are pending: it is not sent (`overflow_fail`), or without
+        /// its details (`lose_info`).
+        result: u32, one_of [
+            0 "delivered", 1 "ignored", 2 "already_pending", 3 "overflow_fail", 4 "lose_info"
+        ];
+        /// Name of the thread.
+        target_comm: Comm;
+    }
+    /// A thread takes a signal.
+    SIGNAL_DELIVER SignalDeliver = 0x25 "signal_deliver" plain SignalDeliver {
+        /// The signal.
+        signal: u32, signal;
+        /// As of its sending; SI_USER also where the kernel has no details, as of a SIGKILL.
+        code: i32, signal_code;
+        /// What the thread does: the signal's default action, nothing, or a function of its own.
+        handler: u64, address [0 "SIG_DFL", 1 "SIG_IGN"];
+        /// `sa_flags` of that action.
+        flags: u64, flags [
+            0x1 "SA_NOCLDSTOP", 0x2 "SA_NOCLDWAIT", 0x4 "SA_SIGINFO", 0x0400_0000 "SA_RESTORER",
+            0x0800_0000 "SA_ONSTACK", 0x1000_0000 "SA_RESTART", 0x4000_0000 "SA_NODEFER",
+            0x8000_0000 "SA_RESETHAND"
+        ];
+    }
 
     /// A thread is created.
     FORK Fork = 0x30 "fork" own Fork {

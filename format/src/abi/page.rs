@@ -40,7 +40,7 @@ pub const LEFT_OUT_LEN: usize = 24;
 pub enum Lane {
     /// System call entries and exits.
     Syscall = 0,
-    /// Context switches, wakeups, migrations.
+    /// Scheduling, and what threads do to one another.
     Sched = 1,
     /// Task life, marks, and the recorder's own acts.
     Task = 2,

@@ -2,7 +2,7 @@
 //! format.
 
 use crate::support::{CPU, call, text};
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, UNIT, header_len};
 use flightrec_format::abi::record::{Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
@@ -16,8 +16,8 @@ fn event(time: u64, tid: u32, body: Body) -> Event {
     Event { time, cpu: CPU, tid, body }
 }
 
-/// Writes events, opened at time 0x1000, and compares the units behind the header; then reads them
-/// back.
+/// Writes events, opened at time 0x1000, and compares the units behind the header, which has the
+/// counters of all kinds of the lane; then reads them back.
 #[track_caller]
 fn golden(lane: Lane, events: &[Event], units: &[u32]) {
     let mut writer = PageWriter::new(0x1122_3344_5566_7788, lane, CPU, 37_000);
@@ -26,8 +26,10 @@ fn golden(lane: Lane, events: &[Event], units: &[u32]) {
     }
     let page = Page::new(writer.finish().remove(0)).unwrap();
     let (all, _) = page.bytes().as_chunks::<4>();
-    let written: Vec<u32> =
-        all[32..page.header().used as usize].iter().map(|w| u32::from_le_bytes(*w)).collect();
+    let written: Vec<u32> = all[header_len(lane) / UNIT..page.header().used as usize]
+        .iter()
+        .map(|w| u32::from_le_bytes(*w))
+        .collect();
     assert_eq!(written, units, "\nwritten  {written:#010x?}\nexpected {units:#010x?}");
     assert_eq!(page.events().collect::<Vec<_>>(), events);
 }
@@ -41,20 +43,21 @@ fn page_header() {
     let mut writer = PageWriter::new(0x1122_3344_5566_7788, Lane::Sched, 0x0102, 37_000);
     writer.push(&event(0x1000, 1, Body::Migrate { thread: 1, prio: 0, from: 0, to: 0 })).unwrap();
     let page = writer.finish().remove(0);
+    let length = header_len(Lane::Sched);
     let mut expected = Vec::new();
     expected.extend(b"FLTRECPG"); // magic
     expected.extend(0x1122_3344_5566_7788u64.to_le_bytes()); // session
     expected.extend([2, 0]); // version
     expected.extend([1, 0]); // lane, flags
     expected.extend([2, 1]); // CPU
-    expected.extend([128, 0]); // header length
+    expected.extend((length as u16).to_le_bytes()); // header length
     expected.extend(1u64.to_le_bytes()); // seq
     expected.extend(0x1000u64.to_le_bytes()); // base, CLOCK_MONOTONIC
     expected.extend((0x1000u64 + 37_000).to_le_bytes()); // base, CLOCK_TAI
-    expected.extend([38, 0, 0, 0]); // used: header, THREAD, MIGRATE
+    expected.extend(((length / UNIT + 2 + 4) as u32).to_le_bytes()); // used: THREAD, MIGRATE
     expected.extend([0; 4]); // reserved
-    expected.extend([0; 9 * 8]); // totals
-    assert_eq!(page[..128], expected);
+    expected.resize(length, 0); // totals
+    assert_eq!(page[..length], expected);
 }
 
 #[test]

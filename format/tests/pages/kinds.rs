@@ -2,19 +2,17 @@
 
 use std::fmt::Write as _;
 
-use flightrec_format::abi::kinds::{BODY_MAX, Form, KINDS_MAX, Kind, Type, Unit, Value};
+use flightrec_format::abi::kinds::{BODY_MAX, Form, KINDS_MAX, Kind, Row, Type, Unit, Value};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::counter;
 use flightrec_format::decode::Plain;
 
 const FORMAT: &str = include_str!("../../../FORMAT.md");
 
-/// A table as FORMAT.md has it: the kinds, and the fields of those that have fixed ones.
-fn tables() -> [String; 2] {
+/// The tables of FORMAT.md: the kinds; and, for each lane, the fields of those that have fixed ones.
+fn tables() -> Vec<String> {
     let mut kinds = "| kind | number | lane | name | meaning |\n".to_owned();
     kinds.push_str("| --- | ---: | --- | --- | --- |\n");
-    let mut fields = "| kind | byte | type | field | meaning |\n".to_owned();
-    fields.push_str("| --- | ---: | --- | --- | --- |\n");
     for kind in Kind::ALL {
         let (row, lane) = (kind.row(), kind.lane().name());
         let about = row.about.trim();
@@ -24,12 +22,21 @@ fn tables() -> [String; 2] {
             row.constant, row.number, row.name
         )
         .unwrap();
+    }
+    let fields = Lane::RINGS.map(fields).into_iter().flatten();
+    Some(kinds).into_iter().chain(fields).collect()
+}
+
+/// The fields of a lane's kinds; `None`: it has none.
+fn fields(lane: Lane) -> Option<String> {
+    let mut fields = "| kind | byte | type | field | meaning |\n".to_owned();
+    fields.push_str("| --- | ---: | --- | --- | --- |\n");
+    let kinds = Kind::ALL.into_iter().filter(|kind| kind.lane() == lane);
+    let rows: Vec<&Row> = kinds.map(Kind::row).filter(|row| !row.fields.is_empty()).collect();
+    for row in &rows {
         for (i, field) in row.fields.iter().enumerate() {
             let constant = if i == 0 { row.constant } else { "" };
-            let unit = match field.unit.name() {
-                "" => String::new(),
-                unit => format!(" ({unit})"),
-            };
+            let unit = unit(field.unit);
             writeln!(
                 fields,
                 "| {constant} | {} | {} | `{}` | {}{unit} |",
@@ -41,7 +48,21 @@ fn tables() -> [String; 2] {
             .unwrap();
         }
     }
-    [kinds, fields]
+    (!rows.is_empty()).then_some(fields)
+}
+
+/// ` (thread id)`, ` (0 off, 1 on)`
+fn unit(unit: Unit) -> String {
+    let value = |&(value, name): &(u64, &str)| match unit {
+        Unit::Flags(_) => format!("{value:#x} {name}"),
+        _ => format!("{value} {name}"),
+    };
+    let names = unit.names().iter().map(value);
+    let all: Vec<String> = Some(unit.name().to_owned()).into_iter().chain(names).collect();
+    match all.join(", ").trim_start_matches(", ") {
+        "" => String::new(),
+        all => format!(" ({all})"),
+    }
 }
 
 #[test]
