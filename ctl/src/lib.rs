@@ -14,17 +14,15 @@
 //! - Which events: [`filter`].
 //! - Formats: [`text`], [`json`], behind [`render`]; which there are: [`formats`].
 //!   [`print`](mod@print) brings events to them, on two threads.
-//! - What is typed: [`args`]; what it means: [`plan`]; what is done: [`commands`], with [`top`],
-//!   [`ps`], [`follow`] and [`doctor`].
+//! - Options that several commands have, as typed, and what they mean: [`options`], of [`value`]s
+//!   and [`filter`]s. What several commands do: [`follow`], [`state`], [`target`], [`output`].
+//! - Commands, a module each with all there is of one: [`commands`]. The command line that they
+//!   make: [`cli`].
 
 pub mod announce;
-pub mod args;
-pub mod around;
-pub mod column;
+pub mod cli;
 pub mod commands;
 pub mod descriptors;
-pub mod doctor;
-pub mod epoch;
 pub mod exit;
 pub mod filter;
 pub mod follow;
@@ -32,22 +30,19 @@ pub mod formats;
 pub mod guard;
 pub mod help;
 pub mod human;
-pub mod in_flight;
 pub mod json;
+pub mod options;
 pub mod output;
-pub mod plan;
 pub mod print;
 pub mod progress;
-pub mod ps;
-pub mod remarks;
 pub mod render;
 pub mod schema;
 pub mod state;
 pub mod stderr;
 pub mod suggest;
+pub mod target;
 pub mod text;
-pub mod time_arg;
-pub mod top;
+pub mod value;
 pub mod zone;
 
 use flightrec_reader::{

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::args::ColorArg;
+use crate::options::color::ColorArg;
 use crate::progress::Progress;
 pub use crate::stderr::note;
 
@@ -25,6 +25,9 @@ pub enum OutputError {
     /// It is there.
     #[error("{} exists: --force replaces it", .0.display())]
     Exists(PathBuf),
+    /// It is a directory, or has no name.
+    #[error("{} is not a file name", .0.display())]
+    Name(PathBuf),
 }
 
 /// Refuses a file that is there, before anything is read for it. A device or a pipe holds nothing
@@ -94,6 +97,11 @@ impl Output {
             ColorArg::Never => false,
             ColorArg::Auto => self.terminal && no_color.is_none_or(std::ffi::OsStr::is_empty),
         }
+    }
+
+    /// Writes a text to the end.
+    pub fn print(&mut self, text: &[u8]) -> anyhow::Result<()> {
+        self.write_all(text).and_then(|()| self.flush()).map_err(|e| self.explain(e))
     }
 
     /// An error of writing, with the file's name; a broken pipe stays what it is.

@@ -21,6 +21,11 @@ impl<T: Serialize> Versioned<T> {
     }
 }
 
+/// An object as a text of many lines, with this release's version.
+pub fn document(object: impl Serialize) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(&Versioned::new(object))? + "\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,7 +43,7 @@ fn main() -> Result<()> {
 
 /// The command lines of the two programs.
 fn programs() -> [clap::Command; 2] {
-    [flightctl::help::command(), flightd::args::Args::command()]
+    [flightctl::cli::Cli::command(), flightd::args::Args::command()]
 }
 
 /// All pages, with their files' names.
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn every_command_and_option_has_its_place() {
-        let mut all = flightctl::help::command().disable_help_subcommand(true);
+        let mut all = flightctl::cli::Cli::command().disable_help_subcommand(true);
         all.build();
         let overview = text("flightctl.1");
         for command in all.get_subcommands().filter(|command| !command.is_hide_set()) {
@@ -145,7 +145,12 @@ mod tests {
     fn completions_know_commands_and_options() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut out = Vec::new();
-            clap_complete::generate(shell, &mut flightctl::help::command(), "flightctl", &mut out);
+            clap_complete::generate(
+                shell,
+                &mut flightctl::cli::Cli::command(),
+                "flightctl",
+                &mut out,
+            );
             let script = String::from_utf8(out).unwrap();
             for word in ["dump", "metrics", "runtime-dir", "strict"] {
                 assert!(script.contains(word), "{shell}: {word}");

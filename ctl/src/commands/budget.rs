@@ -1,45 +1,130 @@
 //! `flightctl budget`
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
 
-use anyhow::Result;
+use clap::Subcommand;
 use serde::Serialize;
 
 use flightrec_format::control::{Account, SPANS, Spent, Status};
 
+use super::prelude::*;
 use crate::control::Client;
-use crate::exit::Exit;
 use crate::human::span;
 use crate::output::Output;
-use crate::schema::Versioned;
+use crate::schema::document;
 use crate::state::{Budget, State};
 
-/// Shows what recording costs, for people or as one JSON object.
-pub fn run(runtime_dir: &Path, json: bool) -> Result<Exit> {
-    let mut client = Client::connect(runtime_dir)?;
-    let (account, status) = (client.account()?, client.status()?);
-    let shown = Shown::new(&account, status);
-    let text = if json {
-        let mut text = serde_json::to_string_pretty(&Versioned::new(&shown))?;
-        text.push('\n');
-        text
-    } else {
-        shown.text(&account)
-    };
-    let mut output = Output::standard();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|e| output.explain(e))?;
-    Ok(Exit::Fine)
+/// Arguments of `budget`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BudgetArgs {
+    /// Print one JSON object; field names and units are stable.
+    #[arg(long)]
+    json: bool,
+    /// Change it instead of showing it.
+    #[command(subcommand)]
+    command: Option<BudgetCommand>,
 }
 
-/// Changes what recording may cost, until the configuration is read again.
-pub fn set(runtime_dir: &Path, total: Option<u32>, per_cpu: Option<u32>) -> Result<Exit> {
-    Client::connect(runtime_dir)?.set_budget(total, per_cpu)?;
-    Ok(Exit::Fine)
+/// What else is done with the budget.
+#[derive(Debug, Subcommand)]
+pub enum BudgetCommand {
+    /// Change the limits, as root, until flightd next reads its configuration.
+    #[command(arg_required_else_help = true)]
+    Set {
+        /// CPU time of the whole machine, for example `0.5%`; `off` for no limit.
+        #[arg(value_name = "TOTAL", value_parser = parse_share)]
+        total: Option<u32>,
+        /// CPU time that the probes may use of each CPU.
+        #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+        per_cpu: Option<u32>,
+    },
+}
+
+/// The budget, to show or to change.
+#[derive(Debug, PartialEq)]
+pub struct BudgetPlan {
+    /// Directory of the control socket.
+    runtime_dir: PathBuf,
+    what: What,
+}
+
+/// What is done with the budget.
+#[derive(Debug, PartialEq)]
+enum What {
+    /// It is shown.
+    Show {
+        /// As JSON.
+        json: bool,
+    },
+    /// It is changed until the configuration is read again; millionths of CPU time, 0: no limit,
+    /// `None`: as before.
+    Set {
+        /// Of the whole machine.
+        total: Option<u32>,
+        /// Of each CPU.
+        per_cpu: Option<u32>,
+    },
+}
+
+impl Arguments for BudgetArgs {
+    const HELP: Help = Help {
+        about: "Show what recording costs and its limits: by part and CPU; now, in the last \
+                minute, and since flightd started",
+        examples: &[
+            ("flightctl budget", "the cost of recording, by part and CPU"),
+            ("flightctl budget set 0.5%", "limit recording to 0.5 % of all CPUs (as root)"),
+            ("flightctl budget set --per-cpu 2%", "limit the probes to 2 % of each CPU"),
+            ("flightctl budget --json | jq .spent.minute.all_percent", "total cost, as JSON"),
+        ],
+        exits: &[Exit::Fine, Exit::Error],
+    };
+    type Plan = BudgetPlan;
+
+    fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<BudgetPlan> {
+        let what = match self.command {
+            None => What::Show { json: self.json },
+            Some(BudgetCommand::Set { total, per_cpu }) => What::Set { total, per_cpu },
+        };
+        Ok(BudgetPlan { runtime_dir: recorder.runtime_dir, what })
+    }
+}
+
+impl Plan for BudgetPlan {
+    fn run(&self) -> Result<Exit> {
+        let mut client = Client::connect(&self.runtime_dir)?;
+        match self.what {
+            What::Set { total, per_cpu } => client.set_budget(total, per_cpu)?,
+            What::Show { json } => {
+                let (account, status) = (client.account()?, client.status()?);
+                let shown = Shown::new(&account, status);
+                let text = if json { document(&shown)? } else { shown.text(&account) };
+                Output::standard().print(text.as_bytes())?;
+            }
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+/// A share of CPU time in millionths; 0 for `off`.
+fn parse_share(text: &str) -> Result<u32, String> {
+    if text == "off" {
+        return Ok(0);
+    }
+    let number = text.strip_suffix('%').map(str::trim_end);
+    let number = number.filter(|number| number.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
+    let percent: Option<f64> = number.and_then(|number| number.parse().ok());
+    match percent {
+        Some(percent) if (0.01..=100.0).contains(&percent) => {
+            Ok((percent * 10_000.0).round() as u32)
+        }
+        Some(_) => Err("not within 0.01% to 100%; `off` is no limit".to_owned()),
+        None => {
+            Err("not a share of CPU time; use percent, for example 0.5%, or `off` for no limit"
+                .to_owned())
+        }
+    }
 }
 
 /// The account, with the names that `--json` has: scripts rely on them.
@@ -362,5 +447,16 @@ mod tests {
         let account = Account { cpus: Vec::new(), spans: [0; SPANS], ..account() };
         let text = Shown::new(&account, status()).text(&account);
         assert!(text.contains("in all") && !text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn shares_are_percent() {
+        assert_eq!(
+            ["1%", "0.5 %", "off", "100%"].map(|text| parse_share(text).ok()),
+            [10_000, 5000, 0, 1_000_000].map(Some)
+        );
+        for wrong in ["1", "0%", "101%", "inf%", "-1%", "%", "1e1%"] {
+            assert!(parse_share(wrong).is_err(), "{wrong}");
+        }
     }
 }

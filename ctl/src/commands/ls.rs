@@ -1,24 +1,104 @@
 //! `flightctl ls`: the recording's files.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::path::PathBuf;
 
-use anyhow::Result;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use flightrec_store::{FileReader, Kind, What};
 
+use super::prelude::*;
 use crate::boots::{self, BootId, id_text};
-use crate::exit::Exit;
 use crate::guard;
 use crate::human::bytes;
 use crate::output::{Output, note};
-use crate::schema::Versioned;
+use crate::schema::document;
 use crate::source::FilesPlan;
 use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
+use crate::text::printable;
+
+/// Arguments of `ls`.
+#[derive(Debug, clap::Args)]
+pub struct LsArgs {
+    /// Files, or directories with files in or below them [default: the state directory].
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Files to list.
+#[derive(Debug, PartialEq)]
+pub struct LsPlan {
+    files: FilesPlan,
+    json: bool,
+}
+
+impl Arguments for LsArgs {
+    const HELP: Help = Help {
+        about: "List the recording's files: boot, time range, size, events, state",
+        examples: &[
+            ("flightctl ls", "the files of this machine"),
+            ("flightctl ls --json /mnt/var/lib/flightrec", "the files of another machine, as JSON"),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
+    };
+    type Plan = LsPlan;
+
+    fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<LsPlan> {
+        Ok(LsPlan { files: recorder.files(self.paths), json: self.json })
+    }
+}
+
+impl Plan for LsPlan {
+    fn run(&self) -> Result<Exit> {
+        guard::watch();
+        let paths = state_dir::paths(&self.files)?;
+        let found = catalog::find(&paths)?;
+        let present = boots::present();
+        let mut entries: Vec<(i64, BootId, Entry)> = Vec::new();
+        for path in &found {
+            match FileReader::open(path) {
+                Ok(reader) => {
+                    let header = reader.header();
+                    entries.push((header.created_wall, header.boot_id, entry(&reader)));
+                }
+                Err(error) => note(&format!("left out: {}", FilesError::from(error))),
+            }
+        }
+        if entries.is_empty() {
+            let dir = paths.first().cloned().unwrap_or_default();
+            return Err(FilesError::Empty(dir).into());
+        }
+        // By boot, and by number within it, as they were written.
+        let mut first: Vec<(i64, BootId)> =
+            entries.iter().map(|(wall, boot, _)| (*wall, *boot)).collect();
+        first.sort_unstable();
+        let began = |boot: &BootId| first.iter().position(|(_, id)| id == boot);
+        entries.sort_by_key(|(wall, boot, entry)| (began(boot), entry.number, *wall));
+        if let Some((_, boot, entry)) = entries
+            .iter_mut()
+            .rev()
+            .find(|(_, boot, entry)| Some(*boot) == present && entry.number != 0)
+            && Some(*boot) == present
+            && entry.state == State::Unclosed
+        {
+            entry.state = State::Open;
+        }
+        let entries: Vec<Entry> = entries.into_iter().map(|(_, _, entry)| entry).collect();
+        let text = if self.json {
+            document(Document { files: &entries })?
+        } else {
+            table(&entries, &crate::zone::system())
+        };
+        Output::standard().print(text.as_bytes())?;
+        Ok(Exit::Fine)
+    }
+}
 
 /// What a file is.
 #[derive(Debug, Serialize)]
@@ -73,54 +153,6 @@ struct Document<'a> {
     files: &'a [Entry],
 }
 
-/// Lists files.
-pub fn run(plan: &FilesPlan, json: bool) -> Result<Exit> {
-    guard::watch();
-    let paths = state_dir::paths(plan)?;
-    let found = catalog::find(&paths)?;
-    let present = boots::present();
-    let mut entries: Vec<(i64, BootId, Entry)> = Vec::new();
-    for path in &found {
-        match FileReader::open(path) {
-            Ok(reader) => {
-                let header = reader.header();
-                entries.push((header.created_wall, header.boot_id, entry(&reader)));
-            }
-            Err(error) => note(&format!("left out: {}", FilesError::from(error))),
-        }
-    }
-    if entries.is_empty() {
-        let dir = paths.first().cloned().unwrap_or_default();
-        return Err(FilesError::Empty(dir).into());
-    }
-    // By boot, and by number within it, as they were written.
-    let mut first: Vec<(i64, BootId)> =
-        entries.iter().map(|(wall, boot, _)| (*wall, *boot)).collect();
-    first.sort_unstable();
-    let began = |boot: &BootId| first.iter().position(|(_, id)| id == boot);
-    entries.sort_by_key(|(wall, boot, entry)| (began(boot), entry.number, *wall));
-    if let Some((_, boot, entry)) = entries
-        .iter_mut()
-        .rev()
-        .find(|(_, boot, entry)| Some(*boot) == present && entry.number != 0)
-        && Some(*boot) == present
-        && entry.state == State::Unclosed
-    {
-        entry.state = State::Open;
-    }
-    let entries: Vec<Entry> = entries.into_iter().map(|(_, _, entry)| entry).collect();
-    let mut text = Vec::new();
-    if json {
-        serde_json::to_writer_pretty(&mut text, &Versioned::new(Document { files: &entries }))?;
-        text.push(b'\n');
-    } else {
-        text.extend_from_slice(table(&entries, &crate::zone::system()).as_bytes());
-    }
-    let mut output = Output::standard();
-    output.write_all(&text).and_then(|()| output.flush()).map_err(|e| output.explain(e))?;
-    Ok(Exit::Fine)
-}
-
 fn entry(reader: &FileReader) -> Entry {
     let header = reader.header();
     let pages = || reader.of(Kind::Pages).map(|block| block.header);
@@ -148,13 +180,6 @@ fn entry(reader: &FileReader) -> Entry {
             (false, false) => State::Unclosed,
         },
     }
-}
-
-/// Names of files are as hostile as any.
-fn printable(text: &str) -> String {
-    let mut out = Vec::new();
-    crate::text::escape(text.as_bytes(), &mut out);
-    String::from_utf8(out).unwrap_or_default()
 }
 
 fn table(entries: &[Entry], zone: &TimeZone) -> String {

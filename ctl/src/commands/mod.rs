@@ -1,6 +1,8 @@
-//! The commands.
+//! The commands, a module each, with all there is of one: its arguments ([`Arguments`]: what was
+//! typed), its plan ([`Plan`]: what that means), what its help says, and what it does.
+//!
+//! [`Command`] has a line for each, in the order of `flightctl --help`.
 
-pub mod boots;
 pub mod budget;
 pub mod doctor;
 pub mod dump;
@@ -16,4 +18,94 @@ pub mod snapshots;
 pub mod status;
 pub mod top;
 pub mod verify;
-pub mod vmcore;
+
+use anyhow::Result;
+use clap::Subcommand;
+use jiff::Zoned;
+
+use crate::exit::Exit;
+use crate::help::Help;
+use crate::options::recorder::RecorderArgs;
+use crate::options::window::WindowArgs;
+
+/// What the module of every command has use for.
+mod prelude {
+    pub(super) use anyhow::Result;
+    pub(super) use jiff::Zoned;
+
+    pub(super) use super::{Arguments, Plan};
+    pub(super) use crate::exit::Exit;
+    pub(super) use crate::help::Help;
+    pub(super) use crate::options::recorder::RecorderArgs;
+}
+
+/// The arguments of a command, as typed.
+pub trait Arguments: clap::Args {
+    /// What its help says beside them.
+    const HELP: Help;
+    /// What they mean.
+    type Plan: Plan + 'static;
+
+    /// Makes sense of them without any I/O, `now` being the present time in the user's time zone.
+    fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<Self::Plan>;
+
+    /// The window of time among them.
+    fn window(&self) -> Option<&WindowArgs> {
+        None
+    }
+}
+
+/// What a command is to do: everything is decided, nothing is done yet.
+pub trait Plan {
+    /// Does it.
+    fn run(&self) -> Result<Exit>;
+}
+
+/// Makes [`Command`] of the commands' arguments.
+macro_rules! commands {
+    ($($name:ident($args:ty),)*) => {
+        /// What to do.
+        #[derive(Debug, Subcommand)]
+        #[expect(missing_docs, reason = "the commands' arguments say it")]
+        pub enum Command {
+            $(
+                #[command(about = <$args>::HELP.about, after_help = <$args>::HELP.behind())]
+                $name(Box<$args>),
+            )*
+        }
+
+        impl Command {
+            /// What it means ([`Arguments::plan`]).
+            pub fn plan(self, recorder: RecorderArgs, now: &Zoned) -> Result<Box<dyn Plan>> {
+                Ok(match self {
+                    $(Self::$name(args) => Box::new(args.plan(recorder, now)?),)*
+                })
+            }
+
+            /// The window of time that was typed.
+            pub fn window(&self) -> Option<&WindowArgs> {
+                match self {
+                    $(Self::$name(args) => args.window(),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Dump(dump::DumpArgs),
+    Save(save::SaveArgs),
+    Recover(recover::RecoverArgs),
+    Follow(follow::FollowArgs),
+    Top(top::TopArgs),
+    Ps(ps::PsArgs),
+    Mark(mark::MarkArgs),
+    Snapshot(snapshot::SnapshotArgs),
+    Snapshots(snapshots::SnapshotsArgs),
+    Status(status::StatusArgs),
+    Doctor(doctor::DoctorArgs),
+    Budget(budget::BudgetArgs),
+    Metrics(metrics::MetricsArgs),
+    Ls(ls::LsArgs),
+    Verify(verify::VerifyArgs),
+}

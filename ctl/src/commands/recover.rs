@@ -5,8 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-
-use anyhow::Result;
+use std::path::PathBuf;
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
@@ -17,18 +16,19 @@ use flightrec_format::descriptors::Snapshot;
 use flightrec_format::kept;
 use flightrec_format::ring::Sequence;
 use flightrec_store::block::PAGES_MAX;
-use flightrec_store::{Checkpoint, FileHeader, FileWriter, RingMark};
+use flightrec_store::{Checkpoint, RingMark};
 use flightrec_vmcore::{PageRef, Reader, Session};
 
-use super::save::{LEVEL, Target, check};
+use super::prelude::*;
 use crate::announce::announce;
-use crate::boots;
-use crate::exit::Exit;
 use crate::human::{bytes, counted};
+use crate::options::kernel_dump::KernelDump;
+use crate::options::target::TargetArgs;
 use crate::output::note;
-use crate::plan::RecoverPlan;
 use crate::progress::Progress;
 use crate::source::{Source, VmcoreSource, anchor};
+use crate::target::{self, Target};
+use crate::value::session;
 
 /// Pages of the table of threads that are held at once.
 const SLOT_PAGES: usize = 256;
@@ -36,54 +36,109 @@ const SLOT_PAGES: usize = 256;
 /// recording has.
 const DESCRIPTOR_PAGES_MAX: usize = 1 << 13;
 
-/// Recovers the recording.
-pub fn run(plan: &RecoverPlan) -> Result<Exit> {
-    check(&plan.output, plan.force)?;
-    let source = VmcoreSource::open(&plan.file, plan.session, &plan.state_dir)?;
-    let session = source.session()?;
-    announce(&source, &crate::zone::system());
-    if session.newest().next().is_none() {
-        note("no event of the recording is in the dump, and no file is written");
-        return Ok(Exit::Nothing);
+/// Arguments of `recover`.
+#[derive(Debug, clap::Args)]
+pub struct RecoverArgs {
+    /// The dump, in any form that `dump --vmcore` reads; /proc/vmcore in the crash kernel.
+    #[arg(value_name = "VMCORE")]
+    vmcore: PathBuf,
+    /// Read this recording in the dump, by its id [default: the one that the files in the state
+    /// directory identify, else the newest].
+    #[arg(long, value_name = "ID", value_parser = session)]
+    session: Option<u64>,
+    /// Where it is saved.
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Exit with status 3 if anything that the rings held is missing in the dump; the rest is
+    /// recovered nevertheless.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// The rings in a kernel dump, to save.
+#[derive(Debug, PartialEq)]
+pub struct RecoverPlan {
+    dump: KernelDump,
+    target: TargetArgs,
+    /// Whether an incomplete recording is a failure.
+    strict: bool,
+}
+
+impl Arguments for RecoverArgs {
+    const HELP: Help = Help {
+        about: "Extract the recording from a kernel dump into one file: megabytes instead of \
+                gigabytes",
+        examples: &[
+            (
+                "flightctl recover /var/crash/202603041200/dump.202603041200 -o panic.flight",
+                "extract the recording from a dump",
+            ),
+            (
+                "flightctl recover /proc/vmcore -o /mnt/panic.flight",
+                "in the crash kernel, before the dump is taken",
+            ),
+            ("flightctl dump panic.flight --last 5s", "read it, on any machine"),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
+    };
+    type Plan = RecoverPlan;
+
+    fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<RecoverPlan> {
+        let Self { vmcore, session, target, strict } = self;
+        Ok(RecoverPlan { dump: recorder.kernel_dump(vmcore, session, None), target, strict })
     }
-    let mut held = Held::default();
-    let size = Target::make(&plan.output, plan.force)?
-        .fill(|out| write(out, &source, session, &mut held))?;
-    let Held { events, pages, missing, left_out, is_exact, .. } = held;
-    note(&format!(
-        "recovered {} ({}, {} in {})",
-        plan.output.display(),
-        bytes(size),
-        counted(events, "event"),
-        counted(pages, "page")
-    ));
-    if left_out != 0 {
-        let n = counted(left_out, "event");
+}
+
+impl Plan for RecoverPlan {
+    fn run(&self) -> Result<Exit> {
+        let TargetArgs { output, force } = &self.target;
+        Target::check(&self.target)?;
+        let source = self.dump.open()?;
+        let session = source.session()?;
+        announce(&source, &crate::zone::system());
+        if session.newest().next().is_none() {
+            note("no event of the recording is in the dump, and no file is written");
+            return Ok(Exit::Nothing);
+        }
+        let mut held = Held::default();
+        let size =
+            Target::make(output, *force)?.fill(|out| write(out, &source, session, &mut held))?;
+        let Held { events, pages, missing, left_out, is_exact, .. } = held;
         note(&format!(
-            "the quiet ring reaches further back than the rings, for quiet processes; {n} of busy \
+            "recovered {} ({}, {} in {})",
+            output.display(),
+            bytes(size),
+            counted(events, "event"),
+            counted(pages, "page")
+        ));
+        if left_out != 0 {
+            let n = counted(left_out, "event");
+            note(&format!(
+                "the quiet ring reaches further back than the rings, for quiet processes; {n} of busy \
              ones are not in it"
-        ));
-    }
-    if !source.disputed_by().is_empty() {
-        let others = anchor::list(source.disputed_by());
-        note(&format!(
-            "INCOMPLETE: nothing decides between this recording and {others}, so its end is not \
+            ));
+        }
+        if !source.disputed_by().is_empty() {
+            let others = anchor::list(source.disputed_by());
+            note(&format!(
+                "INCOMPLETE: nothing decides between this recording and {others}, so its end is not \
              certain"
-        ));
-    } else if missing != 0 || !is_exact {
-        let at_least = if is_exact { "" } else { "at least " };
-        note(&format!(
-            "INCOMPLETE: {at_least}{} of the rings are not in the dump",
-            counted(missing, "event")
-        ));
-    } else if source.totals().is_none() {
-        note(
-            "INCOMPLETE: the dump or a ring in it is incomplete, so the rings' ends are not \
+            ));
+        } else if missing != 0 || !is_exact {
+            let at_least = if is_exact { "" } else { "at least " };
+            note(&format!(
+                "INCOMPLETE: {at_least}{} of the rings are not in the dump",
+                counted(missing, "event")
+            ));
+        } else if source.totals().is_none() {
+            note(
+                "INCOMPLETE: the dump or a ring in it is incomplete, so the rings' ends are not \
              certain",
-        );
+            );
+        }
+        let complete = missing == 0 && left_out == 0 && is_exact && source.totals().is_some();
+        Ok(if self.strict && !complete { Exit::Incomplete } else { Exit::Fine })
     }
-    let complete = missing == 0 && left_out == 0 && is_exact && source.totals().is_some();
-    Ok(if plan.strict && !complete { Exit::Incomplete } else { Exit::Fine })
 }
 
 /// What has been written.
@@ -138,19 +193,8 @@ fn write(
     held: &mut Held,
 ) -> io::Result<()> {
     held.is_exact = true;
-    let (meta, clock) = (source.meta(), source.clock());
-    let header = FileHeader {
-        compatible: 0,
-        incompatible: 0,
-        boot_id: boots::of_meta(meta),
-        session: meta.session,
-        number: 0,
-        created_wall: clock.wall_offset.saturating_add_unsigned(clock.now),
-        created_mono: clock.now,
-        begins: 0,
-    };
-    let mut file = FileWriter::new(out, &header, LEVEL)?;
-    file.meta(meta, clock.now)?;
+    let clock = source.clock();
+    let mut file = target::begin(out, source.meta(), source.clock())?;
     let mut reader = source.dump().reader();
     let of_lane =
         |lane: Lane| session.pages(0, u64::MAX).filter(move |page| page.lane == lane as u8);

@@ -1,27 +1,130 @@
 //! `flightctl snapshots`: what was kept, and why.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use flightrec_store::snapshot::{About, Involved, Summary, Thread, Wait, WaitKind};
-use flightrec_store::snapshots::{self, Entry, Repeats};
+use clap::Subcommand;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::exit::Exit;
+use flightrec_store::snapshot::{About, Involved, Summary, Thread, Wait, WaitKind};
+use flightrec_store::snapshots::{self, Entry, Repeats};
+
+use super::prelude::*;
 use crate::guard;
 use crate::human::{bytes, counted, span};
 use crate::names::TASK_STATE;
 use crate::output::{Output, note};
-use crate::plan::SnapshotsPlan;
-use crate::schema::Versioned;
+use crate::schema::document;
 use crate::source::names;
 use crate::source::snapshots::{SnapshotError, directory, find_any};
-use crate::text::escape;
 use crate::text::names::flags;
+use crate::text::printable;
+
+/// Arguments of `snapshots`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct SnapshotsArgs {
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// What to do with one of them.
+    #[command(subcommand)]
+    command: Option<SnapshotsCommand>,
+}
+
+/// What to do with a snapshot.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotsCommand {
+    /// Show its cause, and what stands out in it.
+    Show {
+        /// Its id, `latest`, or its file, from any machine.
+        #[arg(value_name = "ID|FILE")]
+        id: String,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Snapshots, to show.
+#[derive(Debug, PartialEq)]
+pub struct SnapshotsPlan {
+    /// Directory of the control socket: the daemon knows the state directory.
+    runtime_dir: PathBuf,
+    /// The state directory, as typed.
+    state_dir: Option<PathBuf>,
+    /// Which one; `None`: the list.
+    id: Option<String>,
+    json: bool,
+}
+
+impl Arguments for SnapshotsArgs {
+    const HELP: Help = Help {
+        about: "List the snapshots that flightd took when something went wrong, newest first; or \
+                show the summary of one",
+        examples: &[
+            ("flightctl snapshots", "list the snapshots and their causes"),
+            ("flightctl snapshots show latest", "the summary of the newest one"),
+            (
+                "flightctl snapshots show 20260304T120000Z-oom.flight",
+                "the summary of a snapshot file",
+            ),
+            ("flightctl dump --snapshot latest --errors", "its failed calls"),
+            (
+                "flightctl snapshots --json | jq -r '.snapshots[0].path'",
+                "the file of the newest one",
+            ),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
+    };
+    type Plan = SnapshotsPlan;
+
+    fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<SnapshotsPlan> {
+        let RecorderArgs { runtime_dir, state_dir, .. } = recorder;
+        let (id, json) = match self.command {
+            Some(SnapshotsCommand::Show { id, json }) => (Some(id), json),
+            None => (None, self.json),
+        };
+        Ok(SnapshotsPlan { runtime_dir, state_dir, id, json })
+    }
+}
+
+impl Plan for SnapshotsPlan {
+    fn run(&self) -> Result<Exit> {
+        let directory = || directory(&self.runtime_dir, self.state_dir.as_deref());
+        guard::watch();
+        let zone = crate::zone::system();
+        let (text, exit) = if let Some(id) = &self.id {
+            // A file's place does not matter.
+            let (entry, by_file) = find_any(directory, id)?;
+            let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;
+            let mut shown =
+                Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
+            shown.by_file = by_file;
+            shown.name_threads();
+            (if self.json { document(&shown)? } else { answer(&shown, &zone) }, Exit::Fine)
+        } else {
+            let dir = directory()?;
+            let shown = all(&dir)?;
+            if shown.is_empty() && !self.json {
+                note(&format!("there are no snapshots in {}", dir.display()));
+            }
+            let exit = if shown.is_empty() { Exit::Nothing } else { Exit::Fine };
+            (
+                if self.json {
+                    document(&Document { snapshots: &shown })?
+                } else {
+                    list(&shown, &zone)
+                },
+                exit,
+            )
+        };
+        Output::standard().print(text.as_bytes())?;
+        Ok(exit)
+    }
+}
 
 /// A snapshot as it is shown.
 #[derive(Debug, Serialize)]
@@ -45,37 +148,6 @@ struct Shown {
 #[derive(Serialize)]
 struct Document<'a> {
     snapshots: &'a [Shown],
-}
-
-/// Shows the list, or one.
-pub fn run(plan: &SnapshotsPlan) -> Result<Exit> {
-    guard::watch();
-    let zone = crate::zone::system();
-    let (text, exit) = if let Some(id) = &plan.id {
-        // A file's place does not matter.
-        let (entry, by_file) =
-            find_any(|| directory(&plan.runtime_dir, plan.state_dir.as_deref()), id)?;
-        let about = snapshots::about(&entry.path).map_err(SnapshotError::from)?;
-        let mut shown =
-            Shown::new(&entry, about.ok_or_else(|| SnapshotError::Silent(entry.path.clone()))?);
-        shown.by_file = by_file;
-        shown.name_threads();
-        (if plan.json { json(&shown)? } else { answer(&shown, &zone) }, Exit::Fine)
-    } else {
-        let dir = directory(&plan.runtime_dir, plan.state_dir.as_deref())?;
-        let shown = all(&dir)?;
-        if shown.is_empty() && !plan.json {
-            note(&format!("there are no snapshots in {}", dir.display()));
-        }
-        let exit = if shown.is_empty() { Exit::Nothing } else { Exit::Fine };
-        (if plan.json { json(&Document { snapshots: &shown })? } else { list(&shown, &zone) }, exit)
-    };
-    let mut output = Output::standard();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|e| output.explain(e))?;
-    Ok(exit)
 }
 
 /// All that can be read, newest first; the others are named.
@@ -139,10 +211,6 @@ fn threads(summary: &mut Summary) -> impl Iterator<Item = &mut Thread> {
     involved.chain(waits).chain(hogs).chain(failures.iter_mut().map(|failure| &mut failure.thread))
 }
 
-fn json(value: &impl Serialize) -> Result<String> {
-    Ok(serde_json::to_string_pretty(&Versioned::new(value))? + "\n")
-}
-
 fn moment(wall: i64) -> Option<Timestamp> {
     Timestamp::from_nanosecond(i128::from(wall)).ok()
 }
@@ -154,13 +222,6 @@ fn local(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
     )
 }
 
-/// What anybody chose, without what a terminal would obey.
-fn shown(text: &str) -> String {
-    let mut out = Vec::new();
-    escape(text.as_bytes(), &mut out);
-    String::from_utf8(out).unwrap_or_default()
-}
-
 fn list(entries: &[Shown], zone: &TimeZone) -> String {
     if entries.is_empty() {
         return String::new();
@@ -168,7 +229,7 @@ fn list(entries: &[Shown], zone: &TimeZone) -> String {
     let mut text = format!("{:<19}  {:<36} {:>9} {:>6}  REASON\n", "TIME", "ID", "SIZE", "AGAIN");
     for entry in entries {
         let time = local(entry.time, zone, "%Y-%m-%d %H:%M:%S");
-        let (size, reason) = (bytes(entry.bytes), shown(&entry.about.reason));
+        let (size, reason) = (bytes(entry.bytes), printable(&entry.about.reason));
         // Writing to a string can't fail.
         let _ =
             writeln!(text, "{time:<19}  {:<36} {size:>9} {:>6}  {reason}", entry.id, entry.repeats);
@@ -179,14 +240,14 @@ fn list(entries: &[Shown], zone: &TimeZone) -> String {
 /// The first answer.
 fn answer(entry: &Shown, zone: &TimeZone) -> String {
     let (about, summary) = (&entry.about, &entry.about.summary);
-    let mut text = format!("{}: {}\n", shown(&about.cause), shown(&about.reason));
+    let mut text = format!("{}: {}\n", printable(&about.cause), printable(&about.reason));
     let mut line = |line: String| {
         text.push_str(&line);
         text.push('\n');
     };
     line(format!("when      {}", local(entry.time, zone, "%Y-%m-%d %H:%M:%S%.3f %Z")));
     if !about.subject.is_empty() {
-        line(format!("of        {}", shown(&about.subject)));
+        line(format!("of        {}", printable(&about.subject)));
     }
     if entry.repeats != 0 {
         let last = local(entry.last_repeat, zone, "%H:%M:%S");
@@ -207,7 +268,7 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
         ));
     }
     for note in &summary.notes {
-        line(format!("note      {}", shown(note)));
+        line(format!("note      {}", printable(note)));
     }
     if !summary.involved.is_empty() {
         line("\nthreads that it names".into());
@@ -226,7 +287,7 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
     if !summary.failures.is_empty() {
         line("\ncalls that failed".into());
         for failure in &summary.failures {
-            let (call, error) = (shown(&failure.call), shown(&failure.error));
+            let (call, error) = (printable(&failure.call), printable(&failure.error));
             line(format!(
                 "{:>11}  {call} {error}, most of {}",
                 failure.count,
@@ -234,7 +295,8 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
             ));
         }
     }
-    let which = if entry.by_file { shown(&entry.path) } else { format!("--snapshot {}", entry.id) };
+    let which =
+        if entry.by_file { printable(&entry.path) } else { format!("--snapshot {}", entry.id) };
     line(format!("\nflightctl dump {which}"));
     text
 }
@@ -262,7 +324,8 @@ fn wait_line(wait: &Wait) -> String {
             String::from_utf8(state).unwrap_or_default()
         }
     };
-    let call = wait.call.as_ref().map_or_else(String::new, |call| format!(" in {}", shown(call)));
+    let call =
+        wait.call.as_ref().map_or_else(String::new, |call| format!(" in {}", printable(call)));
     let waker = wait
         .waker
         .as_ref()
@@ -271,7 +334,7 @@ fn wait_line(wait: &Wait) -> String {
 }
 
 fn thread(thread: &Thread) -> String {
-    let name = shown(&thread.name);
+    let name = printable(&thread.name);
     match thread.tgid {
         0 => format!("{name} ({})", thread.tid),
         tgid if tgid == thread.tid => format!("{name} ({tgid})"),

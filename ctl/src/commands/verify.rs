@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Result;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -13,8 +12,8 @@ use flightrec_format::ring::Gap;
 use flightrec_store::verify::{Report, Verifier};
 use flightrec_store::{FileHeader, What, read_header};
 
+use super::prelude::*;
 use crate::boots;
-use crate::exit::Exit;
 use crate::guard;
 use crate::human::{bytes, counted, span};
 use crate::output::{Output, note};
@@ -22,50 +21,76 @@ use crate::progress::Progress;
 use crate::source::FilesPlan;
 use crate::source::files::{FilesError, catalog};
 use crate::source::state_dir;
-use crate::text::escape;
+use crate::text::printable;
 
 /// Most gaps of a file that are told one by one; the others are counted.
 const GAPS_TOLD: usize = 20;
 
-/// Checks files.
-pub fn run(plan: &FilesPlan) -> Result<Exit> {
-    guard::watch();
-    let paths = state_dir::paths(plan)?;
-    let found = catalog::find(&paths)?;
-    if found.is_empty() {
-        return Err(FilesError::Empty(paths.first().cloned().unwrap_or_default()).into());
+/// Arguments of `verify`.
+#[derive(Debug, clap::Args)]
+pub struct VerifyArgs {
+    /// Files, or directories with files in or below them [default: the state directory].
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+/// Files to check.
+#[derive(Debug, PartialEq)]
+pub struct VerifyPlan(FilesPlan);
+
+impl Arguments for VerifyArgs {
+    const HELP: Help = Help {
+        about: "Check files completely: report what is damaged, and which events that cost",
+        examples: &[
+            ("flightctl verify", "check all files of this machine"),
+            ("flightctl verify incident.flight", "check one file"),
+        ],
+        exits: &[Exit::Fine, Exit::Damaged, Exit::Error],
+    };
+    type Plan = VerifyPlan;
+
+    fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<VerifyPlan> {
+        Ok(VerifyPlan(recorder.files(self.paths)))
     }
-    let (files, unreadable) = in_order(found);
-    let mut output = Output::standard();
-    let progress = Progress::start("checking the files");
-    let zone = crate::zone::system();
-    let (mut verifier, mut sum) = (Verifier::default(), Sum::default());
-    let last = files
-        .iter()
-        .rposition(|(header, _)| Some(header.boot_id) == boots::present() && header.number != 0);
-    let mut failed = unreadable;
-    for (at, (_, path)) in files.iter().enumerate() {
-        match verifier.file(path) {
-            Ok(report) => {
-                progress.add(report.size);
-                let text = sum.add(&report, last == Some(at), &zone);
-                output.write_all(text.as_bytes()).map_err(|e| output.explain(e))?;
-            }
-            Err(error) => failed.push(error.into()),
+}
+
+impl Plan for VerifyPlan {
+    fn run(&self) -> Result<Exit> {
+        guard::watch();
+        let paths = state_dir::paths(&self.0)?;
+        let found = catalog::find(&paths)?;
+        if found.is_empty() {
+            return Err(FilesError::Empty(paths.first().cloned().unwrap_or_default()).into());
         }
+        let (files, unreadable) = in_order(found);
+        let mut output = Output::standard();
+        let progress = Progress::start("checking the files");
+        let zone = crate::zone::system();
+        let (mut verifier, mut sum) = (Verifier::default(), Sum::default());
+        let last = files.iter().rposition(|(header, _)| {
+            Some(header.boot_id) == boots::present() && header.number != 0
+        });
+        let mut failed = unreadable;
+        for (at, (_, path)) in files.iter().enumerate() {
+            match verifier.file(path) {
+                Ok(report) => {
+                    progress.add(report.size);
+                    let text = sum.add(&report, last == Some(at), &zone);
+                    output.write_all(text.as_bytes()).map_err(|e| output.explain(e))?;
+                }
+                Err(error) => failed.push(error.into()),
+            }
+        }
+        output.print(sum.line().as_bytes())?;
+        for error in &failed {
+            note(&format!("not checked: {error}"));
+        }
+        Ok(match (failed.is_empty(), sum.damaged) {
+            (false, _) => Exit::Error,
+            (true, 0) => Exit::Fine,
+            (true, _) => Exit::Damaged,
+        })
     }
-    output
-        .write_all(sum.line().as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|e| output.explain(e))?;
-    for error in &failed {
-        note(&format!("not checked: {error}"));
-    }
-    Ok(match (failed.is_empty(), sum.damaged) {
-        (false, _) => Exit::Error,
-        (true, 0) => Exit::Fine,
-        (true, _) => Exit::Damaged,
-    })
 }
 
 /// The files of each session in the order of writing, so that what is missing between two is found;
@@ -137,7 +162,7 @@ impl Sum {
         let _ = writeln!(
             text,
             "{}: {state}: {size} in {blocks}, {} ({lanes}){time}",
-            shown(&report.path),
+            printable(report.path.as_os_str().as_encoded_bytes()),
             counted(events, "event")
         );
         for damage in damage {
@@ -179,13 +204,6 @@ impl Sum {
         line.push('\n');
         line
     }
-}
-
-/// A path for people: it is as hostile as any name.
-fn shown(path: &Path) -> String {
-    let mut out = Vec::new();
-    escape(path.as_os_str().as_encoded_bytes(), &mut out);
-    String::from_utf8(out).unwrap_or_default()
 }
 
 fn gap_line(gap: &Gap, times: &Times<'_>) -> String {

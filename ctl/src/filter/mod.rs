@@ -15,6 +15,7 @@ mod names;
 mod paths;
 mod plan;
 mod process;
+mod spec;
 #[cfg(test)]
 mod tests;
 
@@ -32,9 +33,10 @@ use flightrec_format::meta::Meta;
 use self::calls::CallSet;
 pub use self::doubts::doubts;
 pub use self::hints::Seen;
-pub use self::names::{Names, is_pattern};
+pub use self::names::{Names, comm};
 use self::paths::Paths;
-pub use self::plan::{FilterError, FilterPlan, FilterSpec};
+pub use self::plan::{FilterError, FilterPlan};
+pub use self::spec::FilterSpec;
 use crate::fds::FdNames;
 use crate::kind::{Kind, Kinds};
 use crate::pipeline::{CallFacts, Part};

@@ -20,8 +20,24 @@ pub struct Names {
 }
 
 /// Whether a name is a pattern.
-pub fn is_pattern(name: &str) -> bool {
+pub(super) fn is_pattern(name: &str) -> bool {
     name.contains(META)
+}
+
+/// Longest name of a thread (`TASK_COMM_LEN` less the NUL), bytes.
+const COMM_MAX: usize = 15;
+
+/// A thread's name, or a pattern. A longer name would never match anything.
+pub fn comm(text: &str) -> Result<String, String> {
+    if is_pattern(text) {
+        return Ok(text.to_owned());
+    }
+    match text.get(..COMM_MAX) {
+        Some(whole) if whole.len() < text.len() => {
+            Err(format!("the kernel cuts thread names to {COMM_MAX} bytes: use '{whole}'"))
+        }
+        _ => Ok(text.to_owned()),
+    }
 }
 
 impl Names {
@@ -56,5 +72,17 @@ impl Names {
     pub fn has(&self, name: &[u8]) -> bool {
         let like = |set: &GlobSet| set.is_match_candidate(&Candidate::new(OsStr::from_bytes(name)));
         self.exact.contains(name) || self.patterns.as_ref().is_some_and(like)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_too_long_to_be_are_told_their_short_form() {
+        assert_eq!(comm("0123456789abcde").as_deref(), Ok("0123456789abcde"));
+        assert!(comm("0123456789abcdef*").is_ok());
+        assert!(comm("0123456789abcdef").is_err_and(|e| e.ends_with("'0123456789abcde'")));
     }
 }

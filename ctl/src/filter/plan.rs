@@ -1,7 +1,6 @@
 //! A filter as typed, and what can be wrong with it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use thiserror::Error;
 
@@ -11,44 +10,11 @@ use super::calls::CallNames;
 use super::class::Class;
 use super::groups::{groups, units};
 use super::paths::{self, Paths};
+use super::spec::FilterSpec;
 use super::{Filter, Names, errors};
 use crate::kind::{Kind, Kinds};
 use crate::suggest::{hint, nearest};
 use crate::window::nanos;
-
-/// Which events are wanted, in the words of the user; what is empty wants all. The names of
-/// `flightctl dump`'s options tell what each is.
-#[derive(Debug, Clone, Default)]
-pub struct FilterSpec {
-    /// Processes.
-    pub pid: Vec<u32>,
-    /// Threads.
-    pub tid: Vec<u32>,
-    /// Processes with all that descend from them.
-    pub tree: Vec<u32>,
-    /// Names of threads, or patterns of names.
-    pub comm: Vec<String>,
-    /// Control groups, by path or number.
-    pub cgroup: Vec<String>,
-    /// Units of systemd.
-    pub unit: Vec<String>,
-    /// CPUs.
-    pub cpu: Vec<u16>,
-    /// System calls, by name, number or class.
-    pub syscall: Vec<String>,
-    /// Patterns of paths.
-    pub path: Vec<String>,
-    /// System calls that failed.
-    pub errors: bool,
-    /// System calls that failed by these errors.
-    pub errno: Vec<String>,
-    /// System calls that took at least so long.
-    pub slower_than: Option<Duration>,
-    /// System calls that took less.
-    pub faster_than: Option<Duration>,
-    /// Kinds of event.
-    pub event: Vec<String>,
-}
 
 /// A filter as typed; calls and control groups are still names, which only a recording can explain.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -19,6 +19,13 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// A text, escaped: paths, reasons and settings are as hostile as any name.
+pub fn printable(text: impl AsRef<[u8]>) -> String {
+    let mut out = Vec::new();
+    escape(text.as_ref(), &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
 /// Appends `bytes` in double quotes, escaped; `...` behind them when they are not all.
 pub fn quote(bytes: &[u8], cut: bool, out: &mut Vec<u8>) {
     out.push(b'"');

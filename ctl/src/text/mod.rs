@@ -36,7 +36,7 @@ use flightrec_format::meta::Meta;
 use jiff::tz::TimeZone;
 
 use self::clock::Clock;
-pub use self::escape::{escape, quote};
+pub use self::escape::{escape, printable, quote};
 pub use self::format::Format;
 use self::number::{decimal, pad, padded};
 use self::paint::Paint;

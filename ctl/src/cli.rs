@@ -1,0 +1,112 @@
+//! The command line: the one definition of which help, manual pages and completions are made.
+
+use clap::Parser;
+
+use crate::commands::Command;
+use crate::exit::Exit;
+use crate::help::Help;
+use crate::options::recorder::RecorderArgs;
+
+/// The program as a whole.
+const HELP: Help = Help {
+    about: "Read the flight recorder: what the machine did in the last seconds, hours or before a \
+            panic",
+    examples: &[
+        ("flightctl status", "is it recording, since when, what was lost"),
+        ("flightctl dump --last 5s", "what the machine did in the last 5 seconds"),
+        ("flightctl dump --help", "windows, filters, more examples"),
+    ],
+    exits: &[Exit::Fine, Exit::Nothing, Exit::Error, Exit::Incomplete],
+};
+
+/// What was typed.
+#[derive(Debug, Parser)]
+#[command(name = "flightctl", version, propagate_version = true)]
+#[command(about = HELP.about, long_about = None, after_help = HELP.behind())]
+pub struct Cli {
+    /// Where the recorder is.
+    #[command(flatten)]
+    pub recorder: RecorderArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use jiff::Zoned;
+
+    /// The words of a line up to the first pipe: in single quotes a word, else by blanks.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for (i, part) in line.split('\'').enumerate() {
+            if i % 2 == 1 {
+                words.push(part.to_owned());
+            } else {
+                words.extend(part.split_whitespace().map(str::to_owned));
+            }
+        }
+        let end = words.iter().position(|word| word == "|").unwrap_or(words.len());
+        words.truncate(end);
+        words
+    }
+
+    /// The program and each of its commands: the name, and what stands behind its options.
+    fn helps() -> Vec<(String, String)> {
+        let all = Cli::command();
+        std::iter::once(&all)
+            .chain(all.get_subcommands())
+            .map(|one| (one.get_name().to_owned(), one.get_after_help().unwrap().to_string()))
+            .collect()
+    }
+
+    /// The command lines among them.
+    fn examples(help: &str) -> impl Iterator<Item = &str> {
+        let (examples, _) = help.split_once("\nExit status:\n").expect("an exit status");
+        let lines = examples.lines().filter_map(|line| line.strip_prefix("  "));
+        lines.filter(|line| !line.starts_with(' '))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples_of_its_own() {
+        let helps = helps();
+        assert!(helps.len() > 10);
+        for (name, help) in helps {
+            assert!(help.starts_with("Examples:\n  flightctl "), "no examples of {name}");
+            assert!(help.contains("\nExit status:\n  0  "), "no exit status of {name}");
+            assert!(examples(&help).any(|line| words(line).contains(&name)), "{name}: {help}");
+        }
+    }
+
+    #[test]
+    fn every_example_is_right() {
+        for (_, help) in helps() {
+            for line in examples(&help) {
+                // As the program does: syntax, then sense.
+                match Cli::try_parse_from(words(line)) {
+                    Ok(cli) => {
+                        let plan = cli.command.plan(cli.recorder, &Zoned::now());
+                        assert!(plan.is_ok(), "{line}: {:?}", plan.err());
+                    }
+                    Err(e) => assert!(!e.use_stderr(), "{line}: {e}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn help_fits_a_terminal() {
+        for (_, help) in helps() {
+            for line in help.lines() {
+                assert!(line.chars().count() <= 80, "{line:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Events of a window, chapter by chapter.
+
+use std::io::Write;
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+
+use super::plan::EventsPlan;
+use crate::coverage::{self, Report};
+use crate::exit::Exit;
+use crate::filter::{Filter, FilterError, FilterPlan, Seen, doubts};
+use crate::formats;
+use crate::human::counted;
+use crate::left_out::LeftOuts;
+use crate::options::kernel_dump::KernelDump;
+use crate::output::{Output, is_broken_pipe, note, refuse};
+use crate::print::{self, Going};
+use crate::progress::Progress;
+use crate::render::{Format, Render, Start};
+use crate::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
+use crate::source::{Recording, VmcoreSource};
+use crate::text::coverage::{Seam, clock_lines, lines};
+use crate::wall::WallClock;
+use crate::window::{Edge, with_leads};
+use crate::windows::Windows;
+
+/// Prints events.
+pub fn run(plan: &EventsPlan) -> Result<Exit> {
+    let zone = crate::zone::system();
+    let shown = &plan.shown;
+    shown.output.iter().try_for_each(|path| refuse(path, shown.force))?;
+    let mut dump = Dump::new(plan, &zone);
+    history::read(&plan.past.history, question(plan), &mut dump)?;
+    dump.finish()
+}
+
+/// Prints events of a kernel dump.
+pub fn run_on(
+    plan: &EventsPlan,
+    dump: &KernelDump,
+    source: &mut VmcoreSource,
+    zone: &TimeZone,
+) -> Result<Exit> {
+    let mut shown = Dump::new(plan, zone);
+    dump.read(source, question(plan), &mut shown)?;
+    shown.finish()
+}
+
+fn question(plan: &EventsPlan) -> Question {
+    plan.past.question(plan.shown.wants_everything())
+}
+
+/// A dump in the making: chapter by chapter.
+struct Dump<'a> {
+    plan: &'a EventsPlan,
+    zone: &'a TimeZone,
+    /// Opened with the first chapter, so that an error before leaves an old file as it was.
+    output: Option<Output>,
+    /// What is said at the end.
+    told: Vec<String>,
+    /// Events; `None`: the reader has seen enough.
+    printed: Option<u64>,
+    complete: bool,
+    /// Events that are shown though their paths may be others than those asked for.
+    undecided: u64,
+    /// The filter means nothing to a chapter: an error unless another one knows what it names.
+    unknown: Option<FilterError>,
+    /// Whether a chapter knew it.
+    known: bool,
+    /// The coverage of the last chapter that has nothing of the window, unless another one has
+    /// something: in words, and as it stands before events.
+    nothing: Option<(Vec<String>, Vec<u8>)>,
+    seam: Seam,
+    /// What was said of the next chapter before it was read.
+    said: Vec<u8>,
+    /// Who is known, as long as nothing matches.
+    seen: Seen,
+    /// Where the pass has come to that goes on in the next stretch of a window.
+    going: Option<Going>,
+    /// The coverage of all stretches of a window has been told.
+    is_told: bool,
+}
+
+impl<'a> Dump<'a> {
+    fn new(plan: &'a EventsPlan, zone: &'a TimeZone) -> Self {
+        Self {
+            plan,
+            zone,
+            output: None,
+            told: Vec::new(),
+            printed: Some(0),
+            complete: true,
+            undecided: 0,
+            unknown: None,
+            known: false,
+            nothing: None,
+            seam: Seam::default(),
+            said: Vec::new(),
+            seen: Seen::default(),
+            going: None,
+            is_told: false,
+        }
+    }
+
+    /// Prints a chapter.
+    fn show(&mut self, chapter: &Chapter) -> Result<Go> {
+        let plan = self.plan;
+        let Chapter { recording, clock, joins, .. } = chapter;
+        let going = self.going.take().filter(|_| joins.is_some_and(|joins| joins.before));
+        let filter = match plan.shown.filter.resolve(&recording.meta) {
+            Ok(filter) => filter,
+            Err(unknown) => {
+                self.unknown.get_or_insert(unknown);
+                return Ok(Go::On);
+            }
+        };
+        self.known = true;
+        let mut wall = recording.wall_clock(clock.wall_offset);
+        let windows = chapter.windows(&wall);
+        // Of a stretch before the window nothing is told.
+        let is_lead = windows.is_empty() && joins.is_some_and(|joins| joins.behind);
+        let is_silent = is_lead || self.is_told;
+        self.is_told &= joins.is_some_and(|joins| joins.behind);
+        let mut reports =
+            if is_silent { Vec::new() } else { reports(recording, &windows, clock.now, &filter) };
+        spare(&mut reports, recording, &filter);
+        // A time of day is looked for wherever it may have been shown.
+        if windows.is_empty() && !chapter.is_only && joins.is_none() {
+            let coverage =
+                self.coverage(chapter, &reports, &windows, &mut wall, &mut Seam::default());
+            let format = formats::of(&plan.shown, output(&mut self.output, plan)?, self.zone);
+            let head = format.begin(&mut Start {
+                recording,
+                reports: &reports,
+                coverage: &coverage,
+                windows: &windows,
+                wall: &mut wall,
+            });
+            self.nothing = self.told.is_empty().then_some((coverage, head));
+            return Ok(Go::On);
+        }
+        self.nothing = None;
+        let mut coverage = Vec::new();
+        if !is_silent {
+            let mut seam = std::mem::take(&mut self.seam);
+            coverage = self.coverage(chapter, &reports, &windows, &mut wall, &mut seam);
+            self.complete &= reports.iter().all(Report::is_complete) && !seam.is_open();
+            self.seam = seam;
+        }
+
+        let output = output(&mut self.output, plan)?;
+        output.show(Progress::start("writing the events"));
+        let format = formats::of(&plan.shown, output, self.zone);
+        let shown = chapter.windows_so_far(&wall);
+        let mut start = Start {
+            recording,
+            reports: &reports,
+            coverage: &coverage,
+            windows: &windows,
+            wall: &mut wall,
+        };
+        let mut head = if is_silent { Vec::new() } else { format.begin(&mut start) };
+        // Where it turned out otherwise, this holds.
+        if !is_silent && std::mem::take(&mut self.said) == head {
+            head.clear();
+        }
+        let written = output
+            .write_all(&head)
+            .and_then(|()| {
+                let Some(joins) = joins else {
+                    let (events, wall) = events(&*format, &mut start);
+                    return print::run(
+                        recording,
+                        windows.clone(),
+                        &filter,
+                        wall,
+                        events,
+                        &mut *output,
+                    );
+                };
+                let end = with_leads(shown.hull()).until.min(joins.until);
+                let until = if joins.behind { joins.until } else { end };
+                // What was read before the window is for names of descriptors.
+                let from =
+                    if plan.shown.wants_everything() && !joins.before { 0 } else { joins.from };
+                let going = if let Some(going) = going {
+                    going.with(&mut start, shown, from)
+                } else {
+                    let (events, wall) = events(&*format, &mut start);
+                    Going::new(recording, shown, &filter, wall, events)
+                };
+                let before = going.printed();
+                let going = going.run(recording, (from, until), joins.behind, &mut *output)?;
+                let printed = going.printed().saturating_sub(before);
+                self.going = joins.behind.then_some(going);
+                Ok(printed)
+            })
+            .map_err(|e| output.explain(e));
+        self.told.extend(coverage);
+        self.undecided = self.undecided.saturating_add(filter.undecided());
+        match written {
+            Ok(printed) => {
+                if printed == 0 && plan.shown.filter != FilterPlan::all() {
+                    self.seen.add(recording);
+                }
+                self.printed = self.printed.map(|sum| sum.saturating_add(printed));
+                Ok(Go::On)
+            }
+            // The reader has seen enough; the coverage is still said.
+            Err(e) if is_broken_pipe(&e) => {
+                self.printed = None;
+                Ok(Go::Enough)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// What is covered, a line each.
+    fn coverage(
+        &self,
+        chapter: &Chapter,
+        reports: &[Report],
+        windows: &Windows,
+        wall: &mut WallClock,
+        seam: &mut Seam,
+    ) -> Vec<String> {
+        let window = windows.hull();
+        let mut lines: Vec<String> =
+            seam.between(chapter, window, wall, self.zone).into_iter().collect();
+        lines.extend(clock_lines(windows, wall, self.zone));
+        lines.extend(reports.iter().flat_map(|report| self::lines(report, wall, self.zone)));
+        lines.extend(chapter.remarks.iter().cloned());
+        lines
+    }
+
+    /// No more chapters come: says what was covered.
+    fn finish(mut self) -> Result<Exit> {
+        if let (Some(unknown), false) = (self.unknown, self.known) {
+            return Err(unknown.into());
+        }
+        if let Some((coverage, head)) = self.nothing.take() {
+            self.told.extend(coverage);
+            let output = output(&mut self.output, self.plan)?;
+            match output.write_all(&head).map_err(|e| output.explain(e)) {
+                Err(e) if !is_broken_pipe(&e) => return Err(e),
+                _ => {}
+            }
+        }
+        drop(self.output);
+        self.told.iter().for_each(|line| note(line));
+        if self.undecided != 0 {
+            note(&format!(
+                "of {} it is not known whether they match --path: the paths are too long to be \
+                 recorded completely, and their middle may be anything",
+                counted(self.undecided, "event")
+            ));
+        }
+        if !self.known {
+            note("the window is before everything that is recorded");
+        } else if self.printed == Some(0) {
+            let is_all = (self.plan.past.since, self.plan.past.until) == (Edge::Open, Edge::Open);
+            let hints = self.plan.shown.filter.hints(&self.seen, self.plan.shown.fds, is_all);
+            if !hints.is_empty() {
+                note("no event matches the filters:");
+            }
+            for hint in hints {
+                note(&format!("  {hint}"));
+            }
+        }
+        Ok(match self.printed {
+            _ if self.plan.strict && !self.complete => Exit::Incomplete,
+            Some(0) => Exit::Nothing,
+            _ => Exit::Fine,
+        })
+    }
+}
+
+impl Visitor<anyhow::Error> for Dump<'_> {
+    /// Nobody waits for the first line of a file.
+    fn looks_ahead(&self) -> bool {
+        self.plan.shown.output.is_none()
+    }
+
+    /// Says what will be covered: it takes long until all pages are read.
+    fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
+        self.is_told = false;
+        let plan = self.plan;
+        let chapter = foretold.chapter();
+        let recording = &chapter.recording;
+        // What was given up of calls only their pages tell.
+        let filter = plan.shown.filter.resolve(&recording.meta);
+        let Some(filter) = filter.ok().filter(|filter| !filter.can_doubt()) else { return Ok(()) };
+        let mut wall = recording.wall_clock(chapter.clock.wall_offset);
+        let windows = chapter.windows(&wall);
+        if windows.count() > 1 {
+            return Ok(());
+        }
+        let Some(report) = Report::foretold(foretold, windows.hull()) else { return Ok(()) };
+        let reports = [report.with_lacking(filter.lacking(&recording.meta))];
+        let coverage =
+            self.coverage(chapter, &reports, &windows, &mut wall, &mut self.seam.clone());
+        let output = output(&mut self.output, plan)?;
+        let head = formats::of(&plan.shown, output, self.zone).begin(&mut Start {
+            recording,
+            reports: &reports,
+            coverage: &coverage,
+            windows: &windows,
+            wall: &mut wall,
+        });
+        let written = output.write_all(&head).and_then(|()| output.flush());
+        match written.map_err(|e| output.explain(e)) {
+            Ok(()) if chapter.joins.is_some() => {
+                self.is_told = true;
+                self.told.extend(coverage);
+                let mut seam = std::mem::take(&mut self.seam);
+                seam.between(chapter, windows.hull(), &mut wall, self.zone);
+                self.complete &= !seam.is_open();
+                self.seam = seam;
+            }
+            Ok(()) => self.said = head,
+            // The next to be written finds the same.
+            Err(e) if is_broken_pipe(&e) => {}
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, chapter: Chapter) -> Result<Go> {
+        self.show(&chapter)
+    }
+}
+
+/// The output, opened.
+fn output<'o>(output: &'o mut Option<Output>, plan: &EventsPlan) -> Result<&'o mut Output> {
+    match output {
+        Some(output) => Ok(output),
+        none => Ok(none.insert(Output::to(plan.shown.output.as_deref(), plan.shown.force)?)),
+    }
+}
+
+/// The coverage of each stretch of a chapter's window.
+fn reports(recording: &Recording, windows: &Windows, now: u64, filter: &Filter) -> Vec<Report> {
+    let told = coverage::told(windows);
+    let doubts = doubts(recording, windows, &told, filter);
+    told.iter()
+        .map(|window| {
+            Report::new(recording, window, now)
+                .with_doubts(doubts.of(window))
+                .with_lacking(filter.lacking(&recording.meta))
+        })
+        .collect()
+}
+
+/// Takes out of reports the gaps in which the quiet ring left out none of those who are asked for.
+fn spare(reports: &mut [Report], recording: &Recording, filter: &Filter) {
+    if let Some(left_outs) = LeftOuts::of(recording) {
+        let threads = recording.threads();
+        for report in reports {
+            report
+                .spare(recording, &mut |left_out| filter.may_want(left_out, &left_outs, &threads));
+        }
+    }
+}
+
+/// What writes the events that come next, and the wall clock that they go by.
+fn events(format: &dyn Format, start: &mut Start<'_>) -> (Box<dyn Render>, WallClock) {
+    let mut events = format.events(&start.recording.meta);
+    events.expect(start);
+    (events, start.wall.clone())
+}

@@ -1,0 +1,182 @@
+//! `flightctl ps`: the threads that are blocked ([`blocked`](mod@blocked)), and what all threads
+//! were in the middle of when the machine died ([`in_flight`]).
+
+pub mod blocked;
+pub mod in_flight;
+pub(super) mod lines;
+pub mod without_place;
+
+use std::path::PathBuf;
+
+use self::blocked::{Wanted, blocked};
+use self::lines::{Document, HEAD};
+use super::prelude::*;
+use crate::announce::announce;
+use crate::fds::Fds;
+use crate::filter::{Names, comm};
+use crate::human::counted;
+use crate::names::State;
+use crate::options::color::{ColorArg, ColorArgs};
+use crate::options::kernel_dump::KernelDump;
+use crate::output::{Output, note};
+use crate::schema::document;
+use crate::source::{self, Origin, Recording, Source};
+use crate::text::{Options, Renderer};
+use crate::value::{id, session};
+use crate::window::{Window, with_leads};
+
+/// What it means that the dump lacks the table of threads.
+pub(super) const WITHOUT_TABLE: &str =
+    "the recording's thread table is not in the dump: blocked threads are unknown";
+
+/// Arguments of `ps`.
+#[derive(Debug, clap::Args)]
+pub struct PsArgs {
+    /// Include kernel threads that wait for work.
+    #[arg(short, long)]
+    all: bool,
+    /// Only threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T
+    /// stopped, t traced, I idle, P parked.
+    #[arg(short, long, value_name = "STATE", value_delimiter = ',')]
+    state: Vec<State>,
+    /// Only threads of these processes.
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
+    pid: Vec<u32>,
+    /// Only these threads.
+    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = id)]
+    tid: Vec<u32>,
+    /// Only threads with these names. A pattern such as `kworker/*` must match the whole name.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
+    comm: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// List the threads that were blocked at a panic, from its kernel dump.
+    #[arg(long, value_name = "FILE", conflicts_with = "bpffs_dir")]
+    vmcore: Option<PathBuf>,
+    /// Read this recording in the dump, by its id [default: the one that the files in the state
+    /// directory identify, else the newest].
+    #[arg(long, value_name = "ID", requires = "vmcore", value_parser = session)]
+    session: Option<u64>,
+    /// Colour.
+    #[command(flatten)]
+    color: ColorArgs,
+}
+
+/// Blocked threads, to list.
+#[derive(Debug, PartialEq)]
+pub struct PsPlan {
+    /// Where from.
+    origin: Origin,
+    /// Out of this kernel dump, instead of `origin`.
+    dump: Option<KernelDump>,
+    wanted: Wanted,
+    json: bool,
+    color: ColorArg,
+}
+
+impl Arguments for PsArgs {
+    const HELP: Help = Help {
+        about: "List the threads that are blocked now, longest first: for how long, in which call",
+        examples: &[
+            ("flightctl ps", "blocked threads, longest first, with their calls"),
+            ("flightctl ps --state D", "uninterruptible threads; exit status 1 if there are none"),
+            (
+                "flightctl ps --json | jq -r '.threads[0].call.text'",
+                "the call that is blocked the longest",
+            ),
+            ("flightctl ps --vmcore vmcore --state D", "uninterruptible threads at a panic"),
+        ],
+        exits: &[Exit::Fine, Exit::Nothing, Exit::Error],
+    };
+    type Plan = PsPlan;
+
+    fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<PsPlan> {
+        let Self { all, state, pid, tid, comm, json, vmcore, session, color } = self;
+        Names::new(&comm)?;
+        Ok(PsPlan {
+            origin: recorder.origin(),
+            dump: vmcore.map(|file| recorder.kernel_dump(file, session, None)),
+            wanted: Wanted { all, states: state, pids: pid, tids: tid, comms: comm },
+            json,
+            color: color.color,
+        })
+    }
+}
+
+impl Plan for PsPlan {
+    fn run(&self) -> Result<Exit> {
+        let Some(dump) = &self.dump else {
+            let mut source = source::open(&self.origin)?;
+            let now = source.clock().now;
+            // The table of threads comes with any window.
+            let mut recording = source.read(Window { from: now, until: now })?;
+            let mut missing = None;
+            if recording.misplaced() != 0
+                && let Some(before) = without_place::alive()
+            {
+                recording = source.read(Window { from: now, until: now })?;
+                missing = without_place::alive()
+                    .map(|after| without_place::missing(&before, &recording.slots, &after));
+            }
+            return show(self, &recording, now, missing.as_deref());
+        };
+        let mut source = dump.open()?;
+        announce(&source, &crate::zone::system());
+        let now = source.clock().now;
+        // What descriptors stand for is known from the events before.
+        let recording =
+            source.read(with_leads(Window { from: now.saturating_sub(NAMING_NS), until: now }))?;
+        if recording.slots.is_empty() {
+            note(WITHOUT_TABLE);
+        }
+        let missing = (recording.misplaced() != 0).then(|| in_flight::without_place(&recording));
+        show(self, &recording, now, missing.as_deref())
+    }
+}
+
+/// How far back opened descriptors are looked for in a dump, ns.
+const NAMING_NS: u64 = 10_000_000_000;
+
+/// The threads that are blocked at `now`; `missing`: those that are not in the table, where that is
+/// known.
+fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<&[u32]>) -> Result<Exit> {
+    // The counters were read last; a thread may have blocked since `now`.
+    let now = now.max(recording.totals.now);
+    let mut threads = blocked(recording, &plan.wanted, now);
+    let fds = Fds::at_end(recording);
+    for thread in &mut threads {
+        thread.name_descriptors(&fds);
+    }
+    let mut output = Output::standard();
+    let colour = output.colours(plan.color, std::env::var_os("NO_COLOR").as_deref());
+    let renderer = Renderer::new(&recording.meta, Options { colour, ..Options::default() });
+    let mut text = Vec::new();
+    if plan.json {
+        let threads = threads.iter().map(|thread| thread.json(&renderer)).collect();
+        let without_place = missing.unwrap_or_default();
+        text.extend(document(Document::new(now, threads, recording, without_place))?.bytes());
+    } else if !threads.is_empty() {
+        text.extend_from_slice(HEAD.as_bytes());
+        for thread in &threads {
+            thread.line(&renderer, &mut text);
+        }
+    }
+    output.print(&text)?;
+    tell_missing(recording, missing);
+    Ok(if threads.is_empty() { Exit::Nothing } else { Exit::Fine })
+}
+
+/// Says which threads the table has no place for, as far as that is known.
+pub(super) fn tell_missing(recording: &Recording, missing: Option<&[u32]>) {
+    let lost = recording.misplaced();
+    if let Some(said) = without_place::said(missing.unwrap_or_default()) {
+        note(&said);
+    } else if lost != 0 && missing.is_none() {
+        let times = counted(lost, "time");
+        note(&format!(
+            "the thread table had no room {times}: threads may be missing; raise threads.slots in \
+             flightd.toml"
+        ));
+    }
+}

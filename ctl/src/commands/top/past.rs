@@ -1,0 +1,180 @@
+//! The busiest threads of a time that is over: a table of any window, of any source that `dump`
+//! reads.
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+use rustc_hash::FxHashMap;
+
+use flightrec_format::ring::{Gap, LaneStream};
+
+use super::model::Model;
+use super::plain::{self, Look, Wide};
+use super::plan::{PastPlan, TopPlan};
+use super::table::{Row, Table};
+use crate::announce::announce;
+use crate::boots::{self, BootId};
+use crate::coverage::{self, Report};
+use crate::exit::Exit;
+use crate::output::{Output, note};
+use crate::pipeline::events;
+use crate::source::Recording;
+use crate::source::history::{self, Chapter, Go};
+use crate::text::coverage::{Seam, clock_lines, lines};
+use crate::window::Window;
+
+/// Prints the table of a window, with at most `lines` threads.
+pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Result<Exit> {
+    let mut output = Output::standard();
+    let look = Look::of(&output, plan.color, lines);
+    let PastPlan { past, dump } = past;
+    let mut whole = Whole {
+        zone,
+        is_wide: Wide::has_room(look.width),
+        seam: Seam::default(),
+        told: Vec::new(),
+        rows: FxHashMap::default(),
+        table: Table::default(),
+    };
+    let question = past.question(false);
+    let mut take = |chapter: Chapter| {
+        whole.take(&chapter);
+        anyhow::Ok(Go::On)
+    };
+    if let Some(dump) = dump {
+        let mut source = dump.open()?;
+        announce(&source, zone);
+        dump.read(&mut source, question, &mut take)?;
+    } else {
+        history::read(&past.history, question, &mut take)?;
+    }
+    let Whole { told, rows, mut table, .. } = whole;
+    table.rows.extend(rows.into_values());
+    let text = plain::text(&table, &plan.filter, plan.sort, look);
+    output.print(text.as_bytes())?;
+    drop(output);
+    for line in told {
+        note(&line);
+    }
+    Ok(if table.view(&plan.filter, plan.sort).is_empty() { Exit::Nothing } else { Exit::Fine })
+}
+
+/// The table of all chapters of a window.
+struct Whole<'a> {
+    zone: &'a TimeZone,
+    /// Whether what threads are in is shown.
+    is_wide: bool,
+    seam: Seam,
+    /// What is covered.
+    told: Vec<String>,
+    /// Threads that may go on in the next chapter.
+    rows: FxHashMap<(BootId, u32, u32), Row>,
+    table: Table,
+}
+
+impl Whole<'_> {
+    fn take(&mut self, chapter: &Chapter) {
+        let recording = &chapter.recording;
+        let mut wall = recording.wall_clock(chapter.clock.wall_offset);
+        let windows = chapter.windows(&wall);
+        // What was read before the window.
+        if windows.is_empty() && chapter.joins.is_some_and(|joins| joins.behind) {
+            return;
+        }
+        self.told.extend(self.seam.between(chapter, windows.hull(), &mut wall, self.zone));
+        self.told.extend(clock_lines(&windows, &mut wall, self.zone));
+        for window in coverage::told(&windows).iter() {
+            let report = Report::new(recording, window, chapter.clock.now);
+            self.told.extend(lines(&report, &mut wall, self.zone));
+        }
+        self.told.extend(chapter.remarks.iter().cloned());
+        for window in windows.iter() {
+            self.add(recording, window);
+        }
+    }
+
+    /// What threads did in one stretch of the window.
+    fn add(&mut self, recording: &Recording, window: Window) {
+        let Table { length, rows, skipped, unlisted } = table(recording, window, self.is_wide);
+        self.table.length = self.table.length.saturating_add(length);
+        self.table.skipped = self.table.skipped.saturating_add(skipped);
+        self.table.unlisted = self.table.unlisted.saturating_add(unlisted);
+        let boot = boots::of_meta(&recording.meta);
+        for row in rows {
+            if row.state.is_over() {
+                // It may have begun in a chapter before.
+                let begun = self.rows.remove(&(boot, row.tid, row.pid));
+                self.table.rows.push(joined(begun, row));
+            } else {
+                let begun = self.rows.remove(&(boot, row.tid, row.pid));
+                self.rows.insert((boot, row.tid, row.pid), joined(begun, row));
+            }
+        }
+    }
+}
+
+/// A thread's row, with what it did before.
+fn joined(before: Option<Row>, mut row: Row) -> Row {
+    if let Some(before) = before {
+        row.figures.add(&before.figures);
+    }
+    row
+}
+
+/// What each thread did in a window of a recording.
+fn table(recording: &Recording, window: Window, is_wide: bool) -> Table {
+    let mut model = Model::new(recording.threads());
+    if is_wide {
+        model = model.telling(recording);
+    }
+    let gaps: Vec<Gap> = recording.streams.iter().flat_map(LaneStream::gaps).collect();
+    let (before, within): (Vec<Gap>, Vec<Gap>) =
+        gaps.into_iter().partition(|gap| gap.from < window.from);
+    let mut events =
+        events(recording, window, false).take_while(|event| event.time < window.until).peekable();
+    // What each does when the window begins is known from what it did shortly before.
+    model.take_all(std::iter::from_fn(|| events.next_if(|event| event.time < window.from)), before);
+    model.table(window.from);
+    model.take_all(events, within.into_iter().filter(|gap| gap.from < window.until).collect());
+    model.table(window.until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::top::table::Figures;
+    use crate::pipeline::testing::{enter, switch};
+    use crate::source::Collector;
+    use flightrec_format::abi::page::Lane;
+    use flightrec_format::control::Totals;
+    use flightrec_format::encode::PageWriter;
+    use flightrec_format::meta::{Lanes, Meta};
+
+    #[test]
+    fn a_window_begins_with_what_was_known_and_ends_where_it_ends() {
+        let meta = Meta {
+            session: 1,
+            cpus: vec![0],
+            lanes: Lanes::new([1 << 20; 3], [false; 3]),
+            ..Meta::default()
+        };
+        let mut collector = Collector::new(meta);
+        let events = [switch(100, 0, 7, 1, 5), switch(300, 0, 5, 1, 0), switch(900, 0, 0, 0, 5)];
+        let mut sched = PageWriter::new(1, Lane::Sched, 0, 0);
+        for event in &events {
+            sched.push(event).unwrap();
+        }
+        let mut calls = PageWriter::new(1, Lane::Syscall, 0, 0);
+        for time in [150, 250, 950] {
+            calls.push(&enter(time, 0, 5, 0)).unwrap();
+        }
+        for page in sched.current().into_iter().chain(calls.current()) {
+            collector.add(&page[..]).unwrap();
+        }
+        let table =
+            table(&collector.finish(Totals::default()), Window { from: 200, until: 600 }, false);
+        let five: Vec<_> =
+            table.rows.iter().filter(|row| row.tid == 5).map(|row| row.figures).collect();
+        assert_eq!(five, [Figures { syscalls: 1, run: 100, blocked: 300, ..Figures::default() }]);
+        assert_eq!(table.length, 400);
+    }
+}

@@ -1,0 +1,55 @@
+//! How events look.
+
+use clap::{Args, ValueEnum};
+
+use crate::fds::Naming;
+
+/// How events look: the same for every command that shows events.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")] // also of what stands behind it in each command
+pub struct FormatArgs {
+    /// Text for people, or JSON lines for programs: one object per event, after one with the
+    /// coverage.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Text)]
+    pub format: FormatArg,
+    /// Print a system call and its result as one line, unless another event of its thread comes
+    /// between them.
+    #[arg(long)]
+    pub merge: bool,
+    /// Show the file that a descriptor refers to, `3</etc/hosts>`, where it is known: from the call
+    /// that opened it, or from the daemon's snapshots of open descriptors
+    /// [default: near; with --path: all].
+    #[arg(long, value_name = "WHICH", value_enum)]
+    pub fds: Option<FdsArg>,
+}
+
+/// Formats of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// Text for people.
+    Text,
+    /// JSON lines, for programs.
+    Jsonl,
+}
+
+/// Which descriptors are shown by what they stand for, and what is read for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FdsArg {
+    /// Numbers only.
+    Off,
+    /// Those that were opened in the window, or in the 2 s before it, and what the snapshots of
+    /// that time tell.
+    Near,
+    /// Those that were opened anywhere in the recording: all of it is read.
+    All,
+}
+
+impl From<FdsArg> for Naming {
+    fn from(fds: FdsArg) -> Self {
+        match fds {
+            FdsArg::Off => Self::Off,
+            FdsArg::Near => Self::Near,
+            FdsArg::All => Self::All,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Events that are shown: which, how, and where.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::color::ColorArg;
+use super::format::{FormatArg, FormatArgs};
+use crate::fds::Naming;
+use crate::filter::{FilterError, FilterPlan, FilterSpec};
+
+/// The same for every command that shows events.
+#[derive(Debug, Args)]
+pub struct ShownArgs {
+    /// Which events.
+    #[command(flatten)]
+    pub filter: FilterSpec,
+    /// How they look.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// Write to FILE instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace FILE if it exists.
+    #[arg(long, requires = "output")]
+    pub force: bool,
+}
+
+/// What is shown.
+#[derive(Debug, PartialEq)]
+pub struct ShownPlan {
+    /// Which events.
+    pub filter: FilterPlan,
+    /// How they look.
+    pub format: FormatArg,
+    /// Whether calls are shown as one.
+    pub merge: bool,
+    /// Which descriptors are shown by what they stand for.
+    pub fds: Naming,
+    /// File to write; `None`: standard output.
+    pub output: Option<PathBuf>,
+    /// Whether one that is there is replaced.
+    pub force: bool,
+    /// Colour.
+    pub color: ColorArg,
+}
+
+impl ShownArgs {
+    /// What they mean.
+    pub fn plan(self, color: ColorArg) -> Result<ShownPlan, FilterError> {
+        let Self { filter, format: FormatArgs { format, merge, fds }, output, force } = self;
+        // Who asks for paths asks for those of descriptors too, wherever they were opened.
+        let usual = if filter.path.is_empty() { Naming::Near } else { Naming::All };
+        let fds = fds.map_or(usual, Naming::from);
+        let filter = FilterPlan::new(filter)?;
+        Ok(ShownPlan { filter, format, merge, fds, output, force, color })
+    }
+}
+
+impl ShownPlan {
+    /// Whether what was recorded before the window is wanted as well: descriptors may have been
+    /// opened long before it.
+    pub fn wants_everything(&self) -> bool {
+        self.fds == Naming::All || self.filter.wants_files()
+    }
+}

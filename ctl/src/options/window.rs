@@ -1,0 +1,229 @@
+//! Which time.
+
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Zoned;
+use thiserror::Error;
+
+use super::around::Around;
+use super::time::TimeArg;
+use crate::value::stretch;
+use crate::window::{Edge, nanos};
+
+/// Length of the window when none is given.
+const DEFAULT_LAST_NS: u64 = 10_000_000_000;
+
+/// A window of time: the same for every command that reads what was recorded.
+#[derive(Debug, Args)]
+pub struct WindowArgs {
+    /// The most recent part, for example `10s`, `1m 30s` or `250ms` [default: 10s].
+    ///
+    /// It counts back from now for the running boot, else from the last moment in the files, as do
+    /// times such as -5s. It never reaches into the previous boot.
+    #[arg(long, value_name = "TIME", value_parser = stretch, allow_hyphen_values = true, conflicts_with_all = ["since", "until", "all"])]
+    pub last: Option<Duration>,
+    /// Start time: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` (before now), or seconds
+    /// or nanoseconds since 1970.
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    pub since: Option<TimeArg>,
+    /// End time, in the same forms as --since.
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    pub until: Option<TimeArg>,
+    /// The time before and after T, which has the same forms as --since: 5 s each, or another
+    /// length, for example `14:03:07:30s`.
+    #[arg(long, value_name = "T[:TIME]", allow_hyphen_values = true, conflicts_with_all = ["last", "since", "until", "all"])]
+    pub around: Option<Around>,
+    /// Everything that the recording still holds.
+    #[arg(long, conflicts_with_all = ["since", "until"])]
+    pub all: bool,
+}
+
+/// A window that makes no sense.
+#[derive(Debug, Error)]
+pub enum WindowError {
+    /// A time that can't be.
+    #[error("--{option}: {reason}")]
+    Time {
+        /// Which option.
+        option: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// `--since` is not before `--until`.
+    #[error("the window is empty: --since is not before --until")]
+    Empty,
+}
+
+impl WindowArgs {
+    /// Whether a window is asked for; else files that were saved of one open on theirs.
+    pub fn is_given(&self) -> bool {
+        self.last.is_some()
+            || self.since.is_some()
+            || self.until.is_some()
+            || self.around.is_some()
+            || self.all
+    }
+
+    /// Its start and end.
+    pub fn edges(&self, now: &Zoned) -> Result<(Edge, Edge), WindowError> {
+        let edge = |time: &Option<TimeArg>, option| match time {
+            None => Ok(Edge::Open),
+            Some(time) => time.edge(now).map_err(|reason| WindowError::Time { option, reason }),
+        };
+        if let Some(around) = &self.around {
+            let wrong = |reason| WindowError::Time { option: "around", reason };
+            return around.edges(now).map_err(wrong);
+        }
+        let (since, mut until) = match (&self.since, &self.until, self.all) {
+            (None, None, false) => {
+                (Edge::Ago(self.last.map_or(DEFAULT_LAST_NS, nanos)), Edge::Open)
+            }
+            _ => (edge(&self.since, "since")?, edge(&self.until, "until")?),
+        };
+        if self.until.as_ref().is_some_and(|until| is_ahead(until, self.since.as_ref(), now)) {
+            until = Edge::Open;
+        }
+        let empty = match (since, until) {
+            (Edge::Ago(since), Edge::Ago(until)) => since <= until,
+            (Edge::Wall(since), Edge::Wall(until)) => since >= until,
+            _ => false,
+        };
+        if empty { Err(WindowError::Empty) } else { Ok((since, until)) }
+    }
+
+    /// What the user should know of the times that were typed, a line each: where one does not mean
+    /// what it seems to.
+    pub fn remarks(&self, now: &Zoned) -> Vec<String> {
+        let Self { since, until, around, .. } = self;
+        let around = around.as_ref().map(|around| &around.time);
+        let times = [("since", since.as_ref()), ("until", until.as_ref()), ("around", around)];
+        let mut said: Vec<String> = times
+            .into_iter()
+            .filter_map(|(option, time)| yesterday(option, time?, since.as_ref(), now))
+            .collect();
+        if until.is_some() && since.is_none() {
+            said.push(
+                "the window is everything that is recorded up to --until, as no --since is given"
+                    .to_owned(),
+            );
+        }
+        said
+    }
+}
+
+/// Whether the end of a window is a time of day that comes later today, the window having begun
+/// today: not yesterday's.
+fn is_ahead(until: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> bool {
+    let (TimeArg::TimeOfDay(until), Some(since)) = (until, since) else { return false };
+    let midnight = now.start_of_day().map_or(i128::MAX, |day| day.timestamp().as_nanosecond());
+    let begins = match since.edge(now) {
+        Ok(Edge::Ago(ago)) => now.timestamp().as_nanosecond() - i128::from(ago),
+        Ok(Edge::Wall(wall)) => i128::from(wall),
+        _ => return false,
+    };
+    begins >= midnight && *until > now.time()
+}
+
+/// A time of day that is still to come today is taken as yesterday's.
+fn yesterday(option: &str, time: &TimeArg, since: Option<&TimeArg>, now: &Zoned) -> Option<String> {
+    let TimeArg::TimeOfDay(of_day) = time else { return None };
+    if *of_day <= now.time() || option == "until" && is_ahead(time, since, now) {
+        return None;
+    }
+    let day = now.date().yesterday().ok()?;
+    Some(format!(
+        "--{option} {of_day} is still to come today: yesterday's is meant, {day} {of_day}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        window: WindowArgs,
+    }
+
+    fn now() -> Zoned {
+        "2026-03-04T12:00:00Z[UTC]".parse().unwrap()
+    }
+
+    fn window(args: &[&str]) -> WindowArgs {
+        Typed::try_parse_from(["test"].iter().chain(args)).unwrap().window
+    }
+
+    fn edges(args: &[&str]) -> (Edge, Edge) {
+        window(args).edges(&now()).unwrap()
+    }
+
+    fn said(args: &[&str]) -> Vec<String> {
+        window(args).remarks(&now())
+    }
+
+    #[test]
+    fn windows_exclude_one_another() {
+        for args in [["--last=1s", "--all"], ["--last=1s", "--since=-5s"], ["--all", "--until=-5s"]]
+        {
+            assert!(Typed::try_parse_from(["test"].into_iter().chain(args)).is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn ten_seconds_unless_told() {
+        assert_eq!(edges(&[]), (Edge::Ago(10_000_000_000), Edge::Open));
+        assert_eq!(edges(&["--last", "250ms"]).0, Edge::Ago(250_000_000));
+        assert_eq!(edges(&["--all"]), (Edge::Open, Edge::Open));
+        assert_eq!(edges(&["--until", "-2s"]), (Edge::Open, Edge::Ago(2_000_000_000)));
+    }
+
+    #[test]
+    fn an_end_later_today_lies_ahead() {
+        let (since, until) = edges(&["--since", "11:00", "--until", "13:00"]);
+        assert!(matches!(since, Edge::Wall(_)) && until == Edge::Open, "{since:?} {until:?}");
+        assert_eq!(edges(&["--since=-5s", "--until=13:00"]).1, Edge::Open);
+        assert!(matches!(edges(&["--since=-20h", "--until=23:00"]).1, Edge::Wall(_)));
+        let (since, until) = edges(&["--since", "22:00", "--until", "23:00"]);
+        let hours = |edge| {
+            if let Edge::Wall(wall) = edge { wall / 3_600_000_000_000 } else { panic!("{edge:?}") }
+        };
+        assert_eq!(hours(until) - hours(since), 1);
+    }
+
+    #[test]
+    fn an_empty_window_is_refused() {
+        for args in [["--since=-5s", "--until=-6s"], ["--since=10:00:00", "--until=09:00:00"]] {
+            let edges = window(&args).edges(&now());
+            assert!(matches!(edges, Err(WindowError::Empty)), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn yesterday_is_told() {
+        let yesterday =
+            "--since 23:59:50 is still to come today: yesterday's is meant, 2026-03-03 23:59:50";
+        assert_eq!(said(&["--since", "23:59:50"]), [yesterday]);
+        assert_eq!(said(&["--since", "23:59:50", "--until", "00:01"]), [yesterday]);
+        assert_eq!(said(&["--around", "13:00"]).len(), 1);
+        assert_eq!(said(&["--since", "22:00", "--until", "23:00"]).len(), 2);
+        for today in [
+            &["--since=11:59"][..],
+            &["--since=2026-03-04 23:00"],
+            &["--around=-5s"],
+            &["--last=1s"],
+            &[],
+        ] {
+            assert_eq!(said(today), [""; 0], "{today:?}");
+        }
+        assert_eq!(said(&["--since=11:00", "--until=13:00"]), [""; 0], "the end lies ahead");
+    }
+
+    #[test]
+    fn an_end_alone_is_told() {
+        assert_eq!(said(&["--until", "-5s"]).len(), 1);
+        assert_eq!(said(&["--since=-9s", "--until=-5s"]), [""; 0]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Files in which recordings are saved.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use flightrec_format::meta::Meta;
+use flightrec_store::{FileHeader, FileWriter};
+
+use crate::boots;
+use crate::options::target::TargetArgs;
+use crate::output::OutputError;
+use crate::source::Clock;
+
+/// zstd's level: a saved file is written once, and kept and sent about.
+const LEVEL: i32 = 9;
+
+/// Begins a file of a recording.
+pub fn begin<W: Write>(out: W, meta: &Meta, clock: Clock) -> io::Result<FileWriter<W>> {
+    let header = FileHeader {
+        compatible: 0,
+        incompatible: 0,
+        boot_id: boots::of_meta(meta),
+        session: meta.session,
+        number: 0,
+        created_wall: clock.wall_offset.saturating_add_unsigned(clock.now),
+        created_mono: clock.now,
+        begins: 0,
+    };
+    let mut file = FileWriter::new(out, &header, LEVEL)?;
+    file.meta(meta, clock.now)?;
+    Ok(file)
+}
+
+/// A file in the making, under another name; removed unless it gets its own.
+pub struct Target<'a> {
+    path: &'a Path,
+    making: PathBuf,
+    file: File,
+    force: bool,
+}
+
+impl<'a> Target<'a> {
+    /// Refuses, before anything is read for it, a file that is there.
+    pub fn check(target: &TargetArgs) -> Result<(), OutputError> {
+        if target.force || target.output.symlink_metadata().is_err() {
+            Ok(())
+        } else {
+            Err(OutputError::Exists(target.output.clone()))
+        }
+    }
+
+    /// Begins it, beside `path`; one that is there is replaced with `force` only.
+    pub fn make(path: &'a Path, force: bool) -> Result<Self, OutputError> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(path.file_name().ok_or_else(|| OutputError::Name(path.into()))?);
+        name.push(format!(".{}", std::process::id()));
+        let making = path.with_file_name(name);
+        // What is recorded is sensitive: for its owner and group only.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&making);
+        let file = file.map_err(|source| OutputError::Io { path: path.into(), source })?;
+        Ok(Self { path, making, file, force })
+    }
+
+    /// Writes it, to the disk, and gives it its name; its size.
+    pub fn fill(
+        self,
+        write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+    ) -> Result<u64, OutputError> {
+        let failed = |source| OutputError::Io { path: self.path.into(), source };
+        let mut out = BufWriter::with_capacity(1 << 20, &self.file);
+        write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+        drop(out);
+        self.file.sync_all().map_err(failed)?;
+        let size = self.file.metadata().map_err(failed)?.len();
+        if self.force {
+            fs::rename(&self.making, self.path).map_err(failed)?;
+        } else {
+            // Unlike a renaming, a link never replaces what has come there meanwhile.
+            match fs::hard_link(&self.making, self.path) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(OutputError::Exists(self.path.into()));
+                }
+                // A file system without links.
+                Err(_) if self.path.symlink_metadata().is_err() => {
+                    fs::rename(&self.making, self.path).map_err(failed)?;
+                }
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        Ok(size)
+    }
+}
+
+impl Drop for Target<'_> {
+    fn drop(&mut self) {
+        // It is gone where it was renamed; nothing else can be done about a failure.
+        let _ = fs::remove_file(&self.making);
+    }
+}

@@ -1,0 +1,55 @@
+//! Values of options, of which a part of the possible ones make sense.
+
+use std::time::Duration;
+
+use flightrec_format::abi::record::TID_MASK;
+
+/// How often something live is looked at. The daemon closes a connection that is silent for a
+/// minute.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    if !(Duration::from_millis(10)..=Duration::from_secs(30)).contains(&time) {
+        return Err("not within 10ms to 30s".to_owned());
+    }
+    Ok(time)
+}
+
+/// A length of time, of which there is some.
+pub fn stretch(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|_| {
+        "not a duration; use a number and its unit, for example 10s, 250ms or \"1m 30s\"".to_owned()
+    })?;
+    if time.is_zero() {
+        Err("an empty window; use a duration above zero".to_owned())
+    } else {
+        Ok(time)
+    }
+}
+
+/// A session's id.
+pub fn session(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| {
+        "not the id of a recording, 16 hexadecimal digits; --list-sessions shows them".to_owned()
+    })
+}
+
+/// A process or thread id.
+pub fn id(text: &str) -> Result<u32, String> {
+    let n: u32 = text.parse().map_err(|_| "not a process or thread id".to_owned())?;
+    if u64::from(n) > TID_MASK {
+        return Err("greater than any process or thread id (at most 4194303)".to_owned());
+    }
+    Ok(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_bounded() {
+        assert!(id("4194303").is_ok());
+        assert!(id("4194304").is_err());
+        assert!(id("-1").is_err());
+    }
+}
