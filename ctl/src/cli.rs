@@ -9,8 +9,7 @@ use crate::options::recorder::RecorderArgs;
 
 /// The program as a whole.
 const HELP: Help = Help {
-    about: "Read the flight recorder: what the machine did in the last seconds, hours or before a \
-            panic",
+    about: env!("CARGO_PKG_DESCRIPTION"),
     examples: &[
         ("flightctl status", "is it recording, since when, what was lost"),
         ("flightctl dump --last 5s", "what the machine did in the last 5 seconds"),

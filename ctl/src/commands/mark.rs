@@ -52,7 +52,7 @@ impl Arguments for MarkArgs {
     fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<MarkPlan> {
         match self.text.len() {
             0 => Err(MarkError::Empty.into()),
-            ..=MARK_MAX => Ok(MarkPlan { runtime_dir: recorder.runtime_dir, text: self.text }),
+            1..=MARK_MAX => Ok(MarkPlan { runtime_dir: recorder.runtime_dir, text: self.text }),
             length => Err(MarkError::Length(length).into()),
         }
     }

@@ -61,7 +61,7 @@ impl Arguments for SnapshotArgs {
         let Self { last, reason } = self;
         match reason.len() {
             0 => Err(ReasonError::Empty.into()),
-            ..=MARK_MAX => Ok(SnapshotPlan {
+            1..=MARK_MAX => Ok(SnapshotPlan {
                 runtime_dir: recorder.runtime_dir,
                 last: last.map_or(0, nanos),
                 reason,
