@@ -2,10 +2,10 @@
 //! (see `lane`).
 //!
 //! And signals, which belong here and not to task life: timers send some out of interrupts, and
-//! programs take hundreds a second for as long as they run (the Go runtime's preemption, profilers),
-//! which would leave the ring of task life no room for anything else. Both tracepoints are under
-//! `siglock`, with interrupts off but on PREEMPT_RT. A flood of them is bounded as one of wakeups
-//! is: the busier of sender and target pays.
+//! programs take hundreds a second for as long as they run (the Go runtime's preemption,
+//! profilers), which would leave the ring of task life no room for anything else. Both tracepoints
+//! are under `siglock`, with interrupts off but on PREEMPT_RT. A flood of them is bounded as one of
+//! wakeups is: the busier of sender and target pays.
 
 use core::ffi::c_void;
 use core::mem::replace;

@@ -14,7 +14,7 @@ use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
 use crate::support::{Line, dump, run, start};
 
-/// What a recorder holds of signals, as text and as JSON.
+/// What a recorder holds of signals at one moment, as text and as JSON.
 struct Recorded {
     lines: Vec<Line>,
     events: Vec<Value>,
@@ -22,7 +22,11 @@ struct Recorded {
 
 impl Recorded {
     fn of(recorder: &Recorder) -> Self {
-        let args = ["--last", "1m", "--event", "signal_generate,signal_deliver"];
+        let dir = TempDir::new().expect("directory");
+        let file = dir.path().join("saved.flight").display().to_string();
+        let output = recorder.flightctl(&["save", "--last", "1m", "-o", &file]);
+        assert!(output.status.success(), "{output:?}");
+        let args = ["--file", &file, "--event", "signal_generate,signal_deliver"];
         Self { lines: dump(recorder, &args), events: valid_dump(recorder, &args) }
     }
 

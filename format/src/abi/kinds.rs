@@ -387,7 +387,7 @@ kinds! {
     }
     /// A thread takes a signal.
     SIGNAL_DELIVER SignalDeliver = 0x25 "signal_deliver" plain SignalDeliver {
-        /// The signal.
+        /// The signal; SIGKILL also where another one ends the process without a core dump.
         signal: u32, signal;
         /// As of its sending; SI_USER also where the kernel has no details, as of a SIGKILL.
         code: i32, signal_code;
