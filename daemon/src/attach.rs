@@ -225,7 +225,7 @@ mod tests {
     fn rows() -> Vec<Attachment> {
         let form = Some(ProgramForm::Tracepoint);
         let mut rows = wanted(ATTACHMENTS, Wanted { syscalls: form, sched: true, tasks: true });
-        rows.push(tp_btf(Lane::Task, "signal", "signal_generate", &[], "signals").optional(&[]));
+        rows.push(tp_btf(Lane::Task, "oom", "mark_victim", &[], "victims").optional(&[]));
         rows
     }
 
@@ -256,15 +256,15 @@ mod tests {
 
     #[test]
     fn what_records_must_be_attached_unless_the_kernel_lacks_it() {
-        for pin in ["sched_switch", "sys_enter", "signal_generate"] {
+        for pin in ["sched_switch", "sys_enter", "mark_victim"] {
             let dir = attached();
             detach(&row(pin), dir.path()).unwrap();
             detach(&row(pin), dir.path()).expect("twice does no harm");
             assert_eq!(gone(&rows(), &[], dir.path()).unwrap(), None, "{pin}");
         }
         let dir = attached();
-        detach(&row("signal_generate"), dir.path()).unwrap();
-        let lacking = [row("signal_generate").lacking("no tracepoint".into())];
+        detach(&row("mark_victim"), dir.path()).unwrap();
+        let lacking = [row("mark_victim").lacking("no tracepoint".into())];
         assert_eq!(gone(&rows(), &lacking, dir.path()).unwrap(), Some(Vec::new()));
         // What somebody else put there is not this recording.
         fs::write(dir.path().join("links/strange"), "").unwrap();

@@ -129,7 +129,8 @@ fn the_events_of_all_stretches_come_as_of_one() {
             let read = events.by_ref().map(|event| {
                 let event = event.unwrap();
                 assert_eq!(event.call_name(), Some("getpid"));
-                assert_eq!((event.pid(), event.comm()), (event.tid(), &b""[..]));
+                let comm: &[u8] = if event.tid() == 0 { b"swapper/0" } else { b"" };
+                assert_eq!((event.pid(), event.comm()), (event.tid(), comm));
                 assert_eq!(event.time(), STARTED + u64::from(event.tid()) * PACE);
                 event.tid()
             });
