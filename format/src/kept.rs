@@ -26,7 +26,7 @@ const ENTRY: usize = LEFT_OUT_LEN;
 
 /// Stands for processes that are not known, or too many to be named: any.
 pub const ANYONE: u32 = 0;
-/// Stands for processes that began at [`LeftOut::from`] or later: less than [`YOUNG_NS`] before
+/// Stands for processes that began at [`LeftOut::born`] or later: less than [`YOUNG_NS`] before
 /// they were looked at.
 pub const YOUNG: u32 = u32::MAX;
 /// How long a process counts as one of a storm of them, ns.
@@ -43,12 +43,15 @@ pub struct LeftOut {
     pub from: u64,
     /// Up to this one.
     pub until: u64,
+    /// Of [`YOUNG`]: the processes began at this moment or later; else 0.
+    pub born: u64,
 }
 
 impl LeftOut {
     /// Its bytes.
     fn bytes(&self) -> [u8; ENTRY] {
-        let words = [u64::from(self.process) | u64::from(self.events) << 32, self.from, self.until];
+        let from = if self.process == YOUNG { self.born } else { self.from };
+        let words = [u64::from(self.process) | u64::from(self.events) << 32, from, self.until];
         let mut out = [0; ENTRY];
         for (to, word) in out.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
@@ -87,14 +90,12 @@ pub fn left_out(page: &Page) -> Vec<LeftOut> {
         return Vec::new();
     }
     let entry = |at: usize| {
-        let first = word(page, at);
-        let events = (first >> 32) as u32;
-        LeftOut {
-            process: first as u32,
-            events,
-            from: word(page, at + 8),
-            until: word(page, at + 16),
-        }
+        let [first, from, until] = [0, 8, 16].map(|field| word(page, at + field));
+        let (process, events) = (first as u32, (first >> 32) as u32);
+        // Of young processes the page tells when they were born instead.
+        let base = page.header().base_mono;
+        let (from, born) = if process == YOUNG { (base, from) } else { (from.max(base), 0) };
+        LeftOut { process, events, from, until, born }
     };
     let list = through_at(page.header().header_len) + 8;
     let entries = (0..LEFT_OUT_MAX).map(|i| entry(list + i * ENTRY));

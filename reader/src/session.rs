@@ -1,6 +1,7 @@
 //! The recording that an event is of.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use flightrec_format::abi::record::Abi;
 use flightrec_format::meta::Meta;
@@ -12,12 +13,19 @@ use crate::names::{Calls, NUMBERS};
 ///
 /// A recording begins when flightd attaches its probes, and ends with the boot or when it is
 /// replaced.
-#[derive(Debug)]
 pub struct Session {
     meta: Meta,
     boot: BootId,
     native: Vec<Option<Box<str>>>,
     compat: Vec<Option<Box<str>>>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Meta { session, host, kernel, .. } = &self.meta;
+        let boot = boots::id_text(&self.boot);
+        write!(f, "Session {session:016x} of {host}, {kernel}, boot {boot}")
+    }
 }
 
 impl Session {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use flightrec_format::decode::{Body, Event};
 use flightrec_tests::{Snapshot, c_program, online_cpus};
 
-use crate::support::{Printed, dump, run, snapshot, start};
+use crate::support::{Printed, dump, nice, run, snapshot, start};
 
 /// When both players have made their first move, a write and a read: what came before set the game
 /// up, and may have been with the help of other pairs' players.
@@ -224,6 +224,7 @@ fn the_text_names_the_cpu_where_the_wakee_runs() {
     let players: Vec<u32> = (0..pairs).flat_map(|pair| players(&ids, pair)).collect();
     let lines = dump(&recorder, &["--last", "30s", "--event", "switch,waking"]);
     let mut named: HashMap<u32, (u16, String)> = HashMap::new();
+    let nice = format!("[n:{}]", nice());
     let mut checked = 0;
     for line in lines {
         if let Some(wakeup) = line.text.strip_prefix("(RUNQ) #") {
@@ -234,10 +235,8 @@ fn the_text_names_the_cpu_where_the_wakee_runs() {
             let wakee = words.next().and_then(|tid| tid.parse().ok()).expect("a thread");
             if players.contains(&wakee) {
                 let name = words.next().expect("a name");
-                assert!(
-                    name.starts_with("ping") || name.starts_with("pong") && name.ends_with("[n:0]"),
-                    "{wakeup}"
-                );
+                let is_player = name.starts_with("ping") || name.starts_with("pong");
+                assert!(is_player && name.ends_with(&nice), "{wakeup}");
                 named.insert(wakee, (cpu, wakeup.to_owned()));
             }
         } else if line.text.ends_with(" -->") {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flightrec_format::decode::{Body, Event};
 use flightrec_tests::{c_program, online_cpus, wait_until};
 
-use crate::support::{dump, run, snapshot, start};
+use crate::support::{dump, nice, run, snapshot, start};
 
 /// Wakeups of the sleeper.
 const SLEEPS: usize = 40;
@@ -68,7 +68,7 @@ fn counted(hogs: usize) {
         &recorder,
         &["--last", "1m", "--event", "waking,wakeup_new", "--tid", &sleeper.to_string()],
     );
-    let (wakeup, name) = (format!("(RUNQ) #{cpu} {sleeper} "), "sleeper[n:0] qlen:");
+    let wakeup = format!("(RUNQ) #{cpu} {sleeper} sleeper[n:{}] qlen:", nice());
     let snapshot = snapshot(&recorder);
     let others = others(&snapshot.events, cpu as u16, sleeper, &snapshot.threads_of(pid));
     let lines = lines.iter().filter(|line| line.text.contains(&format!(" {sleeper} ")));
@@ -79,8 +79,7 @@ fn counted(hogs: usize) {
     let first = sleeps[0].enter.expect("an entry").0;
     let (mut found, mut expected) = (Vec::new(), Vec::new());
     for (text, (_, others)) in lines.iter().zip(&others).filter(|(_, (time, _))| *time > first) {
-        let length =
-            text.strip_prefix(&wakeup).and_then(|rest| rest.strip_prefix(name)?.parse().ok());
+        let length = text.strip_prefix(&wakeup).and_then(|rest| rest.parse().ok());
         found.push(length.unwrap_or_else(|| panic!("{text}")));
         expected.push(hogs + others);
     }

@@ -38,6 +38,13 @@ pub(crate) fn snapshot(recorder: &Recorder) -> Snapshot {
     Snapshot::take(&recorder.sandbox().bpffs_dir())
 }
 
+/// The nice value that programs inherit which the calling thread starts.
+pub(crate) fn nice() -> i32 {
+    // SAFETY: no memory is involved; 0 is the calling thread (setpriority(2), "C library/kernel
+    // differences").
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
 /// Runs a program to its end, which must be with `code`; what it printed as `key=value`.
 pub(crate) fn run_to(code: i32, program: &Path, args: &[&str]) -> Printed {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output().expect("run");

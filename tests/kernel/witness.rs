@@ -26,6 +26,9 @@ const SECONDS: u64 = 25;
 /// Floods, by their names in `storm.c`.
 const FLOODS: [&str; 7] = ["calls", "opens", "renames", "forks", "execs", "threads", "wakeups"];
 
+/// Most lines of a dump that are shown where the answer is wrong.
+const EVIDENCE: usize = 1000;
+
 /// Numbers that come again with their seed.
 struct Random(u64);
 
@@ -203,6 +206,28 @@ impl Witness {
         }
     }
 
+    /// What else the recording has of the question's window: the coverage for everybody, all calls
+    /// and switches of the witness, and what the task lane says of its id at any time.
+    fn evidence(self, recorder: &Recorder, source: &[&str], question: &Question) -> String {
+        let window: Vec<&str> = question.args.iter().take(4).map(String::as_str).collect();
+        let tid = self.pid.to_string();
+        let dump = |args: &[&[&str]]| {
+            let mut all = vec!["dump"];
+            all.extend_from_slice(source);
+            args.iter().for_each(|more| all.extend_from_slice(more));
+            let output = recorder.flightctl(&all);
+            let text = String::from_utf8_lossy(&output.stdout);
+            let lines: Vec<&str> = text.lines().take(EVIDENCE).collect();
+            format!("{}\n{}\n", String::from_utf8_lossy(&output.stderr), lines.join("\n"))
+        };
+        let everybody = dump(&[&window, &["--event", "mark"]]);
+        let own =
+            dump(&[&window, &["--tid", &tid, "--event", "sys_enter,sys_exit,switch,migrate"]]);
+        let all: &[&str] = if source.is_empty() { &["--last", "1m"] } else { &["--all"] };
+        let of_id = dump(&[all, &["--tid", &tid, "--event", "fork,exec,rename,exit"]]);
+        format!("the window: {everybody}the witness in it: {own}its id: {of_id}")
+    }
+
     /// The CPUs on which it may have made calls.
     fn cpus(self, coverage: &Value) -> Vec<u64> {
         self.cpu.map_or_else(|| cpus(coverage), |cpu| vec![cpu.into()])
@@ -327,10 +352,16 @@ fn round(seed: u64) -> (u64, u64) {
                 question.args
             )
         };
-        assert!(told.shown <= truth, "more than happened: {}", place());
-        assert!(!told.complete || told.shown == truth, "complete, and lacks some: {}", place());
-        let enough = told.missing.is_none_or(|missing| truth <= told.shown + missing);
-        assert!(enough, "more is missing than is told: {}", place());
+        let is_enough = told.missing.is_none_or(|missing| truth <= told.shown + missing);
+        let wrong = match () {
+            () if told.shown > truth => Some("more than happened"),
+            () if told.complete && told.shown != truth => Some("complete, and lacks some"),
+            () if !is_enough => Some("more is missing than is told"),
+            () => None,
+        };
+        if let Some(wrong) = wrong {
+            panic!("{wrong}: {}\n{}", place(), witness.evidence(&recorder, source, question));
+        }
         if told.complete {
             complete += 1;
         } else {

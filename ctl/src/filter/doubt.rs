@@ -21,11 +21,16 @@ enum Alone {
 impl Filter {
     /// Whether it asks for something that may have been given up of calls that are recorded.
     pub fn can_doubt(&self) -> bool {
-        self.paths.is_some() || self.slower_than.is_some() || self.faster_than.is_some()
+        self.paths.is_some() || self.is_timed()
+    }
+
+    /// Whether it asks how long calls took.
+    fn is_timed(&self) -> bool {
+        (self.slower_than, self.faster_than) != (None, None)
     }
 
     /// Whether anything is missing in these pages that it asks for. Where this says no,
-    /// [`Self::doubt`] does of every event in them.
+    /// [`Self::doubt`] does of every event in them whose thread was not left out.
     pub fn may_doubt<'p>(&self, pages: impl IntoIterator<Item = &'p Page>) -> bool {
         let untimed = self.slower_than.is_some_and(|least| least <= UNTIMED_NS)
             || self.faster_than.is_some_and(|limit| limit <= UNTIMED_NS);
@@ -71,6 +76,7 @@ impl Filter {
         let time = match self.takes(facts.took) {
             Some(true) => None,
             Some(false) => return None,
+            None if facts.took == Took::Unknown => Some(Part::Entries),
             None => Some(Part::ExitTimes),
         };
         let part = path.or(time)?;
@@ -81,7 +87,7 @@ impl Filter {
 
     /// Whether a call takes as long as is wanted; `None`: it is not known.
     pub(super) fn takes(&self, took: Took) -> Option<bool> {
-        if (self.slower_than, self.faster_than) == (None, None) {
+        if !self.is_timed() {
             return Some(true);
         }
         if took == Took::Nothing {

@@ -35,12 +35,17 @@ pub fn doubts(recording: &Recording, windows: &Windows, told: &Windows, filter: 
     if !filter.can_doubt() || hull.is_empty() {
         return doubts;
     }
-    let calls = recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
+    let calls = || recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
     let pages =
-        calls.flat_map(LaneStream::pages).filter(|page| page.header().base_mono < hull.until);
+        calls().flat_map(LaneStream::pages).filter(|page| page.header().base_mono < hull.until);
+    // An exit may have been parted from its entry.
+    let read = with_leads(hull);
+    let is_parted = calls()
+        .flat_map(LaneStream::left_out)
+        .any(|of| of.from < read.until && of.until > read.from);
     // Descriptors may have been opened where events are missing.
     let is_lost = filter.has_paths() && Fds::of(recording, true).is_lost_in(hull);
-    if !is_lost && !filter.may_doubt(pages) {
+    if !is_lost && !is_parted && !filter.may_doubt(pages) {
         return doubts;
     }
     count(recording, windows, doubts, filter)

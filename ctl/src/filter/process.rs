@@ -1,26 +1,88 @@
 //! Whether events that are not there could have been wanted.
 
+use rustc_hash::FxHashSet;
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::decode::{Body, Event};
 use flightrec_format::kept::{ANYONE, LeftOut, YOUNG};
+use flightrec_format::merge::Merge;
+use flightrec_format::ring::LaneStream;
 
 use super::Filter;
 use crate::left_out::LeftOuts;
+use crate::source::Recording;
 use crate::threads::Threads;
 
+/// The processes of a recording that a filter may mean by a name, a tree or a group: any bearer of
+/// a process's id at any time.
+#[derive(Debug, Default)]
+pub struct Meant {
+    /// Those of which anything is known.
+    known: FxHashSet<u32>,
+    comms: FxHashSet<u32>,
+    trees: FxHashSet<u32>,
+    groups: FxHashSet<u32>,
+}
+
 impl Filter {
-    /// Whether something that the quiet ring left out may be wanted; where that is not known, it
-    /// may.
-    pub fn may_want(&self, left_out: &LeftOut, known: &LeftOuts, threads: &Threads) -> bool {
-        match left_out.process {
-            ANYONE => true,
-            YOUNG => self.may_want_younger(left_out.from, known),
-            process => self.may_want_process(process, left_out.until, known, threads),
+    /// The processes of a recording that it may mean.
+    pub fn meant(&self, recording: &Recording) -> Meant {
+        let mut meant = Meant::default();
+        if (self.comms.is_empty(), self.trees.is_empty()) == (true, true)
+            && (self.cgroups.is_none(), self.units.is_none()) == (true, true)
+        {
+            return meant;
+        }
+        let mut threads = recording.threads();
+        let known: Vec<u32> = threads.known().map(|(tid, ..)| tid).collect();
+        known.into_iter().for_each(|tid| self.see(&mut meant, &threads, tid, u64::MAX));
+        let task = recording.streams.iter().filter(|stream| stream.lane() == Lane::Task);
+        for event in Merge::new(task.map(LaneStream::events)) {
+            threads.apply(&event);
+            if let Some(tid) = subject(&event) {
+                self.see(&mut meant, &threads, tid, event.time);
+            }
+        }
+        meant
+    }
+
+    /// Takes a thread in as it is at a moment.
+    fn see(&self, meant: &mut Meant, threads: &Threads, tid: u32, time: u64) {
+        let process = threads.tgid(tid, time);
+        meant.known.insert(process);
+        let comm = threads.comm(tid, 0, time);
+        if comm.is_empty() || self.comms.has(comm) {
+            meant.comms.insert(process);
+        }
+        if threads.descends(tid, time, &self.trees) {
+            meant.trees.insert(process);
+        }
+        let group = threads.cgroup(tid, time);
+        let mut groups = self.cgroups.iter().chain(&self.units);
+        if group == 0 || groups.any(|groups| groups.contains(&group)) {
+            meant.groups.insert(process);
         }
     }
 
-    /// Whether processes that began behind a moment may be wanted.
-    fn may_want_younger(&self, moment: u64, known: &LeftOuts) -> bool {
-        let may_be = |process: u32| known.began(process).is_none_or(|began| began >= moment);
-        let by_tid = |tid: &u32| known.process(*tid).is_none_or(may_be);
+    /// Whether something that the quiet ring left out may be wanted; where that is not known, it
+    /// may.
+    pub fn may_want(&self, left_out: &LeftOut, known: &LeftOuts, meant: &Meant) -> bool {
+        match left_out.process {
+            ANYONE => true,
+            YOUNG => self.may_want_young(left_out, known),
+            process => self.may_want_process(process, left_out, known, meant),
+        }
+    }
+
+    /// Whether young processes may be wanted.
+    fn may_want_young(
+        &self,
+        LeftOut { from, until, born, .. }: &LeftOut,
+        known: &LeftOuts,
+    ) -> bool {
+        let may_be = |process: u32| known.may_begin(process, *born, *until);
+        let by_tid =
+            |tid: &u32| known.processes(*tid, *from, *until).is_none_or(|mut all| all.any(may_be));
         (self.pids.is_empty() || self.pids.iter().copied().any(may_be))
             && (self.tids.is_empty() || self.tids.iter().any(by_tid))
     }
@@ -28,25 +90,30 @@ impl Filter {
     fn may_want_process(
         &self,
         process: u32,
-        time: u64,
+        LeftOut { from, until, .. }: &LeftOut,
         known: &LeftOuts,
-        threads: &Threads,
+        meant: &Meant,
     ) -> bool {
-        let is_known = known.threads(process).next().is_some();
-        // Any thread of it that is known may be the one.
-        let any = |wanted: &dyn Fn(u32) -> bool| !is_known || known.threads(process).any(wanted);
-        let in_group = |groups: &rustc_hash::FxHashSet<u64>| {
-            any(&|tid| {
-                let group = threads.cgroup(tid, time);
-                group == 0 || groups.contains(&group)
-            })
+        let by_tid = |tid: &u32| {
+            known.processes(*tid, *from, *until).is_none_or(|mut all| all.any(|of| of == process))
         };
+        let is_meant =
+            |by: &FxHashSet<u32>| by.contains(&process) || !meant.known.contains(&process);
         (self.pids.is_empty() || self.pids.contains(&process))
-            && (self.tids.is_empty()
-                || self.tids.iter().any(|tid| known.process(*tid).is_none_or(|of| of == process)))
-            && (self.comms.is_empty() || any(&|tid| self.comms.has(threads.comm(tid, 0, time))))
-            && (self.trees.is_empty() || any(&|tid| threads.descends(tid, time, &self.trees)))
-            && self.cgroups.as_ref().is_none_or(in_group)
-            && self.units.as_ref().is_none_or(in_group)
+            && (self.tids.is_empty() || self.tids.iter().any(by_tid))
+            && (self.comms.is_empty() || is_meant(&meant.comms))
+            && (self.trees.is_empty() || is_meant(&meant.trees))
+            && (self.cgroups.is_none() && self.units.is_none() || is_meant(&meant.groups))
+    }
+}
+
+/// The thread that an event of a task's life changes.
+fn subject(event: &Event) -> Option<u32> {
+    match &event.body {
+        Body::Fork(fork) => Some(fork.tid),
+        Body::Rename(rename) => Some(rename.tid),
+        Body::Exec { exec, .. } => Some(exec.tid),
+        Body::TaskExit(exit) => Some(exit.tid),
+        _ => None,
     }
 }

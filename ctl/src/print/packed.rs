@@ -45,6 +45,8 @@ const COUNT: u8 = 7;
 /// Of an exit: it knows its beginning itself; that was found out.
 const ENTERED: u8 = 1 << 3;
 const FOUND: u8 = 1 << 4;
+/// Of an exit: [`Found::is_parted`].
+const PARTED: u8 = 1 << 5;
 /// Of scheduling: a flag of the event's own; a CPU of [`Found::woken_on`].
 const FLAG: u8 = 1;
 const WOKEN: u8 = 2;
@@ -125,7 +127,8 @@ impl Packed {
                 let count = arguments(call);
                 let more = count as u8
                     + given(entered.is_some(), ENTERED)
-                    + given(found.entered.is_some(), FOUND);
+                    + given(found.entered.is_some(), FOUND)
+                    + given(found.is_parted, PARTED);
                 let (began, known) = (entered.unwrap_or(0), found.entered.unwrap_or(0));
                 let words =
                     [head(EXIT, more), time, before, call_word(call), *ret as u64, began, known];
@@ -245,6 +248,7 @@ fn put_exit<'w>(
     let ([word, result, began, known], rest) = words.split_first_chunk()?;
     let began = (more & ENTERED != 0).then_some(*began);
     found.entered = (more & FOUND != 0).then_some(*known);
+    found.is_parted = more & PARTED != 0;
     match body {
         Body::Exit { call, ret, entered } => {
             (*ret, *entered) = (*result as i64, began);
@@ -368,7 +372,8 @@ mod tests {
             prop_oneof![Just((None, 0, 0, None)), any::<(Option<u64>, u16, u16, Option<u16>)>()];
         (event, found, any::<u64>()).prop_map(|(((time, cpu, tid), body), found, before)| {
             let (entered, queued_on, runs_on, woken_on) = found;
-            let found = Found { entered, queued_on, runs_on, woken_on };
+            let is_parted = matches!(body, Body::Exit { .. }) && before % 2 == 0;
+            let found = Found { entered, is_parted, queued_on, runs_on, woken_on };
             (Item { found, ..Item::new(Event { time, cpu, tid, body }.into()) }, before)
         })
     }

@@ -50,7 +50,7 @@ fn flooded(left_out: u32) -> (Vec<Bytes>, usize) {
     {
         let mut thinned = KeptWriter::new(&run[0]);
         let (from, until) = (run[0].header().base_mono, run[run.len() - 1].summary().last + 1);
-        thinned.leave_out(&[LeftOut { process: left_out, events: 7, from, until }]);
+        thinned.leave_out(&[LeftOut { process: left_out, events: 7, from, until, born: 0 }]);
         for page in run {
             let events: Vec<Event> = page.events().filter(|event| event.tid == QUIET).collect();
             assert!(thinned.append(page, &events));

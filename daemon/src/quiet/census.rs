@@ -41,9 +41,8 @@ impl Census {
     pub(super) fn left_out(&self, kept: &HashSet<u32>, from: u64, until: u64) -> Vec<LeftOut> {
         let others = self.events.iter().filter(|(process, _)| !kept.contains(process));
         let left_out = |(process, events): (&u32, &u32)| {
-            // When all of them began.
-            let from = if *process == YOUNG { until.saturating_sub(YOUNG_NS) } else { from };
-            LeftOut { process: *process, events: *events, from, until }
+            let born = if *process == YOUNG { until.saturating_sub(YOUNG_NS) } else { 0 };
+            LeftOut { process: *process, events: *events, from, until, born }
         };
         let mut others: Vec<LeftOut> = others.map(left_out).collect();
         others.sort_unstable_by_key(|left_out| {

@@ -1,6 +1,9 @@
 //! Which process a thread is of, and when that began.
+//!
+//! Ids go round: where 32,768 of them are handed out (`kernel.pid_max`), a storm of threads has used
+//! each within seconds. What is known of an id is therefore known of a life, from a birth to an end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::control::Position;
@@ -9,10 +12,14 @@ use flightrec_format::kept::{ANYONE, YOUNG, YOUNG_NS};
 use flightrec_format::live;
 use flightrec_format::slots;
 
-/// Most threads that ended and are still known; when there are more, all are forgotten.
+/// Most threads that ended and are still known; when there are more, those that ended first are
+/// forgotten.
 const GONE_MOST: usize = 1 << 16;
 /// How long a thread that ended is known at least, ns: longer than a busy ring holds.
 const GONE_NS: u64 = 30_000_000_000;
+/// How long behind its end a thread may still be switched away from, or wake its parent, ns: no id
+/// is used again so soon.
+const LAST_NS: u64 = 1_000_000;
 
 /// A thread.
 #[derive(Debug, Clone, Copy)]
@@ -24,11 +31,19 @@ struct Thread {
     ended: u64,
 }
 
+impl Thread {
+    /// Whether it may have done something between two moments.
+    fn is_of(&self, from: u64, until: u64) -> bool {
+        self.began <= until && from <= self.ended.saturating_add(LAST_NS)
+    }
+}
+
 /// The threads that live, and those that ended a short while ago.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     alive: HashMap<u32, Thread>,
-    gone: HashMap<u32, Thread>,
+    /// By id and birth.
+    gone: BTreeMap<(u32, u64), Thread>,
     /// How far the task lane's rings were read, by CPU.
     read: HashMap<u16, Position>,
 }
@@ -53,11 +68,19 @@ impl Processes {
             (slot.tid, Thread { tgid: slot.tgid, began: slot.start_time, ended: u64::MAX })
         };
         self.alive = threads.map(thread).collect();
-        let latest = self.gone.values().map(|thread| thread.ended).max().unwrap_or(0);
-        self.gone.retain(|_, thread| thread.ended.saturating_add(GONE_NS) > latest);
-        if self.gone.len() > GONE_MOST {
-            self.gone.clear();
+        self.forget();
+    }
+
+    /// Forgets threads that ended long ago.
+    fn forget(&mut self) {
+        let mut ends: Vec<u64> = self.gone.values().map(|thread| thread.ended).collect();
+        let latest = ends.iter().copied().max().unwrap_or(0);
+        let mut since = latest.saturating_sub(GONE_NS);
+        if let Some(excess) = ends.len().checked_sub(GONE_MOST + 1) {
+            let (_, last, _) = ends.select_nth_unstable(excess);
+            since = since.max(*last);
         }
+        self.gone.retain(|_, thread| thread.ended > since);
     }
 
     /// Threads that live, each with its process and when it began, for tests.
@@ -72,25 +95,28 @@ impl Processes {
         for event in page.events() {
             if let Body::TaskExit(exit) = &event.body {
                 let thread = Thread { tgid: exit.tgid, began: exit.start_time, ended: event.time };
-                self.gone.insert(exit.tid, thread);
+                self.gone.insert((exit.tid, exit.start_time), thread);
             }
         }
     }
 
-    /// The process of a thread that did something shortly before a moment; [`YOUNG`] where that
-    /// began less than [`YOUNG_NS`] before it, [`ANYONE`] where it is not known.
-    pub(super) fn of(&self, tid: u32, time: u64) -> u32 {
-        let Some(thread) = self.thread(tid, time) else { return ANYONE };
-        let leader = if thread.tgid == tid { Some(thread) } else { self.thread(thread.tgid, time) };
-        match leader {
-            Some(leader) if leader.began.saturating_add(YOUNG_NS) > time => YOUNG,
-            _ => thread.tgid,
-        }
+    /// The process of a thread that did something between two moments; [`YOUNG`] where that began
+    /// less than [`YOUNG_NS`] before `now`, [`ANYONE`] where it is not known, or the id was that of
+    /// several meanwhile.
+    pub(super) fn of(&self, tid: u32, from: u64, until: u64, now: u64) -> u32 {
+        let process = |thread: &Thread| {
+            let mut leaders = self.bearers(thread.tgid, from, until);
+            let is_young = leaders.any(|leader| leader.began.saturating_add(YOUNG_NS) > now);
+            if is_young { YOUNG } else { thread.tgid }
+        };
+        let mut all = self.bearers(tid, from, until).map(process);
+        let first = all.next();
+        first.filter(|first| all.all(|of| of == *first)).unwrap_or(ANYONE)
     }
 
-    fn thread(&self, tid: u32, time: u64) -> Option<Thread> {
-        // One that lives may have the id of one that ended.
-        let alive = self.alive.get(&tid).copied().filter(|thread| thread.began < time);
-        alive.or_else(|| self.gone.get(&tid).copied())
+    /// The threads that had an id between two moments.
+    fn bearers(&self, tid: u32, from: u64, until: u64) -> impl Iterator<Item = &Thread> {
+        let gone = self.gone.range((tid, 0)..=(tid, until)).map(|(_, thread)| thread);
+        self.alive.get(&tid).into_iter().chain(gone).filter(move |of| of.is_of(from, until))
     }
 }

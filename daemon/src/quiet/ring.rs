@@ -1,6 +1,6 @@
 //! One ring on its way into its part of the quiet ring.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, PageHeader, part_flag};
 use flightrec_format::control::Position;
@@ -150,17 +150,16 @@ impl Ring {
     pub(super) fn take(&mut self, stretch: &[Page], processes: &Processes, places: &impl Places) {
         let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { return };
         let (from, until) = (first.header().base_mono, last.summary().last.saturating_add(1));
-        let mut known = HashMap::new();
-        let mut process_of =
-            |tid: u32| *known.entry(tid).or_insert_with(|| processes.of(tid, until));
         let mut census = Census::default();
-        let mut present: Vec<HashSet<u32>> = Vec::with_capacity(stretch.len());
+        // The processes of each page's threads: an id may be another's in the next one.
+        let mut present: Vec<HashMap<u32, u32>> = Vec::with_capacity(stretch.len());
         for page in stretch {
-            let mut of_page = HashSet::new();
+            let (opened, last) = (page.header().base_mono, page.summary().last);
+            let mut of_page = HashMap::new();
             kept::tally(page, |tid, events| {
-                let process = process_of(tid);
-                census.count(process, events);
-                of_page.insert(process);
+                let process =
+                    of_page.entry(tid).or_insert_with(|| processes.of(tid, opened, last, until));
+                census.count(*process, events);
             });
             present.push(of_page);
         }
@@ -178,11 +177,10 @@ impl Ring {
             }
             events.clear();
             // The task lane's marks, and the recorder's own acts, are nobody's.
-            if self.lane == Lane::Task || !present.is_disjoint(&kept) {
-                events.extend(
-                    page.events()
-                        .filter(|event| is_kept(event, |tid| kept.contains(&process_of(tid)))),
-                );
+            if self.lane == Lane::Task || present.values().any(|process| kept.contains(process)) {
+                let is_wanted =
+                    |tid: u32| present.get(&tid).is_some_and(|process| kept.contains(process));
+                events.extend(page.events().filter(|event| is_kept(event, is_wanted)));
             }
             self.put(page, &events, &left_out, places);
         }

@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::record::{Abi, TaskExit};
 use flightrec_format::decode::{Body, Call, Event, Page};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::kept::YOUNG;
@@ -159,6 +159,33 @@ fn a_flood_leaves_the_last_minute_of_quiet_processes() {
         stream.left_out().next()
     );
     assert!(first <= end - 66 * S, "it reaches back {} s", (end - first) / S);
+}
+
+/// The witness has ended, and a thread of the flood got its id, and ended as well.
+#[test]
+fn an_id_that_is_used_again_was_another_process_before() {
+    let end = 1120 * S;
+    let mut processes = Processes::living([(99, 99, 1)]);
+    let mut task = PageWriter::new(7, Lane::Task, 0, 0);
+    for (time, tgid, start_time) in [(end, 7, 1), (end + 2 * S, 99, end + S)] {
+        let exit = TaskExit { tid: 7, tgid, code: 0, reserved: 0, start_time, comm: [0; 16] };
+        task.push(&Event { time, cpu: 0, tid: 7, body: Body::TaskExit(exit) }).unwrap();
+    }
+    processes.learn(&Page::new(task.finish().remove(0)).unwrap());
+    let mut machine = Machine::new(Lane::Syscall, 64, processes);
+    let step = 400_000;
+    for i in 0..120 * S / step {
+        let time = 1000 * S + i * step;
+        machine.call(time, 99);
+        if i % 100 == 0 {
+            machine.call(time + 500, 7);
+        }
+    }
+    let stream = machine.stream();
+    let from = end - 60 * S;
+    let (shown, done) = (of(stream.events(), 7, from), of(machine.events.clone(), 7, from));
+    assert!(shown == done, "{} of {} events", shown.len(), done.len());
+    assert!(stream.left_out().any(|left_out| left_out.process == 99));
 }
 
 #[test]

@@ -60,8 +60,9 @@ impl KeptWriter {
             };
             let Some(old) = self.left_out.get_mut(at) else { continue };
             if old.process != new.process {
-                old.process = ANYONE;
+                (old.process, old.born) = (ANYONE, 0);
             }
+            old.born = old.born.min(new.born);
             old.events = old.events.saturating_add(new.events);
             (old.from, old.until) = (old.from.min(new.from), old.until.max(new.until));
         }

@@ -87,9 +87,14 @@ impl LaneStream {
         kinds
     }
 
-    /// What is left out of its pages, in order.
+    /// What is left out of its pages, in order. A page that stands for others ends where the next
+    /// one that is there begins, so nothing is left out behind that.
     pub fn left_out(&self) -> impl Iterator<Item = LeftOut> + '_ {
-        self.pages.iter().flat_map(kept::left_out)
+        let ends = self.pages.iter().skip(1).map(part::begins).chain([u64::MAX]);
+        self.pages.iter().zip(ends).flat_map(|(page, end)| {
+            let within = move |of: LeftOut| LeftOut { until: of.until.min(end), ..of };
+            kept::left_out(page).into_iter().map(within)
+        })
     }
 
     /// The first of its pages that is none of the quiet ring's.

@@ -96,7 +96,8 @@ fn a_thinned_page_has_the_counters_and_the_list() {
     let pages = pages();
     let mut writer = KeptWriter::new(&pages[1]);
     let events: Vec<_> = pages[1].events().collect();
-    let left_out = kept::LeftOut { process: 5, events: 9, from: BASE + 100, until: BASE + 150 };
+    let left_out =
+        kept::LeftOut { process: 5, events: 9, from: BASE + 100, until: BASE + 150, born: 0 };
     assert!(writer.append(&pages[1], &events) && writer.append(&pages[2], &[]));
     writer.leave_out(&[left_out]);
     let page = Page::new(writer.page().unwrap()).unwrap();

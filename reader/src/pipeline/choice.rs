@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use flightrec_format::decode::{Call, Event};
 
+use super::delay::Found;
 use crate::fds::FdNames;
 use crate::threads::Threads;
 
@@ -119,13 +120,16 @@ pub enum Took {
     Ns(u64),
     /// At most so many.
     AtMost(u64),
+    /// Its entry is not known for certain.
+    Unknown,
 }
 
 impl Took {
-    /// Of an exit at `time`, of a call that was entered then, if its entry is there.
+    /// Of an exit at `time`.
     #[inline]
-    pub fn between(entered: Option<u64>, time: u64) -> Self {
-        match entered {
+    pub fn of(found: &Found, time: u64) -> Self {
+        match found.entered {
+            None if found.is_parted => Self::Unknown,
             None => Self::Nothing,
             Some(entered) if entered == time => Self::AtMost(UNTIMED_NS),
             Some(entered) => Self::Ns(time.saturating_sub(entered)),
@@ -135,7 +139,7 @@ impl Took {
     /// How that compares to a limit; `None`: it is not known.
     pub fn compare(self, limit: u64) -> Option<Ordering> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Unknown => None,
             Self::Ns(ns) => Some(ns.cmp(&limit)),
             Self::AtMost(most) => (most < limit).then_some(Ordering::Less),
         }

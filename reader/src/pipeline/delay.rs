@@ -30,6 +30,9 @@ pub struct Item {
 pub struct Found {
     /// Of an exit: when the call began, where its entry was seen.
     pub entered: Option<u64>,
+    /// Of an exit: whether what was seen of its entry counts for nothing, as events of its thread
+    /// are left out between the two.
+    pub is_parted: bool,
     /// Of a wakeup: the CPU where the wakee was queued.
     pub queued_on: u16,
     /// Of a wakeup: the CPU where it ran next, as far as known.

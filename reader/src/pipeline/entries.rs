@@ -66,7 +66,7 @@ impl Entries {
                         && (entry.call.nr, entry.call.abi) == (call.nr, call.abi)
                 };
                 let entry = self.open.remove(&tid).filter(same);
-                let took = Took::between(found.entered, time);
+                let took = Took::of(found, time);
                 let (path, lacks) = match &entry {
                     Some(Entry { path: true, .. }) => (true, None),
                     Some(entry) => (about(call, false).0, entry.lacks),

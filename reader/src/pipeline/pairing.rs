@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Act, NR_INVALID, StringStatus};
 use flightrec_format::decode::{Body, Call, Text};
 use flightrec_format::meta::Meta;
@@ -116,7 +117,11 @@ impl Pairing {
             Body::Exit { call, entered, .. } => {
                 item.found.entered = *entered;
                 let Some(pending) = self.end(tid) else { return };
-                if self.left_outs.iter().any(|left_outs| left_outs.has(tid, pending.time, time)) {
+                let is_left_out = |left_outs: &Arc<LeftOuts>| {
+                    left_outs.has(Lane::Syscall, tid, pending.time, time)
+                };
+                if self.left_outs.iter().any(is_left_out) {
+                    item.found.is_parted = entered.is_none();
                     return pending.release(line);
                 }
                 if let Some(number) = pending.incomplete {

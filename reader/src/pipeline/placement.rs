@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::Body;
 
 use super::delay::{DelayLine, Item, LONGEST_EVENTS};
@@ -97,8 +98,9 @@ impl Placement {
                 // A new thread's wakeup is recorded once it is queued: what follows is a migration
                 // of its own.
                 self.cpu(cpu).waking = if new { 0 } else { wakee };
-                let is_left_out =
-                    |left_outs: &Arc<LeftOuts>| left_outs.has(wakee, time, time.saturating_add(1));
+                let is_left_out = |left_outs: &Arc<LeftOuts>| {
+                    left_outs.has(Lane::Sched, wakee, time, time.saturating_add(1))
+                };
                 if wakee == tid || wakee == 0 || self.left_outs.iter().any(is_left_out) {
                     return;
                 }

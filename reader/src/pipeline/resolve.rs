@@ -162,13 +162,7 @@ impl<C: Choice> Resolver<C> {
         let (facts, entry) = if let Some(entries) = &mut self.entries {
             entries.take(event, found, &self.choice, &self.fds, &self.threads)
         } else {
-            (
-                CallFacts {
-                    took: Took::between(found.entered, event.time),
-                    ..CallFacts::default()
-                },
-                None,
-            )
+            (CallFacts { took: Took::of(found, event.time), ..CallFacts::default() }, None)
         };
         // An exit is shown with the descriptors as they are behind it, anything else as they are
         // before.

@@ -354,10 +354,9 @@ fn reports(recording: &Recording, windows: &Windows, now: u64, filter: &Filter) 
 /// Takes out of reports the gaps in which the quiet ring left out none of those who are asked for.
 fn spare(reports: &mut [Report], recording: &Recording, filter: &Filter) {
     if let Some(left_outs) = LeftOuts::of(recording) {
-        let threads = recording.threads();
+        let meant = filter.meant(recording);
         for report in reports {
-            report
-                .spare(recording, &mut |left_out| filter.may_want(left_out, &left_outs, &threads));
+            report.spare(recording, &mut |left_out| filter.may_want(left_out, &left_outs, &meant));
         }
     }
 }
@@ -368,3 +367,6 @@ fn events(format: &dyn Format, start: &mut Start<'_>) -> (Box<dyn Render>, WallC
     events.expect(start);
     (events, start.wall.clone())
 }
+
+#[cfg(test)]
+mod tests;

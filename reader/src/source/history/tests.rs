@@ -141,23 +141,6 @@ fn the_events_of_all_stretches_come_as_of_one() {
 }
 
 #[test]
-fn an_error_ends_the_iteration() {
-    let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), 20, false);
-    let mut events = Reader::store(dir.path()).events(Question::ALL).unwrap();
-    let first = events.next().unwrap().unwrap();
-    assert_eq!(first.tid(), 0);
-    // Files that are gone before they are read.
-    for file in std::fs::read_dir(dir.path()).unwrap() {
-        std::fs::remove_file(file.unwrap().path()).unwrap();
-    }
-    let rest: Vec<_> = events.by_ref().collect();
-    let (last, before) = rest.split_last().unwrap();
-    assert!(last.is_err() && before.iter().all(Result::is_ok), "{last:?}");
-    assert!(events.next().is_none() && !events.is_complete());
-}
-
-#[test]
 fn what_was_written_late_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let files = write(dir.path(), 20, true);
