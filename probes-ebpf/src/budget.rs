@@ -207,10 +207,9 @@ fn draw_task_fairly(state: &mut CpuState, task: *const u8, cost: u32) -> u32 {
 /// The process has ended: its places are free.
 #[inline(never)]
 pub(crate) fn forget(state: &mut CpuState, tgid: u32) -> u32 {
-    let i = Lane::Syscall as usize;
-    share::forget_drawer(&mut state.drawer, &mut state.shares[i], &mut state.buckets[i], tgid);
-    share::forget(&mut state.shares[Lane::Sched as usize], tgid);
-    share::forget(&mut state.shares[Lane::Task as usize], tgid);
+    for shares in &mut state.shares {
+        share::forget(shares, tgid);
+    }
     0
 }
 

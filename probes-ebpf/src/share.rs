@@ -4,7 +4,7 @@
 use core::arch::asm;
 
 use flightrec_format::abi::share::{self, Shares};
-use flightrec_format::abi::state::{Bucket, Drawer, SHARES, Share};
+use flightrec_format::abi::state::{Bucket, SHARES, Share};
 
 pub(crate) use flightrec_format::abi::share::{Process, charge, draw, gives, is_quiet, weight};
 
@@ -52,17 +52,6 @@ pub(crate) fn of(shares: &mut [Share; SHARES], at: u32) -> &mut Share {
 #[inline(always)]
 pub(crate) fn find(shares: &mut [Share; SHARES], bucket: &Bucket, process: Process) -> u32 {
     share::find(&mut Table(shares), seed(), bucket, process)
-}
-
-/// The process has ended, who may be the bucket's drawer.
-#[inline(always)]
-pub(crate) fn forget_drawer(
-    drawer: &mut Drawer,
-    shares: &mut [Share; SHARES],
-    bucket: &mut Bucket,
-    tgid: u32,
-) {
-    drawer.forget(&mut Table(shares), seed(), bucket, tgid);
 }
 
 /// The process has ended.

@@ -239,32 +239,19 @@ impl Drawer {
         if !is_still(share, bucket, self.tgid) {
             return false;
         }
-        // Below 0 where the program on the ends of processes, which may be preempted, was preempted
-        // here by one that draws.
-        if drawn > 0 {
-            charge(share, bucket, drawn as u32);
-        }
+        charge(share, bucket, drawn as u32);
         true
     }
 
-    /// The process has ended, on this CPU. What it drew since it was looked at still weighs on the
-    /// others that are young. (Of one that ends on another CPU the share remains here, and is
-    /// charged when somebody else draws.)
-    #[inline(always)]
-    pub fn forget(&mut self, shares: &mut impl Shares, seed: u32, bucket: &mut Bucket, tgid: u32) {
-        if self.tgid == tgid {
-            self.look(shares.at(self.at), bucket);
-        }
-        forget(shares, seed, tgid);
-    }
-
     /// Lets it draw several events like the one of `cost` that it was given, before it is looked
-    /// at again, where the bucket holds enough for all of them.
+    /// at again, where the bucket holds enough for all of them. Not while it is young: it may end
+    /// before it is looked at, and its share with it, and what it drew would weigh on nobody.
     #[inline(always)]
     pub fn allow(&mut self, share: &Share, bucket: &Bucket, cost: u32) {
         let several = i64::from(cost) << ALLOWED_SHIFT;
         let needed = weight(share, bucket) >> SHARE_SHIFT;
-        self.allowed = if bucket.tokens - several >= needed as i64 { several } else { 0 };
+        let is_enough = youth(share) == 0 && bucket.tokens - several >= needed as i64;
+        self.allowed = if is_enough { several } else { 0 };
         self.left = self.allowed;
     }
 }
