@@ -1,5 +1,6 @@
 // What a system call and a switch cost: three loops on one CPU, pinned.
-// usage: cost CPU          prints NAME_ns=<ns per operation> of the least disturbed of many short repetitions
+// usage: cost CPU [AGE]    prints NAME_ns=<ns per operation> of the least disturbed of many short repetitions, which
+//                          begin AGE seconds after its start
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -54,6 +55,7 @@ int main(int argc, char **argv) {
     // Both threads, so that the machine's other work does not come between; without the right to it, it does.
     struct sched_param first = {.sched_priority = 1};
     sched_setscheduler(0, SCHED_FIFO, &first);
+    if (argc > 2) usleep(atof(argv[2]) * 1e6);
     pthread_t thread;
     if (pthread_create(&thread, NULL, echo, NULL)) return 1;
     measure("getppid", getppid_once, 20000);

@@ -27,6 +27,8 @@ const EVENTS: [&str; 6] = [
     "sched:sched_wakeup_new",
     "sched:sched_migrate_task",
 ];
+/// A process of this age is no longer young to the budget (`format/src/abi/share.rs`), s.
+const OLDER: f64 = 2.8;
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
 /// What runs beside the workload.
@@ -42,12 +44,14 @@ pub(super) enum Condition {
     WithoutStrings,
     Drawing,
     Sharing,
+    /// The same with a process that is not young.
+    SharingOlder,
     Ftrace,
     Perf,
 }
 
 impl Condition {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Off,
         Self::Floor,
         Self::ClockFloor,
@@ -57,6 +61,7 @@ impl Condition {
         Self::WithoutStrings,
         Self::Drawing,
         Self::Sharing,
+        Self::SharingOlder,
         Self::Ftrace,
         Self::Perf,
     ];
@@ -72,6 +77,7 @@ impl Condition {
             Self::WithoutStrings => "flightrec, strings = false",
             Self::Drawing => "flightrec, limited",
             Self::Sharing => "limited, by who draws",
+            Self::SharingOlder => "the same, older process",
             Self::Ftrace => "ftrace, same events",
             Self::Perf => "perf record --overwrite",
         }
@@ -89,9 +95,15 @@ impl Condition {
             Self::WithoutStrings => "flightrec_without_strings",
             Self::Drawing => "flightrec_limited",
             Self::Sharing => "flightrec_limited_by_process",
+            Self::SharingOlder => "flightrec_limited_by_older_process",
             Self::Ftrace => "ftrace",
             Self::Perf => "perf",
         }
+    }
+
+    /// How old the process that makes the calls is before it is measured, s.
+    pub(super) fn age(self) -> f64 {
+        if self == Self::SharingOlder { OLDER } else { 0.0 }
     }
 
     /// Starts it; it records when this returns. `folder` is for its files, `before` is where the
@@ -123,7 +135,7 @@ impl Condition {
             Self::Flightrec | Self::Before => recorder(""),
             Self::WithoutStrings => recorder("[record]\nstrings = false\n"),
             Self::Drawing => limited().map(Beside::Recorder),
-            Self::Sharing => {
+            Self::Sharing | Self::SharingOlder => {
                 let recorder = limited()?;
                 look_at_who_draws(&recorder)?;
                 Ok(Beside::Recorder(recorder))

@@ -83,7 +83,7 @@ pub(super) fn run(
         eprintln!("round {round} of {rounds}");
         for condition in &conditions {
             let beside = condition.start(sandbox.root(), against)?;
-            let figures = workload::run(cpu, sandbox.root())?;
+            let figures = workload::run(cpu, sandbox.root(), condition.age())?;
             beside.stop()?;
             for (workload, figure) in figures {
                 measured.samples.entry((*condition, workload)).or_default().push(figure);

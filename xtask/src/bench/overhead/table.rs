@@ -100,13 +100,18 @@ pub(super) fn text(measured: &Measured) -> String {
         }
         out.push('\n');
     }
-    if !measured.of(Condition::Sharing, Workload::Getppid).is_empty() {
-        let [plenty, short] = [Condition::Drawing, Condition::Sharing]
-            .map(|of| spread(measured.of(of, Workload::Getppid)));
+    for (condition, whose) in
+        [(Condition::Sharing, "a young process"), (Condition::SharingOlder, "an older process")]
+    {
+        if measured.of(condition, Workload::Getppid).is_empty() {
+            continue;
+        }
+        let [plenty, short] =
+            [Condition::Drawing, condition].map(|of| spread(measured.of(of, Workload::Getppid)));
         let _ = writeln!(
             out,
-            "\nA getppid where its bucket looks at who draws, over one where it holds plenty: \
-             {:+.1} ns, x {:.3}; of the least {:+.1} ns",
+            "\nA getppid of {whose} where its bucket looks at who draws, over one where it holds \
+             plenty: {:+.1} ns, x {:.3}; of the least {:+.1} ns",
             short.0 - plenty.0,
             short.0 / plenty.0,
             short.1 - plenty.1

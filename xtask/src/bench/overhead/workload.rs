@@ -44,13 +44,13 @@ impl Workload {
 
 /// Has everything compiled, and read from the disk once.
 pub(super) fn warm_up(cpu: usize, folder: &Path) -> Result<()> {
-    run(cpu, folder).map(drop)
+    run(cpu, folder, 0.0).map(drop)
 }
 
-/// Does all of it on one CPU.
-pub(super) fn run(cpu: usize, folder: &Path) -> Result<Vec<(Workload, f64)>> {
+/// Does all of it on one CPU; the loops in a process that is `age` seconds old.
+pub(super) fn run(cpu: usize, folder: &Path, age: f64) -> Result<Vec<(Workload, f64)>> {
     let output = Command::new(c_program("cost", &["-O2", "-pthread"]))
-        .arg(cpu.to_string())
+        .args([cpu.to_string(), age.to_string()])
         .output()
         .context("can't run the workload")?;
     ensure!(output.status.success(), "the workload failed ({})", output.status);
