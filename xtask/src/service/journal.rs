@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use flightrec_tests::{online_cpus, pin_to_cpu, wait_until};
@@ -50,15 +49,18 @@ pub(super) fn names_faults(_: &mut Trial) -> Result<String> {
     let failed = find(pid, |entry| {
         message(entry).contains("files can't be written") && entry["FILE"].is_string()
     });
-    // Rings are overwritten meanwhile.
-    let overwritten =
+    let told =
         wait_until(PATIENCE, || status().is_ok_and(|status| status["store"]["state"] != "writing"));
-    thread::sleep(Duration::from_secs(3));
+    // Rings are overwritten meanwhile, which takes long where the machine is busy.
+    let since = status()?;
+    let overwritten =
+        wait_until(PATIENCE, || status().is_ok_and(|now| is_overwritten(&since, &now)));
     fs::set_permissions(boot, mode)?;
     let lost = find(pid, |entry| entry["LANE"] == "syscall" && number(&entry["LOST"]) > 0);
     let again = find(pid, |entry| message(entry).contains("files are written again"));
     let (failed, lost, _) = (failed?, lost?, again?);
-    ensure!(overwritten, "status does not tell that files can't be written");
+    ensure!(told, "status does not tell that files can't be written");
+    ensure!(overwritten, "no ring is overwritten in {} s", PATIENCE.as_secs());
 
     check(Command::new("flightctl").args(["budget", "set", "--per-cpu", "0.5%"]))?;
     let level = find(pid, |entry| number(&entry["LEVEL"]) > 0 && entry["DEGRADED"].is_string());
@@ -67,6 +69,18 @@ pub(super) fn names_faults(_: &mut Trial) -> Result<String> {
     let level = level?;
     ensure!(level["CPUS"].is_string(), "no CPUS: {level}");
     Ok([failed, lost, level].map(|entry| message(&entry)).join("; "))
+}
+
+/// Whether a CPU recorded more system calls between two reports than its ring holds.
+fn is_overwritten(before: &Value, now: &Value) -> bool {
+    let events = |report: &Value, cpu: usize| -> u64 {
+        let kinds = report["cpus"][cpu]["lanes"]["syscall"]["events"].as_object();
+        kinds.into_iter().flatten().filter_map(|(_, events)| events.as_u64()).sum()
+    };
+    // An entry and its exit take more than 8 bytes together.
+    let most = now["lanes"]["syscall"]["ring_bytes"].as_u64().map_or(u64::MAX, |bytes| bytes / 4);
+    let cpus = now["cpus"].as_array().map_or(0, Vec::len);
+    (0..cpus).any(|cpu| events(now, cpu).saturating_sub(events(before, cpu)) > most)
 }
 
 /// System calls, as many as every CPU can make.
@@ -126,4 +140,26 @@ pub(super) fn message(entry: &Value) -> String {
 /// Fields are text.
 fn number(field: &Value) -> u64 {
     field.as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_ring_is_overwritten_when_one_cpu_recorded_more_than_it_holds() {
+        let report = |cpus: [[u64; 2]; 2]| {
+            let of_cpu = |[enter, exit]: [u64; 2]| {
+                let events = json!({ "sys_enter": enter, "sys_exit": exit });
+                json!({ "lanes": { "syscall": { "events": events } } })
+            };
+            json!({ "lanes": { "syscall": { "ring_bytes": 4096 } }, "cpus": cpus.map(of_cpu) })
+        };
+        let before = report([[5000, 5000], [0, 0]]);
+        assert!(!is_overwritten(&before, &report([[5500, 5500], [1024, 0]])));
+        assert!(is_overwritten(&before, &report([[5500, 5500], [1024, 1]])));
+        assert!(!is_overwritten(&before, &json!({})));
+    }
 }
