@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use flightrec_analysis::TaskState;
 
 use crate::around::Around;
 use crate::boots::BootArg;
@@ -11,7 +12,6 @@ use crate::column::Column;
 use crate::fds::Naming;
 use crate::filter::{FilterSpec, is_pattern};
 use crate::kind::Kind;
-use crate::names::State;
 use crate::time_arg::TimeArg;
 
 /// Read the flight recorder: what the machine did in the last seconds, hours or before a panic.
@@ -558,7 +558,7 @@ pub struct PsArgs {
     /// Only threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T
     /// stopped, t traced, I idle, P parked.
     #[arg(short, long, value_name = "STATE", value_delimiter = ',')]
-    pub state: Vec<State>,
+    pub state: Vec<TaskState>,
     /// Only threads of these processes.
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
     pub pid: Vec<u32>,

@@ -14,11 +14,11 @@ use crate::args::{
 use crate::column::Column;
 use crate::fds::Naming;
 use crate::filter::{FilterError, FilterPlan, Names};
-use crate::names::State;
 use crate::source::{FilesPlan, HistoryPlan, Origin, Place, STATE_DIR};
 use crate::time_arg::TimeArg;
 use crate::window::Edge;
 
+use flightrec_analysis::TaskState;
 use flightrec_format::control::MARK_MAX;
 
 /// Length from which on the daemon refuses a text.
@@ -283,7 +283,7 @@ pub struct PsPlan {
     /// Also those that wait for work.
     pub all: bool,
     /// In these states; none: in any.
-    pub states: Vec<State>,
+    pub states: Vec<TaskState>,
     /// Of these processes; none: of any.
     pub pids: Vec<u32>,
     /// These; none: any.

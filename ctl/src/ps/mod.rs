@@ -6,6 +6,7 @@ pub mod without_place;
 
 use std::cmp::Reverse;
 
+use flightrec_analysis::TaskState;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, TaskSlot};
 use flightrec_format::decode::Call;
@@ -14,7 +15,6 @@ use flightrec_format::meta::Meta;
 pub(crate) use self::lines::HEAD;
 use crate::fds::{Fds, Kept};
 use crate::filter::Names;
-use crate::names::State;
 use crate::plan::PsPlan;
 use crate::source::Recording;
 
@@ -26,7 +26,7 @@ pub struct Blocked {
     /// For how long, ns; at least so long where [`Self::is_since_before`].
     pub time: u64,
     /// How it waits.
-    pub state: State,
+    pub state: TaskState,
     /// The call that it waits in.
     pub call: Option<Call>,
     /// What the call's descriptors stand for now.
@@ -40,7 +40,7 @@ impl Blocked {
         Self {
             slot,
             time: now.saturating_sub(since),
-            state: State::of(slot.state),
+            state: TaskState::of(slot.state),
             call,
             names: Kept::default(),
         }
@@ -65,8 +65,8 @@ impl Blocked {
 
     /// It waits for work to come, as kernel threads do most of the time.
     fn is_idle(&self) -> bool {
-        self.state == State::Idle
-            || self.is_kernel() && matches!(self.state, State::Sleeping | State::Parked)
+        self.state == TaskState::Idle
+            || self.is_kernel() && matches!(self.state, TaskState::Sleeping | TaskState::Parked)
     }
 }
 
@@ -82,7 +82,7 @@ pub fn blocked(recording: &Recording, plan: &PsPlan, now: u64) -> Vec<Blocked> {
         .map(|slot| Blocked::new(*slot, &recording.meta, now))
         .filter(|thread| plan.wants(thread, &names))
         .collect();
-    threads.sort_by_key(|t| (t.state != State::Uninterruptible, Reverse(t.time), t.slot.tid));
+    threads.sort_by_key(|t| (t.state != TaskState::Uninterruptible, Reverse(t.time), t.slot.tid));
     // A slot that was read twice, or damaged, does not make two threads of one.
     threads.dedup_by_key(|thread| thread.slot.tid);
     threads
@@ -198,7 +198,7 @@ mod tests {
         let slots = [kernel(1, 0x402), kernel(2, 1), kernel(3, 2), slot(4, 1, 50 * S)];
         assert_eq!(tids(&slots, &plan()), [3, 4]);
         assert_eq!(tids(&slots, &PsPlan { all: true, ..plan() }), [3, 1, 2, 4]);
-        assert_eq!(tids(&slots, &PsPlan { states: vec![State::Idle], ..plan() }), [1]);
+        assert_eq!(tids(&slots, &PsPlan { states: vec![TaskState::Idle], ..plan() }), [1]);
         assert_eq!(tids(&slots, &PsPlan { pids: vec![4], ..plan() }), [4]);
         assert_eq!(
             tids(&slots, &PsPlan { comms: vec!["other".into()], ..plan() }),
