@@ -95,6 +95,8 @@ pub struct Involved {
     pub ran: u64,
     /// How long it waited for a CPU, ns.
     pub queued: u64,
+    /// How long it could run while its CPU idled, ns: its quota was used up.
+    pub held: u64,
     /// How long it was blocked, ns.
     pub blocked: u64,
     /// Calls that it began.

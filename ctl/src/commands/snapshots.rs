@@ -302,11 +302,12 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
 }
 
 fn involved_line(involved: &Involved) -> String {
-    let Involved { thread: who, ran, queued, blocked, calls } = involved;
+    let Involved { thread: who, ran, queued, held, blocked, calls } = involved;
     let (ran, queued, blocked, calls) =
         (span(*ran), span(*queued), span(*blocked), counted(*calls, "call"));
+    let held = if *held == 0 { String::new() } else { format!(", was held {}", span(*held)) };
     format!(
-        "{:>11}  {}: ran {ran}, waited {queued} for a CPU, was blocked {blocked}, {calls}",
+        "{:>11}  {}: ran {ran}, waited {queued} for a CPU{held}, was blocked {blocked}, {calls}",
         "",
         thread(who)
     )

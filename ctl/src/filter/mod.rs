@@ -23,12 +23,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashSet;
-use syscalls::Errno;
 
+use flightrec_analysis::{Failures, is_restart};
 use flightrec_format::abi::kinds::Unit;
-use flightrec_format::abi::record::Abi;
 use flightrec_format::decode::{Body, Call, Event, Text};
-use flightrec_format::meta::Meta;
 
 use self::calls::CallSet;
 pub use self::doubts::doubts;
@@ -41,9 +39,6 @@ use crate::fds::FdNames;
 use crate::kind::{Kind, Kinds};
 use crate::pipeline::{CallFacts, Part};
 use crate::threads::Threads;
-
-/// Most that a call returns as an error, negated (`MAX_ERRNO`, include/linux/err.h).
-const MAX_ERRNO: i64 = 4095;
 
 /// A filter whose names are looked up. Empty sets want everything.
 #[derive(Debug, Clone)]
@@ -60,29 +55,13 @@ pub struct Filter {
     undecided: Arc<AtomicU64>,
     errors: bool,
     errnos: FxHashSet<i32>,
-    /// Calls that return what a register held before: never an error.
-    restored: FxHashSet<(Abi, u16)>,
+    failures: Failures,
     slower_than: Option<u64>,
     faster_than: Option<u64>,
     kinds: Kinds,
 }
 
 impl Filter {
-    /// The calls whose return value is not their own.
-    fn restored(meta: &Meta) -> FxHashSet<(Abi, u16)> {
-        let sigreturn = |name: &str| matches!(name, "rt_sigreturn" | "sigreturn");
-        let native = meta.native.iter().filter(|call| sigreturn(&call.name));
-        let compat = meta
-            .compat
-            .iter()
-            .filter(|call| sigreturn(&call.name))
-            .map(|call| (Abi::Compat, call.nr));
-        native
-            .flat_map(|call| [(Abi::Native, call.nr), (Abi::X32, call.nr)])
-            .chain(compat)
-            .collect()
-    }
-
     /// Whether every event is wanted.
     pub fn wants_all(&self) -> bool {
         let Self {
@@ -178,13 +157,11 @@ impl Filter {
         if !self.errors && self.errnos.is_empty() {
             return true;
         }
-        let failed = |ret: &i64| {
-            (-MAX_ERRNO..0).contains(ret) && !self.restored.contains(&(call.abi, call.nr))
-        };
-        let Some(error) = ret.filter(failed).map(|ret| -ret as i32) else { return false };
-        // From ERESTARTSYS on the kernel talks to itself: no program sees these fail.
-        (!self.errors || error < Errno::ERESTARTSYS.into_raw())
-            && (self.errnos.is_empty() || self.errnos.contains(&error))
+        let error = ret.and_then(|ret| self.failures.error(call.abi, call.nr, ret));
+        error.is_some_and(|error| {
+            !(self.errors && is_restart(error))
+                && (self.errnos.is_empty() || self.errnos.contains(&error))
+        })
     }
 
     fn wants_thread(&self, event: &Event, threads: &Threads) -> bool {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use flightrec_analysis::Failures;
 use flightrec_format::meta::Meta;
 
 use super::calls::CallNames;
@@ -185,7 +186,7 @@ impl FilterPlan {
             undecided: Arc::default(),
             errors: self.errors,
             errnos: self.errnos.iter().copied().collect(),
-            restored: Filter::restored(meta),
+            failures: Failures::new(meta),
             slower_than: self.slower_than,
             faster_than: self.faster_than,
             kinds: self.kinds,

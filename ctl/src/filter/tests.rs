@@ -4,8 +4,8 @@ use std::time::Duration;
 use super::*;
 use crate::pipeline::Took;
 use crate::pipeline::testing::{call, comm, enter, event, exit, fork, switch, text, waking};
-use flightrec_format::abi::record::{Exec, Rename, StringStatus};
-use flightrec_format::meta::{Argument, Syscall};
+use flightrec_format::abi::record::{Abi, Exec, Rename, StringStatus};
+use flightrec_format::meta::{Argument, Meta, Syscall};
 
 fn strings(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()

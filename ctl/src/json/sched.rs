@@ -1,5 +1,6 @@
 //! Scheduling: switches, wakeups, migrations.
 
+use flightrec_analysis::State;
 use flightrec_format::abi::record::Comm;
 
 use super::value;
@@ -7,7 +8,6 @@ use crate::names::TASK_STATE;
 use crate::pipeline::Wake;
 use crate::text::names::flags;
 use crate::text::number::decimal;
-use crate::text::sched::gave_way_to_idle;
 
 /// A thread in an event of scheduling.
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ pub(super) fn switch(
     } else {
         b",\"preempted\":false"
     });
-    if gave_way_to_idle(state, next.tid == 0) {
+    if State::after(state, preempted, next.tid == 0) == State::Held {
         out.extend_from_slice(b",\"gave_way_to_idle\":true");
     }
     thread((b",\"next_tid\":", b",\"next_comm\":", b",\"next_prio\":"), cpu, next, out);

@@ -1,8 +1,8 @@
 //! System calls.
 
-use flightrec_format::abi::record::{Abi, NR_INVALID};
+use flightrec_analysis::is_restart;
+use flightrec_format::abi::record::{self, Abi, NR_INVALID};
 use flightrec_format::decode::Call;
-use syscalls::Errno;
 
 use super::argument::{self, Kind};
 use super::names::flags;
@@ -11,9 +11,6 @@ use super::paint::Paint;
 use super::plan::{Plan, Plans, Returns};
 use crate::fds::FdNames;
 use crate::names::{PERSONALITY, errno};
-
-/// Most that an error returns, negated (`MAX_ERRNO`, include/linux/err.h).
-const MAX_ERRNO: i64 = 4095;
 
 /// `name(arguments)`
 pub(super) fn bare(plans: &Plans, call: &Call, fds: FdNames<'_>, out: &mut Vec<u8>) {
@@ -86,8 +83,7 @@ impl Result {
 
     /// The error that it is, if it is one.
     pub(crate) fn error(&self) -> Option<i32> {
-        let error = self.returns != Returns::Restored && (-MAX_ERRNO..0).contains(&self.ret);
-        error.then_some(-self.ret as i32)
+        record::errno(self.ret).filter(|_| self.returns != Returns::Restored)
     }
 
     /// Whether it returns an address.
@@ -95,9 +91,9 @@ impl Result {
         self.returns == Returns::Address && self.error().is_none()
     }
 
-    /// From ERESTARTSYS on the kernel talks to itself: the call goes on, or returns EINTR later.
+    /// A call that goes on, or returns EINTR later, has not failed.
     fn failed(&self) -> bool {
-        self.error().is_some_and(|error| error < Errno::ERESTARTSYS.into_raw())
+        self.error().is_some_and(|error| !is_restart(error))
     }
 
     /// Ends the colour of a failure, too.

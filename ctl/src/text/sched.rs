@@ -1,5 +1,6 @@
 //! Scheduling: switches, wakeups, migrations.
 
+use flightrec_analysis::State;
 use flightrec_format::abi::record::Comm;
 
 use super::Wake;
@@ -7,7 +8,6 @@ use super::names::flags;
 use super::number::decimal;
 use super::paint::Paint;
 use super::thread;
-use crate::names::State;
 use crate::names::{Priority, TASK_STATE};
 
 /// The state that a thread was in when it stopped running.
@@ -30,7 +30,8 @@ pub(super) fn out_of(
     thread(cpu, tid, comm, out);
     priority(prio, out);
     out.extend_from_slice(b" <-- ");
-    let is_stuck = !stop.preempted && State::of(u32::from(stop.state)) == State::Uninterruptible;
+    let left = State::after(stop.state, stop.preempted, stop.idles);
+    let is_stuck = left.is_uninterruptible();
     if is_stuck {
         paint.stuck(out);
     }
@@ -38,17 +39,11 @@ pub(super) fn out_of(
     if is_stuck {
         paint.end(out);
     }
-    if gave_way_to_idle(stop.state, stop.idles) {
+    if left == State::Held {
         out.extend_from_slice(b" (gave way to idle)");
     } else if stop.preempted {
         out.extend_from_slice(b" (preempted)");
     }
-}
-
-/// Whether a thread that would go on was stopped, and no other one took the CPU: the quota of its
-/// control group is spent, or it moves to another CPU.
-pub(crate) fn gave_way_to_idle(state: u16, idles: bool) -> bool {
-    state == 0 && idles
 }
 
 /// `swapper/0[n:0] -->`

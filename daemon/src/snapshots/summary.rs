@@ -19,7 +19,7 @@ use flightrec_store::snapshot::{About, Summary};
 use flightrec_store::{FileReader, StoreError};
 
 use pass::Pass;
-use slices::{Bounds, Slices};
+use slices::{Bounds, Seen, Slices};
 
 /// Most pages that are in memory for it: 32 MiB.
 pub const PAGES_MOST: usize = 8192;
@@ -49,7 +49,10 @@ fn make_within(
     let mut slices = Slices::new(&file, meta.session, window, about.time, bounds);
     let (from, until) = slices.range();
     let mut pass = Pass::new(from, until, about, meta, threads);
-    let left_out = slices.each(|event| pass.event(event));
+    let left_out = slices.each(|seen| match seen {
+        Seen::Event(event) => pass.event(event),
+        Seen::Gap(gap) => pass.miss(gap),
+    });
     let mut summary = pass.finish();
     let missing = slices.missing();
     if missing != 0 {

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use flightrec_analysis::TaskState;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
 use flightrec_format::meta::Meta;
@@ -14,9 +15,7 @@ use flightrec_format::meta::Meta;
 use super::threads::is_kernel;
 use crate::snapshots::names;
 
-/// States: include/linux/sched.h, Linux 6.1.
-const UNINTERRUPTIBLE: u32 = 0x2;
-const NOLOAD: u32 = 0x400;
+/// `TASK_FREEZABLE`, include/linux/sched.h, Linux 6.1.
 const FREEZABLE: u32 = 0x2000;
 /// `CLONE_VFORK`, include/uapi/linux/sched.h.
 const CLONE_VFORK: u64 = 0x4000;
@@ -61,8 +60,9 @@ impl Blocked {
 
 /// Whether nothing but what it waits for gets it out of there.
 fn is_stuck(slot: &TaskSlot, meta: &Meta) -> bool {
-    let uninterruptible = slot.state & UNINTERRUPTIBLE != 0 && slot.state & NOLOAD == 0;
-    slot.flags & BLOCKED != 0 && uninterruptible && !is_vfork(slot, meta)
+    slot.flags & BLOCKED != 0
+        && TaskState::of(slot.state) == TaskState::Uninterruptible
+        && !is_vfork(slot, meta)
 }
 
 /// Whether it waits for a child to execute a program or to end.
@@ -122,6 +122,7 @@ mod tests {
         assert!(stuck(fsync));
         assert!(stuck(TaskSlot { state: 0x102, ..fsync }), "killable");
         assert!(stuck(slot(BLOCKED, 0x2, 0)), "a page fault");
+        assert!(stuck(slot(BLOCKED, 0x1000, 0)), "a lock (PREEMPT_RT)");
         assert!(!stuck(TaskSlot { state: 0x1, ..fsync }), "asleep");
         assert!(!stuck(TaskSlot { since: 1001, ..fsync }), "not long enough");
         assert!(!stuck(TaskSlot { flags: IN_SYSCALL, ..fsync }), "it runs");

@@ -6,6 +6,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use flightrec_analysis::Failures;
+use flightrec_format::abi::record::Abi;
+use flightrec_format::meta::Meta;
+
 use crate::config;
 
 /// Most groups that are followed.
@@ -18,7 +22,7 @@ const LEARNED_NS: u64 = 60_000_000_000;
 const MEMORY_NS: f64 = 300e9;
 
 /// How many failed since the last look, and of those by error and thread.
-type Failures = (u64, HashMap<(i32, u32), u64>);
+type Counts = (u64, HashMap<(i32, u32), u64>);
 
 /// A group.
 #[derive(Debug, Default)]
@@ -51,24 +55,23 @@ pub struct Errors {
     least: f64,
     times: f64,
     ignore: Vec<i32>,
+    failures: Failures,
     new: HashMap<(u32, i32), u64>,
     groups: HashMap<u64, Group>,
 }
 
 impl Errors {
     /// With these limits.
-    pub fn new(config: &config::Errors) -> Self {
+    pub fn new(config: &config::Errors, meta: &Meta) -> Self {
         let ignore = config.ignore.iter().filter_map(|name| config::errno(name)).collect();
         let (least, times) = (f64::from(config.min_rate), f64::from(config.factor));
-        Self { least, times, ignore, new: HashMap::new(), groups: HashMap::new() }
+        let failures = Failures::new(meta);
+        Self { least, times, ignore, failures, new: HashMap::new(), groups: HashMap::new() }
     }
 
-    /// The error that a return value is, if it counts. The kernel's own (512 and more: ERESTARTSYS
-    /// and its kin) are no failures.
-    pub fn counts(&self, ret: i64) -> Option<i32> {
-        let error =
-            i32::try_from(ret.checked_neg()?).ok().filter(|error| (1..512).contains(error))?;
-        (!self.ignore.contains(&error)).then_some(error)
+    /// The error with which a call failed, if it counts.
+    pub fn counts(&self, abi: Abi, nr: u16, ret: i64) -> Option<i32> {
+        self.failures.failure(abi, nr, ret).filter(|error| !self.ignore.contains(error))
     }
 
     /// A call of a thread failed.
@@ -81,7 +84,7 @@ impl Errors {
     /// What that comes to at `now` (ns of `CLOCK_MONOTONIC`). `group`: of a thread, 0 where it is
     /// not known.
     pub fn look(&mut self, now: u64, group: impl Fn(u32) -> u64) -> Vec<Burst> {
-        let mut new: HashMap<u64, Failures> = HashMap::new();
+        let mut new: HashMap<u64, Counts> = HashMap::new();
         for ((tid, error), count) in self.new.drain() {
             let (sum, of) = new.entry(group(tid)).or_default();
             *sum += count;
@@ -143,7 +146,8 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn errors() -> Errors {
-        Errors::new(&config::Errors { min_rate: 50, factor: 10, ..config::Errors::default() })
+        let config = config::Errors { min_rate: 50, factor: 10, ..config::Errors::default() };
+        Errors::new(&config, &Meta::default())
     }
 
     /// `rate(second)` failures a second, in group 7; the seconds in which it was told.
@@ -186,10 +190,11 @@ mod tests {
     #[test]
     fn which_errors_count() {
         let errors = errors();
-        assert_eq!(errors.counts(-5), Some(5));
+        let counts = |ret| errors.counts(Abi::Native, 0, ret);
+        assert_eq!((counts(-5), counts(-524)), (Some(5), Some(524)), "ENOTSUPP reaches programs");
         for ret in [0, 7, -i64::from(libc::ENOENT), -i64::from(libc::EAGAIN), -512, -4096, i64::MIN]
         {
-            assert_eq!(errors.counts(ret), None, "{ret}");
+            assert_eq!(counts(ret), None, "{ret}");
         }
     }
 }

@@ -2,18 +2,13 @@
 //!
 //! A wait begins when a thread is woken, or taken off its CPU although it would go on, and ends
 //! when it is switched in: both are recorded. It is told when it has ended, so that nothing has to
-//! be guessed about a thread of which nothing more is heard.
-//!
-//! Some kernels run no BPF program in some threads (a sandbox's process 1), so that what these
-//! threads are switched out for is not seen. It shows where a CPU's next event is of another thread
-//! than the one that was last seen to be switched in: whoever waited for that CPU may have run
-//! meanwhile, and is no longer said to wait.
+//! be guessed about a thread of which nothing more is heard. Which waits are known, and which are
+//! not as a switch was not seen, is `flightrec_analysis`'s matter. A thread that gave way to idle
+//! (its control group's quota is used up) does not wait for a CPU.
 
+use flightrec_analysis::{Interval, Observer, State, Threads};
 use flightrec_format::decode::{Body, Event};
-use rustc_hash::FxHashMap;
 
-/// Most threads that are followed.
-const THREADS_MOST: usize = 1 << 16;
 /// The priority of nice 0 (`DEFAULT_PRIO`, include/linux/sched/prio.h); greater numbers give way.
 /// Of deadlines 255.
 const NICE_0: u8 = 120;
@@ -35,68 +30,47 @@ pub struct Delay {
 /// Follows who waits.
 #[derive(Debug)]
 pub struct RunQueue {
-    longer_than: u64,
+    threads: Threads<()>,
+    long: LongWait,
     nice: bool,
-    /// Who waits.
-    waiting: FxHashMap<u32, Wait>,
-    /// Which thread each CPU runs, as far as it is known.
-    running: Vec<Option<u32>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Wait {
-    since: u64,
-    /// For which CPU.
-    cpu: u16,
+/// The wait that an event ended, if it was long.
+#[derive(Debug)]
+struct LongWait {
+    longer_than: u64,
+    found: Option<Interval>,
+}
+
+impl Observer for LongWait {
+    type Account = ();
+
+    #[inline]
+    fn ended(&mut self, (): &mut (), interval: &Interval) {
+        if interval.state == State::Runnable && interval.ns() >= self.longer_than {
+            self.found = Some(*interval);
+        }
+    }
 }
 
 impl RunQueue {
     /// `longer_than`: ns. `nice`: whether positive nice values count.
     pub fn new(longer_than: u64, nice: bool) -> Self {
-        Self { longer_than, nice, waiting: FxHashMap::default(), running: Vec::new() }
+        Self { threads: Threads::new(0, false), long: LongWait { longer_than, found: None }, nice }
     }
 
     /// Events are missing: whoever waited may have run.
     pub fn forget(&mut self) {
-        self.waiting.clear();
-        self.running.clear();
+        self.threads.forget();
     }
 
     /// The next event of any CPU, in the order of time.
     pub fn event(&mut self, event: &Event) -> Option<Delay> {
-        let runs_now = if let Body::Switch { next, .. } = event.body { next } else { event.tid };
-        let cpu = usize::from(event.cpu);
-        if cpu >= self.running.len() {
-            self.running.resize(cpu + 1, None);
-        }
-        let ran = self.running.get_mut(cpu).and_then(|running| running.replace(runs_now));
-        if ran.is_some_and(|tid| tid != event.tid) {
-            self.waiting.retain(|_, wait| wait.cpu != event.cpu);
-        }
-        // Whoever does something runs, whatever else was seen of it.
-        self.waiting.remove(&event.tid);
-        let room = self.waiting.len() < THREADS_MOST;
-        match event.body {
-            Body::Waking { wakee, cpu, .. } if wakee != event.tid && room => {
-                self.waiting.entry(wakee).or_insert(Wait { since: event.time, cpu });
-                None
-            }
-            Body::Migrate { thread, to, .. } => {
-                self.waiting.entry(thread).and_modify(|wait| wait.cpu = to);
-                None
-            }
-            Body::Switch { prev_state, preempted, next, next_prio, .. } => {
-                if event.tid != 0 && (prev_state == 0 || preempted) && room {
-                    self.waiting.insert(event.tid, Wait { since: event.time, cpu: event.cpu });
-                }
-                let since = self.waiting.remove(&next)?.since;
-                let ns = event.time.saturating_sub(since);
-                let counts = self.nice || next_prio <= NICE_0 || next_prio == DEADLINE;
-                let delay = Delay { tid: next, time: event.time, ns, cpu: event.cpu };
-                (ns >= self.longer_than && counts && next != 0).then_some(delay)
-            }
-            _ => None,
-        }
+        self.threads.take(event, &mut self.long);
+        let wait = self.long.found.take()?;
+        let Body::Switch { next_prio, .. } = event.body else { return None };
+        let counts = self.nice || next_prio <= NICE_0 || next_prio == DEADLINE;
+        counts.then_some(Delay { tid: wait.tid, time: event.time, ns: wait.ns(), cpu: event.cpu })
     }
 }
 
@@ -142,6 +116,13 @@ mod tests {
         assert_eq!(run(&[waking(10, 1, 5), switch(500, 9, 1, 5, 121)]), [], "nice 1");
         assert_eq!(run(&[waking(10, 1, 5), switch(500, 9, 1, 5, 255)]).len(), 1, "a deadline");
         assert_eq!(run(&[waking(10, 1, 0), switch(500, 9, 1, 0, 120)]), [], "idle");
+    }
+
+    /// Its control group's quota was used up: nobody had its CPU.
+    #[test]
+    fn who_gave_way_to_idle_did_not_wait_for_a_cpu() {
+        assert_eq!(run(&[switch(10, 5, 0, 0, 120), switch(500, 0, 0, 5, 120)]), []);
+        assert_eq!(run(&[switch(10, 5, 0, 9, 120), switch(500, 9, 1, 5, 120)]).len(), 1);
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Watch {
                 .enabled
                 .then(|| Blocked::new(ns(blocked.longer_than), blocked.kernel_threads)),
             pressure: config.pressure.enabled.then(|| Pressure::new(&config.pressure)),
-            errors: config.errors.enabled.then(|| Errors::new(&config.errors)),
+            errors: config.errors.enabled.then(|| Errors::new(&config.errors, &meta)),
             slow_calls: SlowCalls::new(&config.slow_call.rules, &meta),
             log,
             recording,
@@ -189,14 +189,14 @@ impl Watch {
         let mut calls = Calls::new(&news.rings);
         loop {
             let (errors, slow_calls) = (self.errors.as_ref(), self.slow_calls.as_ref());
-            let counts =
-                |ret: Option<i64>| errors.zip(ret).and_then(|(errors, ret)| errors.counts(ret));
-            let wanted = |abi, nr, ret| {
-                counts(ret).is_some() || slow_calls.is_some_and(|slow| slow.wants(abi, nr))
+            let wanted = |abi, nr, ret: Option<i64>| {
+                errors.zip(ret).is_some_and(|(errors, ret)| errors.counts(abi, nr, ret).is_some())
+                    || slow_calls.is_some_and(|slow| slow.wants(abi, nr))
             };
             let Some(record) = calls.next(wanted) else { break };
             if let Some(errors) = &mut self.errors
-                && let Some(error) = record.exited.and_then(|(_, ret)| errors.counts(ret))
+                && let Some((_, ret)) = record.exited
+                && let Some(error) = errors.counts(record.call.abi, record.call.nr, ret)
             {
                 errors.failed(record.tid, error);
             }

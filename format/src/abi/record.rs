@@ -97,6 +97,13 @@ pub enum Abi {
 /// `nr` of a call whose number fits no table; its number is then the only argument.
 pub const NR_INVALID: u16 = 0xfff;
 
+/// The error that a system call's return value is, as a positive number; `None`: it is none
+/// (`MAX_ERRNO` is 4095, include/linux/err.h).
+#[inline(always)]
+pub const fn errno(ret: i64) -> Option<i32> {
+    if ret >= -4095 && ret < 0 { Some(-ret as i32) } else { None }
+}
+
 /// The aux field of ENTER and EXIT: bits 0-11 number, 12-13 [`Abi`].
 #[inline(always)]
 pub const fn call_aux(nr: u16, abi: u8) -> u16 {
@@ -158,6 +165,14 @@ pub mod switch {
     /// (prev, next, state, preempted)
     pub const fn unpack(w: u64) -> (u32, u32, u16, bool) {
         ((w & TID_MASK) as u32, (w >> 22 & TID_MASK) as u32, (w >> 44) as u16, w >> 60 & 1 != 0)
+    }
+
+    /// Whether a thread stops running because it waits for something, or has ended, in this
+    /// `task_struct.__state`. Else it could go on, and stays in a run queue: also where it was
+    /// preempted on its way to sleep.
+    #[inline(always)]
+    pub const fn sleeps(prev_state: u16, preempted: bool) -> bool {
+        prev_state != 0 && !preempted
     }
 }
 

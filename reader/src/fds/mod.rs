@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use flightrec_format::abi::record::{Act, StringStatus};
+use flightrec_format::abi::record::{Act, StringStatus, errno};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
@@ -46,8 +46,6 @@ const PROCESSES_MAX: usize = 1 << 18;
 const PENDING_MAX: usize = 1 << 16;
 /// Longest name that is put together from a directory's and a path.
 const NAME_MAX: usize = 1024;
-/// Most that a call returns as an error, negated.
-const MAX_ERRNO: i64 = 4095;
 
 /// Whether descriptors are shown by what they stand for, and what is read for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -333,7 +331,7 @@ impl Fds {
     }
 
     fn exit(&mut self, tgid: u32, role: Role, call: &Call, ret: i64) {
-        if (-MAX_ERRNO..0).contains(&ret) {
+        if errno(ret).is_some() {
             return;
         }
         let made = ret as i32;

@@ -6,13 +6,14 @@
 //! not matter, so nothing is merged or sorted.
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::errno;
 use flightrec_format::decode::{Body, CallRecord};
 use flightrec_format::descriptors::Snapshot;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::arg;
 use super::processes::Processes;
 use super::role::{Role, Roles, role};
-use super::{MAX_ERRNO, arg};
 use crate::source::Recording;
 
 /// Something changed while the snapshot was taken, or too near to it: what it shows may be from
@@ -130,7 +131,7 @@ impl Changes {
             (None, None) => return,
         };
         let ret = record.exited.map(|(_, ret)| ret);
-        let failed = ret.is_some_and(|ret| (-MAX_ERRNO..0).contains(&ret));
+        let failed = ret.is_some_and(|ret| errno(ret).is_some());
         let Some(watch) = watch else {
             // It was no descriptor then.
             if known {

@@ -1,4 +1,4 @@
-//! Names of numbers: flag sets, enumerations, errors, signals and task states.
+//! Names of numbers: flag sets, enumerations, errors and signals.
 //!
 //! The names come from crates ([`nix`]'s flag types, [`syscalls`]'s errors, [`libc`]'s constants,
 //! each spelled once in `names!`), which follow the user-space ABI of x86_64; that ABI never
@@ -13,7 +13,6 @@ pub mod ioctl;
 mod net;
 mod process;
 mod set;
-mod state;
 mod table;
 mod task;
 
@@ -25,6 +24,5 @@ pub use net::{protocol, socket_option};
 pub use process::PERSONALITY;
 pub use process::signal;
 pub use set::Set;
-pub use state::State;
 pub use table::{Call, Calls, NUMBERS};
 pub use task::{Priority, TASK_STATE};

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::switch;
 use flightrec_format::decode::Body;
 
 use super::delay::{DelayLine, Item, LONGEST_EVENTS};
@@ -73,7 +74,7 @@ impl Placement {
             }
             Body::Switch { prev_state, preempted, next, .. } => {
                 *self.cpu(cpu) = Cpu { running: next, waking: 0 };
-                let sleeps = prev_state != 0 && !preempted;
+                let sleeps = switch::sleeps(prev_state, preempted);
                 match self.wakeups.get_mut(&tid) {
                     Some(wakeup)
                         if wakeup.early

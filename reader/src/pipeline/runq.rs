@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use flightrec_format::abi::record::switch;
 use flightrec_format::decode::{Body, Event};
 
 use super::delay::Found;
@@ -74,7 +75,7 @@ impl RunQueues {
             Body::Switch { prev_state, preempted, next, .. } => {
                 let prev = event.tid;
                 if prev != 0 {
-                    if *prev_state != 0 && !preempted {
+                    if switch::sleeps(*prev_state, *preempted) {
                         self.block(prev);
                     } else {
                         self.put(prev, cpu);

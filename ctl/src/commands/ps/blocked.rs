@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+use flightrec_analysis::TaskState;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, TaskSlot};
 use flightrec_format::decode::Call;
@@ -10,7 +11,6 @@ use flightrec_format::meta::Meta;
 
 use crate::fds::{Fds, Kept};
 use crate::filter::Names;
-use crate::names::State;
 use crate::source::Recording;
 
 /// A thread that is blocked.
@@ -21,7 +21,7 @@ pub struct Blocked {
     /// For how long, ns; at least so long where [`Self::is_since_before`].
     pub time: u64,
     /// How it waits.
-    pub state: State,
+    pub state: TaskState,
     /// The call that it waits in.
     pub call: Option<Call>,
     /// What the call's descriptors stand for now.
@@ -35,7 +35,7 @@ impl Blocked {
         Self {
             slot,
             time: now.saturating_sub(since),
-            state: State::of(slot.state),
+            state: TaskState::of(slot.state),
             call,
             names: Kept::default(),
         }
@@ -60,8 +60,8 @@ impl Blocked {
 
     /// It waits for work to come, as kernel threads do most of the time.
     fn is_idle(&self) -> bool {
-        self.state == State::Idle
-            || self.is_kernel() && matches!(self.state, State::Sleeping | State::Parked)
+        self.state == TaskState::Idle
+            || self.is_kernel() && matches!(self.state, TaskState::Sleeping | TaskState::Parked)
     }
 }
 
@@ -77,7 +77,7 @@ pub fn blocked(recording: &Recording, wanted: &Wanted, now: u64) -> Vec<Blocked>
         .map(|slot| Blocked::new(*slot, &recording.meta, now))
         .filter(|thread| wanted.wants(thread, &names))
         .collect();
-    threads.sort_by_key(|t| (t.state != State::Uninterruptible, Reverse(t.time), t.slot.tid));
+    threads.sort_by_key(|t| (t.state != TaskState::Uninterruptible, Reverse(t.time), t.slot.tid));
     // A slot that was read twice, or damaged, does not make two threads of one.
     threads.dedup_by_key(|thread| thread.slot.tid);
     threads
@@ -89,7 +89,7 @@ pub struct Wanted {
     /// Also those that wait for work.
     pub all: bool,
     /// In these states; none: in any.
-    pub states: Vec<State>,
+    pub states: Vec<TaskState>,
     /// Of these processes; none: of any.
     pub pids: Vec<u32>,
     /// These; none: any.
@@ -190,7 +190,10 @@ pub(super) mod tests {
         let slots = [kernel(1, 0x402), kernel(2, 1), kernel(3, 2), slot(4, 1, 50 * S)];
         assert_eq!(tids(&slots, &Wanted::default()), [3, 4]);
         assert_eq!(tids(&slots, &Wanted { all: true, ..Wanted::default() }), [3, 1, 2, 4]);
-        assert_eq!(tids(&slots, &Wanted { states: vec![State::Idle], ..Wanted::default() }), [1]);
+        assert_eq!(
+            tids(&slots, &Wanted { states: vec![TaskState::Idle], ..Wanted::default() }),
+            [1]
+        );
         assert_eq!(tids(&slots, &Wanted { pids: vec![4], ..Wanted::default() }), [4]);
         assert_eq!(
             tids(&slots, &Wanted { comms: vec!["other".into()], ..Wanted::default() }),

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
+use flightrec_analysis::TaskState;
 use flightrec_format::abi::record::Abi;
 
 use super::blocked::Blocked;
 use crate::human::span;
 use crate::json::escape;
-use crate::names::{State, TASK_STATE};
+use crate::names::TASK_STATE;
 use crate::source::{Recording, anchor};
 use crate::text::names::flags;
 use crate::text::number::padded;
@@ -73,7 +74,7 @@ impl Blocked {
         out: &mut Vec<u8>,
     ) {
         // Most threads sleep for long; who can't be interrupted should not.
-        let (paint, is_stuck) = (renderer.paint(), letter == State::Uninterruptible.letter());
+        let (paint, is_stuck) = (renderer.paint(), letter == TaskState::Uninterruptible.letter());
         let write = |out: &mut Vec<u8>| out.extend_from_slice(format!("{time:>12}").as_bytes());
         paint.time(if is_stuck { self.time } else { 0 }, out, write);
         for id in [self.slot.tid, self.slot.tgid] {
@@ -258,7 +259,7 @@ mod tests {
         let codes = ["\x1b[1;35m", "\x1b[1;31m", "\x1b[0m"];
         assert_eq!(codes.iter().fold(painted, |text, code| text.replace(code, "")), plain);
         let mut sleeper = thread(0, 20 * S);
-        sleeper.state = State::Sleeping;
+        sleeper.state = TaskState::Sleeping;
         assert_eq!(
             line(true, sleeper.clone()),
             line(false, sleeper),

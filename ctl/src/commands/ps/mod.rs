@@ -15,7 +15,6 @@ use crate::announce::announce;
 use crate::fds::Fds;
 use crate::filter::{Names, comm};
 use crate::human::counted;
-use crate::names::State;
 use crate::options::color::{ColorArg, ColorArgs};
 use crate::options::kernel_dump::KernelDump;
 use crate::output::{Output, note};
@@ -24,6 +23,7 @@ use crate::source::{self, Origin, Recording, Source};
 use crate::text::{Options, Renderer};
 use crate::value::{id, session};
 use crate::window::{Window, with_leads};
+use flightrec_analysis::TaskState;
 
 /// What it means that the dump lacks the table of threads.
 pub(super) const WITHOUT_TABLE: &str =
@@ -38,7 +38,7 @@ pub struct PsArgs {
     /// Only threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T
     /// stopped, t traced, I idle, P parked.
     #[arg(short, long, value_name = "STATE", value_delimiter = ',')]
-    state: Vec<State>,
+    state: Vec<TaskState>,
     /// Only threads of these processes.
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = id)]
     pid: Vec<u32>,

@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
+use flightrec_analysis::State;
 use flightrec_format::decode::{Call, Event};
 
-use super::table::State;
 use crate::fds::Fds;
 use crate::names::TASK_STATE;
 use crate::source::Recording;
@@ -48,11 +48,13 @@ impl Doing {
     pub(super) fn text(&self, state: State, call: Option<&Call>, tid: u32, tgid: u32) -> String {
         let mut text = Vec::new();
         match (state, call) {
-            (state, _) if state.is_over() => {}
-            (State::Waiting, _) => text.extend_from_slice(b"a CPU"),
+            (State::Dead, _) => {}
+            (State::Runnable, _) => text.extend_from_slice(b"a CPU"),
             (State::Held, _) => text.extend_from_slice(b"its CPU is idle: a quota, or a migration"),
             (_, Some(call)) => self.renderer.call(call, self.fds.names(tid, tgid), &mut text),
-            (State::Asleep(state), None) => flags(&TASK_STATE, u64::from(state), &mut text),
+            (State::Blocked(state) | State::Stopped(state), None) => {
+                flags(&TASK_STATE, u64::from(state), &mut text)
+            }
             (State::Running | State::Unknown, None) => {}
         }
         text.truncate(TEXT_MAX);
@@ -99,13 +101,13 @@ mod tests {
         let doing = Doing::new(&Collector::new(meta).finish(Totals::default()));
         let read = Call { nargs: 1, args: [3, 0, 0, 0, 0, 0], ..call(0) };
         let text = |state, call: Option<&Call>| doing.text(state, call, 5, 5);
-        assert_eq!(text(State::Asleep(2), Some(&read)), "read(3)");
+        assert_eq!(text(State::Blocked(2), Some(&read)), "read(3)");
         assert_eq!(text(State::Running, Some(&read)), "read(3)");
-        assert_eq!(text(State::Waiting, Some(&read)), "a CPU");
+        assert_eq!(text(State::Runnable, Some(&read)), "a CPU");
         assert_eq!(text(State::Held, Some(&read)), "its CPU is idle: a quota, or a migration");
-        assert_eq!(text(State::Asleep(2), None), "TASK_UNINTERRUPTIBLE");
+        assert_eq!(text(State::Blocked(2), None), "TASK_UNINTERRUPTIBLE");
         assert_eq!(
-            (text(State::Running, None), text(State::Asleep(0x80), Some(&read))),
+            (text(State::Running, None), text(State::Dead, Some(&read))),
             (String::new(), String::new())
         );
     }

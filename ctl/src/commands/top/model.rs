@@ -1,78 +1,62 @@
-//! What each thread did in an interval: accounting over events, in the order of time.
+//! What each thread did in an interval: the sums of the intervals that `flightrec_analysis` finds in
+//! the events.
 //!
-//! At any moment a thread runs, waits for a CPU, is held back, or sleeps; the four add up to the
-//! interval, but for a thread that was born, died, or of which nothing was known in it.
+//! Run, delay, held and blocked time add up to the interval, but for a thread that was born or died
+//! in it, and for times in which it is not known what the thread did.
 
-use rustc_hash::FxHashMap;
-
-use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_analysis::{self as analysis, Failures, Interval, Observer, State};
+use flightrec_format::abi::page::Refusal;
 use flightrec_format::decode::{Body, Call, Event};
+use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
 
 use super::doing::Doing;
-use super::table::{Figures, Row, State, Table};
+use super::table::{Figures, Row, Table};
 use crate::source::Recording;
-use crate::text::sched::gave_way_to_idle;
 use crate::threads::Threads;
 
-/// Beyond so many threads those that did nothing in the last interval are forgotten.
-const THREADS_MAX: usize = 1 << 16;
 /// Most rows of threads that ended, or whose ids were used again, in one interval.
 const ENDED_MAX: usize = 1 << 16;
-/// `TASK_DEAD` (include/linux/sched.h).
-const DEAD: u16 = 0x80;
-/// `ERESTART*` (include/linux/errno.h): a call that was interrupted and goes on is no failure.
-const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
-/// `MAX_ERRNO` (include/linux/err.h).
-const ERRNO_MAX: i64 = 4095;
 
+/// What a thread did in this interval.
 #[derive(Debug, Default)]
-struct Thread {
-    state: State,
-    since: u64,
+struct Account {
     figures: Figures,
-    /// It did something in this interval.
+    /// It did something.
     active: bool,
-    dead: bool,
-    /// The call that it is in.
+    /// The call that it is in, where that is told.
     call: Option<Box<Call>>,
 }
 
-impl Thread {
-    /// Accounts for the time up to now.
-    fn settle(&mut self, now: u64) {
-        let time = now.saturating_sub(self.since);
-        self.since = self.since.max(now);
-        let figure = match self.state {
-            State::Unknown => return,
-            // Who has ended waits for nothing.
-            state if state.is_over() => return,
+impl Account {
+    fn add(&mut self, interval: &Interval) {
+        let figure = match interval.state {
+            State::Unknown | State::Dead => return,
             State::Running => &mut self.figures.run,
-            State::Waiting => &mut self.figures.delay,
+            State::Runnable => &mut self.figures.delay,
             State::Held => &mut self.figures.held,
-            State::Asleep(_) => &mut self.figures.blocked,
+            State::Blocked(_) | State::Stopped(_) => &mut self.figures.blocked,
         };
-        *figure = figure.saturating_add(time);
-    }
-
-    fn set(&mut self, state: State, now: u64) {
-        self.settle(now);
-        self.since = self.since.max(now);
-        (self.state, self.active) = (state, true);
+        *figure = figure.saturating_add(interval.ns());
     }
 }
 
 /// All threads, now.
 #[derive(Debug)]
 pub struct Model {
-    names: Threads,
-    threads: FxHashMap<u32, Thread>,
-    /// Thread that runs, by CPU; 0: none, or unknown.
-    running: Vec<u32>,
+    threads: analysis::Threads<Account>,
+    failures: Failures,
+    rows: Rows,
     /// When the interval began.
     begun: u64,
     skipped: u64,
-    /// Threads whose ids were used again since.
+}
+
+/// Makes rows of accounts.
+#[derive(Debug)]
+struct Rows {
+    names: Threads,
+    /// Threads that have ended since the interval began.
     ended: Vec<Row>,
     /// Those that there was no room for.
     unlisted: u64,
@@ -82,24 +66,22 @@ pub struct Model {
 
 impl Model {
     /// No accounts yet; `names` at the time of the first event to come.
-    pub fn new(names: Threads) -> Self {
+    pub fn new(names: Threads, meta: &Meta) -> Self {
         Self {
-            names,
-            threads: FxHashMap::default(),
-            running: Vec::new(),
+            threads: analysis::Threads::new(0, false),
+            failures: Failures::new(meta),
+            rows: Rows { names, ended: Vec::new(), unlisted: 0, doing: None },
             begun: 0,
             skipped: 0,
-            ended: Vec::new(),
-            unlisted: 0,
-            doing: None,
         }
     }
 
     /// The same, with what threads are in the middle of, and their units. `recording` begins with
     /// the first event to come.
     #[must_use]
-    pub fn telling(self, recording: &Recording) -> Self {
-        Self { doing: Some(Box::new(Doing::new(recording))), ..self }
+    pub fn telling(mut self, recording: &Recording) -> Self {
+        self.rows.doing = Some(Box::new(Doing::new(recording)));
+        self
     }
 
     /// Goes past events, and past what is missing between them.
@@ -117,72 +99,28 @@ impl Model {
 
     /// Goes past an event.
     pub fn take(&mut self, event: &Event) {
-        let (tid, now) = (event.tid, event.time);
-        match &event.body {
-            Body::Enter(call) => {
-                let call = self.doing.is_some().then(|| Box::new(call.clone()));
-                self.call(tid, now, call, |figures| figures.syscalls += 1);
-            }
-            Body::Exit { ret, .. } => {
-                let failed = (-ERRNO_MAX..0).contains(ret) && !RESTARTS.contains(ret);
-                self.call(tid, now, None, |figures| figures.errors += u64::from(failed));
-            }
-            Body::Switch { prev_state, preempted, next, .. } => {
-                let state = match *prev_state {
-                    state if gave_way_to_idle(state, *next == 0) => State::Held,
-                    state if state != 0 && !preempted => State::Asleep(state),
-                    _ => State::Waiting,
-                };
-                self.stop(tid, now, state);
-                self.run(event.cpu, tid, *next, now);
-            }
-            Body::Waking { wakee, new, .. } => {
-                // A new one never slept: who did had its id before, and nobody told of its end.
-                if *new
-                    && self
-                        .threads
-                        .get(wakee)
-                        .is_some_and(|thread| matches!(thread.state, State::Asleep(_)))
-                {
-                    self.part(*wakee, now);
+        if let Some(account) = self.threads.take(event, &mut self.rows) {
+            account.active = true;
+            account.call = None;
+            match &event.body {
+                Body::Enter(call) => {
+                    account.figures.syscalls += 1;
+                    account.call = self.rows.doing.is_some().then(|| Box::new(call.clone()));
                 }
-                if let Some(thread) = self.thread(*wakee)
-                    && matches!(thread.state, State::Asleep(_) | State::Unknown)
-                {
-                    thread.set(State::Waiting, now);
+                Body::Exit { call, ret, .. } => {
+                    let failure = self.failures.failure(call.abi, call.nr, *ret);
+                    account.figures.errors += u64::from(failure.is_some());
                 }
+                _ => {}
             }
-            Body::Exec { exec, .. } if exec.old_tid != exec.tid => {
-                // It goes on under the id of its process.
-                if let Some(thread) = self.threads.remove(&exec.old_tid) {
-                    self.threads.insert(exec.tid, thread);
-                }
-                for running in self.running.iter_mut().filter(|tid| **tid == exec.old_tid) {
-                    *running = exec.tid;
-                }
-            }
-            Body::Fork(fork) => {
-                // Who had its id before has ended.
-                self.part(fork.tid, now);
-                if self.threads.len() >= THREADS_MAX {
-                    self.part_with_the_dead(now);
-                }
-                self.threads.insert(fork.tid, Thread { since: now, ..Thread::default() });
-            }
-            Body::TaskExit(exit) => {
-                if let Some(thread) = self.thread(exit.tid) {
-                    (thread.dead, thread.active) = (true, true);
-                }
-            }
-            _ => {}
         }
-        if let Some(doing) = &mut self.doing {
-            doing.apply(event, &self.names);
+        if let Some(doing) = &mut self.rows.doing {
+            doing.apply(event, &self.rows.names);
         }
-        self.names.apply(event);
+        self.rows.names.apply(event);
     }
 
-    /// Events are missing. Where those are of scheduling, what threads do is unknown from then on.
+    /// Events are missing.
     pub fn miss(&mut self, gap: &Gap) {
         let refused = gap
             .refused
@@ -191,134 +129,64 @@ impl Model {
             .fold(0, |sum: u64, n| sum.saturating_add(*n));
         let missing = gap.missing().unwrap_or(0).saturating_add(refused);
         self.skipped = self.skipped.saturating_add(missing);
-        if gap.lane != Lane::Sched || missing == 0 && gap.lost.is_some() {
-            return;
-        }
-        for thread in self.threads.values_mut() {
-            thread.settle(gap.from);
-            thread.state = State::Unknown;
-        }
-        self.running.clear();
+        self.threads.miss(gap, &mut self.rows);
     }
 
     /// Ends the interval: what was done in it.
     pub fn table(&mut self, now: u64) -> Table {
-        let mut rows = std::mem::take(&mut self.ended);
-        let mut threads = std::mem::take(&mut self.threads);
-        for (tid, thread) in &mut threads {
-            thread.settle(now);
-            let figures = std::mem::take(&mut thread.figures);
-            if thread.active || thread.state == State::Running || thread.state.is_stuck() {
-                rows.push(self.row(*tid, thread, figures, now));
+        let mut rows = std::mem::take(&mut self.rows.ended);
+        self.threads.settle(now, |account, interval| {
+            account.add(interval);
+            let figures = std::mem::take(&mut account.figures);
+            let active = std::mem::take(&mut account.active);
+            let shows = match interval.state {
+                State::Running | State::Runnable | State::Held => true,
+                state => active || state.is_uninterruptible(),
+            };
+            if shows {
+                let call = account.call.as_deref().filter(|_| interval.call.is_some());
+                rows.push(self.rows.row(interval.tid, interval.state, call, figures, now));
             }
-        }
-        threads.retain(|_, thread| !thread.dead);
-        if threads.len() > THREADS_MAX {
-            threads.retain(|_, thread| thread.active);
-        }
-        for thread in threads.values_mut() {
-            thread.active = false;
-        }
-        self.threads = threads;
+        });
         let length = now.saturating_sub(self.begun);
         self.begun = now;
         let (skipped, unlisted) =
-            (std::mem::take(&mut self.skipped), std::mem::take(&mut self.unlisted));
+            (std::mem::take(&mut self.skipped), std::mem::take(&mut self.rows.unlisted));
         Table { length, rows, skipped, unlisted }
     }
+}
 
+impl Rows {
     /// A thread's row, at `now`.
-    fn row(&self, tid: u32, thread: &Thread, figures: Figures, now: u64) -> Row {
-        let (pid, state) = (self.names.tgid(tid, now), thread.state);
+    fn row(&self, tid: u32, state: State, call: Option<&Call>, figures: Figures, now: u64) -> Row {
+        let pid = self.names.tgid(tid, now);
         let doing = self.doing.as_ref().map(|doing| {
             let unit = doing.unit(self.names.cgroup(tid, now));
-            (unit, doing.text(state, thread.call.as_deref(), tid, pid))
+            (unit, doing.text(state, call, tid, pid))
         });
         let (unit, doing) = doing.unwrap_or_default();
         Row { tid, pid, comm: self.names.comm(tid, 0, now).into(), state, figures, unit, doing }
     }
+}
 
-    /// Ends the account of whoever has this id: it is another's from now on.
-    fn part(&mut self, tid: u32, now: u64) {
-        let Some(mut thread) = self.threads.remove(&tid) else { return };
-        // Who slept before its end was not heard of: until when is not known.
-        if !matches!(thread.state, State::Asleep(_)) {
-            thread.settle(now);
-        }
-        thread.state = State::Asleep(DEAD);
-        if thread.figures == Figures::default() {
+impl Observer for Rows {
+    type Account = Account;
+
+    #[inline]
+    fn ended(&mut self, account: &mut Account, interval: &Interval) {
+        account.add(interval);
+        account.active |= matches!(interval.state, State::Running | State::Runnable | State::Held);
+    }
+
+    fn gone(&mut self, tid: u32, account: Account, state: State, now: u64) {
+        if account.figures == Figures::default() {
             return;
         }
         if self.ended.len() < ENDED_MAX {
-            let row = self.row(tid, &thread, thread.figures, now);
+            let row = self.row(tid, state, None, account.figures, now);
             self.ended.push(row);
         } else {
             self.unlisted += 1;
-        }
-    }
-
-    /// Ends the accounts of all that have ended.
-    fn part_with_the_dead(&mut self, now: u64) {
-        let dead = |(tid, thread): (&u32, &Thread)| thread.dead.then_some(*tid);
-        let dead: Vec<u32> = self.threads.iter().filter_map(dead).collect();
-        for tid in dead {
-            self.part(tid, now);
-        }
-    }
-
-    /// A thread's account. The idle threads have none.
-    fn thread(&mut self, tid: u32) -> Option<&mut Thread> {
-        (tid != 0).then(|| self.threads.entry(tid).or_default())
-    }
-
-    /// Whoever makes system calls runs.
-    fn call(
-        &mut self,
-        tid: u32,
-        now: u64,
-        call: Option<Box<Call>>,
-        count: impl FnOnce(&mut Figures),
-    ) {
-        let Some(thread) = self.thread(tid) else { return };
-        if thread.state != State::Running {
-            thread.set(State::Running, now);
-        }
-        (thread.active, thread.call) = (true, call);
-        count(&mut thread.figures);
-    }
-
-    fn stop(&mut self, tid: u32, now: u64, state: State) {
-        if state.is_over() {
-            // Its end may have been in the interval before.
-            if let Some(thread) = self.threads.get_mut(&tid) {
-                thread.set(state, now);
-                thread.dead = true;
-            }
-        } else if let Some(thread) = self.thread(tid) {
-            // The switch itself says that it ran.
-            thread.set(state, now);
-        }
-    }
-
-    /// `next` runs on `cpu`, on which `prev` stopped.
-    fn run(&mut self, cpu: u16, prev: u32, next: u32, now: u64) {
-        let at = usize::from(cpu);
-        if at >= self.running.len() {
-            self.running.resize(at + 1, 0);
-        }
-        let before = self.running.get(at).copied().unwrap_or(0);
-        // Events between were lost.
-        if before != prev
-            && let Some(thread) = self.threads.get_mut(&before)
-            && thread.state == State::Running
-        {
-            thread.set(State::Unknown, now);
-        }
-        if let Some(running) = self.running.get_mut(at) {
-            *running = next;
-        }
-        if let Some(thread) = self.thread(next) {
-            thread.set(State::Running, now);
         }
     }
 }
@@ -327,10 +195,11 @@ impl Model {
 mod tests {
     use super::*;
     use crate::pipeline::testing::{comm, enter, event, exit, fork, switch, waking};
+    use flightrec_format::abi::page::Lane;
     use flightrec_format::abi::record::{Exec, TaskExit};
 
     fn run(events: Vec<Event>) -> Model {
-        let mut model = Model::new(Threads::default());
+        let mut model = Model::new(Threads::default(), &Meta::default());
         for event in events {
             model.take(&event);
         }
@@ -432,7 +301,7 @@ mod tests {
     fn ended(time: u64, tid: u32, name: &str) -> [Event; 2] {
         let gone =
             TaskExit { tid, tgid: tid, code: 0, reserved: 0, start_time: 0, comm: comm(name) };
-        [event(time, 0, tid, Body::TaskExit(gone)), switch(time + 1, 0, tid, DEAD, 0)]
+        [event(time, 0, tid, Body::TaskExit(gone)), switch(time + 1, 0, tid, 0x80, 0)]
     }
 
     #[test]
@@ -468,10 +337,10 @@ mod tests {
         let events = || {
             vec![enter(10, 0, 5, 0), switch(20, 0, 5, 1, 6), enter(30, 0, 6, 0), exit(40, 0, 6, 0)]
         };
-        let meta = flightrec_format::meta::Meta::default();
+        let meta = Meta::default();
         let recording = crate::source::Collector::new(meta)
             .finish(flightrec_format::control::Totals::default());
-        let mut telling = Model::new(Threads::default()).telling(&recording);
+        let mut telling = Model::new(Threads::default(), &Meta::default()).telling(&recording);
         telling.take_all(events().into_iter(), Vec::new());
         let table = telling.table(50);
         assert_eq!((&*of(&table, 5).doing, &*of(&table, 6).doing), ("read()", ""));
@@ -480,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_birth_that_nobody_told_of_ends_the_one_before() {
-        let mut new = waking(500, 0, 1, 5, 0);
+        let mut new = waking(500, 1, 1, 5, 0);
         if let Body::Waking { new, .. } = &mut new.body {
             *new = true;
         }
@@ -498,13 +367,13 @@ mod tests {
         model.take(&exit);
         assert_eq!(of(&model.table(20), 5).figures.run, 10);
         model.take(&switch);
-        assert!(model.table(30).rows.is_empty() && model.threads.is_empty());
+        assert!(model.table(30).rows.is_empty());
     }
 
     #[test]
-    fn more_threads_than_are_kept_end_one_by_one() {
-        let mut model = Model::new(Threads::default());
-        let births = THREADS_MAX as u32 + 1000;
+    fn more_threads_than_are_listed_are_counted() {
+        let mut model = Model::new(Threads::default(), &Meta::default());
+        let births = ENDED_MAX as u32 + 1000;
         for i in 0..births {
             let (tid, time) = (10 + i, 1 + u64::from(i) * 10);
             model.take(&event(time, 0, 1, Body::Fork(fork(1, 1, tid, tid, "sh"))));
@@ -513,7 +382,6 @@ mod tests {
             let [exit, switch] = ended(time + 3, tid, "sh");
             model.take(&exit);
             model.take(&switch);
-            assert!(model.threads.len() <= THREADS_MAX + 1);
         }
         let table = model.table(u64::from(births) * 10 + 100);
         let all = table.rows.len() as u64 + table.unlisted;

@@ -5,6 +5,7 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use rustc_hash::FxHashMap;
 
+use flightrec_analysis::State;
 use flightrec_format::ring::{Gap, LaneStream};
 
 use super::model::Model;
@@ -100,7 +101,7 @@ impl Whole<'_> {
         self.table.unlisted = self.table.unlisted.saturating_add(unlisted);
         let boot = boots::of_meta(&recording.meta);
         for row in rows {
-            if row.state.is_over() {
+            if row.state == State::Dead {
                 // It may have begun in a chapter before.
                 let begun = self.rows.remove(&(boot, row.tid, row.pid));
                 self.table.rows.push(joined(begun, row));
@@ -122,7 +123,7 @@ fn joined(before: Option<Row>, mut row: Row) -> Row {
 
 /// What each thread did in a window of a recording.
 fn table(recording: &Recording, window: Window, is_wide: bool) -> Table {
-    let mut model = Model::new(recording.threads());
+    let mut model = Model::new(recording.threads(), &recording.meta);
     if is_wide {
         model = model.telling(recording);
     }

@@ -185,7 +185,7 @@ fn table(table: &Table, filter: &str, sort: Column, look: Look) -> String {
     text.push('\n');
     for row in rows {
         let line = line(row, table.length, wide);
-        if look.colour && row.state.is_stuck() {
+        if look.colour && row.state.is_uninterruptible() {
             let (before, letter, behind) = parts(&line);
             let mut painted = Vec::new();
             Paint(true).stuck(&mut painted);
@@ -203,7 +203,8 @@ fn table(table: &Table, filter: &str, sort: Column, look: Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::top::table::{Figures, State};
+    use crate::commands::top::table::Figures;
+    use flightrec_analysis::State;
 
     const LOOK: Look = Look { width: 80, colour: false, lines: 9 };
 
@@ -215,8 +216,8 @@ mod tests {
         };
         let call = format!("read(3</{}>, 0x1000, 512)", "x".repeat(200));
         let rows = vec![
-            row(1, "nginx.service", call, State::Asleep(2)),
-            row(2, "a-unit-with-quite-a-long-name.service", "a CPU".into(), State::Waiting),
+            row(1, "nginx.service", call, State::Blocked(2)),
+            row(2, "a-unit-with-quite-a-long-name.service", "a CPU".into(), State::Runnable),
             row(3, "", String::new(), State::Running),
         ];
         let table = Table { length: 1_000_000_000, rows, ..Table::default() };
@@ -262,7 +263,7 @@ mod tests {
             tid,
             pid: 4_194_303,
             comm: comm.into(),
-            state: State::Asleep(2),
+            state: State::Blocked(2),
             figures,
             ..Row::default()
         };

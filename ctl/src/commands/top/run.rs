@@ -148,7 +148,8 @@ impl Feed {
 /// The accounts at the beginning of a recording's following: what each thread does is known from
 /// what it did shortly before.
 fn begin(beginning: &Beginning) -> Model {
-    let mut model = Model::new(beginning.recording.threads()).telling(&beginning.recording);
+    let mut model = Model::new(beginning.recording.threads(), &beginning.recording.meta)
+        .telling(&beginning.recording);
     for event in Merge::new(beginning.past().events) {
         model.take(&event);
     }

@@ -1,55 +1,8 @@
 //! The busiest threads as a table: what each did, which of them are shown, and in which order.
 
+use flightrec_analysis::State;
+
 use super::column::Column;
-/// `TASK_INTERRUPTIBLE` and others (include/linux/sched.h, Linux 6.1).
-const INTERRUPTIBLE: u16 = 1;
-const UNINTERRUPTIBLE: u16 = 2;
-const STOPPED: u16 = 0x4 | 0x8;
-const NO_LOAD: u16 = 0x400;
-/// `EXIT_DEAD`, `EXIT_ZOMBIE`, `TASK_DEAD`.
-const ENDED: u16 = 0x10 | 0x20 | 0x80;
-
-/// What a thread does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum State {
-    /// Nothing is known.
-    #[default]
-    Unknown,
-    /// Runs.
-    Running,
-    /// Waits for a CPU.
-    Waiting,
-    /// Could run, and gave way to idle: the quota of its control group is spent, or it moves to
-    /// another CPU.
-    Held,
-    /// Sleeps, in this `task_struct.__state`.
-    Asleep(u16),
-}
-
-impl State {
-    /// One letter, as `ps` has them.
-    pub fn letter(self) -> char {
-        match self {
-            Self::Unknown => '?',
-            Self::Running | Self::Waiting | Self::Held => 'R',
-            Self::Asleep(state) if state & INTERRUPTIBLE != 0 => 'S',
-            Self::Asleep(state) if state & UNINTERRUPTIBLE != 0 && state & NO_LOAD != 0 => 'I',
-            Self::Asleep(state) if state & UNINTERRUPTIBLE != 0 => 'D',
-            Self::Asleep(state) if state & STOPPED != 0 => 'T',
-            Self::Asleep(_) => 'X',
-        }
-    }
-
-    /// Whether it waits, and can't be interrupted.
-    pub fn is_stuck(self) -> bool {
-        self.letter() == 'D'
-    }
-
-    /// Whether it has ended, and waits for nothing any more.
-    pub fn is_over(self) -> bool {
-        matches!(self, Self::Asleep(state) if state & ENDED != 0)
-    }
-}
 
 /// What a thread did: numbers of calls, and ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -83,7 +83,10 @@ fn table(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
     let at = screen.place(&rows);
     let wide = Wide::new(&rows, usize::from(area.width));
     let line = |row: &&Row| {
-        (plain::line(row, screen.table.length, wide), screen.colour && row.state.is_stuck())
+        (
+            plain::line(row, screen.table.length, wide),
+            screen.colour && row.state.is_uninterruptible(),
+        )
     };
     let text: Vec<(String, bool)> = rows.iter().map(line).collect();
     // The first line has the names of the columns.
@@ -129,7 +132,8 @@ mod tests {
     use super::*;
     use crate::commands::top::keys::Action;
     use crate::commands::top::screen::Wish;
-    use crate::commands::top::table::{Figures, State, Table};
+    use crate::commands::top::table::{Figures, Table};
+    use flightrec_analysis::State;
 
     fn row(tid: u32, comm: &str, syscalls: u64, run: u64) -> Row {
         let figures = Figures {
@@ -196,7 +200,7 @@ mod tests {
         for row in &mut screen.table.rows {
             (row.unit, row.doing) = ("web.service".into(), format!("read({})", row.tid));
         }
-        screen.table.rows[0].state = State::Asleep(2);
+        screen.table.rows[0].state = State::Blocked(2);
         assert!(drawn(&mut screen, 80, 8).iter().all(|line| !line.contains("read(")));
         let lines = drawn(&mut screen, 120, 8);
         assert!(

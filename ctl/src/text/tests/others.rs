@@ -211,7 +211,7 @@ fn colours_of_long_times_and_of_what_can_not_be_interrupted() {
         (2, false, "\x1b[1;31mTASK_UNINTERRUPTIBLE\x1b[0m"),
         (0x102, false, "\x1b[1;31mTASK_KILLABLE\x1b[0m"),
         (0x402, false, "TASK_IDLE"),
-        (2, true, "TASK_UNINTERRUPTIBLE (preempted)"),
+        (2, true, "TASK_UNINTERRUPTIBLE (gave way to idle)"),
     ] {
         assert_eq!(line(switch(state, preempted), None), format!("mysqld[n:0] <-- {shown}"));
     }

@@ -8,7 +8,7 @@ use flightrec_format::abi::page::Lane;
 use flightrec_format::decode::{Event, Page, Summary};
 use flightrec_format::merge::Merge;
 use flightrec_format::part;
-use flightrec_format::ring::{LaneStream, Rings};
+use flightrec_format::ring::{Gap, LaneStream, Rings};
 use flightrec_store::{BlockRef, FileReader, Kind};
 
 /// How much of a file is read.
@@ -18,6 +18,14 @@ pub(super) struct Bounds {
     pub(super) pages: usize,
     /// Most events of all: of more, those nearest to the cause.
     pub(super) events: u64,
+}
+
+/// What is found in a window.
+#[derive(Debug)]
+pub(super) enum Seen<'s> {
+    Event(&'s Event),
+    /// Events are missing from here on.
+    Gap(&'s Gap),
 }
 
 /// A file's window, slice by slice.
@@ -75,10 +83,11 @@ impl<'f> Slices<'f> {
         self.missing
     }
 
-    /// Gives each event of it to `visit`, in the order of time. Those on the first pages that are
-    /// older than the window come too. What of it did not fit, ns: 0, unless its pages overlap as
+    /// Gives each event and gap of it to `visit`, in the order of time; a gap of which a slice has
+    /// but the end comes with that. Events on the first pages that are older than the window come
+    /// too. What of it did not fit, ns: 0, unless its pages overlap as
     /// no recorder's do.
-    pub(super) fn each(&mut self, mut visit: impl FnMut(&Event)) -> u64 {
+    pub(super) fn each(&mut self, mut visit: impl FnMut(Seen<'_>)) -> u64 {
         let mut left_out = 0;
         while self.next < self.until {
             let begins = self.next;
@@ -88,16 +97,21 @@ impl<'f> Slices<'f> {
                 left_out = self.until.saturating_sub(begins);
                 break;
             }
-            self.count(&streams);
+            let gaps = self.gaps(&streams);
+            let mut gaps = gaps.iter().peekable();
             let least = if begins == self.from { 0 } else { begins };
             for event in Merge::new(streams.iter().map(|stream| stream.events_from(begins))) {
                 if event.time >= ends {
                     break;
                 }
+                while let Some(gap) = gaps.next_if(|gap| gap.from <= event.time) {
+                    visit(Seen::Gap(gap));
+                }
                 if event.time >= least {
-                    visit(&event);
+                    visit(Seen::Event(&event));
                 }
             }
+            gaps.for_each(|gap| visit(Seen::Gap(gap)));
             self.last =
                 streams.into_iter().filter_map(|stream| stream.into_pages().pop()).collect();
             self.next = ends;
@@ -138,13 +152,16 @@ impl<'f> Slices<'f> {
         (rings.finish(), ends)
     }
 
-    /// Counts what is missing between the pages of a slice, and between it and the one before.
-    fn count(&mut self, streams: &[LaneStream]) {
+    /// What is missing between the pages of a slice, and between it and the one before, in order;
+    /// counts it.
+    fn gaps(&mut self, streams: &[LaneStream]) -> Vec<Gap> {
         let (from, until) = (self.from, self.until);
-        let gaps =
-            streams.iter().flat_map(LaneStream::gaps).filter(|gap| gap.intersects(from, until));
-        let missing = gaps.filter_map(|gap| gap.missing());
+        let gaps = streams.iter().flat_map(LaneStream::gaps);
+        let mut gaps: Vec<Gap> = gaps.filter(|gap| gap.intersects(from, until)).collect();
+        let missing = gaps.iter().filter_map(Gap::missing);
         self.missing = missing.fold(self.missing, u64::saturating_add);
+        gaps.sort_by_key(|gap| gap.from);
+        gaps
     }
 }
 

@@ -1,9 +1,11 @@
 //! Events that are known, and what is to be said of them.
 
+use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Rename};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::{Meta, Syscall};
-use flightrec_store::snapshot::{About, Summary, WaitKind};
+use flightrec_format::ring::{Gap, Reason};
+use flightrec_store::snapshot::{About, Involved, Summary, WaitKind};
 
 use super::pass::Pass;
 
@@ -127,6 +129,57 @@ fn sleep_does_not_hide_what_can_not_be_interrupted() {
     events.push(switch(700, 1, 5, 2, 0));
     let summary = pass(&About::default(), &events);
     assert_eq!((summary.waits.len(), summary.waits[0].thread.tid), (10, 5));
+}
+
+#[test]
+fn calls_that_go_on_have_not_failed() {
+    let exit = |ms, ret| event(ms, 0, 5, Body::Exit { call: call(0), ret, entered: None });
+    let events = [exit(10, -512), exit(20, -516), exit(30, -4)];
+    let told: Vec<_> = pass(&About::default(), &events)
+        .failures
+        .into_iter()
+        .map(|failure| (failure.call, failure.error, failure.count))
+        .collect();
+    assert_eq!(told, [("read".to_owned(), "EINTR".to_owned(), 1)]);
+}
+
+/// A thread is woken, and waits for its CPU until the end, or until its end.
+#[test]
+fn a_sleep_that_ended_is_told_though_its_thread_has_not_run_since() {
+    let events = [switch(100, 0, 5, 2, 0), waking(700, 1, 6, 5)];
+    let summary = pass(&About::default(), &events);
+    let told: Vec<_> = summary.waits.iter().map(|wait| (wait.kind, wait.ns / MS)).collect();
+    assert_eq!(told, [(WaitKind::Blocked, 600), (WaitKind::Queued, 300)]);
+}
+
+#[test]
+fn a_gap_ends_what_is_known() {
+    let (about, meta) = (About { threads: vec![5], ..About::default() }, Meta::default());
+    let mut pass = Pass::new(0, 1000 * MS, &about, &meta, &[]);
+    pass.event(&switch(100, 0, 5, 2, 0));
+    pass.miss(&Gap {
+        lane: Lane::Sched,
+        cpu: 1,
+        from: 300 * MS,
+        until: 400 * MS,
+        lost: None,
+        refused: [0; 3],
+        reason: Reason::Missing,
+    });
+    pass.event(&switch(900, 0, 0, 0, 5));
+    let summary = pass.finish();
+    let Involved { ran, queued, held, blocked, .. } = summary.involved[0];
+    assert_eq!((ran, queued, held, blocked), (200 * MS, 0, 0, 200 * MS));
+}
+
+#[test]
+fn whom_the_cause_names_may_have_ended() {
+    let about = About { threads: vec![7], ..About::default() };
+    let events = [switch(100, 0, 7, 0, 0), switch(150, 0, 0, 0, 7), switch(200, 0, 7, 0x80, 8)];
+    let summary = pass(&about, &events);
+    let Involved { ran, queued, held, .. } = summary.involved[0];
+    assert_eq!((ran, queued, held), (150 * MS, 0, 50 * MS));
+    assert_eq!((summary.hogs[0].thread.tid, summary.hogs[1].thread.tid), (8, 7));
 }
 
 #[test]

@@ -8,14 +8,15 @@ mod lines;
 
 use std::collections::{HashMap, HashSet};
 
+use flightrec_analysis::TaskState;
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::switch;
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Body, Call};
 
 pub(crate) use self::lines::HEAD;
 use super::blocked::{Blocked, Wanted, blocked};
 use crate::fds::{Fds, Kept};
-use crate::names::State;
 use crate::source::Recording;
 
 /// What a thread was doing.
@@ -120,7 +121,7 @@ fn awake(doing: Doing, slot: TaskSlot, known: Known, now: u64) -> InFlight {
     let slot = TaskSlot { state: 0, ..slot };
     InFlight {
         doing,
-        thread: Blocked { slot, time, state: State::Other, call, names: Kept::default() },
+        thread: Blocked { slot, time, state: TaskState::Other, call, names: Kept::default() },
         is_timed: since.is_some(),
     }
 }
@@ -223,7 +224,8 @@ fn changes(tid: u32, body: Body) -> Vec<(u32, u8, Change)> {
         Body::Enter(call) => vec![(tid, CALL, Change::Entered(Box::new(call)))],
         Body::Exit { .. } => vec![(tid, CALL, Change::Returned)],
         Body::Switch { prev_state, preempted, next, .. } => {
-            let left = if preempted || prev_state == 0 { Change::Ready } else { Change::Stops };
+            let left =
+                if switch::sleeps(prev_state, preempted) { Change::Stops } else { Change::Ready };
             vec![(tid, PLACE, left), (next, PLACE, Change::Runs)]
         }
         Body::Waking { wakee, .. } => vec![(wakee, PLACE, Change::Ready)],

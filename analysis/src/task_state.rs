@@ -1,10 +1,10 @@
-//! How a thread waits, in the letters of ps(1).
+//! What a thread's `task_struct.__state` means, in the letters of ps(1).
 
 use std::str::FromStr;
 
-/// How a thread waits.
+/// The state of a thread that stopped running by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum TaskState {
     /// Anything may wake it.
     Sleeping,
     /// No signal wakes it, or only one that kills it.
@@ -17,18 +17,21 @@ pub enum State {
     Traced,
     /// A kernel thread that is not needed now.
     Parked,
+    /// It has ended.
+    Dead,
     /// Something else.
     Other,
 }
 
-impl State {
-    const ALL: [Self; 7] = [
+impl TaskState {
+    const ALL: [Self; 8] = [
         Self::Sleeping,
         Self::Uninterruptible,
         Self::Idle,
         Self::Stopped,
         Self::Traced,
         Self::Parked,
+        Self::Dead,
         Self::Other,
     ];
 
@@ -36,7 +39,10 @@ impl State {
     pub fn of(state: u32) -> Self {
         const NOLOAD: u32 = 0x400;
         const RTLOCK_WAIT: u32 = 0x1000;
+        /// `EXIT_DEAD`, `EXIT_ZOMBIE`, `TASK_DEAD`.
+        const DEAD: u32 = 0x10 | 0x20 | 0x80;
         match state {
+            _ if state & DEAD != 0 => Self::Dead,
             _ if state & 1 != 0 => Self::Sleeping,
             _ if state & 2 != 0 && state & NOLOAD != 0 => Self::Idle,
             _ if state & (2 | RTLOCK_WAIT) != 0 => Self::Uninterruptible,
@@ -56,19 +62,20 @@ impl State {
             Self::Stopped => 'T',
             Self::Traced => 't',
             Self::Parked => 'P',
+            Self::Dead => 'X',
             Self::Other => '?',
         }
     }
 }
 
-impl FromStr for State {
+impl FromStr for TaskState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|state| text.chars().eq([state.letter()]));
         known.ok_or_else(|| {
-            "not a state; S sleeping, D uninterruptible, I idle, T stopped, t traced, P parked, ? \
-             other"
+            "not a state; S sleeping, D uninterruptible, I idle, T stopped, t traced, P parked, X \
+             dead, ? other"
                 .to_owned()
         })
     }
@@ -80,16 +87,19 @@ mod tests {
 
     #[test]
     fn letters_as_ps_has_them() {
-        let letters: String = [1, 2, 0x402, 0x102, 4, 0x104, 8, 0x40, 0x2001, 0x1000, 0x8000]
-            .map(|bits| State::of(bits).letter())
-            .iter()
-            .collect();
-        assert_eq!(letters, "SDIDTTtPSD?");
-        assert!(State::ALL.iter().all(|state| state.letter().to_string().parse() == Ok(*state)));
+        let letters: String =
+            [1, 2, 0x402, 0x102, 4, 0x104, 8, 0x40, 0x2001, 0x1000, 0x8000, 0x80, 0x10, 0x20]
+                .map(|bits| TaskState::of(bits).letter())
+                .iter()
+                .collect();
+        assert_eq!(letters, "SDIDTTtPSD?XXX");
         assert!(
-            "d".parse::<State>().is_err()
-                && "DD".parse::<State>().is_err()
-                && "".parse::<State>().is_err()
+            TaskState::ALL.iter().all(|state| state.letter().to_string().parse() == Ok(*state))
+        );
+        assert!(
+            "d".parse::<TaskState>().is_err()
+                && "DD".parse::<TaskState>().is_err()
+                && "".parse::<TaskState>().is_err()
         );
     }
 }

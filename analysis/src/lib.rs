@@ -1,0 +1,20 @@
+//! What threads did, from the events of a recording.
+//!
+//! Events go in, in the order of time, and answers come out. There is one rule for each question:
+//! what state a thread is in ([`Threads`], [`State`]), what its `task_struct.__state` means
+//! ([`TaskState`]), and whether a system call failed ([`Failures`]). Whoever reports such answers
+//! (`flightctl top`, the summary of a snapshot, a trigger) adds up the intervals that [`Threads`]
+//! reports, and has no model of its own.
+//!
+//! The crate reads no files, prints nothing and has no clock. Its memory is bounded whatever the
+//! events say.
+
+mod failure;
+mod interval;
+mod task_state;
+mod threads;
+
+pub use failure::{Failures, is_restart};
+pub use interval::{CallId, Interval, State};
+pub use task_state::TaskState;
+pub use threads::{Observer, Threads};
