@@ -331,7 +331,9 @@ mod tests {
         collector.add(kept.page().unwrap().as_slice()).unwrap();
         collector.add(pages[2].bytes()).unwrap();
         let mut writer = PageWriter::new(1, Lane::Task, 0, 0);
-        task.iter().for_each(|event| writer.push(event).unwrap());
+        for event in task {
+            writer.push(event).unwrap();
+        }
         writer.finish().iter().for_each(|page| collector.add(page.as_slice()).unwrap());
         LeftOuts::of(&collector.finish(Totals::default())).unwrap()
     }

@@ -214,7 +214,9 @@ impl Witness {
         let dump = |args: &[&[&str]]| {
             let mut all = vec!["dump"];
             all.extend_from_slice(source);
-            args.iter().for_each(|more| all.extend_from_slice(more));
+            for more in args {
+                all.extend_from_slice(more);
+            }
             let output = recorder.flightctl(&all);
             let text = String::from_utf8_lossy(&output.stdout);
             let lines: Vec<&str> = text.lines().take(EVIDENCE).collect();

@@ -10,6 +10,8 @@ use flightrec_format::ring::Reason;
 use proptest::prelude::*;
 
 use super::table::THREADS_MAX;
+use State::{Held, Runnable, Running, Stopped, Unknown};
+
 use super::*;
 
 /// Collects what it is told.
@@ -37,7 +39,9 @@ type Short = (State, u64, u64);
 /// What a thread did until `now`, without what took no time.
 fn of(tid: u32, now: u64, events: &[Event]) -> Vec<Short> {
     let (mut threads, mut all) = (Threads::new(0, false), All::default());
-    events.iter().for_each(|event| drop(threads.take(event, &mut all)));
+    for event in events {
+        threads.take(event, &mut all);
+    }
     rest(tid, now, &mut threads, all)
 }
 
@@ -100,21 +104,15 @@ fn a_wait_has_a_waker_a_call_and_a_cpu() {
         switch(70, 3, 8, 1, 5),
         exit(75, 3, 5),
     ];
-    events.iter().for_each(|event| drop(threads.take(event, &mut all)));
+    for event in &events {
+        threads.take(event, &mut all);
+    }
     let call = Some(CallId { nr: 74, abi: Abi::Native });
     let own: Vec<Interval> = all.ended.into_iter().filter(|i| i.tid == 5 && i.from != 0).collect();
     assert_eq!(
         own,
         [
-            Interval {
-                tid: 5,
-                state: State::Running,
-                from: 10,
-                until: 20,
-                waker: None,
-                call,
-                cpu: 2
-            },
+            Interval { tid: 5, state: Running, from: 10, until: 20, waker: None, call, cpu: 2 },
             Interval {
                 tid: 5,
                 state: State::Blocked(2),
@@ -124,21 +122,13 @@ fn a_wait_has_a_waker_a_call_and_a_cpu() {
                 call,
                 cpu: 2
             },
-            Interval {
-                tid: 5,
-                state: State::Runnable,
-                from: 50,
-                until: 70,
-                waker: Some(6),
-                call,
-                cpu: 3
-            },
+            Interval { tid: 5, state: Runnable, from: 50, until: 70, waker: Some(6), call, cpu: 3 },
         ]
     );
     let mut open = Vec::new();
     threads.settle(80, |_, interval| open.push(*interval));
     let five = open.into_iter().find(|interval| interval.tid == 5).unwrap();
-    assert_eq!((five.state, five.from, five.until, five.call), (State::Running, 70, 80, None));
+    assert_eq!((five.state, five.from, five.until, five.call), (Running, 70, 80, None));
 }
 
 #[test]
@@ -155,7 +145,6 @@ fn preempted_held_and_stopped() {
             switch(70, 0, 5, 8, 0), // its debugger stops it
         ],
     );
-    use State::{Held, Runnable, Running, Stopped, Unknown};
     assert_eq!(
         own,
         [
@@ -176,7 +165,7 @@ fn whoever_does_something_runs_and_what_it_did_before_is_unknown() {
     for evidence in [enter(50, 1, 5, 0), exit(50, 1, 5), waking(50, 1, 5, 7, 0)] {
         for before in [switch(20, 0, 5, 1, 0), switch(20, 0, 5, 0, 6)] {
             let own = of(5, 60, &[switch(10, 0, 0, 0, 5), before, evidence.clone()]);
-            let tail = [(State::Unknown, 20, 50), (State::Running, 50, 60)];
+            let tail = [(Unknown, 20, 50), (Running, 50, 60)];
             assert_eq!(own[2..], tail, "{evidence:?}");
         }
     }
@@ -186,24 +175,24 @@ fn whoever_does_something_runs_and_what_it_did_before_is_unknown() {
 fn nobody_waits_for_a_cpu_whose_switches_were_not_seen() {
     // 9 makes room for 7, which is not seen any more; then 9 is there again.
     let hidden = [waking(10, 1, 1, 5, 0), switch(20, 0, 9, 0, 7), switch(40, 0, 9, 1, 5)];
-    assert_eq!(of(5, 50, &hidden)[..2], [(State::Unknown, 0, 10), (State::Unknown, 10, 40)]);
+    assert_eq!(of(5, 50, &hidden)[..2], [(Unknown, 0, 10), (Unknown, 10, 40)]);
     // What 7 did ended at some moment before, and 9 ran then or before.
-    assert_eq!(of(7, 50, &hidden)[1..], [(State::Running, 20, 40), (State::Unknown, 40, 50)]);
-    assert_eq!(of(9, 50, &hidden)[1..], [(State::Unknown, 20, 40), (State::Blocked(1), 40, 50)]);
+    assert_eq!(of(7, 50, &hidden)[1..], [(Running, 20, 40), (Unknown, 40, 50)]);
+    assert_eq!(of(9, 50, &hidden)[1..], [(Unknown, 20, 40), (State::Blocked(1), 40, 50)]);
     // It still waits, or was moved there before: the same.
-    assert_eq!(of(5, 50, &[&hidden[..2], &[switch(40, 0, 9, 1, 6)]].concat())[1].0, State::Unknown);
+    assert_eq!(of(5, 50, &[&hidden[..2], &[switch(40, 0, 9, 1, 6)]].concat())[1].0, Unknown);
     let moved = [waking(5, 1, 1, 5, 3), migrate(6, 1, 1, 5, 0)];
-    assert_eq!(of(5, 50, &[&moved[..], &hidden[1..]].concat())[1].0, State::Unknown);
+    assert_eq!(of(5, 50, &[&moved[..], &hidden[1..]].concat())[1].0, Unknown);
     // The hole was before it came, or is on another CPU.
     let late =
         [&hidden[1..2], &[switch(30, 0, 9, 1, 8), waking(35, 1, 1, 5, 0), switch(40, 0, 8, 1, 5)]];
-    assert_eq!(of(5, 50, &late.concat())[1], (State::Runnable, 35, 40));
+    assert_eq!(of(5, 50, &late.concat())[1], (Runnable, 35, 40));
     let elsewhere = [
         &[waking(5, 1, 1, 5, 3)],
         &hidden[1..2],
         &[switch(40, 0, 9, 1, 8), switch(45, 3, 0, 0, 5)],
     ];
-    assert_eq!(of(5, 50, &elsewhere.concat())[1], (State::Runnable, 5, 45));
+    assert_eq!(of(5, 50, &elsewhere.concat())[1], (Runnable, 5, 45));
     // Sleep is no matter of a CPU.
     let asleep = [&[switch(5, 3, 5, 1, 0)], &hidden[1..2], &[switch(40, 0, 9, 1, 8)]];
     assert_eq!(of(5, 50, &asleep.concat())[1], (State::Blocked(1), 5, 50));
@@ -215,10 +204,10 @@ fn who_was_woken_before_its_switch_is_runnable() {
     let begun = [switch(1, 1, 0, 0, 9), waking(10, 0, 5, 9, 1), switch(11, 1, 9, 1, 0)];
     let run = |more: &[Event]| of(9, 40, &[&begun[..], more].concat());
     let own = run(&[switch(30, 1, 0, 0, 9)]);
-    assert_eq!(own[2], (State::Runnable, 11, 30));
+    assert_eq!(own[2], (Runnable, 11, 30));
     // It was put back and went on; this is another sleep, which another wakeup ends.
     let own = run(&[waking(20, 0, 5, 9, 1), switch(30, 1, 0, 0, 9)]);
-    assert_eq!(own[2..4], [(State::Blocked(1), 11, 20), (State::Runnable, 20, 30)]);
+    assert_eq!(own[2..4], [(State::Blocked(1), 11, 20), (Runnable, 20, 30)]);
     // Long after the wakeup, it went to sleep for another reason.
     let long = 10 + 5_000_000;
     let own = of(
@@ -233,15 +222,15 @@ fn who_was_woken_before_its_switch_is_runnable() {
 fn a_gap_of_scheduling_leaves_only_what_other_cpus_run() {
     let (mut threads, mut all) = (Threads::new(0, false), All::default());
     let mut take = |threads: &mut Threads<u32>, events: &[Event]| {
-        events.iter().for_each(|event| drop(threads.take(event, &mut all)));
+        for event in events {
+            threads.take(event, &mut all);
+        }
     };
     take(&mut threads, &[switch(10, 0, 4, 1, 5), switch(10, 1, 7, 1, 6)]);
     let mut none = All::default();
     threads.miss(&gap(Lane::Sched, 0, 30, 60), &mut none);
     let ended: Vec<_> = none.ended.iter().map(|i| (i.tid, i.state, i.until)).collect();
-    assert!(
-        ended.contains(&(5, State::Running, 30)) && ended.contains(&(4, State::Blocked(1), 30))
-    );
+    assert!(ended.contains(&(5, Running, 30)) && ended.contains(&(4, State::Blocked(1), 30)));
     assert!(ended.iter().all(|(tid, ..)| *tid != 6), "it goes on running: {ended:?}");
     // In the gap, 6 sleeps; that it was not woken and slept again nobody knows.
     take(&mut threads, &[switch(40, 1, 6, 1, 0), waking(80, 1, 0, 6, 1), switch(90, 1, 0, 0, 6)]);
@@ -249,11 +238,11 @@ fn a_gap_of_scheduling_leaves_only_what_other_cpus_run() {
     assert_eq!(
         own[1..],
         [
-            (State::Running, 10, 40),
+            (Running, 10, 40),
             (State::Blocked(1), 40, 60),
-            (State::Unknown, 60, 80),
-            (State::Runnable, 80, 90),
-            (State::Running, 90, 100)
+            (Unknown, 60, 80),
+            (Runnable, 80, 90),
+            (Running, 90, 100)
         ]
     );
 }
@@ -274,7 +263,7 @@ fn a_gap_without_loss_changes_nothing() {
     threads.miss(&Gap { refused: [0, 1, 0], ..own }, &mut all);
     assert_eq!(
         rest(4, 50, &mut threads, all)[1..],
-        [(State::Blocked(1), 10, 20), (State::Unknown, 20, 50)]
+        [(State::Blocked(1), 10, 20), (Unknown, 20, 50)]
     );
 }
 
@@ -282,9 +271,13 @@ fn a_gap_without_loss_changes_nothing() {
 fn a_gap_of_calls_leaves_only_the_calls_of_who_waits() {
     let call = |events: &[Event], gap: Gap, behind: &[Event]| {
         let (mut threads, mut all) = (Threads::new(0, false), All::default());
-        events.iter().for_each(|event| drop(threads.take(event, &mut all)));
+        for event in events {
+            threads.take(event, &mut all);
+        }
         threads.miss(&gap, &mut all);
-        behind.iter().for_each(|event| drop(threads.take(event, &mut all)));
+        for event in behind {
+            threads.take(event, &mut all);
+        }
         let mut open = None;
         threads.settle(100, |_, interval| {
             open = Some(*interval).filter(|interval| interval.tid == 5).or(open);
@@ -329,9 +322,10 @@ fn births_and_deaths() {
         switch(33, 0, 5, 1, 0),
         fork(90, 5),
     ];
-    events.iter().for_each(|event| drop(threads.take(event, &mut all)));
+    for event in &events {
+        threads.take(event, &mut all);
+    }
     assert_eq!(all.gone, [(5, State::Dead, 22), (5, State::Dead, 90)]);
-    use State::{Runnable, Running, Unknown};
     assert_eq!(
         rest(5, 95, &mut threads, all),
         [
@@ -357,9 +351,9 @@ fn exec_goes_on_under_the_id_of_the_process() {
         switch(30, 0, 7, 1, 0),
     ];
     let own = of(7, 40, &events);
-    let leader = [(State::Unknown, 0, 5), (State::Unknown, 5, 20)];
+    let leader = [(Unknown, 0, 5), (Unknown, 5, 20)];
     assert_eq!(own[..2], leader);
-    assert_eq!(own[2..], [(State::Running, 10, 30), (State::Blocked(1), 30, 40)]);
+    assert_eq!(own[2..], [(Running, 10, 30), (State::Blocked(1), 30, 40)]);
 }
 
 #[test]
@@ -370,12 +364,12 @@ fn who_runs_at_a_cpus_first_event_has_run_from_a_complete_beginning() {
         let _ = threads.take(&switch(300, 0, 5, 0, 6), &mut all);
         rest(5, 400, &mut threads, all)
     };
-    let behind = (State::Runnable, 300, 400);
+    let behind = (Runnable, 300, 400);
     for first in [enter(200, 0, 5, 0), switch(300, 0, 5, 0, 6)] {
-        assert_eq!(own(true, first), [(State::Running, 100, 300), behind]);
+        assert_eq!(own(true, first), [(Running, 100, 300), behind]);
     }
     let unknown = own(false, enter(200, 0, 5, 0));
-    assert_eq!(unknown, [(State::Unknown, 100, 200), (State::Running, 200, 300), behind]);
+    assert_eq!(unknown, [(Unknown, 100, 200), (Running, 200, 300), behind]);
 }
 
 #[test]
@@ -392,9 +386,7 @@ fn memory_is_bounded_and_whoever_runs_or_is_expected_stays() {
     for tid in [expected, 8_000_000, 199_999] {
         assert!(threads.table.get_mut(tid).is_some(), "{tid}");
     }
-    assert!(
-        all.gone.len() > 100_000 && all.gone.iter().all(|(_, state, _)| *state == State::Unknown)
-    );
+    assert!(all.gone.len() > 100_000 && all.gone.iter().all(|(_, state, _)| *state == Unknown));
     // Nobody can be given up: no more are followed, and looking for room is not done each time.
     let (mut threads, mut all) = (Threads::new(0, false), All::default());
     for tid in 1..400_000 {

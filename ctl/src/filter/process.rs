@@ -35,7 +35,9 @@ impl Filter {
         }
         let mut threads = recording.threads();
         let known: Vec<u32> = threads.known().map(|(tid, ..)| tid).collect();
-        known.into_iter().for_each(|tid| self.see(&mut meant, &threads, tid, u64::MAX));
+        for tid in known {
+            self.see(&mut meant, &threads, tid, u64::MAX);
+        }
         let task = recording.streams.iter().filter(|stream| stream.lane() == Lane::Task);
         for event in Merge::new(task.map(LaneStream::events)) {
             threads.apply(&event);

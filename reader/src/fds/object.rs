@@ -31,7 +31,7 @@ pub(super) fn shown(object: &Object) -> Option<Shown> {
     }
 }
 
-/// Whether a name is a socket's, as [`shown`] writes them.
+/// Whether a name is a socket's, as `shown` writes them.
 pub fn is_socket(name: &[u8]) -> bool {
     if !name.ends_with(b"]") {
         return false;

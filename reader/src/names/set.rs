@@ -98,6 +98,7 @@ impl Set {
     }
 
     /// Writes a rest without names in octal: permissions.
+    #[must_use]
     pub fn octal(mut self) -> Self {
         self.octal = true;
         self

@@ -48,14 +48,13 @@ impl Doing {
     pub(super) fn text(&self, state: State, call: Option<&Call>, tid: u32, tgid: u32) -> String {
         let mut text = Vec::new();
         match (state, call) {
-            (State::Dead, _) => {}
+            (State::Dead, _) | (State::Running | State::Unknown, None) => {}
             (State::Runnable, _) => text.extend_from_slice(b"a CPU"),
             (State::Held, _) => text.extend_from_slice(b"its CPU is idle: a quota, or a migration"),
             (_, Some(call)) => self.renderer.call(call, self.fds.names(tid, tgid), &mut text),
             (State::Blocked(state) | State::Stopped(state), None) => {
-                flags(&TASK_STATE, u64::from(state), &mut text)
+                flags(&TASK_STATE, u64::from(state), &mut text);
             }
-            (State::Running | State::Unknown, None) => {}
         }
         text.truncate(TEXT_MAX);
         // Every byte is ASCII.

@@ -36,7 +36,7 @@ struct Account {
 #[derive(Debug)]
 struct Waits<'a> {
     about: &'a About,
-    waits: Vec<Interval>,
+    longest: Vec<Interval>,
     /// Threads that have ended.
     over: HashMap<u32, Account>,
 }
@@ -84,9 +84,9 @@ impl Observer for Waits<'_> {
     fn ended(&mut self, account: &mut Account, interval: &Interval) {
         account.add(interval);
         if !matches!(interval.state, State::Unknown | State::Running | State::Dead) {
-            self.waits.push(*interval);
+            self.longest.push(*interval);
         }
-        if self.waits.len() >= WAITS_HELD {
+        if self.longest.len() >= WAITS_HELD {
             self.cut();
         }
     }
@@ -105,14 +105,14 @@ impl Waits<'_> {
     /// Leaves the worst waits.
     fn cut(&mut self) {
         let about = self.about;
-        self.waits.sort_by_key(|wait| (rank(about, wait), Reverse(wait.ns())));
+        self.longest.sort_by_key(|wait| (rank(about, wait), Reverse(wait.ns())));
         let mut of: HashMap<u32, usize> = HashMap::new();
-        self.waits.retain(|wait| {
+        self.longest.retain(|wait| {
             let told = of.entry(wait.tid).or_default();
             *told += 1;
             *told <= WAITS_OF_ONE
         });
-        self.waits.truncate(LINES);
+        self.longest.truncate(LINES);
     }
 }
 
@@ -140,7 +140,7 @@ impl<'a> Pass<'a> {
             slots,
             names,
             threads,
-            waits: Waits { about, waits: Vec::new(), over: HashMap::new() },
+            waits: Waits { about, longest: Vec::new(), over: HashMap::new() },
             errors: Failures::new(meta),
             failures: HashMap::new(),
         }
@@ -180,7 +180,7 @@ impl<'a> Pass<'a> {
             until: self.until,
             notes: Vec::new(),
             involved: self.involved(),
-            waits: self.waits.waits.iter().map(|wait| self.wait(wait)).collect(),
+            waits: self.waits.longest.iter().map(|wait| self.wait(wait)).collect(),
             hogs: self.hogs(),
             failures: self.failures(),
         }
@@ -204,7 +204,7 @@ impl<'a> Pass<'a> {
             }
             let abi = if slot.abi == Abi::Compat as u32 { Abi::Compat } else { Abi::Native };
             let call = CallId { nr: slot.nr as u16, abi };
-            waits.waits.push(Interval {
+            waits.longest.push(Interval {
                 tid: slot.tid,
                 state: State::Blocked(slot.state as u16),
                 from: slot.since,
