@@ -189,7 +189,7 @@ fn idle_kernel_threads_only_when_asked_for() {
 #[test]
 fn wrong_states_are_told_with_the_right_ones() {
     let recorder = start("");
-    let output = recorder.flightctl(&["ps", "--state", "X"]);
+    let output = recorder.flightctl(&["ps", "--state", "Y"]);
     let says = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && says.contains("D uninterruptible"), "{says}");
 }

@@ -56,11 +56,19 @@ pub(super) fn names_faults(_: &mut Trial) -> Result<String> {
     let overwritten =
         wait_until(PATIENCE, || status().is_ok_and(|now| is_overwritten(&since, &now)));
     fs::set_permissions(boot, mode)?;
-    let lost = find(pid, |entry| entry["LANE"] == "syscall" && number(&entry["LOST"]) > 0);
-    let again = find(pid, |entry| message(entry).contains("files are written again"));
-    let (failed, lost, _) = (failed?, lost?, again?);
+    let failed = failed?;
     ensure!(told, "status does not tell that files can't be written");
     ensure!(overwritten, "no ring is overwritten in {} s", PATIENCE.as_secs());
+    // The pauses between attempts have grown: the next may be half a minute away.
+    let written = wait_until(PATIENCE * 2, || {
+        status().is_ok_and(|status| status["store"]["state"] == "writing")
+    });
+    ensure!(written, "files are not written again: {}", status()?["store"]);
+    find(pid, |entry| message(entry).contains("files are written again"))?;
+    let lost = find(pid, |entry| entry["LANE"] == "syscall" && number(&entry["LOST"]) > 0)
+        .with_context(|| {
+            format!("status tells of {}", status().unwrap_or_default()["store"]["lost_events"])
+        })?;
 
     check(Command::new("flightctl").args(["budget", "set", "--per-cpu", "0.5%"]))?;
     let level = find(pid, |entry| number(&entry["LEVEL"]) > 0 && entry["DEGRADED"].is_string());
