@@ -9,8 +9,8 @@ use nix::sys::signal::Signal;
 
 use crate::support::start;
 
-/// Rings that a flood goes round in about a second, and no files that have what was in them.
-const SMALL: &str = "[rings]\nsyscall = \"2MiB\"\nsched = \"512KiB\"\nquiet = \
+/// Rings that a flood goes round in about two seconds, and no files that have what was in them.
+const SMALL: &str = "[rings]\nsyscall = \"4MiB\"\nsched = \"512KiB\"\nquiet = \
                      \"32MiB\"\n[store]\nenabled = false\n";
 
 fn spawn(program: &str, args: &[&str]) -> Child {
