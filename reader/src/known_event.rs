@@ -11,8 +11,8 @@ use crate::threads::trim;
 
 /// An event with what the recording tells about it.
 ///
-/// It borrows nothing and is about 400 bytes: keep what is needed of it rather than all events of a
-/// long window.
+/// It borrows nothing, and holds a copy of the event with its strings: keep what is needed of it
+/// rather than all events of a long window.
 #[derive(Debug, Clone)]
 pub struct KnownEvent {
     shown: Shown,

@@ -62,10 +62,9 @@ impl Doing {
     }
 }
 
-/// The unit that a control group is in: the innermost part of its path that has a kind, as
-/// `nginx.service` has.
+/// The unit that a control group is in, as text.
 fn unit(path: &str) -> Option<String> {
-    let part = path.split('/').rev().find(|part| part.contains('.'))?;
+    let part = flightrec_reader::unit(path)?;
     let mut text = Vec::new();
     escape(part.as_bytes(), &mut text);
     Some(String::from_utf8_lossy(&text).into_owned())
