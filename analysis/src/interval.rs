@@ -1,6 +1,6 @@
 //! The states of a thread, and the intervals that it spends in them.
 
-use flightrec_format::abi::record::{Abi, switch};
+use flightrec_format::abi::record::{Abi, WakeContext, switch};
 
 use crate::TaskState;
 
@@ -78,13 +78,30 @@ pub struct Interval {
     pub from: u64,
     /// End.
     pub until: u64,
-    /// Who woke it: at the end, where it was blocked; at the start, where it was runnable. `None`:
-    /// nobody, or that was not seen. 0: the idle thread, so an interrupt.
-    pub waker: Option<u32>,
+    /// What woke it: at the end, where it was blocked; at the start, where it was runnable. `None`:
+    /// nothing, or that was not seen.
+    pub waker: Option<Waker>,
     /// The system call that it was in; `None`: none, or not known.
     pub call: Option<CallId>,
     /// The CPU on which it ran or waited, or else ran last.
     pub cpu: u16,
+}
+
+/// What woke a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waker {
+    /// The thread that ran on that CPU; 0: the idle one.
+    pub tid: u32,
+    /// What the CPU was doing: only [`WakeContext::Thread`] means that the thread woke it.
+    pub context: WakeContext,
+}
+
+impl Waker {
+    /// The thread that woke it, as far as is known; `None`: it was an interrupt. The idle thread
+    /// wakes nobody itself.
+    pub fn thread(self) -> Option<u32> {
+        (self.tid != 0 && !self.context.is_interrupt()).then_some(self.tid)
+    }
 }
 
 impl Interval {

@@ -15,6 +15,6 @@ mod task_state;
 mod threads;
 
 pub use failure::{Failures, is_restart};
-pub use interval::{CallId, Interval, State};
+pub use interval::{CallId, Interval, State, Waker};
 pub use task_state::TaskState;
 pub use threads::{Observer, Threads};

@@ -12,7 +12,7 @@ use flightrec_format::ring::{Gap, is_loss};
 
 use self::cpus::Cpus;
 use self::table::{Table, Thread};
-use crate::{CallId, Interval, State};
+use crate::{CallId, Interval, State, Waker};
 
 /// What is done with the intervals that [`Threads`] finds.
 pub trait Observer {
@@ -79,9 +79,10 @@ impl<A: Default> Threads<A> {
                 self.switch(event, State::after(*prev_state, *preempted, *next == 0), *next, to);
                 None
             }
-            Body::Waking { wakee, cpu: target, new, .. } => {
+            Body::Waking { wakee, cpu: target, new, context, .. } => {
                 self.runs(cpu, tid, time, to);
-                self.wake(event, *wakee, *target, *new, to);
+                let waker = Waker { tid, context: *context };
+                self.wake((waker, time), *wakee, *target, *new, to);
                 None
             }
             Body::Migrate { thread, to: target, .. } => {
@@ -230,15 +231,14 @@ impl<A: Default> Threads<A> {
     /// `wakee` is woken by the event's thread, and last ran on `cpu`.
     fn wake(
         &mut self,
-        event: &Event,
+        (waker, time): (Waker, u64),
         wakee: u32,
         cpu: u16,
         new: bool,
         to: &mut impl Observer<Account = A>,
     ) {
-        let Event { time, tid, .. } = *event;
         // Who wakes itself goes on running.
-        if wakee == tid {
+        if wakee == waker.tid {
             return;
         }
         // A new thread never slept: who did had its id before, and its end was not seen.
@@ -246,7 +246,7 @@ impl<A: Default> Threads<A> {
             self.table.born((wakee, time), to);
         }
         if let Some(thread) = self.table.followed((wakee, time), to) {
-            thread.wake(tid, cpu, (wakee, time), to);
+            thread.wake(waker, cpu, (wakee, time), to);
         }
     }
 

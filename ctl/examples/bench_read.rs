@@ -15,7 +15,7 @@ use flightctl::filter::FilterPlan;
 use flightctl::render::Render;
 use flightctl::{json, print, text};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::abi::record::{Abi, Fork, StringStatus};
+use flightrec_format::abi::record::{Abi, Fork, StringStatus, WakeContext};
 use flightrec_format::control::Totals;
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::encode::PageWriter;
@@ -296,8 +296,14 @@ impl Cpu {
         let entered = self.time + 400;
         let write = call(1, &[6, 0x7ffd_1234_5670, 512]);
         self.put(me, 400, Body::Enter(write.clone()))?;
-        let waking =
-            Body::Waking { wakee: next, prio: 120, state: 1, cpu: self.number, new: false };
+        let waking = Body::Waking {
+            wakee: next,
+            prio: 120,
+            state: 1,
+            cpu: self.number,
+            new: false,
+            context: WakeContext::Thread,
+        };
         self.put(me, 700, waking)?;
         let folded = Call { nargs: 0, args: [0; 6], ..write };
         self.put(me, 500, Body::Exit { call: folded, ret: 512, entered: Some(entered) })?;
@@ -306,7 +312,14 @@ impl Cpu {
         self.put(
             me,
             800,
-            Body::Switch { prev_prio, prev_state: 1, preempted: false, next, next_prio },
+            Body::Switch {
+                prev_prio,
+                prev_state: 1,
+                preempted: false,
+                io_wait: false,
+                next,
+                next_prio,
+            },
         )
     }
 

@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{Abi, StringStatus};
+use flightrec_format::abi::record::{Abi, StringStatus, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Lanes, Meta, Syscall, TaiOffset};
@@ -395,12 +395,28 @@ impl Cpu {
                 (0x55d0_0000_0000 + (self.random() & 0xff_fff8), self.random() % 8192);
             self.whole(me, call(1, &[1 + count % 9, address, count]), count as i64)?;
         }
-        let waking =
-            Body::Waking { wakee: next, prio: 120, state: 1, cpu: self.number, new: false };
+        let waking = Body::Waking {
+            wakee: next,
+            prio: 120,
+            state: 1,
+            cpu: self.number,
+            new: false,
+            context: WakeContext::Thread,
+        };
         self.put(me, waking)?;
         self.put(me, Body::Enter(call(0, &[5, address, 512])))?;
         let (prev_prio, next_prio) = (120, 120);
-        self.put(me, Body::Switch { prev_prio, prev_state: 1, preempted: false, next, next_prio })
+        self.put(
+            me,
+            Body::Switch {
+                prev_prio,
+                prev_state: 1,
+                preempted: false,
+                io_wait: false,
+                next,
+                next_prio,
+            },
+        )
     }
 
     /// A call that folds.

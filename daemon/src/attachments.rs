@@ -10,7 +10,7 @@ use std::fmt;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::meta::Lacking;
 
-use crate::btf::{FILES, Group};
+use crate::btf::{CONTEXT, FILES, Group, IO_WAIT};
 
 /// A tracepoint of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,28 @@ pub struct Attachment {
     pub optional: bool,
     /// The optional offsets that it can't do without ([`crate::btf::Group`]).
     pub offsets: &'static [Group],
+    /// Optional offsets that it can do without, and what its events then lack.
+    pub refined_by: &'static [Refinement],
 }
+
+/// Optional offsets without which a program records less of its events.
+#[derive(Debug, Clone, Copy)]
+pub struct Refinement {
+    /// The offsets.
+    pub group: Group,
+    /// What the events lack without them, in words.
+    pub what: &'static str,
+}
+
+/// What tells a wakeup by a thread from one by an interrupt.
+const CONTEXT_OF_WAKEUPS: Refinement = Refinement {
+    group: CONTEXT,
+    what: "context of wakeups (an interrupt's looks like the interrupted thread's)",
+};
+
+/// What tells a wait for I/O from others.
+const IO_WAITS: Refinement =
+    Refinement { group: IO_WAIT, what: "which waits at switches are for I/O" };
 
 /// All programs, in the order in which they are attached: task life first, so that whoever appears
 /// in a later lane is known by then.
@@ -102,9 +123,13 @@ pub const ATTACHMENTS: &[Attachment] = &[
     // It lets a dead daemon's process id go.
     tp_btf(Lane::Task, "sched", "sched_process_exit", &["exit"], "ends of threads").always(),
     // It tells system calls that the running thread is another.
-    tp_btf(Lane::Sched, "sched", "sched_switch", &["switch"], "context switches").always(),
-    tp_btf(Lane::Sched, "sched", "sched_waking", &["waking"], "wakeups"),
-    tp_btf(Lane::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups"),
+    tp_btf(Lane::Sched, "sched", "sched_switch", &["switch"], "context switches")
+        .always()
+        .refined_by(&[IO_WAITS]),
+    tp_btf(Lane::Sched, "sched", "sched_waking", &["waking"], "wakeups")
+        .refined_by(&[CONTEXT_OF_WAKEUPS]),
+    tp_btf(Lane::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups")
+        .refined_by(&[CONTEXT_OF_WAKEUPS]),
     tp_btf(Lane::Sched, "sched", "sched_migrate_task", &["migrate"], "migrations"),
     tp_btf(Lane::Sched, "signal", "signal_generate", &["signal_generate"], "signals that are sent")
         .optional(&[]),
@@ -139,6 +164,7 @@ const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachmen
         kinds: &[],
         optional: false,
         offsets: &[],
+        refined_by: &[],
     }
 }
 
@@ -194,6 +220,11 @@ impl Attachment {
         Self { optional: true, offsets, ..self }
     }
 
+    /// Its events have more where the kernel has these offsets.
+    const fn refined_by(self, refined_by: &'static [Refinement]) -> Self {
+        Self { refined_by, ..self }
+    }
+
     /// Its tracepoint, and in which form it is attached there.
     pub const fn tracepoint(&self) -> Option<(Tracepoint, ProgramForm)> {
         match self.hook {
@@ -226,6 +257,26 @@ impl Attachment {
             program: self.program.into(),
             what: self.what.into(),
             kinds: self.kinds.iter().map(|kind| (*kind).into()).collect(),
+            why,
+        }
+    }
+}
+
+impl Refinement {
+    /// What the metadata say where this kernel lacks it; `rows`: all whose events lack it then.
+    pub fn lacking<'a>(
+        &self,
+        rows: impl IntoIterator<Item = &'a Attachment>,
+        why: String,
+    ) -> Lacking {
+        let is_of = |row: &&Attachment| {
+            row.refined_by.iter().any(|of| of.group.global == self.group.global)
+        };
+        let kinds = rows.into_iter().filter(is_of).flat_map(|row| row.kinds);
+        Lacking {
+            program: self.group.global.into(),
+            what: self.what.into(),
+            kinds: kinds.map(|kind| (*kind).into()).collect(),
             why,
         }
     }

@@ -1,7 +1,7 @@
 //! The probes before anything is attached: what of them this kernel can run, what is frozen into
 //! them, their maps. [`crate::attach`] does the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -223,7 +223,9 @@ pub struct Choice {
 pub fn choose(rows: &[Attachment], btf: &Btf, tracepoints: &Tracepoints) -> Choice {
     let mut choice = Choice::default();
     let mut absent = BTreeMap::new();
-    for group in rows.iter().flat_map(|row| row.offsets) {
+    let refinements = || rows.iter().flat_map(|row| row.refined_by);
+    let groups = rows.iter().flat_map(|row| row.offsets);
+    for group in groups.chain(refinements().map(|of| &of.group)) {
         match (group.read)(btf) {
             Ok(words) => drop(choice.groups.insert(group.global, words)),
             Err(e) => drop(absent.insert(group.global, e.reason())),
@@ -235,6 +237,14 @@ pub fn choose(rows: &[Attachment], btf: &Btf, tracepoints: &Tracepoints) -> Choi
         match row.optional.then(lacks).flatten() {
             Some(why) => choice.lacking.push(row.lacking(why)),
             None => choice.rows.push(*row),
+        }
+    }
+    let mut told = BTreeSet::new();
+    for of in refinements() {
+        if let Some(why) = absent.get(of.group.global)
+            && told.insert(of.group.global)
+        {
+            choice.lacking.push(of.lacking(rows, why.clone()));
         }
     }
     choice
@@ -290,6 +300,7 @@ pub struct Loaded {
 /// Creates the maps. Nothing is attached yet.
 pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
     let offsets = Plain(frozen.offsets);
+    let can_cast = u32::from(frozen.cast.is_some());
     let bytes = size_of::<CpuState>() as u32 * frozen.cpus.max(1);
     let state = sys::map_of_one(STATE, bytes).map_err(|e| match e.raw_os_error() {
         Some(libc::EPERM | libc::ENOSYS) => LoadError::Refused(e),
@@ -307,6 +318,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .btf(Some(btf))
         .override_global("SESSION", &frozen.secret, true)
         .override_global("OFFSETS", &offsets, true)
+        .override_global("CAN_CAST", &can_cast, true)
         .override_global("NATIVE_CALLS", frozen.native, true)
         .override_global("COMPAT_CALLS", frozen.compat, true)
         .override_global("SLOT_PAGES", &frozen.slot_pages, true)
@@ -459,8 +471,13 @@ mod tests {
     fn of_our_own_rows_a_bare_kernel_lacks_the_optional_ones() {
         let choice = choose(ATTACHMENTS, &with_names(&["t"], &[]), &Tracepoints::with_numbers(&[]));
         let lacking: Vec<&str> = choice.lacking.iter().map(|of| &*of.program).collect();
-        let optional = ATTACHMENTS.iter().filter(|row| row.optional);
-        assert_eq!(lacking, optional.map(|row| row.program).collect::<Vec<_>>());
+        let optional = ATTACHMENTS.iter().filter(|row| row.optional).map(|row| row.program);
+        // And what refines required ones, once each.
+        let refinements = ["IO_WAIT_OFFSETS", "CONTEXT_OFFSETS"];
+        assert_eq!(lacking, optional.chain(refinements).collect::<Vec<_>>());
+        let context = choice.lacking.last().unwrap();
+        assert_eq!(context.kinds, ["waking", "wakeup_new"], "of all its rows");
+        assert!(choice.groups.is_empty());
         assert!(choice.rows.iter().any(|row| row.program == "sched_switch"));
     }
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{Abi, StringStatus};
+use flightrec_format::abi::record::{Abi, StringStatus, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::{EncodeError, PageWriter};
 
@@ -46,9 +46,22 @@ fn syscalls(writer: &mut PageWriter) -> Result<(), EncodeError> {
 fn scheduling(writer: &mut PageWriter) -> Result<(), EncodeError> {
     for i in 0..EVENTS / 2 {
         let (tid, next) = if i % 2 == 0 { (7, 8) } else { (8, 7) };
-        let waking = Body::Waking { wakee: next, prio: 120, state: 1, cpu: 0, new: false };
-        let switch =
-            Body::Switch { prev_prio: 120, prev_state: 1, preempted: false, next, next_prio: 120 };
+        let waking = Body::Waking {
+            wakee: next,
+            prio: 120,
+            state: 1,
+            cpu: 0,
+            new: false,
+            context: WakeContext::Thread,
+        };
+        let switch = Body::Switch {
+            prev_prio: 120,
+            prev_state: 1,
+            preempted: false,
+            io_wait: false,
+            next,
+            next_prio: 120,
+        };
         writer.push(&Event { time: i * 2000, cpu: 0, tid, body: waking })?;
         writer.push(&Event { time: i * 2000 + 500, cpu: 0, tid, body: switch })?;
     }

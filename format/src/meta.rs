@@ -106,11 +106,12 @@ pub struct Meta {
     pub compat: Vec<Syscall>,
 }
 
-/// A program of the probes that this kernel can't run, and what the recording lacks for it.
+/// A program of the probes that this kernel can't run, or offsets that a program can do without and
+/// this kernel does not have; and what the recording lacks for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lacking {
-    /// The program's name in the probes.
+    /// The name in the probes: of the program, or of the global that has the offsets.
     pub program: String,
     /// What is missing, in words.
     pub what: String,

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::abi::record::{Abi, StringStatus};
+use flightrec_format::abi::record::{Abi, StringStatus, WakeContext};
 use flightrec_format::chunks;
 use flightrec_format::control::{self, Request, Response};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
@@ -46,12 +46,26 @@ fn rings() -> Result<Vec<Bytes>> {
         push(
             &mut sched,
             time,
-            Body::Switch { prev_state: 1, next, preempted: false, prev_prio: 120, next_prio: 99 },
+            Body::Switch {
+                prev_state: 1,
+                next,
+                preempted: false,
+                io_wait: false,
+                prev_prio: 120,
+                next_prio: 99,
+            },
         )?;
         push(
             &mut sched,
             time + 9,
-            Body::Waking { wakee: 101, prio: 120, state: 2, cpu: 1, new: false },
+            Body::Waking {
+                wakee: 101,
+                prio: 120,
+                state: 2,
+                cpu: 1,
+                new: false,
+                context: WakeContext::Thread,
+            },
         )?;
     }
     Ok([calls.finish(), sched.finish()].concat())

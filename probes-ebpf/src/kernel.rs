@@ -10,8 +10,8 @@ use core::arch::asm;
 use core::ffi::c_void;
 use core::mem::offset_of;
 
-use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
-use flightrec_format::abi::probe::{CAST, MARK, Offsets, regs};
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_probe_read_kernel};
+use flightrec_format::abi::probe::{CAST, IoWaitOffsets, MARK, Offsets, regs};
 use flightrec_format::abi::record::Comm;
 
 /// Filled by the loader (`daemon/src/load.rs`).
@@ -46,6 +46,10 @@ macro_rules! offset {
         (&raw const OFFSETS.$member).read_volatile() as usize
     };
 }
+
+/// Filled by the loader, where the kernel tells.
+#[unsafe(no_mangle)]
+static IO_WAIT_OFFSETS: IoWaitOffsets = IoWaitOffsets { word: 0, mask: 0 };
 
 /// `PF_EXITING`, `PF_IO_WORKER`, `PF_USER_WORKER` (since 6.4; unused before), `PF_KTHREAD`:
 /// include/linux/sched.h, Linux 6.1 and 6.18.
@@ -201,6 +205,40 @@ impl Task {
         unsafe { load(self.0, offset!(exit_code)) }
     }
 
+    /// Whether it waits for I/O.
+    #[inline(always)]
+    pub(crate) fn is_in_io_wait(self) -> bool {
+        // SAFETY: statics of ours, volatile because the loader replaces their values; then see
+        // `load`.
+        unsafe {
+            let at = (&raw const IO_WAIT_OFFSETS).read_volatile();
+            at.mask != 0 && load::<u32>(self.0, at.word as usize) & at.mask != 0
+        }
+    }
+
+    /// Address of the run queue that it is in; 0: none.
+    #[inline(always)]
+    pub(crate) fn run_queue(self, cfs_rq: u32, rq: u32) -> u64 {
+        // SAFETY: see `load`; the verifier makes the second load a fault-tolerant one.
+        unsafe {
+            let queue: *const u8 = load(self.0, cfs_rq as usize);
+            load(queue, rq as usize)
+        }
+    }
+
+    /// The `u32` at a byte offset that the verifier knows.
+    #[inline(always)]
+    pub(crate) fn word(self, at: usize) -> u32 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, at) }
+    }
+
+    /// The `u32` at its address: `task_struct` begins with whole words (`thread_info.flags`).
+    #[inline(always)]
+    pub(crate) fn first_word(self) -> u32 {
+        self.word(0)
+    }
+
     /// Process id of the parent.
     #[inline(always)]
     pub(crate) fn ppid(self) -> u32 {
@@ -275,6 +313,17 @@ impl Regs {
 pub(crate) fn bprm_filename(bprm: *const u8) -> *const u8 {
     // SAFETY: see `load`.
     unsafe { load(bprm, offset!(bprm_filename)) }
+}
+
+/// A value anywhere in the kernel's memory; 0 where there is none.
+#[inline(always)]
+pub(crate) fn peek<T: Default>(address: u64) -> T {
+    let mut value = T::default();
+    // SAFETY: as many bytes of our own; the address may be any.
+    unsafe {
+        bpf_probe_read_kernel((&raw mut value).cast(), size_of::<T>() as u32, address as *const _)
+    };
+    value
 }
 
 /// Splits a name's words into the bytes that records hold.

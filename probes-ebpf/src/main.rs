@@ -3,6 +3,7 @@
 //! One module per lane: [`syscalls`], [`sched`], [`task`]. [`lane`] is how a record gets into a
 //! page, [`budget`] which events may, [`share`] whose, [`slots`] is the table of live threads,
 //! [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
+//! [`context`] tells whether an interrupt has the CPU,
 //! [`kernel`] reads the kernel's own structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
@@ -15,6 +16,7 @@ mod args;
 mod atomic;
 mod budget;
 mod console;
+mod context;
 mod files;
 mod kernel;
 mod lane;

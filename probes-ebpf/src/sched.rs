@@ -12,7 +12,6 @@ use core::mem::replace;
 use core::ptr::null;
 
 use aya_ebpf::EbpfContext;
-use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use flightrec_format::abi::kinds::{SignalDeliver, SignalGenerate};
@@ -22,9 +21,9 @@ use flightrec_format::abi::state::{
     CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, LaneState, entered,
 };
 
-use crate::kernel::{Task, arg, comm_bytes};
+use crate::kernel::{Task, arg, comm_bytes, peek};
 use crate::lane::{BODY, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
-use crate::{budget, running, slots};
+use crate::{budget, context, running, slots};
 
 /// THREAD, TIME, and a record of two words.
 const ROOM: usize = 8 + 16 + 16;
@@ -78,6 +77,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     // Another thread's calls follow on this CPU: what was entered here is not what exits next.
     let began = replace(&mut state.lanes[Lane::Syscall as usize].entered, entered::UNKNOWN);
     running::note(state, next(ctx));
+    context::see(state, prev(ctx));
     let enabled = state.enabled;
     if enabled & (ENABLE_SCHED | ENABLE_TASK) == 0 {
         return None;
@@ -95,7 +95,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
                 w,
                 kind::SWITCH,
                 aux,
-                switch::pack(prev_tid, next_tid, prev_state(ctx), preempted(ctx)),
+                switch::pack(prev_tid, next_tid, prev_state(ctx), preempted(ctx), prev.is_in_io_wait()),
             );
         } else if enabled & LIMIT_SCHED != 0 {
             time = state.buckets[Lane::Sched as usize].time;
@@ -183,10 +183,12 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
+    let context = context::now(state);
     let w = open::<ROOM, false>(state, kind::WAKING, running::tid(state), |state| {
         budget::draw_wakeup(state, task)
     })?;
-    put(w, kind::WAKING, task.prio() as u16, wake::pack(task.tid(), task.state(), task.cpu()));
+    let word = wake::pack(task.tid(), task.state(), task.cpu(), context);
+    put(w, kind::WAKING, task.prio() as u16, word);
     Some(())
 }
 
@@ -197,10 +199,11 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
+    let context = context::now(state);
     let w = open::<ROOM, false>(state, kind::WAKEUP_NEW, running::tid(state), |state| {
         budget::draw_wakeup(state, task)
     })?;
-    put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu()));
+    put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu(), context));
     Some(())
 }
 
@@ -228,17 +231,6 @@ const SI_KERNEL: i32 = 0x80;
 const SI_CODE: u64 = 8;
 const SA_HANDLER: u64 = 0;
 const SA_FLAGS: u64 = 8;
-
-/// A value anywhere in the kernel's memory; 0 where there is none.
-#[inline(always)]
-fn peek<T: Default>(address: u64) -> T {
-    let mut value = T::default();
-    // SAFETY: as many bytes of our own; the address may be any.
-    unsafe {
-        bpf_probe_read_kernel((&raw mut value).cast(), size_of::<T>() as u32, address as *const _)
-    };
-    value
-}
 
 /// Argument `N` as a number. As a pointer the verifier takes it for one that is never null, and
 /// removes what is done about 0.

@@ -44,9 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                     }
                 }
             }
-            Body::Waking { wakee, .. } => {
+            Body::Waking { wakee, context, .. } => {
                 if let Some(sleep) = sleeps.get_mut(&wakee) {
-                    sleep.waker = Some(thread);
+                    let by_interrupt = format!("an interrupt ({})", context.name());
+                    sleep.waker = Some(if context.is_interrupt() { by_interrupt } else { thread });
                 }
             }
             _ => {}

@@ -36,6 +36,9 @@ fn what(event: &KnownEvent) -> String {
             None => format!("{call} = {ret}"),
         },
         Body::Switch { .. } => format!("switches to {other}"),
+        Body::Waking { context, .. } if context.is_interrupt() => {
+            format!("is interrupted; a {} wakes {other}", context.name())
+        }
         Body::Waking { .. } => format!("wakes {other}"),
         body => format!("{:?}", body.kind()),
     }

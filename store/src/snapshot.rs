@@ -119,8 +119,11 @@ pub struct Wait {
     pub state: u16,
     /// The call that it was in, by name; `None`: none, or not known.
     pub call: Option<String>,
-    /// Who woke it; `None`: nobody in the window.
+    /// The thread that woke it; `None`: none in the window, or an interrupt.
     pub waker: Option<Thread>,
+    /// The context of that wakeup, by its name (`WakeContext::name`); `None`: nothing woke it in
+    /// the window.
+    pub waker_context: Option<String>,
     /// It could run, and gave way to idle when the wait began: the quota of its control group was
     /// spent.
     pub idle: bool,

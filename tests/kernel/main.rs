@@ -44,4 +44,5 @@ mod taken_over;
 mod top;
 mod triggers;
 mod unprivileged;
+mod wake_context;
 mod witness;

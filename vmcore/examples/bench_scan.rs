@@ -148,6 +148,7 @@ fn image() -> Result<Image> {
             prev_state: 1,
             next: i + 1,
             preempted: false,
+            io_wait: false,
             prev_prio: 120,
             next_prio: 120,
         };

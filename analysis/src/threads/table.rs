@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Observer;
-use crate::{CallId, Interval, State};
+use crate::{CallId, Interval, State, Waker};
 
 /// Most threads that are followed.
 pub(super) const THREADS_MAX: usize = 1 << 16;
@@ -23,7 +23,7 @@ pub(super) struct Thread<A> {
     pub(super) since: u64,
     /// Of a runnable one, who woke it. Of one that runs, who woke it last while it ran; of a
     /// blocked one, who did so just before it stopped.
-    waker: Option<u32>,
+    waker: Option<Waker>,
     /// Since when a runnable one waits for `cpu`; when one that runs was woken last.
     pub(super) queued: u64,
     /// The call that it is in.
@@ -104,7 +104,7 @@ impl<A> Thread<A> {
     #[inline]
     pub(super) fn wake(
         &mut self,
-        waker: u32,
+        waker: Waker,
         cpu: u16,
         (tid, time): At,
         to: &mut impl Observer<Account = A>,

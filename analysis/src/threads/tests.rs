@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::record::StringStatus;
-use flightrec_format::abi::record::{Abi, Exec, Fork, TaskExit};
+use flightrec_format::abi::record::{Abi, Exec, Fork, TaskExit, WakeContext};
 use flightrec_format::decode::{Call, Text};
 use flightrec_format::ring::Reason;
 use proptest::prelude::*;
@@ -13,6 +13,9 @@ use super::table::THREADS_MAX;
 use State::{Held, Runnable, Running, Stopped, Unknown};
 
 use super::*;
+
+/// Who wakes in these tests.
+const WAKER: Waker = Waker { tid: 6, context: WakeContext::Thread };
 
 /// Collects what it is told.
 #[derive(Debug, Default)]
@@ -56,12 +59,31 @@ fn event(time: u64, cpu: u16, tid: u32, body: Body) -> Event {
 }
 
 fn switch(time: u64, cpu: u16, tid: u32, prev_state: u16, next: u32) -> Event {
-    let body = Body::Switch { prev_prio: 120, prev_state, preempted: false, next, next_prio: 120 };
+    let body = Body::Switch {
+        prev_prio: 120,
+        prev_state,
+        preempted: false,
+        io_wait: false,
+        next,
+        next_prio: 120,
+    };
     event(time, cpu, tid, body)
 }
 
 fn waking(time: u64, cpu: u16, tid: u32, wakee: u32, target: u16) -> Event {
-    event(time, cpu, tid, Body::Waking { wakee, prio: 120, state: 1, cpu: target, new: false })
+    event(
+        time,
+        cpu,
+        tid,
+        Body::Waking {
+            wakee,
+            prio: 120,
+            state: 1,
+            cpu: target,
+            new: false,
+            context: WakeContext::Thread,
+        },
+    )
 }
 
 fn migrate(time: u64, cpu: u16, tid: u32, thread: u32, to: u16) -> Event {
@@ -118,11 +140,19 @@ fn a_wait_has_a_waker_a_call_and_a_cpu() {
                 state: State::Blocked(2),
                 from: 20,
                 until: 50,
-                waker: Some(6),
+                waker: Some(WAKER),
                 call,
                 cpu: 2
             },
-            Interval { tid: 5, state: Runnable, from: 50, until: 70, waker: Some(6), call, cpu: 3 },
+            Interval {
+                tid: 5,
+                state: Runnable,
+                from: 50,
+                until: 70,
+                waker: Some(WAKER),
+                call,
+                cpu: 3
+            },
         ]
     );
     let mut open = Vec::new();

@@ -327,10 +327,13 @@ fn wait_line(wait: &Wait) -> String {
     };
     let call =
         wait.call.as_ref().map_or_else(String::new, |call| format!(" in {}", printable(call)));
-    let waker = wait
-        .waker
-        .as_ref()
-        .map_or_else(String::new, |waker| format!(", woken by {}", thread(waker)));
+    let waker = match (&wait.waker, wait.waker_context.as_deref()) {
+        (Some(waker), _) => format!(", woken by {}", thread(waker)),
+        (None, Some("softirq")) => ", woken by a softirq".to_owned(),
+        (None, Some("hardirq")) => ", woken by an interrupt".to_owned(),
+        (None, Some("nmi")) => ", woken by a non-maskable interrupt".to_owned(),
+        _ => String::new(),
+    };
     format!("{:>11}  {}: {what}{call}{waker}", span(wait.ns), thread(&wait.thread))
 }
 

@@ -151,15 +151,17 @@ impl Renderer {
                     decimal(event.time.saturating_sub(took.unwrap_or(0)), out);
                 }
             }
-            Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
+            Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio } => {
                 let prev = Thread { tid: event.tid, comm: &cx.comm, prio: *prev_prio };
                 let next = Thread { tid: *next, comm: &cx.next_comm, prio: *next_prio };
-                sched::switch(event.cpu, prev, *prev_state, *preempted, next, out);
+                let how =
+                    sched::Stop { state: *prev_state, preempted: *preempted, io_wait: *io_wait };
+                sched::switch(event.cpu, prev, how, next, out);
             }
-            Body::Waking { wakee, prio, state, cpu, new } => {
+            Body::Waking { wakee, prio, state, cpu, new, context } => {
                 let wake = cx.wake.unwrap_or(Wake { queued_on: *cpu, runs_on: *cpu, qlen: None });
                 let wakee = Thread { tid: *wakee, comm: &cx.next_comm, prio: *prio };
-                sched::wakeup(&wake, wakee, (!new).then_some(*state), out);
+                sched::wakeup(&wake, wakee, (!new).then_some(*state), *context, out);
             }
             Body::Migrate { thread, prio, from, to } => {
                 sched::migrate(

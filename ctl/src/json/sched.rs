@@ -1,7 +1,7 @@
 //! Scheduling: switches, wakeups, migrations.
 
 use flightrec_analysis::State;
-use flightrec_format::abi::record::Comm;
+use flightrec_format::abi::record::{Comm, WakeContext};
 
 use super::value;
 use crate::names::TASK_STATE;
@@ -17,13 +17,20 @@ pub(super) struct Thread<'a> {
     pub(super) prio: u8,
 }
 
-/// `,"prev_tid":…,"prev_comm":…,"prev_prio":…,"prev_state":…,"next_tid":…,"next_comm":…,"next_prio"
-/// :…`
+/// How a thread stopped running.
+#[derive(Clone, Copy)]
+pub(super) struct Stop {
+    pub(super) state: u16,
+    pub(super) preempted: bool,
+    pub(super) io_wait: bool,
+}
+
+/// `,"prev_tid":…,"prev_comm":…,"prev_prio":…,"prev_state":…,"preempted":…,"io_wait":…,"next_tid":…,
+/// "next_comm":…,"next_prio":…`
 pub(super) fn switch(
     cpu: u16,
     prev: Thread<'_>,
-    state: u16,
-    preempted: bool,
+    Stop { state, preempted, io_wait }: Stop,
     next: Thread<'_>,
     out: &mut Vec<u8>,
 ) {
@@ -35,6 +42,11 @@ pub(super) fn switch(
     } else {
         b",\"preempted\":false"
     });
+    out.extend_from_slice(if io_wait {
+        b",\"io_wait\":true".as_slice()
+    } else {
+        b",\"io_wait\":false"
+    });
     if State::after(state, preempted, next.tid == 0) == State::Held {
         out.extend_from_slice(b",\"gave_way_to_idle\":true");
     }
@@ -42,8 +54,14 @@ pub(super) fn switch(
 }
 
 /// `,"wakee_tid":…,"wakee_comm":…,"wakee_prio":…,"wakee_cpu":…,"queued_on":…,"slept_in":…,"qlen":…
-/// `; `slept_in` `None`: its first wakeup.
-pub(super) fn wakeup(wake: &Wake, wakee: Thread<'_>, slept_in: Option<u16>, out: &mut Vec<u8>) {
+/// ,"waker_context":…`; `slept_in` `None`: its first wakeup.
+pub(super) fn wakeup(
+    wake: &Wake,
+    wakee: Thread<'_>,
+    slept_in: Option<u16>,
+    context: WakeContext,
+    out: &mut Vec<u8>,
+) {
     thread(
         (b",\"wakee_tid\":", b",\"wakee_comm\":", b",\"wakee_prio\":"),
         wake.runs_on,
@@ -63,6 +81,9 @@ pub(super) fn wakeup(wake: &Wake, wakee: Thread<'_>, slept_in: Option<u16>, out:
         Some(length) => decimal(length, out),
         None => out.extend_from_slice(b"null"),
     }
+    out.extend_from_slice(b",\"waker_context\":\"");
+    out.extend_from_slice(context.name().as_bytes());
+    out.push(b'"');
 }
 
 /// `,"moved_tid":…,"moved_comm":…,"moved_prio":…,"from_cpu":…,"to_cpu":…`

@@ -6,7 +6,7 @@
 
 use std::mem;
 
-use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::record::{Abi, WakeContext};
 use flightrec_format::decode::{Body, Call, Event};
 
 use crate::pipeline::delay::{Found, Item};
@@ -47,9 +47,12 @@ const ENTERED: u8 = 1 << 3;
 const FOUND: u8 = 1 << 4;
 /// Of an exit: [`Found::is_parted`].
 const PARTED: u8 = 1 << 5;
-/// Of scheduling: a flag of the event's own; a CPU of [`Found::woken_on`].
+/// Of scheduling: a flag of the event's own; a CPU of [`Found::woken_on`]; of a switch, the thread
+/// that stops waits for I/O; of a wakeup, where its context begins.
 const FLAG: u8 = 1;
 const WOKEN: u8 = 2;
+const IO_WAIT: u8 = 4;
+const CONTEXT: u8 = 4;
 
 /// Fields of 16 bits in one word.
 fn quarters(a: u16, b: u16, c: u16, d: u16) -> u64 {
@@ -134,18 +137,18 @@ impl Packed {
                     [head(EXIT, more), time, before, call_word(call), *ret as u64, began, known];
                 self.extend(&words, &call.args, count);
             }
-            Body::Switch { prev_prio, prev_state, preempted, next, next_prio }
+            Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio }
                 if found.entered.is_none() =>
             {
                 let prios = u16::from(*prev_prio) | u16::from(*next_prio) << 8;
-                let more = given(*preempted, FLAG) + flags;
+                let more = given(*preempted, FLAG) + given(*io_wait, IO_WAIT) + flags;
                 let thread =
                     u64::from(*next) | u64::from(*prev_state) << 32 | u64::from(prios) << 48;
                 let places = quarters(found.queued_on, found.runs_on, woken, 0);
                 self.words.extend_from_slice(&[head(SWITCH, more), time, before, thread, places]);
             }
-            Body::Waking { wakee, prio, state, cpu, new } if found.entered.is_none() => {
-                let more = given(*new, FLAG) + flags;
+            Body::Waking { wakee, prio, state, cpu, new, context } if found.entered.is_none() => {
+                let more = given(*new, FLAG) + flags + ((*context as u8) << CONTEXT);
                 let thread = u64::from(*wakee) | u64::from(*state) << 32 | u64::from(*prio) << 48;
                 let places = quarters(found.queued_on, found.runs_on, woken, *cpu);
                 self.words.extend_from_slice(&[head(WAKING, more), time, before, thread, places]);
@@ -284,12 +287,21 @@ fn put_sched<'w>(
     found.woken_on = (more & WOKEN != 0).then_some(quarter(*places, 2));
     let flag = more & FLAG != 0;
     *body = if kind == WAKING {
-        Body::Waking { wakee: tid, prio, state: upper, cpu: quarter(*places, 3), new: flag }
+        let context = WakeContext::from_bits(more >> CONTEXT);
+        Body::Waking {
+            wakee: tid,
+            prio,
+            state: upper,
+            cpu: quarter(*places, 3),
+            new: flag,
+            context,
+        }
     } else {
         Body::Switch {
             prev_prio: prio,
             prev_state: upper,
             preempted: flag,
+            io_wait: more & IO_WAIT != 0,
             next: tid,
             next_prio: other,
         }
@@ -356,11 +368,12 @@ mod tests {
             3 => calls().prop_map(Body::Enter),
             3 => (calls(), any::<i64>(), any::<Option<u64>>())
                 .prop_map(|(call, ret, entered)| Body::Exit { call, ret, entered }),
-            1 => any::<(u8, u16, bool, u32, u8)>().prop_map(|(prev_prio, prev_state, preempted, next, next_prio)| {
-                Body::Switch { prev_prio, prev_state, preempted, next, next_prio }
+            1 => any::<(u8, u16, bool, bool, u32, u8)>().prop_map(|(prev_prio, prev_state, preempted, io_wait, next, next_prio)| {
+                Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio }
             }),
-            1 => any::<(u32, u8, u16, u16, bool)>()
-                .prop_map(|(wakee, prio, state, cpu, new)| Body::Waking { wakee, prio, state, cpu, new }),
+            1 => (any::<(u32, u8, u16, u16, bool)>(), 0u8..5).prop_map(|((wakee, prio, state, cpu, new), context)| {
+                Body::Waking { wakee, prio, state, cpu, new, context: WakeContext::from_bits(context) }
+            }),
             1 => any::<(u32, u8, u16, u16)>().prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to }),
             1 => Just(Body::Fork(fork(1, 2, 3, 4, "x"))),
         ]

@@ -125,16 +125,23 @@ impl Renderer {
                 let arguments = self.exit_arguments || !cx.entry_seen || !call.strings.is_empty();
                 call::exit(&self.plans, self.paint, call, (*ret, took), arguments, cx.fds, out);
             }
-            Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
-                let stop = Stop { state: *prev_state, preempted: *preempted, idles: *next == 0 };
+            Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio } => {
+                let stop = Stop {
+                    state: *prev_state,
+                    preempted: *preempted,
+                    io_wait: *io_wait,
+                    idles: *next == 0,
+                };
                 sched::out_of(self.paint, (event.cpu, event.tid), &cx.comm, *prev_prio, &stop, out);
                 out.push(b'\n');
                 self.columns(event.cpu, *next, &cx.next_comm, cx.wall_ns, out);
                 sched::into(event.cpu, *next, &cx.next_comm, *next_prio, out);
             }
-            Body::Waking { wakee, prio, cpu, new, .. } => {
+            Body::Waking { wakee, prio, cpu, new, context, .. } => {
                 let unknown = Wake { queued_on: *cpu, runs_on: *cpu, qlen: None };
-                sched::wakeup(&cx.wake.unwrap_or(unknown), *wakee, &cx.next_comm, *prio, *new, out);
+                let wake = cx.wake.unwrap_or(unknown);
+                let how = sched::wakeup_word(*new, *context);
+                sched::wakeup(how, &wake, *wakee, &cx.next_comm, *prio, out);
             }
             Body::Migrate { thread, prio, from, to } => {
                 sched::migrate(*thread, &cx.next_comm, *prio, *from, *to, out);

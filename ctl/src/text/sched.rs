@@ -1,7 +1,7 @@
 //! Scheduling: switches, wakeups, migrations.
 
 use flightrec_analysis::State;
-use flightrec_format::abi::record::Comm;
+use flightrec_format::abi::record::{Comm, WakeContext};
 
 use super::Wake;
 use super::names::flags;
@@ -14,6 +14,8 @@ use crate::names::{Priority, TASK_STATE};
 pub(super) struct Stop {
     pub(super) state: u16,
     pub(super) preempted: bool,
+    /// Whether it waits for I/O.
+    pub(super) io_wait: bool,
     /// Whether the CPU idles from then on.
     pub(super) idles: bool,
 }
@@ -36,6 +38,9 @@ pub(super) fn out_of(
         paint.stuck(out);
     }
     flags(&TASK_STATE, u64::from(stop.state), out);
+    if stop.io_wait {
+        out.extend_from_slice(b" (I/O wait)");
+    }
     if is_stuck {
         paint.end(out);
     }
@@ -53,9 +58,32 @@ pub(super) fn into(cpu: u16, tid: u32, comm: &Comm, prio: u8, out: &mut Vec<u8>)
     out.extend_from_slice(b" -->");
 }
 
+/// What a wakeup's line begins with: whether it is a new thread's first, and what the CPU was doing
+/// unless it ran the line's thread.
+pub(super) fn wakeup_word(new: bool, context: WakeContext) -> &'static [u8] {
+    match (new, context) {
+        (false, WakeContext::Thread) => b"(RUNQ) #",
+        (false, WakeContext::Softirq) => b"(RUNQ softirq) #",
+        (false, WakeContext::Hardirq) => b"(RUNQ hardirq) #",
+        (false, WakeContext::Nmi) => b"(RUNQ nmi) #",
+        (false, WakeContext::Unknown) => b"(RUNQ ?) #",
+        (true, WakeContext::Thread | WakeContext::Unknown) => b"(RUNQ new) #",
+        (true, WakeContext::Softirq) => b"(RUNQ new softirq) #",
+        (true, WakeContext::Hardirq) => b"(RUNQ new hardirq) #",
+        (true, WakeContext::Nmi) => b"(RUNQ new nmi) #",
+    }
+}
+
 /// `(RUNQ) #7 8883 TP09[n:-5] qlen:0`
-pub(super) fn wakeup(wake: &Wake, wakee: u32, comm: &Comm, prio: u8, new: bool, out: &mut Vec<u8>) {
-    out.extend_from_slice(if new { b"(RUNQ new) #".as_slice() } else { b"(RUNQ) #" });
+pub(super) fn wakeup(
+    word: &[u8],
+    wake: &Wake,
+    wakee: u32,
+    comm: &Comm,
+    prio: u8,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(word);
     decimal(wake.queued_on, out);
     if wake.runs_on != wake.queued_on {
         out.push(b'>');

@@ -7,7 +7,7 @@ use crate::common::{
     NOW, Recording, SECOND, command, daemon, dump, flightctl, raw_daemon, stderr, stdout,
 };
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::abi::record::{Abi, Rename};
+use flightrec_format::abi::record::{Abi, Rename, WakeContext};
 use flightrec_format::control::{self, Response};
 use flightrec_format::decode::{Body, Call, Event};
 
@@ -40,11 +40,25 @@ fn small() -> Recording {
             time,
             1,
             prev,
-            Body::Switch { prev_prio, prev_state, preempted: false, next, next_prio },
+            Body::Switch {
+                prev_prio,
+                prev_state,
+                preempted: false,
+                io_wait: false,
+                next,
+                next_prio,
+            },
         )
     };
     recording.push(Lane::Sched, &switch(t - 100, 8, 1, 0));
-    let waking = Body::Waking { wakee: 8, prio: 115, state: 1, cpu: 0, new: false };
+    let waking = Body::Waking {
+        wakee: 8,
+        prio: 115,
+        state: 1,
+        cpu: 0,
+        new: false,
+        context: WakeContext::Thread,
+    };
     recording.push(Lane::Sched, &event(t + 500, 0, 7, waking));
     recording.push(
         Lane::Sched,

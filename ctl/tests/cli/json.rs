@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::abi::record::{Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit};
+use flightrec_format::abi::record::{
+    Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
+};
 use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use flightrec_format::meta::{Lacking, Meta};
 use serde_json::{Value, json};
@@ -78,10 +80,34 @@ fn every_kind() -> Recording {
         Lane::Sched,
         0,
         0,
-        Body::Switch { prev_prio, prev_state: 0, preempted, next: 7, next_prio },
+        Body::Switch { prev_prio, prev_state: 0, preempted, io_wait: false, next: 7, next_prio },
     );
-    push(Lane::Sched, 0, 7, Body::Waking { wakee: 8, prio: 120, state: 0x102, cpu: 1, new: false });
-    push(Lane::Sched, 0, 7, Body::Waking { wakee: 9, prio: 120, state: 0, cpu: 1, new: true });
+    push(
+        Lane::Sched,
+        0,
+        7,
+        Body::Waking {
+            wakee: 8,
+            prio: 120,
+            state: 0x102,
+            cpu: 1,
+            new: false,
+            context: WakeContext::Thread,
+        },
+    );
+    push(
+        Lane::Sched,
+        0,
+        7,
+        Body::Waking {
+            wakee: 9,
+            prio: 120,
+            state: 0,
+            cpu: 1,
+            new: true,
+            context: WakeContext::Thread,
+        },
+    );
     push(Lane::Sched, 0, 7, Body::Migrate { thread: 8, prio: 49, from: 1, to: 0 });
     let name = comm(b"web");
     let fork = Fork {
@@ -321,7 +347,19 @@ fn a_wakeup_within_a_call_parts_it() {
     let mut push =
         |lane, time, tid, body| recording.push(lane, &Event { time: T + time, cpu: 0, tid, body });
     push(Lane::Syscall, 0, 7, Body::Enter(call(1, &[1, 2, 3])));
-    push(Lane::Sched, 10, 7, Body::Waking { wakee: 8, prio: 120, state: 1, cpu: 1, new: false });
+    push(
+        Lane::Sched,
+        10,
+        7,
+        Body::Waking {
+            wakee: 8,
+            prio: 120,
+            state: 1,
+            cpu: 1,
+            new: false,
+            context: WakeContext::Thread,
+        },
+    );
     push(Lane::Syscall, 20, 7, Body::Exit { call: call(1, &[]), ret: 3, entered: None });
     let dir = recording.serve();
     let kinds = |args: &[&str]| -> Vec<Value> {

@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{Abi, Rename, StringStatus};
+use flightrec_format::abi::record::{Abi, Rename, StringStatus, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Text};
 use tempfile::TempDir;
 
@@ -65,13 +65,21 @@ fn busy(file_seconds: u64) -> TempDir {
                 Body::Exit { call: call(Vec::new()), ret: 3, entered: Some(time + 2) },
             ),
         );
-        let body = Body::Waking { wakee: tid + 1, prio: 120, state: 1, cpu: 1, new: false };
+        let body = Body::Waking {
+            wakee: tid + 1,
+            prio: 120,
+            state: 1,
+            cpu: 1,
+            new: false,
+            context: WakeContext::Thread,
+        };
         recording.push(Lane::Sched, &event(time + 500, 0, tid, body));
         if n % 3 == 0 {
             let body = Body::Switch {
                 prev_state: 1,
                 next: tid + 1,
                 preempted: false,
+                io_wait: false,
                 prev_prio: 120,
                 next_prio: 120,
             };

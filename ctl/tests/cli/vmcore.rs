@@ -35,7 +35,14 @@ pub(crate) fn call(nr: u16, args: &[u64]) -> Call {
 }
 
 fn switch(next: u32, prev_state: u16) -> Body {
-    Body::Switch { prev_state, next, preempted: false, prev_prio: 120, next_prio: 120 }
+    Body::Switch {
+        prev_state,
+        next,
+        preempted: false,
+        io_wait: false,
+        prev_prio: 120,
+        next_prio: 120,
+    }
 }
 
 pub(crate) fn slot(tid: u32, name: &[u8], flags: u32) -> TaskSlot {

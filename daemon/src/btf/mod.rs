@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use offsets::{FILES, Group, check_registers, read_offsets};
+pub use offsets::{CONTEXT, FILES, Group, IO_WAIT, check_registers, read_offsets};
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.
 const SIZE_MAX: u64 = 64 << 20;
@@ -45,6 +45,8 @@ mod kind {
     pub(super) const RESTRICT: u32 = 11;
     pub(super) const FUNC: u32 = 12;
     pub(super) const FUNC_PROTO: u32 = 13;
+    pub(super) const VAR: u32 = 14;
+    pub(super) const DATASEC: u32 = 15;
     pub(super) const TYPE_TAG: u32 = 18;
 }
 
@@ -249,6 +251,30 @@ impl Btf {
         Err(BtfError::Missing { what })
     }
 
+    /// A bit field of one bit in a struct: byte offset of the `u32` that holds it, and its mask.
+    pub fn bit(&self, structure: &str, path: &str) -> Result<(u32, u32), BtfError> {
+        let missing = || BtfError::Missing { what: format!("{structure}.{path}") };
+        let found = self.named(kind::STRUCT, structure).find_map(|id| self.walk(id, path));
+        let (bits, _) = found.filter(|(_, bit_field)| *bit_field).ok_or_else(missing)?;
+        let word = u32::try_from(bits / 32 * 4).map_err(|_| missing())?;
+        Ok((word, 1 << (bits % 32)))
+    }
+
+    /// Byte of the section of each CPU's variables at which one begins.
+    pub fn per_cpu_variable(&self, name: &str) -> Result<u32, BtfError> {
+        let missing = || BtfError::Missing { what: format!("variable {name} of each CPU") };
+        let variables: Vec<u32> = self.named(kind::VAR, name).collect();
+        let section = self.named(kind::DATASEC, ".data..percpu").next().ok_or_else(missing)?;
+        let section = self.get(section).ok_or_else(missing)?;
+        // `struct btf_var_secinfo`: type, offset, size.
+        let entry = |i: usize| {
+            let at = section.tail + i * TYPE_LEN;
+            Some((u32_at(&self.data, at)?, u32_at(&self.data, at + 4)?))
+        };
+        let mut entries = (0..section.vlen).filter_map(entry);
+        entries.find(|(id, _)| variables.contains(id)).map(|(_, at)| at).ok_or_else(missing)
+    }
+
     /// Number of parameters of the function that a typedef points to, as `btf_trace_…` do for
     /// tracepoints (their first parameter is `void *__data`).
     pub fn func_proto_params(&self, typedef: &str) -> Option<usize> {
@@ -362,12 +388,12 @@ fn index_types(data: &[u8], section: std::ops::Range<usize>) -> Result<Vec<u32>,
         let t = type_at(data, at).ok_or_else(cut)?;
         // What follows a type of each kind: include/uapi/linux/btf.h, Linux 6.18.
         let tail = match t.kind {
-            1 | 14 | 17 => 4,          // INT, VAR, DECL_TAG
+            1 | kind::VAR | 17 => 4,   // INT, VAR, DECL_TAG
             2 | 7..=12 | 16 | 18 => 0, /* PTR, FWD, TYPEDEF to FUNC, */
             // FLOAT, TYPE_TAG
-            3 => TYPE_LEN,                                       // ARRAY
-            kind::STRUCT | kind::UNION | 15 | 19 => t.vlen * 12, // members, DATASEC, ENUM64
-            6 | kind::FUNC_PROTO => t.vlen * 8,                  // ENUM, FUNC_PROTO
+            3 => TYPE_LEN,                                                  // ARRAY
+            kind::STRUCT | kind::UNION | kind::DATASEC | 19 => t.vlen * 12, // members, DATASEC, ENUM64
+            6 | kind::FUNC_PROTO => t.vlen * 8,                             // ENUM, FUNC_PROTO
             unknown => {
                 let id = types.len() + 1;
                 return Err(BtfError::Malformed(format!(

@@ -2,7 +2,7 @@
 //! kernel may lack each.
 
 use flightrec_format::abi::file::FileOffsets;
-use flightrec_format::abi::probe::{ABSENT, Offsets, regs};
+use flightrec_format::abi::probe::{ABSENT, ContextOffsets, IoWaitOffsets, Offsets, regs};
 
 use super::{Btf, BtfError};
 
@@ -62,6 +62,19 @@ pub struct Group {
 pub const FILES: Group =
     Group { global: "FILE_OFFSETS", read: |btf| Ok(words(&read_file_offsets(btf)?)) };
 
+/// In which context a program runs.
+pub const CONTEXT: Group =
+    Group { global: "CONTEXT_OFFSETS", read: |btf| Ok(words(&read_context_offsets(btf)?)) };
+
+/// Whether a thread waits for I/O.
+pub const IO_WAIT: Group = Group {
+    global: "IO_WAIT_OFFSETS",
+    read: |btf| {
+        let (word, mask) = btf.bit("task_struct", "in_iowait")?;
+        Ok(words(&IoWaitOffsets { word, mask }))
+    },
+};
+
 /// A type that is `repr(C)`, has nothing but `u32`s as members, and no padding.
 ///
 /// # Safety
@@ -71,11 +84,35 @@ unsafe trait Words: Copy {}
 // SAFETY: its members are u32s, and its size is asserted where it is defined.
 unsafe impl Words for FileOffsets {}
 
+// SAFETY: as above.
+unsafe impl Words for ContextOffsets {}
+
+// SAFETY: as above.
+unsafe impl Words for IoWaitOffsets {}
+
 /// The members in their order.
 fn words<T: Words>(offsets: &T) -> Vec<u32> {
     let begin = (&raw const *offsets).cast::<u32>();
     // SAFETY: by the trait, so many u32s stand there.
     unsafe { std::slice::from_raw_parts(begin, size_of::<T>() / size_of::<u32>()) }.to_vec()
+}
+
+/// The preemption count is a variable of its own but in Linux 6.2 to 6.14, where it is a member of
+/// another (commits 64701838bf05 and 46e8fff6d45f).
+fn read_context_offsets(btf: &Btf) -> Result<ContextOffsets, BtfError> {
+    let hot = || {
+        let at = btf.per_cpu_variable("pcpu_hot")?;
+        Ok(at.wrapping_add(btf.member_offset("pcpu_hot", "preempt_count")?))
+    };
+    let count = btf.per_cpu_variable("__preempt_count");
+    let count = count.or_else(|missing| hot().map_err(|_: BtfError| missing))?;
+    let softirqs = btf.member_offset("task_struct", "softirq_disable_cnt");
+    Ok(ContextOffsets {
+        cfs_rq: btf.member_offset("task_struct", "se.cfs_rq")?,
+        rq: btf.member_offset("cfs_rq", "rq")?,
+        preempt_count: count.wrapping_sub(btf.per_cpu_variable("runqueues")?),
+        softirq_disable_cnt: softirqs.unwrap_or(ABSENT),
+    })
 }
 
 /// A kernel without IPv6 lacks its two.

@@ -174,6 +174,43 @@ fn unnamed_members_qualifiers_and_bit_fields() {
     assert!(matches!(btf.member_offset("outer", "a.y"), Err(BtfError::Missing { .. })));
     assert!(matches!(btf.member_offset("outer", ""), Err(BtfError::Missing { .. })));
     assert!(matches!(btf.member_offset("outer", "d"), Err(BtfError::BitField { .. })));
+    // Bit 160 is the first of the u32 at 20.
+    assert_eq!(btf.bit("outer", "d").unwrap(), (20, 1));
+    assert!(matches!(btf.bit("outer", "a"), Err(BtfError::Missing { .. })), "no bit field");
+    assert!(matches!(btf.bit("outer", "x"), Err(BtfError::Missing { .. })));
+}
+
+#[test]
+fn variables_of_each_cpu_are_in_their_section() {
+    // 1: int, 2: VAR here, 3: VAR elsewhere, 4: DATASEC .data..percpu { here at 64 },
+    // 5: DATASEC .other { elsewhere at 8 }
+    let names = ["here", "elsewhere", ".data..percpu", ".other"];
+    let [here, elsewhere, section, other] = [1, 6, 16, 30];
+    let types = [
+        &[0, info(1, 0), 4, 32][..],
+        &[here, info(14, 0), 1, 1],
+        &[elsewhere, info(14, 0), 1, 1],
+        &[section, info(15, 1), 100, 2, 64, 4],
+        &[other, info(15, 1), 100, 3, 8, 4],
+    ]
+    .concat();
+    let btf = Btf::parse(&build(&types, &names)).unwrap();
+    assert_eq!(btf.per_cpu_variable("here").unwrap(), 64);
+    let error = btf.per_cpu_variable("elsewhere").unwrap_err().reason();
+    assert_eq!(error, "this kernel's BTF has no variable elsewhere of each CPU");
+    assert!(with_names(&["here"], &[]).per_cpu_variable("here").is_err());
+}
+
+#[test]
+fn where_the_running_kernel_has_the_context() {
+    let btf = Btf::read(Path::new(VMLINUX)).unwrap();
+    let words = (CONTEXT.read)(&btf).unwrap();
+    assert_eq!(words[0], btf.member_offset("task_struct", "se.cfs_rq").unwrap());
+    let at = |name| btf.per_cpu_variable(name);
+    let count = at("__preempt_count").or_else(|_| at("pcpu_hot")).unwrap();
+    assert!(words[2].wrapping_add(at("runqueues").unwrap()).wrapping_sub(count) < 64, "{words:?}");
+    let io_wait = (IO_WAIT.read)(&btf).unwrap();
+    assert!(io_wait[0] % 4 == 0 && io_wait[1].is_power_of_two(), "{io_wait:?}");
 }
 
 #[test]

@@ -240,8 +240,14 @@ fn switches_of_a_quiet_thread_are_kept_from_both_sides() {
     let processes = Processes::living([(1, 1, 1), (2, 2, 1), (3, 3, 1)]);
     let mut machine = Machine::new(Lane::Sched, 128, processes);
     let switch = |time, tid, next| {
-        let body =
-            Body::Switch { prev_prio: 120, prev_state: 1, preempted: false, next, next_prio: 120 };
+        let body = Body::Switch {
+            prev_prio: 120,
+            prev_state: 1,
+            preempted: false,
+            io_wait: false,
+            next,
+            next_prio: 120,
+        };
         Event { time, cpu: 0, tid, body }
     };
     for i in 0..300_000u64 {

@@ -47,6 +47,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             enabled,
             own_tgid: 0, // set once the programs can say what it is
             running: Running::default(),
+            preempt_count: 0,
             no_ring: [0; RING_LANES],
             strings: 0,
             lanes: std::array::from_fn(lane),

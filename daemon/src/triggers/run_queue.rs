@@ -76,10 +76,19 @@ impl RunQueue {
 
 #[cfg(test)]
 mod tests {
+    use flightrec_format::abi::record::WakeContext;
+
     use super::*;
 
     fn switch(time: u64, tid: u32, prev_state: u16, next: u32, next_prio: u8) -> Event {
-        let body = Body::Switch { prev_prio: 120, prev_state, preempted: false, next, next_prio };
+        let body = Body::Switch {
+            prev_prio: 120,
+            prev_state,
+            preempted: false,
+            io_wait: false,
+            next,
+            next_prio,
+        };
         Event { time, cpu: 3, tid, body }
     }
 
@@ -88,7 +97,14 @@ mod tests {
             time,
             cpu: 0,
             tid,
-            body: Body::Waking { wakee, prio: 120, state: 1, cpu: 3, new: false },
+            body: Body::Waking {
+                wakee,
+                prio: 120,
+                state: 1,
+                cpu: 3,
+                new: false,
+                context: WakeContext::Thread,
+            },
         }
     }
 

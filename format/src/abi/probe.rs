@@ -70,6 +70,57 @@ pub struct Offsets {
 
 const _: () = assert!(size_of::<Offsets>() == 20 * 4);
 
+/// How a program finds out in which context it runs: by the CPU's preemption count
+/// (include/linux/preempt.h). Its address is not to be had from the kernel's symbols where
+/// `CONFIG_KALLSYMS_ALL` is off. But any thread of the CPU leads to the CPU's run queue, a variable
+/// of each CPU as the count is, and the two are as far apart in memory as in the kernel's image.
+///
+/// All 0: this kernel does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ContextOffsets {
+    /// `task_struct.se.cfs_rq`
+    pub cfs_rq: u32,
+    /// `cfs_rq.rq`
+    pub rq: u32,
+    /// What is to be added to the address of `runqueues` for that of `__preempt_count`, or of
+    /// `pcpu_hot.preempt_count`, modulo 2^32: both are below 2^31 bytes from their section's start.
+    pub preempt_count: u32,
+    /// `task_struct.softirq_disable_cnt`, of a kernel with PREEMPT_RT, where the preemption count
+    /// has no softirqs; [`ABSENT`] elsewhere.
+    pub softirq_disable_cnt: u32,
+}
+
+const _: () = assert!(size_of::<ContextOffsets>() == 4 * 4);
+
+/// Where a program finds whether a thread waits for I/O. All 0: this kernel does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct IoWaitOffsets {
+    /// Byte offset of the `u32` in `task_struct` that holds the bit field `in_iowait`.
+    pub word: u32,
+    /// The bit field's bit in it, as a mask.
+    pub mask: u32,
+}
+
+const _: () = assert!(size_of::<IoWaitOffsets>() == 2 * 4);
+
+/// Bits of the preemption count (include/linux/preempt.h, Linux 6.1 to 6.18): the lowest byte
+/// counts reasons not to preempt, the lowest bit of the second byte is set while a softirq runs.
+pub mod preempt {
+    /// `SOFTIRQ_OFFSET`: a softirq runs; the other bits count who has them disabled.
+    pub const SOFTIRQ: u32 = 0x100;
+    /// `HARDIRQ_MASK`
+    pub const HARDIRQ: u32 = 0xf_0000;
+    /// `NMI_MASK`
+    pub const NMI: u32 = 0xf0_0000;
+    /// What the scheduler has when it switches threads: preemption disabled some times over, no
+    /// softirq disabled, no interrupt. Bit 31 asks for a switch (`PREEMPT_NEED_RESCHED`).
+    pub const fn is_of_switch(count: u32) -> bool {
+        count & 0x7fff_ff00 == 0 && count & 0xff < 8
+    }
+}
+
 /// Byte offsets in x86_64's `pt_regs`, which no kernel moves: debuggers and core dumps know them as
 /// `user_regs_struct` (arch/x86/include/uapi/asm/ptrace.h). Constants cost the probes nothing; the
 /// loader holds them against the running kernel's BTF.

@@ -149,22 +149,36 @@ pub mod fold {
 /// Thread ids are below 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).
 pub const TID_MASK: u64 = (1 << 22) - 1;
 
-/// The body of SWITCH: bits 0-21 prev, 22-43 next, 44-59 prev's state, 60 preempted.
+/// The body of SWITCH: bits 0-21 prev, 22-43 next, 44-59 prev's state, 60 preempted, 61 prev waits
+/// for I/O.
 pub mod switch {
     use super::TID_MASK;
 
-    /// Builds the word. `state` is the tracepoint's `prev_state` (low 16 bits).
+    /// Bits in use.
+    pub const BITS: u32 = 62;
+    /// Where the last bit is.
+    pub const IO_WAIT: u32 = 61;
+
+    /// Builds the word. `state` is the tracepoint's `prev_state` (low 16 bits); `io_wait` is
+    /// `task_struct.in_iowait`.
     #[inline(always)]
-    pub const fn pack(prev: u32, next: u32, state: u32, preempted: bool) -> u64 {
+    pub const fn pack(prev: u32, next: u32, state: u32, preempted: bool, io_wait: bool) -> u64 {
         prev as u64 & TID_MASK
             | (next as u64 & TID_MASK) << 22
             | (state as u64 & 0xffff) << 44
             | (preempted as u64) << 60
+            | (io_wait as u64) << IO_WAIT
     }
 
-    /// (prev, next, state, preempted)
-    pub const fn unpack(w: u64) -> (u32, u32, u16, bool) {
-        ((w & TID_MASK) as u32, (w >> 22 & TID_MASK) as u32, (w >> 44) as u16, w >> 60 & 1 != 0)
+    /// (prev, next, state, preempted, io_wait)
+    pub const fn unpack(w: u64) -> (u32, u32, u16, bool, bool) {
+        (
+            (w & TID_MASK) as u32,
+            (w >> 22 & TID_MASK) as u32,
+            (w >> 44) as u16,
+            w >> 60 & 1 != 0,
+            w >> IO_WAIT & 1 != 0,
+        )
     }
 
     /// Whether a thread stops running because it waits for something, or has ended, in this
@@ -177,25 +191,89 @@ pub mod switch {
 }
 
 /// The body of WAKING and WAKEUP_NEW: bits 0-21 wakee, 22-37 the state it slept in, 38-53 its CPU
-/// (the one it last ran on; a MIGRATE behind it tells the new one).
+/// (the one it last ran on; a MIGRATE behind it tells the new one), 54-56 [`WakeContext`].
 pub mod wake {
-    use super::TID_MASK;
+    use super::{TID_MASK, WakeContext};
 
-    /// Builds the word.
+    /// Bits in use.
+    pub const BITS: u32 = 57;
+    /// Where those of the context begin.
+    pub const CONTEXT: u32 = 54;
+
+    /// Builds the word; `context` as a number.
     #[inline(always)]
-    pub const fn pack(tid: u32, state: u32, cpu: u32) -> u64 {
-        tid as u64 & TID_MASK | (state as u64 & 0xffff) << 22 | (cpu as u64 & 0xffff) << 38
+    pub const fn pack(tid: u32, state: u32, cpu: u32, context: u8) -> u64 {
+        tid as u64 & TID_MASK
+            | (state as u64 & 0xffff) << 22
+            | (cpu as u64 & 0xffff) << 38
+            | (context as u64 & 7) << CONTEXT
     }
 
-    /// (tid, state, cpu)
-    pub const fn unpack(w: u64) -> (u32, u16, u16) {
-        ((w & TID_MASK) as u32, (w >> 22) as u16, (w >> 38) as u16)
+    /// (tid, state, cpu, context)
+    pub const fn unpack(w: u64) -> (u32, u16, u16, WakeContext) {
+        let context = WakeContext::from_bits((w >> CONTEXT) as u8);
+        ((w & TID_MASK) as u32, (w >> 22) as u16, (w >> 38) as u16, context)
+    }
+}
+
+/// What a CPU was doing when it woke a thread. In any but [`WakeContext::Thread`] the event's thread is
+/// the one that was interrupted, and has nothing to do with the wakeup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum WakeContext {
+    /// Not known: the kernel does not tell, or a later release means something else.
+    #[default]
+    Unknown = 0,
+    /// It ran the thread.
+    Thread = 1,
+    /// It ran a softirq (`in_serving_softirq`): of the network, of timers, of block devices.
+    Softirq = 2,
+    /// It handled an interrupt of a device, or of its own timer.
+    Hardirq = 3,
+    /// It handled a non-maskable interrupt.
+    Nmi = 4,
+}
+
+impl WakeContext {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Unknown, Self::Thread, Self::Softirq, Self::Hardirq, Self::Nmi];
+
+    /// By the low three bits of a number.
+    #[inline(always)]
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 7 {
+            1 => Self::Thread,
+            2 => Self::Softirq,
+            3 => Self::Hardirq,
+            4 => Self::Nmi,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Thread => "thread",
+            Self::Softirq => "softirq",
+            Self::Hardirq => "hardirq",
+            Self::Nmi => "nmi",
+        }
+    }
+
+    /// Whether an interrupt had the CPU, and not the thread.
+    pub const fn is_interrupt(self) -> bool {
+        matches!(self, Self::Softirq | Self::Hardirq | Self::Nmi)
     }
 }
 
 /// The body of MIGRATE: bits 0-21 thread, 22-37 CPU it leaves, 38-53 CPU it goes to.
 pub mod migrate {
     use super::TID_MASK;
+
+    /// Bits in use.
+    pub const BITS: u32 = 54;
 
     /// Builds the word.
     #[inline(always)]

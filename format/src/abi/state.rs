@@ -220,6 +220,9 @@ pub struct CpuState {
     pub own_tgid: u32,
     /// The thread that runs.
     pub running: Running,
+    /// Address of the CPU's preemption count, by which a wakeup tells its context; 0: not yet
+    /// known, [`NO_PREEMPT_COUNT`]: not to be had. The probes' own.
+    pub preempt_count: u64,
     /// Events that were not recorded because this CPU has no ring, by lane.
     pub no_ring: [u64; RING_LANES],
     /// Strings of system calls recorded.
@@ -263,10 +266,13 @@ pub struct CpuState {
     pub shares: [[Share; SHARES]; BUCKETS],
 }
 
-/// Words of [`CpuState::reserved`]. Before it are 20 words, those of each lane (`no_ring`,
+/// In [`CpuState::preempt_count`]: what was found where it should be is no preemption count.
+pub const NO_PREEMPT_COUNT: u64 = 1;
+
+/// Words of [`CpuState::reserved`]. Before it are 21 words, those of each lane (`no_ring`,
 /// [`LaneState`]), and those of each bucket ([`Bucket`], `throttled`).
 pub const RESERVED: usize = {
-    let words = 20 + RING_LANES * (11 + LANE_KINDS) + BUCKETS * (9 + LANE_KINDS);
+    let words = 21 + RING_LANES * (11 + LANE_KINDS) + BUCKETS * (9 + LANE_KINDS);
     (8 - words % 8) % 8
 };
 

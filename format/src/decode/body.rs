@@ -87,20 +87,22 @@ fn tail(bytes: &[u8]) -> u64 {
 
 /// SWITCH: prev, next, and the rest.
 pub(super) fn switch(record: Record<'_>) -> Option<(u32, u32, Body)> {
-    let (prev, next, prev_state, preempted) = switch::unpack(record.word()?);
+    let (prev, next, prev_state, preempted, io_wait) = switch::unpack(record.word()?);
     let (prev_prio, next_prio) = (record.aux as u8, (record.aux >> 8) as u8);
-    Some((prev, next, Body::Switch { prev_prio, prev_state, preempted, next, next_prio }))
+    let body = Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio };
+    Some((prev, next, body))
 }
 
 /// WAKING and WAKEUP_NEW.
 pub(super) fn waking(record: Record<'_>) -> Option<Body> {
-    let (wakee, state, cpu) = wake::unpack(record.word()?);
+    let (wakee, state, cpu, context) = wake::unpack(record.word()?);
     Some(Body::Waking {
         wakee,
         prio: record.aux as u8,
         state,
         cpu,
         new: record.kind == kind::WAKEUP_NEW,
+        context,
     })
 }
 

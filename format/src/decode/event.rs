@@ -2,7 +2,9 @@
 
 use super::plain::Plain;
 use crate::abi::kinds::Kind;
-use crate::abi::record::{Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit};
+use crate::abi::record::{
+    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext,
+};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,9 @@ pub enum Body {
         prev_state: u16,
         /// Whether it was preempted.
         preempted: bool,
+        /// Whether it waits for I/O (`task_struct.in_iowait`): its CPU counts as waiting for I/O
+        /// meanwhile, where it idles.
+        io_wait: bool,
         /// Thread that runs now.
         next: u32,
         /// Its priority.
@@ -56,6 +61,8 @@ pub enum Body {
         cpu: u16,
         /// Its first wakeup.
         new: bool,
+        /// What the CPU was doing: unless it ran a thread, `tid` is only whom an interrupt hit.
+        context: WakeContext,
     },
     /// `thread` moves from one CPU's run queue to another's.
     Migrate {
@@ -95,8 +102,14 @@ pub enum Body {
 impl Default for Event {
     /// A place for an event ([`super::Decoder::read`]): a switch that never was.
     fn default() -> Self {
-        let body =
-            Body::Switch { prev_prio: 0, prev_state: 0, preempted: false, next: 0, next_prio: 0 };
+        let body = Body::Switch {
+            prev_prio: 0,
+            prev_state: 0,
+            preempted: false,
+            io_wait: false,
+            next: 0,
+            next_prio: 0,
+        };
         Self { time: 0, cpu: 0, tid: 0, body }
     }
 }

@@ -90,12 +90,14 @@ impl Records<'_> {
                 self.arguments(call);
                 (kind::EXIT, aux_of(call))
             }
-            Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
-                self.word(switch::pack(tid, *next, u32::from(*prev_state), *preempted));
+            Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio } => {
+                let state = u32::from(*prev_state);
+                self.word(switch::pack(tid, *next, state, *preempted, *io_wait));
                 (kind::SWITCH, u16::from(*prev_prio) | u16::from(*next_prio) << 8)
             }
-            Body::Waking { wakee, prio, state, cpu, new } => {
-                self.word(wake::pack(*wakee, u32::from(*state), u32::from(*cpu)));
+            Body::Waking { wakee, prio, state, cpu, new, context } => {
+                let (state, cpu) = (u32::from(*state), u32::from(*cpu));
+                self.word(wake::pack(*wakee, state, cpu, *context as u8));
                 (if *new { kind::WAKEUP_NEW } else { kind::WAKING }, u16::from(*prio))
             }
             Body::Migrate { thread, prio, from, to } => {

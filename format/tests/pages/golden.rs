@@ -3,7 +3,9 @@
 
 use crate::support::{CPU, call, text};
 use flightrec_format::abi::page::{Lane, UNIT, header_len};
-use flightrec_format::abi::record::{Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit};
+use flightrec_format::abi::record::{
+    Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
+};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 
@@ -168,22 +170,35 @@ fn exit_and_time() {
 
 #[test]
 fn switch() {
-    let body =
-        Body::Switch { prev_prio: 120, prev_state: 2, preempted: true, next: 9, next_prio: 99 };
+    let body = Body::Switch {
+        prev_prio: 120,
+        prev_state: 2,
+        preempted: true,
+        io_wait: true,
+        next: 9,
+        next_prio: 99,
+    };
     let units = [
         0x0201,
         7, // the page begins with the thread that runs
         0x6378_0420,
         0, // priorities 120, 99
         0x0240_0007,
-        0x1000_2000, // 7 -> 9, state 2, preempted
+        0x3000_2000, // 7 -> 9, state 2, preempted, I/O wait
     ];
     golden(Lane::Sched, &[event(0x1000, 7, body)], &units);
 }
 
 #[test]
 fn wakeups_and_migration() {
-    let waking = |new, state| Body::Waking { wakee: 9, prio: 115, state, cpu: 2, new };
+    let waking = |new, state| Body::Waking {
+        wakee: 9,
+        prio: 115,
+        state,
+        cpu: 2,
+        new,
+        context: WakeContext::Hardirq,
+    };
     let migrate = Body::Migrate { thread: 9, prio: 115, from: 2, to: 3 };
     let events = [
         event(0x1000, 7, waking(false, 1)),
@@ -196,11 +211,11 @@ fn wakeups_and_migration() {
         0x0073_0421,
         0, // WAKING
         0x0040_0009,
-        0x80, // 9, state 1, CPU 2
+        0x00c0_0080, // 9, state 1, CPU 2, hardirq
         0x0073_0422,
         1, // WAKEUP_NEW
         0x0000_0009,
-        0x80,
+        0x00c0_0080,
         0x0073_0423,
         2, // MIGRATE
         0x0080_0009,

@@ -3,7 +3,7 @@
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{
-    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, fold,
+    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, fold,
 };
 use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use proptest::prelude::*;
@@ -132,17 +132,19 @@ fn own_steps(lane: Lane) -> BoxedStrategy<Step> {
         ]
         .boxed(),
         Lane::Sched => {
-            let switch = (any::<u8>(), any::<u16>(), any::<bool>(), tids(), any::<u8>()).prop_map(
-                |(prev_prio, prev_state, preempted, next, next_prio)| Body::Switch {
-                    prev_prio,
-                    prev_state,
-                    preempted,
-                    next,
-                    next_prio,
+            let switch = (any::<u8>(), any::<u16>(), any::<[bool; 2]>(), tids(), any::<u8>())
+                .prop_map(|(prev_prio, prev_state, [preempted, io_wait], next, next_prio)| {
+                    Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio }
+                });
+            let waking = (tids(), any::<(u8, u16, u16, bool, u8)>()).prop_map(
+                |(wakee, (prio, state, cpu, new, context))| Body::Waking {
+                    wakee,
+                    prio,
+                    state,
+                    cpu,
+                    new,
+                    context: WakeContext::from_bits(context),
                 },
-            );
-            let waking = (tids(), any::<u8>(), any::<u16>(), any::<u16>(), any::<bool>()).prop_map(
-                |(wakee, prio, state, cpu, new)| Body::Waking { wakee, prio, state, cpu, new },
             );
             let migrate = (tids(), any::<u8>(), any::<u16>(), any::<u16>())
                 .prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to });

@@ -4,7 +4,7 @@ use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
     COPY_MAGIC, DETACHED_SHIFT, HEADER_LEN, Lane, PAGE_SIZE, PageHeader, REFUSALS, UNIT, VERSION,
 };
-use flightrec_format::abi::record::{Abi, Comm, Fork, StringStatus};
+use flightrec_format::abi::record::{Abi, Comm, Fork, StringStatus, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::encode::write_header;
 use flightrec_format::meta::Meta;
@@ -41,13 +41,32 @@ pub fn switch(time: u64, cpu: u16, prev: u32, prev_state: u16, next: u32) -> Eve
         time,
         cpu,
         prev,
-        Body::Switch { prev_prio: 120, prev_state, preempted, next, next_prio: 120 },
+        Body::Switch {
+            prev_prio: 120,
+            prev_state,
+            preempted,
+            io_wait: false,
+            next,
+            next_prio: 120,
+        },
     )
 }
 
 /// A wakeup of a thread that slept interruptibly.
 pub fn waking(time: u64, cpu: u16, tid: u32, wakee: u32, wakee_cpu: u16) -> Event {
-    event(time, cpu, tid, Body::Waking { wakee, prio: 120, state: 1, cpu: wakee_cpu, new: false })
+    event(
+        time,
+        cpu,
+        tid,
+        Body::Waking {
+            wakee,
+            prio: 120,
+            state: 1,
+            cpu: wakee_cpu,
+            new: false,
+            context: WakeContext::Thread,
+        },
+    )
 }
 
 /// A migration.

@@ -5,7 +5,7 @@
 
 use flightrec_format::abi::args;
 use flightrec_format::abi::page::UNIT;
-use flightrec_format::abi::record::{STRING_MAX, fold, header, kind};
+use flightrec_format::abi::record::{STRING_MAX, fold, header, kind, migrate, switch, wake};
 
 /// Bytes of a record's first word.
 const HEAD: usize = 8;
@@ -304,8 +304,9 @@ impl Sched {
         let (head, word) = (u64::from_le_bytes(*head), u64::from_le_bytes(*word));
         let kind = head as u8;
         let used = match kind {
-            kind::SWITCH => 61,
-            kind::WAKING | kind::WAKEUP_NEW | kind::MIGRATE => 54,
+            kind::SWITCH => switch::BITS,
+            kind::WAKING | kind::WAKEUP_NEW => wake::BITS,
+            kind::MIGRATE => migrate::BITS,
             _ => return None,
         };
         // Of a thread that is woken or moves, the upper half of `aux` says nothing.

@@ -39,7 +39,9 @@ impl Scheduling {
         threads: &mut Threads,
         (now, cpu): (u32, u16),
     ) {
-        let low = s.byte(Column::Sched, event.kind & 3) & 3;
+        let (at, mask) = flags(event.kind);
+        let byte = s.byte(Column::Sched, event.kind & 3 | ((event.word >> at) as u8 & mask) << 2);
+        let low = byte & 3;
         event.kind = kind::SWITCH | low;
         let gap = self.gaps.get_mut(usize::from((current.kind & 3) << 2 | low));
         let gap = s.interval(Column::Gap, event.upper.wrapping_sub(now), gap.unwrap_or(&mut 0));
@@ -50,6 +52,18 @@ impl Scheduling {
             kind::MIGRATE => migrated(s, event, current, threads, cpu),
             _ => woken(s, event, current, threads),
         }
+        let (at, mask) = flags(event.kind);
+        event.word |= u64::from(byte >> 2 & mask) << at;
+    }
+}
+
+/// Where the bits of a word begin that stand beside the kind, and a mask of so many: the context of
+/// a wakeup, and whether the thread that stops waits for I/O.
+fn flags(kind: u8) -> (u32, u8) {
+    match kind {
+        kind::SWITCH => (switch::IO_WAIT, 1),
+        kind::MIGRATE => (0, 0),
+        _ => (wake::CONTEXT, 7),
     }
 }
 
@@ -72,7 +86,7 @@ fn switched<S: Stream>(
     threads: &mut Threads,
     cpu: u16,
 ) {
-    let (prev, next, state, preempted) = switch::unpack(event.word);
+    let (prev, next, state, preempted, _) = switch::unpack(event.word);
     let prev = s.near(Column::Prev, u64::from(prev), u64::from(current.tid)) as u32;
     let before = threads.of(prev).next;
     let next = threads.code(s, next, before, 0);
@@ -86,13 +100,13 @@ fn switched<S: Stream>(
     thread.cpu = cpu;
     let high = priority(s, event.aux >> 8, &mut thread.priority);
     event.aux = low | high << 8;
-    event.word = switch::pack(prev, next, (how >> 1) as u32, how & 1 != 0);
+    event.word = switch::pack(prev, next, (how >> 1) as u32, how & 1 != 0, false);
     current.tid = next;
 }
 
 /// WAKING and WAKEUP_NEW.
 fn woken<S: Stream>(s: &mut S, event: &mut Sched, current: &mut Current, threads: &mut Threads) {
-    let (tid, state, cpu) = wake::unpack(event.word);
+    let (tid, state, cpu, _) = wake::unpack(event.word);
     let before = threads.of(current.tid).wakee;
     let tid = threads.code(s, tid, before, current.wakee);
     threads.of(current.tid).wakee = tid;
@@ -102,7 +116,7 @@ fn woken<S: Stream>(s: &mut S, event: &mut Sched, current: &mut Current, threads
     let expected = if event.kind == kind::WAKEUP_NEW { 0 } else { thread.left >> 1 };
     let state = s.near(Column::State, u64::from(state), u64::from(expected)) as u16;
     thread.cpu = place(s, cpu, thread.cpu);
-    event.word = wake::pack(tid, u32::from(state), u32::from(thread.cpu));
+    event.word = wake::pack(tid, u32::from(state), u32::from(thread.cpu), 0);
 }
 
 /// MIGRATE.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{Abi, Act, Exec, Fork, StringStatus, TaskExit};
+use flightrec_format::abi::record::{Abi, Act, Exec, Fork, StringStatus, TaskExit, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::ring::Rings;
@@ -87,8 +87,30 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
                 let (prio, cpu) = (120 + (i % 3) as u8, (i % 2) as u16);
                 match i % 5 {
                     0 | 1 => (t, tid, event(lane, t, tid, i).body),
-                    2 => (t, tid, Body::Waking { wakee: 71, prio, state: 1, cpu, new: false }),
-                    3 => (t, tid, Body::Waking { wakee: 75, prio, state: 0, cpu, new: true }),
+                    2 => (
+                        t,
+                        tid,
+                        Body::Waking {
+                            wakee: 71,
+                            prio,
+                            state: 1,
+                            cpu,
+                            new: false,
+                            context: WakeContext::ALL[i as usize / 5 % 5],
+                        },
+                    ),
+                    3 => (
+                        t,
+                        tid,
+                        Body::Waking {
+                            wakee: 75,
+                            prio,
+                            state: 0,
+                            cpu,
+                            new: true,
+                            context: WakeContext::Thread,
+                        },
+                    ),
                     _ => (t, tid, Body::Migrate { thread: 71, prio, from: 0, to: 1 }),
                 }
             })
@@ -194,11 +216,16 @@ fn line(body: &Body) -> String {
         Body::Exit { call: c, ret, entered } => {
             format!("exit {} = {ret} {}", call(c), entered.unwrap_or(0))
         }
-        Body::Switch { prev_prio, prev_state, preempted, next, next_prio } => {
-            format!("switch {prev_prio} {prev_state} {preempted} {next} {next_prio}")
+        Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio } => {
+            let io_wait = if *io_wait { " io_wait" } else { "" };
+            format!("switch {prev_prio} {prev_state} {preempted} {next} {next_prio}{io_wait}")
         }
-        Body::Waking { wakee, prio, state, cpu, new } => {
-            format!("waking {wakee} {prio} {state} {cpu} {new}")
+        Body::Waking { wakee, prio, state, cpu, new, context } => {
+            let context = match context {
+                WakeContext::Unknown => String::new(),
+                known => format!(" {}", known.name()),
+            };
+            format!("waking {wakee} {prio} {state} {cpu} {new}{context}")
         }
         Body::Migrate { thread, prio, from, to } => format!("migrate {thread} {prio} {from} {to}"),
         Body::Fork(f) => {

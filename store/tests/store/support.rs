@@ -29,7 +29,14 @@ pub(crate) fn event(lane: Lane, time: u64, tid: u32, n: u64) -> Event {
         }
         Lane::Sched => {
             let (next, prev_state) = (tid + 1, (n % 2) as u16);
-            Body::Switch { prev_prio: 120, prev_state, preempted: false, next, next_prio: 120 }
+            Body::Switch {
+                prev_prio: 120,
+                prev_state,
+                preempted: false,
+                io_wait: tid.is_multiple_of(2),
+                next,
+                next_prio: 120,
+            }
         }
         _ => Body::Rename(Rename { tid, tgid: tid, old: [b'a'; 16], new: [b'b'; 16] }),
     };

@@ -23,6 +23,7 @@ pub(crate) fn ring(secret: u64, cpu: u16, start: u64, events: u32) -> Vec<Bytes>
             prev_state: 0,
             next: i + 1,
             preempted: false,
+            io_wait: false,
             prev_prio: 120,
             next_prio: 120,
         };

@@ -1,4 +1,4 @@
-use flightrec_format::abi::record::{Act, Exec, Fork, Rename, StringStatus, TaskExit};
+use flightrec_format::abi::record::{Act, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext};
 use serde_json::json;
 
 use super::text::string;
@@ -19,22 +19,45 @@ fn own(body: Body, cx: &Known<'_>) -> Value {
 #[test]
 fn scheduling() {
     let cx = Known { next_comm: text::comm(b"a\"\xff"), ..context() };
-    let switch =
-        Body::Switch { prev_prio: 120, prev_state: 2, preempted: false, next: 7, next_prio: 49 };
+    let switch = Body::Switch {
+        prev_prio: 120,
+        prev_state: 2,
+        preempted: false,
+        io_wait: true,
+        next: 7,
+        next_prio: 49,
+    };
     let expected = json!({"event":"switch","prev_tid":8883,"prev_comm":"mysqld","prev_prio":120,
-        "prev_state":"TASK_UNINTERRUPTIBLE","preempted":false,"next_tid":7,"next_comm":"a\"\\377","next_prio":49});
+        "prev_state":"TASK_UNINTERRUPTIBLE","preempted":false,"io_wait":true,"next_tid":7,"next_comm":"a\"\\377","next_prio":49});
     assert_eq!(own(switch, &cx), expected);
-    let idles =
-        Body::Switch { prev_prio: 120, prev_state: 0, preempted: true, next: 0, next_prio: 120 };
+    let idles = Body::Switch {
+        prev_prio: 120,
+        prev_state: 0,
+        preempted: true,
+        io_wait: false,
+        next: 0,
+        next_prio: 120,
+    };
     let expected = json!({"event":"switch","prev_tid":8883,"prev_comm":"mysqld","prev_prio":120,
-        "prev_state":"TASK_RUNNING","preempted":true,"gave_way_to_idle":true,"next_tid":0,"next_comm":"swapper/1",
+        "prev_state":"TASK_RUNNING","preempted":true,"io_wait":false,"gave_way_to_idle":true,"next_tid":0,"next_comm":"swapper/1",
         "next_prio":120});
     assert_eq!(own(idles, &cx), expected);
     let wake = Some(Wake { queued_on: 2, runs_on: 3, qlen: Some(4) });
-    let waking =
-        |new, cx: Known<'_>| own(Body::Waking { wakee: 9, prio: 100, state: 1, cpu: 5, new }, &cx);
+    let waking = |new, cx: Known<'_>| {
+        own(
+            Body::Waking {
+                wakee: 9,
+                prio: 100,
+                state: 1,
+                cpu: 5,
+                new,
+                context: WakeContext::Softirq,
+            },
+            &cx,
+        )
+    };
     let expected = json!({"event":"waking","wakee_tid":9,"wakee_comm":null,"wakee_prio":100,"wakee_cpu":3,
-        "queued_on":2,"slept_in":"TASK_INTERRUPTIBLE","qlen":4});
+        "queued_on":2,"slept_in":"TASK_INTERRUPTIBLE","qlen":4,"waker_context":"softirq"});
     assert_eq!(waking(false, Known { wake, ..context() }), expected);
     let new = waking(true, context());
     assert_eq!(

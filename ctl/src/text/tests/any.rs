@@ -1,5 +1,5 @@
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
-use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit};
+use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit, WakeContext};
 use flightrec_format::decode::Plain;
 use proptest::prelude::*;
 
@@ -45,14 +45,17 @@ fn bodies() -> impl Strategy<Value = Body> {
             ret,
             entered
         }),
-        (any::<(u8, u16, bool, u32, u8)>()).prop_map(
-            |(prev_prio, prev_state, preempted, next, next_prio)| {
-                Body::Switch { prev_prio, prev_state, preempted, next, next_prio }
+        (any::<(u8, u16, bool, bool, u32, u8)>()).prop_map(
+            |(prev_prio, prev_state, preempted, io_wait, next, next_prio)| {
+                Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio }
             }
         ),
-        (any::<(u32, u8, u16, u16, bool)>()).prop_map(|(wakee, prio, state, cpu, new)| {
-            Body::Waking { wakee, prio, state, cpu, new }
-        }),
+        (any::<(u32, u8, u16, u16, bool, u8)>()).prop_map(
+            |(wakee, prio, state, cpu, new, context)| {
+                let context = WakeContext::from_bits(context);
+                Body::Waking { wakee, prio, state, cpu, new, context }
+            }
+        ),
         (any::<(u32, u8, u16, u16)>()).prop_map(|(thread, prio, from, to)| Body::Migrate {
             thread,
             prio,

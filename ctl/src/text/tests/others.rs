@@ -1,10 +1,10 @@
-use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit};
+use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit, WakeContext};
 
 use super::super::Wake;
 use super::*;
 
 fn switch(prev_prio: u8, prev_state: u16, preempted: bool, next: u32, next_prio: u8) -> Body {
-    Body::Switch { prev_prio, prev_state, preempted, next, next_prio }
+    Body::Switch { prev_prio, prev_state, preempted, io_wait: false, next, next_prio }
 }
 
 #[test]
@@ -48,7 +48,14 @@ fn switches() {
 
 #[test]
 fn wakeups_and_migrations() {
-    let waking = |new| Body::Waking { wakee: 8884, prio: 115, state: 1, cpu: 7, new };
+    let waking = |new| Body::Waking {
+        wakee: 8884,
+        prio: 115,
+        state: 1,
+        cpu: 7,
+        new,
+        context: WakeContext::Thread,
+    };
     let wake = |queued_on, runs_on, qlen| Known {
         next_comm: comm(b"TP09"),
         wake: Some(Wake { queued_on, runs_on, qlen }),
@@ -203,6 +210,7 @@ fn colours_of_long_times_and_of_what_can_not_be_interrupted() {
         prev_prio: 120,
         prev_state,
         preempted,
+        io_wait: false,
         next: 0,
         next_prio: 120,
     };

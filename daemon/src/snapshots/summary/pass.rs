@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use flightrec_analysis::{CallId, Failures, Interval, Observer, State, Threads};
+use flightrec_analysis::{CallId, Failures, Interval, Observer, State, Threads, Waker};
 use flightrec_format::abi::record::Abi;
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
 use flightrec_format::decode::{Body, Event};
@@ -221,8 +221,6 @@ impl<'a> Pass<'a> {
             State::Blocked(state) | State::Stopped(state) => (WaitKind::Blocked, state),
             _ => (WaitKind::Queued, 0),
         };
-        // Thread 0 is none, but an interrupt of an idle CPU.
-        let waker = wait.waker.filter(|waker| *waker != 0);
         Wait {
             thread: self.names.thread(wait.tid),
             since: wait.from,
@@ -230,7 +228,8 @@ impl<'a> Pass<'a> {
             kind,
             state,
             call: wait.call.map(|call| self.call(call)),
-            waker: waker.map(|waker| self.names.thread(waker)),
+            waker: wait.waker.and_then(Waker::thread).map(|waker| self.names.thread(waker)),
+            waker_context: wait.waker.map(|waker| waker.context.name().to_owned()),
             idle: wait.state == State::Held,
         }
     }

@@ -1,7 +1,7 @@
 //! Events that are known, and what is to be said of them.
 
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::record::{Abi, Rename};
+use flightrec_format::abi::record::{Abi, Rename, WakeContext};
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::{Meta, Syscall};
 use flightrec_format::ring::{Gap, Reason};
@@ -16,12 +16,31 @@ fn event(ms: u64, cpu: u16, tid: u32, body: Body) -> Event {
 }
 
 fn switch(ms: u64, cpu: u16, tid: u32, prev_state: u16, next: u32) -> Event {
-    let body = Body::Switch { prev_prio: 120, prev_state, preempted: false, next, next_prio: 120 };
+    let body = Body::Switch {
+        prev_prio: 120,
+        prev_state,
+        preempted: false,
+        io_wait: false,
+        next,
+        next_prio: 120,
+    };
     event(ms, cpu, tid, body)
 }
 
 fn waking(ms: u64, cpu: u16, tid: u32, wakee: u32) -> Event {
-    event(ms, cpu, tid, Body::Waking { wakee, prio: 120, state: 1, cpu: 0, new: false })
+    event(
+        ms,
+        cpu,
+        tid,
+        Body::Waking {
+            wakee,
+            prio: 120,
+            state: 1,
+            cpu: 0,
+            new: false,
+            context: WakeContext::Thread,
+        },
+    )
 }
 
 fn call(nr: u16) -> Call {

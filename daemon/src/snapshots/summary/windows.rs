@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
-use flightrec_format::abi::record::{Abi, Comm, Fork, Rename, StringStatus, TaskExit};
+use flightrec_format::abi::record::{Abi, Comm, Fork, Rename, StringStatus, TaskExit, WakeContext};
 use flightrec_format::decode::{Body, Call, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Meta, Syscall};
@@ -112,6 +112,7 @@ impl Recorded {
             prev_prio: 120,
             prev_state,
             preempted: false,
+            io_wait: false,
             next,
             next_prio: 120,
         };
@@ -135,7 +136,14 @@ impl Recorded {
             Some(800) => self.push(Lane::Syscall, 1, tid, us, Body::Enter(call(FSYNC, Vec::new()))),
             Some(790) => self.push(Lane::Sched, 1, tid, us, switch(2, 0)),
             Some(200) => {
-                let waking = Body::Waking { wakee: tid, prio: 120, state: 2, cpu: 1, new: false };
+                let waking = Body::Waking {
+                    wakee: tid,
+                    prio: 120,
+                    state: 2,
+                    cpu: 1,
+                    new: false,
+                    context: WakeContext::Thread,
+                };
                 self.push(Lane::Sched, 1, 0, us - 1, switch(0, 77));
                 self.push(Lane::Sched, 1, 77, us, waking);
                 self.push(Lane::Sched, 1, 77, us + 1, switch(1, 0));
