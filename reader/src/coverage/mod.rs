@@ -105,7 +105,7 @@ impl Report {
         self
     }
 
-    /// The report of a chapter's window as it will be, if that is known before it is read: then
+    /// The report of a window of several stretches, if that is known before they are read: then
     /// nothing of it is missing.
     pub fn foretold(foretold: &Foretold, window: Window) -> Option<Self> {
         let Chapter { recording, clock, .. } = foretold.chapter();
