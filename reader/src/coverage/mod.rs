@@ -11,7 +11,7 @@ pub mod unknown;
 pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
-use flightrec_format::meta::Lacking;
+use flightrec_format::meta::{Lacking, Meta};
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 use flightrec_format::totals::Totals;
 
@@ -59,6 +59,11 @@ pub struct Report {
     pub lacking: Vec<Lacking>,
 }
 
+/// What the recorded kernel lacked of kinds of event.
+pub fn lacking(meta: &Meta) -> Vec<Lacking> {
+    meta.lacking.iter().filter(|lacking| !lacking.kinds.is_empty()).cloned().collect()
+}
+
 impl Report {
     /// What `recording` has of `window`, whose end is not in the future; `now` is the moment before
     /// the pages were read.
@@ -103,6 +108,12 @@ impl Report {
     pub fn with_lacking(mut self, lacking: Vec<Lacking>) -> Self {
         self.lacking = lacking;
         self
+    }
+
+    /// With all kinds of event that the recorded kernel lacked.
+    #[must_use]
+    pub fn with_all_lacking(self, meta: &Meta) -> Self {
+        self.with_lacking(lacking(meta))
     }
 
     /// The report of a window of several stretches, if that is known before they are read: then
