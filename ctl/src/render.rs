@@ -59,13 +59,6 @@ pub trait Render: Send {
 
     /// Appends what is left to say behind the last event.
     fn end(&mut self, out: &mut Vec<u8>);
-
-    /// A copy that writes events the same, and nothing between them or behind them.
-    fn helper(&self) -> Box<dyn Render>;
-
-    /// Whether a helper can write the events up to this time: nothing stands between them, and
-    /// what was written before makes no difference to them. A format that remembers says no.
-    fn is_alone(&self, time: u64) -> bool;
 }
 
 impl<R: Render + 'static> From<R> for Box<dyn Render> {

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use flightrec_reader::pipeline::testing::Random;
 use flightrec_tests::{Recorder, c_program, die_with_parent, online_cpus};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -28,21 +29,6 @@ const FLOODS: [&str; 7] = ["calls", "opens", "renames", "forks", "execs", "threa
 
 /// Most lines of a dump that are shown where the answer is wrong.
 const EVIDENCE: usize = 1000;
-
-/// Numbers that come again with their seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
 
 /// Processes that are killed in the end.
 #[derive(Default)]

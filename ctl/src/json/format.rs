@@ -1,7 +1,5 @@
 //! JSON lines as an output format.
 
-use std::collections::VecDeque;
-
 use flightrec_format::decode::Event;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
@@ -62,13 +60,5 @@ impl Render for Renderer {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         self.rest(out);
-    }
-
-    fn helper(&self) -> Box<dyn Render> {
-        Box::new(Self { asides: VecDeque::new(), next_aside: u64::MAX, ..self.clone() })
-    }
-
-    fn is_alone(&self, time: u64) -> bool {
-        self.asides.is_empty() || time < self.next_aside
     }
 }

@@ -4,9 +4,8 @@ use std::io::{self, Write};
 
 use flightrec_format::decode::Event;
 
-use super::handover::{BackSide, Job};
+use super::batch::FromFront;
 use super::lines::Lines;
-use super::packed::Packed;
 use crate::filter::Filter;
 use crate::pipeline::Resolver;
 use crate::pipeline::delay::Found;
@@ -19,16 +18,6 @@ use crate::windows::Windows;
 pub(super) struct Back {
     pub(super) resolver: Resolver<Filter>,
     pub(super) lines: Lines,
-}
-
-/// Which batches the first thread is given back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Share {
-    /// Some when it is ahead.
-    WhenAhead,
-    /// As many as can be.
-    #[cfg(test)]
-    Always,
 }
 
 impl Back {
@@ -65,66 +54,9 @@ impl Back {
         self.resolver.release(now, &mut self.lines.to(out))
     }
 
-    /// Takes all batches. Where the other thread is ahead, it is given some to make lines of.
-    pub(super) fn all<W: Write>(
-        &mut self,
-        mut from: BackSide<'_>,
-        share: Share,
-        out: &mut W,
-    ) -> io::Result<()> {
-        let can_share = self.resolver.tells_at_once();
-        let mut spare: Vec<Box<Job>> = Vec::new();
-        let mut number = 0;
-        while let Some((mut batch, is_ahead)) = from.next() {
-            while let Some(job) = from.made() {
-                spare.push(self.put(job, &mut from, out)?);
-            }
-            while self.lines.is_full()
-                && let Some(job) = from.settle(&mut *self.lines.renderer)?
-            {
-                spare.push(self.put(job, &mut from, out)?);
-            }
-            let wanted = can_share && (is_ahead || share != Share::WhenAhead) && from.has_room();
-            if wanted && self.lines.renderer.is_alone(batch.last()) {
-                number += 1;
-                self.lines.expect(number, out)?;
-                let mut job = spare.pop().unwrap_or_default();
-                (job.number, job.lines) = (number, self.lines.buffer());
-                self.note(batch, &mut job)?;
-                from.give(job);
-                continue;
-            }
-            batch.each(|event, found, before| self.take(event, found, before, out))?;
-            from.give_back(batch);
-        }
-        while let Some(job) = from.settle(&mut *self.lines.renderer)? {
-            self.put(job, &mut from, out)?;
-        }
-        Ok(())
-    }
-
-    /// Finds out what lines of this batch are made of.
-    fn note(&mut self, mut batch: Box<Packed>, job: &mut Job) -> io::Result<()> {
-        job.notes.clear();
-        batch.each(|event, found, _| {
-            self.resolver.take(event, found, &mut job.notes)?;
-            job.notes.pass();
-            io::Result::Ok(())
-        })?;
-        job.batch = batch;
-        Ok(())
-    }
-
-    /// Takes the lines of a job; what is left of it can be used again.
-    fn put<W: Write>(
-        &mut self,
-        mut job: Box<Job>,
-        from: &mut BackSide<'_>,
-        out: &mut W,
-    ) -> io::Result<Box<Job>> {
-        self.lines.made(job.number, std::mem::take(&mut job.lines), out)?;
-        from.give_back(std::mem::take(&mut job.batch));
-        Ok(job)
+    /// Takes all that the first half sends.
+    pub(super) fn all<W: Write>(&mut self, from: FromFront, out: &mut W) -> io::Result<()> {
+        from.each(|batch| batch.each(|event, found, before| self.take(event, found, before, out)))
     }
 
     /// A stretch ends: what is complete is written; all, unless another stretch comes behind it.

@@ -5,14 +5,11 @@
 //!                       front                                     │               back
 //! ```
 //! Each thread has one half ([`crate::pipeline`] has the parts of both). Complete events go from
-//! the first to the second in batches, which go round (`batch`). Where the second is behind, the
-//! first makes lines as well (`handover`).
+//! the first to the second in batches, which go round (`batch`).
 
 mod back;
 mod batch;
-mod handover;
 mod lines;
-mod notes;
 mod packed;
 #[cfg(test)]
 mod tests;
@@ -24,8 +21,7 @@ use std::thread;
 use flightrec_format::decode::Event;
 use flightrec_format::merge::{Merge, Stream};
 
-use self::back::{Back, Share};
-use self::handover::{Handover, failed};
+use self::back::Back;
 use crate::fds::Naming;
 use crate::filter::Filter;
 use crate::pipeline::delay::Item;
@@ -48,20 +44,18 @@ pub fn run<W: Write>(
     renderer: impl Into<Box<dyn Render>>,
     out: &mut W,
 ) -> io::Result<u64> {
-    run_on(share(recording), recording, windows.into(), filter, wall, renderer.into(), out)
+    run_on(pays(recording), recording, windows.into(), filter, wall, renderer.into(), out)
 }
 
 /// Whether two threads are worth their while.
-fn share(recording: &Recording) -> Option<Share> {
+fn pays(recording: &Recording) -> bool {
     let pages: usize = recording.streams.iter().map(|stream| stream.pages().len()).sum();
-    let alone =
-        pages < PAGES_FOR_TWO || thread::available_parallelism().map_or(1, NonZero::get) < 2;
-    (!alone).then_some(Share::WhenAhead)
+    pages >= PAGES_FOR_TWO && thread::available_parallelism().map_or(1, NonZero::get) >= 2
 }
 
-/// The same, on two threads if they share the work, else on this one.
+/// The same, on two threads or on this one alone.
 fn run_on<W: Write>(
-    share: Option<Share>,
+    on_two: bool,
     recording: &Recording,
     windows: Windows,
     filter: &Filter,
@@ -73,10 +67,10 @@ fn run_on<W: Write>(
     let until = with_leads(window).until;
     // Descriptors may have been opened at any time before.
     let all = filter.has_paths() || renderer.wants().naming == Naming::All;
-    let (front, helper) = (Front::new(recording), renderer.helper());
+    let front = Front::new(recording);
     let back = || Back::new(recording, windows, filter, wall, renderer);
     let events = || events(recording, window, all);
-    Ok(pass(share, (front, helper, back), events, End { until, goes_on: false }, out)?.printed())
+    Ok(pass(on_two, (front, back), events, End { until, goes_on: false }, out)?.printed())
 }
 
 /// A pass that has come to the end of a stretch of its window, and goes on with the next.
@@ -123,8 +117,7 @@ impl Going {
         let events = || {
             Merge::new(recording.streams.iter().map(|stream| Since::stretch(stream, from, begun)))
         };
-        let helper = back.lines.renderer.helper();
-        pass(share(recording), (front, helper, || back), events, End { until, goes_on }, out)
+        pass(pays(recording), (front, || back), events, End { until, goes_on }, out)
     }
 
     /// Events printed so far.
@@ -141,16 +134,16 @@ struct End {
     goes_on: bool,
 }
 
-/// The pass, on two threads if they share the work. What it is made of: the first half, what makes
-/// lines beside the second, and the second, which it takes a while to make.
+/// The pass, on two threads or on this one alone. What it is made of: the first half, and the
+/// second, which it takes a while to make.
 fn pass<S: Stream, W: Write>(
-    share: Option<Share>,
-    (mut front, helper, back): (Front, Box<dyn Render>, impl FnOnce() -> Back),
+    on_two: bool,
+    (mut front, back): (Front, impl FnOnce() -> Back),
     events: impl FnOnce() -> Merge<S> + Send,
     End { until, goes_on }: End,
     out: &mut W,
 ) -> io::Result<Going> {
-    let Some(share) = share else {
+    if !on_two {
         let mut back = back();
         let mut each =
             |item: &mut Item, before| back.take(&mut item.event, &item.found, before, out);
@@ -160,14 +153,16 @@ fn pass<S: Stream, W: Write>(
         }
         back.stop(goes_on, out)?;
         return Ok(Going { front, back, begun: true });
-    };
-    let handover = Handover::default();
+    }
+    let (to, from) = batch::way();
     thread::scope(|scope| {
-        let (to, from) = (handover.front(helper), handover.back());
-        let ahead = scope.spawn(move || batch::fill(front, events(), until, goes_on, to));
+        let ahead = scope.spawn(move || batch::fill(front, events(), until, goes_on, &to));
         let mut back = back();
-        back.all(from, share, out)?;
-        let front = ahead.join().map_err(|_| failed())?;
+        back.all(from, out)?;
+        // Its own message was printed when it panicked.
+        let front = ahead
+            .join()
+            .map_err(|_| io::Error::other("a thread of flightctl failed; please report it"))?;
         back.stop(goes_on, out)?;
         Ok(Going { front, back, begun: true })
     })

@@ -19,8 +19,6 @@ pub(super) struct Packed {
     wholes: Vec<Whole>,
     used: usize,
     length: usize,
-    /// The greatest time of an event.
-    last: u64,
 }
 
 /// An event as it is.
@@ -92,15 +90,10 @@ impl Packed {
         self.length
     }
 
-    /// The greatest time of an event.
-    pub(super) fn last(&self) -> u64 {
-        self.last
-    }
-
     /// Makes room for others.
     pub(super) fn clear(&mut self) {
         self.words.clear();
-        (self.used, self.length, self.last) = (0, 0, 0);
+        (self.used, self.length) = (0, 0);
     }
 
     /// Takes the next event, which is complete; moment `before` had come before it was. Leaves one
@@ -108,7 +101,6 @@ impl Packed {
     #[inline]
     pub(super) fn push(&mut self, item: &mut Item, before: u64) {
         self.length += 1;
-        self.last = self.last.max(item.event.time);
         let found = item.found;
         let Event { time, cpu, tid, ref body } = *item.event;
         let head = |kind: u8, more: u8| {

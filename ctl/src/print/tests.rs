@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::batch::BATCH;
-use super::handover::WAITING;
+use super::batch::{BATCH, WAITING};
 use super::lines::BUFFER;
 use super::*;
 use crate::filter::FilterPlan;
@@ -49,9 +48,6 @@ fn page() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// The ways in which two threads share the work.
-const SHARES: [Option<Share>; 2] = [Some(Share::WhenAhead), Some(Share::Always)];
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -68,14 +64,12 @@ proptest! {
         let renderer = || text::Renderer::new(&meta, Options::default());
         let alone = one_thread(&recording, renderer().into());
         let beyond = recording.streams.iter().flat_map(LaneStream::events).filter(|e| e.time == u64::MAX).count();
-        for share in SHARES {
-            let mut out = Vec::new();
-            let wall = recording.wall_clock(0);
-            let printed = run_on(share, &recording, Window::ALL.into(), &filter, wall, renderer().into(), &mut out).unwrap();
-            prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
-            prop_assert!(alone == out, "one thread writes the same");
-            prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));
-        }
+        let mut out = Vec::new();
+        let wall = recording.wall_clock(0);
+        let printed = run_on(true, &recording, Window::ALL.into(), &filter, wall, renderer().into(), &mut out).unwrap();
+        prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
+        prop_assert!(alone == out, "one thread writes the same");
+        prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));
     }
 }
 
@@ -167,36 +161,30 @@ fn two_threads_write_what_one_writes() {
                 let expected = one_thread(&recording, renderer());
                 let names = expected.windows(11).filter(|part| part == b"5</file/99>").count();
                 assert!(n < MANY || names > 100, "{names} times a descriptor is named");
-                for share in SHARES {
-                    let (wall, mut out) = (recording.wall_clock(0), Vec::new());
-                    let printed = run_on(
-                        share,
-                        &recording,
-                        Window::ALL.into(),
-                        &filter,
-                        wall,
-                        renderer(),
-                        &mut out,
-                    )
-                    .unwrap();
-                    assert_eq!(
-                        printed,
-                        recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>()
-                    );
-                    // Not assert_eq: nobody wants to read megabytes.
-                    assert!(
-                        out == expected,
-                        "{n} rounds, merge {merge}, {share:?}: {} bytes",
-                        out.len()
-                    );
-                }
+                let (wall, mut out) = (recording.wall_clock(0), Vec::new());
+                let printed = run_on(
+                    true,
+                    &recording,
+                    Window::ALL.into(),
+                    &filter,
+                    wall,
+                    renderer(),
+                    &mut out,
+                )
+                .unwrap();
+                assert_eq!(
+                    printed,
+                    recording.streams.iter().map(|s| s.events().count() as u64).sum::<u64>()
+                );
+                // Not assert_eq: nobody wants to read megabytes.
+                assert!(out == expected, "{n} rounds, merge {merge}: {} bytes", out.len());
             }
         }
     }
 }
 
 #[test]
-fn two_threads_share_what_comes_behind_the_lead_in() {
+fn two_threads_write_a_window_as_one_does() {
     let recording = recording(MANY);
     let meta = &recording.meta;
     let filter = FilterPlan::all().resolve(meta).unwrap();
@@ -206,10 +194,10 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
         let window = Window { from, until: end - end / 4 };
         for merge in [false, true] {
             let renderer = text::Renderer::new(meta, Options { merge, ..Options::default() });
-            let written = |share| {
+            let written = |on_two| {
                 let (wall, mut out) = (recording.wall_clock(0), Vec::new());
                 let printed = run_on(
-                    share,
+                    on_two,
                     &recording,
                     window.into(),
                     &filter,
@@ -220,18 +208,11 @@ fn two_threads_share_what_comes_behind_the_lead_in() {
                 .unwrap();
                 (printed, out)
             };
-            let alone = written(None);
+            let alone = written(false);
             let all = recording.streams.iter().flat_map(LaneStream::events);
             assert_eq!(alone.0, all.filter(|event| window.contains(event.time)).count() as u64);
-            for share in SHARES {
-                let shared = written(share);
-                assert!(
-                    alone == shared,
-                    "from {from}, merge {merge}: {} and {} events",
-                    alone.0,
-                    shared.0
-                );
-            }
+            let two = written(true);
+            assert!(alone == two, "from {from}, merge {merge}: {} and {} events", alone.0, two.0);
         }
     }
 }
@@ -255,15 +236,6 @@ impl Render for Differences {
     fn end(&mut self, out: &mut Vec<u8>) {
         out.push(0xff);
     }
-
-    fn helper(&self) -> Box<dyn Render> {
-        Box::new(self.clone())
-    }
-
-    /// A helper does not know what was written before.
-    fn is_alone(&self, _time: u64) -> bool {
-        false
-    }
 }
 
 #[test]
@@ -277,12 +249,12 @@ fn a_format_may_be_binary_and_remember() {
         last = time;
     }
     expected.push(0xff);
-    for share in [None, SHARES[0], SHARES[1]] {
+    for on_two in [false, true] {
         let (wall, format) = (recording.wall_clock(0), Differences::default().into());
         let mut out = Vec::new();
         let window = Window::ALL.into();
-        run_on(share, &recording, window, &filter, wall, format, &mut out).unwrap();
-        assert!(out == expected, "{share:?}: {} bytes, not {}", out.len(), expected.len());
+        run_on(on_two, &recording, window, &filter, wall, format, &mut out).unwrap();
+        assert!(out == expected, "on two: {on_two}: {} bytes, not {}", out.len(), expected.len());
     }
 }
 
@@ -306,29 +278,68 @@ impl Write for Full {
 }
 
 #[test]
-fn an_output_that_fails_ends_all_threads_and_is_told() {
+fn an_output_that_fails_ends_both_threads_and_is_told() {
     let recording = recording(MANY);
     let filter = FilterPlan::all().resolve(&recording.meta).unwrap();
     for kind in [io::ErrorKind::BrokenPipe, io::ErrorKind::StorageFull] {
         for room in [0, 1, BUFFER, 3 * BUFFER + 5] {
             let renderer = text::Renderer::new(&recording.meta, Options::default());
-            for share in SHARES {
-                let (wall, renderer) = (recording.wall_clock(0), renderer.clone().into());
-                let written = run_on(
-                    share,
-                    &recording,
-                    Window::ALL.into(),
-                    &filter,
-                    wall,
-                    renderer,
-                    &mut Full(room, kind),
-                );
-                assert_eq!(
-                    written.map_err(|e| e.kind()),
-                    Err(kind),
-                    "room for {room} bytes, {share:?}"
-                );
-            }
+            let (wall, renderer) = (recording.wall_clock(0), renderer.into());
+            let written = run_on(
+                true,
+                &recording,
+                Window::ALL.into(),
+                &filter,
+                wall,
+                renderer,
+                &mut Full(room, kind),
+            );
+            assert_eq!(written.map_err(|e| e.kind()), Err(kind), "room for {room} bytes");
         }
     }
+}
+
+/// Renders nothing, and fails at an event.
+struct Broken;
+
+impl Render for Broken {
+    fn wants(&self) -> Wants {
+        Wants { naming: Naming::Off, merging: Merging::Never }
+    }
+
+    fn expect(&mut self, _start: &mut Start<'_>) {}
+
+    fn event(&mut self, event: &Event, _known: &Known<'_>, _out: &mut Vec<u8>) {
+        assert!(event.time < 2000, "made to fail");
+    }
+
+    fn end(&mut self, _out: &mut Vec<u8>) {}
+}
+
+#[test]
+fn a_thread_that_fails_ends_the_other() {
+    let recording = recording(MANY);
+    let filter = FilterPlan::all().resolve(&recording.meta).unwrap();
+    let window: Windows = Window::ALL.into();
+
+    let front = Front::new(&recording);
+    let back = || {
+        let wall = recording.wall_clock(0);
+        Back::new(&recording, window.clone(), &filter, wall, Broken.into())
+    };
+    let events = || {
+        assert!(recording.streams.is_empty(), "made to fail");
+        events(&recording, Window::ALL, false)
+    };
+    let end = End { until: u64::MAX, goes_on: false };
+    let failed = pass(true, (front, back), events, end, &mut io::sink()).err().unwrap();
+    assert_eq!(failed.to_string(), "a thread of flightctl failed; please report it");
+
+    // The first would wait for room for ever.
+    let run = || {
+        let wall = recording.wall_clock(0);
+        let all = window.clone();
+        run_on(true, &recording, all, &filter, wall, Broken.into(), &mut io::sink())
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
 }

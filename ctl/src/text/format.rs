@@ -56,12 +56,4 @@ impl Render for Renderer {
     }
 
     fn end(&mut self, _out: &mut Vec<u8>) {}
-
-    fn helper(&self) -> Box<dyn Render> {
-        Box::new(self.clone())
-    }
-
-    fn is_alone(&self, _time: u64) -> bool {
-        true
-    }
 }

@@ -108,8 +108,11 @@ fn it_is_saved_verified_and_read_again() {
     let file = dir.path().join("saved.flight");
     let path = file.to_str().unwrap();
     let runtime = daemon.path().to_str().unwrap();
-    let out = flightctl(&["--runtime-dir", runtime, "save", "-o", path, "--all"]);
-    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let out = flightctl(&["--runtime-dir", runtime, "save", "-o", path, "--all", "--strict"]);
+    let said = stderr(&out);
+    assert_eq!(out.status.code(), Some(3), "{said}");
+    assert!(said.contains("lane net\\n: of a newer release, not saved"), "{said}");
+    assert!(!said.contains("not shown"), "{said}");
     let out = flightctl(&["verify", path]);
     assert_eq!(out.status.code(), Some(0), "{}{}", stdout(&out), stderr(&out));
     let live = stdout(&dump(daemon.path(), &["--all"]));

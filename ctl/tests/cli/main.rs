@@ -9,6 +9,7 @@ mod files;
 mod forged;
 mod gaps;
 mod json;
+mod lacking;
 mod later;
 #[path = "../../../format/tests/pages/later_pages.rs"]
 mod later_pages;

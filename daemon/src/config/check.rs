@@ -112,20 +112,8 @@ fn known_keys() -> Vec<String> {
     keys
 }
 
-/// Keys of builds before the first release, and what they are called now: no other key is near.
-const RENAMED: [(&str, &str); 5] = [
-    ("budget.burst_seconds", "budget.burst"),
-    ("budget.give_up", "budget.degrade_order"),
-    ("snapshots.fold", "snapshots.dedup_window"),
-    ("triggers.errors.least", "triggers.errors.min_rate"),
-    ("triggers.errors.times", "triggers.errors.factor"),
-];
-
 /// The right key that is nearest, else what there is to choose from.
 fn advice(wrong: &str, known: &[String]) -> String {
-    if let Some((_, key)) = RENAMED.iter().find(|(old, _)| *old == wrong) {
-        return format!("did you mean `{key}`?");
-    }
     let (section, name) = wrong.rsplit_once('.').unwrap_or(("", wrong));
     let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     // The right name in the wrong section, or in none.

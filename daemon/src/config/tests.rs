@@ -45,28 +45,6 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
             "[rings]\nsycall = \"1MiB\"\n",
             "f.toml:2: unknown key `rings.sycall`; did you mean `rings.syscall`?",
         ),
-        (
-            "[budget]\ngive_up = []",
-            "f.toml:2: unknown key `budget.give_up`; did you mean `budget.degrade_order`?",
-        ),
-        (
-            "[budget]\nburst_seconds = 10",
-            "f.toml:2: unknown key `budget.burst_seconds`; did you mean `budget.burst`?",
-        ),
-        (
-            "[snapshots]\nfold = \"10m\"",
-            "f.toml:2: unknown key `snapshots.fold`; did you mean `snapshots.dedup_window`?",
-        ),
-        (
-            "[triggers.errors]\nleast = 1",
-            "f.toml:2: unknown key `triggers.errors.least`; did you mean \
-             `triggers.errors.min_rate`?",
-        ),
-        (
-            "[triggers.errors]\ntimes = 2",
-            "f.toml:2: unknown key `triggers.errors.times`; did you mean \
-             `triggers.errors.factor`?",
-        ),
         ("\n[recrod]\nown = true\n", "f.toml:2: unknown section `recrod`; did you mean `record`?"),
         (
             "[rings]\nslots = 5\n",

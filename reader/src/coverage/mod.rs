@@ -11,7 +11,7 @@ pub mod unknown;
 pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
-use flightrec_format::meta::Lacking;
+use flightrec_format::meta::{Lacking, Meta};
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 use flightrec_format::totals::Totals;
 
@@ -57,6 +57,11 @@ pub struct Report {
     pub left_out: Vec<(u32, u64)>,
     /// What is asked for and the recorded kernel lacked.
     pub lacking: Vec<Lacking>,
+}
+
+/// What the recorded kernel lacked of kinds of event.
+pub fn lacking(meta: &Meta) -> Vec<Lacking> {
+    meta.lacking.iter().filter(|lacking| !lacking.kinds.is_empty()).cloned().collect()
 }
 
 impl Report {
@@ -105,7 +110,13 @@ impl Report {
         self
     }
 
-    /// The report of a chapter's window as it will be, if that is known before it is read: then
+    /// With all kinds of event that the recorded kernel lacked.
+    #[must_use]
+    pub fn with_all_lacking(self, meta: &Meta) -> Self {
+        self.with_lacking(lacking(meta))
+    }
+
+    /// The report of a window of several stretches, if that is known before they are read: then
     /// nothing of it is missing.
     pub fn foretold(foretold: &Foretold, window: Window) -> Option<Self> {
         let Chapter { recording, clock, .. } = foretold.chapter();

@@ -15,7 +15,7 @@ use flightrec_format::totals::{CpuTotals, Totals};
 use flightrec_store::{Limits, Now, Opening, Options, StoreWriter};
 
 use super::{Report, coverages};
-use crate::pipeline::testing::enter;
+use crate::pipeline::testing::{Random, enter};
 use crate::source::detached;
 use crate::source::files::catalog;
 use crate::source::files::session::SessionSource;
@@ -30,17 +30,6 @@ const STEP: u64 = 100_000_000;
 const STEPS: u64 = 120;
 /// Pages of a ring.
 const RING: usize = 5;
-
-/// Numbers that come again with their seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
 
 struct Beginning(Meta);
 

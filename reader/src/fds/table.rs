@@ -108,28 +108,18 @@ impl<'a> FdNames<'a> {
     /// Keeps the names of those that a call may be about: its arguments and what it returned.
     pub fn keep(&self, call: &Call, ret: Option<i64>) -> Kept {
         let mut kept = Kept::default();
-        self.each(call, ret, |named| kept.add(named));
-        kept
-    }
-
-    /// The same, at the end of `names`: at most one for each argument, and one for what it
-    /// returned.
-    pub fn keep_in(&self, call: &Call, ret: Option<i64>, names: &mut Vec<Named>) {
-        self.each(call, ret, |named| names.push(named));
-    }
-
-    fn each(&self, call: &Call, ret: Option<i64>, mut take: impl FnMut(Named)) {
         if self.table.is_none() && self.first.is_empty() && self.more.is_empty() {
-            return;
+            return kept;
         }
         let args = call.args.iter().take(usize::from(call.nargs)).map(|arg| *arg as i32);
         for fd in args.chain(ret.map(|ret| ret as i32)) {
             let known = self.known(fd).map(|(_, name)| name);
             let name = known.or_else(|| self.table?.get(fd).map(|file| &file.name));
             if let Some(name) = name.filter(|name| !name.is_empty()) {
-                take((fd, name.clone()));
+                kept.add((fd, name.clone()));
             }
         }
+        kept
     }
 
     fn known(&self, fd: i32) -> Option<&'a Named> {

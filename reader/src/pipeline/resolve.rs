@@ -129,12 +129,6 @@ impl<C: Choice> Resolver<C> {
         }
     }
 
-    /// Whether each event is shown when it is taken, as it is: none waits for the rest of its call,
-    /// or gets another's arguments.
-    pub fn tells_at_once(&self) -> bool {
-        !self.calls.merges() && self.entries.is_none()
-    }
-
     /// Takes the next event, and shows it, with those that wait no longer for the rest of their
     /// calls; moment `before` had come before it was complete. What it leaves in its place is done
     /// with.

@@ -1,4 +1,4 @@
-//! Events for tests, in few words.
+//! Events for tests, in few words, and numbers to choose them by.
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{
@@ -13,6 +13,24 @@ use flightrec_format::totals::Totals;
 use crate::source::{Collector, Recording};
 
 const S: u64 = 1_000_000_000;
+
+/// Numbers that come again with their seed.
+#[derive(Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// One below `n`, which is not 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+
+    /// One of these, of which there is one at least.
+    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
 
 /// An event.
 pub fn event(time: u64, cpu: u16, tid: u32, body: Body) -> Event {

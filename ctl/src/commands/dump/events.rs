@@ -71,8 +71,6 @@ struct Dump<'a> {
     /// something: in words, and as it stands before events.
     nothing: Option<(Vec<String>, Vec<u8>)>,
     seam: Seam,
-    /// What was said of the next chapter before it was read.
-    said: Vec<u8>,
     /// Who is known, as long as nothing matches.
     seen: Seen,
     /// Where the pass has come to that goes on in the next stretch of a window.
@@ -95,7 +93,6 @@ impl<'a> Dump<'a> {
             known: false,
             nothing: None,
             seam: Seam::default(),
-            said: Vec::new(),
             seen: Seen::default(),
             going: None,
             is_told: false,
@@ -119,11 +116,15 @@ impl<'a> Dump<'a> {
         let windows = chapter.windows(&wall);
         // Of a stretch before the window nothing is told.
         let is_lead = windows.is_empty() && joins.is_some_and(|joins| joins.behind);
-        let is_silent = is_lead || self.is_told;
-        self.is_told &= joins.is_some_and(|joins| joins.behind);
         let mut reports =
-            if is_silent { Vec::new() } else { reports(recording, &windows, clock.now, &filter) };
+            if is_lead { Vec::new() } else { reports(recording, &windows, clock.now, &filter) };
         spare(&mut reports, recording, &filter);
+        // Where the pages contradict what was told, they are right.
+        let is_silent = is_lead || self.is_told && reports.iter().all(Report::is_complete);
+        self.is_told &= joins.is_some_and(|joins| joins.behind);
+        if is_silent {
+            reports.clear();
+        }
         // A time of day is looked for wherever it may have been shown.
         if windows.is_empty() && !chapter.is_only && joins.is_none() {
             let coverage =
@@ -159,11 +160,7 @@ impl<'a> Dump<'a> {
             windows: &windows,
             wall: &mut wall,
         };
-        let mut head = if is_silent { Vec::new() } else { format.begin(&mut start) };
-        // Where it turned out otherwise, this holds.
-        if !is_silent && std::mem::take(&mut self.said) == head {
-            head.clear();
-        }
+        let head = if is_silent { Vec::new() } else { format.begin(&mut start) };
         let written = output
             .write_all(&head)
             .and_then(|()| {
@@ -276,12 +273,7 @@ impl<'a> Dump<'a> {
 }
 
 impl Visitor<anyhow::Error> for Dump<'_> {
-    /// Nobody waits for the first line of a file.
-    fn looks_ahead(&self) -> bool {
-        self.plan.shown.output.is_none()
-    }
-
-    /// Says what will be covered: it takes long until all pages are read.
+    /// Says what all stretches cover together.
     fn ahead(&mut self, foretold: &Foretold) -> Result<()> {
         self.is_told = false;
         let plan = self.plan;
@@ -309,7 +301,7 @@ impl Visitor<anyhow::Error> for Dump<'_> {
         });
         let written = output.write_all(&head).and_then(|()| output.flush());
         match written.map_err(|e| output.explain(e)) {
-            Ok(()) if chapter.joins.is_some() => {
+            Ok(()) => {
                 self.is_told = true;
                 self.told.extend(coverage);
                 let mut seam = std::mem::take(&mut self.seam);
@@ -317,7 +309,6 @@ impl Visitor<anyhow::Error> for Dump<'_> {
                 self.complete &= !seam.is_open();
                 self.seam = seam;
             }
-            Ok(()) => self.said = head,
             // The next to be written finds the same.
             Err(e) if is_broken_pipe(&e) => {}
             Err(e) => return Err(e),

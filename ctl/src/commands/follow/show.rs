@@ -21,7 +21,7 @@ use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::print::Pass;
 use crate::render::Format;
 use crate::source::{News, SourceError};
-use crate::text::coverage::time;
+use crate::text::coverage::{lacking, time};
 use crate::window::{Window, nanos};
 
 /// How often a long round looks whether the end has come, in events.
@@ -97,6 +97,8 @@ impl Show<'_> {
             recording.meta.session,
             time(wall.wall(*now), self.zone)
         );
+        // Told at once: who waits for such an event waits for ever.
+        let lacking = lacking(&filter.lacking(&recording.meta));
         let mut pass =
             Pass::new(recording, window, &filter, wall, self.format.events(&recording.meta))
                 .muted();
@@ -111,7 +113,11 @@ impl Show<'_> {
         let Beginning { recording, .. } = beginning;
         let (meta, before) = (recording.meta, recording.totals);
         drop((recording.streams, recording.slots));
-        self.comment(&[head]).map_err(|e| self.output.explain(e))?;
+        if let Some(line) = &lacking {
+            note(line);
+        }
+        let head: Vec<String> = [head].into_iter().chain(lacking).collect();
+        self.comment(&head).map_err(|e| self.output.explain(e))?;
         let mut totals = before.clone();
         let mut pushed = 0;
         let ended = loop {

@@ -2,6 +2,8 @@
 
 mod file;
 
+use std::collections::BTreeSet;
+use std::mem;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
@@ -17,7 +19,7 @@ use crate::options::window::WindowArgs;
 use crate::output::{OutputError, note};
 use crate::source::history::{self, Chapter, Go};
 use crate::target::Target;
-use crate::text::coverage::{Seam, clock_lines, lines as words};
+use crate::text::coverage::{Seam, clock_lines, lines as words, unknown_lane};
 
 /// Arguments of `save`.
 #[derive(Debug, clap::Args)]
@@ -103,16 +105,22 @@ impl Saved<'_> {
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);
         let windows = chapter.windows(&wall);
         let reports = coverage::told(&windows);
-        let reports =
-            reports.iter().map(|window| Report::new(recording, window, chapter.clock.now));
-        let reports: Vec<Report> = reports.collect();
+        let reports = reports.iter().map(|window| {
+            Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta)
+        });
+        let mut reports: Vec<Report> = reports.collect();
         let seam = self.seam.between(chapter, windows.hull(), &mut wall, self.zone);
         let events =
             recording.streams.iter().flat_map(LaneStream::recorded).fold(0, u64::saturating_add);
         if windows.is_empty() || events == 0 {
             return Ok(());
         }
-        self.complete &= reports.iter().all(Report::is_complete) && !self.seam.is_open();
+        // Events of kinds that this release does not know are saved with their pages. Lanes that it
+        // does not know are not even read.
+        let unknown: BTreeSet<String> =
+            reports.iter_mut().flat_map(|report| mem::take(&mut report.unknown).lanes).collect();
+        self.complete &=
+            reports.iter().all(Report::is_complete) && !self.seam.is_open() && unknown.is_empty();
         let path = self.path()?;
         let hull = windows.hull();
         let about = file::about(&windows, wall.wall(hull.until));
@@ -122,6 +130,8 @@ impl Saved<'_> {
         let mut lines: Vec<String> =
             seam.into_iter().chain(clock_lines(&windows, &mut wall, self.zone)).collect();
         lines.extend(reports.iter().flat_map(|report| words(report, &mut wall, self.zone)));
+        let fate = "not saved: save it with flightctl of that release";
+        lines.extend(unknown.iter().map(|lane| unknown_lane(lane, fate)));
         lines.extend(chapter.remarks.iter().cloned());
         for line in &lines {
             note(line);

@@ -84,7 +84,8 @@ impl Whole<'_> {
         self.told.extend(self.seam.between(chapter, windows.hull(), &mut wall, self.zone));
         self.told.extend(clock_lines(&windows, &mut wall, self.zone));
         for window in coverage::told(&windows).iter() {
-            let report = Report::new(recording, window, chapter.clock.now);
+            let report =
+                Report::new(recording, window, chapter.clock.now).with_all_lacking(&recording.meta);
             self.told.extend(lines(&report, &mut wall, self.zone));
         }
         self.told.extend(chapter.remarks.iter().cloned());

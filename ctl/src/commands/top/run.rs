@@ -17,12 +17,14 @@ use super::plan::TopPlan;
 use super::screen::{Screen, Wish};
 use super::table::Table;
 use super::{events, past, view};
+use crate::coverage;
 use crate::exit::Exit;
 use crate::follow::follower::{Answer, Beginning, Follower};
 use crate::follow::stop::Stop;
-use crate::output::Output;
+use crate::output::{Output, note};
 use crate::progress::Progress;
 use crate::source::SourceError;
+use crate::text::coverage::lacking;
 use crate::window::nanos;
 
 /// How often the recording is asked: a busy machine goes round a ring within a second.
@@ -100,6 +102,10 @@ impl Feed {
     fn start(plan: &TopPlan) -> Result<Self> {
         let (follower, beginning) = Follower::start(&plan.origin, false)?;
         let model = begin(&beginning);
+        // Before the screen is taken, and so to be read when it is given back.
+        if let Some(line) = lacking(&coverage::lacking(&beginning.recording.meta)) {
+            note(&line);
+        }
         let interval = nanos(plan.interval);
         Ok(Self {
             follower,

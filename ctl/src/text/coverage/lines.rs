@@ -103,9 +103,8 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
 
 /// `2 kinds of a newer release not shown: 512 events (500 net_drop, 12 oom)`
 fn unknown(unknown: &Unknown) -> Vec<String> {
-    let of_lane =
-        |lane: &String| format!("lane {}: of a newer release, not shown", printable(lane));
-    let mut lines: Vec<String> = unknown.lanes.iter().map(of_lane).collect();
+    let mut lines: Vec<String> =
+        unknown.lanes.iter().map(|lane| unknown_lane(lane, "not shown")).collect();
     if !unknown.kinds.is_empty() {
         let all = unknown.kinds.values().fold(0u64, |sum, n| sum.saturating_add(*n));
         let named: Vec<String> =
@@ -115,6 +114,11 @@ fn unknown(unknown: &Unknown) -> Vec<String> {
         lines.push(format!("{kinds} of a newer release not shown: {events} ({named})"));
     }
     lines
+}
+
+/// `lane net: of a newer release, not shown`; `fate`: what becomes of its events here.
+pub fn unknown_lane(name: &str, fate: &str) -> String {
+    format!("lane {}: of a newer release, {fate}", printable(name))
 }
 
 /// A name that the recording has.
@@ -296,7 +300,7 @@ impl Times<'_> {
 }
 
 /// `not recorded on this kernel: signals (this kernel has no tracepoint signal:…)`
-fn lacking(lacking: &[Lacking]) -> Option<String> {
+pub fn lacking(lacking: &[Lacking]) -> Option<String> {
     let one = |of: &Lacking| format!("{} ({})", printable(&of.what), printable(&of.why));
     let all: Vec<String> = lacking.iter().map(one).collect();
     (!all.is_empty()).then(|| format!("not recorded on this kernel: {}", all.join("; ")))

@@ -11,6 +11,6 @@ mod tests;
 
 pub use clock::clock_lines;
 pub use doubt::why;
-pub use lines::lines;
+pub use lines::{lacking, lines, unknown_lane};
 pub use seam::Seam;
 pub use skipped::{reasons, refused, skipped, time};

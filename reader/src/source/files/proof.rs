@@ -1,4 +1,5 @@
-//! That files hold all of a window, shown before its pages are read.
+//! That files hold all of a window of several stretches, shown before its pages are read: then it
+//! is told of once, and not stretch by stretch.
 //!
 //! A checkpoint has the exact counters of every ring. Where the blocks between the last one before
 //! the window and the first behind it hold, lane by lane, as many events as were counted, and their
@@ -16,9 +17,8 @@ use flightrec_format::part;
 use flightrec_format::ring::LaneStream;
 use flightrec_format::totals::Totals;
 use flightrec_store::{FileReader, Kind};
-use rustc_hash::FxHashSet;
 
-use super::load::{self, Job, Place};
+use super::load::{self, Job};
 use super::marks::Mark;
 use super::select;
 use super::session::{most_pages, streams};
@@ -26,17 +26,6 @@ use crate::window::Window;
 
 /// A ring's counters: events recorded, and refused.
 type Counters = (Counts, [u64; REFUSALS]);
-
-/// Pages that were read before the others.
-#[derive(Default)]
-pub(super) struct Ahead {
-    /// What is going to be read.
-    pub(super) window: Option<Window>,
-    /// The blocks that have been.
-    pub(super) blocks: FxHashSet<Place>,
-    /// What they hold.
-    pub(super) pages: Vec<(Page, Summary)>,
-}
 
 /// What there is to show it by.
 pub(super) struct Proof<'a> {
@@ -54,9 +43,9 @@ pub(super) struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Reads the ends of a window. Returns them, and the rings with as many of their pages as tell
-    /// the window's beginning and end. `None`: nothing is shown, or nothing won by it.
-    pub(super) fn read(&self, window: Window) -> Option<(Ahead, Vec<LaneStream>)> {
+    /// Reads the ends of a window. Returns the rings with as many of their pages as tell the
+    /// window's beginning and end. `None`: nothing is shown.
+    pub(super) fn read(&self, window: Window) -> Option<Vec<LaneStream>> {
         // What this release does not know is told by all pages.
         if self.meta.lanes.has_unknown() || !Lane::RINGS.iter().all(|lane| self.adds_up(*lane)) {
             return None;
@@ -73,21 +62,17 @@ impl Proof<'_> {
         let is_early = |job: &Job<'_>| job.block.header.first <= self.sure.from;
         let (ends, middle): (Vec<Job<'_>>, Vec<Job<'_>>) =
             jobs.iter().partition(|job| is_end(job) || is_early(job));
-        if middle.is_empty() || middle.iter().any(|job| !job.reader.is_sound(job.block)) {
+        if middle.iter().any(|job| !job.reader.is_sound(job.block)) {
             return None;
         }
-        // Some of them are held twice, and the others are still to come.
+        // Some of them are held twice.
         let most = most_pages() / 2;
         let mut pages = Vec::new();
         if !load::pages(&ends, most, |of_block| pages.extend(of_block))?.is_empty() {
             return None;
         }
         let streams = streams(self.meta, self.telling(&pages));
-        if !streams.iter().all(|stream| self.is_known(stream)) {
-            return None;
-        }
-        let blocks = ends.iter().map(Job::place).collect();
-        Some((Ahead { window: Some(window), blocks, pages }, streams))
+        streams.iter().all(|stream| self.is_known(stream)).then_some(streams)
     }
 
     /// Whether the blocks between the checkpoints hold all events of a lane that were counted

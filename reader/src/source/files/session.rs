@@ -13,13 +13,12 @@ use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings, is_loss};
 use flightrec_format::totals::Totals;
 use flightrec_store::{Clocks, Content, Damage, FileReader, Kind, What};
-use rustc_hash::FxHashSet;
 
 use super::anchor::{self, Anchor, SLACK_NS, Stretch, Told};
 use super::catalog::{SessionFiles, StoredFile};
 use super::marks::{between, marks, to_the_marks};
 use super::names::Superseded;
-use super::proof::{Ahead, Proof};
+use super::proof::Proof;
 use super::stretch::Weights;
 use super::{FilesError, load, names, select};
 use crate::amount::counted;
@@ -48,8 +47,6 @@ pub struct SessionSource {
     end: End,
     /// What the user is told beside the coverage.
     remarks: Vec<String>,
-    /// Pages that were read before the others.
-    ahead: Ahead,
     /// What need not be read for names.
     superseded: Rc<RefCell<Superseded>>,
 }
@@ -111,7 +108,6 @@ impl SessionSource {
             files: session.files.into_iter().map(open).collect(),
             end: End { now: 0, closed: false },
             remarks: Vec::new(),
-            ahead: Ahead::default(),
             superseded: session.superseded,
         };
         source.end = source.find_end()?;
@@ -363,8 +359,7 @@ impl SessionSource {
 
     /// Reads of what the window needs only its ends, before `sure.from` and behind `sure.until`, if
     /// it can be shown that nothing is missing between them; what is told of it begins at
-    /// `earliest` or later. They are not read again by [`Self::read`] of the same window. With
-    /// them comes what [`Self::take_remarks`] will have.
+    /// `earliest` or later. With them comes what [`Self::take_remarks`] will have.
     pub fn read_ends(
         &mut self,
         window: Window,
@@ -390,9 +385,8 @@ impl SessionSource {
             earliest,
             sure,
         };
-        let (ahead, streams) = proof.read(window)?;
+        let streams = proof.read(window)?;
         let (before, totals) = (Some(proof.before.totals.clone()), proof.after.totals.clone());
-        self.ahead = ahead;
         let (slots, descriptors, copied) = (Vec::new(), Vec::new(), totals.now);
         let marks = Vec::new();
         let recording = Recording {
@@ -431,10 +425,8 @@ impl SessionSource {
             // known.
             asked = to_the_marks(window, before.as_ref(), &after);
         }
-        let Ahead { blocks: known, mut pages, .. } = Some(std::mem::take(&mut self.ahead))
-            .filter(|ahead| ahead.window == Some(asked))
-            .unwrap_or_default();
-        let mut lost = read_pages(&opened, asked, lanes, &known, &self.superseded, &mut pages)?;
+        let mut pages = Vec::new();
+        let mut lost = read_pages(&opened, asked, lanes, &self.superseded, &mut pages)?;
         let idle = |lane: Lane| is_idle(lane, window.from, &pages, &meta, before.as_ref(), &after);
         let further = to_the_marks(window, before.as_ref(), &after);
         let again = asked != further
@@ -442,14 +434,7 @@ impl SessionSource {
             && (!lost.is_empty() || lanes.iter().any(|lane| !idle(*lane)));
         if again {
             pages = Vec::new();
-            lost = read_pages(
-                &opened,
-                further,
-                lanes,
-                &FxHashSet::default(),
-                &self.superseded,
-                &mut pages,
-            )?;
+            lost = read_pages(&opened, further, lanes, &self.superseded, &mut pages)?;
         }
         whole &= lost.is_empty();
         let slots = threads(&opened);
@@ -608,17 +593,15 @@ fn has_refused(before: &Totals, after: &Totals) -> bool {
 
 type Lost<'a> = Vec<(&'a FileReader, Damage)>;
 
-/// Reads the pages of the window, but for those of blocks that are known.
+/// Reads the pages of the window.
 fn read_pages<'a>(
     opened: &[&'a FileReader],
     window: Window,
     lanes: &[Lane],
-    known: &FxHashSet<load::Place>,
     superseded: &RefCell<Superseded>,
     into: &mut Vec<(Page, Summary)>,
 ) -> Result<Lost<'a>, FilesError> {
-    let mut jobs = select::needed(opened, window, lanes);
-    jobs.retain(|job| !known.contains(&job.place()));
+    let jobs = select::needed(opened, window, lanes);
     let too_much = || FilesError::TooMuch(memory::pages_max());
     let most = |held: usize| most_pages().saturating_sub(held);
     let (early, within): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| is_early(job, window));

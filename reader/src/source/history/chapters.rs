@@ -143,25 +143,22 @@ impl FilesPart {
         self.joins
     }
 
-    /// The chapter, or the window of which it is the first stretch, as far as it can be told of
-    /// what is complete, which is known much sooner.
+    /// The window of which it is the first stretch, if it can be told before it is read that
+    /// nothing of it is missing.
     pub(super) fn foretell(&mut self) -> Option<Foretold> {
         let Question { since, until, everything } = self.question;
         if everything {
             return None;
         }
-        let (window, from, cut) = match self.joins {
-            Some(Joins { before: true, .. } | Joins { is_whole: false, .. }) => return None,
-            // With what comes behind it.
-            Some(Joins { whole, .. }) => (with_leads(whole), whole.from, whole.until),
-            None => (self.window, self.from, self.cut),
-        };
+        let is_first = |joins: &Joins| !joins.before && joins.is_whole;
+        let Window { from, until: cut } = self.joins.filter(is_first)?.whole;
         let slack = |edge| if matches!(edge, Edge::Wall(_)) { AROUND_NS } else { 0 };
         let sure = Window {
             from: from.saturating_add(slack(since)),
             until: cut.saturating_sub(slack(until)),
         };
-        let (recording, remarks) = self.source.read_ends(window, from, sure)?;
+        let (recording, remarks) =
+            self.source.read_ends(with_leads(Window { from, until: cut }), from, sure)?;
         let mut chapter = self.chapter(recording, remarks);
         chapter.from = from;
         chapter.clock.now = self.source.clock().now.min(cut);

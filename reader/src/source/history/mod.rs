@@ -129,7 +129,7 @@ impl Chapter {
     }
 }
 
-/// A chapter before it is read, of which is known that nothing is missing.
+/// A window of several stretches before they are read, of which is known that nothing is missing.
 #[derive(Debug)]
 pub struct Foretold {
     /// The chapter, with few of its pages.
@@ -153,14 +153,10 @@ impl Foretold {
 
 /// What takes the chapters of a history.
 pub trait Visitor<E> {
-    /// Takes a chapter that comes next, before it is read, where that can be told anything of.
+    /// Takes a window of several stretches before the first of them is read, if nothing of it is
+    /// missing.
     fn ahead(&mut self, _chapter: &Foretold) -> Result<(), E> {
         Ok(())
-    }
-
-    /// Whether [`Self::ahead`] does anything.
-    fn looks_ahead(&self) -> bool {
-        false
     }
 
     /// Takes the next chapter.
@@ -213,7 +209,7 @@ fn visit_all<E: From<SourceError>>(
     visitor: &mut impl Visitor<E>,
 ) -> Result<(), E> {
     while let Some(mut next) = chapters.next_part() {
-        if let Some(foretold) = next.foretold(visitor.looks_ahead()) {
+        if let Some(foretold) = next.foretold() {
             visitor.ahead(&foretold)?;
         }
         if visitor.take(next.read()?)? == Go::Enough {
@@ -279,10 +275,10 @@ struct Unread {
 }
 
 impl Unread {
-    /// What is known of it before it is read, if that is wanted or reading it needs it.
-    fn foretold(&mut self, is_wanted: bool) -> Option<Foretold> {
+    /// What is known, before it is read, of the window of which it is the first stretch.
+    fn foretold(&mut self) -> Option<Foretold> {
         let Part::Files(part) = &mut self.part else { return None };
-        let mut foretold = (is_wanted || part.joins().is_some()).then(|| part.foretell())??;
+        let mut foretold = part.foretell()?;
         foretold.chapter.is_only = self.is_only;
         Some(foretold)
     }

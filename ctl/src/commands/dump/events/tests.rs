@@ -14,7 +14,7 @@ use flightrec_format::meta::{Lanes, Meta, Syscall};
 
 use super::{reports, spare};
 use crate::filter::{FilterPlan, FilterSpec};
-use crate::pipeline::testing::{call, comm, event, fork};
+use crate::pipeline::testing::{Random, call, comm, event, fork};
 use crate::print;
 use crate::source::{Collector, Recording};
 use crate::text::{Options, Renderer};
@@ -32,17 +32,6 @@ const END: u64 = STARTED + STEP * (STEPS + 10);
 const IDS: u32 = 12;
 /// The call that is made.
 const READ: u16 = 0;
-
-/// Numbers that come again with their seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
 
 /// A thread; a process where it is its own leader.
 #[derive(Debug, Clone, Copy)]
