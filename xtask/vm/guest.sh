@@ -14,6 +14,19 @@ say "recording"
 # Numbered calls of threads that are preempted; before all that fills the rings.
 stress 20000 >/out/stress.txt || { say "FAILED: stress"; exit 1; }
 say "stressed"
+# Wakeups out of every context, beside the kernel's own tracer.
+trace=/sys/kernel/tracing/instances/wakeups
+ifconfig lo 127.0.0.1 up
+mkdir $trace
+echo mono >$trace/trace_clock
+echo 16384 >$trace/buffer_size_kb
+echo 1 >$trace/events/sched/sched_waking/enable
+wakeups 800 /out/synced >/out/wakeups.txt || { say "FAILED: wakeups"; exit 1; }
+echo 0 >$trace/tracing_on
+cat $trace/trace >/out/wakeups.trace
+rmdir $trace
+ctl dump --last 1m --event waking --fds off --format jsonl -o /out/wakeups.jsonl 2>/out/wakeups.err
+say "wakeups: $(cat /out/wakeups.txt)"
 # A process without rights makes up a recording, for whoever reads the dump.
 ctl mark "mark 0"
 xtask vm-forge /run/fr/bpf >/out/forged.txt 2>&1 &

@@ -4,6 +4,7 @@ mod flood;
 mod forged;
 mod refusal;
 mod stress;
+mod wakeups;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,7 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
 
     last_words(&events)?;
     found.extend(stress::numbered_calls(&files, &events)?);
+    found.push(wakeups::contexts(&files)?);
     // The last second of every CPU, by the coverage.
     for path in &dumps {
         let last = dump(&[&of(path), ["--last", "1s", "--strict"].as_slice()].concat());
