@@ -403,6 +403,22 @@ mod tests {
     }
 
     #[test]
+    fn a_wakeup_by_an_interrupt_names_no_thread() {
+        let woken = |waker: Option<Thread>, context: Option<&str>| {
+            let wait = Wait { waker, waker_context: context.map(str::to_owned), ..Wait::default() };
+            wait_line(&wait).split_once("woken by ").map(|(_, by)| by.to_owned())
+        };
+        let disk = Thread { tid: 5, tgid: 5, name: "disk".into() };
+        assert_eq!(woken(Some(disk.clone()), Some("thread")).unwrap(), "disk (5)");
+        // Written by a release that did not know.
+        assert_eq!(woken(Some(disk), None).unwrap(), "disk (5)");
+        assert_eq!(woken(None, Some("hardirq")).unwrap(), "an interrupt");
+        assert_eq!(woken(None, Some("softirq")).unwrap(), "a softirq");
+        assert_eq!(woken(None, Some("nmi")).unwrap(), "a non-maskable interrupt");
+        assert_eq!((woken(None, None), woken(None, Some("unknown"))), (None, None));
+    }
+
+    #[test]
     fn the_first_answer_as_people_read_it() {
         let text = answer(&entry(), &TimeZone::UTC);
         let expected = "\

@@ -97,6 +97,21 @@ fn a_wait_says_in_which_call_and_who_ended_it() {
 }
 
 #[test]
+fn an_interrupt_that_ends_a_wait_is_nobody() {
+    let mut woken = waking(520, 1, 6, 5);
+    if let Body::Waking { context, .. } = &mut woken.body {
+        *context = WakeContext::Hardirq;
+    }
+    let events =
+        [name(5, b"db"), name(6, b"hog"), switch(20, 0, 5, 2, 0), woken, switch(600, 0, 0, 0, 5)];
+    let about = About { threads: vec![5], ..About::default() };
+    let summary = pass(&about, &events);
+    let told = summary.waits.iter().map(|wait| (wait.waker.is_none(), wait.waker_context.clone()));
+    let expected = (true, Some("hardirq".to_owned()));
+    assert_eq!(told.collect::<Vec<_>>(), [expected.clone(), expected], "blocked, and queued");
+}
+
+#[test]
 fn a_thread_that_gave_way_to_idle_did_not_lose_its_cpu_to_another() {
     // 7's control group has spent its quota: nobody runs until it may go on; then 8 takes its CPU.
     let events = [
