@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::control::CpuTotals;
-use flightrec_format::decode::Body;
+use flightrec_format::decode::{Body, Event};
 use flightrec_format::live::{Generation, Recording};
 use flightrec_tests::{Snapshot, c_program, die_with_parent, key_values, online_cpus, wait_until};
 use nix::sys::signal::Signal;
@@ -144,11 +144,14 @@ fn storms_do_not_hide_a_quiet_process_under_a_total() {
 /// Renames are what a process can fill the ring of task life with: forks, execs and exits stay.
 #[test]
 fn renames_do_not_push_out_forks_and_execs() {
+    const MARK: &str = "before the storm";
     let recorder =
         start("[budget]\ntotal = \"off\"\nper_cpu = \"off\"\n[rings]\ntask = \"1MiB\"\n");
     let before = Command::new("/bin/true").spawn().expect("true");
     let pid = before.id();
     assert!({ before }.wait().expect("wait").success());
+    let output = recorder.flightctl(&["mark", MARK]);
+    assert!(output.status.success(), "{output:?}");
     let storms = Storms::start("renames");
     std::thread::sleep(Duration::from_secs(2));
     drop(storms);
@@ -160,4 +163,10 @@ fn renames_do_not_push_out_forks_and_execs() {
     let happened = |what: fn(&Body) -> bool| after.of(pid).any(|event| what(&event.body));
     assert!(happened(|body| matches!(body, Body::Exec { .. })), "its exec is gone");
     assert!(happened(|body| matches!(body, Body::TaskExit { .. })), "its exit is gone");
+    // Of its parent, and of flightctl.
+    let is_fork = |event: &Event| matches!(event.body, Body::Fork(fork) if fork.tgid == pid);
+    assert!(after.events.iter().any(is_fork), "its fork is gone");
+    let is_mark =
+        |event: &Event| matches!(&event.body, Body::Mark(text) if *text.bytes == *MARK.as_bytes());
+    assert!(after.events.iter().any(is_mark), "the mark is gone");
 }

@@ -28,6 +28,7 @@ mod pingpong;
 mod pipes;
 mod ps;
 mod quiet;
+mod reader_examples;
 mod run_queue;
 mod side_by_side;
 mod signals;

@@ -238,6 +238,14 @@ fn a_crowd_on_one_cpu() {
     );
 }
 
+/// The first answer names this thread first.
+#[track_caller]
+fn first_is(snapshot: &Value, name: &str, tid: &str) {
+    let involved = &snapshot["summary"]["involved"][0];
+    let first = (&involved["thread"]["name"], involved["thread"]["tid"].to_string());
+    assert_eq!(first, (&Value::from(name), tid.to_owned()), "{:#}", snapshot["summary"]);
+}
+
 #[test]
 fn slow_calls_of_whoever_is_named() {
     let rule = "rules = [{ process = \"bad_end\", calls = [\"read\", \"fsync\"], slower_than = \
@@ -247,6 +255,7 @@ fn slow_calls_of_whoever_is_named() {
     let snapshot = kept(&recorder, "slow_call", |snapshot| {
         says(snapshot, &format!("read of bad_end ({pid})"))
     });
+    first_is(&snapshot, "bad_end", &pid);
     let lines = whole(&recorder, id(&snapshot), &["--tid", &pid, "--syscall", "read"]);
     assert!(lines.iter().any(|line| line.text.starts_with("read(")), "{lines:#?}");
     assert_eq!(list(&recorder).len(), 1, "its end is no second one");
@@ -292,6 +301,7 @@ fn a_process_killed_for_want_of_memory() {
     assert!(!victim.wait().expect("wait").success());
     let snapshot =
         kept(&recorder, "oom_kill", |snapshot| says(snapshot, &format!("bad_end ({pid})")));
+    first_is(&snapshot, "bad_end", &pid);
     let lines = whole(&recorder, id(&snapshot), &["--event", "exit", "--pid", &pid]);
     assert_eq!(lines.len(), 1, "{lines:#?}");
 }
@@ -306,11 +316,7 @@ fn a_line_that_the_kernel_logs() {
     let words = format!("the kernel logged: bad_end[{pid}]: segfault at 0");
     let snapshot = kept(&recorder, "kernel_log", |snapshot| says(snapshot, &words));
     assert_eq!(list(&recorder).len(), 1, "{:#?}", list(&recorder));
-    let involved = &snapshot["summary"]["involved"][0];
-    assert_eq!(
-        (&involved["thread"]["name"], involved["thread"]["tid"].to_string()),
-        (&Value::from("bad_end"), pid)
-    );
+    first_is(&snapshot, "bad_end", &pid);
     // What descriptors stand for is known from the recorder's first look on, a little behind the
     // window's beginning.
     let lines = whole(&recorder, id(&snapshot), &["--path", "/dev/kmsg", "--syscall", "openat"]);

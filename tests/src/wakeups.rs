@@ -23,18 +23,22 @@ pub struct Wakeup {
 const APART_NS: u64 = 20_000_000;
 
 /// The wakeups in a trace's text (`sched_waking`, clock `mono`; `trace_print_lat_fmt`,
-/// kernel/trace/trace_output.c, Linux 6.1).
+/// kernel/trace/trace_output.c, Linux 6.1). Its head says which flag stands where: the kernels of
+/// Linux 6.1 with PREEMPT_RT have one more in front.
 pub fn of_ftrace(trace: &str) -> Vec<Wakeup> {
-    trace.lines().filter_map(of_line).collect()
+    let mut flags = trace.lines().filter(|line| line.starts_with('#') && line.contains("=> "));
+    let at = flags.position(|line| line.ends_with("hardirq/softirq")).unwrap_or(2);
+    trace.lines().filter_map(|line| of_line(line, at)).collect()
 }
 
-/// `comm-7  [001] d.s4.  1234.567890: sched_waking: comm=x pid=9 prio=120 target_cpu=001`
-fn of_line(line: &str) -> Option<Wakeup> {
+/// `comm-7  [001] d.s4.  1234.567890: sched_waking: comm=x pid=9 prio=120 target_cpu=001`, whose
+/// flag number `at` is the context.
+fn of_line(line: &str, at: usize) -> Option<Wakeup> {
     let (head, body) = line.split_once(": sched_waking: ")?;
     let (_, head) = head.rsplit_once('[')?;
     let mut words = head.split_whitespace();
     let cpu = words.next()?.strip_suffix(']')?.parse().ok()?;
-    let context = match words.next()?.chars().nth(2)? {
+    let context = match words.next()?.chars().nth(at)? {
         'z' | 'Z' => WakeContext::Nmi,
         'h' | 'H' => WakeContext::Hardirq,
         's' => WakeContext::Softirq,
@@ -122,6 +126,10 @@ mod tests {
             Wakeup { time: 3_000_001_000, cpu: 0, wakee: 8, context: WakeContext::Hardirq },
         ];
         assert_eq!(of_ftrace(trace), expected);
+        let head = "#   _------=> irqs-off/BH-disabled\n#  / _-----=> need-resched\n\
+                    # | / _----=> need-resched-lazy\n# || / _---=> hardirq/softirq\n";
+        let with_lazy = trace.replace("d.s4.", "d..s4.").replace("dNh4.", "dN.h4.");
+        assert_eq!(of_ftrace(&(head.to_owned() + &with_lazy)), expected);
     }
 
     #[test]

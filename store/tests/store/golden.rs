@@ -327,19 +327,10 @@ fn check_closed(name: &str) {
     }
 }
 
-/// As a kill leaves a file.
-fn killed(path: &Path) {
-    write(path, &rich());
-    let blocks = FileReader::open(path).unwrap().blocks().to_vec();
-    let end = blocks[blocks.len() - 2].data() + 100;
-    std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(end).unwrap();
-}
-
-/// Columns of version 3, and pages of version 2.
+/// Columns of version 3, and pages of version 2; before wakeups had a context.
 #[test]
 fn version_3_closed() {
-    bless("v3-closed.flight", |path| write(path, &rich()));
-    check_closed("v3-closed.flight");
+    check("v3-closed.flight");
     let expected = FileHeader { incompatible: COLUMNS, ..header() };
     assert_eq!(FileReader::open(data("v3-closed.flight")).unwrap().header(), &expected);
     assert!(of_pages("v3-closed.flight").iter().all(|page| page.header().version == 2));
@@ -347,8 +338,14 @@ fn version_3_closed() {
 
 #[test]
 fn version_3_killed_while_writing() {
-    bless("v3-killed.flight", killed);
     check("v3-killed.flight");
+}
+
+/// With contexts of wakeups, and waits for I/O.
+#[test]
+fn version_3_with_contexts() {
+    bless("v3-contexts.flight", |path| write(path, &rich()));
+    check_closed("v3-contexts.flight");
 }
 
 /// Two seconds of a compile mix: what the model of calls knows best and least.

@@ -58,8 +58,8 @@ fn spawn(program: &str, args: &[&str], output: Stdio) -> Result<Child> {
 struct Seen {
     /// Of each witness: calls made, and recorded.
     witnesses: Vec<(u64, u64)>,
-    /// Percent of the machine's CPU time by the recorder's own account, since it began; what being
-    /// asked takes of that.
+    /// Percent of the machine's CPU time by the recorder's own account, since it began; the probe
+    /// overhead of that.
     own: (f64, f64),
     detached: f64,
 }
@@ -126,7 +126,7 @@ pub(super) fn run(seconds: u32, only: Option<&str>) -> Result<()> {
             budget.replace('\n', ", ")
         );
         println!(
-            "| beside | {} | {} | {} | own account | of it floor | detached |",
+            "| beside | {} | {} | {} | own account | of it probe overhead | detached |",
             RATES[0], RATES[1], RATES[2]
         );
         println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
