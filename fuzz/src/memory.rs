@@ -76,6 +76,8 @@ pub fn run(flightctl: &Path, command: &[&str], file: &Path, dir: &Path) -> Resul
     }
     program
         .env("TZ", "UTC")
+        // `top` has room for all of its columns.
+        .env("COLUMNS", "200")
         .env_remove("FLIGHTREC_MEMORY")
         .stdin(Stdio::null())
         .stdout(Stdio::null());
@@ -103,6 +105,8 @@ pub struct Row {
     pub peak: u64,
     /// The longest that it took.
     pub seconds: f64,
+    /// Length of the longest of the files, bytes.
+    pub length: u64,
 }
 
 /// What was found.
@@ -134,17 +138,17 @@ pub const MUTATED: [&str; 2] = ["mutated recordings", "mutated dumps"];
 /// Name of the file that commands are run over.
 const INPUT: &str = "input.flight";
 
-/// Writes the file that commands are to be run over, and returns its length. Whoever made it drops
-/// it before: a child's memory counts from its parent's on.
-pub fn write(bytes: &[u8], places: Places<'_>) -> Result<usize> {
-    fs::write(places.dir.join(INPUT), bytes)?;
-    Ok(bytes.len())
+/// Writes the file that commands are to be run over. Whoever made it drops it before: a child's
+/// memory counts from its parent's on.
+pub fn write(bytes: &[u8], places: Places<'_>) -> Result<()> {
+    Ok(fs::write(places.dir.join(INPUT), bytes)?)
 }
 
 impl Survey {
     /// Runs all commands over the file that was written last (`write`).
     pub fn run(&mut self, kind: &'static str, form: Form, places: Places<'_>) -> Result<()> {
         let file = places.dir.join(INPUT);
+        let length = fs::metadata(&file)?.len();
         for command in commands(form) {
             let run = run(places.flightctl, command, &file, places.dir)?;
             self.runs += 1;
@@ -162,9 +166,10 @@ impl Survey {
             if let Some(row) = self.rows.iter_mut().find(of) {
                 row.peak = row.peak.max(run.peak);
                 row.seconds = row.seconds.max(run.seconds);
+                row.length = row.length.max(length);
             } else {
                 let Run { peak, seconds, .. } = run;
-                self.rows.push(Row { kind, command: name, peak, seconds });
+                self.rows.push(Row { kind, command: name, peak, seconds, length });
             }
         }
         Ok(())
@@ -196,16 +201,23 @@ impl Survey {
         Ok(())
     }
 
-    /// What the commands took at most for files of these kinds: memory, and time, for people.
-    pub fn most(&self, kinds: &[&str]) -> String {
-        let rows = || self.rows.iter().filter(|row| kinds.contains(&row.kind));
-        let peak = rows().map(|row| row.peak).max().unwrap_or(0) >> 20;
-        match rows().max_by(|a, b| a.seconds.total_cmp(&b.seconds)) {
-            Some(Row { command, seconds, .. }) => {
-                format!("at most {peak} MiB; {seconds:.1} s (flightctl {command})")
-            }
-            None => "nothing".into(),
-        }
+    /// A line for people about files of a kind: the longest file; the most memory, and the longest
+    /// time, and which command took them.
+    pub fn line(&self, kind: &str) -> String {
+        let rows = || self.rows.iter().filter(|row| row.kind == kind);
+        let (most, slowest) = (
+            rows().max_by_key(|row| row.peak),
+            rows().max_by(|a, b| a.seconds.total_cmp(&b.seconds)),
+        );
+        let (Some(most), Some(slowest)) = (most, slowest) else { return format!("{kind}: no run") };
+        format!(
+            "{kind}: {} KiB; at most {} MiB (flightctl {}); {:.1} s (flightctl {})",
+            most.length.div_ceil(1 << 10),
+            most.peak >> 20,
+            most.command,
+            slowest.seconds,
+            slowest.command
+        )
     }
 
     /// The most memory that was taken, bytes.

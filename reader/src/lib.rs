@@ -39,7 +39,7 @@
 //!
 //! - Time: [`window`], [`windows`], [`wall`], [`boots`]. Names: [`kind`], [`names`], [`threads`].
 //! - Pages: [`control`], [`memory`], [`observe`], [`source`].
-//! - Events: [`left_out`], [`fds`], [`pipeline`]. What is complete and missing: [`coverage`].
+//! - Events: [`left_out`], `open_calls`, [`fds`], [`pipeline`]. What is complete and missing: [`coverage`].
 
 pub mod amount;
 pub mod boots;
@@ -54,6 +54,7 @@ pub mod memory;
 pub mod names;
 pub mod observe;
 mod open;
+mod open_calls;
 pub mod pipeline;
 mod session;
 pub mod source;

@@ -29,6 +29,13 @@ pub fn stretch() -> u64 {
     if cfg!(test) { 256 << 10 } else { limit() / 8 * 3 }
 }
 
+/// The same, where so many pages of rings are held meanwhile. Up to half a stretch of them is what
+/// is left anyway.
+pub fn stretch_beside(pages: usize) -> u64 {
+    let held = (pages as u64).saturating_mul(PAGE_WEIGHT);
+    (stretch() / 2 * 3).saturating_sub(held).clamp(stretch() / 4, stretch())
+}
+
 /// Bytes of memory that pages may take that are held at once: where many belong to one moment, they
 /// are more than a stretch.
 pub fn pages_max() -> u64 {
@@ -66,6 +73,15 @@ pub fn wrong() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn beside_many_pages_a_stretch_is_shorter() {
+        let beside = |bytes: u64| stretch_beside((bytes / PAGE_WEIGHT) as usize);
+        let all = stretch();
+        assert_eq!((beside(0), beside(all / 2)), (all, all));
+        assert!((all / 2..all / 2 + PAGE_WEIGHT).contains(&beside(all)), "{}", beside(all));
+        assert_eq!((beside(2 * all), stretch_beside(usize::MAX)), (all / 4, all / 4));
+    }
 
     #[test]
     fn limits_are_sizes() {

@@ -34,6 +34,7 @@ use self::table::File;
 pub use self::table::{FdNames, FdTable, Kept, Named};
 pub(crate) use self::users::Users;
 use crate::names::set_for;
+use crate::open_calls::OpenCalls;
 use crate::source::Recording;
 use crate::threads::Threads;
 use crate::window::Window;
@@ -42,8 +43,6 @@ use crate::window::Window;
 const FILES_MAX: usize = 1 << 18;
 /// Most processes whose descriptors are known.
 const PROCESSES_MAX: usize = 1 << 18;
-/// Most calls that are followed at once, with all their strings.
-const PENDING_MAX: usize = 1 << 16;
 /// Longest name that is put together from a directory's and a path.
 const NAME_MAX: usize = 1024;
 
@@ -84,7 +83,7 @@ pub struct Fds {
     tables: FxHashMap<u64, Shared>,
     next_key: u64,
     /// Calls that change descriptors, by thread.
-    pending: FxHashMap<u32, Pending>,
+    pending: OpenCalls<Pending>,
     /// What the call that ended last closed, and whose call it was.
     closed: Option<(u32, [Named; 1])>,
     files: usize,
@@ -102,7 +101,7 @@ impl Fds {
             keys: FxHashMap::default(),
             tables: FxHashMap::default(),
             next_key: 0,
-            pending: FxHashMap::default(),
+            pending: OpenCalls::default(),
             closed: None,
             files: 0,
             lost: false,
@@ -246,14 +245,14 @@ impl Fds {
                         self.enter(event.tid, threads.tgid(event.tid, event.time), role, call);
                     }
                     None if self.pending.is_empty() => {}
-                    None => drop(self.pending.remove(&event.tid)),
+                    None => drop(self.pending.end(event.tid)),
                 }
             }
             Body::Exit { call, ret, .. } => {
                 self.closed = None;
                 let Some(role) = self.roles.get(call.abi, call.nr) else { return };
                 let tgid = threads.tgid(event.tid, event.time);
-                match self.pending.remove(&event.tid) {
+                match self.pending.end(event.tid) {
                     Some(pending) if pending.role == role => {
                         self.closed = pending.closed.map(|named| (event.tid, [named]));
                         self.exit(tgid, role, &pending.call, *ret);
@@ -268,24 +267,22 @@ impl Fds {
                 self.forget_all();
             }
             Body::Fork(fork) if fork.tgid != fork.parent_tgid => {
-                let flags = self.pending.get(&fork.parent_tid).filter(|p| p.role == Role::Clone);
+                let flags = self.pending.get(fork.parent_tid).filter(|p| p.role == Role::Clone);
                 let shares = flags.is_some_and(|p| {
                     p.call.nargs > 0 && arg(&p.call, 0) & libc::CLONE_FILES as u32 != 0
                 });
                 self.fork(fork.parent_tgid, fork.tgid, shares);
             }
             Body::Exec { exec, .. } => {
-                if exec.old_tid != exec.tid
-                    && let Some(pending) = self.pending.remove(&exec.old_tid)
-                {
-                    self.pending.insert(exec.tid, pending);
+                if exec.old_tid != exec.tid {
+                    self.pending.rename(exec.old_tid, exec.tid);
                 }
                 // An exec ends all sharing.
                 self.unshare(exec.tgid);
                 self.change(exec.tgid, FdTable::exec);
             }
             Body::TaskExit(exit) => {
-                self.pending.remove(&exit.tid);
+                self.pending.end(exit.tid);
                 if exit.tid == exit.tgid {
                     self.forget(exit.tgid);
                 }
@@ -295,7 +292,7 @@ impl Fds {
     }
 
     fn enter(&mut self, tid: u32, tgid: u32, role: Role, call: &Call) {
-        let mut pending = Pending { role, call: call.clone(), closed: None };
+        let mut closed = None;
         let first = arg(call, 0);
         // The kernel frees a number at once, so that another thread may get it before the call
         // ends.
@@ -304,7 +301,7 @@ impl Fds {
                 let fd = first as i32;
                 let name = self.file(tgid, fd).map(|file| file.name.clone());
                 if let Some(name) = name {
-                    pending.closed = Some((fd, name));
+                    closed = Some((fd, name));
                     self.change(tgid, |table| table.set(fd, None));
                 }
             }
@@ -325,9 +322,7 @@ impl Fds {
             }
             _ => {}
         }
-        if self.pending.len() < PENDING_MAX || self.pending.contains_key(&tid) {
-            self.pending.insert(tid, pending);
-        }
+        self.pending.begin(tid, call, || Pending { role, call: call.clone(), closed });
     }
 
     fn exit(&mut self, tgid: u32, role: Role, call: &Call, ret: i64) {

@@ -1,17 +1,13 @@
 //! The entry of each thread's present call, for what its exit can't tell by itself: the arguments,
 //! where the exit is shown alone, and whether the call has to do with a path that is wanted.
 
-use rustc_hash::FxHashMap;
-
 use flightrec_format::decode::{Body, Call, Event};
 
 use super::choice::{CallFacts, Choice, Part, Took};
 use super::delay::Found;
 use crate::fds::Fds;
+use crate::open_calls::OpenCalls;
 use crate::threads::Threads;
-
-/// Most calls that are remembered, with all their strings.
-const OPEN_MAX: usize = 1 << 16;
 
 /// A call that was entered.
 #[derive(Debug, Clone)]
@@ -24,7 +20,7 @@ struct Entry {
 /// The present calls, by thread.
 #[derive(Debug, Clone, Default)]
 pub struct Entries {
-    open: FxHashMap<u32, Entry>,
+    open: OpenCalls<Entry>,
 }
 
 impl Entries {
@@ -55,9 +51,7 @@ impl Entries {
         match body {
             Body::Enter(call) => {
                 let (path, lacks) = about(call, false);
-                if self.open.len() < OPEN_MAX || self.open.contains_key(&tid) {
-                    self.open.insert(tid, Entry { call: call.clone(), path, lacks });
-                }
+                self.open.begin(tid, call, || Entry { call: call.clone(), path, lacks });
                 (CallFacts { took: Took::Nothing, path, lacks }, None)
             }
             Body::Exit { call, .. } => {
@@ -65,7 +59,7 @@ impl Entries {
                     found.entered.is_some()
                         && (entry.call.nr, entry.call.abi) == (call.nr, call.abi)
                 };
-                let entry = self.open.remove(&tid).filter(same);
+                let entry = self.open.end(tid).filter(same);
                 let took = Took::of(found, time);
                 let (path, lacks) = match &entry {
                     Some(Entry { path: true, .. }) => (true, None),
@@ -75,13 +69,11 @@ impl Entries {
                 (CallFacts { took, path, lacks }, entry.map(|entry| entry.call))
             }
             Body::Exec { exec, .. } if exec.old_tid != exec.tid => {
-                if let Some(entry) = self.open.remove(&exec.old_tid) {
-                    self.open.insert(exec.tid, entry);
-                }
+                self.open.rename(exec.old_tid, exec.tid);
                 (CallFacts::default(), None)
             }
             Body::TaskExit(exit) => {
-                self.open.remove(&exit.tid);
+                self.open.end(exit.tid);
                 (CallFacts::default(), None)
             }
             _ => (CallFacts::default(), None),

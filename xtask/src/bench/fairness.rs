@@ -108,6 +108,13 @@ fn measure(budget: &str, storm: &str, seconds: u32) -> Result<Seen> {
             "sys_enter",
         ];
         let dump = recorder.flightctl(&args);
+        // One that gives up shows less than there is. (1: nothing matches.)
+        ensure!(
+            matches!(dump.status.code(), Some(0 | 1)),
+            "flightctl dump ended with {}: {}",
+            dump.status,
+            String::from_utf8_lossy(&dump.stderr)
+        );
         // The recorder's own lines are there whatever is asked for.
         let text = String::from_utf8_lossy(&dump.stdout);
         let calls = text.lines().filter(|line| line.contains("getpgrp(")).count();

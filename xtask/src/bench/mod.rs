@@ -61,15 +61,16 @@ pub(crate) enum Bench {
         #[arg(long)]
         only: Option<String>,
     },
-    /// Memory of every command that reads files, for crafted files and mutations of them; fails
-    /// above 512 MiB.
+    /// Memory and time of every command that reads files, for crafted files and mutations of them;
+    /// fails above 512 MiB. Half an hour.
     Memory {
         /// Number of mutated files.
         #[arg(long, default_value_t = 10_000)]
         mutations: u64,
-        /// Number of blocks of pages in crafted files, of 1 MiB each.
-        #[arg(long, default_value_t = 4600)]
-        blocks: usize,
+        /// Number of blocks of pages in crafted files, of 1 MiB each [default: as many as take all
+        /// the memory that any number takes].
+        #[arg(long)]
+        blocks: Option<usize>,
         /// One kind of files alone; another name than those that there are names them.
         #[arg(long)]
         only: Option<String>,
@@ -116,13 +117,14 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Memory { mutations, blocks, only } => {
             run_command(cargo().args(["build", "--release", "--locked", "-p", "flightctl"]))?;
             let run = ["run", "--release", "--locked", "-p", "flightrec-fuzz", "--", "--memory"];
-            let (mutations, blocks) = (mutations.to_string(), blocks.to_string());
+            let (mutations, blocks) = (mutations.to_string(), blocks.map(|n| n.to_string()));
             let flightctl = repository().join("target/release/flightctl");
             run_command(
                 cargo()
                     .args(run)
                     .arg(flightctl)
-                    .args(["--mutations", &mutations, "--blocks", &blocks])
+                    .args(["--mutations", &mutations])
+                    .args(blocks.iter().flat_map(|blocks| ["--blocks", blocks.as_str()]))
                     .args(only.iter().flat_map(|kind| ["--only", kind.as_str()])),
             )
         }

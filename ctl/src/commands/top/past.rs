@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use flightrec_analysis::State;
 use flightrec_format::ring::{Gap, LaneStream};
 
+use super::column::Column;
 use super::model::Model;
 use super::plain::{self, Look, Wide};
 use super::plan::{PastPlan, TopPlan};
@@ -23,6 +24,10 @@ use crate::source::history::{self, Chapter, Go};
 use crate::text::coverage::{Seam, clock_lines, lines};
 use crate::window::Window;
 
+/// Most rows that are kept from one chapter to the next: as many as threads are followed at once.
+/// There are up to twice as many between two times at which they are thinned out.
+const ROWS_MAX: usize = if cfg!(test) { 8 } else { 1 << 16 };
+
 /// Prints the table of a window, with at most `lines` threads.
 pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Result<Exit> {
     let mut output = Output::standard();
@@ -30,6 +35,7 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
     let PastPlan { past, dump } = past;
     let mut whole = Whole {
         zone,
+        plan,
         is_wide: Wide::has_room(look.width),
         seam: Seam::default(),
         told: Vec::new(),
@@ -62,6 +68,7 @@ pub fn run(plan: &TopPlan, past: &PastPlan, lines: usize, zone: &TimeZone) -> Re
 /// The table of all chapters of a window.
 struct Whole<'a> {
     zone: &'a TimeZone,
+    plan: &'a TopPlan,
     /// Whether what threads are in is shown.
     is_wide: bool,
     seam: Seam,
@@ -111,7 +118,31 @@ impl Whole<'_> {
                 self.rows.insert((boot, row.tid, row.pid), joined(begun, row));
             }
         }
+        if self.rows.len() + self.table.rows.len() > 2 * ROWS_MAX {
+            let TopPlan { filter, sort, .. } = self.plan;
+            thin_out(&mut self.rows, &mut self.table, filter, *sort);
+        }
     }
+}
+
+/// Keeps the [`ROWS_MAX`] rows that come first in the table; the others are counted.
+fn thin_out(
+    rows: &mut FxHashMap<(BootId, u32, u32), Row>,
+    table: &mut Table,
+    filter: &str,
+    sort: Column,
+) {
+    let place = |row: &Row| (!row.is_wanted(filter), row.place(sort));
+    let mut places: Vec<_> = rows.values().chain(&table.rows).map(place).collect();
+    let before = places.len();
+    if before <= ROWS_MAX {
+        return;
+    }
+    let (_, first_out, _) = places.select_nth_unstable(ROWS_MAX);
+    rows.retain(|_, row| place(row) < *first_out);
+    table.rows.retain(|row| place(row) < *first_out);
+    let left_out = before.saturating_sub(rows.len() + table.rows.len());
+    table.unlisted = table.unlisted.saturating_add(left_out as u64);
 }
 
 /// A thread's row, with what it did before.
@@ -150,6 +181,32 @@ mod tests {
     use flightrec_format::control::Totals;
     use flightrec_format::encode::PageWriter;
     use flightrec_format::meta::{Lanes, Meta};
+
+    #[test]
+    fn of_many_threads_the_first_of_the_table_stay() {
+        let boot = boots::of_meta(&Meta::default());
+        let row = |tid: u32, comm: &[u8]| {
+            let figures = Figures { syscalls: u64::from(tid % 100), ..Figures::default() };
+            Row { tid, pid: tid, comm: comm.into(), figures, ..Row::default() }
+        };
+        let going = || (1..=20).map(|tid| ((boot, tid, tid), row(tid, b"web"))).collect();
+        let ended = || (101..=120).map(|tid| row(tid, b"sh")).collect();
+        let kept = |filter: &str| {
+            let mut rows: FxHashMap<_, _> = going();
+            let mut table = Table { rows: ended(), unlisted: 5, ..Table::default() };
+            thin_out(&mut rows, &mut table, filter, Column::Syscalls);
+            assert_eq!(table.unlisted, 5 + 40 - ROWS_MAX as u64);
+            // Once more changes nothing.
+            let once = table.clone();
+            thin_out(&mut rows, &mut table, filter, Column::Syscalls);
+            assert_eq!(table, once);
+            let mut tids: Vec<u32> = rows.values().chain(&table.rows).map(|row| row.tid).collect();
+            tids.sort_unstable();
+            tids
+        };
+        assert_eq!(kept(""), [17, 18, 19, 20, 117, 118, 119, 120]);
+        assert_eq!(kept("web"), [13, 14, 15, 16, 17, 18, 19, 20]);
+    }
 
     #[test]
     fn a_window_begins_with_what_was_known_and_ends_where_it_ends() {

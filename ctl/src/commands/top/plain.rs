@@ -171,7 +171,7 @@ pub fn text(table: &Table, filter: &str, sort: Column, look: Look) -> String {
     }
     if table.unlisted != 0 {
         let threads = counted(table.unlisted, "thread");
-        let _ = writeln!(text, "# {threads} that ended had no room in it");
+        let _ = writeln!(text, "# {threads} had no room in it");
     }
     text
 }

@@ -1,5 +1,7 @@
 //! The busiest threads as a table: what each did, which of them are shown, and in which order.
 
+use std::cmp::Reverse;
+
 use flightrec_analysis::State;
 
 use super::column::Column;
@@ -63,6 +65,25 @@ pub struct Row {
     pub doing: String,
 }
 
+/// Where a row stands in a table: the least is the first.
+pub type Place = (Reverse<(u64, u64, u64)>, u32);
+
+impl Row {
+    /// Whether `filter` is in name, thread id or process id.
+    pub fn is_wanted(&self, filter: &str) -> bool {
+        filter.is_empty()
+            || self.tid.to_string().contains(filter)
+            || self.pid.to_string().contains(filter)
+            || String::from_utf8_lossy(&self.comm).contains(filter)
+    }
+
+    /// Its place among others.
+    pub fn place(&self, sort: Column) -> Place {
+        let Figures { run, syscalls, .. } = self.figures;
+        (Reverse((self.figures.get(sort), run, syscalls)), self.tid)
+    }
+}
+
 /// All threads that did anything in an interval, or sleep uninterruptibly.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
@@ -72,7 +93,7 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Events that are missing: written over before they were read, or refused.
     pub skipped: u64,
-    /// Threads that ended, and are not among the rows, as there are too many.
+    /// Threads that are not among the rows, as there are too many.
     pub unlisted: u64,
 }
 
@@ -80,17 +101,9 @@ impl Table {
     /// The rows that a person asked for: with `filter` in name, thread id or process id, greatest
     /// first.
     pub fn view(&self, filter: &str, sort: Column) -> Vec<&Row> {
-        let wanted = |row: &&Row| {
-            filter.is_empty()
-                || row.tid.to_string().contains(filter)
-                || row.pid.to_string().contains(filter)
-                || String::from_utf8_lossy(&row.comm).contains(filter)
-        };
+        let wanted = |row: &&Row| row.is_wanted(filter);
         let mut rows: Vec<&Row> = self.rows.iter().filter(wanted).collect();
-        rows.sort_by_key(|row| {
-            let Figures { run, syscalls, .. } = row.figures;
-            (std::cmp::Reverse((row.figures.get(sort), run, syscalls)), row.tid)
-        });
+        rows.sort_by_key(|row| row.place(sort));
         rows
     }
 

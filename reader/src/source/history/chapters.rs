@@ -69,7 +69,9 @@ pub(super) fn chapters(
             let source = SessionSource::open(session.clone())?;
             let window = Window { from: window.from, until: window.until.min(cut) };
             parts.extend(
-                stretches(&session, source, window, false, present, question)?.into_iter().rev(),
+                stretches(&session, source, window, false, present, question, memory::stretch())?
+                    .into_iter()
+                    .rev(),
             );
         }
         cut = cut.min(meta.started);
@@ -79,7 +81,8 @@ pub(super) fn chapters(
 }
 
 /// A session's window, parted into stretches that fit into memory; the earliest first. What is read
-/// before the window is parted with it. `goes_on`: the window goes on behind them.
+/// before the window is parted with it. `goes_on`: the window goes on behind them; `most`: the bytes
+/// that the pages of one may take.
 pub(super) fn stretches(
     session: &SessionFiles,
     mut source: SessionSource,
@@ -87,12 +90,13 @@ pub(super) fn stretches(
     goes_on: bool,
     present: u64,
     question: Question,
+    most: u64,
 ) -> Result<Vec<Part>, FilesError> {
     let Window { from, until } = with_leads(window);
     let begin = if question.everything { source.file_begins(from) } else { from };
     let around = (window.from.saturating_sub(from), until.saturating_sub(window.until));
     let asked = Window { from: begin, until: window.until };
-    let parts = source.parted(asked, around, memory::stretch());
+    let parts = source.parted(asked, around, most);
     let (count, is_whole) = (parts.len(), parts.len() == 1 && !goes_on);
     let mut source = Some(source);
     let part = |(number, part): (usize, session::Part)| {

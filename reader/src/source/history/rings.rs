@@ -138,10 +138,13 @@ fn extend(
     let of_rings = windows.iter().position(|window| with_leads(*window).until > reach);
     let of_rings = of_rings.unwrap_or(windows.len()).min(windows.len().saturating_sub(1));
     let mut earlier = Vec::new();
+    // They are read while the rings' pages are held.
+    let pages = chapter.recording.streams.iter().map(|stream| stream.pages().len()).sum();
+    let most = memory::stretch_beside(pages);
     for window in windows.drain(..of_rings) {
         let source = SessionSource::open(session.clone())?;
         chapter.from = window.until;
-        earlier.extend(stretches(session, source, window, false, clock.now, question)?);
+        earlier.extend(stretches(session, source, window, false, clock.now, question, most)?);
     }
     let asked = match (windows.first(), windows.last()) {
         (Some(first), Some(last)) => Window { from: first.from, until: last.until },
@@ -167,7 +170,7 @@ fn extend(
     if let Some(last) = last {
         let source = SessionSource::open(session.clone())?;
         let whole = Window { from: asked.from, until: last.from };
-        earlier.extend(stretches(session, source, whole, true, clock.now, question)?);
+        earlier.extend(stretches(session, source, whole, true, clock.now, question, most)?);
         window.from = last.read.from;
         chapter.from = last.from;
         let joins = Joins {
