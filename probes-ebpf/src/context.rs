@@ -12,8 +12,14 @@ use crate::kernel::{Task, peek};
 
 /// Filled by the loader, where the kernel tells.
 #[unsafe(no_mangle)]
-static CONTEXT_OFFSETS: ContextOffsets =
-    ContextOffsets { cfs_rq: 0, rq: 0, preempt_count: 0, softirq_disable_cnt: 0 };
+static CONTEXT_OFFSETS: ContextOffsets = ContextOffsets {
+    cfs_rq: 0,
+    rq: 0,
+    preempt_count: 0,
+    softirq_disable_cnt: 0,
+    hardirq: 0,
+    nmi: 0,
+};
 
 /// Not 0: [`Task::cast`] makes a pointer of any address. Filled by the loader.
 #[unsafe(no_mangle)]
@@ -59,7 +65,8 @@ pub(crate) fn see(state: &mut CpuState, prev: Task) {
 fn find(state: &mut CpuState, prev: *const u8) -> u32 {
     let queue = Task::from_arg(prev).run_queue(offset!(cfs_rq), offset!(rq));
     let address = queue.wrapping_add(i64::from(offset!(preempt_count) as i32) as u64);
-    let is_right = queue != 0 && preempt::is_of_switch(count(address));
+    let interrupts = offset!(hardirq) | offset!(nmi);
+    let is_right = queue != 0 && preempt::is_of_switch(count(address), interrupts);
     state.preempt_count = if is_right { address } else { NO_PREEMPT_COUNT };
     0
 }
@@ -72,9 +79,9 @@ pub(crate) fn now(state: &CpuState) -> u8 {
         return WakeContext::Unknown as u8;
     }
     let count = count(address);
-    if count & preempt::NMI != 0 {
+    if count & offset!(nmi) != 0 {
         WakeContext::Nmi as u8
-    } else if count & preempt::HARDIRQ != 0 {
+    } else if count & offset!(hardirq) != 0 {
         WakeContext::Hardirq as u8
     } else if softirqs(count) & preempt::SOFTIRQ != 0 {
         WakeContext::Softirq as u8

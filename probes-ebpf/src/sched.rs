@@ -95,7 +95,13 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
                 w,
                 kind::SWITCH,
                 aux,
-                switch::pack(prev_tid, next_tid, prev_state(ctx), preempted(ctx), prev.is_in_io_wait()),
+                switch::pack(
+                    prev_tid,
+                    next_tid,
+                    prev_state(ctx),
+                    preempted(ctx),
+                    prev.is_in_io_wait(),
+                ),
             );
         } else if enabled & LIMIT_SCHED != 0 {
             time = state.buckets[Lane::Sched as usize].time;

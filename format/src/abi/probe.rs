@@ -89,9 +89,13 @@ pub struct ContextOffsets {
     /// `task_struct.softirq_disable_cnt`, of a kernel with PREEMPT_RT, where the preemption count
     /// has no softirqs; [`ABSENT`] elsewhere.
     pub softirq_disable_cnt: u32,
+    /// `HARDIRQ_MASK`: no offset, but the bits of the count that are set in an interrupt.
+    pub hardirq: u32,
+    /// `NMI_MASK`: those that are set in a non-maskable interrupt.
+    pub nmi: u32,
 }
 
-const _: () = assert!(size_of::<ContextOffsets>() == 4 * 4);
+const _: () = assert!(size_of::<ContextOffsets>() == 6 * 4);
 
 /// Where a program finds whether a thread waits for I/O. All 0: this kernel does not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,19 +109,20 @@ pub struct IoWaitOffsets {
 
 const _: () = assert!(size_of::<IoWaitOffsets>() == 2 * 4);
 
-/// Bits of the preemption count (include/linux/preempt.h, Linux 6.1 to 6.18): the lowest byte
-/// counts reasons not to preempt, the lowest bit of the second byte is set while a softirq runs.
+/// Bits of the preemption count (include/linux/preempt.h, Linux 6.1 to 7.3): the lowest byte counts
+/// reasons not to preempt, the lowest bit of the second byte is set while a softirq runs. Where the
+/// bits of interrupts are, [`ContextOffsets`] has.
 pub mod preempt {
+    /// `PREEMPT_MASK`
+    const PREEMPT: u32 = 0xff;
+    /// `SOFTIRQ_MASK`
+    const SOFTIRQS: u32 = 0xff00;
     /// `SOFTIRQ_OFFSET`: a softirq runs; the other bits count who has them disabled.
     pub const SOFTIRQ: u32 = 0x100;
-    /// `HARDIRQ_MASK`
-    pub const HARDIRQ: u32 = 0xf_0000;
-    /// `NMI_MASK`
-    pub const NMI: u32 = 0xf0_0000;
-    /// What the scheduler has when it switches threads: preemption disabled some times over, no
-    /// softirq disabled, no interrupt. Bit 31 asks for a switch (`PREEMPT_NEED_RESCHED`).
-    pub const fn is_of_switch(count: u32) -> bool {
-        count & 0x7fff_ff00 == 0 && count & 0xff < 8
+    /// Whether a count may be what the scheduler has when it switches threads: preemption disabled
+    /// some times over, no softirq disabled, and nothing of `interrupts`, the bits of these.
+    pub const fn is_of_switch(count: u32, interrupts: u32) -> bool {
+        count & (SOFTIRQS | interrupts) == 0 && count & PREEMPT < 8
     }
 }
 
