@@ -4,7 +4,7 @@
 //! Run, delay, held and blocked time add up to the interval, but for a thread that was born or died
 //! in it, and for times in which it is not known what the thread did.
 
-use flightrec_analysis::{self as analysis, Failures, Interval, Observer, State};
+use flightrec_analysis::{self as analysis, Failures, Interval, Observer, State, Waker};
 use flightrec_format::abi::page::Refusal;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
@@ -13,6 +13,7 @@ use flightrec_format::ring::Gap;
 use super::doing::Doing;
 use super::table::{Figures, Row, Table};
 use crate::source::Recording;
+use crate::text::escape;
 use crate::threads::Threads;
 
 /// Most rows of threads that ended, or whose ids were used again, in one interval.
@@ -26,10 +27,13 @@ struct Account {
     active: bool,
     /// The call that it is in, where that is told.
     call: Option<Box<Call>>,
+    /// What woke it last, in any interval.
+    waker: Option<Waker>,
 }
 
 impl Account {
     fn add(&mut self, interval: &Interval) {
+        self.waker = interval.waker.or(self.waker);
         let figure = match interval.state {
             State::Unknown | State::Dead => return,
             State::Running => &mut self.figures.run,
@@ -145,7 +149,8 @@ impl Model {
             };
             if shows {
                 let call = account.call.as_deref().filter(|_| interval.call.is_some());
-                rows.push(self.rows.row(interval.tid, interval.state, call, figures, now));
+                let woken = account.waker;
+                rows.push(self.rows.row(interval.tid, interval.state, (call, woken), figures, now));
             }
         });
         let length = now.saturating_sub(self.begun);
@@ -158,14 +163,31 @@ impl Model {
 
 impl Rows {
     /// A thread's row, at `now`.
-    fn row(&self, tid: u32, state: State, call: Option<&Call>, figures: Figures, now: u64) -> Row {
+    fn row(
+        &self,
+        tid: u32,
+        state: State,
+        (call, waker): (Option<&Call>, Option<Waker>),
+        figures: Figures,
+        now: u64,
+    ) -> Row {
         let pid = self.names.tgid(tid, now);
         let doing = self.doing.as_ref().map(|doing| {
             let unit = doing.unit(self.names.cgroup(tid, now));
             (unit, doing.text(state, call, tid, pid))
         });
         let (unit, doing) = doing.unwrap_or_default();
-        Row { tid, pid, comm: self.names.comm(tid, 0, now).into(), state, figures, unit, doing }
+        let woken = waker.map(|waker| self.woken(waker, now)).unwrap_or_default();
+        let comm = self.names.comm(tid, 0, now).into();
+        Row { tid, pid, comm, state, figures, unit, woken, doing }
+    }
+
+    /// The thread that woke another, or the interrupt.
+    fn woken(&self, waker: Waker, now: u64) -> String {
+        let Some(tid) = waker.thread() else { return waker.context.name().to_owned() };
+        let mut name = Vec::new();
+        escape(self.names.comm(tid, 0, now), &mut name);
+        format!("{} {tid}", String::from_utf8_lossy(&name)).trim_start().to_owned()
     }
 }
 
@@ -183,7 +205,7 @@ impl Observer for Rows {
             return;
         }
         if self.ended.len() < ENDED_MAX {
-            let row = self.row(tid, state, None, account.figures, now);
+            let row = self.row(tid, state, (None, account.waker), account.figures, now);
             self.ended.push(row);
         } else {
             self.unlisted += 1;
@@ -196,7 +218,7 @@ mod tests {
     use super::*;
     use crate::pipeline::testing::{comm, enter, event, exit, fork, switch, waking};
     use flightrec_format::abi::page::Lane;
-    use flightrec_format::abi::record::{Exec, TaskExit};
+    use flightrec_format::abi::record::{Exec, TaskExit, WakeContext};
 
     fn run(events: Vec<Event>) -> Model {
         let mut model = Model::new(Threads::default(), &Meta::default());
@@ -213,6 +235,24 @@ mod tests {
             .find(|row| row.tid == tid)
             .unwrap_or_else(|| panic!("no {tid} in {table:?}"))
             .clone()
+    }
+
+    #[test]
+    fn what_woke_a_thread_last() {
+        let mut by_interrupt = waking(190, 0, 7, 5, 0);
+        if let Body::Waking { context, .. } = &mut by_interrupt.body {
+            *context = WakeContext::Softirq;
+        }
+        let mut model = run(vec![
+            switch(100, 0, 5, 1, 7),
+            by_interrupt,
+            switch(195, 0, 7, 0, 5),
+            switch(200, 0, 5, 1, 0),
+        ]);
+        assert_eq!(of(&model.table(210), 5).woken, "softirq");
+        model.take(&waking(220, 1, 7, 5, 0));
+        assert_eq!(of(&model.table(230), 5).woken, "7", "a thread without a name");
+        assert_eq!(of(&model.table(240), 5).woken, "7", "and nothing since");
     }
 
     fn failing(time: u64, tid: u32, ret: i64) -> Event {

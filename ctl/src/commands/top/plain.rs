@@ -21,6 +21,8 @@ const STATE: usize = 32;
 const DOING_LEAST: usize = 20;
 /// Greatest width of a unit's name.
 const UNIT_MOST: usize = 24;
+/// Width of what woke a thread: most names, with their ids.
+const WOKEN: usize = 20;
 /// Between two columns of text.
 const GAP: usize = 2;
 
@@ -28,6 +30,7 @@ const GAP: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wide {
     unit: usize,
+    woken: usize,
     doing: usize,
 }
 
@@ -39,24 +42,31 @@ impl Wide {
 
     /// What there is room for beside these rows.
     pub fn new(rows: &[&Row], width: usize) -> Self {
-        let room = width.saturating_sub(FIGURES + GAP);
-        let longest = rows.iter().map(|row| row.unit.len()).max().unwrap_or(0).min(UNIT_MOST);
-        match longest {
-            _ if !Self::has_room(width) => Self::default(),
-            1.. if room >= longest + GAP + DOING_LEAST => {
-                Self { unit: longest, doing: room - longest - GAP }
-            }
-            _ => Self { unit: 0, doing: room },
+        if !Self::has_room(width) {
+            return Self::default();
         }
+        let mut room = width.saturating_sub(FIGURES + GAP);
+        // A column of this width, if the last one then still has enough.
+        let mut take = |width: usize| {
+            let is_there = width != 0 && room >= width + GAP + DOING_LEAST;
+            room -= if is_there { width + GAP } else { 0 };
+            if is_there { width } else { 0 }
+        };
+        let longest = rows.iter().map(|row| row.unit.len()).max().unwrap_or(0).min(UNIT_MOST);
+        let unit = take(longest);
+        let woken = take(if rows.iter().any(|row| !row.woken.is_empty()) { WOKEN } else { 0 });
+        Self { unit, woken, doing: room }
     }
 
     /// Appends a line's, cut to their columns; every character takes one.
-    fn append(self, unit: &str, doing: &str, line: &mut String) {
-        let Self { unit: width, doing: room } = self;
-        if width != 0 {
-            let unit = unit.get(..width).unwrap_or(unit);
-            // Writing to a string can't fail.
-            let _ = write!(line, "{:GAP$}{unit:<width$}", "");
+    fn append(self, [unit, woken, doing]: [&str; 3], line: &mut String) {
+        let room = self.doing;
+        for (text, width) in [(unit, self.unit), (woken, self.woken)] {
+            if width != 0 {
+                let text = text.get(..width).unwrap_or(text);
+                // Writing to a string can't fail.
+                let _ = write!(line, "{:GAP$}{text:<width$}", "");
+            }
         }
         if room != 0 && !doing.is_empty() {
             let _ = write!(line, "{:GAP$}{}", "", doing.get(..room).unwrap_or(doing));
@@ -84,7 +94,7 @@ pub fn head(sort: Column, wide: Wide) -> String {
          {blocked:>7}",
         "tid", "pid", "name"
     );
-    wide.append("unit", "in, or waiting for", &mut head);
+    wide.append(["unit", "woken by", "in, or waiting for"], &mut head);
     head
 }
 
@@ -108,7 +118,7 @@ pub fn line(row: &Row, length: u64, wide: Wide) -> String {
         percent(figures.held),
         percent(figures.blocked),
     );
-    wide.append(&row.unit, &row.doing, &mut line);
+    wide.append([&row.unit, &row.woken, &row.doing], &mut line);
     line
 }
 
@@ -247,6 +257,16 @@ mod tests {
             );
         }
         assert!(lines(160)[0].contains(" unit ") && !lines(103)[0].contains("unit"));
+        assert!(!lines(160)[0].contains("woken"), "none of them was");
+        let mut table = table.clone();
+        table.rows[0].woken = "hardirq".into();
+        let of = |width| text(&table, "", Column::Syscalls, Look { width, ..LOOK });
+        let (wide, less) = (of(160), of(120));
+        assert!(wide.contains("  woken by              in, or") && !less.contains("woken"));
+        assert!(
+            wide.contains("nginx.service             hardirq               read(3</x"),
+            "{wide}"
+        );
         assert!(narrow.iter().all(|line| line.len() <= 80 && !line.contains("CPU")), "{narrow:#?}");
         // In colour, who can't be interrupted.
         let painted = text(&table, "", Column::Syscalls, Look { colour: true, ..LOOK });

@@ -61,6 +61,9 @@ pub struct Row {
     pub figures: Figures,
     /// The systemd unit that it is in, as far as that is known; printable.
     pub unit: String,
+    /// What woke it last: a thread, or the context of an interrupt; printable, empty: nothing that
+    /// was seen.
+    pub woken: String,
     /// The call that it is in at the end of the interval, or what it waits for; printable.
     pub doing: String,
 }
