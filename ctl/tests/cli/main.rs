@@ -18,5 +18,6 @@ mod quiet;
 mod snapshots;
 mod stretches;
 mod usage;
+mod versioned;
 mod vmcore;
 mod wall_clock;
