@@ -13,6 +13,7 @@ mod lacking;
 mod later;
 #[path = "../../../format/tests/pages/later_pages.rs"]
 mod later_pages;
+mod library;
 mod memory;
 mod quiet;
 mod snapshots;
