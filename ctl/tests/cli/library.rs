@@ -1,14 +1,25 @@
-//! The library `flightrec-reader`, on recordings made by hand.
+//! The library `flightrec-reader` and its examples, on recordings made by hand.
 
 use std::path::Path;
 use std::time::Duration;
 
+use flightrec_format::abi::page::Lane;
+use flightrec_format::decode::{Body, Event};
+use flightrec_format::meta::Meta;
+use flightrec_reader::pipeline::testing::{call, enter, switch, waking};
 use flightrec_reader::{Question, Reader};
 use flightrec_vmcore::synthetic;
 
-use crate::common::{NOW, Recording, SECOND, SESSION, WALL};
-use crate::disk::calls;
+use crate::common::{NOW, Recording, SECOND, SESSION, WALL, meta};
+use crate::disk::{Disk, calls};
 use crate::vmcore::{died_while_recording, file, image};
+
+#[expect(dead_code, reason = "its `main` is the example's")]
+#[path = "../../../reader/examples/count_by_call.rs"]
+mod count_by_call;
+#[expect(dead_code, reason = "its `main` is the example's")]
+#[path = "../../../reader/examples/longest_wait.rs"]
+mod longest_wait;
 
 #[test]
 fn a_recorder_is_read_by_its_daemon() {
@@ -57,4 +68,67 @@ fn a_kernel_dump_is_read_with_files_and_without() {
     let nothing = file(&dir, &[7; 10_000]);
     let error = Reader::vmcore(&nothing, None).err().map(|error| error.to_string());
     assert!(error.is_some_and(|error| error.contains("no recording in this memory image")));
+}
+
+#[test]
+fn a_failure_is_what_a_program_sees() {
+    let mut recording = Recording::new();
+    let results = [3, -2, -4095, -4096, -512, -516, 0];
+    for (at, ret) in (NOW - SECOND..).step_by(1000).zip(results) {
+        let mut push =
+            |time, body| recording.push(Lane::Syscall, &Event { time, cpu: 0, tid: 7, body });
+        push(at, Body::Enter(call(39)));
+        push(at + 320, Body::Exit { call: call(39), ret, entered: Some(at) });
+    }
+    let daemon = recording.serve();
+    let read = Reader::recorder(daemon.path()).events(Question::ALL).unwrap();
+    let failures: Vec<Option<i32>> = read
+        .map(Result::unwrap)
+        .filter(|event| event.result().is_some())
+        .map(|event| event.failure())
+        .collect();
+    assert_eq!(failures, [None, Some(2), Some(4095), None, None, None, None]);
+    let sums = count_by_call::sums(Reader::recorder(daemon.path())).unwrap();
+    assert_eq!((sums["getpid"].calls, sums["getpid"].failures), (7, 2));
+}
+
+/// Adds the files of a boot with some events; the boot's first byte is `boot`.
+fn write_boot(dir: &Path, boot: u8, events: &[Event]) {
+    let wall = WALL + u64::from(boot) * 86_400 * SECOND;
+    let session = 0xb00 + u64::from(boot);
+    let boot_id = format!("{boot:02x}234567-89ab-cdef-0123-456789abcdef");
+    let mut recording = Recording::with(session, wall);
+    for event in events {
+        let lane = if matches!(event.body, Body::Enter(_)) { Lane::Syscall } else { Lane::Sched };
+        recording.push(lane, event);
+    }
+    let disk = Disk::new(dir, Meta { session, boot_id, ..meta() }, wall, 60);
+    disk.close(&mut recording, NOW);
+}
+
+#[test]
+fn the_longest_wait_is_of_one_boot() {
+    let dir = tempfile::tempdir().unwrap();
+    let longest = || {
+        let mut reader = Reader::store(dir.path());
+        let mut events = reader.events(Question::ALL).unwrap();
+        let longest = longest_wait::longest(&mut events).unwrap();
+        longest.map(|(ns, sleep)| (ns, sleep.call, sleep.waker))
+    };
+    let at = |seconds| 100 * SECOND + seconds * SECOND;
+    // Threads 5 and 6 sleep when the first boot ends, at times that the second has not, and has.
+    let first = [enter(at(1), 0, 5, 39), switch(at(2), 0, 6, 1, 5), switch(at(12), 0, 5, 1, 0)];
+    write_boot(dir.path(), 1, &first);
+    assert_eq!(longest(), None);
+    let second = [switch(at(7), 0, 0, 0, 5), switch(at(8), 0, 5, 0, 6)];
+    write_boot(dir.path(), 2, &second);
+    assert_eq!(longest(), None, "they are others' threads");
+    let third = [
+        enter(at(5), 0, 5, 39),
+        switch(at(6), 0, 5, 1, 0),
+        waking(at(8), 0, 9, 5, 0),
+        switch(at(9), 0, 0, 0, 5),
+    ];
+    write_boot(dir.path(), 3, &third);
+    assert_eq!(longest(), Some((3 * SECOND, Some("getpid".into()), Some(" (9)".into()))));
 }
