@@ -9,12 +9,12 @@
 //! The crate reads no files, prints nothing and has no clock. Its memory is bounded whatever the
 //! events say.
 
-mod failure;
 mod interval;
 mod task_state;
 mod threads;
 
-pub use failure::{Failures, is_restart};
+pub use flightrec_format::failure::{Failures, is_restart};
+
 pub use interval::{CallId, Interval, State, Waker};
 pub use task_state::TaskState;
 pub use threads::{Observer, Threads};

@@ -29,11 +29,25 @@ pub struct Start<'a> {
     pub wall: &'a mut WallClock,
 }
 
+/// A recording that is followed, whose events come next.
+pub struct Following<'a> {
+    /// Its description.
+    pub meta: &'a Meta,
+    /// From when on, ns of `CLOCK_MONOTONIC`.
+    pub from: u64,
+    /// The same by the recording's wall clock, UNIX time in ns.
+    pub wall_ns: i64,
+}
+
 /// An output format, as the user wants it.
 pub trait Format {
     /// What stands before the events of a recording. It may be asked before they are read, and
     /// again behind: it must say the same of the same coverage.
     fn begin(&self, start: &mut Start<'_>) -> Vec<u8>;
+
+    /// What stands before the events of a recording that is followed: what it covers is not known
+    /// yet.
+    fn follow(&self, following: &Following<'_>) -> Vec<u8>;
 
     /// What stands between events for some that are missing, where they are told as they come.
     fn gap(&self, gap: &Gap, wall: &mut WallClock) -> Vec<u8>;

@@ -23,6 +23,8 @@ pub mod encode;
 #[cfg(feature = "std")]
 pub mod excerpt;
 #[cfg(feature = "std")]
+pub mod failure;
+#[cfg(feature = "std")]
 pub mod file;
 #[cfg(feature = "std")]
 pub mod identity;

@@ -5,27 +5,32 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::time::Duration;
 
-use flightrec_reader::{Question, Reader};
+use flightrec_reader::{Question, Reader, SourceError};
 
 #[derive(Default)]
-struct Sum {
-    calls: u64,
-    failures: u64,
+pub(crate) struct Sum {
+    pub(crate) calls: u64,
+    pub(crate) failures: u64,
     time: Duration,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+/// Adds up all calls of a recording that end in it.
+pub(crate) fn sums(mut reader: Reader) -> Result<HashMap<String, Sum>, SourceError> {
     let mut sums: HashMap<String, Sum> = HashMap::new();
-    let mut reader = Reader::files(std::env::args_os().skip(1));
     for event in reader.events(Question::ALL)? {
         let event = event?;
         // An exit has the call's result and its duration.
-        let (Some(name), Some(result)) = (event.call_name(), event.result()) else { continue };
+        let (Some(name), Some(_)) = (event.call_name(), event.result()) else { continue };
         let sum = sums.entry(name.to_owned()).or_default();
         sum.calls += 1;
-        sum.failures += u64::from((-4095..0).contains(&result));
+        sum.failures += u64::from(event.failure().is_some());
         sum.time += event.duration().unwrap_or_default();
     }
+    Ok(sums)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let sums = sums(Reader::files(std::env::args_os().skip(1)))?;
     let mut sums: Vec<(String, Sum)> = sums.into_iter().collect();
     sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.time));
     println!("{:>10} {:>10} {:>14}  call", "calls", "failures", "time");

@@ -5,24 +5,30 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::time::Duration;
 
-use flightrec_reader::{Body, Question, Reader};
+use flightrec_reader::{Body, Events, Question, Reader, SourceError};
 
 /// A thread that sleeps.
-struct Sleep {
+pub(crate) struct Sleep {
     since: u64,
     thread: String,
-    call: Option<String>,
-    waker: Option<String>,
+    pub(crate) call: Option<String>,
+    pub(crate) waker: Option<String>,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+/// The longest sleep, with its length in ns, of which both ends are among the events.
+pub(crate) fn longest(events: &mut Events) -> Result<Option<(u64, Sleep)>, SourceError> {
     let mut calls: HashMap<u32, Option<String>> = HashMap::new();
     let mut sleeps: HashMap<u32, Sleep> = HashMap::new();
     let mut longest: Option<(u64, Sleep)> = None;
-    let mut reader = Reader::files(std::env::args_os().skip(1));
-    let mut events = reader.events(Question::ALL)?;
-    for event in &mut events {
+    let mut recording = None;
+    for event in events {
         let event = event?;
+        // Nobody knows what happened between two recordings, and with a boot times begin anew.
+        let session = event.session().meta().session;
+        if recording.replace(session) != Some(session) {
+            calls.clear();
+            sleeps.clear();
+        }
         let thread = format!("{} ({})", event.comm().escape_ascii(), event.tid());
         match *event.body() {
             Body::Enter(_) => {
@@ -38,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     sleeps.insert(event.tid(), sleep);
                 }
                 if let Some(sleep) = sleeps.remove(&next) {
-                    let ns = event.time() - sleep.since;
+                    let ns = event.time().saturating_sub(sleep.since);
                     if longest.as_ref().is_none_or(|(most, _)| ns > *most) {
                         longest = Some((ns, sleep));
                     }
@@ -53,8 +59,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             _ => {}
         }
     }
-    let Some((ns, Sleep { thread, call, waker, .. })) = longest else {
-        println!("nobody slept and was woken in it");
+    Ok(longest)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut reader = Reader::files(std::env::args_os().skip(1));
+    let mut events = reader.events(Question::ALL)?;
+    let Some((ns, Sleep { thread, call, waker, .. })) = longest(&mut events)? else {
+        println!("no thread slept and was woken");
         return Ok(());
     };
     let call = call.as_deref().unwrap_or("no call that was seen to begin");

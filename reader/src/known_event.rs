@@ -129,12 +129,21 @@ impl KnownEvent {
         self.session.call_name(call.abi, call.nr)
     }
 
-    /// Of a call that ends: its return value, as the kernel gives it (failures are -errno).
+    /// Of a call that ends: its return value, as the kernel gives it (failures are -errno, but see
+    /// [`Self::failure`]).
     pub fn result(&self) -> Option<i64> {
         match self.body() {
             Body::Exit { ret, .. } => Some(*ret),
             _ => None,
         }
+    }
+
+    /// Of a call that ends: the error with which it failed, as a positive number; `None`: it did
+    /// not. A call that the kernel interrupts and goes on with has not failed, and what `sigreturn`
+    /// returns is never an error.
+    pub fn failure(&self) -> Option<i32> {
+        let Call { abi, nr, .. } = *self.call()?;
+        self.session.failures().failure(abi, nr, self.result()?)
     }
 
     /// Of a call that ends: how long it took; `None` where its beginning is not known, or its time

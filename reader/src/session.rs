@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use flightrec_format::abi::record::Abi;
+use flightrec_format::failure::Failures;
 use flightrec_format::meta::Meta;
 
 use crate::boots::{self, BootId};
@@ -18,6 +19,7 @@ pub struct Session {
     boot: BootId,
     native: Vec<Option<Box<str>>>,
     compat: Vec<Option<Box<str>>>,
+    failures: Failures,
 }
 
 impl fmt::Debug for Session {
@@ -39,7 +41,8 @@ impl Session {
             names
         };
         let (native, compat) = (names(Abi::Native), names(Abi::Compat));
-        Self { meta: meta.clone(), boot: boots::of_meta(meta), native, compat }
+        let (boot, failures) = (boots::of_meta(meta), Failures::new(meta));
+        Self { meta: meta.clone(), boot, native, compat, failures }
     }
 
     /// The recording's description of itself: host, kernel, CPUs, configuration, tables.
@@ -59,6 +62,11 @@ impl Session {
             Abi::Compat => &self.compat,
         };
         table.get(usize::from(nr))?.as_deref()
+    }
+
+    /// Which return values of its calls are errors.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
     }
 
     /// Path of a control group by its id (its inode number in cgroup v2); `None`: the recording has

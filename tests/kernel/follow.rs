@@ -105,9 +105,13 @@ impl Drop for Load {
     }
 }
 
-/// Lines of events, and what the lines of gaps say is missing; tells when the first came.
+/// Lines of events, and what the lines of gaps say is missing; tells when the first came. The first
+/// line of all says what is followed.
 fn count(mut lines: impl BufRead, begun: &mpsc::Sender<()>) -> (u64, u64) {
     let (mut shown, mut skipped, mut line) = (0, 0, String::new());
+    lines.read_line(&mut line).expect("UTF-8");
+    assert!(line.starts_with(r#"{"event":"following","schema_version":1,"#), "{line}");
+    line.clear();
     while lines.read_line(&mut line).expect("UTF-8") > 0 {
         if shown + skipped == 0 {
             // Nobody waits for it any more where the test has failed.

@@ -10,37 +10,30 @@ use crate::support::{lines, start};
 
 const SCHEMA: &str = include_str!("../../docs/flightctl-dump.schema.json");
 
-/// The lines of a dump: each must be an object, and the first the coverage. Gaps, which a busy
-/// machine may have, are left out.
+/// The lines of a dump: each must be as the published schema says, and the first the coverage. That
+/// and gaps, which a busy machine may have, are left out.
 fn objects(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{output:?}");
     let text = std::str::from_utf8(&output.stdout).expect("UTF-8");
+    let schema = serde_json::from_str(SCHEMA).expect("JSON");
+    let schema = jsonschema::validator_for(&schema).expect("a schema");
     let parse = |line: &str| -> Value {
-        serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))
+        let object = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let wrong: Vec<_> = schema.iter_errors(&object).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}\n{line}");
+        object
     };
     let mut all: Vec<Value> = text.lines().map(parse).collect();
     let coverage = all.remove(0);
     assert_eq!(coverage["event"], "coverage", "{coverage}");
-    assert!(all.iter().all(Value::is_object));
     assert_eq!(coverage["lanes"].as_array().map(Vec::len), Some(3), "{coverage}");
     all.retain(|event| event["event"] != "gap");
     all
 }
 
-fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Value> {
-    objects(&recorder.flightctl(&[&["dump", "--format", "jsonl"], args].concat()))
-}
-
-/// The same, held against the schema that is published.
+/// The events of a dump, each line of which is as the schema says.
 pub(crate) fn valid_dump(recorder: &Recorder, args: &[&str]) -> Vec<Value> {
-    let schema = serde_json::from_str(SCHEMA).expect("JSON");
-    let schema = jsonschema::validator_for(&schema).expect("a schema");
-    let events = dump(recorder, args);
-    for event in &events {
-        let wrong: Vec<_> = schema.iter_errors(event).map(|error| error.to_string()).collect();
-        assert!(wrong.is_empty(), "{wrong:#?}\n{event}");
-    }
-    events
+    objects(&recorder.flightctl(&[&["dump", "--format", "jsonl"], args].concat()))
 }
 
 /// What the text tells has its object, in the same order.
@@ -95,7 +88,10 @@ fn a_call_and_its_fields() {
     numbered_call(0);
     let (tid, pid) = (gettid().as_raw(), std::process::id());
     let of = |args: &[&str]| {
-        dump(&recorder, &[&["--tid", &tid.to_string(), "--syscall", "getpgid"], args].concat())
+        valid_dump(
+            &recorder,
+            &[&["--tid", &tid.to_string(), "--syscall", "getpgid"], args].concat(),
+        )
     };
     let [enter, exit] = &of(&[])[..] else { panic!("{:?}", of(&[])) };
     assert_eq!(
@@ -128,7 +124,7 @@ fn the_whole_machine() {
     crate::support::run(&flightrec_tests::c_program("pingpong", &[]), &["500", "4"]);
     assert!(recorder.flightctl(&["mark", "a \x1b[31mmark\n"]).status.success());
     for args in [&["--last", "30s"][..], &["--last", "30s", "--merge"]] {
-        let events = dump(&recorder, args);
+        let events = valid_dump(&recorder, args);
         let times: Vec<u64> =
             events.iter().map(|event| event["mono_ns"].as_u64().expect("ns")).collect();
         assert!(times.is_sorted());

@@ -72,10 +72,10 @@ fn the_window_asked_for_is_the_window_saved() {
 
     let [snapshot] = &list(&recorder)[..] else { panic!("one snapshot") };
     let number = |key: &str| snapshot[key].as_u64().expect("a number");
-    assert_eq!(number("until") - number("from"), 3_000_000_000);
+    assert_eq!(number("until_mono_ns") - number("from_mono_ns"), 3_000_000_000);
     assert_eq!(
-        (&snapshot["held_from"], &snapshot["source"]),
-        (&snapshot["from"], &Value::from("files"))
+        (&snapshot["held_from_mono_ns"], &snapshot["source"]),
+        (&snapshot["from_mono_ns"], &Value::from("files"))
     );
     assert_eq!(
         (&snapshot["cause"], &snapshot["reason"]),

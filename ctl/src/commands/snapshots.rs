@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use flightrec_store::snapshot::{About, Involved, Summary, Thread, Wait, WaitKind};
 use flightrec_store::snapshots::{self, Entry, Repeats};
@@ -140,9 +141,49 @@ struct Shown {
     /// It was asked for by its file.
     #[serde(skip)]
     by_file: bool,
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "with_units")]
     about: About,
 }
+
+/// What a snapshot's file says of it, under the names that JSON has: with their units, and without
+/// the wall time, which [`Shown::time`] is.
+fn with_units<S: Serializer>(about: &About, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut about = serde_json::to_value(about).map_err(serde::ser::Error::custom)?;
+    if let Some(fields) = about.as_object_mut() {
+        fields.remove("wall");
+    }
+    rename(&mut about);
+    about.serialize(serializer)
+}
+
+/// Gives fields their units, at any depth.
+fn rename(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, mut value) in std::mem::take(fields) {
+                rename(&mut value);
+                let unit = UNITS.iter().find(|(field, _)| *field == name);
+                fields.insert(unit.map_or(name, |(_, with)| (*with).to_owned()), value);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(rename),
+        _ => {}
+    }
+}
+
+/// Fields of a snapshot's file, with the names that JSON has for them.
+const UNITS: [(&str, &str); 10] = [
+    ("time", "mono_ns"),
+    ("from", "from_mono_ns"),
+    ("until", "until_mono_ns"),
+    ("held_from", "held_from_mono_ns"),
+    ("stretches", "stretches_mono_ns"),
+    ("since", "since_mono_ns"),
+    ("ran", "ran_ns"),
+    ("queued", "queued_ns"),
+    ("held", "held_ns"),
+    ("blocked", "blocked_ns"),
+];
 
 /// The list for programs.
 #[derive(Serialize)]

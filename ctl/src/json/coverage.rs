@@ -15,6 +15,7 @@ use crate::coverage::Report;
 use crate::coverage::unknown::Unknown;
 use crate::kind::Kind;
 use crate::pipeline::Doubt;
+use crate::render::Following;
 use crate::schema::SCHEMA_VERSION;
 use crate::source::anchor;
 use crate::text::escape;
@@ -52,6 +53,16 @@ struct Coverage {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lacking: Vec<LackingFields>,
     recording: Recorded,
+}
+
+/// The first line of a recording that is followed.
+#[derive(Serialize)]
+struct FollowingLine {
+    event: &'static str,
+    schema_version: u32,
+    session: String,
+    from: String,
+    from_mono_ns: u64,
 }
 
 /// What a newer release recorded.
@@ -163,6 +174,17 @@ type ByLane = BTreeMap<&'static str, u64>;
 
 /// Refusals that are a loss.
 const LOSSES: [(Refusal, &str); 2] = [(Refusal::Busy, "busy"), (Refusal::Throttled, "throttled")];
+
+/// The first line of a recording that is followed, with its end.
+pub fn following_line(following: &Following<'_>) -> String {
+    json_line(&FollowingLine {
+        event: "following",
+        schema_version: SCHEMA_VERSION,
+        session: format!("{:016x}", following.meta.session),
+        from: Clock::new().string(following.wall_ns),
+        from_mono_ns: following.from,
+    })
+}
 
 /// A gap's line, with its end, as it is told between events.
 pub fn gap_line(gap: &Gap, wall: &mut WallClock) -> String {

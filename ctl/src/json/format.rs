@@ -7,7 +7,7 @@ use flightrec_format::ring::Gap;
 use super::{Renderer, coverage};
 use crate::fds::Naming;
 use crate::pipeline::{Known, Merging, Wants};
-use crate::render::{self, Render, Start};
+use crate::render::{self, Following, Render, Start};
 use crate::wall::WallClock;
 
 /// JSON lines for programs.
@@ -25,6 +25,10 @@ impl render::Format for Format {
             .iter()
             .flat_map(|report| coverage::line(report, &recording.meta, wall).into_bytes());
         lines.collect()
+    }
+
+    fn follow(&self, following: &Following<'_>) -> Vec<u8> {
+        coverage::following_line(following).into_bytes()
     }
 
     fn gap(&self, gap: &Gap, wall: &mut WallClock) -> Vec<u8> {

@@ -8,8 +8,8 @@ use crate::fds::Naming;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")] // also of what stands behind it in each command
 pub struct FormatArgs {
-    /// Text for people, or JSON lines for programs: one object per event, after one with the
-    /// coverage.
+    /// Text for people, or JSON lines for programs: one object per event, after one that tells the
+    /// version of the lines and what they cover.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Text)]
     pub format: FormatArg,
     /// Print a system call and its result as one line, unless another event of its thread comes

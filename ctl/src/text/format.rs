@@ -4,10 +4,10 @@ use flightrec_format::decode::Event;
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
 
-use super::coverage::skipped;
+use super::coverage::{skipped, time};
 use super::{Options, Renderer};
 use crate::pipeline::{Known, Merging, Wants};
-use crate::render::{self, Render, Start};
+use crate::render::{self, Following, Render, Start};
 use crate::wall::WallClock;
 
 /// Lines for people.
@@ -27,6 +27,11 @@ fn comment(line: &str) -> Vec<u8> {
 impl render::Format for Format {
     fn begin(&self, start: &mut Start<'_>) -> Vec<u8> {
         start.coverage.iter().flat_map(|line| self.remark(line)).collect()
+    }
+
+    fn follow(&self, Following { meta, wall_ns, .. }: &Following<'_>) -> Vec<u8> {
+        let from = time(*wall_ns, &self.options.time_zone);
+        self.remark(&format!("following session {:016x} from {from}", meta.session))
     }
 
     fn gap(&self, gap: &Gap, wall: &mut WallClock) -> Vec<u8> {

@@ -207,9 +207,50 @@ fn two_boots() -> tempfile::TempDir {
 }
 
 #[test]
+fn boots_are_listed_for_programs_and_into_files() {
+    let dir = two_boots();
+    let file = dir.path().join("boots.json");
+    let list = ["dump", "--store", text(&dir), "--list-boots", "--format", "jsonl"];
+    let out = flightctl(&[&list[..], &["-o", text(&file)]].concat());
+    assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(0), ""), "{}", stderr(&out));
+    let again = flightctl(&[&list[..], &["-o", text(&file)]].concat());
+    assert_eq!(again.status.code(), Some(2), "it is there: {}", stderr(&again));
+    let boot = |index, boot_id, from, until| serde_json::json!({ "index": index, "boot_id": boot_id, "from": from, "until": until });
+    let boots = [
+        boot(
+            -1,
+            "fedcba9876543210fedcba9876543210",
+            "2025-12-31T00:01:50Z",
+            "2025-12-31T00:01:55Z",
+        ),
+        boot(0, "0123456789abcdef0123456789abcdef", "2026-01-01T00:01:55Z", "2026-01-01T00:02:00Z"),
+    ];
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(json, serde_json::json!({ "schema_version": 1, "boots": boots }));
+    assert_eq!(stdout(&flightctl(&list)), fs::read_to_string(&file).unwrap());
+
+    // What would make no difference is not taken.
+    for more in [
+        &["--pid", "7"][..],
+        &["--errors"],
+        &["--last", "1s"],
+        &["--all"],
+        &["--boot", "-1"],
+        &["--merge"],
+        &["--fds", "off"],
+        &["--strict"],
+    ] {
+        let out = flightctl(&[&list[..], more].concat());
+        assert_eq!(out.status.code(), Some(2), "{more:?}: {}", stdout(&out));
+        assert!(stderr(&out).contains("cannot be used with"), "{more:?}: {}", stderr(&out));
+    }
+}
+
+#[test]
 fn boots_are_named_as_by_journalctl() {
     let dir = two_boots();
-    let out = of_files(&["--store", text(&dir), "--list-boots"]);
+    let list = ["dump", "--store", text(&dir), "--list-boots"];
+    let out = flightctl(&list);
     let expected = "\
 IDX BOOT ID                          FIRST ENTRY                 LAST ENTRY
  -1 fedcba9876543210fedcba9876543210 Wed 2025-12-31 00:01:50 UTC Wed 2025-12-31 00:01:55 UTC

@@ -13,10 +13,12 @@ mod lacking;
 mod later;
 #[path = "../../../format/tests/pages/later_pages.rs"]
 mod later_pages;
+mod library;
 mod memory;
 mod quiet;
 mod snapshots;
 mod stretches;
 mod usage;
+mod versioned;
 mod vmcore;
 mod wall_clock;

@@ -18,8 +18,14 @@ pub struct DumpArgs {
     /// Which time of which recording.
     #[command(flatten)]
     pub past: PastArgs,
-    /// List the recorded boots with their time ranges, instead of events.
-    #[arg(long, help_heading = "Recordings")]
+    /// List the recorded boots with their time ranges, instead of events. With --format jsonl,
+    /// print one JSON object.
+    #[arg(
+        long,
+        help_heading = "Recordings",
+        // Windows and filters, each by the name of its group.
+        conflicts_with_all = ["WindowArgs", "FilterSpec", "boot", "merge", "fds", "strict"]
+    )]
     pub list_boots: bool,
     /// What is in a kernel dump.
     #[command(flatten)]

@@ -102,7 +102,7 @@ impl Arguments for DumpArgs {
 impl Plan for DumpPlan {
     fn run(&self) -> Result<Exit> {
         match self {
-            Self::Boots(history) => boots::run(history),
+            Self::Boots(plan) => boots::run(plan),
             Self::Events(plan) => events::run(plan),
             Self::Vmcore(plan) => vmcore::run(plan),
         }

@@ -1,24 +1,40 @@
 //! What the arguments of `flightctl dump` mean.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use jiff::Zoned;
 
 use super::args::{DumpArgs, VmcoreArgs};
+use crate::options::format::FormatArg;
 use crate::options::kernel_dump::KernelDump;
 use crate::options::past::Past;
 use crate::options::recorder::RecorderArgs;
-use crate::options::shown::ShownPlan;
+use crate::options::shown::{ShownArgs, ShownPlan};
 use crate::source::HistoryPlan;
 
 /// What is printed.
 #[derive(Debug, PartialEq)]
 pub enum DumpPlan {
     /// The boots that there are recordings of.
-    Boots(HistoryPlan),
+    Boots(BootsPlan),
     /// Events.
     Events(Box<EventsPlan>),
     /// What is in a kernel dump.
     Vmcore(Box<VmcorePlan>),
+}
+
+/// The boots, to list.
+#[derive(Debug, PartialEq)]
+pub struct BootsPlan {
+    /// Where their files are.
+    pub history: HistoryPlan,
+    /// As text, or as one JSON object.
+    pub format: FormatArg,
+    /// File to write; `None`: standard output.
+    pub output: Option<PathBuf>,
+    /// Whether one that is there is replaced.
+    pub force: bool,
 }
 
 /// Events.
@@ -59,7 +75,9 @@ impl DumpPlan {
         let DumpArgs { mut files, mut past, list_boots, vmcore, shown, strict, color } = args;
         past.store.file.append(&mut files);
         if list_boots {
-            return Ok(Self::Boots(past.history(recorder)?));
+            let ShownArgs { format, output, force, .. } = shown;
+            let history = past.history(recorder)?;
+            return Ok(Self::Boots(BootsPlan { history, format: format.format, output, force }));
         }
         let events =
             EventsPlan { past: past.plan(recorder, now)?, shown: shown.plan(color.color)?, strict };

@@ -19,9 +19,9 @@ use crate::follow::stop::Stop;
 use crate::formats;
 use crate::output::{Output, is_broken_pipe, note, refuse};
 use crate::print::Pass;
-use crate::render::Format;
+use crate::render::{Following, Format};
 use crate::source::{News, SourceError};
-use crate::text::coverage::{lacking, time};
+use crate::text::coverage::lacking;
 use crate::window::{Window, nanos};
 
 /// How often a long round looks whether the end has come, in events.
@@ -40,7 +40,7 @@ pub fn run(plan: &FollowPlan, stop: &Stop, zone: &TimeZone) -> Result<Exit> {
     let output = Output::to(shown.output.as_deref(), shown.force)?;
     let format = formats::of(shown, &output, zone);
     let mut show =
-        Show { plan, stop, zone, follower, output, format, gone: false, tally: Tally::default() };
+        Show { plan, stop, follower, output, format, gone: false, tally: Tally::default() };
     match show.all(beginning) {
         Ok(()) => {}
         // The reader has seen enough; what became of the rest nobody will know.
@@ -67,7 +67,6 @@ pub fn run(plan: &FollowPlan, stop: &Stop, zone: &TimeZone) -> Result<Exit> {
 struct Show<'a> {
     plan: &'a FollowPlan,
     stop: &'a Stop,
-    zone: &'a TimeZone,
     follower: Follower,
     output: Output,
     format: Box<dyn Format>,
@@ -92,11 +91,9 @@ impl Show<'_> {
         let filter = self.plan.shown.filter.resolve(&recording.meta)?;
         let window = Window { from: *now, until: u64::MAX };
         let mut wall = recording.wall_clock(*wall_offset);
-        let head = format!(
-            "following session {:016x} from {}",
-            recording.meta.session,
-            time(wall.wall(*now), self.zone)
-        );
+        let wall_ns = wall.wall(*now);
+        let mut head =
+            self.format.follow(&Following { meta: &recording.meta, from: *now, wall_ns });
         // Told at once: who waits for such an event waits for ever.
         let lacking = lacking(&filter.lacking(&recording.meta));
         let mut pass =
@@ -116,8 +113,8 @@ impl Show<'_> {
         if let Some(line) = &lacking {
             note(line);
         }
-        let head: Vec<String> = [head].into_iter().chain(lacking).collect();
-        self.comment(&head).map_err(|e| self.output.explain(e))?;
+        head.extend(lacking.iter().flat_map(|line| self.format.remark(line)));
+        self.say(&head).map_err(|e| self.output.explain(e))?;
         let mut totals = before.clone();
         let mut pushed = 0;
         let ended = loop {
@@ -222,10 +219,15 @@ impl Show<'_> {
     /// is told on standard error.
     fn comment(&mut self, lines: &[String]) -> io::Result<()> {
         let remarks: Vec<u8> = lines.iter().flat_map(|line| self.format.remark(line)).collect();
-        if remarks.is_empty() {
+        self.say(&remarks)
+    }
+
+    /// Writes what is no event, at once.
+    fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
             return Ok(());
         }
-        self.output.write_all(&remarks)?;
+        self.output.write_all(bytes)?;
         self.output.flush()
     }
 

@@ -1,8 +1,9 @@
 //! Whether a system call failed.
 
-use flightrec_format::abi::record::{Abi, NR_INVALID, errno};
-use flightrec_format::meta::Meta;
-use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
+
+use crate::abi::record::{Abi, NR_INVALID, errno};
+use crate::meta::Meta;
 
 /// `ENOSYS`, include/uapi/asm-generic/errno.h.
 const ENOSYS: i32 = 38;
@@ -19,7 +20,7 @@ pub const fn is_restart(error: i32) -> bool {
 #[derive(Debug, Clone, Default)]
 pub struct Failures {
     /// Calls that return what a register held before: never an error.
-    restored: FxHashSet<(Abi, u16)>,
+    restored: BTreeSet<(Abi, u16)>,
 }
 
 impl Failures {
@@ -55,7 +56,7 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
-    use flightrec_format::meta::Syscall;
+    use crate::meta::Syscall;
 
     use super::*;
 
