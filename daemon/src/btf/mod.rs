@@ -132,7 +132,7 @@ struct Type {
 }
 
 /// A member found: the type, and the offset in bits from the start of the outermost struct.
-struct Found {
+struct FoundMember {
     type_id: u32,
     bits: u64,
     bit_field: bool,
@@ -284,17 +284,17 @@ impl Btf {
 
     /// Follows a dotted path from a struct; the offset in bits, and whether it ends at a bit field.
     fn walk(&self, id: u32, path: &str) -> Option<(u64, bool)> {
-        let mut at = Found { type_id: id, bits: 0, bit_field: false };
+        let mut at = FoundMember { type_id: id, bits: 0, bit_field: false };
         let mut budget = MEMBERS_MAX;
         for name in path.split('.') {
             let found = self.find(at.type_id, name, DEPTH_MAX, &mut budget)?;
-            at = Found { bits: at.bits.checked_add(found.bits)?, ..found };
+            at = FoundMember { bits: at.bits.checked_add(found.bits)?, ..found };
         }
         Some((at.bits, at.bit_field))
     }
 
     /// Looks for a member by name in a struct or union and in its unnamed members.
-    fn find(&self, id: u32, name: &str, depth: usize, budget: &mut usize) -> Option<Found> {
+    fn find(&self, id: u32, name: &str, depth: usize, budget: &mut usize) -> Option<FoundMember> {
         if name.is_empty() {
             return None;
         }
@@ -308,13 +308,13 @@ impl Btf {
                 if t.flag { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) };
             let bits = u64::from(bits);
             if self.is_name(member, name) {
-                return Some(Found { type_id, bits, bit_field: width != 0 });
+                return Some(FoundMember { type_id, bits, bit_field: width != 0 });
             }
             if self.is_name(member, "")
                 && depth > 0
                 && let Some(found) = self.find(type_id, name, depth - 1, budget)
             {
-                return Some(Found { bits: bits.checked_add(found.bits)?, ..found });
+                return Some(FoundMember { bits: bits.checked_add(found.bits)?, ..found });
             }
         }
         None

@@ -22,7 +22,7 @@ pub enum Decision {
 
 /// A cause that has its snapshot, or gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownCause {
     cause: String,
     subject: String,
     /// Until when the same is counted.
@@ -40,7 +40,7 @@ pub struct Known {
 #[derive(Debug)]
 pub struct Gate {
     dedup_window: u64,
-    known: Vec<Known>,
+    known: Vec<KnownCause>,
     alarms: Quotas,
     requests: Bucket,
     refused: Refusals,
@@ -63,7 +63,7 @@ impl Gate {
     /// A trigger saw something.
     pub fn alarm(&mut self, alarm: &Alarm, now: u64) -> Decision {
         let (cause, subject) = (alarm.cause, alarm.subject.as_str());
-        let same = |known: &&mut Known| known.cause == cause && known.subject == subject;
+        let same = |known: &&mut KnownCause| known.cause == cause && known.subject == subject;
         // Of one that is older the count is final; whoever writes it has had its time.
         if let Some(known) = self.known.iter_mut().find(same).filter(|known| now < known.until) {
             known.count += 1;
@@ -84,7 +84,7 @@ impl Gate {
             self.refused.add(Refused { cause, subject, reason, quota, count: 1 });
             return Decision::Refused;
         }
-        self.known.push(Known {
+        self.known.push(KnownCause {
             cause: cause.to_owned(),
             subject: subject.to_owned(),
             until: now.saturating_add(self.dedup_window),

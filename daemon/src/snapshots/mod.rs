@@ -119,7 +119,7 @@ pub struct Snapshots {
 
 /// What the saver needs to know of where it is.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct SnapshotPlace<'a> {
     /// The state directory.
     pub state_dir: &'a Path,
     /// Group of what is made.
@@ -133,7 +133,7 @@ impl Snapshots {
     /// Begins to take snapshots of `recording`, which is drained as `files` tells.
     pub fn start(
         config: &config::Snapshots,
-        place: &Place<'_>,
+        place: &SnapshotPlace<'_>,
         recording: Arc<Recording>,
         files: Arc<Monitor>,
     ) -> io::Result<Self> {

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused};
-use super::origin::{HistoryPlan, Origin, Place, STATE_DIR};
+use super::origin::{HistoryPlace, HistoryPlan, Origin, STATE_DIR};
 use super::snapshots::{SnapshotError, directory, find};
 use super::{Clock, Recording, Source, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
@@ -304,12 +304,12 @@ impl Part {
 /// The boots that there are recordings of, the earliest first.
 pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
     let boots = match &plan.place {
-        Place::Store(dir) => told(catalog::store(dir)?),
-        Place::Files(paths) | Place::OwnWindows(paths) => catalog::files(paths)?,
-        Place::Snapshot { runtime_dir, state_dir, id, .. } => {
+        HistoryPlace::Store(dir) => told(catalog::store(dir)?),
+        HistoryPlace::Files(paths) | HistoryPlace::OwnWindows(paths) => catalog::files(paths)?,
+        HistoryPlace::Snapshot { runtime_dir, state_dir, id, .. } => {
             catalog::files(&[find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path])?
         }
-        Place::Recorder { origin, state_dir } => {
+        HistoryPlace::Recorder { origin, state_dir } => {
             let live = open_live(origin);
             let known = live.as_ref().ok().and_then(|live| live.state_dir());
             match (catalog::store(&state_dir_of(state_dir.as_deref(), known)), live) {
@@ -331,16 +331,18 @@ pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
 fn parts(plan: &HistoryPlan, question: Question) -> Result<Vec<Part>, SourceError> {
     let boot = plan.boot.as_ref();
     match &plan.place {
-        Place::Store(dir) => Ok(stored(chosen(told(catalog::store(dir)?), boot)?, question)?),
-        Place::Files(paths) => Ok(stored(chosen(catalog::files(paths)?, boot)?, question)?),
-        Place::OwnWindows(paths) => {
+        HistoryPlace::Store(dir) => {
+            Ok(stored(chosen(told(catalog::store(dir)?), boot)?, question)?)
+        }
+        HistoryPlace::Files(paths) => Ok(stored(chosen(catalog::files(paths)?, boot)?, question)?),
+        HistoryPlace::OwnWindows(paths) => {
             let boots = chosen(catalog::files(paths)?, boot)?;
             match own::windows(&boots) {
                 Some(windows) => Ok(own::parts(windows, question)?),
                 None => Ok(stored(boots, question)?),
             }
         }
-        Place::Snapshot { runtime_dir, state_dir, id, own_window } => {
+        HistoryPlace::Snapshot { runtime_dir, state_dir, id, own_window } => {
             let path = find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path;
             let boots = chosen(catalog::files(std::slice::from_ref(&path))?, boot)?;
             if !own_window {
@@ -348,7 +350,7 @@ fn parts(plan: &HistoryPlan, question: Question) -> Result<Vec<Part>, SourceErro
             }
             Ok(own::parts(own::windows(&boots).ok_or(SnapshotError::Silent(path))?, question)?)
         }
-        Place::Recorder { origin, state_dir } => {
+        HistoryPlace::Recorder { origin, state_dir } => {
             recorder(origin, state_dir.as_deref(), boot, question)
         }
     }
