@@ -112,13 +112,13 @@ fn takes_strings(state: &mut CpuState, entry: u32) -> bool {
     let enabled = state.enabled;
     call_strings(entry) != 0
         && (enabled & (ENABLE_STRINGS | GIVEN_STRINGS) == ENABLE_STRINGS
-            || enabled & ENABLE_STRINGS != 0 && !gives_up(state))
+            || enabled & ENABLE_STRINGS != 0 && !leaves_out(state))
 }
 
-/// Whether what the CPU gives up is given up of the running process's calls: not where it makes
+/// Whether what the CPU leaves out is left out of the running process's calls: not where it makes
 /// few.
 #[inline(always)]
-fn gives_up(state: &mut CpuState) -> bool {
+fn leaves_out(state: &mut CpuState) -> bool {
     state.enabled & LIMIT_SYSCALL == 0 || budget::see_drawer(state) == 0
 }
 
@@ -213,7 +213,7 @@ fn pay_for_ends(state: &mut CpuState, rare: u32, entry: u32) -> u32 {
     0
 }
 
-/// How many of `n` arguments are recorded where the others were given up. Apart, as that is rare.
+/// How many of `n` arguments are recorded where the others are left out. Apart, as that is rare.
 #[inline(never)]
 fn only_first(n: u32) -> u32 {
     n.min(1)
@@ -338,7 +338,7 @@ fn fold_exit(state: &mut CpuState, ret: i64, untimed: bool) -> bool {
     true
 }
 
-/// [`fold_exit`] where the time was given up; apart, since that is rare.
+/// [`fold_exit`] where the time is left out; apart, since that is rare.
 #[inline(never)]
 fn fold_untimed(state: &mut CpuState, ret: i64) -> u32 {
     u32::from(fold_exit(state, ret, true))

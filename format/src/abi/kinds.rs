@@ -462,7 +462,7 @@ kinds! {
     }
     /// A line of text by a user.
     MARK Mark = 0x34 "mark" own
-    /// An event of the recorder itself: a start, a change of what is recorded.
+    /// A recorder event: a start, a change of what is recorded.
     ACT Recorder = 0x35 "recorder" own
 }
 

@@ -290,7 +290,7 @@ pub mod migrate {
 /// A thread's name, as `task_struct.comm`: up to 15 bytes and a NUL.
 pub type Comm = [u8; 16];
 
-/// What an ACT record reports.
+/// What an ACT record, that of a recorder event, reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Act {
