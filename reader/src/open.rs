@@ -48,8 +48,8 @@ impl Reader {
     }
 
     /// A kernel dump of any form that `flightctl dump --vmcore` takes: what was in the rings when
-    /// the machine stopped, and before that what is in the files of `state_dir`, if any. Those files
-    /// also tell the real recording from a forged one.
+    /// the machine stopped, and before that what is in the files of `state_dir`, if any. Those
+    /// files also tell the real recording from a forged one.
     ///
     /// # Errors
     /// The file is no dump, or there is no recording in it.

@@ -23,8 +23,8 @@ pub struct WindowArgs {
     /// times such as -5s. It never reaches into the previous boot.
     #[arg(long, value_name = "TIME", value_parser = stretch, allow_hyphen_values = true, conflicts_with_all = ["since", "until", "all"])]
     pub last: Option<Duration>,
-    /// Start time: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` (before now), or seconds
-    /// or nanoseconds since 1970.
+    /// Start time: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` (before now), or
+    /// seconds or nanoseconds since 1970.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub since: Option<TimeArg>,
     /// End time, in the same forms as --since.

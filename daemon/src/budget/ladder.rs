@@ -5,9 +5,9 @@
 //! again when the step above would have fitted well for a while: it does not have to try.
 //!
 //! The total is a bucket of its own. When it has been spent, the CPUs that cost most are held to
-//! what is fair. Where the probe overhead alone is more than that, system calls are detached: then they
-//! are attached for a short slice whenever the bucket holds enough for one, and a slice that costs
-//! little ends it.
+//! what is fair. Where the probe overhead alone is more than that, system calls are detached: then
+//! they are attached for a short slice whenever the bucket holds enough for one, and a slice that
+//! costs little ends it.
 
 use crate::buckets::{for_calls, least};
 use crate::calibrate::Costs;

@@ -47,8 +47,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// `dedup_window`: how long the same is counted. `per_hour`: how many triggers may take because of
-    /// users, and as many because of the rest; and how many may be asked for.
+    /// `dedup_window`: how long the same is counted. `per_hour`: how many triggers may take because
+    /// of users, and as many because of the rest; and how many may be asked for.
     pub fn new(dedup_window: Duration, per_hour: u32, now: u64) -> Self {
         let (alarms, requests) = (Quotas::new(per_hour, now), Bucket::whole(per_hour, now));
         Self {

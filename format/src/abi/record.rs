@@ -216,8 +216,8 @@ pub mod wake {
     }
 }
 
-/// What a CPU was doing when it woke a thread. In any but [`WakeContext::Thread`] the event's thread is
-/// the one that was interrupted, and has nothing to do with the wakeup.
+/// What a CPU was doing when it woke a thread. In any but [`WakeContext::Thread`] the event's
+/// thread is the one that was interrupted, and has nothing to do with the wakeup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum WakeContext {

@@ -20,7 +20,8 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// Speed of `flightctl`: writing 2,000,000 events as text, and compared with `perf script`.
     Read {
-        /// Compare with the flightctl in DIR, of another build, on a file that its flightd recorded.
+        /// Compare with the flightctl in DIR, of another build, on a file that its flightd
+        /// recorded.
         #[arg(long, value_name = "DIR")]
         against: Option<PathBuf>,
     },

@@ -188,7 +188,8 @@ fn pages_that_nobody_asked_for_change_nothing() {
 }
 
 proptest! {
-    /// However it is written and read, all is either given out, once and in order, or told as missing.
+    /// However it is written and read, all is either given out, once and in order, or told as
+    /// missing.
     #[test]
     fn it_always_adds_up(
         steps in prop::collection::vec((0u64..300, 0u64..3000, any::<bool>(), 1usize..6), 1..30),
