@@ -230,7 +230,8 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
             }
             ended = &mut serving => {
                 recording.leave();
-                return ended.context("the control socket's task died")?.context("the control socket failed");
+                let ended = ended.context("the control socket's task died")?;
+                return ended.context("the control socket failed");
             }
             _ = housekeeping.tick() => {
                 keep_house(&recording, &mut named);

@@ -77,7 +77,8 @@ fn entry(table: *const CallTable, id: u64) -> u32 {
     // SAFETY: arithmetic on one register; then inside the table by the mask, and volatile because
     // the loader replaces it.
     unsafe {
-        asm!("{i} &= {mask}", i = inout(reg) index, mask = const CALLS - 1, options(nomem, nostack));
+        asm!("{i} &= {mask}", i = inout(reg) index, mask = const CALLS - 1,
+            options(nomem, nostack));
         table.cast::<u32>().add(index as usize).read_volatile()
     }
 }
@@ -188,7 +189,8 @@ fn put<'a, const STRINGS: bool>(
     if STRINGS {
         state.strings += u64::from(call_strings(call.entry));
         if w.at > BODY - ENTER_ROOM {
-            w.at = BODY - ENTER_ROOM; // never: `open` made room for the strings as well; the verifier wants to see it
+            // Never: `open` made room for the strings as well; the verifier wants to see it.
+            w.at = BODY - ENTER_ROOM;
         }
         let end = strings::put_call(w.body(), w.at, &values.all(), call.entry);
         w.at = (end & (strings::COLD - 1)) as usize;

@@ -278,8 +278,8 @@ fn a_time_that_was_shown_twice_is_said_to_be() {
         "{told}"
     );
     assert_eq!(lines[1], "so the window has 2 parts, each with a coverage of its own", "{told}");
-    let twice = "the clock showed 2026-01-01 00:01:50.000000 to 00:01:51.000000 more than once; the dump \
-         has all of it";
+    let twice = "the clock showed 2026-01-01 00:01:50.000000 to 00:01:51.000000 more than once; \
+         the dump has all of it";
     assert_eq!(lines[2].replace("2026-01-01 00:01:51", "00:01:51"), twice, "{told}");
     let coverage = "coverage: 2026-01-01 00:01:50.000000 to 00:01:51.000000 (1.0 s): complete";
     assert_eq!(lines.iter().filter(|line| line.starts_with(coverage)).count(), 2, "{told}");

@@ -78,15 +78,20 @@ pub enum BtfError {
     )]
     Malformed(String),
     /// The kernel lacks what the probes read; of what is optional, [`Self::reason`] says it.
-    #[error("this kernel's BTF has no {what}: flightd {version} does not know this kernel, please report its `uname -r`", version = env!("CARGO_PKG_VERSION"))]
+    #[error(
+        "this kernel's BTF has no {what}: flightd {version} does not know this kernel, please \
+         report its `uname -r`",
+        version = env!("CARGO_PKG_VERSION")
+    )]
     Missing {
         /// `struct` or `struct.member`.
         what: String,
     },
     /// The saved registers are laid out as on no kernel known.
     #[error(
-        "this kernel's BTF has pt_regs.{member} at {found} and not at {fixed}: flightd {version} does not know this kernel, \
-         please report its `uname -r`", version = env!("CARGO_PKG_VERSION")
+        "this kernel's BTF has pt_regs.{member} at {found} and not at {fixed}: flightd {version} \
+         does not know this kernel, please report its `uname -r`",
+        version = env!("CARGO_PKG_VERSION")
     )]
     Moved {
         /// Of `pt_regs`.
@@ -191,7 +196,8 @@ impl Btf {
         if data[2] != 1 {
             return Err(BtfError::Malformed(format!("its version is {}, not 1", data[2])));
         }
-        let word = |at| u32_at(&data, at).map_or(0, |v| v as usize); // within the header: checked above
+        // Within the header: checked above.
+        let word = |at| u32_at(&data, at).map_or(0, |v| v as usize);
         let section = |name: &str, at: usize| {
             let start = word(4).saturating_add(word(at));
             let range = start..start.saturating_add(word(at + 4));
@@ -388,12 +394,16 @@ fn index_types(data: &[u8], section: std::ops::Range<usize>) -> Result<Vec<u32>,
         let t = type_at(data, at).ok_or_else(cut)?;
         // What follows a type of each kind: include/uapi/linux/btf.h, Linux 6.18.
         let tail = match t.kind {
-            1 | kind::VAR | 17 => 4,   // INT, VAR, DECL_TAG
-            2 | 7..=12 | 16 | 18 => 0, /* PTR, FWD, TYPEDEF to FUNC, */
-            // FLOAT, TYPE_TAG
-            3 => TYPE_LEN,                                                  // ARRAY
-            kind::STRUCT | kind::UNION | kind::DATASEC | 19 => t.vlen * 12, // members, DATASEC, ENUM64
-            6 | kind::FUNC_PROTO => t.vlen * 8,                             // ENUM, FUNC_PROTO
+            // INT, VAR, DECL_TAG
+            1 | kind::VAR | 17 => 4,
+            // PTR, FWD, TYPEDEF to FUNC, FLOAT, TYPE_TAG
+            2 | 7..=12 | 16 | 18 => 0,
+            // ARRAY
+            3 => TYPE_LEN,
+            // Members, DATASEC, ENUM64
+            kind::STRUCT | kind::UNION | kind::DATASEC | 19 => t.vlen * 12,
+            // ENUM, FUNC_PROTO
+            6 | kind::FUNC_PROTO => t.vlen * 8,
             unknown => {
                 let id = types.len() + 1;
                 return Err(BtfError::Malformed(format!(

@@ -243,10 +243,16 @@ proptest! {
     }
 
     #[test]
-    fn any_types(kinds in prop::collection::vec((0u32..20, 0u32..4, any::<bool>(), any::<[u8; 12]>()), 0..60)) {
+    fn any_types(
+        kinds in prop::collection::vec(
+            (0u32..20, 0u32..4, any::<bool>(), any::<[u8; 12]>()),
+            0..60,
+        ),
+    ) {
         let mut types = Vec::new();
         for (kind, vlen, flag, tail) in kinds {
-            types.extend([u32::from(tail[0] & 3), info(kind, vlen) | u32::from(flag) << 31, u32::from(tail[1] & 31)]);
+            let info = info(kind, vlen) | u32::from(flag) << 31;
+            types.extend([u32::from(tail[0] & 3), info, u32::from(tail[1] & 31)]);
             types.extend(tail.map(u32::from));
         }
         ask(&build(&types, &["s", "t", "x", "y"]));

@@ -375,8 +375,8 @@ impl Work {
                         self.told = true;
                         warn!(
                             total = %self.budget.total,
-                            "system calls are detached for part of the time: the probe overhead alone \
-                             would exceed the total of {}",
+                            "system calls are detached for part of the time: the probe overhead \
+                             alone would exceed the total of {}",
                             self.budget.total
                         );
                     }

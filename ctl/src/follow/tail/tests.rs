@@ -196,7 +196,8 @@ proptest! {
         size in 2usize..8,
     ) {
         let (mut tail, mut live) = (tail(), Live::new(size));
-        let (mut now, mut written, mut given, mut missed, mut last) = (1000u64, 0u64, 0u64, 0u64, 0u64);
+        let (mut now, mut written, mut given) = (1000u64, 0u64, 0u64);
+        let (mut missed, mut last) = (0u64, 0u64);
         for (events, lag, fold, newest) in steps {
             for _ in 0..events {
                 now += 200;

@@ -164,7 +164,8 @@ fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u
         let Report { window, started, from_start, detached, untold, off, .. } = report;
         let complete = report.is_complete();
         format!(
-            "complete: {complete}, {window:?} {started} {from_start} {detached:?} {untold} {off:?} {rings:?}"
+            "complete: {complete}, {window:?} {started} {from_start} {detached:?} {untold} {off:?} \
+             {rings:?}"
         )
     };
     let ends = source.read_ends(with_leads(window), window.from, window);
