@@ -43,7 +43,7 @@ pub(crate) enum Bench {
         json: bool,
     },
     /// Check that the budget is kept: the loss of the recorded work, against what the recorder
-    /// reports. 5 minutes.
+    /// reports. 10 minutes.
     Budget {
         /// Number of rounds with and without recording, where an interval is reported.
         #[arg(long, default_value_t = budget::ROUNDS)]
