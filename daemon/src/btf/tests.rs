@@ -210,7 +210,7 @@ fn where_the_running_kernel_has_the_context() {
     let count = at("__preempt_count").or_else(|_| at("pcpu_hot")).unwrap();
     assert!(words[2].wrapping_add(at("runqueues").unwrap()).wrapping_sub(count) < 64, "{words:?}");
     let io_wait = (IO_WAIT.read)(&btf).unwrap();
-    assert!(io_wait[0] % 4 == 0 && io_wait[1].is_power_of_two(), "{io_wait:?}");
+    assert!(io_wait[0].is_multiple_of(4) && io_wait[1].is_power_of_two(), "{io_wait:?}");
 }
 
 #[test]
