@@ -91,9 +91,18 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
             let (prev_tid, next_tid) = (prev.tid(), next.tid());
             w.lane.tid = next_tid;
             let aux = prev.prio() as u16 | (next.prio() as u16) << 8;
-            let (state, preempted) = (prev_state(ctx), preempted(ctx));
-            let word = switch::pack(prev_tid, next_tid, state, preempted, prev.is_in_io_wait());
-            put(w, kind::SWITCH, aux, word);
+            put(
+                w,
+                kind::SWITCH,
+                aux,
+                switch::pack(
+                    prev_tid,
+                    next_tid,
+                    prev_state(ctx),
+                    preempted(ctx),
+                    prev.is_in_io_wait(),
+                ),
+            );
         } else if enabled & LIMIT_SCHED != 0 {
             time = state.buckets[Lane::Sched as usize].time;
         }
