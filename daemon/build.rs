@@ -1,8 +1,8 @@
 //! Builds the probes for the kernel's BPF machine, so that they are inside `flightd`.
 //!
-//! Needed: a rustc that has `core` for `bpfel-unknown-none` (Debian's rustc-web), or else the nightly
-//! that probes-ebpf/rust-toolchain.toml pins, with rust-src; and bpf-linker. `cargo xtask setup`
-//! installs the first and the last; this only finds them.
+//! Needed: a rustc that has `core` for `bpfel-unknown-none` (Debian's rustc-web), or else the
+//! nightly that probes-ebpf/rust-toolchain.toml pins, with rust-src; and bpf-linker. `cargo xtask
+//! setup` installs the first and the last; this only finds them.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -145,7 +145,8 @@ fn main() -> Result<()> {
         );
     } else {
         println!(
-            "{EVENTS} events in {} pages to {lines} lines ({format}) of {per_line:.1} bytes, {ROUNDS} rounds",
+            "{EVENTS} events in {} pages to {lines} lines ({format}) of {per_line:.1} bytes, \
+             {ROUNDS} rounds",
             pages.len()
         );
         println!(

@@ -267,14 +267,14 @@ fn report(options: &Options, made: &Made, results: &mut Results<'_>) {
             .map(|(name, first, whole, lines)| {
                 let ((f, f0, f1), (w, ..)) = (spread(first), spread(whole));
                 format!(
-                    "{{\"window\":\"{name}\",\"lines\":{lines},\"first_ms\":{f:.1},\"least_ms\":{f0:.1},\
-                     \"greatest_ms\":{f1:.1},\"whole_ms\":{w:.1}}}"
+                    "{{\"window\":\"{name}\",\"lines\":{lines},\"first_ms\":{f:.1},\
+                     \"least_ms\":{f0:.1},\"greatest_ms\":{f1:.1},\"whole_ms\":{w:.1}}}"
                 )
             })
             .collect();
         println!(
-            "{{\"files\":{},\"bytes\":{},\"events\":{},\"bytes_per_event\":{per_event:.2},\"seconds\":{:.0},\
-             \"rounds\":{ROUNDS},\"windows\":[{}]}}",
+            "{{\"files\":{},\"bytes\":{},\"events\":{},\"bytes_per_event\":{per_event:.2},\
+             \"seconds\":{:.0},\"rounds\":{ROUNDS},\"windows\":[{}]}}",
             made.files,
             made.bytes,
             made.events,
@@ -284,7 +284,8 @@ fn report(options: &Options, made: &Made, results: &mut Results<'_>) {
         return;
     }
     println!(
-        "{} files, {} MiB, {} million events at {} a second ({per_event:.2} bytes each), {:.0} s of a recording; warm cache",
+        "{} files, {} MiB, {} million events at {} a second ({per_event:.2} bytes each), {:.0} s \
+         of a recording; warm cache",
         made.files,
         made.bytes >> 20,
         made.events / 1_000_000,
@@ -297,7 +298,8 @@ fn report(options: &Options, made: &Made, results: &mut Results<'_>) {
     for (name, first, whole, lines) in results {
         let ((f, f0, f1), (w, w0, w1)) = (spread(first), spread(whole));
         println!(
-            "  {name:<20} {lines:>9} lines: the first after {f:>6.1} ({f0:.1} to {f1:.1}), all after {w:>7.1} ({w0:.1} to {w1:.1})"
+            "  {name:<20} {lines:>9} lines: the first after {f:>6.1} ({f0:.1} to {f1:.1}), all \
+             after {w:>7.1} ({w0:.1} to {w1:.1})"
         );
     }
 }

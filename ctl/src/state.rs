@@ -17,7 +17,7 @@ use serde::Serialize;
 use flightrec_format::abi::counts as format;
 use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::abi::state::{
-    GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
+    GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SAMPLING, GIVEN_STRINGS, GIVEN_SYSCALLS,
 };
 use flightrec_format::control::{
     self, CpuTotals, DELETED_FOR, DescriptorStatus, Status, StoreState, StoreStatus, Totals,
@@ -193,7 +193,7 @@ const STEPS: [(u32, Level); 5] = [
     (GIVEN_STRINGS, Level::NoStrings),
     (GIVEN_EXIT_TIMES, Level::UntimedExits),
     (GIVEN_ARGUMENTS, Level::FewerArguments),
-    (GIVEN_CONTINUITY, Level::Sampling),
+    (GIVEN_SAMPLING, Level::Sampling),
     (GIVEN_SYSCALLS, Level::QuietOnly),
 ];
 

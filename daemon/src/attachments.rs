@@ -114,7 +114,7 @@ const IO_WAITS: Refinement =
 /// All programs, in the order in which they are attached: task life first, so that whoever appears
 /// in a later lane is known by then.
 pub const ATTACHMENTS: &[Attachment] = &[
-    row("note", Hook::Daemon, "marks and the recorder's own events")
+    row("note", Hook::Daemon, "marks and recorder events")
         .records(Lane::Task, &["mark", "recorder"])
         .always(),
     tp_btf(Lane::Task, "sched", "sched_process_fork", &["fork"], "new threads"),

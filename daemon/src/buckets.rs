@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{
-    Bucket, CpuState, GIVEN_CONTINUITY, GIVEN_SYSCALLS, LIMIT_SCHED, LIMIT_SYSCALL, TIMED_BUCKETS,
+    Bucket, CpuState, GIVEN_SAMPLING, GIVEN_SYSCALLS, LIMIT_SCHED, LIMIT_SYSCALL, TIMED_BUCKETS,
 };
 use flightrec_format::live::map::ArrayMap;
 
@@ -59,7 +59,7 @@ impl Allowance {
 pub struct Limit {
     /// CPU time that its probes may take, ns a second; `None`: no limit.
     pub share: Option<f64>,
-    /// What refused calls take of that by being asked, ns a second.
+    /// What refused calls take of that, ns a second: their probe overhead.
     pub refused: f64,
     /// What is left to system calls in any case, ns a second: see [`least`].
     pub least: f64,
@@ -101,11 +101,11 @@ fn allowance(limit: &Limit, lane: usize, burst: u32, jiffy: u64) -> Allowance {
     if lane == 0 {
         if limit.given & GIVEN_SYSCALLS != 0 {
             resume = depth;
-        } else if limit.given & GIVEN_CONTINUITY != 0 {
+        } else if limit.given & GIVEN_SAMPLING != 0 {
             resume = ((rest * STRETCH) as u64).min(depth);
         }
         if limit.given != 0 {
-            // Of whom things are given up is looked at for each call.
+            // Whose calls are degraded is looked at for each call.
             fair = depth.saturating_add(1);
         }
     }
@@ -192,7 +192,7 @@ pub fn fullness(state: &ArrayMap, cpu: usize, now: u64) -> f64 {
     if depth == 0.0 { 1.0 } else { (tokens / depth).clamp(0.0, 1.0) }
 }
 
-/// Sets what a CPU's calls are charged with, with this given up.
+/// Sets what a CPU's calls are charged with, with this left out.
 pub fn set_call_cost(state: &ArrayMap, cpu: usize, costs: &Costs, given: u32) {
     let word = u64::from(costs.call_with(given)) | u64::from(costs.string) << 32;
     state.write(cpu, bucket(0) + offset_of!(Bucket, cost), &word.to_le_bytes());
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn stretches_begin_with_a_quarter_of_a_seconds_allowance() {
-        let limit = Limit { given: GIVEN_CONTINUITY, ..limit(5e7) };
+        let limit = Limit { given: GIVEN_SAMPLING, ..limit(5e7) };
         assert_eq!(
             [0, 1].map(|lane| allowance(&limit, lane, 30, 4_000_000).resume),
             [7_500_000, 0]
@@ -301,15 +301,15 @@ mod tests {
     #[test]
     fn where_things_are_given_up_it_is_looked_at_who_draws_however_full_the_bucket_is() {
         let given = |given| allowance(&Limit { given, ..limit(5e7) }, 0, 30, 4_000_000);
-        assert!(given(0).fair < given(0).depth && given(GIVEN_CONTINUITY).fair > given(0).depth);
-        assert_eq!(given(GIVEN_CONTINUITY | GIVEN_SYSCALLS).resume, given(0).depth);
+        assert!(given(0).fair < given(0).depth && given(GIVEN_SAMPLING).fair > given(0).depth);
+        assert_eq!(given(GIVEN_SAMPLING | GIVEN_SYSCALLS).resume, given(0).depth);
         let sched = allowance(&Limit { given: GIVEN_SYSCALLS, ..limit(5e7) }, 1, 30, 4_000_000);
         assert_eq!((sched.resume, sched.fair), (0, 5_000_000));
     }
 
     #[test]
     fn no_limit() {
-        let none = Limit { share: None, refused: 5.0, least: 0.0, given: GIVEN_CONTINUITY };
+        let none = Limit { share: None, refused: 5.0, least: 0.0, given: GIVEN_SAMPLING };
         assert_eq!(allowance(&none, 0, 30, 4_000_000), Allowance::NONE);
     }
 }

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::attachments::{Attachment, Hook, ProgramForm, Tracepoint};
 use crate::btf::{Btf, BtfError, check_registers, read_offsets};
-use crate::members::{self, Known};
+use crate::relocation::{self, RelocationValues};
 use crate::tracepoints::Tracepoints;
 
 /// The programs, compiled by `build.rs`.
@@ -307,9 +307,13 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         _ => LoadError::State { cpus: frozen.cpus, source: e },
     })?;
     let last_cpu = frozen.cpus.saturating_sub(1);
-    let known =
-        Known { offsets: frozen.offsets, state: state.as_raw_fd(), last_cpu, cast: frozen.cast };
-    let (programs, begin) = members::put_in(PROBES, &known).map_err(LoadError::Members)?;
+    let known = RelocationValues {
+        offsets: frozen.offsets,
+        state: state.as_raw_fd(),
+        last_cpu,
+        cast: frozen.cast,
+    };
+    let (programs, begin) = relocation::put_in(PROBES, &known).map_err(LoadError::Members)?;
     let mut loader = EbpfLoader::new();
     for (global, words) in frozen.groups {
         loader.override_global(global, words.as_slice(), true);

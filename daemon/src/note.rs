@@ -1,5 +1,5 @@
-//! Marks, and the recorder's own acts, into the recording: by a program in the kernel, as all
-//! that is recorded is written there.
+//! Marks, and recorder events, into the recording: by a program in the kernel, as all that is
+//! recorded is written there.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

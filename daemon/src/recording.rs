@@ -369,7 +369,7 @@ impl Recording {
         before
     }
 
-    /// Sets what a CPU's probes may take, and what they give up (`GIVEN_…` bits).
+    /// Sets what a CPU's probes may take, and what they leave out (`GIVEN_…` bits).
     pub fn set_limit(&self, cpu: usize, limit: &Limit, burst: u32, costs: &Costs) {
         let limited = limit.share.is_some();
         let switch = || {

@@ -172,8 +172,11 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
     let (keeper, mut keeper_died) =
         Keeper::start(config.budget.clone(), recording.clone(), drain.monitor())
             .context("the thread that keeps the budget")?;
-    let place =
-        snapshots::Place { state_dir: &options.state_dir, group: access.gid, store: &config.store };
+    let place = snapshots::SnapshotPlace {
+        state_dir: &options.state_dir,
+        group: access.gid,
+        store: &config.store,
+    };
     let snapshots = Snapshots::start(&config.snapshots, &place, recording.clone(), drain.monitor());
     let snapshots = Arc::new(snapshots.context("the thread of snapshots")?);
     let mut watch_died = triggers::start(&config.triggers, recording.clone(), snapshots.clone())
@@ -227,7 +230,8 @@ async fn serve(options: &Options, config: &Config, since: u64) -> Result<()> {
             }
             ended = &mut serving => {
                 recording.leave();
-                return ended.context("the control socket's task died")?.context("the control socket failed");
+                let ended = ended.context("the control socket's task died")?;
+                return ended.context("the control socket failed");
             }
             _ = housekeeping.tick() => {
                 keep_house(&recording, &mut named);

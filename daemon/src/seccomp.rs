@@ -15,7 +15,7 @@ const COMMANDS: [(u32, &str); 7] = [
     (1, "BPF_MAP_LOOKUP_ELEM: counters"),
     (6, "BPF_OBJ_PIN: a link that attaches again"),
     (7, "BPF_OBJ_GET: what is pinned, by its readers and to attach again"),
-    (10, "BPF_PROG_TEST_RUN: marks and the recorder's acts"),
+    (10, "BPF_PROG_TEST_RUN: marks and recorder events"),
     (15, "BPF_OBJ_GET_INFO_BY_FD: sizes of maps, and what programs missed"),
     (17, "BPF_RAW_TRACEPOINT_OPEN: attaching again"),
     (28, "BPF_LINK_CREATE: the same of classic tracepoints"),

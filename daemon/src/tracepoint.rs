@@ -4,9 +4,9 @@
 //! could. The link is as `libbpf` makes it: a perf event of the tracepoint, and the program linked
 //! to it.
 //!
-//! Where the kernel keeps perf events for root ([`paranoid`]), root opens them ahead ([`open_perf_fds`],
-//! from the unit's `ExecStartPre=`) and systemd, which keeps them meanwhile (its file descriptor
-//! store), passes them to the daemon when it starts that.
+//! Where the kernel keeps perf events for root ([`paranoid`]), root opens them ahead
+//! ([`open_perf_fds`], from the unit's `ExecStartPre=`) and systemd, which keeps them meanwhile
+//! (its file descriptor store), passes them to the daemon when it starts that.
 
 use std::collections::BTreeMap;
 use std::io;

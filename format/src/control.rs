@@ -121,7 +121,7 @@ pub struct Budget {
     pub limits: [u32; 2],
     /// Limit of all, in millionths of the machine's CPU time; 0: none.
     pub total: u32,
-    /// A system call with its exit, when nothing is given up; 0: not known.
+    /// A system call with its exit, when nothing is left out; 0: not known.
     pub call: u32,
     /// A string of it, in addition.
     pub string: u32,
@@ -154,7 +154,7 @@ pub struct Account {
     pub total: u32,
     /// Seconds of unspent allowance that may be spent at once.
     pub burst_seconds: u32,
-    /// What may be given up, in this order, as the configuration names it.
+    /// What may be left out, in this order, as the configuration names it.
     pub order: Vec<String>,
     /// Whether system calls may be detached.
     pub may_detach: bool,
@@ -194,7 +194,7 @@ pub struct Spent {
     pub strings: u64,
     /// Recording scheduling, beyond the floor.
     pub sched: u64,
-    /// Being asked, recorded or not.
+    /// The probe overhead: of every event, recorded or not.
     pub floor: u64,
 }
 

@@ -107,9 +107,8 @@ mod tests {
         {
             assert!(open(path).unwrap_err().to_string().starts_with(kind), "{kind}");
         }
-        assert!(
-            matches!(open(&dir.path().join("none")), Err(OpenError::Io(e)) if e.kind() == io::ErrorKind::NotFound)
-        );
+        let none = open(&dir.path().join("none"));
+        assert!(matches!(none, Err(OpenError::Io(e)) if e.kind() == io::ErrorKind::NotFound));
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! So `flightd` copies what quiet processes did out of pages before they are gone, into pages of
 //! its own in the kernel's memory. Such a page stands for a run of a ring's pages: its header is
 //! that of the first of them (number, times, totals), its records are those of the processes that
-//! were kept, and the rest of its header, its last bytes, says up to which page it reaches and which
-//! processes were left out. So the totals of the next page tell how many events were left out, exactly.
+//! were kept, and the rest of its header, its last bytes, says up to which page it reaches and
+//! which processes were left out. So the totals of the next page tell how many events were left
+//! out, exactly.
 //!
 //! A page of which nothing is left out is kept as it is, with [`KEPT`](part_flag::KEPT) alone.
 

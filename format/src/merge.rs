@@ -9,7 +9,7 @@ use crate::decode::Event;
 use crate::ring;
 
 /// Where a stream stands: time and CPU of its first event, and its number.
-type Place = (u64, u16, usize);
+type StreamPosition = (u64, u16, usize);
 
 /// A stream of events in time order.
 pub trait Stream {
@@ -38,13 +38,13 @@ pub struct Merge<S> {
     /// The stream whose turn it is.
     first: Option<usize>,
     /// The others.
-    heap: BinaryHeap<Reverse<Place>>,
+    heap: BinaryHeap<Reverse<StreamPosition>>,
     /// Where the first of the others stands: the turn lasts until then.
-    until: Place,
+    until: StreamPosition,
 }
 
 /// Behind all events.
-const END: Place = (u64::MAX, u16::MAX, usize::MAX);
+const END: StreamPosition = (u64::MAX, u16::MAX, usize::MAX);
 
 impl<S: Stream> Merge<S> {
     /// Merges streams, each of which is in time order. Events of the same time and CPU come in the
@@ -95,7 +95,7 @@ impl<S: Stream> Merge<S> {
     }
 
     /// The next stream's turn; `last` is where the one stands that had it, if it has more.
-    fn turn(&mut self, last: Option<Place>) {
+    fn turn(&mut self, last: Option<StreamPosition>) {
         let next = match (last, self.heap.peek_mut()) {
             (Some(last), Some(mut top)) => Some(mem::replace(&mut top.0, last)),
             (Some(last), None) => Some(last),

@@ -36,7 +36,7 @@ pub struct CpuTotals {
     pub throttled: [Counts; RING_LANES],
     /// Strings of system calls recorded.
     pub strings: u64,
-    /// What the budget has given up here, `GIVEN_…` bits ([`crate::abi::state`]).
+    /// What the budget has left out here, `GIVEN_…` bits ([`crate::abi::state`]).
     pub given: u32,
 }
 

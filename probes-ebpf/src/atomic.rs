@@ -12,8 +12,8 @@ pub(crate) unsafe fn swap(p: *mut u64, old: u64, new: u64) -> bool {
     // SAFETY: by the contract; the instruction takes the expected value in r0 and leaves there what
     // it found.
     unsafe {
-        asm!("r0 = cmpxchg_64({p} + 0, r0, {new})", p = in(reg) p, new = in(reg) new, inout("r0") old => found,
-            options(nostack));
+        asm!("r0 = cmpxchg_64({p} + 0, r0, {new})", p = in(reg) p, new = in(reg) new,
+            inout("r0") old => found, options(nostack));
     }
     found == old
 }

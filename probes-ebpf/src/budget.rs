@@ -93,7 +93,7 @@ fn know_drawer(state: &mut CpuState) -> u64 {
     now
 }
 
-/// Sees whether the process that runs makes so few calls that nothing of them is given up.
+/// Sees whether the process that runs makes so few calls that nothing of them is left out.
 #[inline(never)]
 pub(crate) fn see_drawer(state: &mut CpuState) -> u32 {
     let i = Lane::Syscall as usize;

@@ -85,8 +85,10 @@ macro_rules! member {
         let value: u64;
         // SAFETY: a load that the verifier checks, of a pointer that it tracks.
         unsafe {
-            asm!(concat!("{value} = *(", stringify!($width), " *)({p} + {at})"), value = out(reg) value, p = in(reg) $p,
-                at = const MARK as usize + offset_of!(Offsets, $member) / 4, options(readonly, nostack, preserves_flags));
+            asm!(concat!("{value} = *(", stringify!($width), " *)({p} + {at})"),
+                value = out(reg) value, p = in(reg) $p,
+                at = const MARK as usize + offset_of!(Offsets, $member) / 4,
+                options(readonly, nostack, preserves_flags));
         }
         value as $width
     }};
@@ -120,8 +122,9 @@ impl Task {
         // SAFETY: a call of `bpf_get_current_task_btf`, which has no preconditions, or what the
         // loader makes of it ([`CAST`]).
         unsafe {
-            asm!("r2 = {cast}", "call 158", cast = const CAST, inlateout("r1") address => _, lateout("r0") task,
-                lateout("r2") _, lateout("r3") _, lateout("r4") _, lateout("r5") _, options(nostack));
+            asm!("r2 = {cast}", "call 158", cast = const CAST, inlateout("r1") address => _,
+                lateout("r0") task, lateout("r2") _, lateout("r3") _, lateout("r4") _,
+                lateout("r5") _, options(nostack));
         }
         Self(task)
     }

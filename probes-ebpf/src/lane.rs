@@ -52,7 +52,8 @@ const fn further(lane: Lane) -> usize {
 pub(crate) unsafe fn store<const AT: usize>(p: *mut u8, v: u64) {
     // SAFETY: one store of 8 bytes.
     unsafe {
-        asm!("*(u64 *)({p} + {at}) = {v}", p = in(reg) p, v = in(reg) v, at = const AT, options(nostack))
+        asm!("*(u64 *)({p} + {at}) = {v}", p = in(reg) p, v = in(reg) v, at = const AT,
+            options(nostack))
     };
 }
 
@@ -65,7 +66,8 @@ pub(crate) unsafe fn load<const AT: usize>(p: *const u8) -> u64 {
     let v;
     // SAFETY: one load of 8 bytes.
     unsafe {
-        asm!("{v} = *(u64 *)({p} + {at})", p = in(reg) p, v = out(reg) v, at = const AT, options(nostack, readonly))
+        asm!("{v} = *(u64 *)({p} + {at})", p = in(reg) p, v = out(reg) v, at = const AT,
+            options(nostack, readonly))
     };
     v
 }
@@ -137,9 +139,9 @@ pub(crate) fn state_of(cpu: u32) -> *mut CpuState {
     // SAFETY: arithmetic on two registers; the loader puts in the address and the last CPU's
     // number.
     unsafe {
-        asm!("if {at} <= {last} goto +1", "{at} = 0", "{at} *= {size}", "{state} = {first} ll", "{state} += {at}",
-            at = inout(reg) at, state = out(reg) state, last = const LAST_CPU, size = const size_of::<CpuState>(),
-            first = const STATE, options(nomem, nostack));
+        asm!("if {at} <= {last} goto +1", "{at} = 0", "{at} *= {size}", "{state} = {first} ll",
+            "{state} += {at}", at = inout(reg) at, state = out(reg) state, last = const LAST_CPU,
+            size = const size_of::<CpuState>(), first = const STATE, options(nomem, nostack));
     }
     let _ = at;
     state
@@ -156,7 +158,8 @@ pub(crate) fn bounded<const ROOM: usize, const OF: usize>(value: usize) -> usize
     let mut r = value;
     // SAFETY: arithmetic on one register.
     unsafe {
-        asm!("if {r} <= {max} goto +1", "{r} = 0", r = inout(reg) r, max = const OF - ROOM, options(nomem, nostack));
+        asm!("if {r} <= {max} goto +1", "{r} = 0", r = inout(reg) r, max = const OF - ROOM,
+            options(nomem, nostack));
     }
     r
 }

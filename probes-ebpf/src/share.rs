@@ -24,7 +24,8 @@ fn bounded(at: u32) -> usize {
     let mut index = u64::from(at);
     // SAFETY: arithmetic on one register.
     unsafe {
-        asm!("{i} &= {mask}", i = inout(reg) index, mask = const SHARES - 1, options(nomem, nostack));
+        asm!("{i} &= {mask}", i = inout(reg) index, mask = const SHARES - 1,
+            options(nomem, nostack));
     }
     index as usize
 }

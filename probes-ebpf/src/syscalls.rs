@@ -77,7 +77,8 @@ fn entry(table: *const CallTable, id: u64) -> u32 {
     // SAFETY: arithmetic on one register; then inside the table by the mask, and volatile because
     // the loader replaces it.
     unsafe {
-        asm!("{i} &= {mask}", i = inout(reg) index, mask = const CALLS - 1, options(nomem, nostack));
+        asm!("{i} &= {mask}", i = inout(reg) index, mask = const CALLS - 1,
+            options(nomem, nostack));
         table.cast::<u32>().add(index as usize).read_volatile()
     }
 }
@@ -112,13 +113,13 @@ fn takes_strings(state: &mut CpuState, entry: u32) -> bool {
     let enabled = state.enabled;
     call_strings(entry) != 0
         && (enabled & (ENABLE_STRINGS | GIVEN_STRINGS) == ENABLE_STRINGS
-            || enabled & ENABLE_STRINGS != 0 && !gives_up(state))
+            || enabled & ENABLE_STRINGS != 0 && !leaves_out(state))
 }
 
-/// Whether what the CPU gives up is given up of the running process's calls: not where it makes
+/// Whether what the CPU leaves out is left out of the running process's calls: not where it makes
 /// few.
 #[inline(always)]
-fn gives_up(state: &mut CpuState) -> bool {
+fn leaves_out(state: &mut CpuState) -> bool {
     state.enabled & LIMIT_SYSCALL == 0 || budget::see_drawer(state) == 0
 }
 
@@ -188,7 +189,8 @@ fn put<'a, const STRINGS: bool>(
     if STRINGS {
         state.strings += u64::from(call_strings(call.entry));
         if w.at > BODY - ENTER_ROOM {
-            w.at = BODY - ENTER_ROOM; // never: `open` made room for the strings as well; the verifier wants to see it
+            // Never: `open` made room for the strings as well; the verifier wants to see it.
+            w.at = BODY - ENTER_ROOM;
         }
         let end = strings::put_call(w.body(), w.at, &values.all(), call.entry);
         w.at = (end & (strings::COLD - 1)) as usize;
@@ -213,7 +215,7 @@ fn pay_for_ends(state: &mut CpuState, rare: u32, entry: u32) -> u32 {
     0
 }
 
-/// How many of `n` arguments are recorded where the others were given up. Apart, as that is rare.
+/// How many of `n` arguments are recorded where the others are left out. Apart, as that is rare.
 #[inline(never)]
 fn only_first(n: u32) -> u32 {
     n.min(1)
@@ -338,7 +340,7 @@ fn fold_exit(state: &mut CpuState, ret: i64, untimed: bool) -> bool {
     true
 }
 
-/// [`fold_exit`] where the time was given up; apart, since that is rare.
+/// [`fold_exit`] where the time is left out; apart, since that is rare.
 #[inline(never)]
 fn fold_untimed(state: &mut CpuState, ret: i64) -> u32 {
     u32::from(fold_exit(state, ret, true))

@@ -1,4 +1,4 @@
-//! Task life, marks, the recorder's own acts, and the walk over the threads that exist already.
+//! Task life, marks, recorder events, and the walk over the threads that exist already.
 
 use aya_ebpf::helpers::generated::{bpf_get_current_cgroup_id, bpf_probe_read_kernel_str};
 use aya_ebpf::macros::{btf_tracepoint, map};

@@ -26,7 +26,10 @@ pub enum ControlError {
     )]
     NotRunning(PathBuf),
     /// The socket is not for us.
-    #[error("no access to {}: join the group flightrec (and log in again), or run as root", .0.display())]
+    #[error(
+        "no access to {}: join the group flightrec (and log in again), or run as root",
+        .0.display()
+    )]
     Permission(PathBuf),
     /// Any other failure of the socket.
     #[error("{}: {source}", .path.display())]

@@ -76,8 +76,8 @@ impl Events {
         }
     }
 
-    /// What the recordings have of the window and what they lack, as far as they have been read: one
-    /// report for each recording and stretch of the window, in the order of time.
+    /// What the recordings have of the window and what they lack, as far as they have been read:
+    /// one report for each recording and stretch of the window, in the order of time.
     pub fn coverage(&self) -> &[Report] {
         &self.reports
     }

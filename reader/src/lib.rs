@@ -28,14 +28,14 @@
 //! Units: times and durations are ns; times are of `CLOCK_MONOTONIC` unless they are called wall
 //! times, which are UNIX time. Names and paths are bytes, as in the kernel.
 //!
-//! Nothing is printed. What reading did without, and that it takes a while, it tells to
-//! [`observe::listen`].
+//! The crate prints nothing. While it reads, it reports progress and notes (what it left out, or
+//! used instead) to the observer that the program passes to [`observe::listen`].
 //!
 //! `examples/` prints a file, counts by call, and finds the longest wait.
 //!
 //! # Below the iterator
 //!
-//! Modules import those below them only, from below:
+//! The modules form layers. A module imports only from the layers before its own in this list:
 //!
 //! - Time: [`window`], [`windows`], [`wall`], [`boots`]. Names: [`kind`], [`names`], [`threads`].
 //! - Pages: [`control`], [`memory`], [`observe`], [`source`].

@@ -1,56 +1,58 @@
-//! What reading tells meanwhile: that it takes a while, how far it is, and what it did without.
+//! Progress and notes while a recording is read.
 //!
-//! As with a log, whoever reads says it here, and a program that wants to hear it says so once, by
-//! [`listen`]. Without that nobody is told, and nothing is printed.
+//! The functions that read report here, as they would to a log: that something takes a while, how
+//! far it is, and what they left out. A program that wants these reports registers an [`Observer`]
+//! once, with [`listen`]. Without an observer they are dropped. Nothing is ever printed.
 
 use std::sync::OnceLock;
 
-/// What a program does about what it is told.
+/// Receives the reports.
 pub trait Observer: Sync {
-    /// Something begins that may take a while, as in `reading the recording`. It has ended when
-    /// what is returned is dropped.
+    /// Something begins that may take a while. `what` names it, as in `reading the recording`. It
+    /// has ended when the returned meter is dropped.
     fn begins(&self, what: &'static str) -> Box<dyn Meter>;
 
-    /// Something that a person should know: what was left out, or taken instead. One line.
+    /// A note for the user, one line: something was left out, or something else was used instead.
     fn note(&self, line: &str);
 
-    /// Files of any size are read from now on.
+    /// From now on files are read, which may be of any size.
     fn reads_files(&self) {}
 }
 
-/// How far something is.
+/// Counts the progress of one thing that takes a while.
 pub trait Meter: Send + Sync {
-    /// So many bytes more are done.
+    /// Adds `bytes` to what is done.
     fn add(&self, bytes: u64);
 }
 
 static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
 
-/// Tells `observer` from now on; `false`: another one is told already, and stays.
+/// Sends all reports to `observer` from now on. Returns `false` if an observer is registered
+/// already. That one stays.
 pub fn listen(observer: &'static dyn Observer) -> bool {
     OBSERVER.set(observer).is_ok()
 }
 
-/// Nobody wants to know.
+/// A meter where there is no observer.
 struct Nobody;
 
 impl Meter for Nobody {
     fn add(&self, _bytes: u64) {}
 }
 
-/// Says that something begins.
+/// Reports that something begins that may take a while.
 pub fn begins(what: &'static str) -> Box<dyn Meter> {
     OBSERVER.get().map_or_else(|| Box::new(Nobody) as Box<dyn Meter>, |told| told.begins(what))
 }
 
-/// Says something to a person.
+/// Reports a note for the user.
 pub fn note(line: &str) {
     if let Some(told) = OBSERVER.get() {
         told.note(line);
     }
 }
 
-/// Says that files are read.
+/// Reports that files are read from now on.
 pub fn reads_files() {
     if let Some(told) = OBSERVER.get() {
         told.reads_files();

@@ -6,7 +6,7 @@ use crate::events::Events;
 use crate::fds::Naming;
 use crate::pipeline::{Merging, Wants};
 use crate::source::history::{Chapters, Question};
-use crate::source::{HistoryPlan, Origin, Place, Source, SourceError, VmcoreSource};
+use crate::source::{HistoryPlace, HistoryPlan, Origin, Source, SourceError, VmcoreSource};
 
 /// What was recorded, wherever it is: files, the rings of a running recorder, a kernel dump.
 ///
@@ -29,12 +29,12 @@ impl Reader {
     /// are saved windows, it is those windows that are read.
     pub fn files(paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         let paths = paths.into_iter().map(Into::into).collect();
-        Self::of_place(Place::OwnWindows(paths))
+        Self::of_place(HistoryPlace::OwnWindows(paths))
     }
 
     /// All recordings of a state directory of flightd (`/var/lib/flightrec`), or of a copy of it.
     pub fn store(dir: impl Into<PathBuf>) -> Self {
-        Self::of_place(Place::Store(dir.into()))
+        Self::of_place(HistoryPlace::Store(dir.into()))
     }
 
     /// The recorder of this machine: its rings, by its daemon or as they are pinned in `bpf` of its
@@ -44,7 +44,7 @@ impl Reader {
         let runtime_dir = runtime_dir.into();
         let bpffs_dir = runtime_dir.join("bpf");
         let origin = Origin::Daemon { runtime_dir, bpffs_dir };
-        Self::of_place(Place::Recorder { origin, state_dir: None })
+        Self::of_place(HistoryPlace::Recorder { origin, state_dir: None })
     }
 
     /// A kernel dump of any form that `flightctl dump --vmcore` takes: what was in the rings when
@@ -63,7 +63,7 @@ impl Reader {
     }
 
     /// Any place of a history, as `flightctl` resolves its arguments to one.
-    pub fn of_place(place: Place) -> Self {
+    pub fn of_place(place: HistoryPlace) -> Self {
         Self::new(From::History(HistoryPlan { place, boot: None }))
     }
 

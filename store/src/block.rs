@@ -130,7 +130,7 @@ impl BlockRef {
 }
 
 /// What stands where a block is expected.
-pub(crate) enum Found {
+pub(crate) enum FoundBlock {
     /// A block.
     Block(BlockHeader),
     /// One of a kind that is newer than this release; its data's length.
@@ -163,7 +163,7 @@ impl BlockHeader {
     }
 
     /// The header in the frame at the beginning of `bytes`; `None` where it is none, or damaged.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Found> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<FoundBlock> {
         let mut frame = Vec::with_capacity(HEAD);
         let content = bytes.get(FRAME_HEAD..HEAD)?;
         put_frame(checked(content)?, &mut frame);
@@ -182,7 +182,7 @@ impl BlockHeader {
         let clocks = Clocks::take(&mut fields);
         let lane = if lane == NO_LANE { Some(None) } else { Lane::from_u8(lane).map(Some) };
         let (Some(kind), Some(lane)) = (Kind::from_u8(kind), lane) else {
-            return Some(Found::Unknown(data_len));
+            return Some(FoundBlock::Unknown(data_len));
         };
         let header = Self {
             kind,
@@ -198,6 +198,6 @@ impl BlockHeader {
             pages,
             clocks,
         };
-        Some(Found::Block(header))
+        Some(FoundBlock::Block(header))
     }
 }

@@ -23,8 +23,11 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Written by a newer release in a way that this one would misread.
-    #[error("{}: needs features that this release does not have (incompatible bits {bits}): use the flightctl of the \
-             release that recorded it, or a later one", path.display())]
+    #[error(
+        "{}: needs features that this release does not have (incompatible bits {bits}): use the \
+         flightctl of the release that recorded it, or a later one",
+        path.display()
+    )]
     Features {
         /// The file.
         path: PathBuf,

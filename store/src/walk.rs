@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::block::{self, BLOCKS_MAX, BlockRef, Found, HEAD};
+use crate::block::{self, BLOCKS_MAX, BlockRef, FoundBlock, HEAD};
 use crate::damage::{Damage, What};
 use crate::fields::{FRAME_HEAD, frame_len};
 use crate::index;
@@ -48,13 +48,13 @@ impl<'a> Walker<'a> {
                 break;
             }
             at = match self.found(at)? {
-                Some(Found::Block(header)) => {
+                Some(FoundBlock::Block(header)) => {
                     let block = BlockRef { offset: at, header };
                     self.session.get_or_insert(header.session);
                     self.block(block)?
                 }
                 // Of a later release: stepped over, if something known follows.
-                Some(Found::Unknown(length)) if self.follows(at, length)? => {
+                Some(FoundBlock::Unknown(length)) if self.follows(at, length)? => {
                     at + HEAD as u64 + u64::from(length)
                 }
                 None if self.ends(at)? => {
@@ -106,15 +106,15 @@ impl<'a> Walker<'a> {
     }
 
     /// The block header at an offset: of this session, and behind the blocks before.
-    fn found(&self, at: u64) -> io::Result<Option<Found>> {
+    fn found(&self, at: u64) -> io::Result<Option<FoundBlock>> {
         let Some(head) = self.read::<HEAD>(at)? else { return Ok(None) };
         Ok(block::BlockHeader::parse(&head).filter(|found| match found {
-            Found::Block(header) => {
+            FoundBlock::Block(header) => {
                 let last = self.walk.blocks.last().map(|block| block.header.number);
                 self.session.is_none_or(|session| session == header.session)
                     && last < Some(header.number)
             }
-            Found::Unknown(_) => true,
+            FoundBlock::Unknown(_) => true,
         }))
     }
 

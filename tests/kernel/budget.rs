@@ -10,8 +10,8 @@ use std::time::Duration;
 use flightrec_format::abi::page::{DETACHED_SHIFT, Lane, Refusal};
 use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
-    Bucket, CpuState, GIVEN_ALL, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES,
-    GIVEN_STRINGS, GIVEN_SYSCALLS, LIMIT_SYSCALL, REFUSE_SYSCALL,
+    Bucket, CpuState, GIVEN_ALL, GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SAMPLING, GIVEN_STRINGS,
+    GIVEN_SYSCALLS, LIMIT_SYSCALL, REFUSE_SYSCALL,
 };
 use flightrec_format::control::{self, Request, SOCKET_NAME};
 use flightrec_format::decode::{Body, Event};
@@ -296,8 +296,7 @@ fn tells(said: &str, cpu: usize, what: &str) -> bool {
 
 #[test]
 fn a_cpu_gives_up_in_order_says_so_and_takes_it_back() {
-    let order =
-        [GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_SYSCALLS];
+    let order = [GIVEN_STRINGS, GIVEN_EXIT_TIMES, GIVEN_ARGUMENTS, GIVEN_SAMPLING, GIVEN_SYSCALLS];
     let all = "degrade_order = [\"no_strings\", \"untimed_exits\", \"fewer_arguments\", \"sampling\", \
          \"quiet_only\"]\n";
     let mut recorder = start(&format!("{LIMITED}{all}"));

@@ -121,7 +121,7 @@ fn storms_do_not_hide_a_quiet_process() {
     }
 }
 
-/// The same under a total that being asked alone breaks, where short-lived processes and threads
+/// The same under a total that the probe overhead exceeds, where short-lived processes and threads
 /// are the storm.
 #[test]
 fn storms_do_not_hide_a_quiet_process_under_a_total() {

@@ -6,13 +6,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::unprivileged::{Place, USER};
+use crate::unprivileged::{USER, UserSandbox};
 
 /// What a file of root's holds, and what is to be in it still.
 const SECRET: &str = "root's own\n";
 
 /// A directory of root's with a file, which `USER` can read and not change.
-fn of_root(place: &Place) -> PathBuf {
+fn of_root(place: &UserSandbox) -> PathBuf {
     let dir = place.sandbox.root().join("root");
     fs::create_dir(&dir).expect("directory");
     fs::set_permissions(&dir, Permissions::from_mode(0o755)).expect("mode");
@@ -40,7 +40,7 @@ fn is_untouched(dir: &Path) {
 }
 
 /// Runs a script as `USER`, with no capability.
-fn as_user(place: &Place, script: &str) {
+fn as_user(place: &UserSandbox, script: &str) {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", USER, "--regid", &place.user.gid.to_string(), "--clear-groups"]);
     command.args([
@@ -58,21 +58,21 @@ fn as_user(place: &Place, script: &str) {
 }
 
 /// Root's part, with the BPF file system where the service has it: in the runtime directory.
-fn root(place: &Place, args: &[&str]) -> Output {
+fn root(place: &UserSandbox, args: &[&str]) -> Output {
     let mut command = Command::new(place.sandbox.root().join("flightd"));
     command.arg("--config").arg(place.sandbox.root().join("flightd.toml"));
     command.arg("--runtime-dir").arg(place.sandbox.runtime_dir());
     command.args(args).stdin(Stdio::null()).output().expect("flightd")
 }
 
-fn fine(place: &Place, args: &[&str]) {
+fn fine(place: &UserSandbox, args: &[&str]) {
     let output = root(place, args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
 fn the_copy_of_the_tracepoints_is_written_through_no_link() {
-    let place = Place::new("");
+    let place = UserSandbox::new("");
     let secret = of_root(&place);
     fine(&place, &["--prepare", USER]);
     as_user(&place, "rm run/tracepoints.json; ln -s ../root/file run/tracepoints.json.new");
@@ -90,7 +90,7 @@ fn the_copy_of_the_tracepoints_is_written_through_no_link() {
 
 #[test]
 fn nothing_behind_a_link_is_given_to_the_user() {
-    let place = Place::new("");
+    let place = UserSandbox::new("");
     let secret = of_root(&place);
     fine(&place, &["--prepare", USER]);
     fine(&place, &["--remove"]);
@@ -107,7 +107,7 @@ fn nothing_behind_a_link_is_given_to_the_user() {
 
 #[test]
 fn nothing_behind_a_link_is_removed() {
-    let place = Place::new("");
+    let place = UserSandbox::new("");
     let secret = of_root(&place);
     fine(&place, &["--prepare", USER]);
     let root = place.sandbox.root().display().to_string();
@@ -128,7 +128,7 @@ fn nothing_behind_a_link_is_removed() {
 
 #[test]
 fn root_works_in_no_directory_that_others_can_change() {
-    let place = Place::new("");
+    let place = UserSandbox::new("");
     let shared = place.sandbox.root().join("shared");
     fs::create_dir(&shared).expect("directory");
     fs::set_permissions(&shared, Permissions::from_mode(0o777)).expect("mode");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flightrec_tests::{bin_dir, c_program, die_with_parent, key_values, wait_until};
 use nix::sys::signal::Signal;
 
-use crate::unprivileged::{Place, USER};
+use crate::unprivileged::{USER, UserSandbox};
 
 /// A process of root's that makes a system call now and then.
 struct Victim(Child);
@@ -36,7 +36,7 @@ impl Drop for Victim {
 #[test]
 fn it_loads_no_program_that_kills_a_process_of_root() {
     let mut victim = Victim::start();
-    let place = Place::new("");
+    let place = UserSandbox::new("");
     let root = place.sandbox.root();
     let (program, out) = (root.join("send_signal"), place.sandbox.state_dir().join("came-of-it"));
     let copied =

@@ -32,12 +32,12 @@ impl Drop for Daemon {
 }
 
 /// A sandbox that `USER` may use, with a copy of `flightd` that it may run.
-pub(crate) struct Place {
+pub(crate) struct UserSandbox {
     pub(crate) sandbox: Sandbox,
     pub(crate) user: User,
 }
 
-impl Place {
+impl UserSandbox {
     pub(crate) fn new(config: &str) -> Self {
         require_kernel();
         let sandbox = Sandbox::new().expect("sandbox");
@@ -113,7 +113,7 @@ fn has_mount(dir: &Path) -> bool {
 }
 
 fn records_and_leaves_nothing(form: &str) {
-    let place = Place::new(&format!("[kernel]\nsyscall_programs = \"{form}\""));
+    let place = UserSandbox::new(&format!("[kernel]\nsyscall_programs = \"{form}\""));
     let bpffs = place.sandbox.bpffs_dir();
     place.as_root(&["--prepare", USER]);
     let daemon = place.daemon();
@@ -153,7 +153,7 @@ fn with_tracepoint_programs() {
 
 #[test]
 fn prepare_mounts_where_nothing_is_mounted() {
-    let place = Place::new("");
+    let place = UserSandbox::new("");
     let own = place.sandbox.root().join("own");
     let mut command = Command::new(bin_dir().join("flightd"));
     command.arg("--runtime-dir").arg(place.sandbox.runtime_dir()).arg("--bpffs-dir").arg(&own);
@@ -171,7 +171,7 @@ fn prepare_mounts_where_nothing_is_mounted() {
 
 #[test]
 fn a_user_that_is_not_there_is_named() {
-    let place = Place::new("");
+    let place = UserSandbox::new("");
     let mut command = place.with_directories(Command::new(bin_dir().join("flightd")));
     let output = command.args(["--prepare", "no-such-user"]).output().expect("flightd");
     let error = String::from_utf8_lossy(&output.stderr);

@@ -1,11 +1,14 @@
 /*
  * Ends badly, in one of these ways. Prints `pid` before that.
- * `bad_end segv`: by SIGSEGV. `bad_end oom MIB`: takes so many MiB of memory and writes to all of it.
+ * `bad_end segv`: by SIGSEGV.
+ * `bad_end oom MIB`: takes so many MiB of memory and writes to all of it.
  * `bad_end vfork MS`: waits in vfork for a child that sleeps so long; ends well.
- * `bad_end read MS [NAME]`: takes that name, if any, and waits so long in a read from a pipe; ends well.
+ * `bad_end read MS [NAME]`: takes that name, if any, and waits so long in a read from a pipe; ends
+ *   well.
  * `bad_end errno N`: N calls of open, each of which fails with ENAMETOOLONG; ends well.
- * `bad_end fuse MS DIR`: mounts a file system of its own on DIR, which does not answer for so long, and looks at
- *   a file in it: a child waits there uninterruptibly once it has been killed. Prints `child`.
+ * `bad_end fuse MS DIR`: mounts a file system of its own on DIR, which does not answer for so long,
+ *   and looks at a file in it: a child waits there uninterruptibly once it has been killed. Prints
+ *   `child`.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -102,7 +105,8 @@ static int mute_fuse(long ms, const char *dir)
 	out.init.max_write = 4096;
 	if (write(device, &out, sizeof out) != sizeof out)
 		return 1;
-	/* The request that the child waits for is taken, so that its waiting can no more be broken off by a signal. */
+	/* The request that the child waits for is taken, so that its waiting can no more be broken
+	 * off by a signal. */
 	if (read(device, &in, sizeof in) < 0)
 		return 1;
 	kill(child, SIGTERM);

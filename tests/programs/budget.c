@@ -1,13 +1,13 @@
 /*
  * Loads for the budget, and what they leave of a CPU.
  *
- * `budget paced CPU SECONDS`: 25,000 system calls, 5,000 switches and 5,000 wakeups a second on one CPU, by two
- * threads, and beside them a loop that counts in what is left (SCHED_IDLE). Prints how far it counted, and how far
- * it counts in a second of CPU time of its own.
+ * `budget paced CPU SECONDS`: 25,000 system calls, 5,000 switches and 5,000 wakeups a second on one
+ * CPU, by two threads, and beside them a loop that counts in what is left (SCHED_IDLE). Prints how
+ * far it counted, and how far it counts in a second of CPU time of its own.
  *
- * `budget hammer SECONDS CPU...`: getppid in a tight loop on each of these CPUs. Prints the calls of all a second from the
- * end of the first second on, and how many loops of a fixed length between them they made in a second of CPU time: how fast
- * the machine was meanwhile.
+ * `budget hammer SECONDS CPU...`: getppid in a tight loop on each of these CPUs. Prints the calls
+ * of all a second from the end of the first second on, and how many loops of a fixed length between
+ * them they made in a second of CPU time: how fast the machine was meanwhile.
  *
  * `budget burst CPU CALLS MS`: so many getppid, evenly over so many milliseconds.
  */

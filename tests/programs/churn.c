@@ -1,7 +1,8 @@
 /*
- * Threads that take turns on one CPU, asleep within their calls meanwhile; then threads that come and go, and processes: the
- * kernel gives the next one the stack of the last. Each says who it is by calls of a kind that nobody else makes, and so does
- * a program that a thread executed, under its new id.
+ * Threads that take turns on one CPU, asleep within their calls meanwhile; then threads that come
+ * and go, and processes: the kernel gives the next one the stack of the last. Each says who it is
+ * by calls of a kind that nobody else makes, and so does a program that a thread executed, under
+ * its new id.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,5 +1,6 @@
-# What tests/kernel/strace.rs runs under strace and under the recorder, in an empty directory: it does the same each
-# time. Processes that run side by side meet at a pipe only, so that none sees how fast another is.
+# What tests/kernel/strace.rs runs under strace and under the recorder, in an empty directory: it
+# does the same each time. Processes that run side by side meet at a pipe only, so that none sees
+# how fast another is.
 umask 022
 mkdir one one/two three
 touch one/empty

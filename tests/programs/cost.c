@@ -1,6 +1,6 @@
 // What a system call and a switch cost: three loops on one CPU, pinned.
-// usage: cost CPU [AGE]    prints NAME_ns=<ns per operation> of the least disturbed of many short repetitions, which
-//                          begin AGE seconds after its start
+// usage: cost CPU [AGE]    prints NAME_ns=<ns per operation> of the least disturbed of many short
+//                          repetitions, which begin AGE seconds after its start
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -52,7 +52,8 @@ int main(int argc, char **argv) {
     CPU_ZERO(&set);
     CPU_SET(argc > 1 ? atoi(argv[1]) : 0, &set);
     if (sched_setaffinity(0, sizeof set, &set) || pipe(ping) || pipe(pong)) return 1;
-    // Both threads, so that the machine's other work does not come between; without the right to it, it does.
+    // Both threads, so that the machine's other work does not come between; without the right to
+    // it, it does.
     struct sched_param first = {.sched_priority = 1};
     sched_setscheduler(0, SCHED_FIFO, &first);
     if (argc > 2) usleep(atof(argv[2]) * 1e6);

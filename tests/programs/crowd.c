@@ -1,8 +1,9 @@
 /*
- * Tries to keep a process out of a table of threads in which a thread's places follow from its id: `crowd PAGES COUNT`
- * starts a victim, which works 3 ms and sleeps 40 ms in turns, and then processes that sleep 2 ms at a time: whoever of them
- * has no place takes that of a thread that is awake. It keeps those whose ids had the victim's places in a table of PAGES
- * pages by the hash of builds before it was seeded; COUNT of them. With PAGES 0 it keeps all, and they wait for ever.
+ * Tries to keep a process out of a table of threads in which a thread's places follow from its id:
+ * `crowd PAGES COUNT` starts a victim, which works 3 ms and sleeps 40 ms in turns, and then
+ * processes that sleep 2 ms at a time: whoever of them has no place takes that of a thread that is
+ * awake. It keeps those whose ids had the victim's places in a table of PAGES pages by the hash of
+ * builds before it was seeded; COUNT of them. With PAGES 0 it keeps all, and they wait for ever.
  * Prints victim, kept and forks; ends, with all of them, when its input does.
  */
 #define _GNU_SOURCE

@@ -1,8 +1,10 @@
-/* Holds descriptors of every kind that were there before the recorder, and uses them when it is told to.
+/* Holds descriptors of every kind that were there before the recorder, and uses them when it is
+ * told to.
  *
- * Prints, a line each, the descriptor's name in the test, its number and its inode, and "ready". Then for each line on its standard
- * input: 'u' uses every one of them once, 's' makes the number of "swapped" stand for another file and uses that, 'x'
- * executes itself (descriptors that an exec keeps are used once more), end of file ends it. It answers "done". */
+ * Prints, a line each, the descriptor's name in the test, its number and its inode, and "ready".
+ * Then for each line on its standard input: 'u' uses every one of them once, 's' makes the number
+ * of "swapped" stand for another file and uses that, 'x' executes itself (descriptors that an exec
+ * keeps are used once more), end of file ends it. It answers "done". */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

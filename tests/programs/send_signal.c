@@ -1,5 +1,5 @@
-// send_signal VICTIM OUT: with CAP_BPF and CAP_PERFMON alone, has the kernel kill the process VICTIM at its next system call.
-// What came of it goes into OUT, as name=errno.
+// send_signal VICTIM OUT: with CAP_BPF and CAP_PERFMON alone, has the kernel kill the process
+// VICTIM at its next system call. What came of it goes into OUT, as name=errno.
 #include <errno.h>
 #include <linux/bpf.h>
 #include <stdint.h>

@@ -1,8 +1,9 @@
 /*
- * Something without end, on one CPU: `storm KIND CPU`, until it is killed or its parent has gone; `storm KIND CPU COUNT`:
- * so often (but for wakeups).
- * KIND: calls (getppid), opens (of a missing file), renames (of the thread), forks (of children that end at once), execs
- * (of /bin/true), wakeups (two processes that pass a byte to and fro), threads (that end at once).
+ * Something without end, on one CPU: `storm KIND CPU`, until it is killed or its parent has gone;
+ * `storm KIND CPU COUNT`: so often (but for wakeups).
+ * KIND: calls (getppid), opens (of a missing file), renames (of the thread), forks (of children
+ * that end at once), execs (of /bin/true), wakeups (two processes that pass a byte to and fro),
+ * threads (that end at once).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

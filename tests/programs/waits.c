@@ -1,6 +1,6 @@
 /*
- * Threads that wait in calls of few, many and wide arguments, until standard input is closed. Prints their ids, NAME=ID, once all
- * are about to.
+ * Threads that wait in calls of few, many and wide arguments, until standard input is closed.
+ * Prints their ids, NAME=ID, once all are about to.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>

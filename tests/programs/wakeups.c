@@ -1,7 +1,8 @@
 /*
- * Wakeups out of every context, by five loads one after the other, each for so many ms: `wakeups MS FILE`. Sleeps and interval
- * timers beside a spinning thread on each CPU (hard interrupts), fsync of FILE (a block device's interrupts, and threads), one
- * byte to and fro over TCP on the loopback (softirqs), and through pipes (threads). Prints `LOAD=rounds` for each.
+ * Wakeups out of every context, by five loads one after the other, each for so many ms: `wakeups MS
+ * FILE`. Sleeps and interval timers beside a spinning thread on each CPU (hard interrupts), fsync
+ * of FILE (a block device's interrupts, and threads), one byte to and fro over TCP on the loopback
+ * (softirqs), and through pipes (threads). Prints `LOAD=rounds` for each.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -108,7 +109,8 @@ static long syncs(void)
 	return n;
 }
 
-/* One byte to and fro between two processes: `out` and `in` are this one's ends, the others the child's. */
+/* One byte to and fro between two processes: `out` and `in` are this one's ends, the others the
+ * child's. */
 static long to_and_fro(int out, int in, int child_in, int child_out)
 {
 	long n = 0, end = now_ms() + ms;

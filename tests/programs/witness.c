@@ -1,7 +1,7 @@
 /*
- * A process that makes few calls, and knows how many. `witness RATE SECONDS CPU`: so many getpgrp a second, evenly (those
- * of a millisecond together), on one CPU, or on any for -1; behind DELAY seconds, if there is a fourth argument. Prints
- * its process id and how many it made.
+ * A process that makes few calls, and knows how many. `witness RATE SECONDS CPU`: so many getpgrp a
+ * second, evenly (those of a millisecond together), on one CPU, or on any for -1; behind DELAY
+ * seconds, if there is a fourth argument. Prints its process id and how many it made.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

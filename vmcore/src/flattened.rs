@@ -186,7 +186,10 @@ mod tests {
         /// The plain model: every block written into a file, one after the other.
         #[test]
         fn reads_what_rearranging_writes(
-            blocks in prop::collection::vec((0u64..300, prop::collection::vec(any::<u8>(), 0..80)), 1..20),
+            blocks in prop::collection::vec(
+                (0u64..300, prop::collection::vec(any::<u8>(), 0..80)),
+                1..20,
+            ),
             reads in prop::collection::vec((0u64..400, 0usize..200), 1..20),
         ) {
             let mut file = vec![0; BLOCKS_AT as usize];

@@ -1,4 +1,5 @@
-# What the machine's scripts (guest.sh, flood.sh) begin with: the crash kernel is loaded, and `start` starts a recorder.
+# What the machine's scripts (guest.sh, flood.sh) begin with: the crash kernel is loaded, and
+# `start` starts a recorder.
 export PATH=/bin
 say() { read -r up rest </proc/uptime; echo "VM $up $*"; }
 ctl() { flightctl --runtime-dir /run/fr/run "$@"; }

@@ -11,7 +11,7 @@ fi
 ls /usr/lib/flightrec/flightctl >/out/recover.txt 2>&1
 time -v kdump-recover /var/lib/flightrec-crash >>/out/recover.txt 2>&1
 say "recovered ($?): $(ls -la /var/lib/flightrec-crash)"
-# Nothing filters /proc/vmcore. Without the files, nothing tells the recording from what was made up.
+# Nothing filters /proc/vmcore. Without the files, nothing tells the recording from a forged one.
 flightctl recover /proc/vmcore -o /out/unvouched.flight --state-dir /nonexistent --strict >/out/unvouched.txt 2>&1
 say "recovered without the files ($?)"
 for form in $(cat /out/forms); do

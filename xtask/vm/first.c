@@ -1,5 +1,5 @@
-// first PROGRAM [ARGUMENT...]: runs it before all others, with the highest real-time priority: chrt -f 99, which not every
-// busybox has.
+// first PROGRAM [ARGUMENT...]: runs it before all others, with the highest real-time priority: chrt
+// -f 99, which not every busybox has.
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>

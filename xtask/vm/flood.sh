@@ -1,4 +1,5 @@
-# In the machine that is to panic, instead of guest.sh: quiet processes beside a flood, for as many seconds as /flood says.
+# In the machine that is to panic, instead of guest.sh: quiet processes beside a flood, for as many
+# seconds as /flood says.
 . /begin.sh
 start flightd /var/lib/flightrec /flood.toml || exit 1
 n=1

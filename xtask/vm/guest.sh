@@ -1,4 +1,5 @@
-# In the machine that is to panic: records, keeps what the recorder says live, and panics in the middle of work.
+# In the machine that is to panic: records, keeps what the recorder says live, and panics in the
+# middle of work.
 . /begin.sh
 
 # An earlier recording, whose freed pages lie about in memory.
@@ -56,5 +57,6 @@ sync
 sleep 1
 ctl mark "the last mark"
 echo 1 >/proc/sys/kernel/sysrq
-# Before all others: a kernel that preempts could else let somebody in between the call and the panic.
+# Before all others: a kernel that preempts could else let somebody in between the call and the
+# panic.
 first sh -c 'echo c >/proc/sysrq-trigger'

@@ -1,5 +1,6 @@
 #!/bin/busybox sh
-# The first process of the virtual machine, and of its crash kernel: loads what reaches the disk, and goes on there.
+# The first process of the virtual machine, and of its crash kernel: loads what reaches the disk,
+# and goes on there.
 export PATH=/bin
 /bin/busybox --install -s /bin
 mount -t proc proc /proc

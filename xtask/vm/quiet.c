@@ -1,6 +1,6 @@
 /*
- * A quiet process: `quiet FIRST RATE` makes RATE calls getpgid(FIRST + n) a second, evenly, until the machine ends.
- * So a dump shows by itself whether a call is missing.
+ * A quiet process: `quiet FIRST RATE` makes RATE calls getpgid(FIRST + n) a second, evenly, until
+ * the machine ends. So a dump shows by itself whether a call is missing.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>

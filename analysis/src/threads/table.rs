@@ -58,8 +58,8 @@ impl<A> Thread<A> {
         (self.state, self.since) = (state, interval.until);
     }
 
-    /// It runs, though it was not seen to be switched in: what it did until now is not known, unless
-    /// nothing was known from the beginning of all events and it `has_run_since`.
+    /// It runs, though it was not seen to be switched in: what it did until now is not known,
+    /// unless nothing was known from the beginning of all events and it `has_run_since`.
     #[cold]
     pub(super) fn found_running(
         &mut self,

@@ -441,7 +441,10 @@ proptest! {
     /// Whatever the events say, a thread's intervals follow one another from the beginning or its
     /// birth to the end, so that their shares add up.
     #[test]
-    fn intervals_leave_no_hole(steps in prop::collection::vec(any_event(), 0..200), is_complete: bool) {
+    fn intervals_leave_no_hole(
+        steps in prop::collection::vec(any_event(), 0..200),
+        is_complete: bool,
+    ) {
         let (mut threads, mut all) = (Threads::new(0, is_complete), All::default());
         let mut now = 0;
         let mut births: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
@@ -459,7 +462,8 @@ proptest! {
                     fork(now, other)
                 }
                 9 => {
-                    threads.miss(&gap(Lane::Sched, cpu, now.saturating_sub(u64::from(tid)), now + 15), &mut all);
+                    let from = now.saturating_sub(u64::from(tid));
+                    threads.miss(&gap(Lane::Sched, cpu, from, now + 15), &mut all);
                     continue;
                 }
                 10 => {
@@ -476,12 +480,15 @@ proptest! {
         threads.settle(now, |_, interval| all.ended.push(*interval));
         let mut last: BTreeMap<u32, u64> = BTreeMap::new();
         for interval in &all.ended {
-            prop_assert!(interval.from <= interval.until && interval.until <= now && interval.tid != 0);
-            let born = births.get(&interval.tid).is_some_and(|times| times.contains(&interval.from));
+            prop_assert!(interval.from <= interval.until && interval.until <= now);
+            prop_assert!(interval.tid != 0);
+            let births = births.get(&interval.tid);
+            let born = births.is_some_and(|times| times.contains(&interval.from));
             // Who is heard of behind its end is met anew.
             let died = || all.gone.iter().any(|(tid, ..)| *tid == interval.tid);
             let follows = last.get(&interval.tid).is_none_or(|until| *until == interval.from);
-            prop_assert!(follows || born || interval.from == 0 && died(), "{interval:?} behind {last:?}");
+            let is_whole = follows || born || interval.from == 0 && died();
+            prop_assert!(is_whole, "{interval:?} behind {last:?}");
             last.insert(interval.tid, interval.until);
         }
     }

@@ -114,15 +114,15 @@ impl Plan for RecoverPlan {
         if left_out != 0 {
             let n = counted(left_out, "event");
             note(&format!(
-                "the quiet ring reaches further back than the rings, for quiet processes; {n} of busy \
-             ones are not in it"
+                "the quiet ring reaches further back than the rings, for quiet processes; {n} of \
+                 busy ones are not in it"
             ));
         }
         if !source.disputed_by().is_empty() {
             let others = anchor::list(source.disputed_by());
             note(&format!(
-                "INCOMPLETE: nothing decides between this recording and {others}, so its end is not \
-             certain"
+                "INCOMPLETE: nothing decides between this recording and {others}, so its end is \
+                 not certain"
             ));
         } else if missing != 0 || !is_exact {
             let at_least = if is_exact { "" } else { "at least " };

@@ -8,7 +8,7 @@ use super::recorder::RecorderArgs;
 use super::store::StoreArgs;
 use super::window::{WindowArgs, WindowError};
 use crate::source::history::Question;
-use crate::source::{HistoryPlan, Origin, Place};
+use crate::source::{HistoryPlace, HistoryPlan, Origin};
 use crate::window::Edge;
 
 /// The same for every command that reads what was recorded.
@@ -62,17 +62,17 @@ impl PastArgs {
         let (store, own_window) = (&self.store, !self.window.is_given());
         let (origin, state_dir) = (recorder.origin(), recorder.state_dir.clone());
         let place = match (&store.store, &store.file[..], &store.snapshot, &origin) {
-            (None, [], None, _) => Place::Recorder { origin, state_dir },
+            (None, [], None, _) => HistoryPlace::Recorder { origin, state_dir },
             (.., Origin::Pinned { .. }) => return Err(PastError::TwoPlaces),
-            (None, [], Some(id), Origin::Daemon { runtime_dir, .. }) => Place::Snapshot {
+            (None, [], Some(id), Origin::Daemon { runtime_dir, .. }) => HistoryPlace::Snapshot {
                 runtime_dir: runtime_dir.clone(),
                 state_dir,
                 id: id.clone(),
                 own_window,
             },
-            (Some(dir), ..) => Place::Store(dir.clone()),
-            (None, files, ..) if own_window => Place::OwnWindows(files.to_vec()),
-            (None, files, ..) => Place::Files(files.to_vec()),
+            (Some(dir), ..) => HistoryPlace::Store(dir.clone()),
+            (None, files, ..) if own_window => HistoryPlace::OwnWindows(files.to_vec()),
+            (None, files, ..) => HistoryPlace::Files(files.to_vec()),
         };
         Ok(HistoryPlan { place, boot: store.boot.clone() })
     }
@@ -104,13 +104,13 @@ mod tests {
         typed.past.history(&typed.recorder)
     }
 
-    fn place(args: &[&str]) -> Place {
+    fn place(args: &[&str]) -> HistoryPlace {
         history(args).unwrap().place
     }
 
     #[test]
     fn bpffs_dir_forces_the_pinned_rings() {
-        let recorder = |origin, state_dir: Option<&str>| Place::Recorder {
+        let recorder = |origin, state_dir: Option<&str>| HistoryPlace::Recorder {
             origin,
             state_dir: state_dir.map(Into::into),
         };
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn files_are_read_where_they_are_named() {
-        assert_eq!(place(&["--store", "/d"]), Place::Store("/d".into()));
+        assert_eq!(place(&["--store", "/d"]), HistoryPlace::Store("/d".into()));
         let files = || vec!["/f".into(), "/g".into()];
-        assert_eq!(place(&["--file", "/f", "/g"]), Place::OwnWindows(files()));
+        assert_eq!(place(&["--file", "/f", "/g"]), HistoryPlace::OwnWindows(files()));
         for window in ["--all", "--last=1s", "--since=-1s"] {
             let place = place(&["--file=/f", "--file=/g", window]);
-            assert_eq!(place, Place::Files(files()), "{window}");
+            assert_eq!(place, HistoryPlace::Files(files()), "{window}");
         }
         for files in ["--store=/d", "--file=/f", "--snapshot=latest"] {
             let both = history(&["--bpffs-dir", "/b", files]);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn any_number_of_files() {
         let files = ["--file", "a", "b", "--last", "1s", "--file=c"];
-        assert_eq!(place(&files), Place::Files(["a", "b", "c"].map(Into::into).to_vec()));
+        assert_eq!(place(&files), HistoryPlace::Files(["a", "b", "c"].map(Into::into).to_vec()));
         assert!(Typed::try_parse_from(["test", "--file", "a", "--store", "b"]).is_err());
     }
 

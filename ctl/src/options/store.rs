@@ -18,8 +18,8 @@ pub struct StoreArgs {
     /// opens on the window that it was saved for, unless you give another.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub file: Vec<PathBuf>,
-    /// Read only this snapshot: its id (`flightctl snapshots`) or `latest`. The default is its whole
-    /// window.
+    /// Read only this snapshot: its id (`flightctl snapshots`) or `latest`. The default is its
+    /// whole window.
     #[arg(long, value_name = "ID", conflicts_with_all = ["store", "file"])]
     pub snapshot: Option<String>,
     /// Read only this boot: its id, or 0 for the last, -1 for the one before it, 1 for the oldest;

@@ -21,10 +21,16 @@ pub struct WindowArgs {
     ///
     /// It counts back from now for the running boot, else from the last moment in the files, as do
     /// times such as -5s. It never reaches into the previous boot.
-    #[arg(long, value_name = "TIME", value_parser = stretch, allow_hyphen_values = true, conflicts_with_all = ["since", "until", "all"])]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = stretch,
+        allow_hyphen_values = true,
+        conflicts_with_all = ["since", "until", "all"]
+    )]
     pub last: Option<Duration>,
-    /// Start time: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` (before now), or seconds
-    /// or nanoseconds since 1970.
+    /// Start time: RFC 3339, `HH:MM:SS[.frac]` (the latest such time), `-5s` (before now), or
+    /// seconds or nanoseconds since 1970.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub since: Option<TimeArg>,
     /// End time, in the same forms as --since.
@@ -32,7 +38,12 @@ pub struct WindowArgs {
     pub until: Option<TimeArg>,
     /// The time before and after T, which has the same forms as --since: 5 s each, or another
     /// length, for example `14:03:07:30s`.
-    #[arg(long, value_name = "T[:TIME]", allow_hyphen_values = true, conflicts_with_all = ["last", "since", "until", "all"])]
+    #[arg(
+        long,
+        value_name = "T[:TIME]",
+        allow_hyphen_values = true,
+        conflicts_with_all = ["last", "since", "until", "all"]
+    )]
     pub around: Option<Around>,
     /// Everything that the recording still holds.
     #[arg(long, conflicts_with_all = ["since", "until"])]

@@ -1,8 +1,8 @@
 //! Events on their way into an output format: one pass, on two threads where there are two CPUs.
 //!
 //! ```text
-//! lanes of each CPU ─> merge ─> pairing, placement ─> delay line ─┬─> run queues, names ─> filter ─> text
-//!                       front                                     │               back
+//! lanes ─> merge ─> pairing, placement ─> delay line ─┬─> run queues, names ─> filter ─> text
+//!           front                                     │               back
 //! ```
 //! Each thread has one half ([`crate::pipeline`] has the parts of both). Complete events go from
 //! the first to the second in batches, which go round (`batch`).
@@ -94,8 +94,8 @@ impl Going {
         Self { front: Front::new(recording), back, begun: false }
     }
 
-    /// Goes on where it has come to, at `from`, with what comes next of the same session. `windows`:
-    /// what is shown, since the beginning.
+    /// Goes on where it has come to, at `from`, with what comes next of the same session.
+    /// `windows`: what is shown, since the beginning.
     #[must_use]
     pub fn with(mut self, start: &mut Start<'_>, windows: Windows, from: u64) -> Self {
         self.front.go_on(start.recording);

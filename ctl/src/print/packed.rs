@@ -360,13 +360,17 @@ mod tests {
             3 => calls().prop_map(Body::Enter),
             3 => (calls(), any::<i64>(), any::<Option<u64>>())
                 .prop_map(|(call, ret, entered)| Body::Exit { call, ret, entered }),
-            1 => any::<(u8, u16, bool, bool, u32, u8)>().prop_map(|(prev_prio, prev_state, preempted, io_wait, next, next_prio)| {
+            1 => any::<(u8, u16, bool, bool, u32, u8)>().prop_map(|thread| {
+                let (prev_prio, prev_state, preempted, io_wait, next, next_prio) = thread;
                 Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio }
             }),
-            1 => (any::<(u32, u8, u16, u16, bool)>(), 0u8..5).prop_map(|((wakee, prio, state, cpu, new), context)| {
-                Body::Waking { wakee, prio, state, cpu, new, context: WakeContext::from_bits(context) }
+            1 => (any::<(u32, u8, u16, u16, bool)>(), 0u8..5).prop_map(|(wakeup, context)| {
+                let (wakee, prio, state, cpu, new) = wakeup;
+                let context = WakeContext::from_bits(context);
+                Body::Waking { wakee, prio, state, cpu, new, context }
             }),
-            1 => any::<(u32, u8, u16, u16)>().prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to }),
+            1 => any::<(u32, u8, u16, u16)>()
+                .prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to }),
             1 => Just(Body::Fork(fork(1, 2, 3, 4, "x"))),
         ]
     }
@@ -385,11 +389,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(uses in prop::collection::vec(prop::collection::vec(items(), 0..40), 1..4)) {
+        fn what_goes_in_comes_out(
+            uses in prop::collection::vec(prop::collection::vec(items(), 0..40), 1..4),
+        ) {
             let mut packed = Packed::default();
             for items in uses {
-                let expected: Vec<(Event, Found, u64)> =
-                    items.iter().map(|(item, before)| ((*item.event).clone(), item.found, *before)).collect();
+                let as_told = |(item, before): &(Item, u64)| {
+                    ((*item.event).clone(), item.found, *before)
+                };
+                let expected: Vec<(Event, Found, u64)> = items.iter().map(as_told).collect();
                 for (mut item, before) in items {
                     packed.push(&mut item, before);
                 }

@@ -63,10 +63,12 @@ proptest! {
         let filter = FilterPlan::all().resolve(&meta).unwrap();
         let renderer = || text::Renderer::new(&meta, Options::default());
         let alone = one_thread(&recording, renderer().into());
-        let beyond = recording.streams.iter().flat_map(LaneStream::events).filter(|e| e.time == u64::MAX).count();
+        let all = recording.streams.iter().flat_map(LaneStream::events);
+        let beyond = all.filter(|e| e.time == u64::MAX).count();
         let mut out = Vec::new();
         let wall = recording.wall_clock(0);
-        let printed = run_on(true, &recording, Window::ALL.into(), &filter, wall, renderer().into(), &mut out).unwrap();
+        let (windows, format) = (Window::ALL.into(), renderer().into());
+        let printed = run_on(true, &recording, windows, &filter, wall, format, &mut out).unwrap();
         prop_assert_eq!(printed as usize + beyond, decoded, "every event is printed once");
         prop_assert!(alone == out, "one thread writes the same");
         prop_assert!(out.iter().all(|b| *b == b'\n' || (b' '..=b'~').contains(b)));

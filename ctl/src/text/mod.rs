@@ -1,7 +1,7 @@
 //! Events into lines of text, in the notation of the 2009 kernel tracer.
 //!
 //! ```text
-//! 14:03:07.123456 [001]    8883 mysqld           openat(AT_FDCWD, "/etc/hosts", O_RDONLY|O_CLOEXEC) -->
+//! 14:03:07.123456 [001]    8883 mysqld           openat(AT_FDCWD, "/etc/hosts", O_RDONLY) -->
 //! ```
 //! Time of day, CPU, thread, name, then what happened. Every byte of a line is printable ASCII,
 //! whatever the recording holds, but for the colours where they are wanted. Nothing here knows

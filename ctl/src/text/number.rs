@@ -206,9 +206,11 @@ mod tests {
             let value = value >> shift;
             prop_assert_eq!(text(|o| decimal(value, o)), value.to_string());
             prop_assert_eq!(text(|o| decimal(value as i64, o)), (value as i64).to_string());
-            prop_assert_eq!(text(|o| decimal((value as i32).wrapping_neg(), o)), ((value as i32).wrapping_neg()).to_string());
+            let negative = (value as i32).wrapping_neg();
+            prop_assert_eq!(text(|o| decimal(negative, o)), negative.to_string());
             prop_assert_eq!(text(|o| hex(value, o)), format!("{value:#x}"));
-            prop_assert_eq!(text(|o| padded(value as u32, 7, b' ', o)), format!("{:7}", value as u32));
+            let short = value as u32;
+            prop_assert_eq!(text(|o| padded(short, 7, b' ', o)), format!("{short:7}"));
         }
     }
 

@@ -67,11 +67,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_one_by_one(bytes in prop::collection::vec(prop_oneof![9 => 0x20u8..0x7f, 1 => any::<u8>()], 0..80)) {
+        fn as_one_by_one(
+            bytes in prop::collection::vec(prop_oneof![9 => 0x20u8..0x7f, 1 => any::<u8>()], 0..80),
+        ) {
             prop_assert_eq!(plain(&bytes, []), bytes.iter().take_while(|b| is_plain(**b)).count());
             let no_name = |b: &&u8| is_plain(**b) && !matches!(b, b'<' | b'>');
             prop_assert_eq!(plain(&bytes, [b'<', b'>']), bytes.iter().take_while(no_name).count());
-            prop_assert_eq!(before(&bytes, [b'"', b'\\']), bytes.iter().take_while(|b| !matches!(b, b'"' | b'\\')).count());
+            let no_quote = |b: &&u8| !matches!(b, b'"' | b'\\');
+            let unquoted = bytes.iter().take_while(no_quote).count();
+            prop_assert_eq!(before(&bytes, [b'"', b'\\']), unquoted);
         }
     }
 

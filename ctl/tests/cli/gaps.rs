@@ -53,7 +53,7 @@ fn the_rings_tell_the_stretch_and_that_its_count_is_a_bound() {
     let daemon = recorded(None).serve();
     let (gaps, refused) = told(&dump(daemon.path(), &WINDOW));
     let n = EACH * REFUSED.count() as u64;
-    let all = format!("{n} events refused ({n} throttled); at most so many of them in the window");
+    let all = format!("{n} events refused ({n} throttled); at most that many are in the window");
     assert!(
         gaps.len() == 1
             && gaps[0].starts_with("gap: CPU 0, lane syscall, ")

@@ -278,8 +278,8 @@ fn a_time_that_was_shown_twice_is_said_to_be() {
         "{told}"
     );
     assert_eq!(lines[1], "so the window has 2 parts, each with a coverage of its own", "{told}");
-    let twice =
-        "2026-01-01 00:01:50.000000 to 00:01:51.000000 was shown more than once: all of it is here";
+    let twice = "the clock showed 2026-01-01 00:01:50.000000 to 00:01:51.000000 more than once; \
+         the dump has all of it";
     assert_eq!(lines[2].replace("2026-01-01 00:01:51", "00:01:51"), twice, "{told}");
     let coverage = "coverage: 2026-01-01 00:01:50.000000 to 00:01:51.000000 (1.0 s): complete";
     assert_eq!(lines.iter().filter(|line| line.starts_with(coverage)).count(), 2, "{told}");
@@ -299,7 +299,7 @@ fn a_time_that_was_shown_twice_is_said_to_be() {
 
     // A whole dump says what its times of day do.
     let whole = stderr(&of(&daemon, &["dump", "--all"]));
-    assert!(whole.contains("was shown more than once: all of it is here"), "{whole}");
+    assert!(whole.contains(" more than once; the dump has all of it"), "{whole}");
     assert!(!stderr(&of(&live(&[]), &["dump", "--all"])).contains("wall clock"), "nothing to say");
 }
 
@@ -309,7 +309,7 @@ fn a_time_that_was_never_shown_is_said_not_to_have_been() {
     let window = ["--since", "2026-01-01T00:10:00Z", "--until", "2026-01-01T00:11:00Z"];
     let out = of(&daemon, &[&["dump"], &window[..]].concat());
     assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
-    assert_eq!(stderr(&out), "coverage: nothing, as the wall clock showed no time of the window\n");
+    assert_eq!(stderr(&out), "coverage: empty: the wall clock never showed these times\n");
     let later = of(&daemon, &["dump", "--since", "2026-01-01T03:00:00Z"]);
     assert!(stderr(&later).contains("the window begins in the future"), "{}", stderr(&later));
 }

@@ -78,15 +78,20 @@ pub enum BtfError {
     )]
     Malformed(String),
     /// The kernel lacks what the probes read; of what is optional, [`Self::reason`] says it.
-    #[error("this kernel's BTF has no {what}: flightd {version} does not know this kernel, please report its `uname -r`", version = env!("CARGO_PKG_VERSION"))]
+    #[error(
+        "this kernel's BTF has no {what}: flightd {version} does not know this kernel, please \
+         report its `uname -r`",
+        version = env!("CARGO_PKG_VERSION")
+    )]
     Missing {
         /// `struct` or `struct.member`.
         what: String,
     },
     /// The saved registers are laid out as on no kernel known.
     #[error(
-        "this kernel's BTF has pt_regs.{member} at {found} and not at {fixed}: flightd {version} does not know this kernel, \
-         please report its `uname -r`", version = env!("CARGO_PKG_VERSION")
+        "this kernel's BTF has pt_regs.{member} at {found} and not at {fixed}: flightd {version} \
+         does not know this kernel, please report its `uname -r`",
+        version = env!("CARGO_PKG_VERSION")
     )]
     Moved {
         /// Of `pt_regs`.
@@ -132,7 +137,7 @@ struct Type {
 }
 
 /// A member found: the type, and the offset in bits from the start of the outermost struct.
-struct Found {
+struct FoundMember {
     type_id: u32,
     bits: u64,
     bit_field: bool,
@@ -191,7 +196,8 @@ impl Btf {
         if data[2] != 1 {
             return Err(BtfError::Malformed(format!("its version is {}, not 1", data[2])));
         }
-        let word = |at| u32_at(&data, at).map_or(0, |v| v as usize); // within the header: checked above
+        // Within the header: checked above.
+        let word = |at| u32_at(&data, at).map_or(0, |v| v as usize);
         let section = |name: &str, at: usize| {
             let start = word(4).saturating_add(word(at));
             let range = start..start.saturating_add(word(at + 4));
@@ -284,17 +290,17 @@ impl Btf {
 
     /// Follows a dotted path from a struct; the offset in bits, and whether it ends at a bit field.
     fn walk(&self, id: u32, path: &str) -> Option<(u64, bool)> {
-        let mut at = Found { type_id: id, bits: 0, bit_field: false };
+        let mut at = FoundMember { type_id: id, bits: 0, bit_field: false };
         let mut budget = MEMBERS_MAX;
         for name in path.split('.') {
             let found = self.find(at.type_id, name, DEPTH_MAX, &mut budget)?;
-            at = Found { bits: at.bits.checked_add(found.bits)?, ..found };
+            at = FoundMember { bits: at.bits.checked_add(found.bits)?, ..found };
         }
         Some((at.bits, at.bit_field))
     }
 
     /// Looks for a member by name in a struct or union and in its unnamed members.
-    fn find(&self, id: u32, name: &str, depth: usize, budget: &mut usize) -> Option<Found> {
+    fn find(&self, id: u32, name: &str, depth: usize, budget: &mut usize) -> Option<FoundMember> {
         if name.is_empty() {
             return None;
         }
@@ -308,13 +314,13 @@ impl Btf {
                 if t.flag { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) };
             let bits = u64::from(bits);
             if self.is_name(member, name) {
-                return Some(Found { type_id, bits, bit_field: width != 0 });
+                return Some(FoundMember { type_id, bits, bit_field: width != 0 });
             }
             if self.is_name(member, "")
                 && depth > 0
                 && let Some(found) = self.find(type_id, name, depth - 1, budget)
             {
-                return Some(Found { bits: bits.checked_add(found.bits)?, ..found });
+                return Some(FoundMember { bits: bits.checked_add(found.bits)?, ..found });
             }
         }
         None
@@ -388,12 +394,16 @@ fn index_types(data: &[u8], section: std::ops::Range<usize>) -> Result<Vec<u32>,
         let t = type_at(data, at).ok_or_else(cut)?;
         // What follows a type of each kind: include/uapi/linux/btf.h, Linux 6.18.
         let tail = match t.kind {
-            1 | kind::VAR | 17 => 4,   // INT, VAR, DECL_TAG
-            2 | 7..=12 | 16 | 18 => 0, /* PTR, FWD, TYPEDEF to FUNC, */
-            // FLOAT, TYPE_TAG
-            3 => TYPE_LEN,                                                  // ARRAY
-            kind::STRUCT | kind::UNION | kind::DATASEC | 19 => t.vlen * 12, // members, DATASEC, ENUM64
-            6 | kind::FUNC_PROTO => t.vlen * 8,                             // ENUM, FUNC_PROTO
+            // INT, VAR, DECL_TAG
+            1 | kind::VAR | 17 => 4,
+            // PTR, FWD, TYPEDEF to FUNC, FLOAT, TYPE_TAG
+            2 | 7..=12 | 16 | 18 => 0,
+            // ARRAY
+            3 => TYPE_LEN,
+            // Members, DATASEC, ENUM64
+            kind::STRUCT | kind::UNION | kind::DATASEC | 19 => t.vlen * 12,
+            // ENUM, FUNC_PROTO
+            6 | kind::FUNC_PROTO => t.vlen * 8,
             unknown => {
                 let id = types.len() + 1;
                 return Err(BtfError::Malformed(format!(

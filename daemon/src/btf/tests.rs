@@ -210,7 +210,7 @@ fn where_the_running_kernel_has_the_context() {
     let count = at("__preempt_count").or_else(|_| at("pcpu_hot")).unwrap();
     assert!(words[2].wrapping_add(at("runqueues").unwrap()).wrapping_sub(count) < 64, "{words:?}");
     let io_wait = (IO_WAIT.read)(&btf).unwrap();
-    assert!(io_wait[0] % 4 == 0 && io_wait[1].is_power_of_two(), "{io_wait:?}");
+    assert!(io_wait[0].is_multiple_of(4) && io_wait[1].is_power_of_two(), "{io_wait:?}");
 }
 
 #[test]
@@ -243,10 +243,16 @@ proptest! {
     }
 
     #[test]
-    fn any_types(kinds in prop::collection::vec((0u32..20, 0u32..4, any::<bool>(), any::<[u8; 12]>()), 0..60)) {
+    fn any_types(
+        kinds in prop::collection::vec(
+            (0u32..20, 0u32..4, any::<bool>(), any::<[u8; 12]>()),
+            0..60,
+        ),
+    ) {
         let mut types = Vec::new();
         for (kind, vlen, flag, tail) in kinds {
-            types.extend([u32::from(tail[0] & 3), info(kind, vlen) | u32::from(flag) << 31, u32::from(tail[1] & 31)]);
+            let info = info(kind, vlen) | u32::from(flag) << 31;
+            types.extend([u32::from(tail[0] & 3), info, u32::from(tail[1] & 31)]);
             types.extend(tail.map(u32::from));
         }
         ask(&build(&types, &["s", "t", "x", "y"]));

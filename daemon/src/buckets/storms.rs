@@ -108,7 +108,7 @@ fn run(limit: &Limit, callers: &[Caller]) -> Vec<(u64, u64)> {
 /// The default limit of a CPU, and a total of 2 % of which hammers and the daemon leave as little
 /// as they can.
 fn limits() -> [Limit; 2] {
-    let given = GIVEN_CONTINUITY;
+    let given = GIVEN_SAMPLING;
     [
         Limit { share: Some(5e7), refused: 1e9, least: least(Some(5e7), None, 2), given },
         Limit { share: Some(5e6), refused: 1e9, least: least(Some(5e7), Some(4e7), 2), given },

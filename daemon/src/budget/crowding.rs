@@ -1,7 +1,7 @@
-//! How much greater the probe overhead is now than when it was measured: where all CPUs make calls without
-//! end, siblings of a core share it, and others' machines the core. A model; [`super::keeper`] does
-//! the measuring, where system calls come and go: an own call with them attached, and with them
-//! detached.
+//! How much greater the probe overhead is now than when it was measured: where all CPUs make calls
+//! without end, siblings of a core share it, and others' machines the core. A model;
+//! [`super::keeper`] does the measuring, where system calls come and go: an own call with them
+//! attached, and with them detached.
 
 use crate::calibrate::Costs;
 

@@ -1,5 +1,5 @@
-//! The thread that keeps the budget: looks at the probes' counters, reckons, and has them give up
-//! what must be.
+//! The thread that keeps the budget: looks at the probes' counters, reckons, and degrades the
+//! recording as far as it must.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -375,8 +375,8 @@ impl Work {
                         self.told = true;
                         warn!(
                             total = %self.budget.total,
-                            "system calls are detached for part of the time: the probe overhead alone \
-                             would exceed the total of {}",
+                            "system calls are detached for part of the time: the probe overhead \
+                             alone would exceed the total of {}",
                             self.budget.total
                         );
                     }

@@ -5,9 +5,9 @@
 //! again when the step above would have fitted well for a while: it does not have to try.
 //!
 //! The total is a bucket of its own. When it has been spent, the CPUs that cost most are held to
-//! what is fair. Where the probe overhead alone is more than that, system calls are detached: then they
-//! are attached for a short slice whenever the bucket holds enough for one, and a slice that costs
-//! little ends it.
+//! what is fair. Where the probe overhead alone is more than that, system calls are detached: then
+//! they are attached for a short slice whenever the bucket holds enough for one, and a slice that
+//! costs little ends it.
 
 use crate::buckets::{for_calls, least};
 use crate::calibrate::Costs;
@@ -280,7 +280,7 @@ impl Cpu {
         usual.sched += (sight.sched / dt - usual.sched) * weight;
         let (calls, strings) = sight.with_strings;
         if calls >= 1.0 {
-            // What was given up is remembered as it was.
+            // What was left out is remembered as it was.
             usual.strings += (strings / calls - usual.strings) * weight;
         }
         self.full = sight.full;
@@ -320,7 +320,7 @@ impl Cpu {
         self.usual.calls * (f64::from(costs.call_with(given)) + strings)
     }
 
-    /// Gives up what must be to stay within `limit` (of calls, ns a second), or takes back a step.
+    /// Degrades as far as `limit` (of calls, ns a second) needs it, or takes back a step.
     fn climb(&mut self, limits: &Limits, costs: &Costs, limit: f64, capped: bool, dt: f64) {
         let most = limits.order.len();
         let fits = |level: usize, part: f64| {

@@ -150,7 +150,7 @@ impl fmt::Display for Costs {
     }
 }
 
-/// Least times with the probes attached: in full, and with something given up.
+/// Least times with the probes attached: in full, and with something left out.
 #[derive(Debug, Clone, Copy)]
 pub struct With {
     /// Everything is recorded.

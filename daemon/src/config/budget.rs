@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flightrec_format::abi::state::{
-    GIVEN_ARGUMENTS, GIVEN_CONTINUITY, GIVEN_EXIT_TIMES, GIVEN_STRINGS, GIVEN_SYSCALLS,
+    GIVEN_ARGUMENTS, GIVEN_EXIT_TIMES, GIVEN_SAMPLING, GIVEN_STRINGS, GIVEN_SYSCALLS,
 };
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,7 @@ impl Step {
             Self::NoStrings => GIVEN_STRINGS,
             Self::UntimedExits => GIVEN_EXIT_TIMES,
             Self::FewerArguments => GIVEN_ARGUMENTS,
-            Self::Sampling => GIVEN_CONTINUITY,
+            Self::Sampling => GIVEN_SAMPLING,
             Self::QuietOnly => GIVEN_SYSCALLS,
         }
     }

@@ -101,8 +101,8 @@ impl Sizing {
             (rings.max_total.bytes(), "max_total")
         };
 
-        // A lane that is switched off needs no room. The task lane still holds marks and the
-        // recorder's own acts.
+        // A lane that is switched off needs no room. The task lane still holds marks and recorder
+        // events.
         let ring = |recorded: bool, ring: Size| if recorded { ring } else { RING_LEAST };
         let Record { syscalls, sched, .. } = config.record;
         let asked = [ring(syscalls, rings.syscall), ring(sched, rings.sched), rings.task];

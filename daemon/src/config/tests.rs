@@ -372,7 +372,8 @@ proptest! {
         let mut config = Config::default();
         let [a, b, c] = sizes.map(|s| Size::new(s >> (s % 50)));
         (config.rings.syscall, config.rings.sched, config.rings.task) = (a, b, c);
-        (config.rings.max_total, config.rings.max_ram_percent, config.threads.slots) = (Size::new(total), percent, slots);
+        (config.rings.max_total, config.rings.max_ram_percent) = (Size::new(total), percent);
+        config.threads.slots = slots;
         if let Ok(s) = Sizing::compute(&config, online, online + 5, ram) {
             prop_assert!(s.total <= total.min(ram / 100 * u64::from(percent)));
             for (pages, asked) in s.ring_pages.iter().zip([a, b, c]) {

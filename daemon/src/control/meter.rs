@@ -1,5 +1,5 @@
 //! What answering clients costs: apart from what recording costs, so that no reader can have events
-//! given up for it, and bounded for those that may not change the budget.
+//! left out for it, and bounded for those that may not change the budget.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};

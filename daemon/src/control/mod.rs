@@ -7,7 +7,7 @@
 //!   others [`Limits::each`] for one user; each with one request and one batch of pages in memory
 //!   (about 4 MiB), and each bounded in time: a whole request, a read of an answer, idling;
 //! - a frame that is too long or makes no sense ends its connection, after an answer that says why;
-//! - what answers cost is counted apart from recording ([`Meter`]): nothing is given up for it; who
+//! - what answers cost is counted apart from recording ([`Meter`]): nothing is left out for it; who
 //!   may not change the budget waits where it would be more than [`Limits::readers`];
 //! - a ring is asked for once in a request;
 //! - whatever may take long or fault in memory runs on a thread of its own, beside the daemon's.

@@ -51,7 +51,9 @@ pub async fn serve_with(
                     while let Some(ended) = connections.try_join_next() {
                         report(ended);
                     }
-                    if let Some((stream, peer)) = admit(stream, &access, connections.len(), &mut others, &limits) {
+                    let held = connections.len();
+                    if let Some((stream, peer)) = admit(stream, &access, held, &mut others, &limits)
+                    {
                         let counted = (!peer.may_change()).then(|| others.count(peer.uid));
                         let connection = Connection::new(stream, peer, backend.clone(), limits);
                         connections.spawn(async move {

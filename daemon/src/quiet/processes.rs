@@ -1,7 +1,8 @@
 //! Which process a thread is of, and when that began.
 //!
-//! Ids go round: where 32,768 of them are handed out (`kernel.pid_max`), a storm of threads has used
-//! each within seconds. What is known of an id is therefore known of a life, from a birth to an end.
+//! Ids go round: where 32,768 of them are handed out (`kernel.pid_max`), a storm of threads has
+//! used each within seconds. What is known of an id is therefore known of a life, from a birth to
+//! an end.
 
 use std::collections::{BTreeMap, HashMap};
 

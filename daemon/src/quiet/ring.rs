@@ -176,7 +176,7 @@ impl Ring {
                 continue;
             }
             events.clear();
-            // The task lane's marks, and the recorder's own acts, are nobody's.
+            // The task lane's marks, and recorder events, are nobody's.
             if self.lane == Lane::Task || present.values().any(|process| kept.contains(process)) {
                 let is_wanted =
                     |tid: u32| present.get(&tid).is_some_and(|process| kept.contains(process));

@@ -76,7 +76,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
     buckets::set_task_life(state);
 }
 
-/// Times events with the probes attached: in full, and with things given up. What that had them
+/// Times events with the probes attached: in full, and with things left out. What that had them
 /// count as refused is taken back, since nobody else's event was.
 pub(super) fn time_attached(
     state: &ArrayMap,

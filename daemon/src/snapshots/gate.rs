@@ -22,7 +22,7 @@ pub enum Decision {
 
 /// A cause that has its snapshot, or gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownCause {
     cause: String,
     subject: String,
     /// Until when the same is counted.
@@ -40,15 +40,15 @@ pub struct Known {
 #[derive(Debug)]
 pub struct Gate {
     dedup_window: u64,
-    known: Vec<Known>,
+    known: Vec<KnownCause>,
     alarms: Quotas,
     requests: Bucket,
     refused: Refusals,
 }
 
 impl Gate {
-    /// `dedup_window`: how long the same is counted. `per_hour`: how many triggers may take because of
-    /// users, and as many because of the rest; and how many may be asked for.
+    /// `dedup_window`: how long the same is counted. `per_hour`: how many triggers may take because
+    /// of users, and as many because of the rest; and how many may be asked for.
     pub fn new(dedup_window: Duration, per_hour: u32, now: u64) -> Self {
         let (alarms, requests) = (Quotas::new(per_hour, now), Bucket::whole(per_hour, now));
         Self {
@@ -63,7 +63,7 @@ impl Gate {
     /// A trigger saw something.
     pub fn alarm(&mut self, alarm: &Alarm, now: u64) -> Decision {
         let (cause, subject) = (alarm.cause, alarm.subject.as_str());
-        let same = |known: &&mut Known| known.cause == cause && known.subject == subject;
+        let same = |known: &&mut KnownCause| known.cause == cause && known.subject == subject;
         // Of one that is older the count is final; whoever writes it has had its time.
         if let Some(known) = self.known.iter_mut().find(same).filter(|known| now < known.until) {
             known.count += 1;
@@ -84,7 +84,7 @@ impl Gate {
             self.refused.add(Refused { cause, subject, reason, quota, count: 1 });
             return Decision::Refused;
         }
-        self.known.push(Known {
+        self.known.push(KnownCause {
             cause: cause.to_owned(),
             subject: subject.to_owned(),
             until: now.saturating_add(self.dedup_window),

@@ -101,7 +101,8 @@ fn clean(text: &str) -> String {
     let unseen = |c: char| {
         c.is_control()
             || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+            || matches!(c, '\u{e0000}'..='\u{e0fff}')
     };
     text.chars().take(TEXT_MAX).map(|c| if unseen(c) { '?' } else { c }).collect()
 }
@@ -119,7 +120,7 @@ pub struct Snapshots {
 
 /// What the saver needs to know of where it is.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct SnapshotPlace<'a> {
     /// The state directory.
     pub state_dir: &'a Path,
     /// Group of what is made.
@@ -133,7 +134,7 @@ impl Snapshots {
     /// Begins to take snapshots of `recording`, which is drained as `files` tells.
     pub fn start(
         config: &config::Snapshots,
-        place: &Place<'_>,
+        place: &SnapshotPlace<'_>,
         recording: Arc<Recording>,
         files: Arc<Monitor>,
     ) -> io::Result<Self> {

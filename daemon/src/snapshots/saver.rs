@@ -21,7 +21,9 @@ use tracing::{debug, info, warn};
 use super::gate::Gate;
 use super::refusals::Refused;
 use super::tally::Tally;
-use super::{Alarm, Place, REQUEST, from_files, from_rings, hook, lock, names, room, summary};
+use super::{
+    Alarm, REQUEST, SnapshotPlace, from_files, from_rings, hook, lock, names, room, summary,
+};
 use crate::clock;
 use crate::config;
 use crate::drain::Monitor;
@@ -84,7 +86,7 @@ pub(super) struct Saver {
 impl Saver {
     pub(super) fn new(
         config: config::Snapshots,
-        place: &Place<'_>,
+        place: &SnapshotPlace<'_>,
         recording: Arc<Recording>,
         files: Arc<Monitor>,
         gate: Arc<Mutex<Gate>>,

@@ -289,7 +289,9 @@ fn a_captured_string_is_no_argument() {
 
 proptest! {
     #[test]
-    fn any_format(text in "(field:|offset:|size:|;|:|\n|int a|__syscall_nr|16|8|\u{fc}| |\t){0,40}") {
+    fn any_format(
+        text in "(field:|offset:|size:|;|:|\n|int a|__syscall_nr|16|8|\u{fc}| |\t){0,40}",
+    ) {
         let args = format::arguments(&text);
         prop_assert!(args.is_none_or(|a| a.len() <= 6));
     }

@@ -13,7 +13,7 @@ const PAGES_MOST: u32 = 1024;
 
 /// How far a ring is read.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct ReadPosition {
     seq: u64,
     used: u32,
     /// Events of that page that were seen.
@@ -44,7 +44,7 @@ pub struct News {
 #[derive(Debug)]
 pub struct Feed {
     live: Arc<live::Recording>,
-    places: BTreeMap<(Lane, u16), Place>,
+    places: BTreeMap<(Lane, u16), ReadPosition>,
 }
 
 impl Feed {
@@ -54,7 +54,7 @@ impl Feed {
         for lane in Lane::RINGS {
             for cpu in feed.live.cpus() {
                 let seq = feed.live.newest(lane, cpu);
-                feed.places.insert((lane, cpu), Place { seq, ..Place::default() });
+                feed.places.insert((lane, cpu), ReadPosition { seq, ..ReadPosition::default() });
             }
         }
         // What is on the newest pages already is not new.
@@ -83,7 +83,7 @@ impl Feed {
     }
 }
 
-impl Place {
+impl ReadPosition {
     /// Goes on to a page; whether something is missing before it.
     fn follow(&mut self, page: Page, ring: &mut Vec<New>) -> bool {
         let header = page.header();
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn each_event_is_new_once_and_gaps_are_told() {
         let (short, long) = (ring(100), ring(2000));
-        let (mut place, mut new) = (Place::default(), Vec::new());
+        let (mut place, mut new) = (ReadPosition::default(), Vec::new());
         assert!(!place.follow(short.last().unwrap().clone(), &mut new));
         place.stay(&new);
         for page in &long {
@@ -135,7 +135,7 @@ mod tests {
             .flat_map(|new| new.page.events().skip(new.seen).map(|event| event.time))
             .collect();
         assert_eq!(times, (1..=2000).collect::<Vec<_>>());
-        let (mut place, mut new) = (Place::default(), Vec::new());
+        let (mut place, mut new) = (ReadPosition::default(), Vec::new());
         assert!(!place.follow(long[0].clone(), &mut new));
         assert!(place.follow(long[2].clone(), &mut new), "a page is missing");
     }

@@ -7,7 +7,7 @@ use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
 use flightrec_format::decode::CallRecord;
 use flightrec_format::meta::Meta;
 
-use super::threads::{Known, Threads, is_of_unit};
+use super::threads::{KnownThread, Threads, is_of_unit};
 use crate::config::SlowRule;
 use crate::snapshots::names::{call, text};
 
@@ -161,7 +161,7 @@ impl SlowCalls {
 }
 
 /// Whether a thread, or its process, has this name.
-fn is_named(name: &str, known: &Known, slow: &Slow, threads: &Threads) -> bool {
+fn is_named(name: &str, known: &KnownThread, slow: &Slow, threads: &Threads) -> bool {
     text(&known.comm) == name || threads.process(slow.tid, slow.time) == name
 }
 

@@ -23,7 +23,7 @@ const CHANGED_MOST: usize = 1 << 14;
 
 /// A thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownThread {
     /// Its process.
     pub tgid: u32,
     /// Its control group; 0: not known.
@@ -36,15 +36,15 @@ pub struct Known {
 
 /// What threads were until they became something else, with that moment (ns of `CLOCK_MONOTONIC`),
 /// in the order of time.
-type Past = HashMap<u32, Vec<(u64, Known)>>;
+type Past = HashMap<u32, Vec<(u64, KnownThread)>>;
 
 /// The threads that live, and those that have just ended.
 #[derive(Debug, Default)]
 pub struct Threads {
     live: Vec<TaskSlot>,
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, KnownThread>,
     /// As it was known before: what has ended since is still told of.
-    before: HashMap<u32, Known>,
+    before: HashMap<u32, KnownThread>,
     /// What they were since it was looked, and before that.
     past: Past,
     past_before: Past,
@@ -53,7 +53,7 @@ pub struct Threads {
 impl Threads {
     /// Looks again. What was recorded until then is to be learned before.
     pub fn look(&mut self, live: Vec<TaskSlot>) {
-        let known = live.iter().map(|slot| (slot.tid, Known::of(slot))).collect();
+        let known = live.iter().map(|slot| (slot.tid, KnownThread::of(slot))).collect();
         self.before = std::mem::replace(&mut self.known, known);
         self.past_before = std::mem::take(&mut self.past);
         self.live = live;
@@ -74,7 +74,7 @@ impl Threads {
                 (
                     fork.tid,
                     None,
-                    Known { tgid: fork.tgid, cgroup: fork.cgroup, comm: fork.comm, parent },
+                    KnownThread { tgid: fork.tgid, cgroup: fork.cgroup, comm: fork.comm, parent },
                 )
             }
             Body::Exec { exec, .. } => {
@@ -82,17 +82,17 @@ impl Threads {
                 (
                     exec.tid,
                     None,
-                    Known { tgid: exec.tgid, cgroup: exec.cgroup, comm: exec.comm, parent },
+                    KnownThread { tgid: exec.tgid, cgroup: exec.cgroup, comm: exec.comm, parent },
                 )
             }
             Body::Rename(rename) => {
                 let (cgroup, parent) = held(rename.tid);
-                let of = |comm| Known { tgid: rename.tgid, cgroup, comm, parent };
+                let of = |comm| KnownThread { tgid: rename.tgid, cgroup, comm, parent };
                 (rename.tid, Some(of(rename.old)), of(rename.new))
             }
             Body::TaskExit(exit) => {
                 let (cgroup, parent) = held(exit.tid);
-                (exit.tid, None, Known { tgid: exit.tgid, cgroup, comm: exit.comm, parent })
+                (exit.tid, None, KnownThread { tgid: exit.tgid, cgroup, comm: exit.comm, parent })
             }
             _ => return,
         };
@@ -116,12 +116,12 @@ impl Threads {
     }
 
     /// A thread, as it was last.
-    pub fn get(&self, tid: u32) -> Option<&Known> {
+    pub fn get(&self, tid: u32) -> Option<&KnownThread> {
         self.known.get(&tid).or_else(|| self.before.get(&tid))
     }
 
     /// A thread, as it was at a moment (ns of `CLOCK_MONOTONIC`) of the last look or two.
-    pub fn at(&self, tid: u32, time: u64) -> Option<&Known> {
+    pub fn at(&self, tid: u32, time: u64) -> Option<&KnownThread> {
         let past =
             [&self.past_before, &self.past].into_iter().filter_map(|past| past.get(&tid)).flatten();
         let then = past.into_iter().find(|(until, _)| time < *until).map(|(_, known)| known);
@@ -167,7 +167,7 @@ fn uid(proc: &Path, process: u32) -> Option<u32> {
         .find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok())
 }
 
-impl Known {
+impl KnownThread {
     fn of(slot: &TaskSlot) -> Self {
         Self { tgid: slot.tgid, cgroup: slot.cgroup, comm: slot.comm, parent: slot.ppid }
     }

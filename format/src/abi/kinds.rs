@@ -323,7 +323,8 @@ macro_rules! kinds {
     (@form own) => { Form::Own };
     (@fields) => { &[] };
     (@fields $body:ident { $(
-        $field:ident: $type:ty $(, $unit:ident $([$($value:literal $named:literal),+])?)?; $meaning:expr;
+        $field:ident: $type:ty $(, $unit:ident $([$($value:literal $named:literal),+])?)?;
+        $meaning:expr;
     )+ }) => {
         &[$( Field {
             name: stringify!($field),
@@ -345,7 +346,9 @@ macro_rules! kinds {
     (@unit signal_code) => { Unit::SignalCode };
     (@unit one_of [$($value:literal $name:literal),+]) => { Unit::OneOf(&[$(($value, $name)),+]) };
     (@unit flags [$($value:literal $name:literal),+]) => { Unit::Flags(&[$(($value, $name)),+]) };
-    (@unit address [$($value:literal $name:literal),+]) => { Unit::Address(&[$(($value, $name)),+]) };
+    (@unit address [$($value:literal $name:literal),+]) => {
+        Unit::Address(&[$(($value, $name)),+])
+    };
     (@unit reserved) => { Unit::Reserved };
 }
 
@@ -462,7 +465,7 @@ kinds! {
     }
     /// A line of text by a user.
     MARK Mark = 0x34 "mark" own
-    /// An event of the recorder itself: a start, a change of what is recorded.
+    /// A recorder event: a start, a change of what is recorded.
     ACT Recorder = 0x35 "recorder" own
 }
 

@@ -42,7 +42,7 @@ pub enum Lane {
     Syscall = 0,
     /// Scheduling, and what threads do to one another.
     Sched = 1,
-    /// Task life, marks, and the recorder's own acts.
+    /// Task life, marks, and recorder events.
     Task = 2,
     /// Configured tracepoints. Reserved.
     Trace = 3,

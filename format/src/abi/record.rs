@@ -216,8 +216,8 @@ pub mod wake {
     }
 }
 
-/// What a CPU was doing when it woke a thread. In any but [`WakeContext::Thread`] the event's thread is
-/// the one that was interrupted, and has nothing to do with the wakeup.
+/// What a CPU was doing when it woke a thread. In any but [`WakeContext::Thread`] the event's
+/// thread is the one that was interrupted, and has nothing to do with the wakeup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum WakeContext {
@@ -290,7 +290,7 @@ pub mod migrate {
 /// A thread's name, as `task_struct.comm`: up to 15 bytes and a NUL.
 pub type Comm = [u8; 16];
 
-/// What an ACT record reports.
+/// What an ACT record, that of a recorder event, reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Act {

@@ -256,7 +256,7 @@ impl Drawer {
     }
 }
 
-/// Whether who has this share has spent so little that nothing of its events is given up.
+/// Whether who has this share has spent so little that nothing of its events is left out.
 #[inline(always)]
 pub fn is_quiet(share: &Share, bucket: &Bucket) -> bool {
     // Half of what would have it refused.

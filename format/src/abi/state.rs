@@ -28,20 +28,20 @@ pub const LIMIT_SCHED: u32 = 1 << 9;
 /// Every system call is refused, so that what that costs can be measured.
 pub const REFUSE_SYSCALL: u32 = 1 << 10;
 
-/// What the budget had this CPU give up, a bit a step, beside the switches above. Strings of system
-/// calls are not recorded.
+/// What the budget had this CPU leave out, a bit a step, beside the switches above. Strings of
+/// system calls are not recorded.
 pub const GIVEN_STRINGS: u32 = 1 << 16;
 /// An exit that folds is not timed (see [`super::record::fold`]).
 pub const GIVEN_EXIT_TIMES: u32 = 1 << 17;
 /// Of a system call's arguments the first alone is recorded.
 pub const GIVEN_ARGUMENTS: u32 = 1 << 18;
 /// System calls of loud processes are recorded in stretches ([`Bucket::resume`]).
-pub const GIVEN_CONTINUITY: u32 = 1 << 19;
+pub const GIVEN_SAMPLING: u32 = 1 << 19;
 /// System calls of loud processes are refused until the bucket is full ([`Bucket::resume`]).
 pub const GIVEN_SYSCALLS: u32 = 1 << 20;
 /// All of these.
 pub const GIVEN_ALL: u32 =
-    GIVEN_STRINGS | GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS | GIVEN_CONTINUITY | GIVEN_SYSCALLS;
+    GIVEN_STRINGS | GIVEN_EXIT_TIMES | GIVEN_ARGUMENTS | GIVEN_SAMPLING | GIVEN_SYSCALLS;
 
 /// [`LaneState::off`] before the first page.
 pub const CLOSED: u32 = u32::MAX;
@@ -186,7 +186,7 @@ pub struct Drawer {
     pub at: u32,
     /// `jiffies_64` when it was refused last: in the same jiffy it is refused again.
     pub refused: u64,
-    /// Not 0: nothing is given up of its calls ([`super::share::is_quiet`]), as of when it was
+    /// Not 0: nothing is left out of its calls ([`super::share::is_quiet`]), as of when it was
     /// looked at last.
     pub quiet: u64,
     /// What it may still draw before it is looked at again, ns.
@@ -246,10 +246,10 @@ pub struct CpuState {
     /// Not 0: the daemon has detached the system call programs for a time, and counted that time
     /// until this moment, ns of `CLOCK_MONOTONIC`. The same on every CPU.
     pub detached: u64,
-    /// What an event costs when nothing is given up, by lane, ns. For status and the next daemon,
+    /// What an event costs when nothing is left out, by lane, ns. For status and the next daemon,
     /// as are the fields below; the same on every CPU.
     pub full: [u32; TIMED_BUCKETS],
-    /// What an event costs that is not recorded, by lane, ns: the price of being asked.
+    /// What an event costs that is not recorded, by lane, ns: the probe overhead.
     pub floor: [u32; TIMED_BUCKETS],
     /// What a call costs less without its exit's time, and with its first argument alone, ns.
     pub savings: [u32; 2],

@@ -119,7 +119,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fast_arguments_are_the_specified_ones(mut bytes in prop::collection::vec(any::<u8>(), 0..60), raw: bool) {
+        fn the_fast_arguments_are_the_specified_ones(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..60),
+            raw: bool,
+        ) {
             if let (false, Some(b)) = (raw, bytes.get_mut(1)) {
                 *b &= 0x7f;
             }
@@ -127,7 +130,8 @@ mod tests {
             prop_assert_eq!(arguments_fit(&bytes), args::decode(&bytes).is_some());
             if let Some(head) = bytes.first_chunk() {
                 let length = args::length(u16::from_le_bytes(*head));
-                prop_assert_eq!(length.is_some_and(|length| length <= bytes.len()), args::decode(&bytes).is_some());
+                let fits = length.is_some_and(|length| length <= bytes.len());
+                prop_assert_eq!(fits, args::decode(&bytes).is_some());
             }
         }
     }

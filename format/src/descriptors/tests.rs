@@ -131,7 +131,11 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_is_no_panic(snapshot in snapshot(), at in any::<prop::sample::Index>(), byte: u8) {
+    fn a_changed_byte_is_no_panic(
+        snapshot in snapshot(),
+        at in any::<prop::sample::Index>(),
+        byte: u8,
+    ) {
         let mut bytes = snapshot.encode();
         let at = at.index(bytes.len());
         bytes[at] = byte;

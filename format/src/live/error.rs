@@ -15,7 +15,11 @@ pub enum LiveError {
     #[error("no recording in {}: start flightd, or give its --bpffs-dir", .0.display())]
     NoRecording(PathBuf),
     /// The directory is on another kind of file system, so nothing can be pinned in it.
-    #[error("{} is not on a bpffs: give flightd's --bpffs-dir, or mount one with `mount -t bpf bpf DIR`", .0.display())]
+    #[error(
+        "{} is not on a bpffs: give flightd's --bpffs-dir, or mount one with \
+         `mount -t bpf bpf DIR`",
+        .0.display()
+    )]
     NotBpffs(PathBuf),
     /// The kernel lets only root (`CAP_BPF`) open pinned maps.
     #[error("{}: permission denied: run as root", .0.display())]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::clock;
 use super::error::LiveError;
 use super::map::ArrayMap;
-use super::ring::{Cursor, Ids, Pages, Place, Since};
+use super::ring::{Cursor, Ids, Pages, RingPlace, Since};
 use super::state;
 use super::sys;
 use super::tables;
@@ -153,14 +153,14 @@ impl Recording {
     }
 
     /// Where a ring is; `None` for what is no ring, or a CPU that has none.
-    fn place(&self, lane: Lane, cpu: u16) -> Option<Place<'_>> {
+    fn place(&self, lane: Lane, cpu: u16) -> Option<RingPlace<'_>> {
         let map = self.maps.rings.get(lane as usize)?;
         let view = state::cpu(&self.maps.state, usize::from(cpu));
         let lane = view.lanes.get(lane as usize)?;
         let (first, pages) = (lane.ring_base as usize, lane.ring_pages as usize);
         // A state of another layout is no reason to look for long.
         let within = pages != 0 && first.saturating_add(pages) <= map.entries();
-        within.then_some(Place { map, ids: self.ids, first, pages })
+        within.then_some(RingPlace { map, ids: self.ids, first, pages })
     }
 
     /// Copies of the pages of one ring that may hold events of [`from`, `until`) (ns of

@@ -36,7 +36,7 @@ const SESSION: usize = offset_of!(RawHeader, session);
 /// Copies the first bytes of a page with as much as is in use, if the page stays
 /// `seq` (or whatever it is, if 0) meanwhile. What is not in use comes out zero.
 fn copy(
-    place: &Place<'_>,
+    place: &RingPlace<'_>,
     index: usize,
     seq: u64,
     limit: usize,
@@ -95,14 +95,14 @@ pub(super) fn copy_words(
 }
 
 /// Copies a page, if it is still the one that was looked at.
-fn copy_page(place: &Place<'_>, page: &PageRef) -> Option<Box<[u8; PAGE_SIZE]>> {
+fn copy_page(place: &RingPlace<'_>, page: &PageRef) -> Option<Box<[u8; PAGE_SIZE]>> {
     // Not `Box::new` of an array: that goes by way of the stack.
     let mut out: Box<[u8; PAGE_SIZE]> = vec![0; PAGE_SIZE].into_boxed_slice().try_into().ok()?;
     copy(place, page.index, page.seq, PAGE_SIZE, &mut out).map(|_| out)
 }
 
 /// The same, behind what `out` holds; `out` is as it was where the page is no longer there.
-fn append_page(place: &Place<'_>, page: &PageRef, out: &mut Vec<u8>) -> Option<()> {
+fn append_page(place: &RingPlace<'_>, page: &PageRef, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     out.resize(start + PAGE_SIZE, 0);
     let to = out.get_mut(start..).and_then(|rest| rest.first_chunk_mut());
@@ -138,14 +138,14 @@ impl Ids {
 
 /// A ring's place in its map.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct RingPlace<'a> {
     pub(super) map: &'a ArrayMap,
     pub(super) ids: Ids,
     pub(super) first: usize,
     pub(super) pages: usize,
 }
 
-impl Place<'_> {
+impl RingPlace<'_> {
     /// The ring's pages with anything in them, oldest first.
     pub(super) fn scan(&self) -> Vec<PageRef> {
         let mut head = [0; PAGE_SIZE];
@@ -209,7 +209,7 @@ impl Cursor {
     pub(super) fn new(
         lane: Lane,
         cpu: u16,
-        place: Option<Place<'_>>,
+        place: Option<RingPlace<'_>>,
         (from, until): (u64, u64),
     ) -> Self {
         let selected =
@@ -218,19 +218,19 @@ impl Cursor {
     }
 
     /// Copies the next page.
-    pub(super) fn advance(&mut self, place: &Place<'_>) -> Option<[u8; PAGE_SIZE]> {
+    pub(super) fn advance(&mut self, place: &RingPlace<'_>) -> Option<[u8; PAGE_SIZE]> {
         self.next(place, copy_page).map(|page| *page)
     }
 
     /// Appends the next page; `false`: there is none.
-    pub(super) fn append(&mut self, place: &Place<'_>, out: &mut Vec<u8>) -> bool {
+    pub(super) fn append(&mut self, place: &RingPlace<'_>, out: &mut Vec<u8>) -> bool {
         self.next(place, |place, page| append_page(place, page, out)).is_some()
     }
 
     fn next<T>(
         &mut self,
-        place: &Place<'_>,
-        mut copy: impl FnMut(&Place<'_>, &PageRef) -> Option<T>,
+        place: &RingPlace<'_>,
+        mut copy: impl FnMut(&RingPlace<'_>, &PageRef) -> Option<T>,
     ) -> Option<T> {
         loop {
             for page in self.selected.by_ref() {
@@ -274,19 +274,19 @@ impl Since {
     }
 
     /// Copies the next page that is there and is new.
-    pub(super) fn advance(&mut self, place: &Place<'_>) -> Option<Box<[u8; PAGE_SIZE]>> {
+    pub(super) fn advance(&mut self, place: &RingPlace<'_>) -> Option<Box<[u8; PAGE_SIZE]>> {
         self.next(place, copy_page)
     }
 
     /// Appends it; `false`: there is none.
-    pub(super) fn append(&mut self, place: &Place<'_>, out: &mut Vec<u8>) -> bool {
+    pub(super) fn append(&mut self, place: &RingPlace<'_>, out: &mut Vec<u8>) -> bool {
         self.next(place, |place, page| append_page(place, page, out)).is_some()
     }
 
     fn next<T>(
         &mut self,
-        place: &Place<'_>,
-        mut copy: impl FnMut(&Place<'_>, &PageRef) -> Option<T>,
+        place: &RingPlace<'_>,
+        mut copy: impl FnMut(&RingPlace<'_>, &PageRef) -> Option<T>,
     ) -> Option<T> {
         let pages = place.pages as u64;
         // Older ones were overwritten.

@@ -26,7 +26,7 @@ pub(super) struct CpuView {
     pub(super) no_ring: [u64; RING_LANES],
     pub(super) slot_collisions: u64,
     pub(super) lanes: [LaneView; RING_LANES],
-    /// What the budget had it give up, `GIVEN_…` bits.
+    /// What the budget had it leave out, `GIVEN_…` bits.
     pub(super) given: u32,
     /// Strings of system calls recorded.
     pub(super) strings: u64,

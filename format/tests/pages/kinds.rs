@@ -9,7 +9,8 @@ use flightrec_format::decode::Plain;
 
 const FORMAT: &str = include_str!("../../../FORMAT.md");
 
-/// The tables of FORMAT.md: the kinds; and, for each lane, the fields of those that have fixed ones.
+/// The tables of FORMAT.md: the kinds; and, for each lane, the fields of those that have fixed
+/// ones.
 fn tables() -> Vec<String> {
     let mut kinds = "| kind | number | lane | name | meaning |\n".to_owned();
     kinds.push_str("| --- | ---: | --- | --- | --- |\n");

@@ -39,7 +39,14 @@ proptest! {
     fn decoded_and_lost_are_what_was_written(
         events in events(Lane::Syscall, 300),
         // For each page: left out, an early copy besides, damaged.
-        fates in prop::collection::vec((prop::bool::weighted(0.3), any::<bool>(), prop::option::weighted(0.1, 128..PAGE_SIZE)), 64),
+        fates in prop::collection::vec(
+            (
+                prop::bool::weighted(0.3),
+                any::<bool>(),
+                prop::option::weighted(0.1, 128..PAGE_SIZE),
+            ),
+            64,
+        ),
         split in any::<prop::sample::Index>(),
     ) {
         let mut writer = PageWriter::new(7, Lane::Syscall, CPU, 0);
@@ -78,7 +85,8 @@ proptest! {
         let known = coverage.gaps.iter().all(|gap| gap.lost.is_some());
         let more = stream.pages().last().is_some_and(|page| {
             let counts = page.summary().counts;
-            page.header().events.iter().zip(counts).zip(totals.cpus[1].events[0]).any(|((a, b), all)| a + b > all)
+            let of_page = page.header().events.iter().zip(counts);
+            of_page.zip(totals.cpus[1].events[0]).any(|((a, b), all)| a + b > all)
         });
         if known && !more {
             let decoded = stream.events().count() as u64;

@@ -60,7 +60,8 @@ fn lanes_and_kinds_of_a_later_release_have_names() {
     let later = r#"{"session": 5, "lanes": [
         {"name": "task", "number": 2, "ring_bytes": 4096, "off": false, "of_the_future": {},
          "kinds": [{"number": 48, "name": "fork"}, {"number": 63, "name": "later", "more": 1}]},
-        {"name": "net", "number": 4, "ring_bytes": 8192, "kinds": [{"number": 80, "name": "drop"}]}]}"#;
+        {"name": "net", "number": 4, "ring_bytes": 8192,
+         "kinds": [{"number": 80, "name": "drop"}]}]}"#;
     let lanes = meta::from_json(later).unwrap().lanes;
     assert_eq!(lanes.ring_bytes(), [0, 0, 4096]);
     assert_eq!(
@@ -120,9 +121,8 @@ fn incomplete_is_an_error() {
     assert!(matches!(meta::unpack::<&[u8]>([]), Err(MetaError::Incomplete { pages: 0 })));
     let pages = pack(&sample(7, 5), 1);
     let missing = pages.len() - 1;
-    assert!(
-        matches!(meta::unpack(&pages[1..]), Err(MetaError::Incomplete { pages }) if pages == missing)
-    );
+    let rest = meta::unpack(&pages[1..]);
+    assert!(matches!(rest, Err(MetaError::Incomplete { pages }) if pages == missing));
 }
 
 #[test]

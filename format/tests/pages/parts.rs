@@ -93,7 +93,8 @@ proptest! {
             writer.push(event).unwrap();
             if now {
                 let open = Page::new(writer.current().unwrap()).unwrap();
-                let mut copies: Vec<Page> = writer.take().into_iter().map(|p| Page::new(p).unwrap()).collect();
+                let taken = writer.take().into_iter();
+                let mut copies: Vec<Page> = taken.map(|p| Page::new(p).unwrap()).collect();
                 copies.push(open);
                 drain(copies, true, event.time);
             }
@@ -112,7 +113,7 @@ proptest! {
     #[test]
     fn of_any_pieces_the_rest_is_told(
         (lane, events) in lanes().prop_flat_map(|l| (Just(l), events(l, 200))),
-        cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..12),
+        cuts in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 1..12),
     ) {
         let writer = written(lane, &events);
         let (totals, _) = writer.totals();
@@ -124,7 +125,10 @@ proptest! {
         let mut pieces = Vec::new();
         for (i, (from, to)) in cuts.iter().enumerate() {
             let page = &whole[i % whole.len()];
-            let ends: Vec<u32> = (start(page.header())..=page.header().used).filter(|at| *at == page.header().used || tail(page, *at).is_some()).collect();
+            let used = page.header().used;
+            let ends: Vec<u32> = (start(page.header())..=used)
+                .filter(|at| *at == used || tail(page, *at).is_some())
+                .collect();
             let (a, b) = (*from.get(&ends), *to.get(&ends));
             pieces.extend(tail(&head(page, a.max(b)), a.min(b)));
         }
@@ -132,10 +136,13 @@ proptest! {
         for event in stream.events() {
             prop_assert!(events.contains(&event));
         }
-        let coverage = stream.coverage(&Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: None });
+        let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: None };
+        let coverage = stream.coverage(&scope);
         let known: u64 = coverage.gaps.iter().map(|gap| gap.missing().unwrap()).sum();
         let decoded: u64 = coverage.recorded.iter().sum();
-        let end = stream.pages().last().map_or(0, |page| page.header().events.iter().chain(&page.summary().counts).sum());
+        let end = stream.pages().last().map_or(0, |page| {
+            page.header().events.iter().chain(&page.summary().counts).sum()
+        });
         prop_assert_eq!(decoded + known, end);
         prop_assert!(end <= totals.iter().sum::<u64>());
         for gap in &coverage.gaps {
@@ -150,7 +157,8 @@ proptest! {
         bytes[16..20].copy_from_slice(&[VERSION as u8, 0, header[0] % 3, header[1] & 7]);
         bytes[22..24].copy_from_slice(&(128 + u16::from(header[2] & 31) * 4).to_le_bytes());
         (bytes[8], bytes[24]) = (1, 1);
-        bytes[48..52].copy_from_slice(&u32::from(u16::from_le_bytes([header[3], header[4] & 3])).to_le_bytes());
+        let used = u16::from_le_bytes([header[3], header[4] & 3]);
+        bytes[48..52].copy_from_slice(&u32::from(used).to_le_bytes());
         let page = Page::copy_from(&bytes).unwrap();
         let _ = (settled(&page, true, now), part::begins(&page), join(&page, &page));
         let before = head(&page, at);

@@ -72,20 +72,22 @@ fn tids() -> impl Strategy<Value = u32> {
 }
 
 prop_compose! {
-    fn forks()(parent_tid in tids(), parent_tgid in tids(), tid in tids(), tgid in tids(), start_time: u64,
-               cgroup: u64, comm: [u8; 16]) -> Fork {
+    fn forks()(parent_tid in tids(), parent_tgid in tids(), tid in tids(), tgid in tids(),
+               start_time: u64, cgroup: u64, comm: [u8; 16]) -> Fork {
         Fork { parent_tid, parent_tgid, tid, tgid, start_time, cgroup, comm }
     }
 }
 
 prop_compose! {
-    fn execs()(tid in tids(), old_tid in tids(), tgid in tids(), args_len: u32, cgroup: u64, comm: [u8; 16]) -> Exec {
+    fn execs()(tid in tids(), old_tid in tids(), tgid in tids(), args_len: u32, cgroup: u64,
+               comm: [u8; 16]) -> Exec {
         Exec { tid, old_tid, tgid, args_len, cgroup, comm }
     }
 }
 
 prop_compose! {
-    fn exits()(tid in tids(), tgid in tids(), code: u32, start_time: u64, comm: [u8; 16]) -> TaskExit {
+    fn exits()(tid in tids(), tgid in tids(), code: u32, start_time: u64,
+               comm: [u8; 16]) -> TaskExit {
         TaskExit { tid, tgid, code, reserved: 0, start_time, comm }
     }
 }

@@ -146,7 +146,8 @@ impl Report {
         self.disputed_by.is_empty()
             && self.lanes.iter().all(|lane| self.is_lane_complete(lane))
             && self.unrecorded().next().is_none()
-            // Skipped program runs are counted since the start, and known to be in the window only if all is.
+            // Skipped program runs are counted since the start, and known to be in the window only
+            // if all is.
             && !(self.from_start && self.missed().next().is_some())
     }
 

@@ -316,7 +316,7 @@ impl Fds {
                     self.change(tgid, |table| table.close_range(first, last));
                 }
             }
-            // How far it closes was given up.
+            // How far it closes was left out.
             Role::CloseRange if call.nargs > 0 => {
                 self.change(tgid, |table| table.close_range(first, u32::MAX));
             }

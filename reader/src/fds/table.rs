@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct File {
     /// A path as it was opened, or the kernel's name for what is no file. Empty: the path was
-    /// given up.
+    /// left out.
     pub(super) name: Arc<[u8]>,
     /// Whether it is closed when a program is executed; `None`: not known.
     pub(super) cloexec: Option<bool>,
@@ -98,7 +98,7 @@ impl<'a> FdNames<'a> {
         }
     }
 
-    /// Whether the path that `fd` stands for was given up, or the call that opened it is missing.
+    /// Whether the path that `fd` stands for was left out, or the call that opened it is missing.
     pub fn is_lost(&self, fd: i32) -> bool {
         let name = self.known(fd).map(|(_, name)| name);
         let name = name.or_else(|| self.table?.get(fd).map(|file| &file.name));

@@ -44,18 +44,18 @@ fn watch(name: &str) -> Option<Watch> {
 }
 
 /// A stretch between two snapshots, and a process.
-type Place = (u32, u32);
+type ProcessStretch = (u32, u32);
 
 /// The last changes before each snapshot, ns of `CLOCK_MONOTONIC`.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// When each snapshot's taking began and ended.
     taken: Vec<(u64, u64)>,
-    ones: FxHashMap<(Place, i32), u64>,
+    ones: FxHashMap<(ProcessStretch, i32), u64>,
     /// What sockets are bound and connected to.
-    addresses: FxHashMap<(Place, i32), u64>,
-    ranges: FxHashMap<Place, Vec<(u32, u32, u64)>>,
-    all: FxHashMap<Place, u64>,
+    addresses: FxHashMap<(ProcessStretch, i32), u64>,
+    ranges: FxHashMap<ProcessStretch, Vec<(u32, u32, u64)>>,
+    all: FxHashMap<ProcessStretch, u64>,
     processes: Processes,
 }
 

@@ -1,11 +1,13 @@
 #!/bin/sh
-# Writes ioctl.txt: the requests of ioctl(2), `number name` a line, by number, from what the kernel publishes.
+# Writes ioctl.txt: the requests of ioctl(2), `number name` a line, by number, from what the kernel
+# publishes.
 #
 #   sh reader/src/names/ioctl.sh "$(cargo metadata --format-version 1 | jq -r '.packages[]|select(.name=="linux-raw-sys").manifest_path')"
 #
-# Most come from the crate linux-raw-sys (its constants are the kernel's uapi headers, by bindgen, for x86_64); what it
-# lacks, from the headers of this machine (Debian: linux-libc-dev), by the C compiler. Of several names for one number, those
-# that any file, terminal or socket takes stand alone; else all stand there, as nobody can tell which driver was meant.
+# Most come from the crate linux-raw-sys (its constants are the kernel's uapi headers, by bindgen,
+# for x86_64); what it lacks, from the headers of this machine (Debian: linux-libc-dev), by the C
+# compiler. Of several names for one number, those that any file, terminal or socket takes stand
+# alone; else all stand there, as nobody can tell which driver was meant.
 set -eu
 raw=$(dirname "$1")/src/x86_64/ioctl.rs
 # (Of KVM's, those of this architecture.)

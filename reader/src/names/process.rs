@@ -133,7 +133,10 @@ macro_rules! futex_commands {
     ($($name:ident),* $(,)?) => {
         [$(
             (libc::$name as u64, stringify!($name)),
-            ((libc::$name | libc::FUTEX_PRIVATE_FLAG) as u64, concat!(stringify!($name), "_PRIVATE")),
+            (
+                (libc::$name | libc::FUTEX_PRIVATE_FLAG) as u64,
+                concat!(stringify!($name), "_PRIVATE"),
+            ),
         )*]
     };
 }

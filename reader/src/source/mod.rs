@@ -30,7 +30,7 @@ use flightrec_format::totals::Totals;
 pub use daemon::DaemonSource;
 pub use detached::detached;
 pub use live::{Live, News};
-pub use origin::{FilesPlan, HistoryPlan, Origin, Place, STATE_DIR};
+pub use origin::{FilesPlan, HistoryPlace, HistoryPlan, Origin, STATE_DIR};
 pub use pinned::PinnedSource;
 pub use vmcore::VmcoreSource;
 

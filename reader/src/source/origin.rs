@@ -28,14 +28,14 @@ pub const STATE_DIR: &str = "/var/lib/flightrec";
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryPlan {
     /// Where it is.
-    pub place: Place,
+    pub place: HistoryPlace,
     /// Which boot; `None`: all, as far as the window asks for them.
     pub boot: Option<BootArg>,
 }
 
 /// Where a history is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Place {
+pub enum HistoryPlace {
     /// The recorder's own rings, and its files where those do not reach.
     Recorder {
         /// Where the rings are.

@@ -18,7 +18,10 @@ pub const LATEST: &str = "latest";
 #[derive(Debug, Error)]
 pub enum SnapshotError {
     /// None has the id.
-    #[error("there is no snapshot {id:?} in {}: `flightctl snapshots` lists those that there are", dir.display())]
+    #[error(
+        "there is no snapshot {id:?} in {}: `flightctl snapshots` lists those that there are",
+        dir.display()
+    )]
     Unknown {
         /// What was asked for.
         id: String,
@@ -29,7 +32,11 @@ pub enum SnapshotError {
     #[error("{}: it has no reason: it is damaged, or not a snapshot", .0.display())]
     Silent(PathBuf),
     /// There is no such file.
-    #[error("there is no snapshot {:?}, nor a file of that name: `flightctl snapshots` lists those that there are", .0.display())]
+    #[error(
+        "there is no snapshot {:?}, nor a file of that name: `flightctl snapshots` lists those \
+         that there are",
+        .0.display()
+    )]
     NoFile(PathBuf),
     /// Not one snapshot.
     #[error("{} is a directory: name a snapshot's file, or its id", .0.display())]

@@ -93,8 +93,9 @@ fn pages_of_a_later_release_come_out() {
 
 /// Pages of any lane that hold any words, most of them records of some kind.
 fn garbage() -> impl Strategy<Value = Page> {
+    let kinds = vec![1u8, 2, 3, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x30, 0x33, 0x3f];
     let heads = prop_oneof![
-        4 => (prop::sample::select(vec![1u8, 2, 3, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x30, 0x33, 0x3f]), 0..7u8, any::<u16>(), any::<u32>())
+        4 => (prop::sample::select(kinds), 0..7u8, any::<u16>(), any::<u32>())
             .prop_map(|(kind, length, aux, upper)| header(kind, length, aux & 0x107, upper)),
         4 => (prop::sample::select(vec![1u8, 2, 0x10, 0x20]), 1..5u8, 0..1000u32)
             .prop_map(|(kind, length, upper)| header(kind, length, 0, upper)),
@@ -153,7 +154,11 @@ proptest! {
     }
 
     #[test]
-    fn lanes_in_one_block_come_out(first in written(60), second in written(60), third in written(60)) {
+    fn lanes_in_one_block_come_out(
+        first in written(60),
+        second in written(60),
+        third in written(60),
+    ) {
         comes_out(&[first, second, third].concat());
     }
 
@@ -196,7 +201,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_do_no_harm(lengths in prop::collection::vec(0..40u8, 52), bytes in prop::collection::vec(any::<u8>(), 2100)) {
+    fn any_bytes_do_no_harm(
+        lengths in prop::collection::vec(0..40u8, 52),
+        bytes in prop::collection::vec(any::<u8>(), 2100),
+    ) {
         let all: usize = lengths.iter().map(|length| usize::from(*length)).sum();
         let mut whole = vec![3, 9, 52];
         whole.extend(lengths);
@@ -358,7 +366,10 @@ fn kept(habits: &[Habit]) -> Vec<Page> {
 
 proptest! {
     #[test]
-    fn habits_come_out(habits in habits(), damage in prop::option::of((any::<prop::sample::Index>(), 128..PAGE_SIZE))) {
+    fn habits_come_out(
+        habits in habits(),
+        damage in prop::option::of((any::<prop::sample::Index>(), 128..PAGE_SIZE)),
+    ) {
         let mut pages = kept(&habits);
         // Also where one of them is not quite what it was before.
         if let Some((which, at)) = damage {

@@ -297,14 +297,18 @@ proptest! {
     ) {
         let files = files(&sizes);
         let writing = (!files.is_empty()).then(|| writing.index(files.len()));
-        let held = Held { files: &files, writing: writing.map(|i| files[i].path.as_path()), incoming, free };
+        let open = writing.map(|i| files[i].path.as_path());
+        let held = Held { files: &files, writing: open, incoming, free };
         let limits = Limits { max_total, keep_free, keep_at_least, ..limits() };
         let gone = |deleted: &[usize]| deleted.iter().map(|i| sizes[*i]).sum::<u64>();
         let all_bytes = sizes.iter().sum::<u64>();
         let kept_total = |deleted: &[usize]| all_bytes - gone(deleted) + incoming <= max_total;
-        let kept = |deleted: &[usize]| kept_total(deleted) && free + gone(deleted) >= keep_free + incoming;
+        let kept = |deleted: &[usize]| {
+            kept_total(deleted) && free + gone(deleted) >= keep_free + incoming
+        };
         // The newest stay for a lack of space: one at least.
-        let stays = |i: usize| i + 1 == sizes.len() || sizes[i + 1..].iter().sum::<u64>() < keep_at_least;
+        let newer = |i: usize| sizes[i + 1..].iter().sum::<u64>();
+        let stays = |i: usize| i + 1 == sizes.len() || newer(i) < keep_at_least;
         let Plan { delete, for_total, short } = plan(&limits, &held);
         let all: Vec<usize> = (0..files.len()).filter(|i| Some(*i) != writing).collect();
         prop_assert_eq!(&delete[..], &all[..delete.len()]);
@@ -313,7 +317,8 @@ proptest! {
             prop_assert!(!kept(fewer));
         }
         prop_assert!(for_total == 0 || !kept_total(&delete[..for_total - 1]));
-        prop_assert!(delete[for_total..].iter().all(|i| !stays(*i) && kept_total(&delete[..for_total])));
+        let for_space = |i: &usize| !stays(*i) && kept_total(&delete[..for_total]);
+        prop_assert!(delete[for_total..].iter().all(for_space));
         match short {
             Some(Short::Total) => prop_assert_eq!(delete, all),
             Some(Short::Free(left)) => {

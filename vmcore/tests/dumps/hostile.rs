@@ -41,7 +41,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn flipped_bytes(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0usize..3), 1..6)) {
+    fn flipped_bytes(
+        flips in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<u8>(), 0usize..3),
+            1..6,
+        ),
+    ) {
         for (_, mut bytes) in small() {
             for (place, value, region) in &flips {
                 // Headers are a small part of a file, and the part that matters.
@@ -54,8 +59,13 @@ proptest! {
     }
 
     #[test]
-    fn noise_behind_a_signature(noise in prop::collection::vec(any::<u8>(), 0..9000), which in 0usize..4) {
-        let signature: &[u8] = [&b"\x7fELF\x02\x01\x01"[..], b"KDUMP   \x06\0\0\0", b"makedumpfile\0\0\0\0", b""][which];
+    fn noise_behind_a_signature(
+        noise in prop::collection::vec(any::<u8>(), 0..9000),
+        which in 0usize..4,
+    ) {
+        let signatures =
+            [&b"\x7fELF\x02\x01\x01"[..], b"KDUMP   \x06\0\0\0", b"makedumpfile\0\0\0\0", b""];
+        let signature: &[u8] = signatures[which];
         try_all(&[signature, &noise].concat());
     }
 }

@@ -20,7 +20,8 @@ use crate::setup::Scope;
 pub(crate) enum Bench {
     /// Speed of `flightctl`: writing 2,000,000 events as text, and compared with `perf script`.
     Read {
-        /// Compare with the flightctl in DIR, of another build, on a file that its flightd recorded.
+        /// Compare with the flightctl in DIR, of another build, on a file that its flightd
+        /// recorded.
         #[arg(long, value_name = "DIR")]
         against: Option<PathBuf>,
     },
@@ -42,7 +43,7 @@ pub(crate) enum Bench {
         json: bool,
     },
     /// Check that the budget is kept: the loss of the recorded work, against what the recorder
-    /// reports. 5 minutes.
+    /// reports. 10 minutes.
     Budget {
         /// Number of rounds with and without recording, where an interval is reported.
         #[arg(long, default_value_t = budget::ROUNDS)]

@@ -22,7 +22,7 @@ pub(super) struct Tree {
 }
 
 /// The file or the inline module that is being read.
-struct Place<'a> {
+struct ModulePlace<'a> {
     file: &'a Path,
     /// Where the files of its modules are.
     folder: PathBuf,
@@ -58,10 +58,10 @@ impl Tree {
         let name = || file.display().to_string();
         let text = fs::read_to_string(file).with_context(name)?;
         let items = syn::parse_file(&text).with_context(name)?.items;
-        self.items(&items, &Place { file, folder, module })
+        self.items(&items, &ModulePlace { file, folder, module })
     }
 
-    fn items(&mut self, items: &[Item], place: &Place<'_>) -> Result<()> {
+    fn items(&mut self, items: &[Item], place: &ModulePlace<'_>) -> Result<()> {
         self.modules.insert(place.module.clone());
         for item in items {
             match item {
@@ -77,7 +77,7 @@ impl Tree {
     }
 
     /// Goes into a module, unless it is a test.
-    fn inner(&mut self, inner: &ItemMod, place: &Place<'_>) -> Result<()> {
+    fn inner(&mut self, inner: &ItemMod, place: &ModulePlace<'_>) -> Result<()> {
         if is_test(&inner.attrs) {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl Tree {
         let folder = place.folder.join(&name);
         let module = [place.module.as_slice(), std::slice::from_ref(&name)].concat();
         if let Some((_, items)) = &inner.content {
-            return self.items(items, &Place { file: place.file, folder, module });
+            return self.items(items, &ModulePlace { file: place.file, folder, module });
         }
         let beside = place.folder.join(format!("{name}.rs"));
         let file = match path_of(&inner.attrs) {

@@ -78,7 +78,8 @@ impl Container {
         let unit = format!(
             "[Unit]\nAfter=multi-user.target\n\
              [Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart={command}\n\
-             ExecStart=/bin/touch {INSIDE}/{PASSED}\nExecStopPost=/bin/systemctl poweroff --no-block\n\
+             ExecStart=/bin/touch {INSIDE}/{PASSED}\n\
+             ExecStopPost=/bin/systemctl poweroff --no-block\n\
              StandardOutput=append:{INSIDE}/{REPORT}\nStandardError=append:{INSIDE}/{REPORT}\n"
         );
         let units = self.root.join("etc/systemd/system");

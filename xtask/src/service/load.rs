@@ -261,7 +261,10 @@ mod tests {
     const CALLS: Calls = Calls { first: 0, made: 8, cpu: 1 };
 
     fn gap(cpu: u32, from: u64, until: u64, lost: u64) -> Value {
-        json!({ "cpu": cpu, "lane": "syscall", "from_mono_ns": from, "until_mono_ns": until, "lost": { "sys_enter": lost }, "refused": {} })
+        json!({
+            "cpu": cpu, "lane": "syscall", "from_mono_ns": from, "until_mono_ns": until,
+            "lost": { "sys_enter": lost }, "refused": {}
+        })
     }
 
     /// Calls at ten times their number and ten, of which some are there.

@@ -48,7 +48,12 @@ pub(crate) struct Vm {
     ci: bool,
     /// Only a flood of this many seconds, then a panic: the last minute of quiet processes must be
     /// in the dump (on 6.12, unless --kernel names another).
-    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["ci", "boot"], value_parser = clap::value_parser!(u32).range(70..=1500))]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        conflicts_with_all = ["ci", "boot"],
+        value_parser = clap::value_parser!(u32).range(70..=1500)
+    )]
     flood: Option<u32>,
     /// Instead of panics, boot a Debian with the package twice, and check that it records from
     /// early in boot (as root).

@@ -1,4 +1,5 @@
-# Keeps what systemd and the recorder tell of this boot and of the one before; then reboots, and the second time switches off.
+# Keeps what systemd and the recorder tell of this boot and of the one before; then reboots, and the
+# second time switches off.
 say() { read -r up rest </proc/uptime; echo "VM $up $*" >/dev/console; }
 boot=1
 [ -d /out/1 ] && boot=2

@@ -52,7 +52,11 @@ pub struct VmcoreArgs {
     /// them flattened, or a raw image of a machine's memory. --last counts back from the last
     /// event before the panic. With --store DIR, what is older than the rings is read from the
     /// files of that boot.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "boot", "list_boots", "bpffs_dir"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["file", "boot", "list_boots", "bpffs_dir"]
+    )]
     pub vmcore: Option<PathBuf>,
     /// Show what every thread was doing at the panic, instead of events: the call, its arguments,
     /// for how long. With --format jsonl, print one JSON object with the fields of ps --json.

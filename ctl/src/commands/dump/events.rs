@@ -279,7 +279,7 @@ impl Visitor<anyhow::Error> for Dump<'_> {
         let plan = self.plan;
         let chapter = foretold.chapter();
         let recording = &chapter.recording;
-        // What was given up of calls only their pages tell.
+        // What was left out of calls only their pages tell.
         let filter = plan.shown.filter.resolve(&recording.meta);
         let Some(filter) = filter.ok().filter(|filter| !filter.can_doubt()) else { return Ok(()) };
         let mut wall = recording.wall_clock(chapter.clock.wall_offset);

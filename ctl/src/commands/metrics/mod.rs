@@ -1,7 +1,7 @@
 //! `flightctl metrics`: the recorder's state as OpenMetrics text.
 //!
-//! <https://prometheus.io/docs/specs/om/open_metrics_spec/>. Only types that the older Prometheus text
-//! format has too are used, so that node_exporter's textfile collector takes it as well.
+//! <https://prometheus.io/docs/specs/om/open_metrics_spec/>. Only types that the older Prometheus
+//! text format has too are used, so that node_exporter's textfile collector takes it as well.
 
 mod exposition;
 #[cfg(test)]

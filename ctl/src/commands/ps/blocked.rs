@@ -212,7 +212,7 @@ pub(super) mod tests {
         let thread = blocked(in_call);
         assert!(thread.is_since_before() && thread.time == 90 * S);
         assert_eq!(thread.call.map(|call| (call.nr, call.nargs)), Some((0, 3)));
-        // The budget had all but the first given up, or it is a call of which more are recorded
+        // The budget had all but the first left out, or it is a call of which more are recorded
         // than it takes.
         assert_eq!(blocked(TaskSlot { known: 1, ..in_call }).call.map(|call| call.nargs), Some(1));
         assert_eq!(blocked(TaskSlot { known: 6, ..in_call }).call.map(|call| call.nargs), Some(3));

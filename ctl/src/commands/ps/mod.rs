@@ -36,7 +36,7 @@ pub struct PsArgs {
     #[arg(short, long)]
     all: bool,
     /// Only threads in these states, by the letters of ps(1): D uninterruptible, S sleeping, T
-    /// stopped, t traced, I idle, P parked.
+    /// stopped, t traced, I idle, P parked, X dead, ? other.
     #[arg(short, long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<TaskState>,
     /// Only threads of these processes.

@@ -18,7 +18,10 @@ pub struct TopArgs {
         value_name = "TIME",
         value_parser = interval,
         default_value = "1s",
-        conflicts_with_all = ["last", "since", "until", "around", "all", "store", "file", "snapshot", "boot", "vmcore", "files"]
+        conflicts_with_all = [
+            "last", "since", "until", "around", "all", "store", "file", "snapshot", "boot",
+            "vmcore", "files"
+        ]
     )]
     pub(super) interval: Duration,
     /// Sort the table by this column.
@@ -42,10 +45,21 @@ pub struct TopArgs {
     pub(super) past: PastArgs,
     /// Read a kernel dump, as with dump --vmcore. With --store DIR, what is older than the rings is
     /// read from the files of that boot.
-    #[arg(long, value_name = "FILE", help_heading = "Recordings", conflicts_with_all = ["file", "boot", "bpffs_dir"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Recordings",
+        conflicts_with_all = ["file", "boot", "bpffs_dir"]
+    )]
     pub(super) vmcore: Option<PathBuf>,
     /// Read this recording in the dump, by its id [default: the newest].
-    #[arg(long, value_name = "ID", help_heading = "Recordings", requires = "vmcore", value_parser = session)]
+    #[arg(
+        long,
+        value_name = "ID",
+        help_heading = "Recordings",
+        requires = "vmcore",
+        value_parser = session
+    )]
     pub(super) session: Option<u64>,
     /// Colour.
     #[command(flatten, next_help_heading = "Output")]

@@ -1,5 +1,5 @@
-//! What each thread did in an interval: the sums of the intervals that `flightrec_analysis` finds in
-//! the events.
+//! What each thread did in an interval: the sums of the intervals that `flightrec_analysis` finds
+//! in the events.
 //!
 //! Run, delay, held and blocked time add up to the interval, but for a thread that was born or died
 //! in it, and for times in which it is not known what the thread did.

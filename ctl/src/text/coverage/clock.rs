@@ -37,12 +37,14 @@ pub fn clock_lines(windows: &Windows, wall: &mut WallClock, zone: &TimeZone) -> 
     }
     for (from, until) in repeated.iter().take(EACH) {
         let (from, until) = (times.wall_full(*from), times.wall_full(*until));
-        lines.push(format!("{from} to {until} was shown more than once: all of it is here"));
+        lines.push(format!(
+            "the clock showed {from} to {until} more than once; the dump has all of it"
+        ));
     }
     if let Some(more @ 1..) = repeated.len().checked_sub(EACH) {
         lines.push(format!(
-            "{} more of the window shown more than once",
-            counted(more as u64, "part")
+            "the clock showed {} of the window more than once",
+            counted(more as u64, "more part")
         ));
     }
     lines

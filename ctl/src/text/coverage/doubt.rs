@@ -1,4 +1,4 @@
-//! What was given up of calls that are recorded, as far as the question asks for it.
+//! What was left out of calls that are recorded, as far as the question asks for it.
 
 use super::lines::Times;
 use crate::coverage::Report;
@@ -10,8 +10,8 @@ pub(super) fn doubt_lines(report: &Report, times: &mut Times<'_>) -> Vec<String>
     report.doubts.iter().map(|doubt| line(doubt, report.strings, times)).collect()
 }
 
-/// `CPU 1, … to …: 12034 events that the filter can't decide: their paths were given up for the
-/// budget`
+/// `CPU 1, … to …: 12034 events that the filter can't decide: their paths were not recorded, to
+/// stay within the budget`
 fn line(doubt: &Doubt, strings: bool, times: &mut Times<'_>) -> String {
     let (from, until) = (times.full(doubt.from), times.short(doubt.until, doubt.from));
     let events = counted(doubt.events, "event");

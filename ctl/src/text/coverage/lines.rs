@@ -137,7 +137,7 @@ fn nothing(report: &Report, times: &mut Times<'_>) -> String {
         );
     }
     if report.window.until < report.now {
-        return "coverage: nothing, as the wall clock showed no time of the window".to_owned();
+        return "coverage: empty: the wall clock never showed these times".to_owned();
     }
     format!(
         "coverage: nothing, as the window begins in the future (it is {})",
@@ -225,7 +225,7 @@ fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
         }
     }
     if is_beyond && (gap.lost.is_some() || gap.reason == Reason::Refused) {
-        line.push_str("; at most so many of them in the window");
+        line.push_str("; at most that many are in the window");
     }
     line
 }

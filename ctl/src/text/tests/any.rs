@@ -124,7 +124,8 @@ proptest! {
             ..Known::default()
         };
         let mut out = Vec::new();
-        RENDERER.with_borrow_mut(|renderer| renderer.line(&Event { time, cpu, tid, body }, &cx, &mut out));
+        let event = Event { time, cpu, tid, body };
+        RENDERER.with_borrow_mut(|renderer| renderer.line(&event, &cx, &mut out));
         let lines: Vec<&[u8]> = out.split_inclusive(|b| *b == b'\n').collect();
         prop_assert_eq!(lines.len(), if two { 2 } else { 1 });
         for line in lines {

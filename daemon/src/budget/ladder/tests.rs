@@ -146,7 +146,7 @@ fn steps_are_taken_back_one_after_the_other() {
         }
     }
     assert_eq!(seen, [4, 3, 2, 1, 0]);
-    // A little less than what made it give up is not enough.
+    // A little less than what degraded it is not enough.
     let mut machine = Machine::new(&[(130_000.0, 0.0)], limits(5.0, None));
     machine.pass(300.0);
     machine.load[0].0 = 110_000.0;
@@ -169,7 +169,7 @@ fn the_total_is_kept_by_those_who_cost_most() {
 
 #[test]
 fn hammers_everywhere_are_detached_most_of_the_time_and_the_total_holds() {
-    // While they are attached these take more than half of both CPUs by being asked alone.
+    // While they are attached, their probe overhead alone takes more than half of both CPUs.
     let mut machine = Machine::new(&[(4e6, 0.0), (4e6, 0.0)], limits(2.0, Some(4e7)));
     machine.pass(2.0);
     machine.pass(20.0);
@@ -210,7 +210,7 @@ fn only_what_may_be_given_up_is() {
     let order = vec![Step::Sampling, Step::NoStrings];
     let mut machine = Machine::new(&[(4e6, 1.0)], Limits { order, ..limits(2.0, None) });
     machine.pass(30.0);
-    assert_eq!(machine.levels(), [2], "nothing that may be given up suffices");
+    assert_eq!(machine.levels(), [2], "nothing that may be left out suffices");
     let mut machine =
         Machine::new(&[(4e6, 1.0)], Limits { order: Vec::new(), ..limits(2.0, None) });
     machine.pass(30.0);

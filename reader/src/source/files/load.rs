@@ -15,7 +15,7 @@ const THREADS_MAX: usize = 8;
 
 /// Where a block stands: in which of the files that are opened, and from which byte on. In the
 /// order of writing.
-pub(super) type Place = (usize, u64);
+pub(super) type BlockPlace = (usize, u64);
 
 /// A block of a file.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub(super) struct Job<'a> {
 
 impl Job<'_> {
     /// Where the block stands.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> BlockPlace {
         (self.file, self.block.offset)
     }
 }

@@ -3,14 +3,14 @@
 use flightrec_format::totals::Totals;
 use flightrec_store::{Content, FileReader, Kind};
 
-use super::load::{self, Place};
+use super::load::{self, BlockPlace};
 use super::select;
 use crate::window::Window;
 
 /// A checkpoint.
 pub(super) struct Mark {
     /// Where it stands.
-    pub(super) place: Place,
+    pub(super) place: BlockPlace,
     /// The counters.
     pub(super) totals: Totals,
 }

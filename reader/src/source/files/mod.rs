@@ -27,7 +27,10 @@ use crate::boots::BootError;
 #[derive(Debug, Error)]
 pub enum FilesError {
     /// Not for us.
-    #[error("no access to {}: join the group flightrec (and log in again), or run as root", .0.display())]
+    #[error(
+        "no access to {}: join the group flightrec (and log in again), or run as root",
+        .0.display()
+    )]
     Permission(PathBuf),
     /// Not there.
     #[error(
@@ -38,7 +41,8 @@ pub enum FilesError {
     Absent(PathBuf),
     /// A directory in which there is nothing.
     #[error(
-        "no recording in {}: flightd writes files there while it runs (`flightctl status` says whether, and where)",
+        "no recording in {}: flightd writes files there while it runs (`flightctl status` says \
+         whether, and where)",
         .0.display()
     )]
     Empty(PathBuf),

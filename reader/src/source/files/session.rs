@@ -81,7 +81,7 @@ pub struct Part {
 
 /// What a window's files gave.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundWindow {
     /// The session's description.
     pub meta: Meta,
     /// Pages and parts of pages, in no order, and what each comes to.
@@ -331,7 +331,7 @@ impl SessionSource {
 
     /// Reads what the window needs, for a recording of its own.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
-        let Found { meta, pages, slots, descriptors, before, after, marks, whole } =
+        let FoundWindow { meta, pages, slots, descriptors, before, after, marks, whole } =
             self.find(window, &Lane::RINGS)?;
         let streams = streams(&meta, pages);
         if !self.end.closed && window.until > self.end.now {
@@ -406,7 +406,7 @@ impl SessionSource {
     }
 
     /// Reads what the window needs of these lanes.
-    pub fn find(&mut self, window: Window, lanes: &[Lane]) -> Result<Found, FilesError> {
+    pub fn find(&mut self, window: Window, lanes: &[Lane]) -> Result<FoundWindow, FilesError> {
         let chosen = self.chosen(window);
         let meta = self.meta_of(&chosen)?;
         let mut whole = self.in_a_row(&chosen);
@@ -443,7 +443,7 @@ impl SessionSource {
             lost.iter().map(|(reader, lost)| remark(reader, lost)).collect::<Vec<_>>();
         let marks = between(&opened, further.from, further.until);
         self.remark(told.into_iter().chain(read_damage));
-        Ok(Found { meta, pages, slots, descriptors, before, after, marks, whole })
+        Ok(FoundWindow { meta, pages, slots, descriptors, before, after, marks, whole })
     }
 
     /// Says what is damaged: each once, and not more than a person reads.

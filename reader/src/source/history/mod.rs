@@ -1,8 +1,8 @@
-//! One history in the order of time, out of rings and files, of any number of recordings and boots.
+//! One history in the order of time, from rings and files, of any number of recordings and boots.
 //!
-//! A recording session is a *chapter*: it has its own metadata and its own page numbers, and ends
-//! at the latest where the next one of its boot begins. The rings are read before any file, as they
-//! are overwritten meanwhile; files only for what the rings do not reach.
+//! Each recording session is a *chapter*. It has its own metadata and its own page numbers. It ends
+//! at the latest where the next session of its boot begins. The rings are read before any file,
+//! because they are overwritten meanwhile. Files are read only for what is no longer in the rings.
 
 mod chapters;
 mod own;
@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use super::files::FilesError;
 use super::files::catalog::{self, BootFiles, Refused};
-use super::origin::{HistoryPlan, Origin, Place, STATE_DIR};
+use super::origin::{HistoryPlace, HistoryPlan, Origin, STATE_DIR};
 use super::snapshots::{SnapshotError, directory, find};
 use super::{Clock, Recording, Source, SourceError, open_live};
 use crate::boots::{self, BootArg, BootId};
@@ -27,64 +27,67 @@ use crate::windows::Windows;
 use chapters::stored;
 use rings::with_rings;
 
-/// What is asked of a history.
+/// The window that is asked of a history.
 #[derive(Debug, Clone, Copy)]
 pub struct Question {
     /// Start of the window.
     pub since: Edge,
     /// End of the window.
     pub until: Edge,
-    /// What was before the window is wanted as well: the rings whole, files from the beginning of
-    /// the one in which the window begins.
+    /// Also read what was recorded before the window. It helps to name what is in the window. The
+    /// rings are then read whole, and files from the start of the one in which the window begins.
     pub everything: bool,
 }
 
-/// A chapter, read.
+/// A chapter that has been read.
 #[derive(Debug)]
 pub struct Chapter {
-    /// Its pages.
+    /// Its pages and metadata.
     pub recording: Recording,
-    /// Nothing that was before this moment is told by it, ns of `CLOCK_MONOTONIC`.
+    /// The chapter has no events before this moment, ns of `CLOCK_MONOTONIC`.
     pub from: u64,
-    /// Where it ends, and the wall clock there.
+    /// The end of the chapter, and the wall clock at that moment.
     pub clock: Clock,
-    /// What times before now count back from.
+    /// The moment that relative times such as "10 s ago" are counted from, ns of
+    /// `CLOCK_MONOTONIC`.
     pub present: u64,
-    /// Start of the window in it.
+    /// Start of the window in this chapter.
     pub since: Edge,
-    /// End of the window in it.
+    /// End of the window in this chapter.
     pub until: Edge,
-    /// What of the window is wanted, where it is not all: several stretches that a file was saved
-    /// of. Else none.
+    /// The windows that a file was saved of, if only these parts of the window are wanted. Empty if
+    /// all of the window is wanted.
     pub own: Vec<Window>,
-    /// What is to be said beside its coverage.
+    /// Lines to show the user beside the coverage.
     pub remarks: Vec<String>,
-    /// Whether it is the only chapter of the history.
+    /// Whether this is the only chapter of the history.
     pub is_only: bool,
-    /// Where it is a stretch of a window that does not fit into memory.
+    /// How this stretch of the window joins the others. `None`: the window is read in one piece,
+    /// because it fits into memory.
     pub joins: Option<Joins>,
 }
 
-/// How a stretch of a window joins the others: who goes from one to the next with what he knows has
-/// all events of the window.
+/// How a stretch of a window joins the others. A program that keeps its state from one stretch to
+/// the next sees all events of the window, each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Joins {
-    /// The window of all stretches.
+    /// The window that all stretches make up.
     pub whole: Window,
-    /// Whether that is all that is asked for of this recording: no rings come behind the files.
+    /// Whether the stretches are all that is wanted of this recording. If not, the rings follow the
+    /// files.
     pub is_whole: bool,
-    /// Events before this moment are the stretch's before it, or lie before all.
+    /// Events before this moment belong to the previous stretch, or lie before the window.
     pub from: u64,
-    /// Events from this moment on are the next one's, or lie behind all.
+    /// Events from this moment on belong to the next stretch, or lie behind the window.
     pub until: u64,
-    /// Whether one comes before it.
+    /// Whether there is a previous stretch.
     pub before: bool,
-    /// Whether one comes behind it.
+    /// Whether there is a next stretch.
     pub behind: bool,
 }
 
 impl Chapter {
-    /// The chapter of a source that is the only one.
+    /// The only chapter of a history, from one source.
     pub fn only(recording: Recording, clock: Clock, since: Edge, until: Edge) -> Self {
         Self {
             recording,
@@ -100,12 +103,12 @@ impl Chapter {
         }
     }
 
-    /// The window as far as the chapter can have events of it.
+    /// The part of the window that the chapter can have events of.
     pub fn windows(&self, wall: &WallClock) -> Windows {
         self.windows_from(self.from, wall)
     }
 
-    /// The same, with that of the stretches before it.
+    /// The same, including the stretches before this one.
     pub fn windows_so_far(&self, wall: &WallClock) -> Windows {
         self.windows_from(self.joins.map_or(self.from, |joins| joins.whole.from), wall)
     }
@@ -129,29 +132,29 @@ impl Chapter {
     }
 }
 
-/// A window of several stretches before they are read, of which is known that nothing is missing.
+/// A window of several stretches, before they are read, if it is known already that nothing of it
+/// is missing.
 #[derive(Debug)]
 pub struct Foretold {
-    /// The chapter, with few of its pages.
+    /// The chapter, with only a few of its pages.
     chapter: Chapter,
-    /// The pages before and behind this are all there that tell something; between, nothing is
-    /// missing.
+    /// Nothing of this window is missing. The chapter has all pages outside of it that matter.
     sure: Window,
 }
 
 impl Foretold {
-    /// The chapter, with few of its pages.
+    /// The chapter, with only a few of its pages.
     pub fn chapter(&self) -> &Chapter {
         &self.chapter
     }
 
-    /// The window of which nothing is missing, whatever is read of it later.
+    /// The window of which nothing is missing, whichever pages are read later.
     pub fn sure(&self) -> Window {
         self.sure
     }
 }
 
-/// What takes the chapters of a history.
+/// Receives the chapters of a history.
 pub trait Visitor<E> {
     /// Takes a window of several stretches before the first of them is read, if nothing of it is
     /// missing.
@@ -304,12 +307,12 @@ impl Part {
 /// The boots that there are recordings of, the earliest first.
 pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
     let boots = match &plan.place {
-        Place::Store(dir) => told(catalog::store(dir)?),
-        Place::Files(paths) | Place::OwnWindows(paths) => catalog::files(paths)?,
-        Place::Snapshot { runtime_dir, state_dir, id, .. } => {
+        HistoryPlace::Store(dir) => told(catalog::store(dir)?),
+        HistoryPlace::Files(paths) | HistoryPlace::OwnWindows(paths) => catalog::files(paths)?,
+        HistoryPlace::Snapshot { runtime_dir, state_dir, id, .. } => {
             catalog::files(&[find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path])?
         }
-        Place::Recorder { origin, state_dir } => {
+        HistoryPlace::Recorder { origin, state_dir } => {
             let live = open_live(origin);
             let known = live.as_ref().ok().and_then(|live| live.state_dir());
             match (catalog::store(&state_dir_of(state_dir.as_deref(), known)), live) {
@@ -331,16 +334,18 @@ pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
 fn parts(plan: &HistoryPlan, question: Question) -> Result<Vec<Part>, SourceError> {
     let boot = plan.boot.as_ref();
     match &plan.place {
-        Place::Store(dir) => Ok(stored(chosen(told(catalog::store(dir)?), boot)?, question)?),
-        Place::Files(paths) => Ok(stored(chosen(catalog::files(paths)?, boot)?, question)?),
-        Place::OwnWindows(paths) => {
+        HistoryPlace::Store(dir) => {
+            Ok(stored(chosen(told(catalog::store(dir)?), boot)?, question)?)
+        }
+        HistoryPlace::Files(paths) => Ok(stored(chosen(catalog::files(paths)?, boot)?, question)?),
+        HistoryPlace::OwnWindows(paths) => {
             let boots = chosen(catalog::files(paths)?, boot)?;
             match own::windows(&boots) {
                 Some(windows) => Ok(own::parts(windows, question)?),
                 None => Ok(stored(boots, question)?),
             }
         }
-        Place::Snapshot { runtime_dir, state_dir, id, own_window } => {
+        HistoryPlace::Snapshot { runtime_dir, state_dir, id, own_window } => {
             let path = find(&directory(runtime_dir, state_dir.as_deref())?, id)?.path;
             let boots = chosen(catalog::files(std::slice::from_ref(&path))?, boot)?;
             if !own_window {
@@ -348,7 +353,7 @@ fn parts(plan: &HistoryPlan, question: Question) -> Result<Vec<Part>, SourceErro
             }
             Ok(own::parts(own::windows(&boots).ok_or(SnapshotError::Silent(path))?, question)?)
         }
-        Place::Recorder { origin, state_dir } => {
+        HistoryPlace::Recorder { origin, state_dir } => {
             recorder(origin, state_dir.as_deref(), boot, question)
         }
     }

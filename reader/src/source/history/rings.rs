@@ -12,7 +12,7 @@ use crate::boots;
 use crate::memory;
 use crate::source::files::FilesError;
 use crate::source::files::catalog::{self, BootFiles, SessionFiles};
-use crate::source::files::session::{Found, SessionSource};
+use crate::source::files::session::{FoundWindow, SessionSource};
 use crate::source::{Recording, Source, SourceError, in_order};
 use crate::window::{Edge, Window};
 use crate::window::{LEAD_IN_NS, with_leads};
@@ -186,7 +186,7 @@ fn extend(
     if question.everything && last.is_none() {
         window.from = files.file_begins(window.from);
     }
-    let Found { meta, pages, slots, descriptors, before, marks, whole, .. } =
+    let FoundWindow { meta, pages, slots, descriptors, before, marks, whole, .. } =
         files.find(window, &lanes)?;
     if recording.meta.boot_id.is_empty() {
         recording.meta = meta;

@@ -75,7 +75,7 @@ fn write(dir: &Path, pages_each: usize, late: bool) -> usize {
 
 /// The numbers of the calls in each chapter's window; every one must be complete.
 fn told(dir: &Path, since: Edge, until: Edge) -> Vec<Vec<u32>> {
-    let plan = HistoryPlan { place: Place::Store(dir.into()), boot: None };
+    let plan = HistoryPlan { place: HistoryPlace::Store(dir.into()), boot: None };
     let mut all = Vec::new();
     let question = Question { since, until, everything: false };
     let read = read::<SourceError>(&plan, question, &mut |chapter: Chapter| {
@@ -164,7 +164,8 @@ fn foretold(dir: &Path, from: u64, until: u64) -> (Option<String>, String, Vec<u
         let Report { window, started, from_start, detached, untold, off, .. } = report;
         let complete = report.is_complete();
         format!(
-            "complete: {complete}, {window:?} {started} {from_start} {detached:?} {untold} {off:?} {rings:?}"
+            "complete: {complete}, {window:?} {started} {from_start} {detached:?} {untold} {off:?} \
+             {rings:?}"
         )
     };
     let ends = source.read_ends(with_leads(window), window.from, window);

@@ -152,10 +152,12 @@ pub(super) fn json(measured: &Measured) -> Value {
             let (median, least, greatest) = spread(samples);
             let added = measured.added(condition, workload);
             let at_least = measured.added_at_least(condition, workload);
+            let least_of = |other| at_least / measured.added_at_least(other, workload);
             let figure = json!({
-                "least_of_clock_floor": at_least / measured.added_at_least(Condition::ClockFloor, workload),
-                "least_of_ftrace": at_least / measured.added_at_least(Condition::Ftrace, workload),
-                "median": median, "least": least, "greatest": greatest, "added": added, "samples": samples,
+                "least_of_clock_floor": least_of(Condition::ClockFloor),
+                "least_of_ftrace": least_of(Condition::Ftrace),
+                "median": median, "least": least, "greatest": greatest, "added": added,
+                "samples": samples,
                 "of_clock_floor": added / measured.added(Condition::ClockFloor, workload),
                 "of_ftrace": added / measured.added(Condition::Ftrace, workload),
             });
@@ -176,7 +178,8 @@ pub(super) fn json(measured: &Measured) -> Value {
     };
     let (bytes, events) = measured.all_lanes();
     json!({
-        "cpu": measured.cpu, "rounds": measured.rounds, "workloads": workloads, "not_measured": missing,
+        "cpu": measured.cpu, "rounds": measured.rounds, "workloads": workloads,
+        "not_measured": missing,
         "density": measured.density.iter().map(lane).collect::<serde_json::Map<_, _>>(),
         "bytes_an_event": (events != 0).then(|| bytes as f64 / events as f64),
     })

@@ -94,11 +94,17 @@ fn recover() -> Result<usize> {
 /// The hook of kdump's initramfs, which runs the other one.
 fn before_the_dump() -> Result<usize> {
     let make = format!(
-        "set -e; R={INITRAMFS}; mkdir $R; mount -t tmpfs -o mode=755 none $R; cd $R; mkdir usr proc etc dev kdumproot
-         mkdir etc/alternatives; for dir in usr dev proc etc/alternatives; do mount --rbind /$dir $dir; mount --make-rslave $dir; done
-         for dir in bin lib lib64 sbin; do ln -s usr/$dir $dir; done; cp {INSIDE}/pre-dump.sh {STAND_IN} .
-         mount -t tmpfs -o mode=755 none kdumproot; mkdir -p kdumproot/var/lib kdumproot/var/crash kdumproot/root
-         install -d -o flightrec -g flightrec -m 750 kdumproot{STATE}; cp -a {root} kdumproot/root/",
+        "set -e; R={INITRAMFS}; mkdir $R; mount -t tmpfs -o mode=755 none $R; cd $R
+         mkdir usr proc etc dev kdumproot etc/alternatives
+         for dir in usr dev proc etc/alternatives; do
+             mount --rbind /$dir $dir; mount --make-rslave $dir
+         done
+         for dir in bin lib lib64 sbin; do ln -s usr/$dir $dir; done
+         cp {INSIDE}/pre-dump.sh {STAND_IN} .
+         mount -t tmpfs -o mode=755 none kdumproot
+         mkdir -p kdumproot/var/lib kdumproot/var/crash kdumproot/root
+         install -d -o flightrec -g flightrec -m 750 kdumproot{STATE}
+         cp -a {root} kdumproot/root/",
         root = ROOTS[0]
     );
     check(Command::new("/bin/sh").args(["-c", &make]))?;

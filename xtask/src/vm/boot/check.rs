@@ -175,8 +175,8 @@ impl Told {
     }
 
     /// From the start of the recording on, every lane of every CPU. What the kernel skipped
-    /// (`recursion_misses`) is told, and no fault: from Linux 7.0 on it skips a run of a task program now
-    /// and then.
+    /// (`recursion_misses`) is told, and no fault: from Linux 7.0 on it skips a run of a task
+    /// program now and then.
     fn is_complete(&self) -> Result<()> {
         let lanes = self.coverage["lanes"].as_array().context("no lanes")?;
         let is_whole = |lane: &Value| lane["complete_cpus"] == self.coverage["cpus"];

@@ -44,7 +44,7 @@ pub struct InFlight {
 
 /// What the rings know of a thread.
 #[derive(Debug, Default, Clone)]
-struct Known {
+struct KnownThread {
     /// When it entered its last call, and the call; until it returns.
     entered: Option<(u64, Call)>,
     /// When it last got a CPU, or became ready for one.
@@ -113,7 +113,7 @@ pub fn without_place(recording: &Recording) -> Vec<u32> {
 }
 
 /// A thread that was not blocked.
-fn awake(doing: Doing, slot: TaskSlot, known: Known, now: u64) -> InFlight {
+fn awake(doing: Doing, slot: TaskSlot, known: KnownThread, now: u64) -> InFlight {
     let since = known.entered.as_ref().map(|(time, _)| *time).or(known.since);
     let call = known.entered.map(|(_, call)| call);
     let time = since.map_or(0, |since| now.saturating_sub(since));
@@ -173,8 +173,8 @@ fn running(recording: &Recording) -> Vec<(u16, u32)> {
 }
 
 /// What the rings know of each thread, as of their end.
-fn known(recording: &Recording) -> HashMap<u32, Known> {
-    let mut known: HashMap<u32, Known> = HashMap::new();
+fn known(recording: &Recording) -> HashMap<u32, KnownThread> {
+    let mut known: HashMap<u32, KnownThread> = HashMap::new();
     // A thread moves from CPU to CPU: all rings by time.
     let mut events: Vec<_> = Vec::new();
     for stream in &recording.streams {

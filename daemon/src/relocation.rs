@@ -35,7 +35,7 @@ const MEMBERS: usize = size_of::<Offsets>() / size_of::<u32>();
 
 /// What is put in.
 #[derive(Debug, Clone, Copy)]
-pub struct Known {
+pub struct RelocationValues {
     /// Of this kernel's members.
     pub offsets: Offsets,
     /// Descriptor of the map `state`, which is to stay open until the programs are loaded.
@@ -49,7 +49,7 @@ pub struct Known {
 /// The programs with every marked load at the member's offset, and all else that is marked; in the
 /// memory of a vector, from an address that is a multiple of 8 on, at which the second value says
 /// it begins. `Err`: what can't be.
-pub fn put_in(programs: &[u8], known: &Known) -> Result<(Vec<u8>, usize), String> {
+pub fn put_in(programs: &[u8], known: &RelocationValues) -> Result<(Vec<u8>, usize), String> {
     let file = object::File::parse(programs).map_err(|e| e.to_string())?;
     let mut bytes = vec![0; programs.len() + INSN];
     let begin = bytes.as_ptr().align_offset(INSN).min(INSN);
@@ -158,8 +158,8 @@ mod tests {
         unsafe { std::mem::transmute(words) }
     }
 
-    const fn known(offsets: Offsets) -> Known {
-        Known {
+    const fn known(offsets: Offsets) -> RelocationValues {
+        RelocationValues {
             offsets,
             state: 77,
             last_cpu: 5,
