@@ -9,6 +9,7 @@ use flightrec_format::merge::Merge;
 use flightrec_format::ring::IntoEvents;
 
 use crate::coverage::{self, Report};
+use crate::holes::Holes;
 use crate::known_event::KnownEvent;
 use crate::pipeline::front::Front;
 use crate::pipeline::{All, Known, Resolver, Shown, Since, Sink, Wants};
@@ -16,7 +17,7 @@ use crate::session::Session;
 use crate::source::history::{Chapter, Chapters};
 use crate::source::{Recording, SourceError};
 use crate::wall::WallClock;
-use crate::window::with_leads;
+use crate::window::{Window, with_leads};
 use crate::windows::Windows;
 
 /// The events of a window, in the order of time, each with what is known of it.
@@ -127,6 +128,8 @@ impl Events {
         }
         let shown = chapter.windows_so_far(&wall);
         let mut until = with_leads(shown.hull()).until;
+        // From when on events are read, and from when on they count.
+        let lead = if self.everything { 0 } else { with_leads(shown.hull()).from };
         let mut from = with_leads(shown.hull()).from;
         if let Some(joins) = joins {
             until = if joins.behind { joins.until } else { until.min(joins.until) };
@@ -135,14 +138,17 @@ impl Events {
         if self.everything && !joins.is_some_and(|joins| joins.before) {
             from = 0;
         }
+        let goes_on = joins.is_some_and(|joins| joins.behind);
+        let end = if goes_on { until } else { u64::MAX };
+        let mut holes = coverage::holes(recording, Window { from, until: end });
+        holes.begin(lead);
         let pass = match pass {
             Some(mut pass) => {
-                pass.go_on(recording, shown, from);
+                pass.go_on(recording, shown, holes, from);
                 pass
             }
-            None => Box::new(Pass::new(recording, shown, wall, self.wants)),
+            None => Box::new(Pass::new(recording, shown, holes, wall, self.wants)),
         };
-        let goes_on = joins.is_some_and(|joins| joins.behind);
         let begun = pass.goes_on;
         let streams = chapter.recording.streams.into_iter();
         let events = Merge::new(streams.map(|stream| Since::into_stretch(stream, from, begun)));
@@ -166,17 +172,23 @@ impl Iterator for Events {
 }
 
 impl Pass {
-    fn new(recording: &Recording, windows: Windows, wall: WallClock, wants: Wants) -> Self {
+    fn new(
+        recording: &Recording,
+        windows: Windows,
+        holes: Holes,
+        wall: WallClock,
+        wants: Wants,
+    ) -> Self {
         Self {
-            front: Front::new(recording),
+            front: Front::new(recording, holes),
             resolver: Resolver::new(recording, windows, All, wall, wants),
             session: Arc::new(Session::new(&recording.meta)),
             goes_on: false,
         }
     }
 
-    fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
-        self.front.go_on(recording);
+    fn go_on(&mut self, recording: &Recording, windows: Windows, holes: Holes, from: u64) {
+        self.front.go_on(recording, holes, from);
         self.resolver.go_on(recording, windows, from);
         // Names of control groups may have come.
         self.session = Arc::new(Session::new(&recording.meta));

@@ -152,6 +152,12 @@ impl KnownEvent {
         self.shown.known.duration_ns.map(Duration::from_nanos)
     }
 
+    /// Of a call that ends and began before the events that were read: how long it took at least.
+    /// `None` where its duration is known ([`Self::duration`]), or nothing is.
+    pub fn duration_at_least(&self) -> Option<Duration> {
+        self.shown.known.at_least_ns.map(Duration::from_nanos)
+    }
+
     /// Of a call: what one of its descriptors stood for when the event happened, as in `/etc/hosts`
     /// or `TCP:[10.0.0.1:443->10.0.0.9:50000]`, any bytes; `None` where it is not known, and for
     /// descriptors that are no arguments of the call.

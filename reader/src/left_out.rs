@@ -259,15 +259,18 @@ impl LeftOuts {
 
 /// Adds what was left out of the next stretch of a recording: what began in one may end in the
 /// next.
-pub fn learn(known: &mut Vec<Arc<LeftOuts>>, next: &Arc<LeftOuts>) {
-    if known.len() == 2 {
+/// Returns whether what was left out of an earlier one is forgotten.
+pub fn learn(known: &mut Vec<Arc<LeftOuts>>, next: &Arc<LeftOuts>) -> bool {
+    let is_full = known.len() == 2;
+    if is_full {
         known.remove(0);
     }
     known.push(next.clone());
+    is_full
 }
 
 /// Sorts stretches of time, and makes one of those that touch.
-fn merge(stretches: &mut Vec<(u64, u64)>) {
+pub fn merge(stretches: &mut Vec<(u64, u64)>) {
     stretches.sort_unstable();
     stretches.dedup_by(|next, before| {
         let touches = next.0 <= before.1;

@@ -47,6 +47,7 @@ pub mod control;
 pub mod coverage;
 mod events;
 pub mod fds;
+pub mod holes;
 pub mod kind;
 mod known_event;
 pub mod left_out;

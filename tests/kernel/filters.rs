@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use flightrec_tests::Recorder;
+use flightrec_tests::{Recorder, c_program};
 
-use crate::support::{Line, dump, start};
+use crate::support::{Line, dump, run, start};
 
 /// Several dumps look for the same calls, one after the other: on a busy machine they must stay in
 /// the rings so long.
@@ -138,4 +138,35 @@ fn control_groups_by_path_id_and_unit() {
         String::from_utf8_lossy(&wrong.stderr).contains("did you mean web.service"),
         "{wrong:?}"
     );
+}
+
+/// A call that began long before what is read for the window is as slow as it is known to be.
+#[test]
+fn a_long_call_is_found_where_its_beginning_is_not_read() {
+    let recorder = start(RINGS);
+    let mut sleep = Command::new("/bin/sleep").arg("6").spawn().expect("sleep");
+    let tid = sleep.id().to_string();
+    assert!(sleep.wait().expect("wait").success());
+    let ask = |args: &[&str]| {
+        let common = ["dump", "--last", "2s", "--strict", "--tid", &tid];
+        let output = recorder.flightctl(&[&common[..], args].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    // From 4 s before the end on all is there.
+    let (status, text) = ask(&["--slower-than", "2s"]);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(lines.len() == 1 && lines[0].contains("clock_nanosleep("), "{text}");
+    assert!(lines[0].contains(" <-- 0 (>= "), "{text}");
+    assert_eq!(status, Some(0), "{text}");
+    // What it does else is done within 2 s, and known.
+    let (status, text) = ask(&["--slower-than", "4500ms"]);
+    assert!(status == Some(3) && text.contains(": 1 event that the filter can't decide"), "{text}");
+    assert!(text.contains("the beginnings of their calls are not in the recording"), "{text}");
+
+    // A new process knows all its calls, and those that a filter refuses begin nowhere.
+    let denied = c_program("seccomp_deny", &[]);
+    let pid = run(&denied, &[]).id("pid").to_string();
+    let args = ["dump", "--last", "5s", "--strict", "--pid", &pid, "--slower-than", "1s"];
+    let output = recorder.flightctl(&args);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
 }

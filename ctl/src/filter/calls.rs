@@ -90,6 +90,10 @@ pub(super) struct CallSet {
 
 impl CallSet {
     pub(super) fn has(&self, call: &Call) -> bool {
-        self.calls.contains(&(call.abi, call.nr)) != self.but
+        self.has_number(call.abi, call.nr)
+    }
+
+    pub(super) fn has_number(&self, abi: Abi, nr: u16) -> bool {
+        self.calls.contains(&(abi, nr)) != self.but
     }
 }

@@ -29,6 +29,16 @@ impl Filter {
         (self.slower_than, self.faster_than) != (None, None)
     }
 
+    /// From which length on it is told of a call whose beginning is not known whether it is wanted.
+    pub fn decides_from(&self) -> Option<u64> {
+        self.slower_than.max(self.faster_than)
+    }
+
+    /// Whether calls of a number are wanted at all.
+    pub fn wants_number(&self, abi: Abi, nr: u16) -> bool {
+        self.calls.as_ref().is_none_or(|calls| calls.has_number(abi, nr))
+    }
+
     /// Whether anything is missing in these pages that it asks for. Where this says no,
     /// [`Self::doubt`] does of every event in them whose thread was not left out.
     pub fn may_doubt<'p>(&self, pages: impl IntoIterator<Item = &'p Page>) -> bool {
@@ -76,7 +86,7 @@ impl Filter {
         let time = match self.takes(facts.took) {
             Some(true) => None,
             Some(false) => return None,
-            None if facts.took == Took::Unknown => Some(Part::Entries),
+            None if matches!(facts.took, Took::Between(..)) => Some(Part::Entries),
             None => Some(Part::ExitTimes),
         };
         let part = path.or(time)?;

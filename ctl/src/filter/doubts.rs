@@ -1,19 +1,24 @@
 //! Events of which it is not known whether they are wanted, counted before all else.
 
+use std::collections::hash_map::Entry;
 use std::convert::Infallible;
 use std::io;
 
+use rustc_hash::FxHashMap;
+
 use flightrec_format::abi::page::Lane;
-use flightrec_format::decode::Event;
+use flightrec_format::decode::{Event, FirstCall};
 use flightrec_format::ring::LaneStream;
 
 use super::Filter;
 use crate::fds::{Fds, Naming};
+use crate::holes::Holes;
 use crate::pipeline::delay::Item;
 use crate::pipeline::front::Front;
 use crate::pipeline::{Doubts, Known, Merging, Resolver, Sink, Wants, events};
 use crate::source::Recording;
-use crate::window::with_leads;
+use crate::threads::THREADS_MAX;
+use crate::window::{Window, with_leads};
 use crate::windows::Windows;
 
 /// Nothing is made of what is shown.
@@ -25,11 +30,42 @@ impl Sink for Nowhere {
     }
 }
 
+/// What is read of a recording.
+pub struct Reading<'a> {
+    /// From its beginning on, whatever the window.
+    pub all: bool,
+    /// When system calls may be missing in it.
+    pub holes: Holes,
+    /// Of a stretch that is read behind another one: what is known of threads and calls where it
+    /// begins, and when that is.
+    pub joins: Option<(&'a Front, u64)>,
+}
+
+impl Reading<'_> {
+    /// What a pass begins with that begins with this; and when, where it goes on.
+    fn front(&self, recording: &Recording) -> (Front, u64) {
+        match self.joins {
+            Some((before, from)) => {
+                let mut front = before.again();
+                front.go_on(recording, self.holes.clone(), from);
+                (front, from)
+            }
+            None => (Front::new(recording, self.holes.clone()), 0),
+        }
+    }
+}
+
 /// What of a recording the filter can't decide; `told` are the windows by which it is told.
 ///
 /// A quick look at the pages says whether there is anything: mostly there is not. Else the whole
 /// pass is made once more, and nothing written.
-pub fn doubts(recording: &Recording, windows: &Windows, told: &Windows, filter: &Filter) -> Doubts {
+pub fn doubts(
+    recording: &Recording,
+    windows: &Windows,
+    told: &Windows,
+    filter: &Filter,
+    reading: &Reading<'_>,
+) -> Doubts {
     let doubts = Doubts::new(told.iter());
     let hull = windows.hull();
     if !filter.can_doubt() || hull.is_empty() {
@@ -45,27 +81,90 @@ pub fn doubts(recording: &Recording, windows: &Windows, told: &Windows, filter: 
         .any(|of| of.from < read.until && of.until > read.from);
     // Descriptors may have been opened where events are missing.
     let is_lost = filter.has_paths() && Fds::of(recording, true).is_lost_in(hull);
-    if !is_lost && !is_parted && !filter.may_doubt(pages) {
+    let mut front = reading.front(recording);
+    if !is_lost
+        && !is_parted
+        && !lacks_entries(recording, hull, filter, &mut front)
+        && !filter.may_doubt(pages)
+    {
         return doubts;
     }
-    count(recording, windows, doubts, filter)
+    count(recording, windows, doubts, filter, reading.all, front)
+}
+
+/// Whether calls may end in a window of which their beginnings would have to be known. Where this
+/// says no, all that end without them began so long before that they are decided.
+fn lacks_entries(
+    recording: &Recording,
+    hull: Window,
+    filter: &Filter,
+    (front, from): &mut (Front, u64),
+) -> bool {
+    let Some(limit) = filter.decides_from() else { return false };
+    let pairing = front.pairing();
+    let since = pairing.whole_since(hull.from);
+    if pairing.holes().within(hull.from, hull.until) {
+        return true;
+    }
+    // Of each thread the first that is read of it.
+    let mut first: FxHashMap<u32, FirstCall> = FxHashMap::default();
+    let calls = recording.streams.iter().filter(|stream| stream.lane() == Lane::Syscall);
+    let read = since.max(*from);
+    let pages = calls.flat_map(|stream| stream.pages_from(read));
+    for call in pages.flat_map(|page| page.first_calls(read)) {
+        match first.entry(call.tid) {
+            Entry::Occupied(mut known) if call.time < known.get().time => {
+                known.insert(call);
+            }
+            Entry::Occupied(_) => {}
+            Entry::Vacant(vacant) => drop(vacant.insert(call)),
+        }
+        if first.len() > THREADS_MAX {
+            return true;
+        }
+    }
+    first.values().any(|call| {
+        call.ended.is_some_and(|(abi, nr, ret)| {
+            hull.contains(call.time)
+                && !pairing.has_seen(call.tid)
+                && filter.wants_number(abi, nr)
+                && (call.time - since < limit || !pairing.tells((abi, nr), ret))
+        })
+    })
 }
 
 /// Makes the pass.
-fn count(recording: &Recording, windows: &Windows, doubts: Doubts, filter: &Filter) -> Doubts {
+fn count(
+    recording: &Recording,
+    windows: &Windows,
+    doubts: Doubts,
+    filter: &Filter,
+    all: bool,
+    (mut front, from): (Front, u64),
+) -> Doubts {
     let hull = windows.hull();
     let wants = Wants { naming: Naming::Off, merging: Merging::Never };
     let wall = recording.wall_clock(0);
     let mut resolver = Resolver::new(recording, windows.clone(), filter.clone(), wall, wants);
     resolver.doubts = Some(doubts);
-    let mut front = Front::new(recording);
     let each = &mut |item: &mut Item, _| {
         // Nothing is written, so nothing fails.
         let _ = resolver.take(&mut item.event, &item.found, &mut Nowhere);
         Ok::<(), Infallible>(())
     };
-    let events = events(recording, hull, filter.has_paths());
-    let Ok(()) = front.all(events, with_leads(hull).until, each);
+    let until = with_leads(hull).until;
+    let mut events = events(recording, hull, all || filter.has_paths());
+    while let Some(event) = events.read(front.spare()) {
+        if event.time >= until {
+            break;
+        }
+        // What was before, the front knows already.
+        let Ok(()) = if event.time < from {
+            each(&mut Item::new(event), 0)
+        } else {
+            front.take(event, each)
+        };
+    }
     let Ok(()) = front.end(each);
     resolver.doubts.take().unwrap_or_default()
 }

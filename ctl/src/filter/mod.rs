@@ -29,7 +29,7 @@ use flightrec_format::abi::kinds::Unit;
 use flightrec_format::decode::{Body, Call, Event, Text};
 
 use self::calls::CallSet;
-pub use self::doubts::doubts;
+pub use self::doubts::{Reading, doubts};
 pub use self::hints::Seen;
 pub use self::names::{Names, comm};
 use self::paths::Paths;

@@ -144,6 +144,10 @@ impl Renderer {
                     entered.and_then(|at| event.time.checked_sub(at)).filter(|ns| *ns != 0)
                 });
                 self.calls.exit(call, (*ret, took), cx.merged.is_some(), cx.fds, out);
+                if let (None, Some(ns)) = (took, cx.at_least_ns) {
+                    out.extend_from_slice(b",\"duration_at_least_ns\":");
+                    decimal(ns, out);
+                }
                 if let Some(wall) = cx.merged {
                     out.extend_from_slice(b",\"entered\":\"");
                     self.stamps.time(wall, out);

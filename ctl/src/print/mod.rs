@@ -22,8 +22,10 @@ use flightrec_format::decode::Event;
 use flightrec_format::merge::{Merge, Stream};
 
 use self::back::Back;
+use crate::coverage;
 use crate::fds::Naming;
 use crate::filter::Filter;
+use crate::holes::Holes;
 use crate::pipeline::delay::Item;
 use crate::pipeline::front::Front;
 use crate::pipeline::{Doubt, Doubts, Since, events};
@@ -67,10 +69,17 @@ fn run_on<W: Write>(
     let until = with_leads(window).until;
     // Descriptors may have been opened at any time before.
     let all = filter.has_paths() || renderer.wants().naming == Naming::All;
-    let front = Front::new(recording);
+    let holes =
+        coverage::holes(recording, Window { from: read_from(window, all), until: u64::MAX });
+    let front = Front::new(recording, holes);
     let back = || Back::new(recording, windows, filter, wall, renderer);
     let events = || events(recording, window, all);
     Ok(pass(on_two, (front, back), events, End { until, goes_on: false }, out)?.printed())
+}
+
+/// From when on events are read that a window needs; `all`: from the recording's beginning on.
+fn read_from(window: Window, all: bool) -> u64 {
+    if all { 0 } else { with_leads(window).from }
 }
 
 /// A pass that has come to the end of a stretch of its window, and goes on with the next.
@@ -82,23 +91,31 @@ pub struct Going {
 }
 
 impl Going {
-    /// Starts where `recording` does.
+    /// Starts where `recording` does; `holes`: when system calls may be missing in what is read of
+    /// it.
     pub fn new(
         recording: &Recording,
+        holes: Holes,
         windows: Windows,
         filter: &Filter,
         wall: WallClock,
         renderer: impl Into<Box<dyn Render>>,
     ) -> Self {
         let back = Back::new(recording, windows, filter, wall, renderer.into());
-        Self { front: Front::new(recording), back, begun: false }
+        Self { front: Front::new(recording, holes), back, begun: false }
     }
 
     /// Goes on where it has come to, at `from`, with what comes next of the same session.
     /// `windows`: what is shown, since the beginning.
     #[must_use]
-    pub fn with(mut self, start: &mut Start<'_>, windows: Windows, from: u64) -> Self {
-        self.front.go_on(start.recording);
+    pub fn with(
+        mut self,
+        start: &mut Start<'_>,
+        holes: Holes,
+        windows: Windows,
+        from: u64,
+    ) -> Self {
+        self.front.go_on(start.recording, holes, from);
         self.back.resolver.go_on(start.recording, windows, from);
         self.back.lines.renderer.expect(start);
         self
@@ -118,6 +135,11 @@ impl Going {
             Merge::new(recording.streams.iter().map(|stream| Since::stretch(stream, from, begun)))
         };
         pass(pays(recording), (front, || back), events, End { until, goes_on }, out)
+    }
+
+    /// What is known of threads and calls at the end of the stretch.
+    pub fn front(&self) -> &Front {
+        &self.front
     }
 
     /// Events printed so far.
@@ -184,8 +206,15 @@ impl Pass {
         wall: WallClock,
         renderer: impl Into<Box<dyn Render>>,
     ) -> Self {
+        let read = Window { from: read_from(window, false), until: u64::MAX };
+        let front = Front::new(recording, coverage::holes(recording, read));
         let back = Back::new(recording, window.into(), filter, wall, renderer.into());
-        Self { front: Front::new(recording), back }
+        Self { front, back }
+    }
+
+    /// System calls may be missing between these moments.
+    pub fn miss(&mut self, from: u64, until: u64) {
+        self.front.pairing().holes().extend([(from, until)]);
     }
 
     /// Prints nothing until [`Self::begin`], whatever the window.

@@ -9,7 +9,7 @@ use std::mem;
 use flightrec_format::abi::record::{Abi, WakeContext};
 use flightrec_format::decode::{Body, Call, Event};
 
-use crate::pipeline::delay::{Found, Item};
+use crate::pipeline::delay::{Began, Found, Item};
 
 /// Events in order, with what was found out about them.
 #[derive(Debug, Default)]
@@ -43,8 +43,8 @@ const COUNT: u8 = 7;
 /// Of an exit: it knows its beginning itself; that was found out.
 const ENTERED: u8 = 1 << 3;
 const FOUND: u8 = 1 << 4;
-/// Of an exit: [`Found::is_parted`].
-const PARTED: u8 = 1 << 5;
+/// Of an exit without an entry: when it began stands where that would.
+const BEGAN: u8 = 1 << 5;
 /// Of scheduling: a flag of the event's own; a CPU of [`Found::woken_on`]; of a switch, the thread
 /// that stops waits for I/O; of a wakeup, where its context begins.
 const FLAG: u8 = 1;
@@ -118,13 +118,20 @@ impl Packed {
                     count,
                 );
             }
-            Body::Exit { call, ret, entered } if call.strings.is_empty() && unplaced => {
+            Body::Exit { call, ret, entered }
+                if call.strings.is_empty()
+                    && unplaced
+                    && (found.began.is_none() || (*entered, found.entered) == (None, None)) =>
+            {
                 let count = arguments(call);
                 let more = count as u8
                     + given(entered.is_some(), ENTERED)
                     + given(found.entered.is_some(), FOUND)
-                    + given(found.is_parted, PARTED);
-                let (began, known) = (entered.unwrap_or(0), found.entered.unwrap_or(0));
+                    + given(found.began.is_some(), BEGAN);
+                let (began, known) = match found.began {
+                    Some(Began { from, until }) => (from, until),
+                    None => (entered.unwrap_or(0), found.entered.unwrap_or(0)),
+                };
                 let words =
                     [head(EXIT, more), time, before, call_word(call), *ret as u64, began, known];
                 self.extend(&words, &call.args, count);
@@ -241,9 +248,9 @@ fn put_exit<'w>(
     found: &mut Found,
 ) -> Option<&'w [u64]> {
     let ([word, result, began, known], rest) = words.split_first_chunk()?;
+    found.began = (more & BEGAN != 0).then_some(Began { from: *began, until: *known });
     let began = (more & ENTERED != 0).then_some(*began);
     found.entered = (more & FOUND != 0).then_some(*known);
-    found.is_parted = more & PARTED != 0;
     match body {
         Body::Exit { call, ret, entered } => {
             (*ret, *entered) = (*result as i64, began);
@@ -381,8 +388,10 @@ mod tests {
             prop_oneof![Just((None, 0, 0, None)), any::<(Option<u64>, u16, u16, Option<u16>)>()];
         (event, found, any::<u64>()).prop_map(|(((time, cpu, tid), body), found, before)| {
             let (entered, queued_on, runs_on, woken_on) = found;
-            let is_parted = matches!(body, Body::Exit { .. }) && before % 2 == 0;
-            let found = Found { entered, is_parted, queued_on, runs_on, woken_on };
+            let is_exit = matches!(body, Body::Exit { .. });
+            let began = Began { from: before / 3, until: before / 2 };
+            let began = (is_exit && before % 2 == 0).then_some(began);
+            let found = Found { entered, began, queued_on, runs_on, woken_on };
             (Item { found, ..Item::new(Event { time, cpu, tid, body }.into()) }, before)
         })
     }

@@ -324,7 +324,7 @@ fn a_thread_that_fails_ends_the_other() {
     let filter = FilterPlan::all().resolve(&recording.meta).unwrap();
     let window: Windows = Window::ALL.into();
 
-    let front = Front::new(&recording);
+    let front = Front::new(&recording, Holes::default());
     let back = || {
         let wall = recording.wall_clock(0);
         Back::new(&recording, window.clone(), &filter, wall, Broken.into())

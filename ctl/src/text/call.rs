@@ -27,12 +27,20 @@ pub(super) fn enter(plans: &Plans, call: &Call, fds: FdNames<'_>, out: &mut Vec<
     out.extend_from_slice(b" -->");
 }
 
+/// How long a call took.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Length {
+    Unknown,
+    Ns(u64),
+    AtLeast(u64),
+}
+
 /// `name <-- return value (duration)`
 pub(super) fn exit(
     plans: &Plans,
     paint: Paint,
     call: &Call,
-    (ret, took): (i64, Option<u64>),
+    (ret, took): (i64, Length),
     with_arguments: bool,
     fds: FdNames<'_>,
     out: &mut Vec<u8>,
@@ -55,7 +63,7 @@ pub(super) fn whole(
     plans: &Plans,
     paint: Paint,
     call: &Call,
-    (ret, took): (i64, Option<u64>),
+    (ret, took): (i64, Length),
     fds: FdNames<'_>,
     out: &mut Vec<u8>,
 ) {
@@ -97,14 +105,7 @@ impl Result {
     }
 
     /// Ends the colour of a failure, too.
-    fn write(
-        &self,
-        abi: Abi,
-        paint: Paint,
-        took: Option<u64>,
-        fds: FdNames<'_>,
-        out: &mut Vec<u8>,
-    ) {
+    fn write(&self, abi: Abi, paint: Paint, took: Length, fds: FdNames<'_>, out: &mut Vec<u8>) {
         let ret = self.ret;
         match (self.error(), self.returns) {
             (Some(error), _) => {
@@ -129,11 +130,14 @@ impl Result {
         if self.failed() {
             paint.end(out);
         }
-        if let Some(ns) = took {
-            out.extend_from_slice(b" (");
-            paint.time(ns, out, |out| duration(ns, out));
-            out.push(b')');
-        }
+        let (before, ns): (&[u8], u64) = match took {
+            Length::Unknown => return,
+            Length::Ns(ns) => (b" (", ns),
+            Length::AtLeast(ns) => (b" (>= ", ns),
+        };
+        out.extend_from_slice(before);
+        paint.time(ns, out, |out| duration(ns, out));
+        out.push(b')');
     }
 }
 

@@ -35,6 +35,7 @@ use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
 use jiff::tz::TimeZone;
 
+use self::call::Length;
 use self::clock::Clock;
 pub use self::escape::{escape, printable, quote};
 pub use self::format::Format;
@@ -116,6 +117,11 @@ impl Renderer {
                 let took = cx.duration_ns.or_else(|| {
                     entered.and_then(|at| event.time.checked_sub(at)).filter(|ns| *ns != 0)
                 });
+                let took = match (took, cx.at_least_ns) {
+                    (Some(ns), _) => Length::Ns(ns),
+                    (None, Some(ns)) => Length::AtLeast(ns),
+                    (None, None) => Length::Unknown,
+                };
                 if cx.merged.is_some() {
                     call::whole(&self.plans, self.paint, call, (*ret, took), cx.fds, out);
                     out.push(b'\n');

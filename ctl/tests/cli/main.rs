@@ -1,6 +1,7 @@
 //! The program from outside: usage, and dumps of recordings that a made-up daemon plays.
 
 mod access;
+mod begun;
 mod common;
 mod disk;
 mod dump;

@@ -98,7 +98,7 @@ fn busy(file_seconds: u64) -> TempDir {
     dir
 }
 
-const WAYS: [&[&str]; 9] = [
+const WAYS: [&[&str]; 10] = [
     &["--last", "12s"],
     &["--since=-15s", "--until=-2s"],
     &["--last", "16s", "--format", "jsonl", "--merge"],
@@ -106,6 +106,7 @@ const WAYS: [&[&str]; 9] = [
     &["--all", "--merge"],
     &["--all", "--fds", "all"],
     &["--all", "--slower-than", "2500ms"],
+    &["--last", "12s", "--slower-than", "1900ms"],
     &["--all", "--comm", "name00020"],
     &["--all", "--tid", "1003", "--merge", "--format", "jsonl"],
 ];
@@ -142,7 +143,9 @@ fn a_window_in_stretches_has_the_same_events() {
 #[test]
 fn a_whole_window_in_stretches_reads_as_one() {
     let dir = busy(60);
-    for way in WAYS.iter().filter(|way| !way.contains(&"--all")) {
+    // How long calls took only their pages tell.
+    let is_known = |way: &&&[&str]| !way.contains(&"--all") && !way.contains(&"--slower-than");
+    for way in WAYS.iter().filter(is_known) {
         let args = [&["dump", "--store", dir.path().to_str().unwrap()], *way].concat();
         let (one, many) = (run("512MiB", &args), run(SMALL, &args));
         assert_eq!(one.status.code(), Some(0), "{way:?}: {}", stderr(&one));
@@ -151,4 +154,26 @@ fn a_whole_window_in_stretches_reads_as_one() {
         assert_eq!((differs, stderr(&many)), (None, stderr(&one)), "{way:?}");
         assert_eq!(one_lines.len(), many_lines.len(), "{way:?}");
     }
+}
+
+/// Where the beginnings of calls are not known, the stretches tell of as many as one does, each of
+/// its own: what was read before them is known.
+#[test]
+fn calls_that_began_before_the_window_are_told_once() {
+    let dir = busy(3);
+    let undecided = |memory: &str| {
+        let args = ["dump", "--store", dir.path().to_str().unwrap(), "--last", "12s"];
+        let out = run(memory, &[&args[..], &["--slower-than", "2500ms", "--strict"]].concat());
+        assert_eq!(out.status.code(), Some(3));
+        let said = stderr(&out);
+        let lines = said.lines().filter(|line| line.contains(" that the filter can't decide"));
+        let events = |line: &str| -> u64 {
+            let before = line.split(" event").next().unwrap();
+            before.rsplit(' ').next().unwrap().parse().unwrap()
+        };
+        (lines.map(events).sum::<u64>(), stdout(&out).matches("(>= ").count())
+    };
+    let whole = undecided("512M");
+    assert!(whole.0 > 0 && whole.1 > 0, "{whole:?}");
+    assert_eq!(undecided(SMALL), whole);
 }

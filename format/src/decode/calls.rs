@@ -32,7 +32,33 @@ pub struct Calls<'a, F> {
     wanted: F,
 }
 
+/// The first record of a call in each run of records of one thread, from a moment on.
+pub struct FirstCalls<'a> {
+    records: Records<'a>,
+    base: u64,
+    since: u64,
+    tid: Option<u32>,
+}
+
+/// A record of a call, and no more of it than tells how its thread came to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstCall {
+    /// Thread that made it.
+    pub tid: u32,
+    /// When it happened, ns of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// Of an end without its beginning: the call, and what it returned.
+    pub ended: Option<(Abi, u16, i64)>,
+}
+
 impl Page {
+    /// The first record of a call, not before `since`, in each run of records of one thread: where
+    /// it goes on making calls on its CPU, the others are passed over.
+    pub fn first_calls(&self, since: u64) -> FirstCalls<'_> {
+        let bytes = if self.lane() == Lane::Syscall { self.records() } else { &[] };
+        FirstCalls { records: Records::new(bytes), base: self.header().base_mono, since, tid: None }
+    }
+
     /// Whether it has a call whose exit was recorded without its time.
     pub fn has_untimed_call(&self) -> bool {
         let bytes = if self.lane() == Lane::Syscall { self.records() } else { &[] };
@@ -56,12 +82,7 @@ impl Page {
 
 impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
     fn record(&self, record: Record<'_>) -> Option<CallRecord> {
-        let abi = match record.aux >> 12 & 3 {
-            0 => Abi::Native,
-            1 => Abi::Compat,
-            2 => Abi::X32,
-            _ => return None,
-        };
+        let abi = abi(record)?;
         let (word, _) = record.result()?;
         let folded = if record.kind == kind::ENTER { fold::unpack(word as u32) } else { None };
         let ret =
@@ -85,6 +106,42 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
                 strings: 0,
             },
         })
+    }
+}
+
+/// The table of a call.
+fn abi(record: Record<'_>) -> Option<Abi> {
+    match record.aux >> 12 & 3 {
+        0 => Some(Abi::Native),
+        1 => Some(Abi::Compat),
+        2 => Some(Abi::X32),
+        _ => None,
+    }
+}
+
+impl Iterator for FirstCalls<'_> {
+    type Item = FirstCall;
+
+    fn next(&mut self) -> Option<FirstCall> {
+        loop {
+            let record = self.records.take().ok()??;
+            match record.kind {
+                kind::THREAD => self.tid = Some(record.upper),
+                kind::TIME => self.base = record.word()?,
+                kind::ENTER | kind::EXIT => {
+                    let time = self.base.saturating_add(u64::from(record.upper));
+                    let Some(tid) = self.tid.take_if(|_| time >= self.since) else { continue };
+                    let ended = (record.kind == kind::EXIT)
+                        .then(|| {
+                            let (word, _) = record.result()?;
+                            Some((abi(record)?, record.aux & 0xfff, word as i64))
+                        })
+                        .flatten();
+                    return Some(FirstCall { tid, time, ended });
+                }
+                _ => {}
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ pub mod page;
 mod plain;
 pub(crate) mod records;
 
-pub use calls::{CallRecord, Calls};
+pub use calls::{CallRecord, Calls, FirstCall, FirstCalls};
 pub use decoder::{Damage, Decoder, Fault, Summary};
 pub use event::{Body, Call, Event, Text};
 pub use page::{Page, PageError};

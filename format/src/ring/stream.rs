@@ -48,6 +48,12 @@ impl LaneStream {
         self.pages
     }
 
+    /// Its pages that don't end before `from`.
+    pub fn pages_from(&self, from: u64) -> &[Page] {
+        let first = self.summaries.iter().position(|s| s.last >= from).unwrap_or(self.pages.len());
+        self.pages.get(first..).unwrap_or_default()
+    }
+
     /// Its events, in order, decoded page by page.
     pub fn events(&self) -> Events<'_> {
         Events { pages: self.pages.iter(), page: None }
@@ -55,8 +61,7 @@ impl LaneStream {
 
     /// Its events from `from` on: pages that end before are not decoded.
     pub fn events_from(&self, from: u64) -> Events<'_> {
-        let first = self.summaries.iter().position(|s| s.last >= from).unwrap_or(self.pages.len());
-        Events { pages: self.pages.get(first..).unwrap_or_default().iter(), page: None }
+        Events { pages: self.pages_from(from).iter(), page: None }
     }
 
     /// Its events from `from` on, as [`Self::events_from`] gives them, with the pages given away:

@@ -4,7 +4,7 @@ use crate::support::{CPU, call, events, lanes, text};
 use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE, Refusal};
 use flightrec_format::abi::record::STRING_MAX;
 use flightrec_format::abi::record::StringStatus;
-use flightrec_format::decode::{Body, Call, Event, Page};
+use flightrec_format::decode::{Body, Call, CallRecord, Event, Page};
 use flightrec_format::encode::{EncodeError, PageWriter};
 use flightrec_format::ring::Rings;
 use proptest::prelude::*;
@@ -71,6 +71,19 @@ proptest! {
             prop_assert_eq!(found.collect::<Vec<_>>(), expected.clone());
             let found = page.calls(|_, _, _| true).map(|found| found.strings);
             prop_assert_eq!(found.collect::<Vec<_>>(), strings);
+            // Of a run of a thread's records the first; from the middle of the page on, too.
+            let all: Vec<_> = page.calls(|_, _, _| true).collect();
+            let time = |found: &CallRecord| found.entered.or(found.exited.map(|exit| exit.0)).unwrap_or(0);
+            for since in [0, all.get(all.len() / 2).map_or(0, time)] {
+                let runs = all.chunk_by(|a, b| a.tid == b.tid);
+                let firsts = runs.filter_map(|run| run.iter().find(|found| time(found) >= since));
+                let firsts: Vec<_> = firsts.map(|found| {
+                    let ended = found.exited.filter(|_| found.entered.is_none());
+                    (found.tid, time(found), ended.map(|(_, ret)| (found.call.abi, found.call.nr, ret)))
+                }).collect();
+                let found = page.first_calls(since).map(|found| (found.tid, found.time, found.ended));
+                prop_assert_eq!(found.collect::<Vec<_>>(), firsts);
+            }
             let untimed = expected.iter().any(|(_, entered, exited, _)| {
                 entered.is_some_and(|entered| exited.is_some_and(|(exited, _)| exited == entered))
             });

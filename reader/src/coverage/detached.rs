@@ -5,7 +5,7 @@ use flightrec_format::abi::page::DETACHED_SHIFT;
 use flightrec_format::decode::Page;
 use flightrec_format::ring::LaneStream;
 
-use crate::source::Recording;
+use crate::source::{Recording, detached as lines};
 use crate::window::Window;
 
 /// The lines are not written at the very moment: for each, ns.
@@ -13,6 +13,15 @@ const NEAR: u64 = 50_000_000;
 /// What the headers say beyond the lines counts from here on, ns: programs are never detached for
 /// less than 500 ms.
 const LEAST: u64 = 250_000_000;
+
+/// Whether they were detached in a window, or near it, for a time that no line tells.
+pub(crate) fn has_untold(recording: &Recording, window: Window) -> bool {
+    let mut headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
+    let first = headers.next().map(|header| header.detached);
+    // Mostly they never are: then nothing is decoded for it.
+    headers.any(|header| Some(header.detached) != first)
+        && untold(recording, &lines(recording), window) != 0
+}
 
 /// For how long, ns, they were detached within a window, or near it, beyond what the lines say
 /// (`lines`, of the whole recording).

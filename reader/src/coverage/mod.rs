@@ -1,6 +1,7 @@
 //! What a dump can vouch for: from when to when, on which CPUs and lanes, and what is missing.
 
 pub mod detached;
+mod holes;
 mod marks;
 #[cfg(test)]
 mod partition;
@@ -8,6 +9,7 @@ mod spared;
 mod told;
 pub mod unknown;
 
+pub use holes::holes;
 pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
@@ -68,7 +70,7 @@ impl Report {
     /// What `recording` has of `window`, whose end is not in the future; `now` is the moment before
     /// the pages were read.
     pub fn new(recording: &Recording, window: Window, now: u64) -> Self {
-        let mut lanes = coverages(recording, window, now);
+        let mut lanes = coverages(recording, window, now, |_| true);
         for lane in &mut lanes {
             lane.gaps = Gap::joined(std::mem::take(&mut lane.gaps));
         }
@@ -244,8 +246,13 @@ impl Report {
 }
 
 /// What `recording` has of `window` in each ring: each gap by itself, from one moment at which the
-/// ring's counters are known to the next.
-fn coverages(recording: &Recording, window: Window, now: u64) -> Vec<Coverage> {
+/// ring's counters are known to the next. Of the rings for which `wanted` says so.
+fn coverages(
+    recording: &Recording,
+    window: Window,
+    now: u64,
+    wanted: impl Fn(&LaneStream) -> bool,
+) -> Vec<Coverage> {
     let scope = Scope {
         from: window.from,
         until: window.until,
@@ -265,5 +272,5 @@ fn coverages(recording: &Recording, window: Window, now: u64) -> Vec<Coverage> {
         coverage.gaps.retain(|gap| gap.intersects(window.from, window.until));
         coverage
     };
-    recording.streams.iter().map(of_stream).collect()
+    recording.streams.iter().filter(|stream| wanted(stream)).map(of_stream).collect()
 }

@@ -233,7 +233,8 @@ fn told(dir: &Path, window: Window) -> (BTreeSet<Key>, u64) {
     let mut source = SessionSource::open(boots[0].sessions[0].clone()).unwrap();
     let now = source.clock().now;
     let recording = source.read(with_leads(window)).unwrap();
-    let gaps = coverages(&recording, window, now).into_iter().flat_map(|coverage| coverage.gaps);
+    let gaps =
+        coverages(&recording, window, now, |_| true).into_iter().flat_map(|coverage| coverage.gaps);
     let key =
         |gap: Gap| (gap.lane, gap.cpu, gap.reason, gap.from, gap.until, gap.lost, gap.refused);
     let within =

@@ -120,8 +120,8 @@ pub enum Took {
     Ns(u64),
     /// At most so many.
     AtMost(u64),
-    /// Its entry is not known for certain.
-    Unknown,
+    /// Its entry is not there: at least so many (0: nothing is known), and at most so many.
+    Between(u64, u64),
 }
 
 impl Took {
@@ -129,8 +129,9 @@ impl Took {
     #[inline]
     pub fn of(found: &Found, time: u64) -> Self {
         match found.entered {
-            None if found.is_parted => Self::Unknown,
-            None => Self::Nothing,
+            None => found.began.map_or(Self::Nothing, |began| {
+                Self::Between(time.saturating_sub(began.until), time.saturating_sub(began.from))
+            }),
             Some(entered) if entered == time => Self::AtMost(UNTIMED_NS),
             Some(entered) => Self::Ns(time.saturating_sub(entered)),
         }
@@ -139,9 +140,29 @@ impl Took {
     /// How that compares to a limit; `None`: it is not known.
     pub fn compare(self, limit: u64) -> Option<Ordering> {
         match self {
-            Self::Nothing | Self::Unknown => None,
+            Self::Nothing => None,
             Self::Ns(ns) => Some(ns.cmp(&limit)),
-            Self::AtMost(most) => (most < limit).then_some(Ordering::Less),
+            // One that takes as long as the limit at least is none that takes less.
+            Self::Between(least, _) if least >= limit => Some(Ordering::Greater),
+            Self::AtMost(most) | Self::Between(_, most) => (most < limit).then_some(Ordering::Less),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::delay::Began;
+
+    #[test]
+    fn bounds_decide_where_they_reach_the_limit() {
+        let found = Found { began: Some(Began { from: 200, until: 700 }), ..Found::default() };
+        let took = Took::of(&found, 1000);
+        assert_eq!(took, Took::Between(300, 800));
+        assert_eq!(
+            [1, 300, 301, 800, 801].map(|limit| took.compare(limit)),
+            [Some(Ordering::Greater), Some(Ordering::Greater), None, None, Some(Ordering::Less)]
+        );
+        assert_eq!(Took::of(&Found::default(), 1000), Took::Nothing, "it never began");
     }
 }

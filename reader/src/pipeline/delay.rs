@@ -30,9 +30,8 @@ pub struct Item {
 pub struct Found {
     /// Of an exit: when the call began, where its entry was seen.
     pub entered: Option<u64>,
-    /// Of an exit: whether what was seen of its entry counts for nothing, as events of its thread
-    /// are left out between the two.
-    pub is_parted: bool,
+    /// Of an exit without an entry: when the call began, as far as that is known.
+    pub began: Option<Began>,
     /// Of a wakeup: the CPU where the wakee was queued.
     pub queued_on: u16,
     /// Of a wakeup: the CPU where it ran next, as far as known.
@@ -40,6 +39,16 @@ pub struct Found {
     /// Of a switch away from a thread that goes to sleep: the CPU where it was queued again
     /// already.
     pub woken_on: Option<u16>,
+}
+
+/// When a call began whose entry is not there, ns of `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Began {
+    /// Not before this moment; 0: nothing is known.
+    pub from: u64,
+    /// Not behind this one: from then on the entry would be there. The exit itself, where nothing
+    /// is known.
+    pub until: u64,
 }
 
 impl Item {
@@ -54,6 +63,11 @@ impl Found {
     pub fn duration_ns(&self, time: u64) -> Option<u64> {
         self.entered.map(|entered| time.saturating_sub(entered)).filter(|ns| *ns != 0)
     }
+
+    /// Of an exit at `time` without an entry: how long the call took at least, ns.
+    pub fn at_least_ns(&self, time: u64) -> Option<u64> {
+        self.began.map(|began| time.saturating_sub(began.until)).filter(|ns| *ns != 0)
+    }
 }
 
 /// Items in order, each with a number that stays.
@@ -67,6 +81,11 @@ impl DelayLine {
     /// The number that the next item will have.
     pub fn next(&self) -> u64 {
         self.first + self.items.len() as u64
+    }
+
+    /// One without items that goes on with the same numbers.
+    pub(super) fn emptied(&self) -> Self {
+        Self { items: VecDeque::new(), first: self.next() }
     }
 
     /// Puts an item at the end.

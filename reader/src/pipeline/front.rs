@@ -7,6 +7,7 @@ use super::SPARE;
 use super::delay::{DelayLine, Item};
 use super::pairing::Pairing;
 use super::placement::Placement;
+use crate::holes::Holes;
 use crate::left_out::LeftOuts;
 use crate::source::Recording;
 
@@ -23,25 +24,48 @@ pub struct Front {
 }
 
 impl Front {
-    /// For a recording.
-    pub fn new(recording: &Recording) -> Self {
+    /// For a recording; `holes`: when system calls may be missing in what is read of it.
+    pub fn new(recording: &Recording, holes: Holes) -> Self {
         let mut front = Self {
-            pairing: Pairing::new(&recording.meta),
+            pairing: Pairing::new(&recording.meta, holes),
             placement: Placement::default(),
             line: DelayLine::default(),
             now: 0,
             spare: Vec::new(),
         };
-        front.go_on(recording);
+        front.learn(recording, 0);
         front
     }
 
-    /// Goes on with what comes next of the same recording.
-    pub fn go_on(&mut self, recording: &Recording) {
+    /// Goes on with what comes next of the same recording, from `from` on.
+    pub fn go_on(&mut self, recording: &Recording, holes: Holes, from: u64) {
+        self.pairing.go_on(holes, from);
+        self.learn(recording, from);
+    }
+
+    fn learn(&mut self, recording: &Recording, from: u64) {
         if let Some(left_outs) = LeftOuts::of(recording) {
-            self.pairing.learn(&left_outs);
+            self.pairing.learn(&left_outs, from);
             self.placement.learn(&left_outs);
         }
+    }
+
+    /// What is known here of threads and calls, without the events that still wait: for a second
+    /// look at what comes next.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self {
+            pairing: self.pairing.clone(),
+            placement: self.placement.clone(),
+            line: self.line.emptied(),
+            now: self.now,
+            spare: Vec::new(),
+        }
+    }
+
+    /// What is known of threads and calls.
+    pub fn pairing(&mut self) -> &mut Pairing {
+        &mut self.pairing
     }
 
     /// The number that the next event will have.
@@ -90,7 +114,7 @@ impl Front {
     ) -> Result<(), E> {
         let now = event.time;
         let mut item = Item::new(event);
-        self.pairing.take(&mut item, &mut self.line);
+        self.pairing.take(&mut item, &mut self.line, &self.placement);
         self.placement.take(&mut item, &mut self.line);
         if self.line.go_by(&item) {
             self.give(item, each)?;

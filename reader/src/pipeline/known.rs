@@ -18,6 +18,8 @@ pub struct Known<'a> {
     pub cgroup: u64,
     /// Of an exit: how long the call took.
     pub duration_ns: Option<u64>,
+    /// Of an exit whose call began before all that is there: how long the call took at least.
+    pub at_least_ns: Option<u64>,
     /// Of an exit: whether its entry was in the recording. Otherwise its arguments are shown here.
     pub entry_seen: bool,
     /// Of an exit that stands for the whole call, arguments and all: UNIX time of the entry, ns.

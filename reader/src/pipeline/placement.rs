@@ -26,6 +26,10 @@ use crate::left_out::LeftOuts;
 /// held up in it.
 const EARLY_NS: u64 = 5_000_000;
 
+/// `TASK_INTERRUPTIBLE`, and with `TASK_UNINTERRUPTIBLE` (include/linux/sched.h, Linux 6.1).
+const INTERRUPTIBLE: u16 = 1;
+const SLEEPS: u16 = 3;
+
 /// From so many wakeups on, those are forgotten whose events have been told.
 const WAKEUPS_MAX: usize = 4 * LONGEST_EVENTS;
 
@@ -37,6 +41,8 @@ struct Wakeup {
     queued_on: u16,
     /// The wakee was still running.
     early: bool,
+    /// It slept interruptibly.
+    interruptible: bool,
     /// The switch away from the wakee behind an early wakeup.
     switch: Option<u64>,
 }
@@ -56,6 +62,9 @@ struct Cpu {
     running: u32,
     /// Thread that the last scheduling event there woke; 0: it was another event.
     waking: u32,
+    /// The thread that runs was woken from an interruptible sleep, and runs since this moment; 0:
+    /// not so.
+    slept: u64,
 }
 
 impl Placement {
@@ -73,7 +82,7 @@ impl Placement {
                 self.ran(tid, cpu, line);
             }
             Body::Switch { prev_state, preempted, next, .. } => {
-                *self.cpu(cpu) = Cpu { running: next, waking: 0 };
+                *self.cpu(cpu) = Cpu { running: next, waking: 0, slept: 0 };
                 let sleeps = switch::sleeps(prev_state, preempted);
                 match self.wakeups.get_mut(&tid) {
                     Some(wakeup)
@@ -85,12 +94,14 @@ impl Placement {
                         wakeup.switch = Some(line.next());
                         item.waiting = true;
                     }
-                    Some(_) => self.ran(tid, cpu, line),
+                    Some(_) => _ = self.ran(tid, cpu, line),
                     None => {}
                 }
-                self.ran(next, cpu, line);
+                if self.ran(next, cpu, line) == Some(true) {
+                    self.cpu(cpu).slept = time;
+                }
             }
-            Body::Waking { wakee, cpu: old, new, .. } => {
+            Body::Waking { wakee, cpu: old, new, state, .. } => {
                 (item.found.queued_on, item.found.runs_on) = (old, old);
                 if let Some(before) = self.wakeups.remove(&wakee) {
                     // It was not asleep when it was woken before, or it could not be woken again.
@@ -113,7 +124,14 @@ impl Placement {
                 }
                 self.wakeups.insert(
                     wakee,
-                    Wakeup { item: line.next(), time, queued_on: old, early, switch: None },
+                    Wakeup {
+                        item: line.next(),
+                        time,
+                        queued_on: old,
+                        early,
+                        interruptible: !new && state & SLEEPS == INTERRUPTIBLE,
+                        switch: None,
+                    },
                 );
             }
             Body::Migrate { thread, to, .. } => {
@@ -136,11 +154,20 @@ impl Placement {
         }
     }
 
-    /// `tid` runs on `cpu`.
-    fn ran(&mut self, tid: u32, cpu: u16, line: &mut DelayLine) {
-        if let Some(wakeup) = self.wakeups.remove(&tid) {
-            wakeup.settle(Some(cpu), true, line);
-        }
+    /// `tid` runs on `cpu`. Whether it slept interruptibly before, if it was woken.
+    fn ran(&mut self, tid: u32, cpu: u16, line: &mut DelayLine) -> Option<bool> {
+        let wakeup = self.wakeups.remove(&tid)?;
+        let interruptible = wakeup.interruptible;
+        wakeup.settle(Some(cpu), true, line);
+        Some(interruptible)
+    }
+
+    /// Whether a thread that runs on a CPU slept interruptibly, as threads sleep in calls, and
+    /// began to run again at `since` at the earliest. If no call of it began or ended since then,
+    /// the next to end is the one in which it slept.
+    pub fn has_slept(&self, tid: u32, cpu: u16, since: u64) -> bool {
+        let cpu = self.cpus.get(usize::from(cpu));
+        cpu.is_some_and(|cpu| cpu.running == tid && cpu.slept != 0 && cpu.slept >= since)
     }
 
     fn cpu(&mut self, cpu: u16) -> &mut Cpu {

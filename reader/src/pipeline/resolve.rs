@@ -241,6 +241,7 @@ impl<C: Choice> Resolver<C> {
         let mut cx = Known { wall_ns: wall.wall(time), ..Known::default() };
         if let Body::Exit { .. } = body {
             cx.duration_ns = found.duration_ns(time);
+            cx.at_least_ns = found.at_least_ns(time);
             cx.entry_seen = self.choice.wants_entries()
                 && found.entered.is_some_and(|at| self.windows.contains(at));
             // Shown at its exit, it is as whole as one whose entry was held back.

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use super::plan::EventsPlan;
 use crate::coverage::{self, Report};
 use crate::exit::Exit;
-use crate::filter::{Filter, FilterError, FilterPlan, Seen, doubts};
+use crate::filter::{Filter, FilterError, FilterPlan, Reading, Seen, doubts};
 use crate::formats;
 use crate::human::counted;
 use crate::left_out::LeftOuts;
@@ -21,7 +21,7 @@ use crate::source::history::{self, Chapter, Foretold, Go, Question, Visitor};
 use crate::source::{Recording, VmcoreSource};
 use crate::text::coverage::{Seam, clock_lines, lines};
 use crate::wall::WallClock;
-use crate::window::{Edge, with_leads};
+use crate::window::{Edge, Window, with_leads};
 use crate::windows::Windows;
 
 /// Prints events.
@@ -116,8 +116,28 @@ impl<'a> Dump<'a> {
         let windows = chapter.windows(&wall);
         // Of a stretch before the window nothing is told.
         let is_lead = windows.is_empty() && joins.is_some_and(|joins| joins.behind);
-        let mut reports =
-            if is_lead { Vec::new() } else { reports(recording, &windows, clock.now, &filter) };
+        let everything = plan.shown.wants_everything();
+        let shown = chapter.windows_so_far(&wall);
+        // From when on events are read; and from when on they count, however the window is parted.
+        let lead = if everything { 0 } else { with_leads(shown.hull()).from };
+        let read = match joins {
+            Some(joins) if everything && !joins.before => Window { from: 0, until: u64::MAX },
+            Some(joins) => Window { from: joins.from, until: u64::MAX },
+            None => Window { from: lead, until: u64::MAX },
+        };
+        let until = joins.filter(|joins| joins.behind).map_or(u64::MAX, |joins| joins.until);
+        let mut holes = coverage::holes(recording, Window { until, ..read });
+        holes.begin(lead);
+        let reading = Reading {
+            all: everything,
+            holes: holes.clone(),
+            joins: going.as_ref().map(|going| (going.front(), read.from)),
+        };
+        let mut reports = if is_lead {
+            Vec::new()
+        } else {
+            reports(recording, &windows, clock.now, &filter, &reading)
+        };
         spare(&mut reports, recording, &filter);
         // Where the pages contradict what was told, they are right.
         let is_silent = is_lead || self.is_told && reports.iter().all(Report::is_complete);
@@ -152,7 +172,6 @@ impl<'a> Dump<'a> {
         let output = output(&mut self.output, plan)?;
         output.show(Progress::start("writing the events"));
         let format = formats::of(&plan.shown, output, self.zone);
-        let shown = chapter.windows_so_far(&wall);
         let mut start = Start {
             recording,
             reports: &reports,
@@ -177,17 +196,14 @@ impl<'a> Dump<'a> {
                 };
                 let end = with_leads(shown.hull()).until.min(joins.until);
                 let until = if joins.behind { joins.until } else { end };
-                // What was read before the window is for names of descriptors.
-                let from =
-                    if plan.shown.wants_everything() && !joins.before { 0 } else { joins.from };
                 let going = if let Some(going) = going {
-                    going.with(&mut start, shown, from)
+                    going.with(&mut start, holes, shown, read.from)
                 } else {
                     let (events, wall) = events(&*format, &mut start);
-                    Going::new(recording, shown, &filter, wall, events)
+                    Going::new(recording, holes, shown, &filter, wall, events)
                 };
                 let before = going.printed();
-                let going = going.run(recording, (from, until), joins.behind, &mut *output)?;
+                let going = going.run(recording, (read.from, until), joins.behind, &mut *output)?;
                 let printed = going.printed().saturating_sub(before);
                 self.going = joins.behind.then_some(going);
                 Ok(printed)
@@ -330,9 +346,15 @@ fn output<'o>(output: &'o mut Option<Output>, plan: &EventsPlan) -> Result<&'o m
 }
 
 /// The coverage of each stretch of a chapter's window.
-fn reports(recording: &Recording, windows: &Windows, now: u64, filter: &Filter) -> Vec<Report> {
+fn reports(
+    recording: &Recording,
+    windows: &Windows,
+    now: u64,
+    filter: &Filter,
+    reading: &Reading<'_>,
+) -> Vec<Report> {
     let told = coverage::told(windows);
-    let doubts = doubts(recording, windows, &told, filter);
+    let doubts = doubts(recording, windows, &told, filter, reading);
     told.iter()
         .map(|window| {
             Report::new(recording, window, now)

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use jiff::tz::TimeZone;
 
+use flightrec_format::abi::page::Lane;
 use flightrec_format::control::Totals;
 use flightrec_format::decode::Page;
 use flightrec_format::merge::Merge;
 use flightrec_format::meta::Meta;
+use flightrec_format::ring::is_loss;
 
 use super::tally::Tally;
 use super::{FollowPlan, lines};
@@ -61,6 +63,20 @@ pub fn run(plan: &FollowPlan, stop: &Stop, zone: &TimeZone) -> Result<Exit> {
         tally if plan.strict && !tally.is_complete() => Exit::Incomplete,
         Tally { shown: 0, .. } => Exit::Nothing,
         _ => Exit::Fine,
+    })
+}
+
+/// Whether system calls were refused from one moment to a later one.
+fn is_refused(before: &Totals, after: &Totals) -> bool {
+    let lane = Lane::Syscall as usize;
+    after.cpus.iter().any(|cpu| {
+        let earlier = before.cpus.iter().find(|earlier| earlier.cpu == cpu.cpu);
+        let then = earlier.and_then(|earlier| earlier.refused.get(lane));
+        cpu.refused.get(lane).is_some_and(|now| {
+            let mut since = *now;
+            since.iter_mut().zip(then.unwrap_or(&[0; 3])).for_each(|(n, then)| *n -= *then.min(n));
+            is_loss(&since)
+        })
     })
 }
 
@@ -123,6 +139,9 @@ impl Show<'_> {
             match self.follower.ask(last)? {
                 Answer::News(news, until, more) => {
                     self.here();
+                    if is_refused(&totals, &news.totals) {
+                        pass.miss(totals.now, news.totals.now);
+                    }
                     pushed += self.round(&news, until, &meta, &mut pass)?;
                     totals = news.totals;
                     if more {
@@ -155,6 +174,9 @@ impl Show<'_> {
         let mut gaps = Vec::new();
         for gap in &round.gaps {
             self.tally.gap(gap);
+            if gap.lane == Lane::Syscall {
+                pass.miss(gap.from, gap.until);
+            }
             gaps.extend(self.format.gap(gap, pass.wall()));
         }
         // Where one round was cut short, the last only tells what there would have been.

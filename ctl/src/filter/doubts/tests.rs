@@ -10,6 +10,7 @@ use flightrec_format::encode::PageWriter;
 use flightrec_format::meta::{Argument, Meta, Syscall};
 
 use super::*;
+use crate::coverage;
 use crate::filter::{FilterPlan, FilterSpec};
 use crate::pipeline::Doubt;
 use crate::pipeline::testing::{call, event, text};
@@ -113,6 +114,11 @@ fn of_path(path: &str) -> FilterSpec {
     FilterSpec { path: vec![path.into()], ..FilterSpec::default() }
 }
 
+/// A recording from its beginning on.
+fn reading(recording: &Recording) -> Reading<'static> {
+    Reading { all: false, holes: coverage::holes(recording, Window::ALL), joins: None }
+}
+
 /// CPU, what is missing, from when, until when, how many events.
 type Row = (u16, &'static str, u64, u64, u64);
 
@@ -120,8 +126,10 @@ type Row = (u16, &'static str, u64, u64, u64);
 fn found(made: &[Made], args: FilterSpec) -> (Vec<Row>, u64) {
     let (recording, filter) = (recording(made), filter(args));
     let all = Windows::from(Window { from: 0, until: 1_000_000_000 });
-    let found = doubts(&recording, &all, &all, &filter);
-    let forced = count(&recording, &all, Doubts::new(all.iter()), &filter);
+    let reading = reading(&recording);
+    let found = doubts(&recording, &all, &all, &filter, &reading);
+    let front = reading.front(&recording);
+    let forced = count(&recording, &all, Doubts::new(all.iter()), &filter, false, front);
     assert!(found.all().eq(forced.all()), "the quick look");
     let row = |row: &Doubt| (row.cpu, row.part.name(), row.from, row.until, row.events);
     let renderer = Renderer::new(&recording.meta, Options::default());
@@ -184,7 +192,7 @@ fn descriptors_that_were_opened_in_a_gap() {
     let all = Windows::from(Window { from: 0, until: 1_000_000_000 });
     let mut told = |snapshot: Snapshot| {
         recording.descriptors = vec![snapshot];
-        let found = doubts(&recording, &all, &all, &filter);
+        let found = doubts(&recording, &all, &all, &filter, &reading(&recording));
         found
             .all()
             .map(|row| (row.cpu, row.part.name(), row.from, row.until, row.events))

@@ -13,12 +13,13 @@ use flightrec_format::kept::{ANYONE, KeptWriter, LeftOut, YOUNG, YOUNG_NS};
 use flightrec_format::meta::{Lanes, Meta, Syscall};
 
 use super::{reports, spare};
-use crate::filter::{FilterPlan, FilterSpec};
+use crate::coverage;
+use crate::filter::{FilterPlan, FilterSpec, Reading};
 use crate::pipeline::testing::{Random, call, comm, event, fork};
 use crate::print;
 use crate::source::{Collector, Recording};
 use crate::text::{Options, Renderer};
-use crate::window::Window;
+use crate::window::{Window, with_leads};
 use crate::windows::Windows;
 
 const SESSION: u64 = 3;
@@ -304,7 +305,10 @@ fn what_is_called_complete_lacks_nothing_that_is_asked_for() {
             let truth = then.iter().filter(|of| is_one(of) && of.took >= least).count() as u64;
             let filter = FilterPlan::new(spec.clone()).unwrap().resolve(&recording.meta).unwrap();
             let windows = Windows::from(Window { from, until });
-            let mut told = reports(&recording, &windows, END, &filter);
+            let read = Window { from: with_leads(windows.hull()).from, until: u64::MAX };
+            let holes = coverage::holes(&recording, read);
+            let reading = Reading { all: false, holes, joins: None };
+            let mut told = reports(&recording, &windows, END, &filter, &reading);
             spare(&mut told, &recording, &filter);
             let renderer = Renderer::new(&recording.meta, Options::default());
             let wall = recording.wall_clock(0);

@@ -1,0 +1,43 @@
+//! When system calls may be missing, as far as pages and counters tell.
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::ring::{LaneStream, Reason};
+
+use super::{coverages, detached};
+use crate::holes::Holes;
+use crate::source::Recording;
+use crate::window::Window;
+
+/// The programs that record system calls, by what their names have.
+const PROGRAMS: [&str; 2] = ["sys_enter", "sys_exit"];
+
+/// Those of a recording of which the events of `read` are read.
+pub fn holes(recording: &Recording, read: Window) -> Holes {
+    let mut holes = Holes::new(read.from.max(recording.meta.started));
+    let within = |(from, until): (u64, u64)| (from.max(read.from), until.min(read.until));
+    let syscalls = |stream: &LaneStream| stream.lane() == Lane::Syscall;
+    for of_cpu in coverages(recording, Window::ALL, u64::MAX, syscalls) {
+        let (from, until) = of_cpu.complete.unwrap_or((u64::MAX, u64::MAX));
+        let missing = of_cpu.gaps.iter().filter(|gap| gap.reason != Reason::LeftOut);
+        let gaps = missing.map(|gap| (gap.from, gap.until));
+        holes.extend(gaps.chain([(0, from), (until, u64::MAX)]).map(within));
+    }
+    if is_uncounted(recording) || detached::has_untold(recording, read) {
+        holes.extend([(read.from, read.until)]);
+    }
+    holes
+}
+
+/// Whether calls may be missing of which no page tells: on a CPU without a ring, or where the kernel
+/// skipped the programs.
+fn is_uncounted(recording: &Recording) -> bool {
+    let totals = &recording.totals;
+    let has_no_ring =
+        |no_ring: &[u64]| no_ring.get(Lane::Syscall as usize).is_some_and(|n| *n != 0);
+    let skipped = |(name, n): &(String, u64)| {
+        let before = recording.before.iter().flat_map(|before| &before.misses);
+        let n_before = before.filter(|(other, _)| other == name).map(|(_, n)| *n).max();
+        PROGRAMS.iter().any(|program| name.contains(program)) && n_before.unwrap_or(0) != *n
+    };
+    totals.cpus.iter().any(|cpu| has_no_ring(&cpu.no_ring)) || totals.misses.iter().any(skipped)
+}
