@@ -10,7 +10,7 @@ use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
 
 use crate::coverage::Report;
-use crate::pipeline::{Known, Wants};
+use crate::pipeline::{EventContext, Wants};
 use crate::source::Recording;
 use crate::wall::WallClock;
 use crate::windows::Windows;
@@ -69,7 +69,7 @@ pub trait Render: Send {
     fn expect(&mut self, start: &mut Start<'_>);
 
     /// Appends an event.
-    fn event(&mut self, event: &Event, known: &Known<'_>, out: &mut Vec<u8>);
+    fn event(&mut self, event: &Event, known: &EventContext<'_>, out: &mut Vec<u8>);
 
     /// Appends what is left to say behind the last event.
     fn end(&mut self, out: &mut Vec<u8>);

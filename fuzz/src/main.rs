@@ -33,8 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MEMORY: u64 = 4 << 30;
 
 /// Blocks of crafted files. With half as many, commands take as much memory, within the 20 % that
-/// the allocator makes of it from run to run: but for pages in a dump, which are few at any size, and
-/// for calls of 4 million threads, which need 1,300.
+/// the allocator makes of it from run to run: but for pages in a dump, which are few at any size,
+/// and for calls of 4 million threads, which need 1,300.
 const BLOCKS: usize = 2400;
 
 /// Tries parsers on inputs gone wrong.

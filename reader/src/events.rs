@@ -12,7 +12,7 @@ use crate::coverage::{self, Report};
 use crate::holes::Holes;
 use crate::known_event::KnownEvent;
 use crate::pipeline::front::Front;
-use crate::pipeline::{All, Known, Resolver, Shown, Since, Sink, Wants};
+use crate::pipeline::{All, EventContext, Resolver, Shown, Since, Sink, Wants};
 use crate::session::Session;
 use crate::source::history::{Chapter, Chapters};
 use crate::source::{Recording, SourceError};
@@ -228,7 +228,7 @@ struct Ready<'a> {
 }
 
 impl Sink for Ready<'_> {
-    fn event(&mut self, event: &Event, known: &Known<'_>) -> io::Result<()> {
+    fn event(&mut self, event: &Event, known: &EventContext<'_>) -> io::Result<()> {
         let shown = Shown::of(event.clone(), known);
         self.ready.push_back(KnownEvent::new(shown, self.session.clone()));
         Ok(())

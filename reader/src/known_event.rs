@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use flightrec_format::decode::{Body, Call, Event};
 
-use crate::pipeline::{Known, Shown, Wake};
+use crate::pipeline::{EventContext, Shown, Wake};
 use crate::session::Session;
 use crate::threads::trim;
 
@@ -36,7 +36,7 @@ impl KnownEvent {
     }
 
     /// What the recording tells about it, as plain fields.
-    pub fn known(&self) -> Known<'_> {
+    pub fn known(&self) -> EventContext<'_> {
         self.shown.known()
     }
 

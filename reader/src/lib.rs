@@ -39,7 +39,8 @@
 //!
 //! - Time: [`window`], [`windows`], [`wall`], [`boots`]. Names: [`kind`], [`names`], [`threads`].
 //! - Pages: [`control`], [`memory`], [`observe`], [`source`].
-//! - Events: [`left_out`], `open_calls`, [`fds`], [`pipeline`]. What is complete and missing: [`coverage`].
+//! - Events: [`left_out`], `open_calls`, [`fds`], [`pipeline`]. What is complete and missing:
+//!   [`coverage`].
 
 pub mod amount;
 pub mod boots;
@@ -72,7 +73,7 @@ pub use self::events::Events;
 pub use self::fds::Naming;
 pub use self::known_event::KnownEvent;
 pub use self::open::Reader;
-pub use self::pipeline::{Known, Merging, Wake};
+pub use self::pipeline::{EventContext, Merging, Wake};
 pub use self::session::{Session, unit};
 pub use self::source::SourceError;
 pub use self::source::history::Question;

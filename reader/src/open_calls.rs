@@ -1,5 +1,5 @@
-//! Calls that have begun and not ended, by thread: as many as machines have, and no more than are to
-//! be held, whatever a file claims.
+//! Calls that have begun and not ended, by thread: as many as machines have, and no more than are
+//! to be held, whatever a file claims.
 
 use rustc_hash::FxHashMap;
 

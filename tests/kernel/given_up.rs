@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::support::{Printed, run, snapshot, start};
 
 /// Strings are given up long before calls are refused.
-const STRINGS: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst = \"1s\"\ndegrade_order = [\"no_strings\"]\n";
+const STRINGS: &str = "[budget]\ntotal = \"off\"\nper_cpu = \"1%\"\nburst = \"1s\"\n\
+                       degrade_order = [\"no_strings\"]\n";
 
 /// Calls of rename(2), of two paths each, at a rate that the budget allows without the paths alone.
 fn renames(recorder: &Recorder, dir: &Path) -> Printed {

@@ -15,7 +15,7 @@ use crate::fds::{Fds, Naming};
 use crate::holes::Holes;
 use crate::pipeline::delay::Item;
 use crate::pipeline::front::Front;
-use crate::pipeline::{Doubts, Known, Merging, Resolver, Sink, Wants, events};
+use crate::pipeline::{Doubts, EventContext, Merging, Resolver, Sink, Wants, events};
 use crate::source::Recording;
 use crate::threads::THREADS_MAX;
 use crate::window::{Window, with_leads};
@@ -25,7 +25,7 @@ use crate::windows::Windows;
 struct Nowhere;
 
 impl Sink for Nowhere {
-    fn event(&mut self, _event: &Event, _known: &Known<'_>) -> io::Result<()> {
+    fn event(&mut self, _event: &Event, _known: &EventContext<'_>) -> io::Result<()> {
         Ok(())
     }
 }

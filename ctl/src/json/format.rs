@@ -6,7 +6,7 @@ use flightrec_format::ring::Gap;
 
 use super::{Renderer, coverage};
 use crate::fds::Naming;
-use crate::pipeline::{Known, Merging, Wants};
+use crate::pipeline::{EventContext, Merging, Wants};
 use crate::render::{self, Following, Render, Start};
 use crate::wall::WallClock;
 
@@ -58,7 +58,7 @@ impl Render for Renderer {
         self.add(asides);
     }
 
-    fn event(&mut self, event: &Event, known: &Known<'_>, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event, known: &EventContext<'_>, out: &mut Vec<u8>) {
         self.object(event, known, out);
     }
 

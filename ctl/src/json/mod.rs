@@ -29,7 +29,7 @@ use self::clock::Stamps;
 pub use self::format::Format;
 use self::sched::Thread;
 use crate::fds::Naming;
-use crate::pipeline::{Known, Wake};
+use crate::pipeline::{EventContext, Wake};
 use crate::text::number::decimal;
 use crate::text::plan::Plans;
 use crate::text::recent::Recent;
@@ -89,7 +89,7 @@ impl Renderer {
     }
 
     /// Appends the event's line to `out`, and before it what belongs there.
-    pub fn object(&mut self, event: &Event, cx: &Known<'_>, out: &mut Vec<u8>) {
+    pub fn object(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
         while event.time >= self.next_aside
             && let Some(aside) = self.asides.pop_front()
         {
@@ -111,7 +111,7 @@ impl Renderer {
 
     /// `{"time":…,"mono_ns":…,"cpu":…,"tid":…,"pid":…,"comm":…,"event":"`
     #[inline]
-    fn common(&mut self, event: &Event, cx: &Known<'_>, out: &mut Vec<u8>) {
+    fn common(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
         self.stamps.write(cx.wall_ns, event.time, out);
         self.recent.write((event.cpu, event.tid, cx.pid), &cx.comm, out, |out| {
             out.extend_from_slice(b",\"cpu\":");
@@ -127,7 +127,7 @@ impl Renderer {
     }
 
     /// What kind of event it is, and what that kind has.
-    fn particular(&mut self, event: &Event, cx: &Known<'_>, out: &mut Vec<u8>) {
+    fn particular(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
         match &event.body {
             // The beginnings of these are kept with the rest.
             Body::Enter(_) | Body::Exit { .. } => {}

@@ -25,8 +25,8 @@ pub(super) struct Stop {
     pub(super) io_wait: bool,
 }
 
-/// `,"prev_tid":…,"prev_comm":…,"prev_prio":…,"prev_state":…,"preempted":…,"io_wait":…,"next_tid":…,
-/// "next_comm":…,"next_prio":…`
+/// `,"prev_tid":…,"prev_comm":…,"prev_prio":…,"prev_state":…,"preempted":…,"io_wait":…,
+/// "next_tid":…,"next_comm":…,"next_prio":…`
 pub(super) fn switch(
     cpu: u16,
     prev: Thread<'_>,

@@ -8,7 +8,7 @@ use super::batch::FromFront;
 use super::lines::Lines;
 use crate::filter::Filter;
 use crate::pipeline::Resolver;
-use crate::pipeline::delay::Found;
+use crate::pipeline::delay::Findings;
 use crate::render::Render;
 use crate::source::Recording;
 use crate::wall::WallClock;
@@ -41,7 +41,7 @@ impl Back {
     pub(super) fn take<W: Write>(
         &mut self,
         event: &mut Event,
-        found: &Found,
+        found: &Findings,
         before: u64,
         out: &mut W,
     ) -> io::Result<()> {

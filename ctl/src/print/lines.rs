@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use flightrec_format::decode::Event;
 
-use crate::pipeline::{Known, Sink};
+use crate::pipeline::{EventContext, Sink};
 use crate::render::Render;
 
 /// Bytes that are written at once.
@@ -55,7 +55,7 @@ pub(super) struct To<'l, W> {
 
 impl<W: Write> Sink for To<'_, W> {
     #[inline]
-    fn event(&mut self, event: &Event, cx: &Known<'_>) -> io::Result<()> {
+    fn event(&mut self, event: &Event, cx: &EventContext<'_>) -> io::Result<()> {
         let Self { lines, out } = self;
         lines.renderer.event(event, cx, &mut lines.buffer);
         if lines.buffer.len() < BUFFER { Ok(()) } else { lines.write(out) }

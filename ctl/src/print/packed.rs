@@ -9,7 +9,7 @@ use std::mem;
 use flightrec_format::abi::record::{Abi, WakeContext};
 use flightrec_format::decode::{Body, Call, Event};
 
-use crate::pipeline::delay::{Began, Found, Item};
+use crate::pipeline::delay::{Began, Findings, Item};
 
 /// Events in order, with what was found out about them.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct Packed {
 #[derive(Debug, Default)]
 struct Whole {
     event: Event,
-    found: Found,
+    found: Findings,
     before: u64,
 }
 
@@ -45,8 +45,8 @@ const ENTERED: u8 = 1 << 3;
 const FOUND: u8 = 1 << 4;
 /// Of an exit without an entry: when it began stands where that would.
 const BEGAN: u8 = 1 << 5;
-/// Of scheduling: a flag of the event's own; a CPU of [`Found::woken_on`]; of a switch, the thread
-/// that stops waits for I/O; of a wakeup, where its context begins.
+/// Of scheduling: a flag of the event's own; a CPU of [`Findings::woken_on`]; of a switch, the
+/// thread that stops waits for I/O; of a wakeup, where its context begins.
 const FLAG: u8 = 1;
 const WOKEN: u8 = 2;
 const IO_WAIT: u8 = 4;
@@ -191,7 +191,7 @@ impl Packed {
     #[inline]
     pub(super) fn each<E>(
         &mut self,
-        mut take: impl FnMut(&mut Event, &Found, u64) -> Result<(), E>,
+        mut take: impl FnMut(&mut Event, &Findings, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut wholes = self.wholes.iter_mut().take(self.used);
         let mut words = self.words.as_slice();
@@ -207,7 +207,7 @@ impl Packed {
                 continue;
             }
             let Some(([time, before], rest)) = rest.split_first_chunk() else { break };
-            let mut found = Found::default();
+            let mut found = Findings::default();
             // Each kind has an event of its own, most of which then stays as it was.
             let (rest, event) = match kind {
                 ENTER => (put_enter(more, rest, &mut enter.body), &mut enter),
@@ -245,7 +245,7 @@ fn put_exit<'w>(
     more: u8,
     words: &'w [u64],
     body: &mut Body,
-    found: &mut Found,
+    found: &mut Findings,
 ) -> Option<&'w [u64]> {
     let ([word, result, began, known], rest) = words.split_first_chunk()?;
     found.began = (more & BEGAN != 0).then_some(Began { from: *began, until: *known });
@@ -272,7 +272,7 @@ fn put_sched<'w>(
     more: u8,
     words: &'w [u64],
     body: &mut Body,
-    found: &mut Found,
+    found: &mut Findings,
 ) -> Option<&'w [u64]> {
     let ([thread, places], rest) = words.split_first_chunk()?;
     let (tid, upper, prio, other) =
@@ -391,7 +391,7 @@ mod tests {
             let is_exit = matches!(body, Body::Exit { .. });
             let began = Began { from: before / 3, until: before / 2 };
             let began = (is_exit && before % 2 == 0).then_some(began);
-            let found = Found { entered, began, queued_on, runs_on, woken_on };
+            let found = Findings { entered, began, queued_on, runs_on, woken_on };
             (Item { found, ..Item::new(Event { time, cpu, tid, body }.into()) }, before)
         })
     }
@@ -406,7 +406,7 @@ mod tests {
                 let as_told = |(item, before): &(Item, u64)| {
                     ((*item.event).clone(), item.found, *before)
                 };
-                let expected: Vec<(Event, Found, u64)> = items.iter().map(as_told).collect();
+                let expected: Vec<(Event, Findings, u64)> = items.iter().map(as_told).collect();
                 for (mut item, before) in items {
                     packed.push(&mut item, before);
                 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::filter::FilterPlan;
 use crate::json::{self, Aside};
 use crate::pipeline::testing::{call, event, switch, text as text_of, waking};
-use crate::pipeline::{Known, Merging, Wants};
+use crate::pipeline::{EventContext, Merging, Wants};
 use crate::source::Collector;
 use crate::text::{self, Options};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
@@ -230,7 +230,7 @@ impl Render for Differences {
 
     fn expect(&mut self, _start: &mut Start<'_>) {}
 
-    fn event(&mut self, event: &Event, _known: &Known<'_>, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event, _known: &EventContext<'_>, out: &mut Vec<u8>) {
         out.extend(event.time.wrapping_sub(self.0).to_le_bytes());
         self.0 = event.time;
     }
@@ -311,7 +311,7 @@ impl Render for Broken {
 
     fn expect(&mut self, _start: &mut Start<'_>) {}
 
-    fn event(&mut self, event: &Event, _known: &Known<'_>, _out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event, _known: &EventContext<'_>, _out: &mut Vec<u8>) {
         assert!(event.time < 2000, "made to fail");
     }
 

@@ -6,7 +6,7 @@ use flightrec_format::ring::Gap;
 
 use super::coverage::{skipped, time};
 use super::{Options, Renderer};
-use crate::pipeline::{Known, Merging, Wants};
+use crate::pipeline::{EventContext, Merging, Wants};
 use crate::render::{self, Following, Render, Start};
 use crate::wall::WallClock;
 
@@ -56,7 +56,7 @@ impl Render for Renderer {
     /// What is missing is said before the events.
     fn expect(&mut self, _start: &mut Start<'_>) {}
 
-    fn event(&mut self, event: &Event, known: &Known<'_>, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event, known: &EventContext<'_>, out: &mut Vec<u8>) {
         self.line(event, known, out);
     }
 

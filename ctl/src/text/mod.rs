@@ -45,7 +45,7 @@ use self::plan::Plans;
 use self::recent::Recent;
 use self::sched::Stop;
 use crate::fds::{FdNames, Naming};
-use crate::pipeline::{Known, Wake};
+use crate::pipeline::{EventContext, Wake};
 use crate::threads::trim;
 
 /// Digits of the greatest thread id (`PID_MAX_LIMIT`, 4 million).
@@ -109,7 +109,7 @@ impl Renderer {
     }
 
     /// Appends the event's line to `out`; of a switch two, one for each thread.
-    pub fn line(&mut self, event: &Event, cx: &Known<'_>, out: &mut Vec<u8>) {
+    pub fn line(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
         self.columns(event.cpu, event.tid, &cx.comm, cx.wall_ns, out);
         match &event.body {
             Body::Enter(call) => call::enter(&self.plans, call, cx.fds, out),

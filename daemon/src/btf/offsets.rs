@@ -107,8 +107,8 @@ fn read_context_offsets(btf: &Btf) -> Result<ContextOffsets, BtfError> {
     let count = btf.per_cpu_variable("__preempt_count");
     let count = count.or_else(|missing| hot().map_err(|_: BtfError| missing))?;
     // Where nesting of disabled interrupts is counted as well (Linux 7; `HARDIRQ_DISABLE_BITS`, in
-    // bits 16-23), with what is saved then in a variable of its own, interrupts have bits 24-27, and
-    // non-maskable ones those from 28 on. Bit 31 may be `PREEMPT_NEED_RESCHED`.
+    // bits 16-23), with what is saved then in a variable of its own, interrupts have bits 24-27,
+    // and non-maskable ones those from 28 on. Bit 31 may be `PREEMPT_NEED_RESCHED`.
     let is_wide = btf.per_cpu_variable("local_interrupt_disable_state").is_ok();
     let (hardirq, nmi) =
         if is_wide { (0x0f00_0000, 0x7000_0000) } else { (0x000f_0000, 0x00f0_0000) };

@@ -28,8 +28,8 @@ pub fn holes(recording: &Recording, read: Window) -> Holes {
     holes
 }
 
-/// Whether calls may be missing of which no page tells: on a CPU without a ring, or where the kernel
-/// skipped the programs.
+/// Whether calls may be missing of which no page tells: on a CPU without a ring, or where the
+/// kernel skipped the programs.
 fn is_uncounted(recording: &Recording) -> bool {
     let totals = &recording.totals;
     let has_no_ring =

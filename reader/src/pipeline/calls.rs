@@ -11,8 +11,8 @@ use rustc_hash::FxHashMap;
 use flightrec_format::abi::record::NR_INVALID;
 use flightrec_format::decode::Body;
 
+use super::context::Shown;
 use super::delay::{LONGEST_EVENTS, LONGEST_NS};
-use super::known::Shown;
 use super::resolve::Merging;
 
 /// An event that waits to be shown.
@@ -152,7 +152,7 @@ impl Calls {
 mod tests {
     use super::*;
     use crate::fds::Kept;
-    use crate::pipeline::known::Known;
+    use crate::pipeline::context::EventContext;
     use crate::pipeline::testing::{call, comm, enter, event, exit, switch};
     use flightrec_format::decode::Event;
 
@@ -172,7 +172,7 @@ mod tests {
         };
         for event in events {
             now = event.time;
-            let shown = Shown::new(event.clone().into(), Known::default(), Kept::default());
+            let shown = Shown::new(event.clone().into(), EventContext::default(), Kept::default());
             calls.push(shown, took(event));
             show(&mut calls, now);
         }
@@ -217,10 +217,10 @@ mod tests {
         for merge in [Merging::AtEntry, Merging::AtExit] {
             let mut calls = Calls::new(merge);
             for (event, name) in events.iter().zip(["old", "new"]) {
-                let known = Known {
+                let known = EventContext {
                     wall_ns: event.time as i64 + 100,
                     comm: comm(name),
-                    ..Known::default()
+                    ..EventContext::default()
                 };
                 calls.push(Shown::new(event.clone().into(), known, Kept::default()), took(event));
             }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use flightrec_format::decode::{Call, Event};
 
-use super::delay::Found;
+use super::delay::Findings;
 use crate::fds::FdNames;
 use crate::threads::Threads;
 
@@ -127,7 +127,7 @@ pub enum Took {
 impl Took {
     /// Of an exit at `time`.
     #[inline]
-    pub fn of(found: &Found, time: u64) -> Self {
+    pub fn of(found: &Findings, time: u64) -> Self {
         match found.entered {
             None => found.began.map_or(Self::Nothing, |began| {
                 Self::Between(time.saturating_sub(began.until), time.saturating_sub(began.from))
@@ -156,13 +156,14 @@ mod tests {
 
     #[test]
     fn bounds_decide_where_they_reach_the_limit() {
-        let found = Found { began: Some(Began { from: 200, until: 700 }), ..Found::default() };
+        let found =
+            Findings { began: Some(Began { from: 200, until: 700 }), ..Findings::default() };
         let took = Took::of(&found, 1000);
         assert_eq!(took, Took::Between(300, 800));
         assert_eq!(
             [1, 300, 301, 800, 801].map(|limit| took.compare(limit)),
             [Some(Ordering::Greater), Some(Ordering::Greater), None, None, Some(Ordering::Less)]
         );
-        assert_eq!(Took::of(&Found::default(), 1000), Took::Nothing, "it never began");
+        assert_eq!(Took::of(&Findings::default(), 1000), Took::Nothing, "it never began");
     }
 }

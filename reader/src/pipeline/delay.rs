@@ -22,12 +22,12 @@ pub struct Item {
     /// Whether something is still to be found out.
     pub waiting: bool,
     /// What has been found out.
-    pub found: Found,
+    pub found: Findings,
 }
 
 /// What other events tell of an event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Findings {
     /// Of an exit: when the call began, where its entry was seen.
     pub entered: Option<u64>,
     /// Of an exit without an entry: when the call began, as far as that is known.
@@ -54,11 +54,11 @@ pub struct Began {
 impl Item {
     /// An event of which nothing more is known.
     pub fn new(event: Box<Event>) -> Self {
-        Self { event, waiting: false, found: Found::default() }
+        Self { event, waiting: false, found: Findings::default() }
     }
 }
 
-impl Found {
+impl Findings {
     /// Of an exit at `time`: how long the call took, ns.
     pub fn duration_ns(&self, time: u64) -> Option<u64> {
         self.entered.map(|entered| time.saturating_sub(entered)).filter(|ns| *ns != 0)

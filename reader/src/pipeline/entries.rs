@@ -4,7 +4,7 @@
 use flightrec_format::decode::{Body, Call, Event};
 
 use super::choice::{CallFacts, Choice, Part, Took};
-use super::delay::Found;
+use super::delay::Findings;
 use crate::fds::Fds;
 use crate::open_calls::OpenCalls;
 use crate::threads::Threads;
@@ -34,7 +34,7 @@ impl Entries {
     pub fn take(
         &mut self,
         event: &Event,
-        found: &Found,
+        found: &Findings,
         choice: &impl Choice,
         fds: &Fds,
         threads: &Threads,

@@ -10,11 +10,11 @@
 
 pub mod calls;
 pub mod choice;
+pub mod context;
 pub mod delay;
 pub mod doubts;
 pub mod entries;
 pub mod front;
-pub mod known;
 pub mod pairing;
 pub mod placement;
 pub mod resolve;
@@ -28,9 +28,9 @@ use flightrec_format::merge::Merge;
 use flightrec_format::ring::Events;
 
 pub use self::choice::{All, CallFacts, Choice, Part, Took};
+pub use self::context::Shown;
+pub use self::context::{EventContext, Wake};
 pub use self::doubts::{Doubt, Doubts};
-pub use self::known::Shown;
-pub use self::known::{Known, Wake};
 pub use self::resolve::{Merging, Resolver, Sink, Wants};
 pub use self::since::Since;
 use crate::source::Recording;

@@ -165,8 +165,8 @@ impl Pairing {
         }
     }
 
-    /// When a call began that ends without an entry; `seen`: its thread, when it was before. `None`:
-    /// it never began.
+    /// When a call began that ends without an entry; `seen`: its thread, when it was before.
+    /// `None`: it never began.
     #[cold]
     fn began(
         &self,

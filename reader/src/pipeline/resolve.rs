@@ -11,10 +11,10 @@ use flightrec_format::ring::LaneStream;
 use super::SPARE;
 use super::calls::Calls;
 use super::choice::{CallFacts, Choice, Took};
-use super::delay::Found;
+use super::context::{self, EventContext, Shown, Wake};
+use super::delay::Findings;
 use super::doubts::Doubts;
 use super::entries::Entries;
-use super::known::{self, Known, Shown, Wake};
 use super::runq::RunQueues;
 use crate::fds::{Fds, Naming, Users};
 use crate::left_out::LeftOuts;
@@ -47,7 +47,7 @@ pub struct Wants {
 /// What takes the events that are shown.
 pub trait Sink {
     /// Takes the next one, with what is known of it.
-    fn event(&mut self, event: &Event, known: &Known<'_>) -> io::Result<()>;
+    fn event(&mut self, event: &Event, known: &EventContext<'_>) -> io::Result<()>;
 }
 
 /// Takes events that are complete, in order, and shows those that are wanted.
@@ -136,7 +136,7 @@ impl<C: Choice> Resolver<C> {
     pub fn pass(
         &mut self,
         event: &mut Event,
-        found: &Found,
+        found: &Findings,
         before: u64,
         to: &mut impl Sink,
     ) -> io::Result<()> {
@@ -147,7 +147,12 @@ impl<C: Choice> Resolver<C> {
     }
 
     /// Takes the next event, and shows it or keeps it. What it leaves in its place is done with.
-    pub fn take(&mut self, event: &mut Event, found: &Found, to: &mut impl Sink) -> io::Result<()> {
+    pub fn take(
+        &mut self,
+        event: &mut Event,
+        found: &Findings,
+        to: &mut impl Sink,
+    ) -> io::Result<()> {
         let qlen = self.queues.take(event, found);
         self.fds.advance(event.time.saturating_sub(1));
         self.passed += 1;
@@ -184,7 +189,7 @@ impl<C: Choice> Resolver<C> {
             let shown = whole.as_ref().unwrap_or(event);
             let cx = self.context(shown, found, qlen, whole.is_some());
             if merges {
-                kept = Some((known::keep(shown, &cx), whole));
+                kept = Some((context::keep(shown, &cx), whole));
             } else {
                 to.event(shown, &cx)?;
             }
@@ -232,13 +237,13 @@ impl<C: Choice> Resolver<C> {
     fn context(
         &mut self,
         event: &Event,
-        found: &Found,
+        found: &Findings,
         qlen: Option<u32>,
         whole: bool,
-    ) -> Known<'_> {
+    ) -> EventContext<'_> {
         let Event { time, cpu, tid, ref body } = *event;
         let wall = &mut self.wall;
-        let mut cx = Known { wall_ns: wall.wall(time), ..Known::default() };
+        let mut cx = EventContext { wall_ns: wall.wall(time), ..EventContext::default() };
         if let Body::Exit { .. } = body {
             cx.duration_ns = found.duration_ns(time);
             cx.at_least_ns = found.at_least_ns(time);

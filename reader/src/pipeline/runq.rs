@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use flightrec_format::abi::record::switch;
 use flightrec_format::decode::{Body, Event};
 
-use super::delay::Found;
+use super::delay::Findings;
 use crate::left_out::LeftOuts;
 use crate::threads::THREADS_MAX;
 
@@ -51,7 +51,7 @@ impl RunQueues {
     /// Goes past an event. For a wakeup, returns the length that the wakee found, itself not
     /// counted.
     #[inline]
-    pub fn take(&mut self, event: &Event, found: &Found) -> Option<u32> {
+    pub fn take(&mut self, event: &Event, found: &Findings) -> Option<u32> {
         // Most events are calls.
         if matches!(event.body, Body::Enter(_) | Body::Exit { .. }) {
             return None;
@@ -69,7 +69,7 @@ impl RunQueues {
         self.cpu(cpu).is_known = false;
     }
 
-    fn pass(&mut self, event: &Event, found: &Found) -> Option<u32> {
+    fn pass(&mut self, event: &Event, found: &Findings) -> Option<u32> {
         let cpu = event.cpu;
         match &event.body {
             Body::Switch { prev_state, preempted, next, .. } => {

@@ -32,7 +32,8 @@ const CASES: [Case; 3] = [
         budget: "per_cpu = \"5%\"\ntotal = \"2%\"",
         unpromised: Some(
             "Not held against 99.9 %: with detach = \"auto\" system calls are detached for part \
-             of the time where the probe overhead alone exceeds the total, and then nobody's are recorded.",
+             of the time where the probe overhead alone exceeds the total, and then nobody's are \
+             recorded.",
         ),
     },
 ];

@@ -69,7 +69,7 @@ pub struct Row {
 }
 
 /// Where a row stands in a table: the least is the first.
-pub type Place = (Reverse<(u64, u64, u64)>, u32);
+pub type RowOrder = (Reverse<(u64, u64, u64)>, u32);
 
 impl Row {
     /// Whether `filter` is in name, thread id or process id.
@@ -81,7 +81,7 @@ impl Row {
     }
 
     /// Its place among others.
-    pub fn place(&self, sort: Column) -> Place {
+    pub fn place(&self, sort: Column) -> RowOrder {
         let Figures { run, syscalls, .. } = self.figures;
         (Reverse((self.figures.get(sort), run, syscalls)), self.tid)
     }

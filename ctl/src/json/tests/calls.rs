@@ -135,7 +135,7 @@ fn results() {
 
 #[test]
 fn a_whole_call() {
-    let cx = Known { merged: Some(WALL - 1000), duration_ns: Some(1000), ..context() };
+    let cx = EventContext { merged: Some(WALL - 1000), duration_ns: Some(1000), ..context() };
     let read = call(0, &[3, 4096, 10], Vec::new());
     let both = object(Body::Exit { call: read, ret: 10, entered: None }, &cx);
     assert_eq!(both["event"], "sys_exit");

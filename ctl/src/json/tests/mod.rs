@@ -8,7 +8,7 @@ use flightrec_format::meta::Meta;
 use serde_json::Value;
 
 use super::{Aside, Renderer};
-use crate::pipeline::Known;
+use crate::pipeline::EventContext;
 use crate::text::tests as text;
 
 /// 2026-03-04 14:03:07.123456789 UTC.
@@ -18,12 +18,17 @@ fn meta() -> Meta {
     text::meta()
 }
 
-fn context() -> Known<'static> {
-    Known { wall_ns: WALL, pid: 8880, comm: text::comm(b"mysqld"), ..Known::default() }
+fn context() -> EventContext<'static> {
+    EventContext {
+        wall_ns: WALL,
+        pid: 8880,
+        comm: text::comm(b"mysqld"),
+        ..EventContext::default()
+    }
 }
 
 /// The line of an event of thread 8883 on CPU 1.
-fn line(body: Body, cx: &Known<'_>) -> String {
+fn line(body: Body, cx: &EventContext<'_>) -> String {
     let event = Event { time: 1_000_000, cpu: 1, tid: 8883, body };
     let mut out = Vec::new();
     Renderer::new(&meta(), false, []).object(&event, cx, &mut out);
@@ -33,7 +38,7 @@ fn line(body: Body, cx: &Known<'_>) -> String {
 }
 
 /// The same, read back.
-fn object(body: Body, cx: &Known<'_>) -> Value {
+fn object(body: Body, cx: &EventContext<'_>) -> Value {
     serde_json::from_str(&line(body, cx)).unwrap()
 }
 

@@ -7,7 +7,7 @@ use crate::pipeline::Wake;
 use crate::pipeline::testing::comm;
 
 /// What an event has beyond what all have.
-fn own(body: Body, cx: &Known<'_>) -> Value {
+fn own(body: Body, cx: &EventContext<'_>) -> Value {
     let mut object = object(body, cx);
     let fields = object.as_object_mut().unwrap();
     for key in ["time", "mono_ns", "cpu", "tid", "pid", "comm"] {
@@ -18,7 +18,7 @@ fn own(body: Body, cx: &Known<'_>) -> Value {
 
 #[test]
 fn scheduling() {
-    let cx = Known { next_comm: text::comm(b"a\"\xff"), ..context() };
+    let cx = EventContext { next_comm: text::comm(b"a\"\xff"), ..context() };
     let switch = Body::Switch {
         prev_prio: 120,
         prev_state: 2,
@@ -43,7 +43,7 @@ fn scheduling() {
         "next_prio":120});
     assert_eq!(own(idles, &cx), expected);
     let wake = Some(Wake { queued_on: 2, runs_on: 3, qlen: Some(4) });
-    let waking = |new, cx: Known<'_>| {
+    let waking = |new, cx: EventContext<'_>| {
         own(
             Body::Waking {
                 wakee: 9,
@@ -58,7 +58,7 @@ fn scheduling() {
     };
     let expected = json!({"event":"waking","wakee_tid":9,"wakee_comm":null,"wakee_prio":100,"wakee_cpu":3,
         "queued_on":2,"slept_in":"TASK_INTERRUPTIBLE","qlen":4,"waker_context":"softirq"});
-    assert_eq!(waking(false, Known { wake, ..context() }), expected);
+    assert_eq!(waking(false, EventContext { wake, ..context() }), expected);
     let new = waking(true, context());
     assert_eq!(
         (&new["event"], &new["wakee_cpu"], &new["qlen"]),

@@ -114,14 +114,14 @@ proptest! {
             static RENDERER: std::cell::RefCell<Renderer> = std::cell::RefCell::new(renderer());
         }
         let two = matches!(body, Body::Switch { .. });
-        let cx = Known {
+        let cx = EventContext {
             wall_ns,
             comm: names.0,
             duration_ns,
             entry_seen,
             next_comm: names.1,
             wake: wake.map(|(queued_on, runs_on, qlen)| Wake { queued_on, runs_on, qlen }),
-            ..Known::default()
+            ..EventContext::default()
         };
         let mut out = Vec::new();
         let event = Event { time, cpu, tid, body };

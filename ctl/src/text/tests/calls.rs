@@ -7,7 +7,7 @@ fn enter(nr: u16, args: &[u64], strings: Vec<Text>) -> String {
 }
 
 fn exit(nr: u16, ret: i64, took: Option<u64>) -> String {
-    let cx = Known { duration_ns: took, ..context() };
+    let cx = EventContext { duration_ns: took, ..context() };
     line(Body::Exit { call: call(nr, &[], Vec::new()), ret, entered: None }, &cx)
 }
 
@@ -223,7 +223,7 @@ fn a_folded_exit_tells_its_duration_itself() {
 fn exits_show_arguments_when_no_entry_was_seen() {
     let body =
         |strings| Body::Exit { call: call(83, &[1, 0o755], strings), ret: -1, entered: None };
-    let unseen = Known { entry_seen: false, ..context() };
+    let unseen = EventContext { entry_seen: false, ..context() };
     assert_eq!(line(body(vec![whole(0, b"/x")]), &unseen), r#"mkdir("/x", 0755) <-- -1 EPERM"#);
     assert_eq!(line(body(Vec::new()), &context()), "mkdir <-- -1 EPERM");
     assert_eq!(

@@ -5,7 +5,7 @@ use crate::fds::{FdNames, Named};
 fn shown(body: Body, names: &[(i32, &str)], merged: bool) -> String {
     let names: Vec<Named> = names.iter().map(|(fd, name)| (*fd, name.as_bytes().into())).collect();
     let merged = merged.then_some(WALL);
-    line(body, &Known { fds: FdNames::kept(&names), merged, ..context() })
+    line(body, &EventContext { fds: FdNames::kept(&names), merged, ..context() })
 }
 
 #[test]

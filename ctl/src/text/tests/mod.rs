@@ -10,7 +10,7 @@ use flightrec_format::decode::{Body, Call, Event, Text};
 use flightrec_format::meta::{Argument, Meta, Syscall};
 use jiff::tz::TimeZone;
 
-use super::{Known, Naming, Options, Renderer};
+use super::{EventContext, Naming, Options, Renderer};
 
 /// 14:03:07.123456 UTC.
 const WALL: i64 = 50_587_123_456_789;
@@ -58,8 +58,13 @@ fn renderer() -> Renderer {
     )
 }
 
-fn context() -> Known<'static> {
-    Known { wall_ns: WALL, comm: comm(b"mysqld"), entry_seen: true, ..Known::default() }
+fn context() -> EventContext<'static> {
+    EventContext {
+        wall_ns: WALL,
+        comm: comm(b"mysqld"),
+        entry_seen: true,
+        ..EventContext::default()
+    }
 }
 
 /// A name as it is recorded, filled up with NUL.
@@ -70,7 +75,7 @@ pub(crate) fn comm(name: &[u8]) -> Comm {
 }
 
 /// The lines of an event of thread 8883, without the columns where they are the usual ones.
-fn lines(body: Body, cx: &Known<'_>) -> Vec<String> {
+fn lines(body: Body, cx: &EventContext<'_>) -> Vec<String> {
     let event = Event { time: 1_000_000, cpu: 1, tid: 8883, body };
     let mut out = Vec::new();
     renderer().line(&event, cx, &mut out);
@@ -80,7 +85,7 @@ fn lines(body: Body, cx: &Known<'_>) -> Vec<String> {
 }
 
 /// As [`lines`], of an event with one.
-fn line(body: Body, cx: &Known<'_>) -> String {
+fn line(body: Body, cx: &EventContext<'_>) -> String {
     let mut lines = lines(body, cx);
     assert_eq!(lines.len(), 1);
     lines.remove(0)

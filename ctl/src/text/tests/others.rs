@@ -11,7 +11,7 @@ fn switch(prev_prio: u8, prev_state: u16, preempted: bool, next: u32, next_prio:
 fn columns() {
     let mut out = Vec::new();
     let event = Event { time: 0, cpu: 127, tid: 4_194_303, body: switch(120, 1, false, 0, 120) };
-    let cx = Known { comm: comm(b"a\x1bb"), ..context() };
+    let cx = EventContext { comm: comm(b"a\x1bb"), ..context() };
     renderer().line(&event, &cx, &mut out);
     assert_eq!(
         String::from_utf8(out).unwrap(),
@@ -22,7 +22,7 @@ fn columns() {
 
 #[test]
 fn switches() {
-    let cx = Known { next_comm: comm(b"TP09"), ..context() };
+    let cx = EventContext { next_comm: comm(b"TP09"), ..context() };
     let first = |body| lines(body, &cx).remove(0);
     assert_eq!(first(switch(115, 1, false, 5, 120)), "mysqld[n:-5] <-- TASK_INTERRUPTIBLE");
     assert_eq!(first(switch(120, 0, true, 5, 120)), "mysqld[n:0] <-- TASK_RUNNING (preempted)");
@@ -56,7 +56,7 @@ fn wakeups_and_migrations() {
         new,
         context: WakeContext::Thread,
     };
-    let wake = |queued_on, runs_on, qlen| Known {
+    let wake = |queued_on, runs_on, qlen| EventContext {
         next_comm: comm(b"TP09"),
         wake: Some(Wake { queued_on, runs_on, qlen }),
         ..context()
@@ -193,7 +193,7 @@ fn colours_of_long_times_and_of_what_can_not_be_interrupted() {
     let mut renderer = Renderer::new(&meta(), options);
     let mut line = |body, took| {
         let mut out = Vec::new();
-        let cx = Known { duration_ns: took, ..context() };
+        let cx = EventContext { duration_ns: took, ..context() };
         renderer.line(&Event { time: 0, cpu: 1, tid: 8883, body }, &cx, &mut out);
         let text = String::from_utf8(out).unwrap();
         text.lines().next().unwrap().split_once("mysqld           ").unwrap().1.to_owned()

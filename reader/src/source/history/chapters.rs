@@ -81,8 +81,8 @@ pub(super) fn chapters(
 }
 
 /// A session's window, parted into stretches that fit into memory; the earliest first. What is read
-/// before the window is parted with it. `goes_on`: the window goes on behind them; `most`: the bytes
-/// that the pages of one may take.
+/// before the window is parted with it. `goes_on`: the window goes on behind them; `most`: the
+/// bytes that the pages of one may take.
 pub(super) fn stretches(
     session: &SessionFiles,
     mut source: SessionSource,

@@ -7,7 +7,7 @@ use crate::fds::{FdNames, Kept};
 
 /// What is known of an event beyond itself.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
+pub struct EventContext<'a> {
     /// UNIX time of the event, ns.
     pub wall_ns: i64,
     /// Process of the event's thread; the thread's own id where it is not known.
@@ -44,10 +44,10 @@ pub struct Wake {
     pub qlen: Option<u32>,
 }
 
-impl Known<'_> {
+impl EventContext<'_> {
     /// The same but for what descriptors stand for, which is not its own.
-    fn without_names(&self) -> Known<'static> {
-        Known { fds: FdNames::default(), ..*self }
+    fn without_names(&self) -> EventContext<'static> {
+        EventContext { fds: FdNames::default(), ..*self }
     }
 }
 
@@ -58,31 +58,31 @@ pub struct Shown {
     /// The event.
     pub(crate) event: Box<Event>,
     /// What was known of it, but for [`Self::names`].
-    pub(crate) known: Known<'static>,
+    pub(crate) known: EventContext<'static>,
     /// What the descriptors stood for that the call is about.
     pub(crate) names: Kept,
 }
 
 impl Shown {
     /// Keeps an event that is to be given with `known`.
-    pub fn new(event: Box<Event>, known: Known<'static>, names: Kept) -> Self {
+    pub fn new(event: Box<Event>, known: EventContext<'static>, names: Kept) -> Self {
         Self { event, known, names }
     }
 
     /// An event that is given now.
-    pub fn of(event: Event, known: &Known<'_>) -> Self {
+    pub fn of(event: Event, known: &EventContext<'_>) -> Self {
         let (kept, names) = keep(&event, known);
         Self::new(Box::new(event), kept, names)
     }
 
     /// What was known.
-    pub fn known(&self) -> Known<'_> {
-        Known { fds: self.names.names(), ..self.known }
+    pub fn known(&self) -> EventContext<'_> {
+        EventContext { fds: self.names.names(), ..self.known }
     }
 }
 
 /// What is to be kept of what is known of an event.
-pub fn keep(event: &Event, known: &Known<'_>) -> (Known<'static>, Kept) {
+pub fn keep(event: &Event, known: &EventContext<'_>) -> (EventContext<'static>, Kept) {
     let names = match &event.body {
         Body::Enter(call) => known.fds.keep(call, None),
         Body::Exit { call, ret, .. } => known.fds.keep(call, Some(*ret)),
