@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use flightrec_tests::{Recorder, c_program};
 
@@ -147,8 +148,12 @@ fn a_long_call_is_found_where_its_beginning_is_not_read() {
     let mut sleep = Command::new("/bin/sleep").arg("6").spawn().expect("sleep");
     let tid = sleep.id().to_string();
     assert!(sleep.wait().expect("wait").success());
+    // The same window for each question, however long the answers take.
+    let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock");
+    let since = (until - Duration::from_secs(2)).as_nanos().to_string();
+    let until = until.as_nanos().to_string();
     let ask = |args: &[&str]| {
-        let common = ["dump", "--last", "2s", "--strict", "--tid", &tid];
+        let common = ["dump", "--since", &since, "--until", &until, "--strict", "--tid", &tid];
         let output = recorder.flightctl(&[&common[..], args].concat());
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
