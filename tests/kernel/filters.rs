@@ -150,7 +150,7 @@ fn a_long_call_is_found_where_its_beginning_is_not_read() {
     assert!(sleep.wait().expect("wait").success());
     // The same window for each question, however long the answers take.
     let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock");
-    let since = (until - Duration::from_secs(2)).as_nanos().to_string();
+    let since = until.saturating_sub(Duration::from_secs(2)).as_nanos().to_string();
     let until = until.as_nanos().to_string();
     let ask = |args: &[&str]| {
         let common = ["dump", "--since", &since, "--until", &until, "--strict", "--tid", &tid];
