@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use flightrec_tests::{Recorder, c_program};
+use flightrec_tests::{Recorder, c_program, numbered_call, online_cpus, pin_to_cpu, wait_until};
 
 use crate::support::{Line, dump, run, start};
 
@@ -147,6 +147,17 @@ fn a_long_call_is_found_where_its_beginning_is_not_read() {
     let recorder = start(RINGS);
     let mut sleep = Command::new("/bin/sleep").arg("6").spawn().expect("sleep");
     let tid = sleep.id().to_string();
+    let stat = format!("/proc/{tid}/stat");
+    let sleeps = || fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+    assert!(wait_until(Duration::from_secs(3), sleeps), "it does not sleep");
+    // On a quiet machine the page with its entry would be read as well.
+    for cpu in online_cpus() {
+        let fill = move || {
+            pin_to_cpu(cpu);
+            (0..5000).for_each(numbered_call);
+        };
+        std::thread::spawn(fill).join().expect("a page is filled");
+    }
     assert!(sleep.wait().expect("wait").success());
     // The same window for each question, however long the answers take.
     let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock");

@@ -68,7 +68,7 @@ fn counted(hogs: usize) {
         &recorder,
         &["--last", "1m", "--event", "waking,wakeup_new", "--tid", &sleeper.to_string()],
     );
-    let wakeup = format!("(RUNQ) #{cpu} {sleeper} sleeper[n:{}] qlen:", nice());
+    let wakeup = format!("(RUNQ hardirq) #{cpu} {sleeper} sleeper[n:{}] qlen:", nice());
     let snapshot = snapshot(&recorder);
     let others = others(&snapshot.events, cpu as u16, sleeper, &snapshot.threads_of(pid));
     let lines = lines.iter().filter(|line| line.text.contains(&format!(" {sleeper} ")));
