@@ -226,6 +226,10 @@ pub fn choose(rows: &[Attachment], btf: &Btf, tracepoints: &Tracepoints) -> Choi
     let refinements = || rows.iter().flat_map(|row| row.refined_by);
     let groups = rows.iter().flat_map(|row| row.offsets);
     for group in groups.chain(refinements().map(|of| &of.group)) {
+        // Several rows have the same ones, and looking them up takes ms.
+        if choice.groups.contains_key(group.global) || absent.contains_key(group.global) {
+            continue;
+        }
         match (group.read)(btf) {
             Ok(words) => drop(choice.groups.insert(group.global, words)),
             Err(e) => drop(absent.insert(group.global, e.reason())),

@@ -206,6 +206,11 @@ fn two_boots() -> tempfile::TempDir {
     dir
 }
 
+/// A boot, as the list in JSON has it.
+fn boot(index: i32, boot_id: &str, from: &str, until: &str) -> serde_json::Value {
+    serde_json::json!({ "index": index, "boot_id": boot_id, "from": from, "until": until })
+}
+
 #[test]
 fn boots_are_listed_for_programs_and_into_files() {
     let dir = two_boots();
@@ -215,7 +220,6 @@ fn boots_are_listed_for_programs_and_into_files() {
     assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(0), ""), "{}", stderr(&out));
     let again = flightctl(&[&list[..], &["-o", text(&file)]].concat());
     assert_eq!(again.status.code(), Some(2), "it is there: {}", stderr(&again));
-    let boot = |index, boot_id, from, until| serde_json::json!({ "index": index, "boot_id": boot_id, "from": from, "until": until });
     let boots = [
         boot(
             -1,

@@ -104,6 +104,17 @@ pub const fn errno(ret: i64) -> Option<i32> {
     if ret >= -4095 && ret < 0 { Some(-ret as i32) } else { None }
 }
 
+/// The table that the aux field of an ENTER or EXIT names; `None`: there is none of that number.
+#[inline(always)]
+pub const fn call_abi(aux: u16) -> Option<Abi> {
+    match aux >> 12 & 3 {
+        0 => Some(Abi::Native),
+        1 => Some(Abi::Compat),
+        2 => Some(Abi::X32),
+        _ => None,
+    }
+}
+
 /// The aux field of ENTER and EXIT: bits 0-11 number, 12-13 [`Abi`].
 #[inline(always)]
 pub const fn call_aux(nr: u16, abi: u8) -> u16 {

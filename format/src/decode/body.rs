@@ -4,7 +4,7 @@ use super::decoder::Fault;
 use super::event::{Body, Call, Text};
 use super::records::Record;
 use crate::abi::args;
-use crate::abi::record::{Abi, kind, migrate, switch, wake};
+use crate::abi::record::{Abi, call_abi, kind, migrate, switch, wake};
 
 /// ENTER and EXIT: the fold slot or the return value, and the call, with `strings` to hold its
 /// strings.
@@ -27,12 +27,7 @@ pub(super) fn call_word(record: Record<'_>) -> Result<u64, Fault> {
 #[inline]
 fn parts(record: Record<'_>) -> Result<(u64, Abi, &[u8]), Fault> {
     let (word, packed) = record.result().ok_or(Fault::Short(record.kind))?;
-    let abi = match record.aux >> 12 & 3 {
-        0 => Abi::Native,
-        1 => Abi::Compat,
-        2 => Abi::X32,
-        _ => return Err(Fault::Abi),
-    };
+    let abi = call_abi(record.aux).ok_or(Fault::Abi)?;
     Ok((word, abi, packed))
 }
 

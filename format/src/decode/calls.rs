@@ -6,7 +6,7 @@ use super::event::Call;
 use super::page::Page;
 use super::records::{Record, Records};
 use crate::abi::page::Lane;
-use crate::abi::record::{Abi, fold, kind};
+use crate::abi::record::{Abi, call_abi, fold, kind};
 
 /// One record of a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Page {
 
 impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
     fn record(&self, record: Record<'_>) -> Option<CallRecord> {
-        let abi = abi(record)?;
+        let abi = call_abi(record.aux)?;
         let (word, _) = record.result()?;
         let folded = if record.kind == kind::ENTER { fold::unpack(word as u32) } else { None };
         let ret =
@@ -109,16 +109,6 @@ impl<F: Fn(Abi, u16, Option<i64>) -> bool> Calls<'_, F> {
     }
 }
 
-/// The table of a call.
-fn abi(record: Record<'_>) -> Option<Abi> {
-    match record.aux >> 12 & 3 {
-        0 => Some(Abi::Native),
-        1 => Some(Abi::Compat),
-        2 => Some(Abi::X32),
-        _ => None,
-    }
-}
-
 impl Iterator for FirstCalls<'_> {
     type Item = FirstCall;
 
@@ -134,7 +124,7 @@ impl Iterator for FirstCalls<'_> {
                     let ended = (record.kind == kind::EXIT)
                         .then(|| {
                             let (word, _) = record.result()?;
-                            Some((abi(record)?, record.aux & 0xfff, word as i64))
+                            Some((call_abi(record.aux)?, record.aux & 0xfff, word as i64))
                         })
                         .flatten();
                     return Some(FirstCall { tid, time, ended });

@@ -73,15 +73,19 @@ proptest! {
             prop_assert_eq!(found.collect::<Vec<_>>(), strings);
             // Of a run of a thread's records the first; from the middle of the page on, too.
             let all: Vec<_> = page.calls(|_, _, _| true).collect();
-            let time = |found: &CallRecord| found.entered.or(found.exited.map(|exit| exit.0)).unwrap_or(0);
+            let time = |found: &CallRecord| {
+                found.entered.or(found.exited.map(|exit| exit.0)).unwrap_or(0)
+            };
             for since in [0, all.get(all.len() / 2).map_or(0, time)] {
                 let runs = all.chunk_by(|a, b| a.tid == b.tid);
                 let firsts = runs.filter_map(|run| run.iter().find(|found| time(found) >= since));
                 let firsts: Vec<_> = firsts.map(|found| {
                     let ended = found.exited.filter(|_| found.entered.is_none());
-                    (found.tid, time(found), ended.map(|(_, ret)| (found.call.abi, found.call.nr, ret)))
+                    let of = |(_, ret)| (found.call.abi, found.call.nr, ret);
+                    (found.tid, time(found), ended.map(of))
                 }).collect();
-                let found = page.first_calls(since).map(|found| (found.tid, found.time, found.ended));
+                let found = page.first_calls(since);
+                let found = found.map(|found| (found.tid, found.time, found.ended));
                 prop_assert_eq!(found.collect::<Vec<_>>(), firsts);
             }
             let untimed = expected.iter().any(|(_, entered, exited, _)| {
