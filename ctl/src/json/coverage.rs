@@ -334,6 +334,7 @@ impl Times<'_> {
                 Reason::Refused => "refused",
                 Reason::Newer => "newer",
                 Reason::LeftOut => "left_out",
+                Reason::Uncounted => "uncounted",
             },
             missing: if gap.reason == Reason::Refused { Some(0) } else { gap.missing() },
             lost: kinds,

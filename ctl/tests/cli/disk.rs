@@ -57,6 +57,16 @@ impl Disk {
 
     /// Takes in what is new at a moment.
     pub(crate) fn drain(&mut self, recording: &mut Recording, mono: u64) {
+        self.append(recording, mono);
+        let now = Now { mono, wall: (self.wall + mono) as i64 };
+        self.writer.vouch(&recording.totals(mono));
+        if let Some(job) = self.writer.sync(now) {
+            self.writer.synced(job.run(), now);
+        }
+    }
+
+    /// Writes what is new at a moment, and nothing behind it yet.
+    pub(crate) fn append(&mut self, recording: &mut Recording, mono: u64) {
         let now = Now { mono, wall: (self.wall + mono) as i64 };
         assert!(self.writer.ready(now));
         let pages = recording.pages().into_iter().flatten().map(|page| Page::new(page).unwrap());
@@ -65,10 +75,6 @@ impl Disk {
         });
         let new = new.collect();
         assert_eq!(*self.writer.append(new, mono, &mut self.opening, now), State::Ready);
-        self.writer.vouch(&recording.totals(mono));
-        if let Some(job) = self.writer.sync(now) {
-            self.writer.synced(job.run(), now);
-        }
     }
 
     /// Ends in order at a moment, with all that was recorded before.

@@ -155,6 +155,32 @@ fn a_saved_window_reads_as_it_did_live() {
 }
 
 #[test]
+fn a_window_is_saved_of_files_that_have_no_counters_yet() {
+    let state = tempfile::tempdir().unwrap();
+    let (dir, file) = (state.path().join("state"), state.path().join("saved.flight"));
+    let mut recording = Recording::new();
+    // Young: the file has the checkpoint that it begins with, and no other.
+    let mut disk = Disk::new(&dir, meta(), WALL, 600);
+    let end = calls(&mut recording, NOW - 2 * SECOND, 0..2_000);
+    disk.append(&mut recording, end);
+    let args = ["save", "--store", text(&dir), "--all", "-o", text(&file)];
+    let saved = flightctl(&args);
+    assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
+    let all = numbers(&of_files(&["--store", text(&dir), "--all"]));
+    assert!(all.len() > 1_000, "{}", all.len());
+    assert_eq!(numbers(&of_files(&["--file", text(&file)])), all);
+    let told = "on: the source has no later counters";
+    for source in [["--store", text(&dir)], ["--file", text(&file)]] {
+        let out = of_files(&[&source[..], &["--all", "--strict"]].concat());
+        assert_eq!(out.status.code(), Some(3));
+        assert!(stderr(&out).contains(told), "{}", stderr(&out));
+    }
+    let (since, until) = (ago(2), ago(1));
+    let window = ["--file", text(&file), "--since", &since, "--until", &until];
+    assert_eq!(numbers(&of_files(&window)), (0..1_000).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_window_is_saved_from_files_too() {
     let (_, dir) = recorded();
     let out = tempfile::tempdir().unwrap();

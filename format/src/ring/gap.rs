@@ -22,6 +22,8 @@ pub enum Reason {
     /// The ring was written over, and the quiet ring holds the events of other processes alone
     /// ([`crate::kept`]).
     LeftOut,
+    /// The source has no counters for the stretch: nobody can tell whether something is missing.
+    Uncounted,
 }
 
 impl Reason {
@@ -37,6 +39,7 @@ impl Reason {
             Reason::LeftOut => {
                 "of busy processes, overwritten in the ring (the quiet ring holds the others')"
             }
+            Reason::Uncounted => "the source has no later counters",
         }
     }
 }

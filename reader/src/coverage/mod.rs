@@ -73,6 +73,7 @@ impl Report {
         let mut lanes = coverages(recording, window, now, |_| true);
         for lane in &mut lanes {
             lane.gaps = Gap::joined(std::mem::take(&mut lane.gaps));
+            lane.gaps.extend(uncounted(lane, window));
         }
         let within = |(from, until): (u64, u64)| (from.max(window.from), until.min(window.until));
         let lines = detached(recording);
@@ -243,6 +244,22 @@ impl Report {
     pub fn cpus(&self, lane: Lane) -> usize {
         self.lanes.iter().filter(|c| c.lane == lane).count()
     }
+}
+
+/// What of a window is behind the last moment at which a ring's counters are known, if none of its
+/// gaps tells of it.
+fn uncounted(lane: &Coverage, window: Window) -> Option<Gap> {
+    let from = lane.complete.map_or(window.from, |(_, until)| until.max(window.from));
+    let is_told = |gap: &Gap| gap.reason != Reason::Newer && gap.intersects(from, window.until);
+    (from < window.until && !lane.gaps.iter().any(is_told)).then_some(Gap {
+        lane: lane.lane,
+        cpu: lane.cpu,
+        from,
+        until: window.until,
+        lost: None,
+        refused: [0; REFUSALS],
+        reason: Reason::Uncounted,
+    })
 }
 
 /// What `recording` has of `window` in each ring: each gap by itself, from one moment at which the

@@ -1,5 +1,7 @@
 //! Many gaps of one ring in one line: of a flooded ring there are hundreds.
 
+use std::collections::HashMap;
+
 use flightrec_format::abi::page::Lane;
 use flightrec_format::ring::{Gap, Reason};
 
@@ -20,43 +22,40 @@ pub(super) struct Folded {
 /// Rows for gaps in the order of time: where more than [`EACH`] are of one ring and reason, one row
 /// for them, in the place of the first.
 pub(super) fn fold(gaps: &[&Gap]) -> Vec<Folded> {
+    let mut counts: HashMap<Key, usize> = HashMap::new();
+    for gap in gaps {
+        *counts.entry(key(gap)).or_default() += 1;
+    }
     let mut rows: Vec<Folded> = Vec::new();
-    let mut folded: Vec<(Lane, u16, Reason)> = Vec::new();
+    let mut folded: HashMap<Key, usize> = HashMap::new();
     for gap in gaps {
         let key = key(gap);
-        if folded.contains(&key) {
+        if let Some(row) = folded.get(&key).and_then(|at| rows.get_mut(*at)) {
+            row.add(gap);
             continue;
         }
-        let same = || gaps.iter().filter(|other| self::key(other) == key);
-        if same().count() <= EACH {
-            rows.push(Folded { gap: **gap, count: 1, length: length(gap) });
-            continue;
+        if counts.get(&key).is_some_and(|count| *count > EACH) {
+            folded.insert(key, rows.len());
         }
-        folded.push(key);
-        let mut row = Folded { gap: **gap, count: 0, length: 0 };
-        for other in same() {
-            row.add(other);
-        }
-        rows.push(row);
+        rows.push(Folded { gap: **gap, count: 1, length: length(gap) });
     }
     rows
 }
 
 impl Folded {
-    /// The first one is in `gap` already.
     fn add(&mut self, other: &Gap) {
         self.count += 1;
         self.length = self.length.saturating_add(length(other));
-        if self.count == 1 {
-            return;
-        }
         self.gap.until = self.gap.until.max(other.until);
         self.gap.lost = self.gap.lost.zip(other.lost).map(|(a, b)| a.plus(&b));
         self.gap.refused = sum(self.gap.refused, other.refused);
     }
 }
 
-fn key(gap: &Gap) -> (Lane, u16, Reason) {
+/// What gaps have in common that are one row.
+type Key = (Lane, u16, Reason);
+
+fn key(gap: &Gap) -> Key {
     (gap.lane, gap.cpu, gap.reason)
 }
 

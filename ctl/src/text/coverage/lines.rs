@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::kept::{ANYONE, YOUNG};
 use flightrec_format::meta::Lacking;
-use flightrec_format::ring::Reason;
+use flightrec_format::ring::{Gap, Reason};
 
 use super::doubt::doubt_lines;
 use super::fold::{Folded, fold};
@@ -37,8 +37,11 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
     lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| lane_line(report, lane)));
     lines.extend(lacking(&report.lacking));
     lines.extend(unknown(&report.unknown));
-    let rows = fold(&report.gaps());
+    let (uncounted, gaps): (Vec<&Gap>, Vec<&Gap>) =
+        report.gaps().into_iter().partition(|gap| gap.reason == Reason::Uncounted);
+    let rows = fold(&gaps);
     lines.extend(rows.iter().map(|row| gap_line(row, report.is_beyond(&row.gap), &mut times)));
+    lines.extend(uncounted_lines(&uncounted, &mut times));
     if !report.left_out.is_empty() {
         lines.push(busy(&report.left_out));
     }
@@ -228,6 +231,24 @@ fn gap_line(row: &Folded, is_beyond: bool, times: &mut Times<'_>) -> String {
         line.push_str("; at most that many are in the window");
     }
     line
+}
+
+/// `CPUs 0-1, lane syscall: events may be missing from … on: …`; a line for each lane.
+fn uncounted_lines(gaps: &[&Gap], times: &mut Times<'_>) -> Vec<String> {
+    let of_lane = |lane: Lane| {
+        let of_lane = gaps.iter().filter(move |gap| gap.lane == lane);
+        let from = of_lane.clone().map(|gap| gap.from).min()?;
+        let mut cpus: Vec<u16> = of_lane.map(|gap| gap.cpu).collect();
+        cpus.sort_unstable();
+        Some(format!(
+            "CPUs {}, lane {}: events may be missing from {} on: {}",
+            ranges(cpus),
+            lane.name(),
+            times.full(from),
+            Reason::Uncounted.describe()
+        ))
+    };
+    Lane::RINGS.into_iter().filter_map(of_lane).collect()
 }
 
 fn total(counts: &[u64]) -> u64 {

@@ -513,8 +513,14 @@ impl SessionSource {
 
 /// Where a file ends; `None` where nothing is in it.
 fn end_of(reader: &FileReader) -> Option<End> {
-    let mark = reader.blocks().iter().filter(|block| block.header.kind == Kind::Checkpoint);
-    let mark = mark.map(|block| block.header.last).max();
+    let last_of = |kind: Kind| {
+        let of_kind = reader.blocks().iter().filter(move |block| block.header.kind == kind);
+        // 0: the writer did not know the counters yet.
+        of_kind.map(|block| block.header.last).filter(|time| *time != 0).max()
+    };
+    // A file that was saved may have no checkpoint but the one before its window; then its window's
+    // end is the last moment.
+    let mark = last_of(Kind::Checkpoint).max(last_of(Kind::Snapshot));
     let last = reader.blocks().iter().map(|block| block.header.last.saturating_add(1)).max();
     // What came behind the last checkpoint of a closed file is only there because its page was.
     let closed = reader.complete();
