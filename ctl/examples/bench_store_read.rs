@@ -318,7 +318,7 @@ fn meta() -> Meta {
         started: STARTED,
         tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: (0..CPUS).collect(),
-        lanes: Lanes::new([16 << 20, 8 << 20, 1 << 20], [false; 3]),
+        lanes: Lanes::new([16 << 20, 8 << 20, 1 << 20, 1 << 20], [false; 4]),
         native: vec![
             call(0, "read", &[("fd", "unsigned int"), ("buf", "char *"), ("count", "size_t")]),
             call(

@@ -107,7 +107,7 @@ pub struct Budget {
     pub total_percent: Option<f64>,
     /// Percent of a CPU that system calls may take; none: no limit.
     pub syscall_percent: Option<f64>,
-    /// Percent of a CPU that scheduling may take; none: no limit.
+    /// Percent of a CPU that scheduling and requests to disks may take; none: no limit.
     pub sched_percent: Option<f64>,
     /// A system call with its exit.
     pub call_ns: u32,
@@ -115,10 +115,14 @@ pub struct Budget {
     pub string_ns: u32,
     /// A switch, wakeup or migration.
     pub sched_ns: u32,
+    /// An event of a request to a disk.
+    pub disk_ns: u32,
     /// The probe overhead of a system call: its cost when it is not recorded.
     pub call_overhead_ns: u32,
     /// The probe overhead of a switch, wakeup or migration.
     pub sched_overhead_ns: u32,
+    /// The probe overhead of an event of a request to a disk.
+    pub disk_overhead_ns: u32,
     /// Whether these costs were measured on this machine; else they are assumed.
     pub measured: bool,
     /// Whether the programs on system calls are detached at the moment.
@@ -133,8 +137,10 @@ impl From<control::Budget> for Budget {
             call,
             string,
             sched,
+            disk,
             call_floor,
             sched_floor,
+            disk_floor,
             measured,
             detached,
             ..
@@ -146,8 +152,10 @@ impl From<control::Budget> for Budget {
             call_ns: call,
             string_ns: string,
             sched_ns: sched,
+            disk_ns: disk,
             call_overhead_ns: call_floor,
             sched_overhead_ns: sched_floor,
+            disk_overhead_ns: disk_floor,
             measured,
             detached,
         }

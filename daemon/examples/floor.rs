@@ -27,7 +27,7 @@ fn main() -> Result<()> {
 
     let raw: &mut RawTracePoint = ebpf.program_mut(name).context("no such program")?.try_into()?;
     raw.load()?;
-    let wanted = Wanted { syscalls: Some(form), sched: true, tasks: true };
+    let wanted = Wanted { syscalls: Some(form), sched: true, tasks: true, disk: true };
     let rows = attachments::wanted(ATTACHMENTS, wanted);
     let recording = rows.iter().filter(|row| row.lane.is_some());
     let tracepoints: Vec<_> = recording.filter_map(Attachment::tracepoint).collect();

@@ -224,7 +224,8 @@ mod tests {
     /// The table, and an optional row that records events.
     fn rows() -> Vec<Attachment> {
         let form = Some(ProgramForm::Tracepoint);
-        let mut rows = wanted(ATTACHMENTS, Wanted { syscalls: form, sched: true, tasks: true });
+        let mut rows =
+            wanted(ATTACHMENTS, Wanted { syscalls: form, sched: true, tasks: true, disk: true });
         rows.push(tp_btf(Lane::Task, "oom", "mark_victim", &[], "victims").optional(&[]));
         rows
     }

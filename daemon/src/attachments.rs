@@ -10,7 +10,7 @@ use std::fmt;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::meta::Lacking;
 
-use crate::btf::{CONTEXT, FILES, Group, IO_WAIT};
+use crate::btf::{CONTEXT, DISK, FILES, Group, IO_WAIT};
 
 /// A tracepoint of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,8 @@ pub struct Refinement {
 /// What tells a wakeup by a thread from one by an interrupt.
 const CONTEXT_OF_WAKEUPS: Refinement = Refinement {
     group: CONTEXT,
-    what: "context of wakeups (an interrupt's looks like the interrupted thread's)",
+    what: "context of wakeups and of requests to disks (an interrupt's looks like the \
+           interrupted thread's)",
 };
 
 /// What tells a wait for I/O from others.
@@ -135,6 +136,9 @@ pub const ATTACHMENTS: &[Attachment] = &[
         .optional(&[]),
     tp_btf(Lane::Sched, "signal", "signal_deliver", &["signal_deliver"], "signals that are taken")
         .optional(&[]),
+    disk("block_rq_insert", &["block_insert"], "requests that are queued for disks"),
+    disk("block_rq_issue", &["block_issue"], "requests that disks get"),
+    disk("block_rq_complete", &["block_complete"], "requests that disks have done"),
     tp_btf(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
     tp_btf(Lane::Syscall, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls"),
     classic(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls")
@@ -177,6 +181,17 @@ pub const fn tp_btf(
     what: &'static str,
 ) -> Attachment {
     row(name, Hook::tp_btf(category, name), what).records(lane, kinds)
+}
+
+/// The same, of requests to disks, which a kernel may lack.
+const fn disk(
+    name: &'static str,
+    kinds: &'static [&'static str],
+    what: &'static str,
+) -> Attachment {
+    tp_btf(Lane::Trace, "block", name, kinds, what)
+        .optional(&[DISK])
+        .refined_by(&[CONTEXT_OF_WAKEUPS])
 }
 
 /// The same in the classic form.
@@ -291,6 +306,8 @@ pub struct Wanted {
     pub sched: bool,
     /// Task life.
     pub tasks: bool,
+    /// Requests to disks.
+    pub disk: bool,
 }
 
 /// The rows that are wanted, in order. A tracepoint that has rows in both forms gets that of the
@@ -302,6 +319,7 @@ pub fn wanted(rows: &[Attachment], wanted: Wanted) -> Vec<Attachment> {
                 Some(Lane::Syscall) => wanted.syscalls.is_some(),
                 Some(Lane::Sched) => wanted.sched,
                 Some(Lane::Task) => wanted.tasks,
+                Some(Lane::Trace) => wanted.disk,
                 _ => true,
             }
     };
@@ -330,7 +348,8 @@ mod tests {
     use super::*;
     use crate::load::PROBES;
 
-    const ALL: Wanted = Wanted { syscalls: Some(ProgramForm::TpBtf), sched: true, tasks: true };
+    const ALL: Wanted =
+        Wanted { syscalls: Some(ProgramForm::TpBtf), sched: true, tasks: true, disk: true };
 
     fn programs(wanted: Wanted) -> Vec<&'static str> {
         super::wanted(ATTACHMENTS, wanted).iter().map(|row| row.program).collect()
@@ -370,7 +389,7 @@ mod tests {
         let all: Vec<&str> = ATTACHMENTS.iter().filter(of_form).map(|row| row.program).collect();
         assert_eq!(programs(ALL), all);
         assert!(all.contains(&"sys_enter") && all.contains(&"task_rename"));
-        let none = Wanted { syscalls: None, sched: false, tasks: false };
+        let none = Wanted { syscalls: None, sched: false, tasks: false, disk: false };
         let least =
             ["note", "sched_process_exit", "sched_switch", "walk_tasks", "walk_files", "console"];
         assert_eq!(programs(none), least);
@@ -379,7 +398,7 @@ mod tests {
     #[test]
     fn system_calls_are_attached_in_the_form_that_is_wanted() {
         let of = |form| {
-            let wanted = Wanted { syscalls: Some(form), sched: false, tasks: false };
+            let wanted = Wanted { syscalls: Some(form), sched: false, tasks: false, disk: false };
             let rows = super::wanted(ATTACHMENTS, wanted);
             let calls = rows.iter().filter(|row| row.lane == Some(Lane::Syscall));
             calls.map(|row| (row.program, row.pin())).collect::<Vec<_>>()

@@ -210,6 +210,7 @@ pub fn set_costs(state: &ArrayMap, costs: &Costs, clock: f64) {
         (bucket(1) + offset_of!(Bucket, cost), pair(costs.sched, 0)),
         (offset_of!(CpuState, full), pair(costs.call, costs.sched)),
         (offset_of!(CpuState, floor), pair(costs.call_floor, costs.sched_floor)),
+        (offset_of!(CpuState, disk), pair(costs.disk, costs.disk_floor)),
         (offset_of!(CpuState, savings), pair(costs.exit_time, costs.arguments)),
         (offset_of!(CpuState, measured), u64::from(costs.measured)),
         (offset_of!(CpuState, clock), (clock * 1e3) as u64),

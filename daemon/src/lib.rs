@@ -15,6 +15,7 @@ pub mod config;
 pub mod control;
 pub mod cpus;
 pub mod descriptors;
+pub mod devices;
 pub mod dir;
 pub mod drain;
 pub mod journal;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use aya::programs::ProgramError;
 use aya::{Ebpf, EbpfLoader};
+use flightrec_format::abi::page::RING_LANES;
 use flightrec_format::abi::probe::{CallTable, Offsets};
 use flightrec_format::abi::state::CpuState;
 use flightrec_format::live::sys::{self, Cast};
@@ -179,11 +180,13 @@ pub struct Frozen<'a> {
     /// Possible CPUs.
     pub cpus: u32,
     /// Pages of each lane, all CPUs together.
-    pub ring_pages: [u32; 3],
+    pub ring_pages: [u32; RING_LANES],
     /// Pages of the thread table.
     pub slot_pages: u32,
     /// What decides which thread has which place in it: random.
     pub slot_seed: u64,
+    /// Keys of the hash that names requests to disks: random.
+    pub request_keys: [u64; 2],
     /// Pages of metadata.
     pub meta_pages: u32,
     /// Pages of the descriptor snapshot.
@@ -332,9 +335,11 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .override_global("SLOT_PAGES", &frozen.slot_pages, true)
         .override_global("SHARE_SEED", &frozen.seed, true)
         .override_global("SLOT_SEED", &frozen.slot_seed, true)
+        .override_global("REQUEST_KEYS", &frozen.request_keys, true)
         .map_max_entries("rings_syscall", frozen.ring_pages[0])
         .map_max_entries("rings_sched", frozen.ring_pages[1])
         .map_max_entries("rings_task", frozen.ring_pages[2])
+        .map_max_entries("rings_trace", frozen.ring_pages[3])
         .map_max_entries("slots", frozen.slot_pages)
         .map_max_entries("meta", frozen.meta_pages)
         .map_max_entries("descriptors", frozen.descriptor_pages)
@@ -358,11 +363,12 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 11] = [
+pub const PINNED_MAPS: [&str; 12] = [
     STATE,
     "rings_syscall",
     "rings_sched",
     "rings_task",
+    "rings_trace",
     "meta",
     "slots",
     "descriptors",
@@ -484,7 +490,8 @@ mod tests {
         let refinements = ["IO_WAIT_OFFSETS", "CONTEXT_OFFSETS"];
         assert_eq!(lacking, optional.chain(refinements).collect::<Vec<_>>());
         let context = choice.lacking.last().unwrap();
-        assert_eq!(context.kinds, ["waking", "wakeup_new"], "of all its rows");
+        let kinds = ["waking", "wakeup_new", "block_insert", "block_issue", "block_complete"];
+        assert_eq!(context.kinds, kinds, "of all its rows");
         assert!(choice.groups.is_empty());
         assert!(choice.rows.iter().any(|row| row.program == "sched_switch"));
     }

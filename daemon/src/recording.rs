@@ -31,6 +31,7 @@ use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
 use crate::config::{Config, Record, SizingError};
+use crate::devices;
 use crate::load::{self, Frozen, LoadError};
 use crate::note::Notes;
 use crate::syscalls::call_table;
@@ -282,6 +283,10 @@ impl Recording {
             ring_pages: sizing.ring_pages.map(|pages| pages * cpus),
             slot_pages: sizing.slot_pages,
             slot_seed: random().map_err(io("/dev/urandom"))?,
+            request_keys: [
+                random().map_err(io("/dev/urandom"))?,
+                random().map_err(io("/dev/urandom"))?,
+            ],
             meta_pages: sizing.meta_pages,
             descriptor_pages: sizing.descriptor_pages,
             quiet_pages: sizing.quiet_pages * cpus,
@@ -571,13 +576,15 @@ impl Recording {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Brings the offsets of the wall clock and its scale, and the names of control groups up to
-    /// date. That it could not is no reason to stop.
+    /// Brings the offsets of the wall clock and its scale, and the names of control groups and
+    /// of block devices up to date. That it could not is no reason to stop.
     pub fn follow(&self) {
         let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
         let meta = self.meta();
         let groups = self.groups.refresh(&meta);
-        if groups.is_none() && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
+        let devices = devices::refresh(&meta);
+        let has_names = groups.is_none() && devices.is_none();
+        if has_names && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
             return;
         }
         let updated = self.update_meta(|meta| {
@@ -585,6 +592,9 @@ impl Recording {
             meta.set_wall_offset(wall);
             if let Some(groups) = groups {
                 groups(meta);
+            }
+            if let Some(devices) = devices {
+                devices(meta);
             }
         });
         if let Err(e) = updated {

@@ -60,7 +60,7 @@ pub fn check(options: &Options) -> Result<()> {
     let online = cpus::online().context("the list of CPUs can't be read")?.len() as u32;
     let possible = cpus::possible().context("the list of CPUs can't be read")?;
     let sizing = Sizing::compute(&config, online, possible, ram_bytes())?;
-    let [syscall, sched, task] = sizing.ring_bytes().map(|bytes| bytes >> 10);
+    let [syscall, sched, task, trace] = sizing.ring_bytes().map(|bytes| bytes >> 10);
     let store = &config.store;
     let files = if store.enabled {
         format!("files of up to {} in {}", store.max_total, options.state_dir.display())
@@ -70,7 +70,7 @@ pub fn check(options: &Options) -> Result<()> {
     println!(
         "The configuration is good. On this machine's {online} CPUs: {} MiB of kernel memory; for \
          each CPU {syscall} KiB of system calls, {sched} KiB of scheduling, {task} KiB of task \
-         life, {} KiB of quiet processes; {files}.",
+         life, {trace} KiB of disk requests, {} KiB of quiet processes; {files}.",
         (sizing.total + (1 << 19)) >> 20,
         u64::from(sizing.quiet_pages) * 4
     );

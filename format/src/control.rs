@@ -127,10 +127,14 @@ pub struct Budget {
     pub string: u32,
     /// A switch, wakeup or migration.
     pub sched: u32,
+    /// An event of a request to a disk.
+    pub disk: u32,
     /// A system call that is not recorded.
     pub call_floor: u32,
     /// A switch, wakeup or migration that is not recorded.
     pub sched_floor: u32,
+    /// An event of a request to a disk that is not recorded.
+    pub disk_floor: u32,
     /// What a call costs less without its exit's time.
     pub exit_time: u32,
     /// What a call costs less with its first argument alone.
@@ -194,6 +198,8 @@ pub struct Spent {
     pub strings: u64,
     /// Recording scheduling, beyond the floor.
     pub sched: u64,
+    /// Recording requests to disks, beyond the floor.
+    pub disk: u64,
     /// The probe overhead: of every event, recorded or not.
     pub floor: u64,
 }

@@ -98,6 +98,10 @@ pub struct Meta {
     /// Paths of the v2 control groups in their hierarchy, by id; those that are gone stay while
     /// there is room.
     pub cgroups: BTreeMap<u64, String>,
+    /// Names of block devices, by their number (`dev_t` inside the kernel, as
+    /// [`crate::abi::kinds::Unit::Device`]); those that are gone stay while there is room.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub devices: BTreeMap<u32, String>,
     /// Whether there were more control groups than fit.
     pub cgroups_cut: bool,
     /// System calls of the machine's own table.

@@ -81,7 +81,7 @@ fn meta() -> Meta {
         boot_id: "01234567-89ab-cdef-0123-456789abcdef".into(),
         started: STARTED,
         cpus: vec![0, 1],
-        lanes: Lanes::new([1 << 20; 3], [false; 3]),
+        lanes: Lanes::new([1 << 20; 4], [false; 4]),
         native: vec![call(2, "open"), call(59, "execve")],
         ..Meta::default()
     }

@@ -81,7 +81,7 @@ fn metadata() -> Meta {
         boot_id,
         started: 5,
         cpus: vec![0, 1],
-        lanes: Lanes::new([1 << 20; 3], [false; 3]),
+        lanes: Lanes::new([1 << 20; 4], [false; 4]),
         native,
         config,
         ..Meta::default()

@@ -182,6 +182,44 @@ fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> 
     1
 }
 
+/// Takes the cost of a request's event, out of what scheduling has: of one that the running thread
+/// makes, if it is quiet enough.
+#[inline(always)]
+pub(crate) fn draw_disk(state: &mut CpuState) -> bool {
+    let cost = state.disk[0];
+    draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_disk_fairly(state, cost) != 0
+}
+
+#[inline(never)]
+fn draw_disk_fairly(state: &mut CpuState, cost: u32) -> u32 {
+    let i = Lane::Sched as usize;
+    refill(&mut state.buckets[i]);
+    let (bucket, shares) = (&mut state.buckets[i], &mut state.shares[i]);
+    let task = Task::current();
+    let at = share::find(shares, bucket, Process { tgid: task.tgid(), began: task.start_time() });
+    u32::from(share::draw(share::of(shares, at), bucket, cost))
+}
+
+/// Takes the cost of a request's event that is nobody's who runs here: there are no more of these
+/// than requests that were made.
+#[inline(always)]
+pub(crate) fn draw_done(state: &mut CpuState) -> bool {
+    let cost = state.disk[0];
+    draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_what_is_left(state, cost) != 0
+}
+
+#[inline(never)]
+fn draw_what_is_left(state: &mut CpuState, cost: u32) -> u32 {
+    let bucket = &mut state.buckets[Lane::Sched as usize];
+    refill(bucket);
+    let tokens = bucket.tokens - i64::from(cost);
+    if tokens < 0 {
+        return 0;
+    }
+    bucket.tokens = tokens;
+    1
+}
+
 /// Takes so many bytes out of what the ring of task life has for what `task`'s process makes
 /// without end; counts an event of `kind` that is refused.
 #[inline(always)]
@@ -225,6 +263,12 @@ pub(crate) fn refuse_call(state: &mut CpuState, kind: u8) {
 #[inline(always)]
 pub(crate) fn refuse_sched(state: &mut CpuState, kind: u8) {
     refuse::<{ Lane::Sched as usize }>(state, kind);
+}
+
+/// Counts a request's event that was refused.
+#[inline(always)]
+pub(crate) fn refuse_disk(state: &mut CpuState, kind: u8) {
+    refuse::<{ Lane::Trace as usize }>(state, kind);
 }
 
 /// Counts an event that was refused, of a lane whose programs may interrupt one another.

@@ -64,6 +64,14 @@ const TS_COMPAT: u32 = 2;
 #[derive(Clone, Copy)]
 pub(crate) struct Task(*const u8);
 
+/// A request to a disk.
+#[derive(Clone, Copy)]
+pub(crate) struct Request(*const u8);
+
+/// The disk that a request is for; null where there is none.
+#[derive(Clone, Copy)]
+pub(crate) struct Disk(*const u8);
+
 /// Saved user registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Regs(*const u8);
@@ -105,6 +113,13 @@ pub(crate) fn arg<const N: usize>(ctx: *mut c_void) -> u64 {
             at = const N * size_of::<u64>(), options(nostack));
     }
     value
+}
+
+/// Argument `N` of a tracepoint as a number. As a pointer the verifier takes it for one that is
+/// never null, removes what is done about 0, and refuses to reckon with it.
+#[inline(always)]
+pub(crate) fn number<const N: usize>(ctx: *mut c_void) -> u64 {
+    peek(ctx as u64 + (N * size_of::<u64>()) as u64)
 }
 
 impl Task {
@@ -308,6 +323,47 @@ impl Regs {
         // `syscall_get_nr` cuts it to an int (arch/x86/include/asm/syscall.h).
         // SAFETY: see `load`.
         unsafe { load::<i32>(self.0, regs::ORIG_AX as usize) as i64 }
+    }
+}
+
+impl Request {
+    /// A tracepoint's request argument.
+    #[inline(always)]
+    pub(crate) fn from_arg(p: *const u8) -> Self {
+        Self(p)
+    }
+
+    /// The `u32` at a byte offset that the verifier knows.
+    #[inline(always)]
+    pub(crate) fn word(self, at: u32) -> u32 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, at as usize) }
+    }
+
+    /// The `u64` there.
+    #[inline(always)]
+    pub(crate) fn long(self, at: u32) -> u64 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, at as usize) }
+    }
+
+    /// Its disk, by the offsets of its queue, and of the disk there.
+    #[inline(always)]
+    pub(crate) fn disk(self, queue: u32, disk: u32) -> Disk {
+        // SAFETY: see `load`; the verifier makes the second load a fault-tolerant one.
+        unsafe {
+            let queue: *const u8 = load(self.0, queue as usize);
+            Disk(load(queue, disk as usize))
+        }
+    }
+}
+
+impl Disk {
+    /// The `u32` at a byte offset that the verifier knows; 0 where there is no disk.
+    #[inline(always)]
+    pub(crate) fn word(self, at: u32) -> u32 {
+        // SAFETY: see `load`; the load is a fault-tolerant one.
+        unsafe { load(self.0, at as usize) }
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! The task lane's tracepoints are preemptible from Linux 7.0 on (kernel commits a46023d5616e,
 //! f7d327654b88), so two of its programs may meet on a CPU: there, `busy` is claimed by an atomic.
+//! So it is in the trace lane, whose programs run in threads, with interrupts on, and in interrupts.
 
 use core::arch::asm;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -101,6 +102,8 @@ pub(crate) static RINGS_SYSCALL: Array<Page> = Array::with_max_entries(1, MMAPAB
 pub(crate) static RINGS_SCHED: Array<Page> = Array::with_max_entries(1, MMAPABLE);
 #[map(name = "rings_task")]
 pub(crate) static RINGS_TASK: Array<Page> = Array::with_max_entries(1, MMAPABLE);
+#[map(name = "rings_trace")]
+pub(crate) static RINGS_TRACE: Array<Page> = Array::with_max_entries(1, MMAPABLE);
 /// Written by the daemon alone; here so that it is made, pinned and found with the rest.
 #[map(name = "meta")]
 static META: Array<Page> = Array::with_max_entries(1, MMAPABLE);

@@ -1,6 +1,6 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
-//! One module per lane: [`syscalls`], [`sched`], [`task`]. [`lane`] is how a record gets into a
+//! One module per lane: [`syscalls`], [`sched`], [`task`], and [`disk`] for `trace`. [`lane`] is how a record gets into a
 //! page, [`budget`] which events may, [`share`] whose, [`slots`] is the table of live threads,
 //! [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
 //! [`context`] tells whether an interrupt has the CPU,
@@ -17,6 +17,7 @@ mod atomic;
 mod budget;
 mod console;
 mod context;
+mod disk;
 mod files;
 mod kernel;
 mod lane;

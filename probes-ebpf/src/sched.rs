@@ -21,7 +21,7 @@ use flightrec_format::abi::state::{
     CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, LaneState, entered,
 };
 
-use crate::kernel::{Task, arg, comm_bytes, peek};
+use crate::kernel::{Task, arg, comm_bytes, number, peek};
 use crate::lane::{BODY, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
 use crate::{budget, context, running, slots};
 
@@ -237,13 +237,6 @@ const SI_KERNEL: i32 = 0x80;
 const SI_CODE: u64 = 8;
 const SA_HANDLER: u64 = 0;
 const SA_FLAGS: u64 = 8;
-
-/// Argument `N` as a number. As a pointer the verifier takes it for one that is never null, and
-/// removes what is done about 0.
-#[inline(always)]
-fn number<const N: usize>(ctx: *mut c_void) -> u64 {
-    peek(ctx as u64 + (N * size_of::<u64>()) as u64)
-}
 
 /// `si_code` of a signal, as `TP_STORE_SIGINFO` (include/trace/events/signal.h, Linux 6.1) has it:
 /// instead of a pointer there may be `SEND_SIG_NOINFO` (0) or `SEND_SIG_PRIV` (1). It is the second

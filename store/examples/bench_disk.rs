@@ -114,7 +114,7 @@ fn main() -> Result<()> {
     let (dir, out) = (Path::new(&dir), Path::new(&out));
     let source = Source::open(dir)?;
 
-    let mut sums: [Sums; 3] = Default::default();
+    let mut sums: [Sums; 4] = Default::default();
     let mut session = 0;
     let (mut copying, mut encoding, mut decoding, mut unpacking) = (0.0, 0.0, 0.0, 0.0);
     // What a block takes, and whether it comes out again.

@@ -26,7 +26,7 @@ fn objects(output: &Output) -> Vec<Value> {
     let mut all: Vec<Value> = text.lines().map(parse).collect();
     let coverage = all.remove(0);
     assert_eq!(coverage["event"], "coverage", "{coverage}");
-    assert_eq!(coverage["lanes"].as_array().map(Vec::len), Some(3), "{coverage}");
+    assert_eq!(coverage["lanes"].as_array().map(Vec::len), Some(4), "{coverage}");
     all.retain(|event| event["event"] != "gap");
     all
 }

@@ -7,6 +7,7 @@ mod corners;
 mod crowd;
 mod dd;
 mod descriptors;
+mod disk;
 mod dump;
 mod exec_args;
 mod fairness;

@@ -64,8 +64,8 @@ pub(crate) fn read(recorder: &Recorder) -> Files {
 
 /// What is missing of the whole recording, by lane, where the files and the counters are held
 /// against each other.
-pub(crate) fn missing(files: &Files, recording: &Recording) -> [u64; 3] {
-    let mut missing = [0; 3];
+pub(crate) fn missing(files: &Files, recording: &Recording) -> [u64; 4] {
+    let mut missing = [0; 4];
     for cpu in recording.counters().cpus.iter().filter(|cpu| cpu.recorded) {
         for lane in Lane::RINGS {
             let tally = files.tally(recording.session(), lane, cpu.cpu);
@@ -193,7 +193,7 @@ fn everything_that_was_counted_is_in_the_files_through_every_death() {
         return;
     }
     let streams = rings.finish();
-    let mut told = [0; 3];
+    let mut told = [0; 4];
     for stream in &streams {
         let scope =
             Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: Some(&totals) };
@@ -266,7 +266,7 @@ fn a_clean_end_and_a_kept_recording_leave_no_hole() {
     let files = read(&recorder);
     assert_eq!(files.sessions, [recording.session(), kept.session()]);
     for session in [&recording, &kept] {
-        assert_eq!(missing(&files, session), [0; 3]);
+        assert_eq!(missing(&files, session), [0; 4]);
     }
     assert_eq!(
         (files.complete, &files.damage),
@@ -292,7 +292,7 @@ fn what_a_replaced_recording_held_is_not_lost() {
     let files = read(&recorder);
     assert_eq!(files.sessions, [old.session(), new.session()]);
     for session in [&old, &new] {
-        assert_eq!(missing(&files, session), [0; 3]);
+        assert_eq!(missing(&files, session), [0; 4]);
     }
 }
 
@@ -325,7 +325,7 @@ fn what_was_overwritten_is_counted() {
     // What is missing stands in gaps that are told with the same count.
     let mut rings = Rings::new(recording.session());
     Files::read(&recorder.sandbox().state_dir(), |page| assert!(rings.add(page.clone())));
-    let mut told = [0; 3];
+    let mut told = [0; 4];
     for stream in rings.finish() {
         let scope = Scope { from: 0, until: u64::MAX, started: 0, copied: 0, totals: None };
         let gaps = stream.coverage(&scope).gaps;
@@ -381,5 +381,5 @@ fn the_last_events_are_written_at_the_end() {
     recorder.stop();
     let files = read(&recorder);
     assert_eq!((files.paths.len(), files.complete), (1, 1));
-    assert_eq!(missing(&files, &recording), [0; 3]);
+    assert_eq!(missing(&files, &recording), [0; 4]);
 }

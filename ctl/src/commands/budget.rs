@@ -184,6 +184,7 @@ struct Parts {
     calls_percent: f64,
     strings_percent: f64,
     sched_percent: f64,
+    disk_percent: f64,
     overhead_percent: f64,
     drain_percent: f64,
     daemon_percent: f64,
@@ -219,7 +220,8 @@ fn share(ns: u64, span: u64, cpus: usize) -> f64 {
 }
 
 fn all(spent: &Spent) -> u64 {
-    [spent.calls, spent.strings, spent.sched, spent.floor].into_iter().fold(0, u64::saturating_add)
+    let Spent { calls, strings, sched, disk, floor } = *spent;
+    [calls, strings, sched, disk, floor].into_iter().fold(0, u64::saturating_add)
 }
 
 impl Shown {
@@ -239,6 +241,7 @@ impl Shown {
                 calls_percent: share(sum(|spent| spent.calls)),
                 strings_percent: share(sum(|spent| spent.strings)),
                 sched_percent: share(sum(|spent| spent.sched)),
+                disk_percent: share(sum(|spent| spent.disk)),
                 overhead_percent: share(sum(|spent| spent.floor)),
                 drain_percent: share(drain),
                 daemon_percent: share(daemon),
@@ -309,6 +312,8 @@ impl Shown {
             sched_ns,
             call_overhead_ns,
             sched_overhead_ns,
+            disk_ns,
+            disk_overhead_ns,
             measured,
             ..
         } = &self.budget;
@@ -317,7 +322,8 @@ impl Shown {
             "an event",
             &format!(
                 "a call costs {call_ns} ns ({call_overhead_ns} of it probe overhead), a string \
-                 {string_ns}, a switch or wakeup {sched_ns} ({sched_overhead_ns}); {how}"
+                 {string_ns}, a switch or wakeup {sched_ns} ({sched_overhead_ns}), a disk event \
+                 {disk_ns} ({disk_overhead_ns}); {how}"
             ),
         );
         let running = account.spans.last().copied().unwrap_or(0);
@@ -333,10 +339,11 @@ impl Shown {
             "",
             format!("({})", span(running))
         );
-        let lines: [(&str, Part); 8] = [
+        let lines: [(&str, Part); 9] = [
             ("probes: system calls", |p| p.calls_percent),
             ("probes: their strings", |p| p.strings_percent),
             ("probes: scheduling", |p| p.sched_percent),
+            ("probes: disk requests", |p| p.disk_percent),
             ("probe overhead", |p| p.overhead_percent),
             ("drain, compression, writing", |p| p.drain_percent),
             ("flightd otherwise", |p| p.daemon_percent),
@@ -376,7 +383,8 @@ mod tests {
 
     fn account() -> Account {
         const S: u64 = 1_000_000_000;
-        let spent = |n: u64| Spent { calls: n, strings: 2 * n, sched: 3 * n, floor: 4 * n };
+        let spent =
+            |n: u64| Spent { calls: n, strings: 2 * n, sched: 3 * n, disk: 0, floor: 4 * n };
         let cpu = |cpu, level, limit, n| CpuAccount {
             cpu,
             level,
@@ -408,7 +416,7 @@ mod tests {
             "degrades     no_strings, quiet_only; system calls may be detached\n",
             "detached     for 2.0 s since flightd began\n",
             "an event     a call costs 260 ns (140 of it probe overhead), a string 120, a \
-             switch or wakeup 200 (100); measured here\n",
+             switch or wakeup 200 (100), a disk event 250 (110); measured here\n",
             "  probes: system calls                 0.050     0.025         0.025\n",
             "  probe overhead                       0.200     0.100         0.100\n",
             "  drain, compression, writing          0.500     0.000         0.000\n",

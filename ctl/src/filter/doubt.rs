@@ -92,7 +92,8 @@ impl Filter {
         let part = path.or(time)?;
         let took =
             if time.is_some() { Took::Ns(self.slower_than.unwrap_or(0)) } else { facts.took };
-        self.wants(event, CallFacts { path: true, took, lacks: None }, threads).then_some(part)
+        let facts = CallFacts { path: true, took, ..CallFacts::default() };
+        self.wants(event, facts, threads).then_some(part)
     }
 
     /// Whether a call takes as long as is wanted; `None`: it is not known.

@@ -138,7 +138,7 @@ impl Filter {
         self.kinds.has(event.body.kind())
             && (self.cpus.is_empty() || self.cpus.contains(&event.cpu))
             && self.wants_call(event, facts)
-            && self.wants_thread(event, threads)
+            && self.wants_thread(event, facts.issued_by, threads)
     }
 
     fn wants_call(&self, event: &Event, facts: CallFacts) -> bool {
@@ -164,13 +164,14 @@ impl Filter {
         })
     }
 
-    fn wants_thread(&self, event: &Event, threads: &Threads) -> bool {
+    fn wants_thread(&self, event: &Event, issued_by: Option<u32>, threads: &Threads) -> bool {
         let other = match &event.body {
             Body::Switch { next, .. } => Some(*next),
             Body::Waking { wakee, .. } => Some(*wakee),
             Body::Migrate { thread, .. } => Some(*thread),
             Body::Fork(fork) => Some(fork.tid),
-            _ => None,
+            // The end of a request is told by an interrupt: it is of who made it.
+            _ => issued_by,
         };
         let time = event.time;
         let any = |matches: &dyn Fn(u32) -> bool| {

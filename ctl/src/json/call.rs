@@ -10,6 +10,7 @@ use crate::fds::FdNames;
 use crate::names::{NUMBERS, errno};
 use crate::text::argument::{self, Kind, Number};
 use crate::text::call::{Result, bare_name};
+use crate::text::devices::Devices;
 use crate::text::number::decimal;
 use crate::text::piece::Piece;
 use crate::text::plan::{Plan, Plans};
@@ -53,6 +54,11 @@ impl Calls {
         };
         let [native, compat, x32] = [Abi::Native, Abi::Compat, Abi::X32].map(table);
         Self { plans, native, compat, x32 }
+    }
+
+    /// Names of block devices.
+    pub(super) fn devices(&self) -> &Devices {
+        &self.plans.devices
     }
 
     /// `sys_enter","syscall":…,"nr":…,"abi":…,"args":[…]`

@@ -5,10 +5,11 @@ use flightrec_format::decode::Plain;
 
 use super::value;
 use crate::text::argument::Number;
+use crate::text::devices::Devices;
 use crate::text::fields::{shown, write};
 
 /// `,"field":value,"field":value`
-pub(super) fn object(plain: &Plain, out: &mut Vec<u8>) {
+pub(super) fn object(plain: &Plain, devices: &Devices, out: &mut Vec<u8>) {
     for (field, value) in shown(plain) {
         out.extend_from_slice(b",\"");
         out.extend_from_slice(field.name.as_bytes());
@@ -16,7 +17,7 @@ pub(super) fn object(plain: &Plain, out: &mut Vec<u8>) {
         match (value, field.unit) {
             (Value::Name(comm), _) => value::comm(&comm, out),
             (value, unit) if unit.is_named() => {
-                value::printed(|out| write(plain, value, unit, out), out);
+                value::printed(|out| write(plain, value, unit, devices, out), out);
             }
             (Value::Unsigned(number), _) => value::number(Number::Unsigned(number), out),
             (Value::Signed(number), _) => value::number(Number::Signed(number), out),
@@ -33,6 +34,8 @@ mod tests {
 
     /// The schema of the object's lines, as they are documented.
     const SCHEMA: &str = include_str!("../../../docs/flightctl-dump.schema.json");
+    /// What is absent where it is not known.
+    const KNOWN: [&str; 3] = ["queue_ns", "service_ns", "issued_by"];
     /// What every event has.
     const COMMON: [&str; 7] = ["time", "mono_ns", "cpu", "tid", "pid", "comm", "event"];
 
@@ -49,11 +52,27 @@ mod tests {
             comm,
         };
         let mut out = b"{\"event\":\"fork\"".to_vec();
-        object(&Plain::read(Kind::Fork, &fork.bytes()).unwrap(), &mut out);
+        let fork = Plain::read(Kind::Fork, &fork.bytes()).unwrap();
+        object(&fork, &Devices::default(), &mut out);
         out.push(b'}');
         let expected = json!({"event": "fork", "parent_tgid": 6, "tid": 9, "tgid": 8,
             "start_time": 12, "cgroup": "0xffffffffffffffff", "comm": "abc"});
         assert_eq!(serde_json::from_slice::<Json>(&out).unwrap(), expected);
+    }
+
+    /// What the schema must say of what the reader finds out of a request to a disk.
+    fn known(kind: Kind) -> impl Iterator<Item = (String, Json)> {
+        let schema: Json = serde_json::from_str(SCHEMA).unwrap();
+        let names: &[&str] = match kind {
+            Kind::BlockIssue => &["queue_ns", "issued_by"],
+            Kind::BlockComplete => &KNOWN,
+            _ => &[],
+        };
+        names.iter().map(move |name| {
+            let of = &schema["$defs"]["event_block_complete"]["properties"][*name];
+            assert!(of["description"].is_string(), "{name}");
+            ((*name).to_owned(), of.clone())
+        })
     }
 
     /// What the schema must say of a kind's fields.
@@ -72,7 +91,7 @@ mod tests {
             let value = json!({"$ref": format!("#/$defs/{of_type}"), "description": meaning});
             (field.name.to_owned(), value)
         };
-        fields.map(of_field).collect()
+        fields.map(of_field).chain(known(kind)).collect()
     }
 
     #[test]
@@ -99,6 +118,7 @@ mod tests {
             }
             let all: Vec<&str> =
                 COMMON.into_iter().chain(expected.keys().map(String::as_str)).collect();
+            let all: Vec<&str> = all.into_iter().filter(|field| !KNOWN.contains(field)).collect();
             let required = json!(all);
             for (field, of) in [
                 ("time", "time"),

@@ -9,6 +9,7 @@
 mod call;
 pub(crate) mod clock;
 pub mod coverage;
+mod disk;
 pub(crate) mod escape;
 mod fields;
 mod format;
@@ -148,6 +149,7 @@ impl Renderer {
                     out.extend_from_slice(b",\"duration_at_least_ns\":");
                     decimal(ns, out);
                 }
+                disk::of_call(cx.disk.as_ref(), out);
                 if let Some(wall) = cx.merged {
                     out.extend_from_slice(b",\"entered\":\"");
                     self.stamps.time(wall, out);
@@ -181,7 +183,10 @@ impl Renderer {
             Body::TaskExit(exit) => life::exit(exit, out),
             Body::Mark(text) => life::mark(text, out),
             Body::Act(_, text) => life::act(text, out),
-            Body::Plain(plain) => fields::object(plain, out),
+            Body::Plain(plain) => {
+                fields::object(plain, self.calls.devices(), out);
+                disk::request(cx.request.as_ref(), out);
+            }
         }
     }
 }

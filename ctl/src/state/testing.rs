@@ -17,8 +17,8 @@ pub(crate) fn store() -> StoreStatus {
         synced: 62_500_000_000,
         written_bytes: 3 << 20,
         rate: 2 << 10,
-        written_events: [200, 30, 4],
-        lost_events: [5, 0, 1],
+        written_events: [200, 30, 4, 0],
+        lost_events: [5, 0, 1, 0],
         deleted: [(40, 2 << 30), (3, 192 << 20), (0, 0)],
         failures: 2,
         cpu: 25_000_000,
@@ -34,14 +34,15 @@ pub(crate) fn status() -> Status {
             Counts::first([100, 99]),
             Counts::first([7, 5, 1, 2]),
             Counts::first([3, 2, 1, 1, 1, 1]),
+            Counts::first([2, 3, 3]),
         ],
-        refused: [[4, 0, 9], [0, 5, 0], [0; 3]],
-        no_ring: [0; 3],
-        throttled: [Counts::ZERO, Counts::first([3, 2]), Counts::ZERO],
+        refused: [[4, 0, 9], [0, 5, 0], [0; 3], [0; 3]],
+        no_ring: [0; 4],
+        throttled: [Counts::ZERO, Counts::first([3, 2]), Counts::ZERO, Counts::ZERO],
         strings: 17,
         given: if cpu == 1 { GIVEN_STRINGS | GIVEN_EXIT_TIMES } else { 0 },
     };
-    let without = CpuTotals { cpu: 2, no_ring: [1, 2, 3], ..CpuTotals::default() };
+    let without = CpuTotals { cpu: 2, no_ring: [1, 2, 3, 0], ..CpuTotals::default() };
     let never = CpuTotals { cpu: 3, ..CpuTotals::default() };
     Status {
         version: "0.1.0".into(),
@@ -53,8 +54,8 @@ pub(crate) fn status() -> Status {
         daemon_cpu: 500_000_000,
         syscall_programs: "tp_btf".into(),
         memory: 50 << 20,
-        ring_bytes: [16 << 20, 8 << 20, 1 << 20],
-        held: [12_500_000_000, 60_000_000_000, 60_000_000_000],
+        ring_bytes: [16 << 20, 8 << 20, 1 << 20, 2 << 20],
+        held: [12_500_000_000, 60_000_000_000, 60_000_000_000, 60_000_000_000],
         totals: Totals {
             now: 70_000_000_000,
             cpus: vec![cpu(0, true), cpu(1, true), without, never],
@@ -69,8 +70,10 @@ pub(crate) fn status() -> Status {
             call: 260,
             string: 120,
             sched: 200,
+            disk: 250,
             call_floor: 140,
             sched_floor: 100,
+            disk_floor: 110,
             exit_time: 35,
             arguments: 5,
             measured: true,

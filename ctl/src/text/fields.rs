@@ -4,13 +4,14 @@ use flightrec_format::abi::kinds::{Field, Names, Unit, Value};
 use flightrec_format::decode::Plain;
 
 use super::argument::write_signal;
+use super::devices::Devices;
 use super::escape::quote;
 use super::number::{decimal, hex_or_zero};
 use super::si_code;
 use crate::threads::trim;
 
 /// `(NAME) field=value field=value`; the event's own thread, which begins the line, is left out.
-pub(super) fn line(plain: &Plain, out: &mut Vec<u8>) {
+pub(super) fn line(plain: &Plain, devices: &Devices, out: &mut Vec<u8>) {
     out.push(b'(');
     out.extend(plain.kind().name().bytes().map(|byte| byte.to_ascii_uppercase()));
     out.push(b')');
@@ -18,7 +19,7 @@ pub(super) fn line(plain: &Plain, out: &mut Vec<u8>) {
         out.push(b' ');
         out.extend_from_slice(field.name.as_bytes());
         out.push(b'=');
-        write(plain, value, field.unit, out);
+        write(plain, value, field.unit, devices, out);
     }
 }
 
@@ -29,7 +30,7 @@ pub(crate) fn shown(plain: &Plain) -> impl Iterator<Item = (&'static Field, Valu
 }
 
 /// A field's value. `plain` is the event: a code's name depends on its signal.
-pub(crate) fn write(plain: &Plain, value: Value, unit: Unit, out: &mut Vec<u8>) {
+pub(crate) fn write(plain: &Plain, value: Value, unit: Unit, devices: &Devices, out: &mut Vec<u8>) {
     match (value, unit) {
         (Value::Name(comm), _) => quote(trim(&comm), false, out),
         (Value::Unsigned(number), Unit::Signal) => write_signal(number as u32, out),
@@ -40,6 +41,8 @@ pub(crate) fn write(plain: &Plain, value: Value, unit: Unit, out: &mut Vec<u8>) 
                 None => decimal(code, out),
             }
         }
+        (Value::Unsigned(number), Unit::Device) => devices.write(number as u32, out),
+        (Value::Unsigned(number), Unit::Hex) => hex_or_zero(number, out),
         (Value::Unsigned(bits), Unit::Flags(names)) => flags(bits, names, out),
         (Value::Unsigned(number), Unit::OneOf(names) | Unit::Address(names)) => {
             match names.iter().find(|(named, _)| *named == number) {
@@ -78,7 +81,7 @@ mod tests {
 
     fn text(plain: Option<Plain>) -> String {
         let mut out = Vec::new();
-        line(&plain.unwrap(), &mut out);
+        line(&plain.unwrap(), &Devices::default(), &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -115,7 +118,7 @@ mod tests {
         let plain = Plain::read(Kind::Rename, &rename.bytes()).unwrap();
         let written = |value, unit| {
             let mut out = Vec::new();
-            write(&plain, value, unit, &mut out);
+            write(&plain, value, unit, &Devices::default(), &mut out);
             String::from_utf8(out).unwrap()
         };
         assert_eq!(written(Value::Unsigned(9), Unit::Signal), "SIGKILL");

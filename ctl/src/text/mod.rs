@@ -11,6 +11,8 @@ pub(crate) mod argument;
 pub(crate) mod call;
 mod clock;
 pub mod coverage;
+pub(crate) mod devices;
+mod disk;
 pub(crate) mod escape;
 pub(crate) mod fields;
 mod format;
@@ -124,12 +126,14 @@ impl Renderer {
                 };
                 if cx.merged.is_some() {
                     call::whole(&self.plans, self.paint, call, (*ret, took), cx.fds, out);
+                    disk::of_call(cx.disk.as_ref(), out);
                     out.push(b'\n');
                     return;
                 }
                 // A string that came only now could not be read at the entry.
                 let arguments = self.exit_arguments || !cx.entry_seen || !call.strings.is_empty();
                 call::exit(&self.plans, self.paint, call, (*ret, took), arguments, cx.fds, out);
+                disk::of_call(cx.disk.as_ref(), out);
             }
             Body::Switch { prev_prio, prev_state, preempted, io_wait, next, next_prio } => {
                 let stop = Stop {
@@ -158,7 +162,10 @@ impl Renderer {
             Body::TaskExit(exit) => life::exit(exit, out),
             Body::Mark(text) => life::mark(text, self.paint, out),
             Body::Act(_, text) => life::act(text, self.paint, out),
-            Body::Plain(plain) => fields::line(plain, out),
+            Body::Plain(plain) => {
+                fields::line(plain, &self.plans.devices, out);
+                disk::request(cx.request.as_ref(), out);
+            }
         }
         out.push(b'\n');
     }

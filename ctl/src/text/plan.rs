@@ -4,6 +4,7 @@ use flightrec_format::abi::record::Abi;
 use flightrec_format::meta::{Argument, Meta};
 
 use super::argument::Kind;
+use super::devices::Devices;
 use super::escape::escape;
 use crate::fds::makes_descriptor;
 use crate::names::{Call, Calls, is_descriptor, is_directory, set_for};
@@ -57,12 +58,18 @@ pub(crate) enum Returns {
 pub(crate) struct Plans {
     native: Vec<Option<Plan>>,
     compat: Vec<Option<Plan>>,
+    /// Names of block devices.
+    pub(crate) devices: Devices,
 }
 
 impl Plans {
     pub(crate) fn new(meta: &Meta) -> Self {
         let calls = Calls::new(meta);
-        Self { native: table(&calls, Abi::Native), compat: table(&calls, Abi::Compat) }
+        Self {
+            native: table(&calls, Abi::Native),
+            compat: table(&calls, Abi::Compat),
+            devices: Devices::new(meta),
+        }
     }
 
     pub(crate) fn get(&self, abi: Abi, nr: u16) -> Option<&Plan> {

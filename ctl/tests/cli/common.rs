@@ -60,7 +60,7 @@ pub(crate) fn meta() -> Meta {
         wall_offsets: vec![WALL as i64],
         tai_offsets: vec![TaiOffset { since: 0, seconds: 37 }],
         cpus: vec![0, 1],
-        lanes: Lanes::new([1 << 20; 3], [false; 3]),
+        lanes: Lanes::new([1 << 20; 4], [false; 4]),
         native: vec![
             call(
                 1,
@@ -184,8 +184,8 @@ pub(crate) fn status() -> Status {
         daemon_cpu: SECOND,
         syscall_programs: "tp_btf".into(),
         memory: 1 << 20,
-        ring_bytes: [1 << 20; 3],
-        held: [SECOND; 3],
+        ring_bytes: [1 << 20; 4],
+        held: [SECOND; 4],
         totals: Totals::default(),
         strings: true,
         threads: 0,

@@ -133,7 +133,7 @@ fn a_complete_window_says_so_on_both_channels() {
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     let saved = std::fs::read_to_string(file).unwrap();
     let coverage = "coverage: 2026-01-01 00:01:52.000000 to 00:02:00.000000 (8.0 s): complete on \
-                    CPUs 0-1 in lanes syscall, sched, task";
+                    CPUs 0-1 in lanes syscall, sched, task, trace";
     assert_eq!(saved.lines().next(), Some(format!("# {coverage}").as_str()));
     assert_eq!(stderr(&out).trim_end(), coverage);
     assert!(stdout(&out).is_empty());

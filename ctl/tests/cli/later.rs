@@ -40,7 +40,7 @@ fn later() -> tempfile::TempDir {
     document["of_the_future"] = json!({"a": [1]});
     document["lanes"][0]["of_the_future"] = json!(1);
     let cpu = |cpu, task| {
-        let events = [Counts::ZERO, Counts::ZERO, task];
+        let events = [Counts::ZERO, Counts::ZERO, task, Counts::ZERO];
         CpuTotals { cpu, recorded: true, events, ..CpuTotals::default() }
     };
     let cpus = vec![cpu(0, counts), cpu(1, Counts::ZERO)];

@@ -57,8 +57,9 @@ fn flooded(left_out: u32) -> (Vec<Bytes>, usize) {
         }
         kept.push(thinned.page().unwrap());
     }
-    let ring_bytes = [(RING * PAGE_SIZE) as u64, 4 * PAGE_SIZE as u64, 4 * PAGE_SIZE as u64];
-    let lanes = Lanes::new(ring_bytes, [false; 3]);
+    let few = 4 * PAGE_SIZE as u64;
+    let ring_bytes = [(RING * PAGE_SIZE) as u64, few, few, few];
+    let lanes = Lanes::new(ring_bytes, [false; 4]);
     let meta = Meta { lanes, quiet_bytes: 1 << 20, ..meta() };
     let slots = slots_page(&[slot(QUIET, b"quiet", 0), slot(BUSY, b"busy", 0)]);
     ([described(&meta), ring.to_vec(), kept, vec![slots]].concat(), made)

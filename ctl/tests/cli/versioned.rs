@@ -16,7 +16,7 @@ use crate::common::{
 use crate::disk::recorded;
 use crate::everyday::text;
 use crate::snapshots::{about, snapshot};
-use crate::vmcore::{file, image, pages};
+use crate::vmcore::{file, image, pages_with_request};
 
 const FIELDS: &str = include_str!("../../../docs/json.md");
 const STATUS: &str = include_str!("../../../docs/status.md");
@@ -76,8 +76,11 @@ fn paths(value: &Value, path: &str, all: &mut BTreeSet<String>, leaves: &mut BTr
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let name =
-                    if ["syscall", "sched", "task"].contains(&&**name) { "LANE" } else { &**name };
+                let name = if ["syscall", "sched", "task", "trace"].contains(&&**name) {
+                    "LANE"
+                } else {
+                    &**name
+                };
                 // Threads look the same wherever they stand.
                 let path = match path.rsplit('.').next() {
                     Some("thread" | "waker") => format!("THREAD.{name}"),
@@ -198,7 +201,7 @@ fn of_files() {
 #[test]
 fn of_kernel_dumps() {
     let dir = tempfile::tempdir().unwrap();
-    let path = file(&dir, &synthetic::elf(&image(&pages()), 0));
+    let path = file(&dir, &synthetic::elf(&image(&pages_with_request()), 0));
     let of = |args: &[&str]| of(&[args, &["--vmcore", text::<Path>(&path)]].concat());
     let json = ["dump", "--format", "jsonl"];
     documented("ps --json", &[of(&["ps", "--json"]), of(&[&json[..], &["--in-flight"]].concat())]);

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use flightrec_format::abi::kinds::{BlockComplete, BlockIssue, Kind};
 use flightrec_format::abi::page::{HEADER_LEN, Lane, PAGE_SIZE};
 use flightrec_format::abi::record::{Abi, StringStatus};
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
 use flightrec_format::chunks;
-use flightrec_format::decode::{Body, Call, Event, Text};
+use flightrec_format::decode::{Body, Call, Event, Plain, Text};
 use flightrec_format::descriptors::{Descriptor, HALF_PAGES, Object, Snapshot, Table};
 use flightrec_format::encode::{PageWriter, in_kernel, write_header, write_slot};
 use flightrec_format::identity::public_id;
@@ -158,7 +159,7 @@ fn events_up_to_the_last() {
         let out = dump(&file(&dir, &bytes), &["--last", "5ms", "--strict"]);
         assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
         assert!(
-            stderr(&out).contains("complete on CPUs 0-1 in lanes syscall, sched, task"),
+            stderr(&out).contains("complete on CPUs 0-1 in lanes syscall, sched, task, trace"),
             "{}",
             stderr(&out)
         );
@@ -202,6 +203,56 @@ fn threads_in_flight() {
         (of(2, "tid"), of(2, "state"), of(2, "cpu")),
         (9.into(), "D".into(), serde_json::Value::Null)
     );
+}
+
+/// The same, and of two requests to a disk one that is not done.
+pub(crate) fn pages_with_request() -> Vec<Bytes> {
+    let mut ring = PageWriter::new(SESSION, Lane::Trace, 1, WALL + 37 * SECOND);
+    let issue = |request| BlockIssue {
+        request,
+        device: 254 << 20,
+        sector: 64,
+        bytes: 4096,
+        op: 1,
+        flags: 0,
+        context: 1,
+    };
+    for request in [1, 2] {
+        let plain = Plain::read(Kind::BlockIssue, &issue(request).bytes()).unwrap();
+        ring.push(&event(DEATH - 4_000_000, 1, 7, Body::Plain(plain))).unwrap();
+    }
+    let done = BlockComplete {
+        request: 1,
+        device: 254 << 20,
+        sector: 64,
+        bytes: 4096,
+        op: 1,
+        flags: 0,
+        context: 3,
+        left: 0,
+        error: 0,
+    };
+    let plain = Plain::read(Kind::BlockComplete, &done.bytes()).unwrap();
+    ring.push(&event(DEATH - 3_000_000, 1, 8, Body::Plain(plain))).unwrap();
+    [pages(), ring.finish()].concat()
+}
+
+#[test]
+fn requests_in_flight() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, &synthetic::elf(&image(&pages_with_request()), 0));
+    let text = stdout(&dump(&path, &["--in-flight"]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 6, "{text}");
+    assert_eq!(
+        lines[5],
+        "      4.0 ms  254:0            write               4096              64  7, at the disk"
+    );
+    let out = dump(&path, &["--in-flight", "--format", "jsonl"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let expected = serde_json::json!([{"device": "254:0", "op": "write", "sector": 64,
+        "bytes": 4096, "issued": true, "issued_by": 7, "ns": 4_000_000}]);
+    assert_eq!(json["requests"], expected);
 }
 
 #[test]
@@ -408,7 +459,7 @@ pub(crate) fn died_while_recording(dir: &TempDir) -> (Vec<Bytes>, PathBuf) {
         rings.extend(ring.into_iter().skip(gone));
     }
     (
-        [described(&Meta { lanes: Lanes::new(ring_bytes, [false; 3]), ..meta() }), rings].concat(),
+        [described(&Meta { lanes: Lanes::new(ring_bytes, [false; 4]), ..meta() }), rings].concat(),
         state,
     )
 }

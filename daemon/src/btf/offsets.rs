@@ -2,7 +2,9 @@
 //! kernel may lack each.
 
 use flightrec_format::abi::file::FileOffsets;
-use flightrec_format::abi::probe::{ABSENT, ContextOffsets, IoWaitOffsets, Offsets, regs};
+use flightrec_format::abi::probe::{
+    ABSENT, ContextOffsets, DiskOffsets, IoWaitOffsets, Offsets, regs,
+};
 
 use super::{Btf, BtfError};
 
@@ -75,6 +77,10 @@ pub const IO_WAIT: Group = Group {
     },
 };
 
+/// What a request to a disk is.
+pub const DISK: Group =
+    Group { global: "DISK_OFFSETS", read: |btf| Ok(words(&read_disk_offsets(btf)?)) };
+
 /// A type that is `repr(C)`, has nothing but `u32`s as members, and no padding.
 ///
 /// # Safety
@@ -90,11 +96,27 @@ unsafe impl Words for ContextOffsets {}
 // SAFETY: as above.
 unsafe impl Words for IoWaitOffsets {}
 
+// SAFETY: as above.
+unsafe impl Words for DiskOffsets {}
+
 /// The members in their order.
 fn words<T: Words>(offsets: &T) -> Vec<u32> {
     let begin = (&raw const *offsets).cast::<u32>();
     // SAFETY: by the trait, so many u32s stand there.
     unsafe { std::slice::from_raw_parts(begin, size_of::<T>() / size_of::<u32>()) }.to_vec()
+}
+
+fn read_disk_offsets(btf: &Btf) -> Result<DiskOffsets, BtfError> {
+    let request = |member| btf.member_offset("request", member);
+    Ok(DiskOffsets {
+        q: request("q")?,
+        disk: btf.member_offset("request_queue", "disk")?,
+        major: btf.member_offset("gendisk", "major")?,
+        first_minor: btf.member_offset("gendisk", "first_minor")?,
+        cmd_flags: request("cmd_flags")?,
+        data_len: request("__data_len")?,
+        sector: request("__sector")?,
+    })
 }
 
 /// The preemption count is a variable of its own but in Linux 6.2 to 6.14, where it is a member of

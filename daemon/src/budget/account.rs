@@ -26,12 +26,16 @@ pub struct Counts {
     pub sched: u64,
     /// Scheduling events refused.
     pub other_sched: u64,
+    /// Events of requests to disks recorded.
+    pub disk: u64,
+    /// Events of requests to disks refused.
+    pub other_disk: u64,
 }
 
 impl Counts {
     /// From a CPU's totals.
     pub fn of(cpu: &CpuTotals) -> Self {
-        let [calls, sched, _] = &cpu.events;
+        let [calls, sched, _, disk] = &cpu.events;
         let refused = |lane: Lane, reason: Refusal| {
             cpu.refused
                 .get(lane as usize)
@@ -46,6 +50,8 @@ impl Counts {
             strings: cpu.strings,
             sched: sched.iter().sum(),
             other_sched: refused(Lane::Sched, Refusal::Throttled),
+            disk: disk.iter().sum(),
+            other_disk: refused(Lane::Trace, Refusal::Throttled),
         }
     }
 
@@ -58,6 +64,8 @@ impl Counts {
             strings: self.strings.saturating_sub(before.strings),
             sched: self.sched.saturating_sub(before.sched),
             other_sched: self.other_sched.saturating_sub(before.other_sched),
+            disk: self.disk.saturating_sub(before.disk),
+            other_disk: self.other_disk.saturating_sub(before.other_disk),
         }
     }
 
@@ -68,19 +76,23 @@ impl Counts {
         let call = costs.call_with(given) - costs.call_floor;
         let calls = self.call_events.saturating_add(self.other_call_events);
         let sched = self.sched.saturating_add(self.other_sched);
+        let disk = self.disk.saturating_add(self.other_disk);
         Spent {
             calls: each(self.call_events, call) / 2,
             strings: each(self.strings, costs.string),
             sched: each(self.sched, costs.sched.saturating_sub(costs.sched_floor)),
+            disk: each(self.disk, costs.disk.saturating_sub(costs.disk_floor)),
             floor: (each(calls, costs.call_floor) / 2)
-                .saturating_add(each(sched, costs.sched_floor)),
+                .saturating_add(each(sched, costs.sched_floor))
+                .saturating_add(each(disk, costs.disk_floor)),
         }
     }
 }
 
 /// All of it.
 pub fn sum(spent: &Spent) -> u64 {
-    [spent.calls, spent.strings, spent.sched, spent.floor].into_iter().fold(0, u64::saturating_add)
+    let Spent { calls, strings, sched, disk, floor } = *spent;
+    [calls, strings, sched, disk, floor].into_iter().fold(0, u64::saturating_add)
 }
 
 /// Sums since the daemon began, at one moment.
@@ -116,6 +128,7 @@ impl Account {
                 calls: sum.calls.saturating_add(more.calls),
                 strings: sum.strings.saturating_add(more.strings),
                 sched: sum.sched.saturating_add(more.sched),
+                disk: sum.disk.saturating_add(more.disk),
                 floor: sum.floor.saturating_add(more.floor),
             };
         }
@@ -146,6 +159,7 @@ impl Account {
                     calls: sum.calls.saturating_sub(before.calls),
                     strings: sum.strings.saturating_sub(before.strings),
                     sched: sum.sched.saturating_sub(before.sched),
+                    disk: sum.disk.saturating_sub(before.disk),
                     floor: sum.floor.saturating_sub(before.floor),
                 }
             })
@@ -168,8 +182,15 @@ mod tests {
     use super::*;
     use flightrec_format::abi::state::GIVEN_EXIT_TIMES;
 
-    const COSTS: Costs =
-        Costs { call: 260, exit_time: 30, call_floor: 140, sched_floor: 100, ..Costs::ASSUMED };
+    const COSTS: Costs = Costs {
+        call: 260,
+        exit_time: 30,
+        call_floor: 140,
+        sched_floor: 100,
+        disk: 200,
+        disk_floor: 90,
+        ..Costs::ASSUMED
+    };
     const S: u64 = 1_000_000_000;
 
     fn recorded(events: [u64; 4]) -> flightrec_format::abi::counts::Counts {
@@ -179,8 +200,13 @@ mod tests {
     #[test]
     fn events_times_what_one_costs() {
         let cpu = CpuTotals {
-            events: [recorded([100, 98, 0, 0]), recorded([7, 5, 1, 2]), recorded([9; 4])],
-            refused: [[4, 20, 2], [1, 6, 0], [0; 3]],
+            events: [
+                recorded([100, 98, 0, 0]),
+                recorded([7, 5, 1, 2]),
+                recorded([9; 4]),
+                recorded([3, 3, 3, 0]),
+            ],
+            refused: [[4, 20, 2], [1, 6, 0], [0; 3], [2, 4, 0]],
             strings: 10,
             ..CpuTotals::default()
         };
@@ -191,11 +217,16 @@ mod tests {
             strings: 10,
             sched: 15,
             other_sched: 6,
+            disk: 9,
+            other_disk: 4,
         };
         assert_eq!(counts, want);
         let spent = counts.cost(&COSTS, 0);
-        let floor = 110 * 140 + 21 * 100;
-        assert_eq!(spent, Spent { calls: 99 * 120, strings: 1150, sched: 15 * 74, floor });
+        let floor = 110 * 140 + 21 * 100 + 13 * 90;
+        assert_eq!(
+            spent,
+            Spent { calls: 99 * 120, strings: 1150, sched: 15 * 74, disk: 9 * 110, floor }
+        );
         assert_eq!(counts.cost(&COSTS, GIVEN_EXIT_TIMES).calls, 99 * 90);
         assert_eq!(counts.since(&counts), Counts::default());
     }

@@ -277,6 +277,7 @@ impl Work {
                 refused: more.other_call_events as f64 / 2.0,
                 with_strings: (recorded as f64, more.strings as f64),
                 sched: more.sched.saturating_add(more.other_sched) as f64,
+                disk: more.disk.saturating_add(more.other_disk) as f64,
                 full: buckets::fullness(self.recording.state(), seen.cpu, now),
             });
             spent.push(more.cost(&costs, seen.given));

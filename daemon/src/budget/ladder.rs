@@ -56,6 +56,8 @@ pub struct Sight {
     pub with_strings: (f64, f64),
     /// Scheduling events, recorded or not.
     pub sched: f64,
+    /// Events of requests to disks, recorded or not.
+    pub disk: f64,
     /// How full its bucket for calls is, from 0 to 1.
     pub full: f64,
 }
@@ -91,6 +93,7 @@ struct Usual {
     calls: f64,
     refused: f64,
     sched: f64,
+    disk: f64,
     /// Strings of a call.
     strings: f64,
 }
@@ -278,6 +281,7 @@ impl Cpu {
         usual.calls += (sight.calls / dt - usual.calls) * weight;
         usual.refused += (sight.refused / dt - usual.refused) * weight;
         usual.sched += (sight.sched / dt - usual.sched) * weight;
+        usual.disk += (sight.disk / dt - usual.disk) * weight;
         let (calls, strings) = sight.with_strings;
         if calls >= 1.0 {
             // What was left out is remembered as it was.
@@ -290,6 +294,7 @@ impl Cpu {
     fn floor(&self, costs: &Costs) -> f64 {
         self.usual.calls * f64::from(costs.call_floor)
             + self.usual.sched * f64::from(costs.sched_floor)
+            + self.usual.disk * f64::from(costs.disk_floor)
     }
 
     /// What refused calls cost, ns a second: in steps, so that the probes' limits do not change all
@@ -299,9 +304,9 @@ impl Cpu {
         (self.usual.refused * f64::from(costs.call_floor) / step).floor() * step
     }
 
-    /// What recording scheduling costs, ns a second.
+    /// What recording scheduling costs, and requests to disks, ns a second.
     fn sched(&self, costs: &Costs) -> f64 {
-        self.usual.sched * f64::from(costs.sched)
+        self.usual.sched * f64::from(costs.sched) + self.usual.disk * f64::from(costs.disk)
     }
 
     /// What all calls would cost at a level, ns a second. Where they come in stretches or not at

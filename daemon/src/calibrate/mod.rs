@@ -30,10 +30,14 @@ pub struct Costs {
     pub string: u32,
     /// A switch, wakeup or migration: the mean of a switch and a wakeup.
     pub sched: u32,
+    /// An event of a request to a disk. Not measured: in proportion to `sched`.
+    pub disk: u32,
     /// A system call that is not recorded.
     pub call_floor: u32,
     /// A switch, wakeup or migration that is not recorded.
     pub sched_floor: u32,
+    /// An event of a request to a disk that is not recorded.
+    pub disk_floor: u32,
     /// What a call costs less without its exit's time.
     pub exit_time: u32,
     /// What a call costs less with its first argument alone.
@@ -49,8 +53,10 @@ impl Costs {
         call: 252,
         string: 115,
         sched: 174,
+        disk: 260,
         call_floor: 135,
         sched_floor: 97,
+        disk_floor: 97,
         exit_time: 35,
         arguments: 5,
         measured: false,
@@ -78,8 +84,10 @@ impl Costs {
             call: times(self.call),
             string: times(self.string),
             sched: times(self.sched),
+            disk: times(self.disk),
             call_floor: times(self.call_floor),
             sched_floor: times(self.sched_floor),
+            disk_floor: times(self.disk_floor),
             exit_time: times(self.exit_time),
             arguments: times(self.arguments),
             measured: self.measured,
@@ -92,8 +100,10 @@ impl Costs {
             call: budget.call,
             string: budget.string,
             sched: budget.sched,
+            disk: budget.disk,
             call_floor: budget.call_floor,
             sched_floor: budget.sched_floor,
+            disk_floor: budget.disk_floor,
             exit_time: budget.exit_time,
             arguments: budget.arguments,
             measured: budget.measured,
@@ -132,6 +142,7 @@ impl Costs {
         sane.then(|| Self {
             call: call.round() as u32,
             sched: scaled(before.sched).max(before.sched_floor),
+            disk: scaled(before.disk).max(before.disk_floor),
             string: scaled(before.string),
             ..before
         })
@@ -232,12 +243,16 @@ fn difference(without: &Times, with: &With) -> Option<(Costs, f64)> {
         in_proportion(sched_floor, Costs::ASSUMED.sched_floor, 1.0 / MOST_CHANGE).min(sched);
     // What is saved is the difference of two that differ little.
     let saved = |less: f64| (full.call - less).clamp(0.0, call / 2.0).round() as u32;
+    // No disk is kept busy to measure what a request's events cost.
+    let of_disk = |assumed: u32| sched * f64::from(assumed) / f64::from(Costs::ASSUMED.sched);
     let costs = Costs {
         call: call.round() as u32,
         string: string.round() as u32,
         sched: sched.round() as u32,
+        disk: of_disk(Costs::ASSUMED.disk).round() as u32,
         call_floor: call_floor.min(call).round() as u32,
         sched_floor: sched_floor.round() as u32,
+        disk_floor: of_disk(Costs::ASSUMED.disk_floor).round() as u32,
         exit_time: saved(with.untimed),
         arguments: saved(with.first_argument),
         measured: true,
@@ -269,8 +284,11 @@ mod tests {
             call: 260,
             string: 120,
             sched: 200,
+            // As those that are assumed, of a switch of 174 ns.
+            disk: (200.0 * f64::from(Costs::ASSUMED.disk) / 174.0_f64).round() as u32,
             call_floor: 140,
             sched_floor: 100,
+            disk_floor: (200.0 * f64::from(Costs::ASSUMED.disk_floor) / 174.0_f64).round() as u32,
             exit_time: 35,
             arguments: 0,
             measured: true,

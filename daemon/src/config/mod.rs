@@ -66,6 +66,8 @@ pub struct Rings {
     pub sched: Size,
     /// Ring of task life and marks, of each CPU.
     pub task: Size,
+    /// Ring of requests to disks, of each CPU.
+    pub trace: Size,
     /// The quiet ring, of each CPU: what quiet processes did, kept when a flood writes over the
     /// rings. 0: none.
     pub quiet: Size,
@@ -81,6 +83,7 @@ impl Default for Rings {
             syscall: Size::mib(16),
             sched: Size::mib(8),
             task: Size::mib(1),
+            trace: Size::mib(2),
             quiet: Size::mib(8),
             max_total: Size::mib(512),
             max_ram_percent: 6,
@@ -99,6 +102,8 @@ pub struct Record {
     pub sched: bool,
     /// Fork, exec, rename, exit.
     pub tasks: bool,
+    /// Requests to disks.
+    pub disk: bool,
     /// Strings that system calls take (paths).
     pub strings: bool,
     /// What is recorded of a program that is executed.
@@ -127,6 +132,7 @@ impl Default for Record {
             syscalls: true,
             sched: true,
             tasks: true,
+            disk: true,
             strings: true,
             exec_args: ExecArgs::All,
             mask: Vec::new(),
@@ -229,6 +235,7 @@ impl Config {
             ("rings.syscall", rings.syscall, "syscalls"),
             ("rings.sched", rings.sched, "sched"),
             ("rings.task", rings.task, "tasks"),
+            ("rings.trace", rings.trace, "disk"),
         ];
         for (key, size, switch) in lanes {
             if size < sizing::RING_LEAST {

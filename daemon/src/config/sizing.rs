@@ -104,10 +104,15 @@ impl Sizing {
         // A lane that is switched off needs no room. The task lane still holds marks and recorder
         // events.
         let ring = |recorded: bool, ring: Size| if recorded { ring } else { RING_LEAST };
-        let Record { syscalls, sched, .. } = config.record;
-        let asked = [ring(syscalls, rings.syscall), ring(sched, rings.sched), rings.task];
-        let [a, b, c] = asked.map(|ring| (ring.bytes() / PAGE).max(2));
-        let asked = [a, b, c, rings.quiet.bytes() / PAGE];
+        let Record { syscalls, sched, disk, .. } = config.record;
+        let asked = [
+            ring(syscalls, rings.syscall),
+            ring(sched, rings.sched),
+            rings.task,
+            ring(disk, rings.trace),
+        ];
+        let [a, b, c, d] = asked.map(|ring| (ring.bytes() / PAGE).max(2));
+        let asked = [a, b, c, d, rings.quiet.bytes() / PAGE];
         let floor = asked.map(|pages| pages.min(RING_FLOOR / PAGE));
         let least = (floor.iter().sum::<u64>() * PAGE).saturating_mul(cpus).saturating_add(tables);
         if least > cap {
@@ -129,9 +134,9 @@ impl Sizing {
             *out = all.map_err(|_| SizingError::TooManyPages { cpus: online, ring })? / cpus as u32;
         }
         let total = tables + pages.iter().sum::<u64>() * PAGE * cpus;
-        let [syscall, sched, task, quiet_pages] = counts;
+        let [syscall, sched, task, trace, quiet_pages] = counts;
         Ok(Self {
-            ring_pages: [syscall, sched, task],
+            ring_pages: [syscall, sched, task, trace],
             quiet_pages,
             slot_pages,
             meta_pages: META_PAGES,

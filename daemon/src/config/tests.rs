@@ -291,11 +291,11 @@ fn the_defaults_on_2_64_and_256_cpus_as_documented() {
     let shipped = std::fs::read_to_string(SHIPPED).unwrap();
     for (cpus, ram) in [(2, 16 * GIB), (64, 256 * GIB), (256, 1024 * GIB)] {
         let s = Sizing::compute(&Config::default(), cpus, cpus, ram).unwrap();
-        let [syscall, sched, task] = s.ring_bytes().map(|b| b >> 10);
+        let [syscall, sched, task, trace] = s.ring_bytes().map(|b| b >> 10);
         let (quiet, mib) = (s.quiet_pages * 4, (s.total + (1 << 19)) >> 20);
         let line = format!(
-            "#{cpus:>7}   {syscall:>5} KiB, {sched:>5} KiB, {task:>4} KiB, {quiet:>4} KiB   \
-             {mib:>3} MiB"
+            "#{cpus:>7}   {syscall:>5} KiB, {sched:>5} KiB, {task:>4} KiB, {trace:>4} KiB, \
+             {quiet:>4} KiB   {mib:>3} MiB"
         );
         assert!(shipped.contains(&line), "config/flightd.toml should say:\n{line}");
         assert!(s.total <= 512 << 20);
@@ -316,7 +316,7 @@ fn a_lane_that_is_off_takes_no_memory() {
     let mut config = Config::default();
     (config.record.syscalls, config.record.tasks) = (false, false);
     let s = Sizing::compute(&config, 2, 2, 16 * GIB).unwrap();
-    assert_eq!(s.ring_pages, [2, 2048, 256], "marks still need the task lane");
+    assert_eq!(s.ring_pages, [2, 2048, 256, 512], "marks still need the task lane");
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn rings_stop_shrinking_at_their_floor() {
     config.rings.sched = Size::kib(80); // 1/200 of syscall's: would fall below 64 KiB
     config.rings.max_total = Size::mib(40);
     let s = Sizing::compute(&config, 64, 64, 256 * GIB).unwrap();
-    assert_eq!(s.ring_pages[1..], [16, 3]);
+    assert_eq!(s.ring_pages[1..], [16, 3, 16]);
     assert!(s.total <= 40 << 20 && s.ring_pages[0] > 16, "{s:?}");
 }
 
@@ -340,12 +340,12 @@ fn a_cap_without_room_is_an_error_that_names_the_key() {
     config.rings.max_total = Size::mib(20);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
     assert!(
-        error.contains("256 CPUs") && error.contains("77MiB") && error.contains("raise max_total"),
+        error.contains("256 CPUs") && error.contains("93MiB") && error.contains("raise max_total"),
         "{error}"
     );
     config.rings.quiet = Size::new(0);
     let error = Sizing::compute(&config, 256, 256, 64 * GIB).unwrap_err().to_string();
-    assert!(error.contains("61MiB"), "{error}");
+    assert!(error.contains("77MiB"), "{error}");
     let error = Sizing::compute(&Config::default(), 2, 2, GIB / 10).unwrap_err().to_string();
     assert!(error.contains("max_ram_percent"), "{error}");
 }
@@ -366,17 +366,18 @@ proptest! {
 
     #[test]
     fn within_the_cap_and_the_floor(
-        sizes: [u64; 3], total in 1u64 << 20..1 << 50, percent in 1u8..=90, slots in 4u32..=1 << 22,
+        sizes: [u64; 4], total in 1u64 << 20..1 << 50, percent in 1u8..=90, slots in 4u32..=1 << 22,
         online in 0u32..5000, ram in 1u64 << 20..1 << 50,
     ) {
         let mut config = Config::default();
-        let [a, b, c] = sizes.map(|s| Size::new(s >> (s % 50)));
-        (config.rings.syscall, config.rings.sched, config.rings.task) = (a, b, c);
+        let [a, b, c, d] = sizes.map(|s| Size::new(s >> (s % 50)));
+        (config.rings.syscall, config.rings.sched) = (a, b);
+        (config.rings.task, config.rings.trace) = (c, d);
         (config.rings.max_total, config.rings.max_ram_percent) = (Size::new(total), percent);
         config.threads.slots = slots;
         if let Ok(s) = Sizing::compute(&config, online, online + 5, ram) {
             prop_assert!(s.total <= total.min(ram / 100 * u64::from(percent)));
-            for (pages, asked) in s.ring_pages.iter().zip([a, b, c]) {
+            for (pages, asked) in s.ring_pages.iter().zip([a, b, c, d]) {
                 let asked = (asked.bytes() / 4096).max(2);
                 prop_assert!(u64::from(*pages) >= asked.min(16) && u64::from(*pages) <= asked);
             }

@@ -1,6 +1,6 @@
 //! One round: everything that is new in all rings of a recording goes into its files.
 
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, RING_LANES};
 use flightrec_format::decode::Page;
 use flightrec_format::part::PROVISIONAL_NS;
 use flightrec_store::block::PAGES_MAX;
@@ -13,7 +13,7 @@ use super::source::Source;
 /// encoded while they are in the processor's cache.
 const BATCH: usize = PAGES_MAX;
 /// The small lanes first, so that their history does not wait for a flood of system calls.
-const ORDER: [Lane; 3] = [Lane::Task, Lane::Sched, Lane::Syscall];
+const ORDER: [Lane; RING_LANES] = [Lane::Task, Lane::Trace, Lane::Sched, Lane::Syscall];
 
 /// Whether the rings are still being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -163,11 +163,11 @@ mod tests {
     fn loss_is_told_once_an_hour_and_all_of_it() {
         let mut told = Told::default();
         assert_eq!(told.news([0; RING_LANES], 1), []);
-        assert_eq!(told.news([5, 0, 1], 2), [(Lane::Syscall, 5), (Lane::Task, 1)]);
-        assert_eq!(told.news([5, 0, 1], 2 * HOUR), []);
-        assert_eq!(told.news([6, 0, 1], 3 * HOUR), [(Lane::Syscall, 1)]);
-        assert_eq!(told.news([7, 8, 1], 3 * HOUR + 5), []);
-        assert_eq!(told.news([9, 8, 1], 4 * HOUR), [(Lane::Syscall, 3), (Lane::Sched, 8)]);
+        assert_eq!(told.news([5, 0, 1, 0], 2), [(Lane::Syscall, 5), (Lane::Task, 1)]);
+        assert_eq!(told.news([5, 0, 1, 0], 2 * HOUR), []);
+        assert_eq!(told.news([6, 0, 1, 0], 3 * HOUR), [(Lane::Syscall, 1)]);
+        assert_eq!(told.news([7, 8, 1, 0], 3 * HOUR + 5), []);
+        assert_eq!(told.news([9, 8, 1, 0], 4 * HOUR), [(Lane::Syscall, 3), (Lane::Sched, 8)]);
     }
 
     #[test]

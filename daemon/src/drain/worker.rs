@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flightrec_format::abi::page::RING_LANES;
 use flightrec_format::control::{StoreState, StoreStatus};
 use flightrec_store::{Deleted, State};
 use tracing::{debug, error, field, info, warn};
@@ -197,7 +198,9 @@ impl Worker {
         let session = self.before.front_mut().unwrap_or(&mut self.session);
         let (written, lost) = (session.losses().written(), session.losses().lost());
         let (stats, state) = (session.writer().stats(), session.writer().state().clone());
-        let add = |a: [u64; 3], b: [u64; 3]| std::array::from_fn(|i| a[i].saturating_add(b[i]));
+        let add = |a: [u64; RING_LANES], b: [u64; RING_LANES]| -> [u64; RING_LANES] {
+            std::array::from_fn(|i| a[i].saturating_add(b[i]))
+        };
         let past = &self.past;
         let lost = add(past.lost_events, lost);
         let failures = past.failures + stats.faults;

@@ -22,7 +22,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, RING_LANES};
 use flightrec_format::live;
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -102,10 +102,11 @@ fn rings(live: &live::Recording, quiet_bytes: u64) -> Vec<Ring> {
     rings
 }
 
-/// How the pages of a CPU's quiet ring are parted among its rings, by lane.
-fn shares(pages: usize) -> [usize; 3] {
+/// How the pages of a CPU's quiet ring are parted among its rings, by lane. What devices do is
+/// mostly told in interrupts, by whichever process runs there: it can't be left out by process.
+fn shares(pages: usize) -> [usize; RING_LANES] {
     let (syscall, task) = (pages / 2, pages / 8);
-    [syscall, pages - syscall - task, task]
+    [syscall, pages - syscall - task, task, 0]
 }
 
 /// Has the thread run before others, as far as its user may (`LimitNICE=` of the unit).

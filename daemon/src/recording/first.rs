@@ -60,6 +60,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             detached: 0,
             full: [0; TIMED_BUCKETS],
             floor: [0; TIMED_BUCKETS],
+            disk: [0; 2],
             savings: [0; 2],
             total: 0,
             clock: 0,

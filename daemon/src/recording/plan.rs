@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::state::{
-    ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SCHED, ENABLE_STRINGS,
-    ENABLE_SYSCALL, ENABLE_TASK,
+    ENABLE_DISK, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SCHED,
+    ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK,
 };
 use flightrec_format::live::sys::Cast;
 use flightrec_format::meta::{Lacking, Lanes, Meta, TaiOffset};
@@ -87,6 +87,7 @@ impl Plan {
             syscalls: record.syscalls.then_some(form),
             sched: record.sched,
             tasks: record.tasks,
+            disk: record.disk,
         };
         let rows = attachments::wanted(rows, wanted);
         let choice = load::choose(&rows, &btf, &tracepoints);
@@ -149,7 +150,12 @@ impl Plan {
             cpus: self.online.clone(),
             lanes: Lanes::new(
                 self.sizing.ring_bytes(),
-                [self.wanted.syscalls.is_none(), !self.wanted.sched, !self.wanted.tasks],
+                [
+                    self.wanted.syscalls.is_none(),
+                    !self.wanted.sched,
+                    !self.wanted.tasks,
+                    !self.wanted.disk,
+                ],
             ),
             quiet_bytes: u64::from(self.sizing.quiet_pages)
                 * PAGE_SIZE as u64
@@ -171,6 +177,7 @@ pub(super) fn switches(record: &Record) -> u32 {
         (record.syscalls, ENABLE_SYSCALL),
         (record.sched, ENABLE_SCHED),
         (record.tasks, ENABLE_TASK),
+        (record.disk, ENABLE_DISK),
         (record.strings, ENABLE_STRINGS),
         (exec_args != ExecArgs::None, ENABLE_EXEC_FILE),
         (exec_args == ExecArgs::All, ENABLE_EXEC_ARGS),

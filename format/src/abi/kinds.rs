@@ -72,6 +72,11 @@ pub enum Unit {
     Bytes,
     /// A signal's number.
     Signal,
+    /// A block device, as `dev_t` inside the kernel: its major number in the upper 12 bits, its
+    /// minor one in the lower 20.
+    Device,
+    /// A number that is shown in hexadecimal.
+    Hex,
     /// `si_code`: why the signal of this event was sent.
     SignalCode,
     /// One of the values that have names.
@@ -87,17 +92,73 @@ pub enum Unit {
 /// Values of a field, and their names. A value without one stays a number.
 pub type Names = &'static [(u64, &'static str)];
 
+/// What is done on a disk: `enum req_op`, include/linux/blk_types.h, as far as Linux 6.1 and 6.18
+/// have the same numbers. (Those of zones differ.)
+pub const BLOCK_OPS: Names = &[
+    (0, "read"),
+    (1, "write"),
+    (2, "flush"),
+    (3, "discard"),
+    (5, "secure_erase"),
+    (9, "write_zeroes"),
+    (34, "drv_in"),
+    (35, "drv_out"),
+];
+
+/// How it is done: `enum req_flag_bits`, include/linux/blk_types.h, as far as Linux 6.1 and 6.18
+/// have the same bits.
+pub const BLOCK_FLAGS: Names = &[
+    (1 << 8, "failfast_dev"),
+    (1 << 9, "failfast_transport"),
+    (1 << 10, "failfast_driver"),
+    (1 << 11, "sync"),
+    (1 << 12, "meta"),
+    (1 << 13, "prio"),
+    (1 << 14, "nomerge"),
+    (1 << 15, "idle"),
+    (1 << 16, "integrity"),
+    (1 << 17, "fua"),
+    (1 << 18, "preflush"),
+    (1 << 19, "rahead"),
+    (1 << 20, "background"),
+    (1 << 21, "nowait"),
+];
+
+/// What went wrong: the numbers of `blk_status_t` (include/linux/blk_types.h), with what the kernel
+/// tells who waits (`blk_errors`, block/blk-core.c), as far as Linux 6.1 and 6.18 have the same.
+pub const BLOCK_ERRORS: Names = &[
+    (0, "none"),
+    (1, "EOPNOTSUPP"),
+    (2, "ETIMEDOUT"),
+    (3, "ENOSPC"),
+    (4, "ENOLINK"),
+    (5, "EREMOTEIO"),
+    (6, "EBADE"),
+    (7, "ENODATA"),
+    (8, "EILSEQ"),
+    (9, "ENOMEM"),
+    (10, "EIO"),
+    (11, "EREMCHG"),
+    (12, "EAGAIN"),
+    (13, "EBUSY"),
+];
+
+/// What a CPU did ([`WakeContext`](super::record::WakeContext)).
+pub const CONTEXTS: Names =
+    &[(0, "unknown"), (1, "thread"), (2, "softirq"), (3, "hardirq"), (4, "nmi")];
+
 impl Unit {
     /// Its name in FORMAT.md; empty for a plain number, and where only its values have names.
     pub const fn name(self) -> &'static str {
         match self {
-            Unit::Plain | Unit::OneOf(_) | Unit::Flags(_) => "",
+            Unit::Plain | Unit::Hex | Unit::OneOf(_) | Unit::Flags(_) => "",
             Unit::Thread => "thread id",
             Unit::Process => "process id",
             Unit::Cgroup => "control group id",
             Unit::Ns => "ns",
             Unit::Bytes => "bytes",
             Unit::Signal => "signal",
+            Unit::Device => "device",
             Unit::SignalCode => "si_code",
             Unit::Address(_) => "address",
             Unit::Reserved => "0",
@@ -116,7 +177,13 @@ impl Unit {
     pub const fn is_named(self) -> bool {
         matches!(
             self,
-            Unit::Signal | Unit::SignalCode | Unit::OneOf(_) | Unit::Flags(_) | Unit::Address(_)
+            Unit::Signal
+                | Unit::SignalCode
+                | Unit::Device
+                | Unit::Hex
+                | Unit::OneOf(_)
+                | Unit::Flags(_)
+                | Unit::Address(_)
         )
     }
 }
@@ -342,6 +409,12 @@ macro_rules! kinds {
     (@unit cgroup) => { Unit::Cgroup };
     (@unit ns) => { Unit::Ns };
     (@unit bytes) => { Unit::Bytes };
+    (@unit block_op) => { Unit::OneOf(BLOCK_OPS) };
+    (@unit block_flags) => { Unit::Flags(BLOCK_FLAGS) };
+    (@unit block_error) => { Unit::OneOf(BLOCK_ERRORS) };
+    (@unit context) => { Unit::OneOf(CONTEXTS) };
+    (@unit device) => { Unit::Device };
+    (@unit hex) => { Unit::Hex };
     (@unit signal) => { Unit::Signal };
     (@unit signal_code) => { Unit::SignalCode };
     (@unit one_of [$($value:literal $name:literal),+]) => { Unit::OneOf(&[$(($value, $name)),+]) };
@@ -467,6 +540,63 @@ kinds! {
     MARK Mark = 0x34 "mark" own
     /// A recorder event: a start, a change of what is recorded.
     ACT Recorder = 0x35 "recorder" own
+
+    /// A request to a disk is queued in its I/O scheduler.
+    BLOCK_INSERT BlockInsert = 0x40 "block_insert" plain BlockInsert {
+        /// Which of the device's requests, by a keyed hash; another one may have it when this one is
+        /// done.
+        request: u32, hex;
+        /// The device.
+        device: u32, device;
+        /// Its first sector of 512 bytes on the device; 0 where it has none.
+        sector: u64;
+        /// Its bytes.
+        bytes: u32, bytes;
+        /// What is done there.
+        op: u32, block_op;
+        /// How.
+        flags: u32, block_flags;
+        /// In what it ran: but for `thread`, the event's thread is the one interrupted.
+        context: u32, context;
+    }
+    /// A request is handed to the disk's driver.
+    BLOCK_ISSUE BlockIssue = 0x41 "block_issue" plain BlockIssue {
+        /// As of `block_insert`.
+        request: u32, hex;
+        /// The device.
+        device: u32, device;
+        /// Its first sector of 512 bytes on the device; 0 where it has none.
+        sector: u64;
+        /// Its bytes.
+        bytes: u32, bytes;
+        /// What is done there.
+        op: u32, block_op;
+        /// How.
+        flags: u32, block_flags;
+        /// In what it ran: but for `thread`, the event's thread is the one interrupted.
+        context: u32, context;
+    }
+    /// The disk has done a request, or a part of it.
+    BLOCK_COMPLETE BlockComplete = 0x42 "block_complete" plain BlockComplete {
+        /// As of `block_insert`.
+        request: u32, hex;
+        /// The device.
+        device: u32, device;
+        /// The first sector of 512 bytes of what was done; 0 where it has none.
+        sector: u64;
+        /// The bytes that were done.
+        bytes: u32, bytes;
+        /// What was done there.
+        op: u32, block_op;
+        /// How.
+        flags: u32, block_flags;
+        /// In what it ran: but for `thread`, the event's thread is the one interrupted.
+        context: u32, context;
+        /// The bytes of the request that are still to be done.
+        left: u32, bytes;
+        /// What went wrong, if anything, as the kernel tells it to who waits.
+        error: u32, block_error;
+    }
 }
 
 impl Kind {

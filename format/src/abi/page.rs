@@ -21,8 +21,8 @@ pub const HEADER_LEN: usize = 128;
 pub const UNIT: usize = 4;
 /// Kinds of event that every header counts apart.
 pub const HEADER_KINDS: usize = 6;
-/// Lanes that are rings: `syscall`, `sched`, `task`.
-pub const RING_LANES: usize = 3;
+/// Lanes that are rings: `syscall`, `sched`, `task`, `trace`.
+pub const RING_LANES: usize = 4;
 
 /// Binary logarithm of the ns in a unit of [`PageHeader::detached`].
 pub const DETACHED_SHIFT: u32 = 20;
@@ -44,7 +44,7 @@ pub enum Lane {
     Sched = 1,
     /// Task life, marks, and recorder events.
     Task = 2,
-    /// Configured tracepoints. Reserved.
+    /// What devices do for threads: requests to disks.
     Trace = 3,
     /// Metadata of the recording (`MetaHeader` fields inside the common header).
     Meta = 8,
@@ -56,7 +56,7 @@ pub enum Lane {
 
 impl Lane {
     /// The lanes that are rings, in index order.
-    pub const RINGS: [Lane; RING_LANES] = [Lane::Syscall, Lane::Sched, Lane::Task];
+    pub const RINGS: [Lane; RING_LANES] = [Lane::Syscall, Lane::Sched, Lane::Task, Lane::Trace];
 
     /// The lane with this number in a page header, if it is known.
     pub const fn from_u8(v: u8) -> Option<Self> {
@@ -118,7 +118,8 @@ pub const fn header_len(lane: Lane) -> usize {
         Lane::Syscall => LENGTHS[0],
         Lane::Sched => LENGTHS[1],
         Lane::Task => LENGTHS[2],
-        Lane::Trace | Lane::Meta | Lane::Slots | Lane::Descriptors => HEADER_LEN,
+        Lane::Trace => LENGTHS[3],
+        Lane::Meta | Lane::Slots | Lane::Descriptors => HEADER_LEN,
     }
 }
 

@@ -109,6 +109,28 @@ pub struct IoWaitOffsets {
 
 const _: () = assert!(size_of::<IoWaitOffsets>() == 2 * 4);
 
+/// Where a program finds what a request to a disk is. A kernel without block devices lacks these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DiskOffsets {
+    /// `request.q`
+    pub q: u32,
+    /// `request_queue.disk`: none for requests of a device before it has a disk.
+    pub disk: u32,
+    /// `gendisk.major`
+    pub major: u32,
+    /// `gendisk.first_minor`
+    pub first_minor: u32,
+    /// `request.cmd_flags`
+    pub cmd_flags: u32,
+    /// `request.__data_len`
+    pub data_len: u32,
+    /// `request.__sector`
+    pub sector: u32,
+}
+
+const _: () = assert!(size_of::<DiskOffsets>() == 7 * 4);
+
 /// Bits of the preemption count (include/linux/preempt.h, Linux 6.1 to 7.3): the lowest byte counts
 /// reasons not to preempt, the lowest bit of the second byte is set while a softirq runs. Where the
 /// bits of interrupts are, [`ContextOffsets`] has.

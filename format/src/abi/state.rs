@@ -19,11 +19,13 @@ pub const ENABLE_EXEC_FILE: u32 = 16;
 pub const ENABLE_EXEC_ARGS: u32 = 32;
 /// Mask its arguments, by the table in the map `exec_masks`.
 pub const ENABLE_EXEC_MASK: u32 = 64;
+/// Record requests to disks.
+pub const ENABLE_DISK: u32 = 128;
 /// Everything.
-pub const ENABLE_ALL: u32 = 127;
+pub const ENABLE_ALL: u32 = 255;
 /// System calls draw from their [`Bucket`].
 pub const LIMIT_SYSCALL: u32 = 1 << 8;
-/// Scheduling draws from its [`Bucket`].
+/// Scheduling draws from its [`Bucket`], and requests to disks do.
 pub const LIMIT_SCHED: u32 = 1 << 9;
 /// Every system call is refused, so that what that costs can be measured.
 pub const REFUSE_SYSCALL: u32 = 1 << 10;
@@ -104,7 +106,8 @@ pub mod entered {
 
 /// Lanes that have a [`Bucket`]. Those of `syscall` and `sched` hold CPU time, ns; that of `task`
 /// holds bytes of its ring, and what one process can make without end draws from it: renames, and
-/// births and ends of threads.
+/// births and ends of threads. What is in `trace` draws from the bucket of `sched`, by a cost of its
+/// own ([`CpuState::disk`]).
 pub const BUCKETS: usize = 3;
 /// Buckets that hold CPU time.
 pub const TIMED_BUCKETS: usize = 2;
@@ -235,7 +238,7 @@ pub struct CpuState {
     pub drawer: Drawer,
     /// Events that the budget refused, by lane and kind. The lane's `refused` has their sum, for
     /// the pages.
-    pub throttled: [[u64; LANE_KINDS]; BUCKETS],
+    pub throttled: [[u64; LANE_KINDS]; RING_LANES],
     /// Thread-table insertions that found no free slot.
     pub slot_collisions: u64,
     /// The budget's limits by lane, millionths of a CPU; 0: none. For status; what the probes keep
@@ -251,6 +254,8 @@ pub struct CpuState {
     pub full: [u32; TIMED_BUCKETS],
     /// What an event costs that is not recorded, by lane, ns: the probe overhead.
     pub floor: [u32; TIMED_BUCKETS],
+    /// What an event of a request to a disk costs, recorded and not recorded, ns.
+    pub disk: [u32; 2],
     /// What a call costs less without its exit's time, and with its first argument alone, ns.
     pub savings: [u32; 2],
     /// The budget's total, millionths of the machine's CPU time; 0: none.
@@ -269,10 +274,10 @@ pub struct CpuState {
 /// In [`CpuState::preempt_count`]: what was found where it should be is no preemption count.
 pub const NO_PREEMPT_COUNT: u64 = 1;
 
-/// Words of [`CpuState::reserved`]. Before it are 21 words, those of each lane (`no_ring`,
-/// [`LaneState`]), and those of each bucket ([`Bucket`], `throttled`).
+/// Words of [`CpuState::reserved`]. Before it are 22 words, those of each lane (`no_ring`,
+/// [`LaneState`], `throttled`), and those of each bucket ([`Bucket`]).
 pub const RESERVED: usize = {
-    let words = 21 + RING_LANES * (11 + LANE_KINDS) + BUCKETS * (9 + LANE_KINDS);
+    let words = 22 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9;
     (8 - words % 8) % 8
 };
 

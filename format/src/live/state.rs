@@ -6,7 +6,7 @@ use super::map::ArrayMap;
 use crate::abi::counts::Counts;
 use crate::abi::kinds::LANE_KINDS;
 use crate::abi::page::{Lane, REFUSALS, RING_LANES};
-use crate::abi::state::{BUCKETS, Bucket, CpuState, GIVEN_ALL, LaneState};
+use crate::abi::state::{Bucket, CpuState, GIVEN_ALL, LaneState};
 use crate::control::Budget;
 
 /// One ring's place and counters.
@@ -48,7 +48,7 @@ pub(super) fn cpu(map: &ArrayMap, cpu: usize) -> CpuView {
         ..CpuView::default()
     };
     words(map, cpu, offset_of!(CpuState, no_ring), &mut view.no_ring);
-    for (i, throttled) in view.throttled.iter_mut().enumerate().take(BUCKETS) {
+    for (i, throttled) in view.throttled.iter_mut().enumerate() {
         let at = offset_of!(CpuState, throttled) + i * LANE_KINDS * 8;
         words(map, cpu, at, throttled.iter_mut().take(LANE_KINDS));
     }
@@ -72,6 +72,7 @@ pub(super) fn budget(map: &ArrayMap) -> Budget {
     let [_, string] = pair(offset_of!(CpuState, buckets) + offset_of!(Bucket, cost));
     let [call, sched] = pair(offset_of!(CpuState, full));
     let [call_floor, sched_floor] = pair(offset_of!(CpuState, floor));
+    let [disk, disk_floor] = pair(offset_of!(CpuState, disk));
     let [exit_time, arguments] = pair(offset_of!(CpuState, savings));
     Budget {
         limits: pair(offset_of!(CpuState, limits)),
@@ -79,8 +80,10 @@ pub(super) fn budget(map: &ArrayMap) -> Budget {
         call,
         string,
         sched,
+        disk,
         call_floor,
         sched_floor,
+        disk_floor,
         exit_time,
         arguments,
         measured: map.load(0, offset_of!(CpuState, measured)) != 0,
@@ -125,5 +128,6 @@ const _: () = assert!(
 const _: () = assert!(
     offset_of!(CpuState, full).is_multiple_of(8) && offset_of!(CpuState, floor).is_multiple_of(8)
 );
+const _: () = assert!(offset_of!(CpuState, disk).is_multiple_of(8));
 const _: () =
     assert!(offset_of!(CpuState, savings).is_multiple_of(8) && offset_of!(CpuState, enabled) == 0);

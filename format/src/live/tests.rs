@@ -43,7 +43,7 @@ fn maps() -> Maps {
     .unwrap();
     let slots = ArrayMap::anonymous(PAGE_SIZE, 3).unwrap();
     let descriptors = Some(ArrayMap::anonymous(PAGE_SIZE, descriptors::PAGES).unwrap());
-    Maps { rings: [ring(), ring(), ring()], state, meta, slots, descriptors, quiet: None }
+    Maps { rings: [ring(), ring(), ring(), ring()], state, meta, slots, descriptors, quiet: None }
 }
 
 fn event(n: u64) -> Event {

@@ -62,6 +62,7 @@ impl Lanes {
             return Self::default();
         }
         let mut lanes = Self::new([0; RING_LANES], [false; RING_LANES]);
+        lanes.0.retain(|lane| lane.number < EARLIER_LANES);
         for lane in &mut lanes.0 {
             let at = usize::from(lane.number);
             lane.ring_bytes = ring_bytes.get(at).copied().unwrap_or_default();
@@ -96,9 +97,10 @@ impl Lanes {
         Lane::RINGS.map(|lane| self.get(lane as u8).map_or(0, |lane| lane.ring_bytes))
     }
 
-    /// Which of the lanes that this release knows the configuration leaves out.
+    /// Which of the lanes that this release knows are not recorded: the configuration leaves them
+    /// out, or the recorder was of a release before them. Where no lanes are listed, none.
     pub fn off(&self) -> [bool; RING_LANES] {
-        Lane::RINGS.map(|lane| self.get(lane as u8).is_some_and(|lane| lane.off))
+        Lane::RINGS.map(|lane| self.get(lane as u8).map_or(!self.is_empty(), |lane| lane.off))
     }
 
     /// What the recorder calls a kind.
@@ -117,6 +119,9 @@ impl Lanes {
         !self.0.iter().all(is_known)
     }
 }
+
+/// How many lanes there were before these were listed.
+const EARLIER_LANES: u8 = 3;
 
 /// What metadata said of lanes before these were listed.
 #[derive(Debug, Default, Deserialize)]

@@ -43,10 +43,11 @@ fn lanes_are_read_in_either_form() {
     let earlier =
         r#"{"session": 5, "ring_bytes": [8192, 4096, 12288], "off": [false, true, false]}"#;
     let meta = meta::from_json(earlier).unwrap();
-    assert_eq!(meta.lanes, Lanes::new([8192, 4096, 12288], [false, true, false]));
+    let names: Vec<&str> = meta.lanes.iter().map(|lane| lane.name.as_str()).collect();
+    assert_eq!(names, ["syscall", "sched", "task"]);
     assert_eq!(
         (meta.lanes.ring_bytes(), meta.lanes.off()),
-        ([8192, 4096, 12288], [false, true, false])
+        ([8192, 4096, 12288, 0], [false, true, false, true])
     );
     assert!(!meta.lanes.has_unknown());
     let again = meta::from_json(&meta::to_json(&meta).unwrap()).unwrap();
@@ -63,7 +64,7 @@ fn lanes_and_kinds_of_a_later_release_have_names() {
         {"name": "net", "number": 4, "ring_bytes": 8192,
          "kinds": [{"number": 80, "name": "drop"}]}]}"#;
     let lanes = meta::from_json(later).unwrap().lanes;
-    assert_eq!(lanes.ring_bytes(), [0, 0, 4096]);
+    assert_eq!(lanes.ring_bytes(), [0, 0, 4096, 0]);
     assert_eq!(
         (lanes.kind(63), lanes.kind(80), lanes.kind(64)),
         (Some("later"), Some("drop"), None)

@@ -115,6 +115,8 @@ fn plains(lane: Lane) -> Option<impl Strategy<Value = Step>> {
 
 fn steps(lane: Lane) -> BoxedStrategy<Step> {
     match plains(lane) {
+        // It has no others.
+        Some(plains) if lane == Lane::Trace => plains.boxed(),
         Some(plains) => prop_oneof![6 => own_steps(lane), 1 => plains].boxed(),
         None => own_steps(lane),
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use flightrec_format::abi::counts::Counts;
-use flightrec_format::abi::page::{Lane, PAGE_SIZE, Refusal};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES, Refusal};
 use flightrec_format::abi::record::{Act, StringStatus};
 use flightrec_format::decode::{Body, Event, Page, Text};
 use flightrec_format::encode::PageWriter;
@@ -81,7 +81,7 @@ impl Machine {
             boot_id: "01234567-89ab-cdef-0123-456789abcdef".into(),
             started: STARTED,
             cpus: (0..CPUS).collect(),
-            lanes: Lanes::new([(RING * PAGE_SIZE) as u64; 3], [false; 3]),
+            lanes: Lanes::new([(RING * PAGE_SIZE) as u64; RING_LANES], [false; RING_LANES]),
             ..Meta::default()
         };
         let limits = Limits {

@@ -54,7 +54,7 @@ impl Settled {
             lost.iter().flat_map(|(from, until)| [*from, *until]).map(|at| (at, News::Forget)),
         );
         // Without the calls and births nothing tells how long a name holds.
-        let [calls, _, tasks] = recording.meta.lanes.off();
+        let [calls, _, tasks, _] = recording.meta.lanes.off();
         let unrecorded =
             recording.totals.cpus.iter().any(|cpu| cpu.no_ring[0] != 0 || cpu.no_ring[2] != 0);
         if !snapshots.is_empty() && !calls && !tasks && !unrecorded {

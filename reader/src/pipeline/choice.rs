@@ -66,9 +66,11 @@ impl Choice for All {
     }
 }
 
-/// What is known of the system call that an event belongs to, beyond the event.
+/// What is known of the system call that an event belongs to, or of the request, beyond the event.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallFacts {
+    /// Of the end of a request to a disk: the thread that made it.
+    pub issued_by: Option<u32>,
     /// Of an exit: how long the call took.
     pub took: Took,
     /// Whether the call has to do with a path that is wanted ([`Choice::wants_path`]).

@@ -3,6 +3,7 @@
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Event};
 
+use super::requests::{DiskUse, Request};
 use crate::fds::{FdNames, Kept};
 
 /// What is known of an event beyond itself.
@@ -29,6 +30,10 @@ pub struct EventContext<'a> {
     pub next_comm: Comm,
     /// Of a wakeup: where it was put and where it ran.
     pub wake: Option<Wake>,
+    /// Of a request to a disk that is issued or done: who made it, and how long it took.
+    pub request: Option<Request>,
+    /// Of an exit: what requests to disks its thread made in the call.
+    pub disk: Option<DiskUse>,
     /// Of a call: what its descriptors stand for.
     pub fds: FdNames<'a>,
 }

@@ -52,7 +52,7 @@ impl Entries {
             Body::Enter(call) => {
                 let (path, lacks) = about(call, false);
                 self.open.begin(tid, call, || Entry { call: call.clone(), path, lacks });
-                (CallFacts { took: Took::Nothing, path, lacks }, None)
+                (CallFacts { took: Took::Nothing, path, lacks, ..CallFacts::default() }, None)
             }
             Body::Exit { call, .. } => {
                 let same = |entry: &Entry| {
@@ -66,7 +66,10 @@ impl Entries {
                     Some(entry) => (about(call, false).0, entry.lacks),
                     None => about(call, true),
                 };
-                (CallFacts { took, path, lacks }, entry.map(|entry| entry.call))
+                (
+                    CallFacts { took, path, lacks, ..CallFacts::default() },
+                    entry.map(|entry| entry.call),
+                )
             }
             Body::Exec { exec, .. } if exec.old_tid != exec.tid => {
                 self.open.rename(exec.old_tid, exec.tid);

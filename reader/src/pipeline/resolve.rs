@@ -15,6 +15,7 @@ use super::context::{self, EventContext, Shown, Wake};
 use super::delay::Findings;
 use super::doubts::Doubts;
 use super::entries::Entries;
+use super::requests::{Known, Requests, holes};
 use super::runq::RunQueues;
 use crate::fds::{Fds, Naming, Users};
 use crate::left_out::LeftOuts;
@@ -65,6 +66,7 @@ pub struct Resolver<C> {
     follows_fds: bool,
     threads: Threads,
     queues: RunQueues,
+    requests: Requests,
     /// So many events are not shown, then all; `None`: the windows decide.
     pub lead: Option<u64>,
     passed: u64,
@@ -101,6 +103,7 @@ impl<C: Choice> Resolver<C> {
             follows_fds,
             threads: recording.threads(),
             queues: RunQueues::default(),
+            requests: Requests::new(holes(recording)),
             lead: None,
             passed: 0,
             doubts: None,
@@ -122,6 +125,7 @@ impl<C: Choice> Resolver<C> {
     pub fn go_on(&mut self, recording: &Recording, windows: Windows, from: u64) {
         self.windows = windows;
         self.know(recording);
+        self.requests.go_on(holes(recording), from);
         let headers = recording.streams.iter().flat_map(LaneStream::pages).map(Page::header);
         self.wall.learn(headers, &recording.meta);
         if self.follows_fds {
@@ -154,15 +158,19 @@ impl<C: Choice> Resolver<C> {
         to: &mut impl Sink,
     ) -> io::Result<()> {
         let qlen = self.queues.take(event, found);
+        let known = self.requests.take(event, found);
         self.fds.advance(event.time.saturating_sub(1));
         self.passed += 1;
         let within =
             self.lead.map_or_else(|| self.windows.contains(event.time), |lead| self.passed > lead);
-        let (facts, entry) = if let Some(entries) = &mut self.entries {
+        let (mut facts, entry) = if let Some(entries) = &mut self.entries {
             entries.take(event, found, &self.choice, &self.fds, &self.threads)
         } else {
             (CallFacts { took: Took::of(found, event.time), ..CallFacts::default() }, None)
         };
+        if let Some(Known::Request(request)) = known {
+            facts.issued_by = request.issued_by;
+        }
         // An exit is shown with the descriptors as they are behind it, anything else as they are
         // before.
         let is_exit = matches!(event.body, Body::Exit { .. });
@@ -187,7 +195,12 @@ impl<C: Choice> Resolver<C> {
             let whole = entry.and_then(|call| self.whole(event, call));
             let merges = self.calls.merges();
             let shown = whole.as_ref().unwrap_or(event);
-            let cx = self.context(shown, found, qlen, whole.is_some());
+            let mut cx = self.context(shown, found, qlen, whole.is_some());
+            match known {
+                Some(Known::Request(request)) => cx.request = Some(request),
+                Some(Known::Call(of)) => cx.disk = Some(of),
+                None => {}
+            }
             if merges {
                 kept = Some((context::keep(shown, &cx), whole));
             } else {

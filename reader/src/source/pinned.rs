@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::page::{Lane, RING_LANES};
 use flightrec_format::control::{Budget, Position, Totals};
 use flightrec_format::live::{self, Generation, LiveError, Since, clock::monotonic};
 use flightrec_format::meta::Meta;
@@ -51,7 +51,7 @@ impl PinnedSource {
     }
 
     /// By lane: the history that every ring holds, ns.
-    pub fn held(&self) -> [u64; 3] {
+    pub fn held(&self) -> [u64; RING_LANES] {
         Lane::RINGS.map(|lane| self.recording.held(lane))
     }
 

@@ -132,7 +132,7 @@ fn what_is_lost_is_told_by_lane_time_and_number() {
     assert_eq!(report.damage.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     assert_eq!(report.damage[0].block.as_deref(), Some(&block.header));
     assert_eq!((block.header.first, block.header.last), (100, 6100));
-    assert_eq!(report.events, [5, 12, 12]);
+    assert_eq!(report.events, [5, 12, 12, 12]);
 }
 
 proptest! {

@@ -31,7 +31,7 @@ fn what_was_written_comes_back() {
         }
     }
     let report = verify(&path).unwrap();
-    assert_eq!((report.events, report.lost, report.is_sound()), ([2000; 3], 0, true));
+    assert_eq!((report.events, report.lost, report.is_sound()), ([2000; 4], 0, true));
     assert_eq!((report.time, report.complete), (Some((100, 100 + 1999 * 1000)), true));
 }
 

@@ -157,8 +157,11 @@ fn happened(lane: Lane) -> Vec<(u64, u32, Body)> {
     }
 }
 
+/// The lanes of the golden files: those that there were when they were written.
+const LANES: [Lane; 3] = [Lane::Syscall, Lane::Sched, Lane::Task];
+
 fn rich() -> Vec<Content> {
-    let marks = Lane::RINGS.iter().map(|lane| RingMark {
+    let marks = LANES.iter().map(|lane| RingMark {
         events: Counts::first([1, 2, 3, 4, 5, 6]),
         ..RingMark::new(*lane, 1)
     });
@@ -168,7 +171,7 @@ fn rich() -> Vec<Content> {
         Content::Descriptors(b"opaque".to_vec()),
         Content::Checkpoint(Checkpoint { time: 60, rings: Vec::new() }),
     ];
-    for lane in Lane::RINGS {
+    for lane in LANES {
         let mut ring = PageWriter::new(SESSION, lane, 1, 37_000_000_000);
         let all = happened(lane);
         // Not between an entry and the exit that folds into it: a part never ends there.
@@ -293,7 +296,7 @@ fn described(path: &Path) -> String {
         }
     }
     let report = verify(path).unwrap();
-    writeln!(out, "events {:?} lost {}", report.events, report.lost).unwrap();
+    writeln!(out, "events {:?} lost {}", &report.events[..LANES.len()], report.lost).unwrap();
     for damage in report.damage {
         writeln!(out, "{damage}").unwrap();
     }
@@ -319,7 +322,7 @@ fn check(name: &str) {
 fn check_closed(name: &str) {
     check(name);
     let text = std::fs::read_to_string(data(name).with_extension("txt")).unwrap();
-    for lane in Lane::RINGS {
+    for lane in LANES {
         for (time, tid, body) in happened(lane) {
             let line = format!("  {time} {tid} {}\n", line(&body));
             assert!(text.contains(&line), "{line}");

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use flightrec_format::abi::kinds::{BlockIssue, Kind};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{Abi, Rename};
 use flightrec_format::abi::slot::TaskSlot;
-use flightrec_format::decode::{Body, Call, Event, Page};
+use flightrec_format::decode::{Body, Call, Event, Page, Plain};
 use flightrec_format::encode::{PageWriter, write_header, write_slot};
 use flightrec_format::meta::Meta;
 use flightrec_store::snapshot::About;
@@ -37,6 +38,19 @@ pub(crate) fn event(lane: Lane, time: u64, tid: u32, n: u64) -> Event {
                 next,
                 next_prio: 120,
             }
+        }
+        Lane::Trace => {
+            let (request, sector) = (tid, 8 * n);
+            let issue = BlockIssue {
+                request,
+                device: 254 << 20,
+                sector,
+                bytes: 4096,
+                op: (n % 2) as u32,
+                flags: 0x800,
+                context: 1,
+            };
+            Body::Plain(Plain::read(Kind::BlockIssue, &issue.bytes()).unwrap())
         }
         _ => Body::Rename(Rename { tid, tgid: tid, old: [b'a'; 16], new: [b'b'; 16] }),
     };

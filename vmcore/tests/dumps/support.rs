@@ -61,7 +61,7 @@ pub(crate) fn meta_of(secret: u64, boot: &str, started: u64) -> Meta {
         boot_id,
         started,
         cpus: vec![0, 1],
-        lanes: Lanes::new([1 << 20; 3], [false; 3]),
+        lanes: Lanes::new([1 << 20; 4], [false; 4]),
         config,
         ..Meta::default()
     }

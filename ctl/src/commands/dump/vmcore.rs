@@ -17,6 +17,7 @@ use crate::announce::{announce, moment};
 use crate::commands::ps::blocked::Wanted;
 use crate::commands::ps::in_flight::{HEAD, at_death, without_place};
 use crate::commands::ps::lines::Document;
+use crate::commands::ps::requests::{RequestInFlight, requests};
 use crate::commands::ps::{WITHOUT_TABLE, tell_missing};
 use crate::exit::Exit;
 use crate::options::format::FormatArg;
@@ -69,17 +70,26 @@ fn in_flight(plan: &VmcorePlan, source: &mut VmcoreSource) -> Result<Exit> {
     };
     let recording = source.read(with_leads(Window { from, until: now }))?;
     let threads = at_death(&recording, &Wanted::default(), now);
+    let requests = requests(&recording, now);
     let renderer = Renderer::new(&recording.meta, Options::default());
     let mut text = Vec::new();
     if plan.events.shown.format == FormatArg::Jsonl {
         let threads = threads.iter().map(|thread| thread.json(&renderer)).collect();
-        let document = Document::new(now, threads, &recording, &[]);
+        let document = Document::new(now, threads, &recording, &[]).with_requests(requests);
         serde_json::to_writer(&mut text, &Versioned::new(document))?;
         text.push(b'\n');
-    } else if !threads.is_empty() {
-        text.extend_from_slice(HEAD.as_bytes());
+    } else {
+        if !threads.is_empty() {
+            text.extend_from_slice(HEAD.as_bytes());
+        }
         for thread in &threads {
             thread.line(&renderer, &mut text);
+        }
+        if !requests.is_empty() {
+            text.extend_from_slice(RequestInFlight::HEAD.as_bytes());
+        }
+        for request in &requests {
+            text.extend_from_slice(request.line().as_bytes());
         }
     }
     print(plan, &text)?;

@@ -6,6 +6,7 @@ use flightrec_analysis::TaskState;
 use flightrec_format::abi::record::Abi;
 
 use super::blocked::Blocked;
+use super::requests::RequestInFlight;
 use crate::human::span;
 use crate::json::escape;
 use crate::names::TASK_STATE;
@@ -33,6 +34,9 @@ pub(crate) struct Document<T> {
     /// Threads that are alive and have no place in the table.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     without_place: Vec<u32>,
+    /// Requests to disks that were not done when the machine died, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    requests: Vec<RequestInFlight>,
 }
 
 impl<T> Document<T> {
@@ -44,7 +48,13 @@ impl<T> Document<T> {
         without_place: &[u32],
     ) -> Self {
         let disputed_by = anchor::hex(&recording.disputed_by);
-        Self { mono_ns, threads, disputed_by, without_place: without_place.to_vec() }
+        let without_place = without_place.to_vec();
+        Self { mono_ns, threads, disputed_by, without_place, requests: Vec::new() }
+    }
+
+    /// With these requests to disks.
+    pub(crate) fn with_requests(self, requests: Vec<RequestInFlight>) -> Self {
+        Self { requests, ..self }
     }
 }
 

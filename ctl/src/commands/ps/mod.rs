@@ -4,6 +4,7 @@
 pub mod blocked;
 pub mod in_flight;
 pub(super) mod lines;
+pub(crate) mod requests;
 pub mod without_place;
 
 use std::path::PathBuf;

@@ -213,7 +213,7 @@ mod tests {
         let meta = Meta {
             session: 1,
             cpus: vec![0],
-            lanes: Lanes::new([1 << 20; 3], [false; 3]),
+            lanes: Lanes::new([1 << 20; 4], [false; 4]),
             ..Meta::default()
         };
         let mut collector = Collector::new(meta);

@@ -30,7 +30,7 @@ fn silence_is_complete_where_the_counters_agree() {
     let (complete, text) = report(totals(), 20 * S);
     assert!(complete, "{text}");
     let expected = "coverage: 1970-01-01 00:00:20.000000 to 00:00:30.000000 (10.0 s): \
-                    complete on CPUs 0 in lanes syscall, sched, task";
+                    complete on CPUs 0 in lanes syscall, sched, task, trace";
     assert_eq!(text, expected);
 }
 
@@ -40,13 +40,13 @@ fn a_lane_that_is_left_out_is_not_called_complete() {
         session: 1,
         started: 10 * S,
         cpus: vec![0],
-        lanes: Lanes::new([0; 3], [false, true, false]),
+        lanes: Lanes::new([0; 4], [false, true, false, false]),
         ..Meta::default()
     };
     let recording = Collector::new(meta).finish(totals());
     let report = Report::new(&recording, Window { from: 20 * S, until: 30 * S }, 30 * S);
     let lines = lines(&report, &mut recording.wall_clock(0), &TimeZone::UTC);
-    assert!(lines[0].ends_with("complete on CPUs 0 in lanes syscall, task"), "{lines:?}");
+    assert!(lines[0].ends_with("complete on CPUs 0 in lanes syscall, task, trace"), "{lines:?}");
     assert_eq!(lines[1], "lane sched: not recorded (off in the configuration's [record])");
     assert!(report.complete_cpus(Lane::Sched).is_empty());
 }
@@ -87,7 +87,7 @@ fn a_time_without_system_calls_is_told() {
 #[test]
 fn a_cpu_without_rings_is_named() {
     let mut totals = totals();
-    totals.cpus.push(CpuTotals { cpu: 4, no_ring: [3, 2, 0], ..CpuTotals::default() });
+    totals.cpus.push(CpuTotals { cpu: 4, no_ring: [3, 2, 0, 0], ..CpuTotals::default() });
     let (complete, text) = report(totals, 20 * S);
     assert!(!complete);
     let line = "CPU 4 has no rings: 5 events since the start of the recording (3 syscall, 2 sched)";

@@ -6,8 +6,10 @@ const COSTS: Costs = Costs {
     call: 250,
     string: 110,
     sched: 170,
+    disk: 250,
     call_floor: 140,
     sched_floor: 100,
+    disk_floor: 100,
     exit_time: 30,
     arguments: 5,
     measured: true,
@@ -72,7 +74,14 @@ impl Machine {
                 (0.0, 0.0)
             };
             let full = if share.is_finite() { *tokens / (share * self.limits.burst) } else { 1.0 };
-            sights.push(Sight { calls, refused: calls - recorded, with_strings, sched: 0.0, full });
+            sights.push(Sight {
+                calls,
+                refused: calls - recorded,
+                with_strings,
+                sched: 0.0,
+                disk: 0.0,
+                full,
+            });
         }
         self.attached += if is_attached { dt } else { 0.0 };
         self.spent += spent;

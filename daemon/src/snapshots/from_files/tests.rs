@@ -74,7 +74,7 @@ fn recorded() -> TempDir {
         assert!(writer.ready(now));
         let all: Vec<Page> = pages.iter().cloned().chain(open).collect();
         writer.append(all, mono, &mut Nothing, now);
-        let events = [Counts::ZERO, ring.totals().0, Counts::ZERO];
+        let events = [Counts::ZERO, ring.totals().0, Counts::ZERO, Counts::ZERO];
         let cpu = CpuTotals { cpu: 0, recorded: true, events, ..CpuTotals::default() };
         writer.vouch(&Totals { now: mono, cpus: vec![cpu], ..Totals::default() });
         if time % 1000 == 0

@@ -307,7 +307,7 @@ fn of_several_snapshots_each_tells_of_its_stretch() {
 fn without_calls_or_births_nothing_is_named() {
     for lane in [0, 2] {
         let mut story = Story::new();
-        story.meta.lanes = Lanes::new([0; 3], std::array::from_fn(|of| of == lane));
+        story.meta.lanes = Lanes::new([0; 4], std::array::from_fn(|of| of == lane));
         story.taken(5000, &[(&[P], &[(3, named("/a"))])]);
         assert_eq!(story.names(P, 3, &[1000, 6000]), "- -");
     }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use flightrec_format::abi::page::{Lane, REFUSALS};
+use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
@@ -587,7 +587,7 @@ fn has_refused(before: &Totals, after: &Totals) -> bool {
             .cpus
             .iter()
             .find(|then| then.cpu == now.cpu)
-            .map_or([[0; REFUSALS]; 3], |then| then.refused);
+            .map_or([[0; REFUSALS]; RING_LANES], |then| then.refused);
         let grown = now.refused.iter().zip(then);
         grown.into_iter().any(|(now, then)| {
             let mut more = *now;

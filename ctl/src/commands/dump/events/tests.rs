@@ -160,7 +160,7 @@ impl Machine {
             cpus: (0..CPUS).collect(),
             native,
             quiet_bytes: 1 << 24,
-            lanes: Lanes::new([1 << 24; 3], [false; 3]),
+            lanes: Lanes::new([1 << 24; 4], [false; 4]),
             ..Meta::default()
         };
         let mut totals = Totals { now: END, ..Totals::default() };
