@@ -1,49 +1,72 @@
-//! Which bytes stand for themselves, looked at sixteen at a time: nearly all do, and these are looked
+//! Which bytes stand for themselves, looked at eight at a time: nearly all do, and these are looked
 //! at by the million.
 
-/// How many bytes are looked at together: what every x86-64 machine compares at once.
-const WIDTH: usize = 16;
+/// A byte in each of eight.
+const fn each(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// The highest bit of each byte of eight that is below `least`, at most 0x80; of those behind the
+/// first one, perhaps of others.
+const fn below(word: u64, least: u8) -> u64 {
+    word.wrapping_sub(each(least)) & !word & each(0x80)
+}
+
+/// The highest bit of each byte that is `byte`, as [`below`].
+const fn equal(word: u64, byte: u8) -> u64 {
+    below(word ^ each(byte), 1)
+}
 
 /// Whether a byte stands for itself in text and in JSON.
-#[inline(always)]
-const fn is_plain(byte: u8) -> bool {
-    (0x20 <= byte) & (byte < 0x7f) & (byte != b'"') & (byte != b'\\')
+#[cfg(test)]
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, 0x20..0x7f) && byte != b'"' && byte != b'\\'
 }
 
 /// How many bytes at the front stand for themselves, and are none of `others`.
 #[inline]
 pub(crate) fn plain<const N: usize>(bytes: &[u8], others: [u8; N]) -> usize {
-    without(bytes, |byte| !is_plain(byte) | is_in(byte, others))
+    without(bytes, others, |word| {
+        word & each(0x80)
+            | below(word, 0x20)
+            | equal(word, 0x7f)
+            | equal(word, b'"')
+            | equal(word, b'\\')
+    })
 }
 
 /// How many bytes at the front are none of `others`.
 #[inline]
 pub(crate) fn before<const N: usize>(bytes: &[u8], others: [u8; N]) -> usize {
-    without(bytes, |byte| is_in(byte, others))
+    without(bytes, others, |_| 0)
 }
 
+/// How many bytes at the front are none of `others`, nor such as have their highest bit in
+/// `special`.
 #[inline(always)]
-fn is_in<const N: usize>(byte: u8, others: [u8; N]) -> bool {
-    others.iter().fold(false, |found, other| found | (byte == *other))
-}
-
-/// How many bytes at the front are not special.
-#[inline(always)]
-fn without(bytes: &[u8], is_special: impl Fn(u8) -> bool) -> usize {
-    // Without a branch for each byte, so that it compiles to comparisons of all at once.
-    let any = |chunk: &[u8; WIDTH]| chunk.iter().fold(false, |any, byte| any | is_special(*byte));
-    let first = |chunk: &[u8]| chunk.iter().position(|byte| is_special(*byte));
-    let (chunks, rest) = bytes.as_chunks::<WIDTH>();
-    for (i, chunk) in chunks.iter().enumerate() {
-        if any(chunk) {
-            return i * WIDTH + first(chunk).unwrap_or(WIDTH);
+fn without<const N: usize>(bytes: &[u8], others: [u8; N], special: impl Fn(u64) -> u64) -> usize {
+    let found =
+        |word: u64| others.iter().fold(special(word), |found, other| found | equal(word, *other));
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (i, word) in words.iter().enumerate() {
+        // What is found behind the first may be wrong, the first is not.
+        let found = found(u64::from_le_bytes(*word));
+        if found != 0 {
+            return i * 8 + found.trailing_zeros() as usize / 8;
         }
     }
-    // Together with those before them again, which are none.
-    if bytes.last_chunk::<WIDTH>().is_some_and(|last| !any(last)) {
+    if rest.is_empty() {
         return bytes.len();
     }
-    chunks.len() * WIDTH + first(rest).unwrap_or(rest.len())
+    // The last word begins in the one before, of which nothing is found again; a short text has
+    // none before it, and others behind.
+    let (word, at) = match bytes.last_chunk::<8>() {
+        Some(last) => (u64::from_le_bytes(*last), bytes.len() - 8),
+        None => (rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0),
+    };
+    let found = found(word);
+    // All zeros are 64 of them.
+    (at + found.trailing_zeros() as usize / 8).min(bytes.len())
 }
 
 #[cfg(test)]
