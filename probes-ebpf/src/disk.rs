@@ -151,7 +151,7 @@ fn block_rq_insert(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let Facts { request, device, sector, bytes, op, flags } = Facts::of(ctx.as_ptr());
-    let context = context::now(state);
+    let context = context::now(state.preempt_count);
     let body =
         BlockInsert { request, device, sector, bytes, op, flags, context: u32::from(context) };
     let mut w = open::<{ room(size_of::<BlockInsert>()) }>(state, kind::BLOCK_INSERT, context)?;
@@ -168,7 +168,7 @@ fn block_rq_issue(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let Facts { request, device, sector, bytes, op, flags } = Facts::of(ctx.as_ptr());
-    let context = context::now(state);
+    let context = context::now(state.preempt_count);
     let body =
         BlockIssue { request, device, sector, bytes, op, flags, context: u32::from(context) };
     let mut w = open::<{ room(size_of::<BlockIssue>()) }>(state, kind::BLOCK_ISSUE, context)?;
@@ -187,7 +187,7 @@ fn block_rq_complete(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let Facts { request, device, sector, bytes: of, op, flags } = Facts::of(ctx);
-    let context = context::now(state);
+    let context = context::now(state.preempt_count);
     let bytes = arg::<2>(ctx) as u32;
     let body = BlockComplete {
         request,

@@ -53,7 +53,7 @@ impl Costs {
         call: 252,
         string: 115,
         sched: 174,
-        disk: 260,
+        disk: 190,
         call_floor: 135,
         sched_floor: 97,
         disk_floor: 97,
