@@ -10,7 +10,7 @@ use std::fmt;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::meta::Lacking;
 
-use crate::btf::{CONTEXT, FILES, Group, IO_WAIT};
+use crate::btf::{CONTEXT, FILES, Group, IO_WAIT, STACKS};
 
 /// A tracepoint of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +111,10 @@ const CONTEXT_OF_WAKEUPS: Refinement = Refinement {
 const IO_WAITS: Refinement =
     Refinement { group: IO_WAIT, what: "which waits at switches are for I/O" };
 
+/// What tells where a thread waited.
+const LONG_WAITS: Refinement =
+    Refinement { group: STACKS, what: "kernel stacks of long waits (no event `stack`)" };
+
 /// All programs, in the order in which they are attached: task life first, so that whoever appears
 /// in a later lane is known by then.
 pub const ATTACHMENTS: &[Attachment] = &[
@@ -123,9 +127,9 @@ pub const ATTACHMENTS: &[Attachment] = &[
     // It lets a dead daemon's process id go.
     tp_btf(Lane::Task, "sched", "sched_process_exit", &["exit"], "ends of threads").always(),
     // It tells system calls that the running thread is another.
-    tp_btf(Lane::Sched, "sched", "sched_switch", &["switch"], "context switches")
+    tp_btf(Lane::Sched, "sched", "sched_switch", &["switch", "stack"], "context switches")
         .always()
-        .refined_by(&[IO_WAITS]),
+        .refined_by(&[IO_WAITS, LONG_WAITS]),
     tp_btf(Lane::Sched, "sched", "sched_waking", &["waking"], "wakeups")
         .refined_by(&[CONTEXT_OF_WAKEUPS]),
     tp_btf(Lane::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups")
@@ -145,6 +149,7 @@ pub const ATTACHMENTS: &[Attachment] = &[
     row("walk_tasks", Hook::Once("task"), "existing threads"),
     row(FILE_WALK, Hook::File("task_file"), "names of descriptors that were open before")
         .optional(&[FILES]),
+    row(SYMBOL, Hook::Daemon, "names of functions in kernel stacks").optional(&[]),
     // Without these offsets it takes what somebody writes into the log for the kernel's own words.
     row("console", Hook::tp_btf("printk", "console"), "the kernel's log, for triggers")
         .optional(&[]),
@@ -152,6 +157,9 @@ pub const ATTACHMENTS: &[Attachment] = &[
 
 /// The walk over open files.
 pub const FILE_WALK: &str = "walk_files";
+
+/// What names the functions of stacks.
+pub const SYMBOL: &str = "symbol";
 
 /// A required program that records no events.
 const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachment {

@@ -184,6 +184,8 @@ pub struct Frozen<'a> {
     pub slot_pages: u32,
     /// What decides which thread has which place in it: random.
     pub slot_seed: u64,
+    /// What addresses in stacks are recorded less of: random.
+    pub frame_base: u32,
     /// Pages of metadata.
     pub meta_pages: u32,
     /// Pages of the descriptor snapshot.
@@ -332,6 +334,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .override_global("SLOT_PAGES", &frozen.slot_pages, true)
         .override_global("SHARE_SEED", &frozen.seed, true)
         .override_global("SLOT_SEED", &frozen.slot_seed, true)
+        .override_global("FRAME_BASE", &frozen.frame_base, true)
         .map_max_entries("rings_syscall", frozen.ring_pages[0])
         .map_max_entries("rings_sched", frozen.ring_pages[1])
         .map_max_entries("rings_task", frozen.ring_pages[2])
@@ -358,7 +361,7 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 11] = [
+pub const PINNED_MAPS: [&str; 13] = [
     STATE,
     "rings_syscall",
     "rings_sched",
@@ -370,12 +373,18 @@ pub const PINNED_MAPS: [&str; 11] = [
     "note_text",
     EXEC_MASKS,
     KERNEL_LOG,
+    FRAMES,
+    SYMBOL_TEXT,
 ];
 
 /// The CPUs' states.
 const STATE: &str = "state";
 /// By what the arguments of programs are masked ([`crate::mask`]).
 pub const EXEC_MASKS: &str = "exec_masks";
+/// The frames that stacks have had ([`crate::symbols`]).
+pub const FRAMES: &str = "frames";
+/// What the program that names them says.
+pub const SYMBOL_TEXT: &str = "symbol_text";
 /// The ring buffer of lines that the kernel logs.
 pub const KERNEL_LOG: &str = "kernel_log";
 
@@ -481,7 +490,7 @@ mod tests {
         let lacking: Vec<&str> = choice.lacking.iter().map(|of| &*of.program).collect();
         let optional = ATTACHMENTS.iter().filter(|row| row.optional).map(|row| row.program);
         // And what refines required ones, once each.
-        let refinements = ["IO_WAIT_OFFSETS", "CONTEXT_OFFSETS"];
+        let refinements = ["IO_WAIT_OFFSETS", "CAN_TAKE_STACKS", "CONTEXT_OFFSETS"];
         assert_eq!(lacking, optional.chain(refinements).collect::<Vec<_>>());
         let context = choice.lacking.last().unwrap();
         assert_eq!(context.kinds, ["waking", "wakeup_new"], "of all its rows");

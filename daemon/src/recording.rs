@@ -30,9 +30,10 @@ use crate::btf::BtfError;
 use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
-use crate::config::{Config, Record, SizingError};
+use crate::config::{Config, Record, SizingError, Stacks};
 use crate::load::{self, Frozen, LoadError};
 use crate::note::Notes;
+use crate::symbols::Symbols;
 use crate::syscalls::call_table;
 use crate::tracepoints::TracepointsError;
 use crate::{calibrate, clock, cpus, mask};
@@ -97,6 +98,7 @@ pub struct Recording {
     live: Arc<live::Recording>,
     notes: Notes,
     groups: Groups,
+    symbols: Symbols,
     /// Counts the changes of the metadata.
     changes: AtomicU64,
     /// How the programs on system calls are attached again; empty: there are none.
@@ -173,6 +175,7 @@ impl Recording {
             live: Arc::new(live),
             notes,
             groups: Groups::default(),
+            symbols: Symbols::open(dir),
             changes: AtomicU64::new(0),
             syscalls: Vec::new(),
             switching: Mutex::new(()),
@@ -204,6 +207,7 @@ impl Recording {
             return Ok(None);
         };
         recording.apply(&plan.record);
+        recording.set_stacks(&plan.stacks);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.set_wall_offset(clock::wall_offset());
@@ -237,6 +241,7 @@ impl Recording {
                 recording.syscalls = plan.detachable(&recording.meta().lacking);
                 recording.begun = true;
                 recording.apply(&plan.record);
+                recording.set_stacks(&plan.stacks);
                 buckets::set_limits(recording.state(), &plan.budget);
                 let limited = plan.budget.per_cpu.millionths().is_some();
                 recording.rewrite(|enabled, own| (enabled | buckets::switches(limited), own));
@@ -282,6 +287,7 @@ impl Recording {
             ring_pages: sizing.ring_pages.map(|pages| pages * cpus),
             slot_pages: sizing.slot_pages,
             slot_seed: random().map_err(io("/dev/urandom"))?,
+            frame_base: random().map_err(io("/dev/urandom"))? as u32,
             meta_pages: sizing.meta_pages,
             descriptor_pages: sizing.descriptor_pages,
             quiet_pages: sizing.quiet_pages * cpus,
@@ -323,6 +329,16 @@ impl Recording {
         self.rewrite(|enabled, _| (enabled & !ENABLE_ALL | switches(record), own));
     }
 
+    /// Sets of which waits stacks are recorded.
+    fn set_stacks(&self, stacks: &Stacks) {
+        for cpu in 0..self.state().entries() {
+            let frames = u64::from(stacks.kernel_frames);
+            self.state().write(cpu, offset_of!(CpuState, frames), &frames.to_le_bytes());
+            let long = stacks.long_wait();
+            self.state().write(cpu, offset_of!(CpuState, long_wait), &long.to_le_bytes());
+        }
+    }
+
     /// Puts into force which arguments of programs are masked; `false`: it can't be. Meanwhile none
     /// are recorded.
     fn mask(&self, patterns: &[String]) -> bool {
@@ -343,6 +359,7 @@ impl Recording {
     /// The budget is the keeper's.
     pub fn reconfigure(&self, config: &Config) {
         self.apply(&config.record);
+        self.set_stacks(&config.stacks);
         let changed = self.update_meta(|meta| {
             meta.strings = config.record.strings;
             meta.config = config.to_toml();
@@ -571,13 +588,16 @@ impl Recording {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Brings the offsets of the wall clock and its scale, and the names of control groups up to
-    /// date. That it could not is no reason to stop.
+    /// Brings the offsets of the wall clock and its scale, the names of control groups and those of
+    /// functions in stacks up to date. That it could not is no reason to stop.
     pub fn follow(&self) {
         let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
         let meta = self.meta();
         let groups = self.groups.refresh(&meta);
-        if groups.is_none() && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
+        let symbols = self.symbols.refresh(&meta);
+        if groups.is_none()
+            && symbols.is_none()
+            && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
             return;
         }
         let updated = self.update_meta(|meta| {
@@ -585,6 +605,9 @@ impl Recording {
             meta.set_wall_offset(wall);
             if let Some(groups) = groups {
                 groups(meta);
+            }
+            if let Some(symbols) = symbols {
+                meta.symbols.extend(symbols);
             }
         });
         if let Err(e) = updated {

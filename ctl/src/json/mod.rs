@@ -14,6 +14,7 @@ mod fields;
 mod format;
 mod life;
 mod sched;
+mod stack;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
+use flightrec_format::symbols::Symbols;
 
 use self::call::Calls;
 use self::clock::Stamps;
@@ -52,6 +54,7 @@ pub struct Renderer {
     recent: Recent,
     merge: bool,
     naming: Naming,
+    symbols: Arc<Symbols>,
     asides: VecDeque<Aside>,
     /// Time of the first of them; none: the end of time.
     next_aside: u64,
@@ -69,6 +72,7 @@ impl Renderer {
             recent: Recent::new(),
             merge,
             naming,
+            symbols: Arc::new(Symbols::new(meta)),
             asides: asides_to_come,
             next_aside: u64::MAX,
         };
@@ -175,6 +179,7 @@ impl Renderer {
                     out,
                 );
             }
+            Body::Stack(stack) => stack::object(stack, &self.symbols, out),
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
             Body::Rename(rename) => life::rename(rename, out),
