@@ -99,21 +99,24 @@ pub struct Refinement {
     pub group: Group,
     /// What the events lack without them, in words.
     pub what: &'static str,
+    /// The kinds of these events.
+    pub kinds: &'static [&'static str],
 }
 
 /// What tells a wakeup by a thread from one by an interrupt.
 const CONTEXT_OF_WAKEUPS: Refinement = Refinement {
     group: CONTEXT,
     what: "context of wakeups (an interrupt's looks like the interrupted thread's)",
+    kinds: &["waking", "wakeup_new"],
 };
 
 /// What tells a wait for I/O from others.
 const IO_WAITS: Refinement =
-    Refinement { group: IO_WAIT, what: "which waits at switches are for I/O" };
+    Refinement { group: IO_WAIT, what: "which waits at switches are for I/O", kinds: &["switch"] };
 
 /// What tells where a thread waited.
 const LONG_WAITS: Refinement =
-    Refinement { group: STACKS, what: "kernel stacks of long waits (no event `stack`)" };
+    Refinement { group: STACKS, what: "kernel stacks of long waits", kinds: &["stack"] };
 
 /// All programs, in the order in which they are attached: task life first, so that whoever appears
 /// in a later lane is known by then.
@@ -281,6 +284,7 @@ impl Refinement {
             row.refined_by.iter().any(|of| of.group.global == self.group.global)
         };
         let kinds = rows.into_iter().filter(is_of).flat_map(|row| row.kinds);
+        let kinds = kinds.filter(|kind| self.kinds.contains(kind));
         Lacking {
             program: self.group.global.into(),
             what: self.what.into(),
@@ -379,8 +383,15 @@ mod tests {
         assert_eq!(programs(ALL), all);
         assert!(all.contains(&"sys_enter") && all.contains(&"task_rename"));
         let none = Wanted { syscalls: None, sched: false, tasks: false };
-        let least =
-            ["note", "sched_process_exit", "sched_switch", "walk_tasks", "walk_files", "console"];
+        let least = [
+            "note",
+            "sched_process_exit",
+            "sched_switch",
+            "walk_tasks",
+            "walk_files",
+            "symbol",
+            "console",
+        ];
         assert_eq!(programs(none), least);
     }
 

@@ -207,7 +207,7 @@ impl Recording {
             return Ok(None);
         };
         recording.apply(&plan.record);
-        recording.set_stacks(&plan.stacks);
+        set_stacks(recording.state(), &plan.stacks);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.set_wall_offset(clock::wall_offset());
@@ -241,7 +241,6 @@ impl Recording {
                 recording.syscalls = plan.detachable(&recording.meta().lacking);
                 recording.begun = true;
                 recording.apply(&plan.record);
-                recording.set_stacks(&plan.stacks);
                 buckets::set_limits(recording.state(), &plan.budget);
                 let limited = plan.budget.per_cpu.millionths().is_some();
                 recording.rewrite(|enabled, own| (enabled | buckets::switches(limited), own));
@@ -312,6 +311,7 @@ impl Recording {
         let (costs, clock) =
             calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
         buckets::set_costs(&state, &costs, clock);
+        set_stacks(&state, &plan.stacks);
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(public_id(secret), lacking), secret)?;
         Ok(())
@@ -327,16 +327,6 @@ impl Recording {
             return self.rewrite(|enabled, _| (enabled & !ENABLE_ALL | without, own));
         }
         self.rewrite(|enabled, _| (enabled & !ENABLE_ALL | switches(record), own));
-    }
-
-    /// Sets of which waits stacks are recorded.
-    fn set_stacks(&self, stacks: &Stacks) {
-        for cpu in 0..self.state().entries() {
-            let frames = u64::from(stacks.kernel_frames);
-            self.state().write(cpu, offset_of!(CpuState, frames), &frames.to_le_bytes());
-            let long = stacks.long_wait();
-            self.state().write(cpu, offset_of!(CpuState, long_wait), &long.to_le_bytes());
-        }
     }
 
     /// Puts into force which arguments of programs are masked; `false`: it can't be. Meanwhile none
@@ -359,7 +349,7 @@ impl Recording {
     /// The budget is the keeper's.
     pub fn reconfigure(&self, config: &Config) {
         self.apply(&config.record);
-        self.set_stacks(&config.stacks);
+        set_stacks(self.state(), &config.stacks);
         let changed = self.update_meta(|meta| {
             meta.strings = config.record.strings;
             meta.config = config.to_toml();
@@ -597,7 +587,9 @@ impl Recording {
         let symbols = self.symbols.refresh(&meta);
         if groups.is_none()
             && symbols.is_none()
-            && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
+            && meta.tai_offset(now) == offset
+            && meta.knows_wall_offset(wall)
+        {
             return;
         }
         let updated = self.update_meta(|meta| {
@@ -623,6 +615,15 @@ impl Recording {
             .into_iter()
             .filter(|cpu| !meta.cpus.contains(cpu))
             .collect()
+    }
+}
+
+/// Sets of which waits stacks are recorded.
+fn set_stacks(state: &ArrayMap, stacks: &Stacks) {
+    let (frames, long) = (u64::from(stacks.kernel_frames), stacks.long_wait());
+    for cpu in 0..state.entries() {
+        state.write(cpu, offset_of!(CpuState, frames), &frames.to_le_bytes());
+        state.write(cpu, offset_of!(CpuState, long_wait), &long.to_le_bytes());
     }
 }
 

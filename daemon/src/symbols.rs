@@ -188,7 +188,10 @@ mod tests {
         let symbol = |at, size, name: &str| Some(Symbol { at, size, name: name.into() });
         assert_eq!(parsed("vfs_read+0x10/0x200"), symbol(984, 512, "vfs_read"));
         assert_eq!(parsed("read+0x64/0x65 [ext4]"), symbol(900, 101, "read [ext4]"));
-        assert_eq!(parsed("read+0x64/0x64 [ext4 0123456789abcdef]"), symbol(900, 100, "read [ext4]"));
+        assert_eq!(
+            parsed("read+0x64/0x64 [ext4 0123456789abcdef]"),
+            symbol(900, 100, "read [ext4]")
+        );
         assert_eq!(parsed("a::<b+0x1>+0x1/0x9"), symbol(999, 9, "a::<b+0x1>"));
         // Unknown, cut, behind the function's end, at its beginning.
         for nothing in

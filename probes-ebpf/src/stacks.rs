@@ -12,7 +12,9 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use aya_ebpf::programs::RawTracePointContext;
 use flightrec_format::abi::page::Lane;
-use flightrec_format::abi::probe::{FRAME_PAGES, FRAME_WAYS, FRAME_WORDS, SYMBOL_TEXT, frame_place};
+use flightrec_format::abi::probe::{
+    FRAME_PAGES, FRAME_WAYS, FRAME_WORDS, SYMBOL_TEXT, frame_place,
+};
 use flightrec_format::abi::record::stack::{CUT, FRAMES_MAX, SLEPT, Status, address, frame};
 use flightrec_format::abi::record::{self, kind};
 use flightrec_format::abi::state::{CpuState, ENABLE_SCHED, LIMIT_SCHED};
@@ -101,8 +103,7 @@ pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
         // SAFETY: as many bytes are in the page behind the record's head by the bounds.
         let to = unsafe { w.body().add(w.at + HEAD) };
         // SAFETY: the helper takes any thread that the verifier knows.
-        let bytes =
-            unsafe { bpf_get_task_stack(next as *mut _, to.cast(), size as u32, 0) } as i64;
+        let bytes = unsafe { bpf_get_task_stack(next as *mut _, to.cast(), size as u32, 0) } as i64;
         if bytes > 0 {
             frames = bounded::<0, RAW>(bytes as usize) / size_of::<u64>();
             pack(to, frames as u32);

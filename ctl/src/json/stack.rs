@@ -34,23 +34,57 @@ fn frames(frames: &[u32], symbols: &Symbols, out: &mut Vec<u8>) {
         if i > 0 {
             out.push(b',');
         }
-        match symbols.find(*frame) {
-            Some(of) => {
-                out.extend_from_slice(b"{\"symbol\":");
-                value::string(of.function.as_bytes(), out);
-                out.extend_from_slice(b",\"offset\":");
-                decimal(of.offset, out);
-                if let Some(module) = of.module {
-                    out.extend_from_slice(b",\"module\":");
-                    value::string(module.as_bytes(), out);
-                }
+        if let Some(of) = symbols.find(*frame) {
+            out.extend_from_slice(b"{\"symbol\":");
+            value::string(of.function.as_bytes(), out);
+            out.extend_from_slice(b",\"offset\":");
+            decimal(of.offset, out);
+            if let Some(module) = of.module {
+                out.extend_from_slice(b",\"module\":");
+                value::string(module.as_bytes(), out);
             }
-            None => {
-                out.extend_from_slice(b"{\"frame\":");
-                decimal(*frame, out);
-            }
+        } else {
+            out.extend_from_slice(b"{\"frame\":");
+            decimal(*frame, out);
         }
         out.push(b'}');
     }
     out.push(b']');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::text::stack::tests::{symbols, taken};
+
+    fn shown(stack: &Stack) -> Value {
+        let mut out = b"{\"event\":\"stack\"".to_vec();
+        object(stack, &symbols(&["wait", "fsync [xfs]", "\u{1b}"]), &mut out);
+        out.push(b'}');
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn frames_have_their_functions() {
+        let expected = json!({"event": "stack", "slept_ns": 12_345_678, "stack": [
+            {"symbol": "wait", "offset": 10},
+            {"symbol": "fsync", "offset": 100, "module": "xfs"},
+            {"symbol": "\\33", "offset": 1},
+            {"frame": 4_000_000_000u32},
+        ]});
+        assert_eq!(shown(&taken(&[110, 300, 301, 4_000_000_000])), expected);
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let cut = Stack { cut: true, slept: None, ..taken(&[]) };
+        let expected = json!({"event": "stack", "slept_ns": null, "stack": [], "stack_cut": true});
+        assert_eq!(shown(&cut), expected);
+        for (status, why) in [(Status::Refused, "refused"), (Status::Unreadable, "unreadable")] {
+            let none = shown(&Stack { status, ..taken(&[]) });
+            assert_eq!((&none["stack"], &none["stack_missing"]), (&Value::Null, &json!(why)));
+        }
+    }
 }

@@ -24,8 +24,8 @@ pub(crate) mod plain;
 pub(crate) mod plan;
 pub(crate) mod recent;
 pub(crate) mod sched;
-pub(crate) mod stack;
 mod si_code;
+pub(crate) mod stack;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -57,6 +57,7 @@ const COMM_WIDTH: usize = 15;
 
 /// How lines look.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub struct Options {
     /// Terminal colours.
     pub colour: bool,

@@ -22,8 +22,10 @@ pub struct Counts {
     pub other_call_events: u64,
     /// Strings recorded.
     pub strings: u64,
-    /// Scheduling events recorded.
+    /// Scheduling events recorded, but for stacks.
     pub sched: u64,
+    /// What taking stacks cost, ns: the probes measure that themselves.
+    pub stack_time: u64,
     /// Scheduling events refused.
     pub other_sched: u64,
 }
@@ -44,7 +46,8 @@ impl Counts {
             other_call_events: refused(Lane::Syscall, Refusal::Throttled)
                 + refused(Lane::Syscall, Refusal::Own),
             strings: cpu.strings,
-            sched: sched.iter().sum(),
+            sched: sched.iter().sum::<u64>().saturating_sub(sched.of(kind::STACK)),
+            stack_time: cpu.stack_time,
             other_sched: refused(Lane::Sched, Refusal::Throttled),
         }
     }
@@ -57,6 +60,7 @@ impl Counts {
             other_call_events: self.other_call_events.saturating_sub(before.other_call_events),
             strings: self.strings.saturating_sub(before.strings),
             sched: self.sched.saturating_sub(before.sched),
+            stack_time: self.stack_time.saturating_sub(before.stack_time),
             other_sched: self.other_sched.saturating_sub(before.other_sched),
         }
     }
@@ -71,7 +75,8 @@ impl Counts {
         Spent {
             calls: each(self.call_events, call) / 2,
             strings: each(self.strings, costs.string),
-            sched: each(self.sched, costs.sched.saturating_sub(costs.sched_floor)),
+            sched: each(self.sched, costs.sched.saturating_sub(costs.sched_floor))
+                .saturating_add(self.stack_time),
             floor: (each(calls, costs.call_floor) / 2)
                 .saturating_add(each(sched, costs.sched_floor)),
         }
@@ -179,9 +184,18 @@ mod tests {
     #[test]
     fn events_times_what_one_costs() {
         let cpu = CpuTotals {
-            events: [recorded([100, 98, 0, 0]), recorded([7, 5, 1, 2]), recorded([9; 4])],
+            events: [
+                recorded([100, 98, 0, 0]),
+                {
+                    let mut sched = recorded([7, 5, 1, 2]);
+                    (0..3).for_each(|_| sched.count(kind::STACK));
+                    sched
+                },
+                recorded([9; 4]),
+            ],
             refused: [[4, 20, 2], [1, 6, 0], [0; 3]],
             strings: 10,
+            stack_time: 7000,
             ..CpuTotals::default()
         };
         let counts = Counts::of(&cpu);
@@ -190,12 +204,13 @@ mod tests {
             other_call_events: 22,
             strings: 10,
             sched: 15,
+            stack_time: 7000,
             other_sched: 6,
         };
         assert_eq!(counts, want);
         let spent = counts.cost(&COSTS, 0);
         let floor = 110 * 140 + 21 * 100;
-        assert_eq!(spent, Spent { calls: 99 * 120, strings: 1150, sched: 15 * 74, floor });
+        assert_eq!(spent, Spent { calls: 99 * 120, strings: 1150, sched: 15 * 74 + 7000, floor });
         assert_eq!(counts.cost(&COSTS, GIVEN_EXIT_TIMES).calls, 99 * 90);
         assert_eq!(counts.since(&counts), Counts::default());
     }

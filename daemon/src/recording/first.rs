@@ -12,8 +12,8 @@ use flightrec_format::abi::page::{
 };
 use flightrec_format::abi::state::{
     BUCKETS, CLOSED, CpuState, Drawer, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS,
-    GIVEN_EXIT_TIMES, LaneState, NO_STACKS, NO_THREAD, REFUSE_SYSCALL, RESERVED, Running, SHARES, Share,
-    TIMED_BUCKETS, entered,
+    GIVEN_EXIT_TIMES, LaneState, NO_STACKS, NO_THREAD, REFUSE_SYSCALL, RESERVED, Running, SHARES,
+    Share, TIMED_BUCKETS, entered,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;

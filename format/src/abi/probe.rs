@@ -178,12 +178,12 @@ pub const FRAME_WAYS: usize = 4;
 #[inline(always)]
 pub const fn frame_place(frame: u32) -> (u32, usize) {
     // Knuth's 2^32 / phi; the upper bits of the product are the mixed ones.
-    let hash = frame.wrapping_mul(2_654_435_761) >> 20;
-    let page = hash / FRAME_WORDS as u32 % FRAME_PAGES as u32;
-    (page, hash as usize % FRAME_WORDS & !(FRAME_WAYS - 1))
+    let set = (frame.wrapping_mul(2_654_435_761) >> 22) as usize;
+    let sets = FRAME_WORDS / FRAME_WAYS;
+    ((set / sets) as u32, set % sets * FRAME_WAYS)
 }
 
-const _: () = assert!(FRAME_WORDS * FRAME_PAGES == 1 << 12 && FRAME_WORDS * 4 == 4096);
+const _: () = assert!(FRAME_WORDS * FRAME_PAGES / FRAME_WAYS == 1 << 10 && FRAME_WORDS * 4 == 4096);
 
 /// Bytes that the name of a frame may take: `function+0x12/0x345 [module]`.
 pub const SYMBOL_TEXT: usize = 256;

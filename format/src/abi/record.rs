@@ -351,9 +351,11 @@ pub mod stack {
         0xffff_ffff << 32 | frame.wrapping_add(base) as u64
     }
 
-    const _: () = assert!(address(frame(0xffff_ffff_8123_4567, 0xffff_0000), 0xffff_0000) == {
-        0xffff_ffff_8123_4567
-    });
+    const _: () = assert!(
+        address(frame(0xffff_ffff_8123_4567, 0xffff_0000), 0xffff_0000) == {
+            0xffff_ffff_8123_4567
+        }
+    );
 }
 
 /// A thread's name, as `task_struct.comm`: up to 15 bytes and a NUL.
