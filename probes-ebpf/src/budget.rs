@@ -67,7 +67,7 @@ fn draw_call_fairly(state: &mut CpuState, cost: u32) -> u32 {
     let i = Lane::Syscall as usize;
     let share = share::of(&mut state.shares[i], state.drawer.at);
     if share::draw(share, &mut state.buckets[i], cost) {
-        let bucket = &state.buckets[i];
+        let bucket = &mut state.buckets[i];
         state.drawer.quiet = u64::from(share::is_quiet(share, bucket));
         state.drawer.allow(share, bucket, cost);
         return 1;

@@ -71,10 +71,9 @@ fn find(state: &mut CpuState, prev: *const u8) -> u32 {
     0
 }
 
-/// What the CPU does, as [`WakeContext`].
+/// What the CPU does, as [`WakeContext`]. `address`: its [`CpuState::preempt_count`].
 #[inline(always)]
-pub(crate) fn now(state: &CpuState) -> u8 {
-    let address = state.preempt_count;
+pub(crate) fn now(address: u64) -> u8 {
     if !is_known() || address <= NO_PREEMPT_COUNT {
         return WakeContext::Unknown as u8;
     }

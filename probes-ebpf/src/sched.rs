@@ -196,11 +196,11 @@ fn sched_waking(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let context = context::now(state);
+    let count = state.preempt_count;
     let w = open::<ROOM, false>(state, kind::WAKING, running::tid(state), |state| {
         budget::draw_wakeup(state, task)
     })?;
-    let word = wake::pack(task.tid(), task.state(), task.cpu(), context);
+    let word = wake::pack(task.tid(), task.state(), task.cpu(), context::now(count));
     put(w, kind::WAKING, task.prio() as u16, word);
     Some(())
 }
@@ -212,11 +212,16 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let task = Task::from_arg(ctx.arg(0));
-    let context = context::now(state);
+    let count = state.preempt_count;
     let w = open::<ROOM, false>(state, kind::WAKEUP_NEW, running::tid(state), |state| {
         budget::draw_wakeup(state, task)
     })?;
-    put(w, kind::WAKEUP_NEW, task.prio() as u16, wake::pack(task.tid(), 0, task.cpu(), context));
+    put(
+        w,
+        kind::WAKEUP_NEW,
+        task.prio() as u16,
+        wake::pack(task.tid(), 0, task.cpu(), context::now(count)),
+    );
     Some(())
 }
 

@@ -111,11 +111,7 @@ fn a_signal_that_dumps_core_and_a_storm_of_it() {
         says(snapshot, &format!("bad_end ({pid}) was killed by SIGSEGV"))
     });
     assert_eq!(whole(&recorder, id(&snapshot), &["--event", "exit", "--pid", &pid]).len(), 1);
-    let involved = &snapshot["summary"]["involved"][0];
-    assert_eq!(
-        (&involved["thread"]["name"], involved["thread"]["tid"].to_string()),
-        (&Value::from("bad_end"), pid)
-    );
+    first_is(&snapshot, "bad_end", &pid);
     // The same again and again is counted.
     (0..30).for_each(|_| drop(crash()));
     let counted =
@@ -173,6 +169,7 @@ fn a_thread_that_can_not_be_woken_but_no_parent_by_vfork() {
     let lines =
         whole(&recorder, id(&snapshot), &["--tid", &stuck.to_string(), "--event", "switch"]);
     assert!(lines.iter().any(|line| line.text.contains("<-- TASK_UNINTERRUPTIBLE")), "{lines:#?}");
+    first_is(&snapshot, "bad_end", &stuck.to_string());
     let wait = &snapshot["summary"]["waits"][0];
     assert_eq!(
         (wait["thread"]["tid"].to_string(), &wait["call"]),
@@ -225,6 +222,7 @@ fn a_crowd_on_one_cpu() {
     let number = snapshot["threads"][0].as_u64();
     let tid = number.expect("a thread").to_string();
     assert!(!whole(&recorder, id(&snapshot), &["--event", "switch", "--tid", &tid]).is_empty());
+    first_is(&snapshot, "hog", &tid);
     let waits = snapshot["summary"]["waits"].as_array().expect("waits");
     let queued = waits
         .iter()
@@ -351,6 +349,12 @@ fn pressure_on_the_cpus() {
     let snapshot =
         kept(&recorder, "pressure", |snapshot| says(snapshot, "some thread waited for a CPU"));
     drop(hogs);
+    let summary = &snapshot["summary"];
+    for (list, kind) in [("waits", "queued"), ("hogs", "")] {
+        let first = &summary[list][0];
+        assert_eq!(first["thread"]["name"], "hog", "{list}: {summary:#}");
+        assert_eq!(first["kind"].as_str().unwrap_or_default(), kind, "{summary:#}");
+    }
     let lines = whole(&recorder, id(&snapshot), &["--comm", "hog", "--event", "switch"]);
     assert!(!lines.is_empty());
 }
@@ -374,6 +378,13 @@ fn pressure_on_memory() {
         kept(&recorder, "pressure", |snapshot| says(snapshot, "all threads waited for memory"));
     let lines = whole(&recorder, id(&snapshot), &["--comm", "dd", "--event", "switch"]);
     assert!(lines.iter().any(|line| line.text.contains("<-- TASK_UNINTERRUPTIBLE")), "{lines:#?}");
+    let wait = &snapshot["summary"]["waits"][0];
+    assert_eq!(
+        (&wait["thread"]["name"], &wait["kind"]),
+        (&"dd".into(), &"blocked".into()),
+        "{:#}",
+        snapshot["summary"]
+    );
     let calls = whole(&recorder, id(&snapshot), &["--comm", "dd", "--syscall", "write"]);
     assert!(!calls.is_empty());
     drop(writers);
@@ -398,13 +409,13 @@ fn calls_that_fail_far_more_than_usual() {
     let snapshot =
         kept(&recorder, "errors", |snapshot| says(snapshot, " times a second, usually "));
     assert!(says(&snapshot, "ENAMETOOLONG"), "{snapshot:#?}");
-    let failures = snapshot["summary"]["failures"].as_array().expect("failures");
-    let found = failures.iter().find(|failure| failure["error"] == "ENAMETOOLONG");
-    assert!(
-        found.is_some_and(
-            |failure| failure["call"] == "openat" && failure["thread"]["name"] == "bad_end"
-        ),
-        "{failures:#?}"
+    let failure = &snapshot["summary"]["failures"][0];
+    assert_eq!(
+        (&failure["error"], &failure["call"], &failure["thread"]["name"]),
+        (&"ENAMETOOLONG".into(), &"openat".into(), &"bad_end".into()),
+        "{:#}",
+        snapshot["summary"]
     );
+    first_is(&snapshot, "bad_end", &snapshot["threads"][0].to_string());
     assert!(!whole(&recorder, id(&snapshot), &["--errno", "ENAMETOOLONG"]).is_empty());
 }

@@ -55,8 +55,18 @@ fn without<const N: usize>(bytes: &[u8], others: [u8; N], special: impl Fn(u64) 
             return i * 8 + found.trailing_zeros() as usize / 8;
         }
     }
-    let last = rest.iter().position(|byte| found(each(*byte)) != 0);
-    words.len() * 8 + last.unwrap_or(rest.len())
+    if rest.is_empty() {
+        return bytes.len();
+    }
+    // The last word begins in the one before, of which nothing is found again; a short text has
+    // none before it, and others behind.
+    let (word, at) = match bytes.last_chunk::<8>() {
+        Some(last) => (u64::from_le_bytes(*last), bytes.len() - 8),
+        None => (rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0),
+    };
+    let found = found(word);
+    // All zeros are 64 of them.
+    (at + found.trailing_zeros() as usize / 8).min(bytes.len())
 }
 
 #[cfg(test)]

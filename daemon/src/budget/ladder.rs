@@ -183,10 +183,12 @@ impl Ladder {
             .iter()
             .position(|s| matches!(s, Step::Sampling | Step::QuietOnly))
             .unwrap_or(most);
-        let whole = self.duty == Duty::Whole;
+        let (whole, is_slice) = (self.duty == Duty::Whole, self.in_slice());
         let least = least(limits.per_cpu, limits.total, self.cpus.len());
         let rung = |cpu: &mut Cpu| {
-            let limit = match (limits.per_cpu, cap.filter(|_| whole)) {
+            // A slice shows what calls do. Between slices scheduling alone is recorded, and keeps
+            // to its part of the total.
+            let limit = match (limits.per_cpu, cap.filter(|_| !is_slice)) {
                 (Some(limit), Some(cap)) => Some(limit.min(cap)),
                 (limit, cap) => limit.or(cap),
             };

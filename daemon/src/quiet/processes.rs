@@ -13,8 +13,8 @@ use flightrec_format::kept::{ANYONE, YOUNG, YOUNG_NS};
 use flightrec_format::live;
 use flightrec_format::slots;
 
-/// Most threads that ended and are still known; when there are more, those that ended first are
-/// forgotten.
+/// Most threads that ended and are still known, but for those that ended since it was last looked;
+/// when there are more, those that ended first are forgotten.
 const GONE_MOST: usize = 1 << 16;
 /// How long a thread that ended is known at least, ns: longer than a busy ring holds.
 const GONE_NS: u64 = 30_000_000_000;
@@ -45,6 +45,8 @@ pub(super) struct Processes {
     alive: HashMap<u32, Thread>,
     /// By id and birth.
     gone: BTreeMap<(u32, u64), Thread>,
+    /// When so many have ended, the oldest are forgotten.
+    forget_at: usize,
     /// How far the task lane's rings were read, by CPU.
     read: HashMap<u16, Position>,
 }
@@ -72,8 +74,11 @@ impl Processes {
         self.forget();
     }
 
-    /// Forgets threads that ended long ago.
+    /// Forgets threads that ended long ago, now and then.
     fn forget(&mut self) {
+        if self.gone.len() < self.forget_at {
+            return;
+        }
         let mut ends: Vec<u64> = self.gone.values().map(|thread| thread.ended).collect();
         let latest = ends.iter().copied().max().unwrap_or(0);
         let mut since = latest.saturating_sub(GONE_NS);
@@ -82,6 +87,8 @@ impl Processes {
             since = since.max(*last);
         }
         self.gone.retain(|_, thread| thread.ended > since);
+        // What is looked at is as much as has come since.
+        self.forget_at = self.gone.len() + GONE_MOST / 8;
     }
 
     /// Threads that live, each with its process and when it began, for tests.

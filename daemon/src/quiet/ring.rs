@@ -1,6 +1,6 @@
 //! One ring on its way into its part of the quiet ring.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE, PageHeader, part_flag};
 use flightrec_format::control::Position;
@@ -152,15 +152,20 @@ impl Ring {
         let (from, until) = (first.header().base_mono, last.summary().last.saturating_add(1));
         let mut census = Census::default();
         // The processes of each page's threads: an id may be another's in the next one.
-        let mut present: Vec<HashMap<u32, u32>> = Vec::with_capacity(stretch.len());
+        let mut present: Vec<FxHashMap<u32, u32>> = Vec::with_capacity(stretch.len());
         for page in stretch {
             let (opened, last) = (page.header().base_mono, page.summary().last);
-            let mut of_page = HashMap::new();
+            let mut of_page: FxHashMap<u32, u32> = FxHashMap::default();
             kept::tally(page, |tid, events| {
-                let process =
-                    of_page.entry(tid).or_insert_with(|| processes.of(tid, opened, last, until));
-                census.count(*process, events);
+                let sum = of_page.entry(tid).or_default();
+                *sum = sum.saturating_add(events);
             });
+            // Of each thread's events their process is what is asked from here on.
+            for (tid, entry) in &mut of_page {
+                let process = processes.of(*tid, opened, last, until);
+                census.count(process, *entry);
+                *entry = process;
+            }
             present.push(of_page);
         }
         let used: usize = stretch.iter().map(|page| page.header().used_bytes()).sum();

@@ -205,6 +205,18 @@ pub fn charge(share: &mut Share, bucket: &mut Bucket, cost: u32) {
     }
 }
 
+/// Takes back what was charged and not spent.
+#[inline(always)]
+fn give_back(share: &mut Share, bucket: &mut Bucket, cost: u64) {
+    // Either may have been halved since.
+    let own = share.spent & SPENT;
+    share.spent -= if own < cost { own } else { cost };
+    if youth(share) != 0 {
+        let all = bucket.newcomers & SPENT;
+        bucket.newcomers -= if all < cost { all } else { cost };
+    }
+}
+
 /// Whether the bucket gives `cost` to who has this share; then both have it taken down.
 #[inline(always)]
 pub fn draw(share: &mut Share, bucket: &mut Bucket, cost: u32) -> bool {
@@ -230,29 +242,32 @@ impl Drawer {
         true
     }
 
-    /// Looks at it: `share`, at its place, is charged with what it drew meanwhile, and brought up
-    /// to date. Whether the share still is its own.
+    /// Looks at it: `share`, at its place, is brought up to date, and gets back what it was charged
+    /// with and did not draw. Whether the share still is its own.
     #[inline(always)]
     pub fn look(&mut self, share: &mut Share, bucket: &mut Bucket) -> bool {
-        let drawn = self.allowed - self.left;
-        (self.left, self.allowed) = (0, 0);
+        let left = self.left as u64;
+        self.left = 0;
         if !is_still(share, bucket, self.tgid) {
             return false;
         }
-        charge(share, bucket, drawn as u32);
+        give_back(share, bucket, left);
         true
     }
 
     /// Lets it draw several events like the one of `cost` that it was given, before it is looked
-    /// at again, where the bucket holds enough for all of them. Not while it is young: it may end
-    /// before it is looked at, and its share with it, and what it drew would weigh on nobody.
+    /// at again, where the bucket holds enough for all of them. It is charged with them now: it may
+    /// end before it is looked at, and its share with it, and what a storm of such processes drew
+    /// would weigh on nobody.
     #[inline(always)]
-    pub fn allow(&mut self, share: &Share, bucket: &Bucket, cost: u32) {
-        let several = i64::from(cost) << ALLOWED_SHIFT;
+    pub fn allow(&mut self, share: &mut Share, bucket: &mut Bucket, cost: u32) {
+        let several = cost << ALLOWED_SHIFT;
         let needed = weight(share, bucket) >> SHARE_SHIFT;
-        let is_enough = youth(share) == 0 && bucket.tokens - several >= needed as i64;
-        self.allowed = if is_enough { several } else { 0 };
-        self.left = self.allowed;
+        self.left = 0;
+        if bucket.tokens - i64::from(several) >= needed as i64 {
+            charge(share, bucket, several);
+            self.left = several.into();
+        }
     }
 }
 

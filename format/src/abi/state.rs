@@ -189,10 +189,8 @@ pub struct Drawer {
     /// Not 0: nothing is left out of its calls ([`super::share::is_quiet`]), as of when it was
     /// looked at last.
     pub quiet: u64,
-    /// What it may still draw before it is looked at again, ns.
+    /// What it may still draw before it is looked at again, ns; its share is charged with it.
     pub left: i64,
-    /// What `left` was when it was looked at: the difference is not in its share yet.
-    pub allowed: i64,
 }
 
 /// The thread that runs on a CPU, as far as its programs know: right where they find themselves on
@@ -282,10 +280,10 @@ pub const NO_STACKS: u64 = u64::MAX;
 /// In [`CpuState::preempt_count`]: what was found where it should be is no preemption count.
 pub const NO_PREEMPT_COUNT: u64 = 1;
 
-/// Words of [`CpuState::reserved`]. Before it are 25 words, those of each lane (`no_ring`,
+/// Words of [`CpuState::reserved`]. Before it are 24 words, those of each lane (`no_ring`,
 /// [`LaneState`]), and those of each bucket ([`Bucket`], `throttled`).
 pub const RESERVED: usize = {
-    let words = 25 + RING_LANES * (11 + LANE_KINDS) + BUCKETS * (9 + LANE_KINDS);
+    let words = 24 + RING_LANES * (11 + LANE_KINDS) + BUCKETS * (9 + LANE_KINDS);
     (8 - words % 8) % 8
 };
 

@@ -237,3 +237,24 @@ fn a_daemon_that_takes_all_of_the_total_does_not_keep_system_calls_away() {
     });
     assert!(looks.is_some_and(|looks| (1..40).contains(&looks)), "{looks:?}");
 }
+
+#[test]
+fn scheduling_keeps_to_the_total_while_calls_are_detached() {
+    let limits = limits(5.0, Some(4e7));
+    let mut ladder = Ladder::new(&[0, 0], &limits, false);
+    let flood = Sight { sched: 250_000.0, ..Sight::default() };
+    let limit_of = |ladder: &mut Ladder| {
+        let rungs = ladder.step(&limits, &COSTS, 0.25, &[flood, flood], (2e7, 1e6));
+        rungs.iter().map(|rung| rung.limit.expect("a limit")).sum::<f64>()
+    };
+    let mut detached = 0;
+    for _ in 0..200 {
+        let limit = limit_of(&mut ladder);
+        if ladder.is_attached() {
+            continue;
+        }
+        detached += 1;
+        assert!(limit <= 4e7 * 1.01, "{limit} ns a second, of 40,000,000 for all CPUs together");
+    }
+    assert!(detached > 50, "{detached}");
+}
