@@ -10,7 +10,7 @@ use std::fmt;
 use flightrec_format::abi::page::Lane;
 use flightrec_format::meta::Lacking;
 
-use crate::btf::{CONTEXT, DISK, FILES, Group, IO_WAIT};
+use crate::btf::{CONTEXT, DISK, FILES, Group, IO_WAIT, STACKS};
 
 /// A tracepoint of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +99,8 @@ pub struct Refinement {
     pub group: Group,
     /// What the events lack without them, in words.
     pub what: &'static str,
+    /// The kinds of these events.
+    pub kinds: &'static [&'static str],
 }
 
 /// What tells a wakeup by a thread from one by an interrupt.
@@ -106,11 +108,16 @@ const CONTEXT_OF_WAKEUPS: Refinement = Refinement {
     group: CONTEXT,
     what: "context of wakeups and of requests to disks (an interrupt's looks like the \
            interrupted thread's)",
+    kinds: &["waking", "wakeup_new", "block_insert", "block_issue", "block_complete"],
 };
 
 /// What tells a wait for I/O from others.
 const IO_WAITS: Refinement =
-    Refinement { group: IO_WAIT, what: "which waits at switches are for I/O" };
+    Refinement { group: IO_WAIT, what: "which waits at switches are for I/O", kinds: &["switch"] };
+
+/// What tells where a thread waited.
+const LONG_WAITS: Refinement =
+    Refinement { group: STACKS, what: "kernel stacks of long waits", kinds: &["stack"] };
 
 /// All programs, in the order in which they are attached: task life first, so that whoever appears
 /// in a later lane is known by then.
@@ -124,9 +131,9 @@ pub const ATTACHMENTS: &[Attachment] = &[
     // It lets a dead daemon's process id go.
     tp_btf(Lane::Task, "sched", "sched_process_exit", &["exit"], "ends of threads").always(),
     // It tells system calls that the running thread is another.
-    tp_btf(Lane::Sched, "sched", "sched_switch", &["switch"], "context switches")
+    tp_btf(Lane::Sched, "sched", "sched_switch", &["switch", "stack"], "context switches")
         .always()
-        .refined_by(&[IO_WAITS]),
+        .refined_by(&[IO_WAITS, LONG_WAITS]),
     tp_btf(Lane::Sched, "sched", "sched_waking", &["waking"], "wakeups")
         .refined_by(&[CONTEXT_OF_WAKEUPS]),
     tp_btf(Lane::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups")
@@ -149,6 +156,7 @@ pub const ATTACHMENTS: &[Attachment] = &[
     row("walk_tasks", Hook::Once("task"), "existing threads"),
     row(FILE_WALK, Hook::File("task_file"), "names of descriptors that were open before")
         .optional(&[FILES]),
+    row(SYMBOL, Hook::Daemon, "names of functions in kernel stacks").optional(&[]),
     // Without these offsets it takes what somebody writes into the log for the kernel's own words.
     row("console", Hook::tp_btf("printk", "console"), "the kernel's log, for triggers")
         .optional(&[]),
@@ -156,6 +164,9 @@ pub const ATTACHMENTS: &[Attachment] = &[
 
 /// The walk over open files.
 pub const FILE_WALK: &str = "walk_files";
+
+/// What names the functions of stacks.
+pub const SYMBOL: &str = "symbol";
 
 /// A required program that records no events.
 const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachment {
@@ -288,6 +299,7 @@ impl Refinement {
             row.refined_by.iter().any(|of| of.group.global == self.group.global)
         };
         let kinds = rows.into_iter().filter(is_of).flat_map(|row| row.kinds);
+        let kinds = kinds.filter(|kind| self.kinds.contains(kind));
         Lacking {
             program: self.group.global.into(),
             what: self.what.into(),
@@ -390,8 +402,15 @@ mod tests {
         assert_eq!(programs(ALL), all);
         assert!(all.contains(&"sys_enter") && all.contains(&"task_rename"));
         let none = Wanted { syscalls: None, sched: false, tasks: false, disk: false };
-        let least =
-            ["note", "sched_process_exit", "sched_switch", "walk_tasks", "walk_files", "console"];
+        let least = [
+            "note",
+            "sched_process_exit",
+            "sched_switch",
+            "walk_tasks",
+            "walk_files",
+            "symbol",
+            "console",
+        ];
         assert_eq!(programs(none), least);
     }
 

@@ -32,6 +32,7 @@ pub mod run;
 pub mod seccomp;
 pub mod snapshots;
 pub mod supervisor;
+pub mod symbols;
 pub mod syscalls;
 pub mod tracepoint;
 pub mod tracepoints;

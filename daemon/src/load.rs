@@ -187,6 +187,8 @@ pub struct Frozen<'a> {
     pub slot_seed: u64,
     /// Keys of the hash that names requests to disks: random.
     pub request_keys: [u64; 2],
+    /// What addresses in stacks are recorded less of: random.
+    pub frame_base: u32,
     /// Pages of metadata.
     pub meta_pages: u32,
     /// Pages of the descriptor snapshot.
@@ -336,6 +338,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .override_global("SHARE_SEED", &frozen.seed, true)
         .override_global("SLOT_SEED", &frozen.slot_seed, true)
         .override_global("REQUEST_KEYS", &frozen.request_keys, true)
+        .override_global("FRAME_BASE", &frozen.frame_base, true)
         .map_max_entries("rings_syscall", frozen.ring_pages[0])
         .map_max_entries("rings_sched", frozen.ring_pages[1])
         .map_max_entries("rings_task", frozen.ring_pages[2])
@@ -363,7 +366,7 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 12] = [
+pub const PINNED_MAPS: [&str; 14] = [
     STATE,
     "rings_syscall",
     "rings_sched",
@@ -376,12 +379,18 @@ pub const PINNED_MAPS: [&str; 12] = [
     "note_text",
     EXEC_MASKS,
     KERNEL_LOG,
+    FRAMES,
+    SYMBOL_TEXT,
 ];
 
 /// The CPUs' states.
 const STATE: &str = "state";
 /// By what the arguments of programs are masked ([`crate::mask`]).
 pub const EXEC_MASKS: &str = "exec_masks";
+/// The frames that stacks have had ([`crate::symbols`]).
+pub const FRAMES: &str = "frames";
+/// What the program that names them says.
+pub const SYMBOL_TEXT: &str = "symbol_text";
 /// The ring buffer of lines that the kernel logs.
 pub const KERNEL_LOG: &str = "kernel_log";
 
@@ -485,9 +494,11 @@ mod tests {
     fn of_our_own_rows_a_bare_kernel_lacks_the_optional_ones() {
         let choice = choose(ATTACHMENTS, &with_names(&["t"], &[]), &Tracepoints::with_numbers(&[]));
         let lacking: Vec<&str> = choice.lacking.iter().map(|of| &*of.program).collect();
-        let optional = ATTACHMENTS.iter().filter(|row| row.optional).map(|row| row.program);
+        // What the daemon runs itself needs nothing of the kernel that its description tells.
+        let optional = ATTACHMENTS.iter().filter(|row| row.optional && row.hook != Hook::Daemon);
+        let optional = optional.map(|row| row.program);
         // And what refines required ones, once each.
-        let refinements = ["IO_WAIT_OFFSETS", "CONTEXT_OFFSETS"];
+        let refinements = ["IO_WAIT_OFFSETS", "CAN_TAKE_STACKS", "CONTEXT_OFFSETS"];
         assert_eq!(lacking, optional.chain(refinements).collect::<Vec<_>>());
         let context = choice.lacking.last().unwrap();
         let kinds = ["waking", "wakeup_new", "block_insert", "block_issue", "block_complete"];

@@ -30,10 +30,11 @@ use crate::btf::BtfError;
 use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
-use crate::config::{Config, Record, SizingError};
+use crate::config::{Config, Record, SizingError, Stacks};
 use crate::devices;
 use crate::load::{self, Frozen, LoadError};
 use crate::note::Notes;
+use crate::symbols::Symbols;
 use crate::syscalls::call_table;
 use crate::tracepoints::TracepointsError;
 use crate::{calibrate, clock, cpus, mask};
@@ -98,6 +99,7 @@ pub struct Recording {
     live: Arc<live::Recording>,
     notes: Notes,
     groups: Groups,
+    symbols: Symbols,
     /// Counts the changes of the metadata.
     changes: AtomicU64,
     /// How the programs on system calls are attached again; empty: there are none.
@@ -174,6 +176,7 @@ impl Recording {
             live: Arc::new(live),
             notes,
             groups: Groups::default(),
+            symbols: Symbols::open(dir),
             changes: AtomicU64::new(0),
             syscalls: Vec::new(),
             switching: Mutex::new(()),
@@ -205,6 +208,7 @@ impl Recording {
             return Ok(None);
         };
         recording.apply(&plan.record);
+        set_stacks(recording.state(), &plan.stacks);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.set_wall_offset(clock::wall_offset());
@@ -287,6 +291,7 @@ impl Recording {
                 random().map_err(io("/dev/urandom"))?,
                 random().map_err(io("/dev/urandom"))?,
             ],
+            frame_base: random().map_err(io("/dev/urandom"))? as u32,
             meta_pages: sizing.meta_pages,
             descriptor_pages: sizing.descriptor_pages,
             quiet_pages: sizing.quiet_pages * cpus,
@@ -311,6 +316,7 @@ impl Recording {
         let (costs, clock) =
             calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
         buckets::set_costs(&state, &costs, clock);
+        set_stacks(&state, &plan.stacks);
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(public_id(secret), lacking), secret)?;
         Ok(())
@@ -348,6 +354,7 @@ impl Recording {
     /// The budget is the keeper's.
     pub fn reconfigure(&self, config: &Config) {
         self.apply(&config.record);
+        set_stacks(self.state(), &config.stacks);
         let changed = self.update_meta(|meta| {
             meta.strings = config.record.strings;
             meta.config = config.to_toml();
@@ -576,14 +583,15 @@ impl Recording {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Brings the offsets of the wall clock and its scale, and the names of control groups and
-    /// of block devices up to date. That it could not is no reason to stop.
+    /// Brings the offsets of the wall clock and its scale, the names of control groups, of block
+    /// devices and of functions in stacks up to date. That it could not is no reason to stop.
     pub fn follow(&self) {
         let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
         let meta = self.meta();
         let groups = self.groups.refresh(&meta);
         let devices = devices::refresh(&meta);
-        let has_names = groups.is_none() && devices.is_none();
+        let symbols = self.symbols.refresh(&meta);
+        let has_names = groups.is_none() && devices.is_none() && symbols.is_none();
         if has_names && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
             return;
         }
@@ -595,6 +603,9 @@ impl Recording {
             }
             if let Some(devices) = devices {
                 devices(meta);
+            }
+            if let Some(symbols) = symbols {
+                meta.symbols.extend(symbols);
             }
         });
         if let Err(e) = updated {
@@ -610,6 +621,15 @@ impl Recording {
             .into_iter()
             .filter(|cpu| !meta.cpus.contains(cpu))
             .collect()
+    }
+}
+
+/// Sets of which waits stacks are recorded.
+fn set_stacks(state: &ArrayMap, stacks: &Stacks) {
+    let (frames, long) = (u64::from(stacks.kernel_frames), stacks.long_wait());
+    for cpu in 0..state.entries() {
+        state.write(cpu, offset_of!(CpuState, frames), &frames.to_le_bytes());
+        state.write(cpu, offset_of!(CpuState, long_wait), &long.to_le_bytes());
     }
 }
 

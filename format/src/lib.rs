@@ -43,4 +43,6 @@ pub mod ring;
 #[cfg(feature = "std")]
 pub mod slots;
 #[cfg(feature = "std")]
+pub mod symbols;
+#[cfg(feature = "std")]
 pub mod totals;

@@ -104,6 +104,10 @@ pub struct Meta {
     pub devices: BTreeMap<u32, String>,
     /// Whether there were more control groups than fit.
     pub cgroups_cut: bool,
+    /// Functions of the kernel that the recording's stacks go through, as far as they have been
+    /// looked up and there is room.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub symbols: Vec<Symbol>,
     /// System calls of the machine's own table.
     pub native: Vec<Syscall>,
     /// System calls of the 32-bit table.
@@ -123,6 +127,30 @@ pub struct Lacking {
     pub kinds: Vec<String>,
     /// Why: what the kernel has not, or what it said.
     pub why: String,
+}
+
+/// A function of the kernel. In the document: `[at, size, "name"]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u32, u32, String)", into = "(u32, u32, String)")]
+pub struct Symbol {
+    /// Where it begins, as frames are counted ([`crate::abi::record::stack`]).
+    pub at: u32,
+    /// Its bytes.
+    pub size: u32,
+    /// Its name; of one of a module with that, as the kernel prints it: `xfs_file_fsync [xfs]`.
+    pub name: String,
+}
+
+impl From<(u32, u32, String)> for Symbol {
+    fn from((at, size, name): (u32, u32, String)) -> Self {
+        Self { at, size, name }
+    }
+}
+
+impl From<Symbol> for (u32, u32, String) {
+    fn from(Symbol { at, size, name }: Symbol) -> Self {
+        (at, size, name)
+    }
 }
 
 /// What `CLOCK_TAI` is ahead of `CLOCK_REALTIME`, from a moment on.

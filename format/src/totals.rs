@@ -36,6 +36,8 @@ pub struct CpuTotals {
     pub throttled: [Counts; RING_LANES],
     /// Strings of system calls recorded.
     pub strings: u64,
+    /// What taking stacks of long waits has cost, ns.
+    pub stack_time: u64,
     /// What the budget has left out here, `GIVEN_…` bits ([`crate::abi::state`]).
     pub given: u32,
 }

@@ -5,7 +5,7 @@
 
 use aya_ebpf::helpers::generated::bpf_jiffies64;
 use flightrec_format::abi::page::{Lane, Refusal};
-use flightrec_format::abi::record::counter;
+use flightrec_format::abi::record::{counter, kind};
 use flightrec_format::abi::state::{Bucket, CpuState, REFUSE_SYSCALL};
 
 use crate::kernel::Task;
@@ -200,6 +200,29 @@ fn draw_disk_fairly(state: &mut CpuState, cost: u32) -> u32 {
     u32::from(share::draw(share::of(shares, at), bucket, cost))
 }
 
+/// Takes the cost of the stack of `task`, which runs again; counts one that is refused. Not in the
+/// lane's sum: no event is missing, as the stack's own record says that it was refused.
+#[inline(always)]
+pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
+    let i = Lane::Sched as usize;
+    let cost = state.stack_cost as u32;
+    let gives = draw(&mut state.buckets[i], cost) || draw_stack_fairly(state, task.as_ptr()) != 0;
+    if !gives {
+        state.throttled[i][counter(kind::STACK)] += 1;
+    }
+    gives
+}
+
+#[inline(never)]
+fn draw_stack_fairly(state: &mut CpuState, task: *const u8) -> u32 {
+    let i = Lane::Sched as usize;
+    let (task, cost) = (Task::from_arg(task), state.stack_cost as u32);
+    refill(&mut state.buckets[i]);
+    let (bucket, shares) = (&mut state.buckets[i], &mut state.shares[i]);
+    let at = share::find(shares, bucket, Process { tgid: task.tgid(), began: task.start_time() });
+    u32::from(share::draw(share::of(shares, at), bucket, cost))
+}
+
 /// Takes the cost of a request's event that is nobody's who runs here: there are no more of these
 /// than requests that were made.
 #[inline(always)]
@@ -218,6 +241,15 @@ fn draw_what_is_left(state: &mut CpuState, cost: u32) -> u32 {
     }
     bucket.tokens = tokens;
     1
+}
+
+/// A mean in which each new value counts an eighth. One beyond 100 us counts as that: something else
+/// had the CPU.
+#[inline(always)]
+pub(crate) fn mean(mean: u64, value: u64) -> u64 {
+    const MOST: u64 = 100_000;
+    let value = if value < MOST { value } else { MOST };
+    mean - mean / 8 + value / 8
 }
 
 /// Takes so many bytes out of what the ring of task life has for what `task`'s process makes

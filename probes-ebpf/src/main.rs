@@ -3,7 +3,7 @@
 //! One module per lane: [`syscalls`], [`sched`], [`task`], and [`disk`] for `trace`. [`lane`] is how a record gets into a
 //! page, [`budget`] which events may, [`share`] whose, [`slots`] is the table of live threads,
 //! [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
-//! [`context`] tells whether an interrupt has the CPU,
+//! [`context`] tells whether an interrupt has the CPU, [`stacks`] where in the kernel a thread waited,
 //! [`kernel`] reads the kernel's own structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
@@ -25,6 +25,7 @@ mod running;
 mod sched;
 mod share;
 mod slots;
+mod stacks;
 mod strings;
 mod syscalls;
 mod task;

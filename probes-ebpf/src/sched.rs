@@ -23,7 +23,7 @@ use flightrec_format::abi::state::{
 
 use crate::kernel::{Task, arg, comm_bytes, number, peek};
 use crate::lane::{BODY, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
-use crate::{budget, context, running, slots};
+use crate::{budget, context, running, slots, stacks};
 
 /// THREAD, TIME, and a record of two words.
 const ROOM: usize = 8 + 16 + 16;
@@ -126,7 +126,14 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     if tid == 0 {
         return None;
     }
-    let aux = slots::run(tid, time)?;
+    let mut slept = 0;
+    let aux = slots::run(tid, time, &mut slept);
+    if stacks::are_there() && slept >= state.long_wait {
+        // Since before the recording: nobody knows how long.
+        let known = if slept == time { 0 } else { slept };
+        stacks::take(state, next(ctx).as_ptr(), known);
+    }
+    let aux = aux?;
     if state.enabled & ENABLE_TASK == 0 {
         // A call in which a thread takes its leader's id would return as another one's:
         // `sched_process_exec` sees to it.

@@ -319,7 +319,7 @@ pub(crate) fn walk(task: Task) {
     if task.is_exiting() {
         free(tid, task.start_time());
     } else if state != 0 && task.state() == 0 {
-        run(tid, 0);
+        run(tid, 0, &mut 0);
     }
 }
 
@@ -331,15 +331,17 @@ const RECENT: u64 = 1 << 24;
 pub(crate) const WAS_REFUSED: u16 = u16::MAX;
 
 /// The thread runs, from `time` on. The `aux` of the ENTER record of the call that it slept in,
-/// where that was recorded a moment before, or [`WAS_REFUSED`].
+/// where that was recorded a moment before, or [`WAS_REFUSED`]. If it slept, for how long is put
+/// into `slept`, ns; where that is since before the recording, it is all of `time`.
 #[inline(always)]
-pub(crate) fn run(tid: u32, time: u64) -> Option<u16> {
+pub(crate) fn run(tid: u32, time: u64, slept: &mut u64) -> Option<u16> {
     let slot = find(tid)?;
     // SAFETY: inside a page of the table.
     let (flags, since) = unsafe { ((&raw const (*slot).flags).read_volatile(), (*slot).since) };
     if flags & BLOCKED == 0 {
         return None;
     }
+    *slept = time.saturating_sub(since);
     // One store: whoever reads the slot meanwhile has it as it was, or as it is.
     // SAFETY: as above.
     unsafe {

@@ -6,6 +6,7 @@ use std::fmt;
 use flightrec_format::abi::record::Abi;
 use flightrec_format::failure::Failures;
 use flightrec_format::meta::Meta;
+use flightrec_format::symbols::Symbols;
 
 use crate::boots::{self, BootId};
 use crate::names::{Calls, NUMBERS};
@@ -20,6 +21,7 @@ pub struct Session {
     native: Vec<Option<Box<str>>>,
     compat: Vec<Option<Box<str>>>,
     failures: Failures,
+    symbols: Symbols,
 }
 
 impl fmt::Debug for Session {
@@ -42,7 +44,8 @@ impl Session {
         };
         let (native, compat) = (names(Abi::Native), names(Abi::Compat));
         let (boot, failures) = (boots::of_meta(meta), Failures::new(meta));
-        Self { meta: meta.clone(), boot, native, compat, failures }
+        let symbols = Symbols::new(meta);
+        Self { meta: meta.clone(), boot, native, compat, failures, symbols }
     }
 
     /// The recording's description of itself: host, kernel, CPUs, configuration, tables.
@@ -67,6 +70,11 @@ impl Session {
     /// Which return values of its calls are errors.
     pub fn failures(&self) -> &Failures {
         &self.failures
+    }
+
+    /// Names of the functions in its stacks ([`flightrec_format::decode::Stack::frames`]).
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
     }
 
     /// Path of a control group by its id (its inode number in cgroup v2); `None`: the recording has

@@ -34,6 +34,7 @@ mod run_queue;
 mod side_by_side;
 mod signals;
 mod snapshots;
+mod stacks;
 mod state;
 mod store;
 mod store_faults;

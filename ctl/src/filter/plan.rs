@@ -107,6 +107,12 @@ pub enum FilterError {
 }
 
 impl FilterPlan {
+    /// With events of this kind as well, of the same threads and CPUs.
+    #[must_use]
+    pub fn with(self, kind: Kind) -> Self {
+        Self { kinds: self.kinds.with(kind), ..self }
+    }
+
     /// Takes the filters as typed.
     pub fn new(spec: FilterSpec) -> Result<Self, FilterError> {
         let FilterSpec { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, .. } = spec;

@@ -15,6 +15,7 @@ mod fields;
 mod format;
 mod life;
 mod sched;
+mod stack;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
+use flightrec_format::symbols::Symbols;
 
 use self::call::Calls;
 use self::clock::Stamps;
@@ -53,6 +55,7 @@ pub struct Renderer {
     recent: Recent,
     merge: bool,
     naming: Naming,
+    symbols: Arc<Symbols>,
     asides: VecDeque<Aside>,
     /// Time of the first of them; none: the end of time.
     next_aside: u64,
@@ -70,6 +73,7 @@ impl Renderer {
             recent: Recent::new(),
             merge,
             naming,
+            symbols: Arc::new(Symbols::new(meta)),
             asides: asides_to_come,
             next_aside: u64::MAX,
         };
@@ -177,6 +181,7 @@ impl Renderer {
                     out,
                 );
             }
+            Body::Stack(stack) => stack::object(stack, &self.symbols, out),
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
             Body::Rename(rename) => life::rename(rename, out),

@@ -16,6 +16,11 @@ pub struct FormatArgs {
     /// between them.
     #[arg(long)]
     pub merge: bool,
+    /// Show below each switch to a thread that waited for long in which functions of the kernel it
+    /// waited, from the innermost one out (see [stacks] in flightd.toml). JSON lines always have
+    /// them.
+    #[arg(long)]
+    pub stacks: bool,
     /// Show the file that a descriptor refers to, `3</etc/hosts>`, where it is known: from the call
     /// that opened it, or from the daemon's snapshots of open descriptors
     /// [default: near; with --path: all].

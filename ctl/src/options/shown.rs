@@ -8,6 +8,7 @@ use super::color::ColorArg;
 use super::format::{FormatArg, FormatArgs};
 use crate::fds::Naming;
 use crate::filter::{FilterError, FilterPlan, FilterSpec};
+use crate::kind::Kind;
 
 /// The same for every command that shows events.
 #[derive(Debug, Args)]
@@ -35,6 +36,8 @@ pub struct ShownPlan {
     pub format: FormatArg,
     /// Whether calls are shown as one.
     pub merge: bool,
+    /// Whether it is shown where in the kernel threads waited.
+    pub stacks: bool,
     /// Which descriptors are shown by what they stand for.
     pub fds: Naming,
     /// File to write; `None`: standard output.
@@ -48,12 +51,18 @@ pub struct ShownPlan {
 impl ShownArgs {
     /// What they mean.
     pub fn plan(self, color: ColorArg) -> Result<ShownPlan, FilterError> {
-        let Self { filter, format: FormatArgs { format, merge, fds }, output, force } = self;
+        let Self { filter, format, output, force } = self;
+        let FormatArgs { format, merge, stacks, fds } = format;
         // Who asks for paths asks for those of descriptors too, wherever they were opened.
         let usual = if filter.path.is_empty() { Naming::Near } else { Naming::All };
         let fds = fds.map_or(usual, Naming::from);
-        let filter = FilterPlan::new(filter)?;
-        Ok(ShownPlan { filter, format, merge, fds, output, force, color })
+        let names_stacks = filter.event.iter().any(|name| name == Kind::Stack.name());
+        let mut filter = FilterPlan::new(filter)?;
+        if stacks {
+            filter = filter.with(Kind::Stack);
+        }
+        let stacks = stacks || names_stacks;
+        Ok(ShownPlan { filter, format, merge, stacks, fds, output, force, color })
     }
 }
 

@@ -345,6 +345,8 @@ mod tests {
     use super::*;
     use crate::pipeline::testing::{fork, text};
     use flightrec_format::abi::record::StringStatus;
+    use flightrec_format::abi::record::stack::Status;
+    use flightrec_format::decode::Stack;
 
     fn calls() -> impl Strategy<Value = Call> {
         let abi = prop::sample::select(vec![Abi::Native, Abi::Compat, Abi::X32]);
@@ -378,6 +380,12 @@ mod tests {
             }),
             1 => any::<(u32, u8, u16, u16)>()
                 .prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to }),
+            1 => any::<[u32; 3]>().prop_map(|frames| Body::Stack(Stack {
+                slept: Some(7),
+                status: Status::Taken,
+                cut: true,
+                frames: frames.into(),
+            })),
             1 => Just(Body::Fork(fork(1, 2, 3, 4, "x"))),
         ]
     }

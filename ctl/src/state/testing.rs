@@ -40,6 +40,7 @@ pub(crate) fn status() -> Status {
         no_ring: [0; 4],
         throttled: [Counts::ZERO, Counts::first([3, 2]), Counts::ZERO, Counts::ZERO],
         strings: 17,
+        stack_time: 1_500_000,
         given: if cpu == 1 { GIVEN_STRINGS | GIVEN_EXIT_TIMES } else { 0 },
     };
     let without = CpuTotals { cpu: 2, no_ring: [1, 2, 3, 0], ..CpuTotals::default() };

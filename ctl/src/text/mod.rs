@@ -27,6 +27,7 @@ pub(crate) mod plan;
 pub(crate) mod recent;
 pub(crate) mod sched;
 mod si_code;
+pub(crate) mod stack;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use flightrec_format::abi::record::Comm;
 use flightrec_format::decode::{Body, Call, Event};
 use flightrec_format::meta::Meta;
+use flightrec_format::symbols::Symbols;
 use jiff::tz::TimeZone;
 
 use self::call::Length;
@@ -57,6 +59,7 @@ const COMM_WIDTH: usize = 15;
 
 /// How lines look.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub struct Options {
     /// Terminal colours.
     pub colour: bool,
@@ -66,6 +69,8 @@ pub struct Options {
     pub merge: bool,
     /// Descriptors by what they stand for.
     pub fds: Naming,
+    /// Where threads waited in the kernel.
+    pub stacks: bool,
     /// Time zone of the times of day.
     pub time_zone: TimeZone,
 }
@@ -78,6 +83,7 @@ impl Default for Options {
             exit_arguments: false,
             merge: false,
             fds: Naming::Near,
+            stacks: true,
             time_zone: crate::zone::system(),
         }
     }
@@ -91,6 +97,8 @@ pub struct Renderer {
     exit_arguments: bool,
     merge: bool,
     naming: Naming,
+    stacks: bool,
+    symbols: Arc<Symbols>,
     clock: Clock,
     /// The columns behind the time.
     recent: Recent,
@@ -105,13 +113,19 @@ impl Renderer {
             exit_arguments: options.exit_arguments,
             merge: options.merge,
             naming: options.fds,
+            stacks: options.stacks,
+            symbols: Arc::new(Symbols::new(meta)),
             clock: Clock::new(options.time_zone),
             recent: Recent::new(),
         }
     }
 
-    /// Appends the event's line to `out`; of a switch two, one for each thread.
+    /// Appends the event's line to `out`; of a switch two, one for each thread; of a stack none,
+    /// where those are not shown.
     pub fn line(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
+        if !self.stacks && matches!(event.body, Body::Stack(_)) {
+            return;
+        }
         self.columns(event.cpu, event.tid, &cx.comm, cx.wall_ns, out);
         match &event.body {
             Body::Enter(call) => call::enter(&self.plans, call, cx.fds, out),
@@ -156,6 +170,7 @@ impl Renderer {
             Body::Migrate { thread, prio, from, to } => {
                 sched::migrate(*thread, &cx.next_comm, *prio, *from, *to, out);
             }
+            Body::Stack(stack) => stack::line(stack, &self.symbols, self.paint, out),
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
             Body::Rename(rename) => life::rename(rename, event.tid, out),

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{
     Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
 };
-use flightrec_format::decode::{Body, Call, Event, Plain, Text};
+use flightrec_format::decode::{Body, Call, Event, Plain, Stack, Text};
 use flightrec_format::meta::{Lacking, Meta};
 use serde_json::{Value, json};
 
@@ -109,6 +110,10 @@ fn every_kind() -> Recording {
         },
     );
     push(Lane::Sched, 0, 7, Body::Migrate { thread: 8, prio: 49, from: 1, to: 0 });
+    for (status, frames) in [(Status::Taken, &[110, 7000][..]), (Status::Refused, &[])] {
+        let stack = Stack { slept: Some(5), status, cut: true, frames: frames.into() };
+        push(Lane::Sched, 0, 7, Body::Stack(stack));
+    }
     let name = comm(b"web");
     let fork = Fork {
         parent_tid: 7,
@@ -179,8 +184,10 @@ fn the_schema_can_fail() {
             let mut less = fields.clone();
             less.remove(field);
             let unknown = ["queue_ns", "service_ns", "issued_by"].contains(&&**field);
-            let optional = ["file_cut", "file_end", "text_cut", "argv_cut"].contains(&&**field)
+            let optional = ["file_cut", "file_end", "text_cut", "argv_cut", "stack_cut"];
+            let optional = optional.contains(&&**field)
                 || unknown
+                || field == "stack_missing"
                 || (field == "args" && good["event"] == "sys_exit");
             assert_eq!(schema.is_valid(&less.into()), optional, "without {field}: {good}");
             let mut other = fields.clone();

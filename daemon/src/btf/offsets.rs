@@ -80,6 +80,19 @@ pub const IO_WAIT: Group = Group {
 /// What a request to a disk is.
 pub const DISK: Group =
     Group { global: "DISK_OFFSETS", read: |btf| Ok(words(&read_disk_offsets(btf)?)) };
+/// Whether the kernel tells where a thread waits that does not run: no offsets, but 1 where it
+/// does. The helper is there without the second function, and then tells nothing (a kernel without
+/// `CONFIG_STACKTRACE`).
+pub const STACKS: Group = Group {
+    global: "CAN_TAKE_STACKS",
+    read: |btf| {
+        let missing = ["bpf_get_task_stack", "stack_trace_save_tsk"]
+            .into_iter()
+            .find(|function| btf.function(function).is_none());
+        let error = |function| BtfError::Missing { what: format!("function {function}") };
+        missing.map_or(Ok(vec![1]), |function| Err(error(function)))
+    },
+};
 
 /// A type that is `repr(C)`, has nothing but `u32`s as members, and no padding.
 ///

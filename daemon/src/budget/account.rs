@@ -22,8 +22,10 @@ pub struct Counts {
     pub other_call_events: u64,
     /// Strings recorded.
     pub strings: u64,
-    /// Scheduling events recorded.
+    /// Scheduling events recorded, but for stacks.
     pub sched: u64,
+    /// What taking stacks cost, ns: the probes measure that themselves.
+    pub stack_time: u64,
     /// Scheduling events refused.
     pub other_sched: u64,
     /// Events of requests to disks recorded.
@@ -48,7 +50,8 @@ impl Counts {
             other_call_events: refused(Lane::Syscall, Refusal::Throttled)
                 + refused(Lane::Syscall, Refusal::Own),
             strings: cpu.strings,
-            sched: sched.iter().sum(),
+            sched: sched.iter().sum::<u64>().saturating_sub(sched.of(kind::STACK)),
+            stack_time: cpu.stack_time,
             other_sched: refused(Lane::Sched, Refusal::Throttled),
             disk: disk.iter().sum(),
             other_disk: refused(Lane::Trace, Refusal::Throttled),
@@ -63,6 +66,7 @@ impl Counts {
             other_call_events: self.other_call_events.saturating_sub(before.other_call_events),
             strings: self.strings.saturating_sub(before.strings),
             sched: self.sched.saturating_sub(before.sched),
+            stack_time: self.stack_time.saturating_sub(before.stack_time),
             other_sched: self.other_sched.saturating_sub(before.other_sched),
             disk: self.disk.saturating_sub(before.disk),
             other_disk: self.other_disk.saturating_sub(before.other_disk),
@@ -80,7 +84,8 @@ impl Counts {
         Spent {
             calls: each(self.call_events, call) / 2,
             strings: each(self.strings, costs.string),
-            sched: each(self.sched, costs.sched.saturating_sub(costs.sched_floor)),
+            sched: each(self.sched, costs.sched.saturating_sub(costs.sched_floor))
+                .saturating_add(self.stack_time),
             disk: each(self.disk, costs.disk.saturating_sub(costs.disk_floor)),
             floor: (each(calls, costs.call_floor) / 2)
                 .saturating_add(each(sched, costs.sched_floor))
@@ -202,12 +207,17 @@ mod tests {
         let cpu = CpuTotals {
             events: [
                 recorded([100, 98, 0, 0]),
-                recorded([7, 5, 1, 2]),
+                {
+                    let mut sched = recorded([7, 5, 1, 2]);
+                    (0..3).for_each(|_| sched.count(kind::STACK));
+                    sched
+                },
                 recorded([9; 4]),
                 recorded([3, 3, 3, 0]),
             ],
             refused: [[4, 20, 2], [1, 6, 0], [0; 3], [2, 4, 0]],
             strings: 10,
+            stack_time: 7000,
             ..CpuTotals::default()
         };
         let counts = Counts::of(&cpu);
@@ -216,6 +226,7 @@ mod tests {
             other_call_events: 22,
             strings: 10,
             sched: 15,
+            stack_time: 7000,
             other_sched: 6,
             disk: 9,
             other_disk: 4,
@@ -223,10 +234,8 @@ mod tests {
         assert_eq!(counts, want);
         let spent = counts.cost(&COSTS, 0);
         let floor = 110 * 140 + 21 * 100 + 13 * 90;
-        assert_eq!(
-            spent,
-            Spent { calls: 99 * 120, strings: 1150, sched: 15 * 74, disk: 9 * 110, floor }
-        );
+        let sched = 15 * 74 + 7000;
+        assert_eq!(spent, Spent { calls: 99 * 120, strings: 1150, sched, disk: 9 * 110, floor });
         assert_eq!(counts.cost(&COSTS, GIVEN_EXIT_TIMES).calls, 99 * 90);
         assert_eq!(counts.since(&counts), Counts::default());
     }

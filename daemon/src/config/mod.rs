@@ -11,6 +11,7 @@ mod size;
 mod sizing;
 mod snapshots;
 mod span;
+mod stacks;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use size::Size;
 pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
 pub use snapshots::Snapshots;
 pub use span::Span;
+pub use stacks::Stacks;
 pub use store::Store;
 pub use triggers::{
     Blocked, Errors, KernelLog, Pressure, RunQueue, SlowCall, SlowRule, Switch, Triggers, errno,
@@ -40,6 +42,8 @@ pub struct Config {
     pub rings: Rings,
     /// What is recorded.
     pub record: Record,
+    /// Of which waits kernel stacks are recorded.
+    pub stacks: Stacks,
     /// What recording may cost.
     pub budget: Budget,
     /// The table of threads.
@@ -278,6 +282,7 @@ impl Config {
             ));
         }
         crate::mask::compile(&self.record.mask).map_err(|message| ("record.mask", message))?;
+        self.stacks.check()?;
         self.budget.check()?;
         let slots = self.threads.slots;
         if !(sizing::SLOTS_LEAST..=sizing::SLOTS_MOST).contains(&slots) {

@@ -17,6 +17,11 @@ impl Span {
         Self(Duration::from_secs(n))
     }
 
+    /// So many milliseconds.
+    pub const fn millis(n: u64) -> Self {
+        Self(Duration::from_millis(n))
+    }
+
     /// As the standard library has it.
     pub const fn duration(self) -> Duration {
         self.0

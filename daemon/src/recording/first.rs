@@ -12,8 +12,8 @@ use flightrec_format::abi::page::{
 };
 use flightrec_format::abi::state::{
     BUCKETS, CLOSED, CpuState, Drawer, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS,
-    GIVEN_EXIT_TIMES, LaneState, NO_THREAD, REFUSE_SYSCALL, RESERVED, Running, SHARES, Share,
-    TIMED_BUCKETS, entered,
+    GIVEN_EXIT_TIMES, LaneState, NO_STACKS, NO_THREAD, REFUSE_SYSCALL, RESERVED, Running, SHARES,
+    Share, TIMED_BUCKETS, entered,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
@@ -22,6 +22,9 @@ use flightrec_format::live::write_head;
 use super::plan::Plan;
 use crate::buckets;
 use crate::{calibrate, clock};
+
+/// What a stack is assumed to cost until some were taken, ns.
+const STACK_COST: u64 = 2000;
 
 /// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.
 pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
@@ -48,6 +51,11 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             own_tgid: 0, // set once the programs can say what it is
             running: Running::default(),
             preempt_count: 0,
+            // None while what other events cost is measured.
+            long_wait: NO_STACKS,
+            frames: 0,
+            stack_cost: STACK_COST,
+            stack_time: 0,
             no_ring: [0; RING_LANES],
             strings: 0,
             lanes: std::array::from_fn(lane),

@@ -17,7 +17,7 @@ use tracing::info;
 use super::{Detachable, RecordingError, io};
 use crate::attachments::{self, Attachment, ProgramForm, Wanted};
 use crate::btf::Btf;
-use crate::config::{Budget, Config, ExecArgs, Record, Sizing, SyscallPrograms, ram_bytes};
+use crate::config::{Budget, Config, ExecArgs, Record, Sizing, Stacks, SyscallPrograms, ram_bytes};
 use crate::load::{Choice, LoadError};
 use crate::syscalls::SyscallTables;
 use crate::tracepoints::Tracepoints;
@@ -40,6 +40,7 @@ pub(super) struct Plan {
     pub(super) strings: bool,
     pub(super) enabled: u32,
     pub(super) record: Record,
+    pub(super) stacks: Stacks,
     pub(super) budget: Budget,
     pub(super) btf: PathBuf,
     pub(super) config: String,
@@ -112,6 +113,7 @@ impl Plan {
             strings: record.strings,
             enabled: switches(record),
             record: record.clone(),
+            stacks: config.stacks.clone(),
             budget: config.budget.clone(),
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),

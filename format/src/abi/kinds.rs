@@ -476,6 +476,8 @@ kinds! {
             0x8000_0000 "SA_RESETHAND"
         ];
     }
+    /// A thread runs again after a long wait: in which functions of the kernel it waited.
+    STACK Stack = 0x26 "stack" own
 
     /// A thread is created.
     FORK Fork = 0x30 "fork" own Fork {

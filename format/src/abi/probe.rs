@@ -188,6 +188,28 @@ pub mod regs {
     ];
 }
 
+/// Words of a page of the table of frames that stacks of the recording have: what the daemon looks
+/// up the names of. A frame that is not 0 is in one of [`FRAME_WAYS`] places ([`frame_place`]).
+pub const FRAME_WORDS: usize = 1024;
+/// Pages of that table.
+pub const FRAME_PAGES: usize = 4;
+/// Places that a frame may have: neighbours, from a multiple of so many on.
+pub const FRAME_WAYS: usize = 4;
+
+/// The page of a frame, and the first of its places there.
+#[inline(always)]
+pub const fn frame_place(frame: u32) -> (u32, usize) {
+    // Knuth's 2^32 / phi; the upper bits of the product are the mixed ones.
+    let set = (frame.wrapping_mul(2_654_435_761) >> 22) as usize;
+    let sets = FRAME_WORDS / FRAME_WAYS;
+    ((set / sets) as u32, set % sets * FRAME_WAYS)
+}
+
+const _: () = assert!(FRAME_WORDS * FRAME_PAGES / FRAME_WAYS == 1 << 10 && FRAME_WORDS * 4 == 4096);
+
+/// Bytes that the name of a frame may take: `function+0x12/0x345 [module]`.
+pub const SYMBOL_TEXT: usize = 256;
+
 /// Numbers in a table of calls; those behind it take six arguments and no strings.
 pub const CALLS: usize = 512;
 

@@ -20,6 +20,8 @@ pub use super::kinds::{Exec, Fork, Rename, TaskExit};
 /// - SWITCH: `aux` prev's priority, next's priority << 8. Body: [`switch`].
 /// - WAKING, and WAKEUP_NEW, with state 0: `aux` its priority. Body: [`wake`].
 /// - MIGRATE: `aux` its priority. Body: [`migrate`].
+/// - STACK: `aux` [`stack`]'s. Body: for how long the thread slept, 8 bytes; then the frames, 4
+///   bytes each.
 /// - MARK: `aux` 0. Then STRING 0.
 /// - ACT: `aux` [`Act`]. Then STRING 0, a sentence.
 ///
@@ -296,6 +298,64 @@ pub mod migrate {
     pub const fn unpack(w: u64) -> (u32, u16, u16) {
         ((w & TID_MASK) as u32, (w >> 22) as u16, (w >> 38) as u16)
     }
+}
+
+/// STACK: where in the kernel a thread waited that runs again. It stands behind the SWITCH to its
+/// thread.
+pub mod stack {
+    /// Bytes of the body before the frames: for how long the thread slept, ns, from the switch
+    /// away from it to the switch back; 0: since before the recording.
+    pub const SLEPT: usize = 8;
+    /// Most frames of a record.
+    pub const FRAMES_MAX: usize = 32;
+    /// In `aux`, bits 0-1: what became of the stack ([`Status`]).
+    pub const STATUS: u16 = 3;
+    /// In `aux`: there are as many frames as are recorded at most, so there may be more.
+    pub const CUT: u16 = 1 << 2;
+
+    /// What became of a stack.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(u16)]
+    pub enum Status {
+        /// It is recorded.
+        Taken = 0,
+        /// The budget refused it: there are no frames.
+        Refused = 1,
+        /// The kernel could not tell it: there are no frames.
+        Unreadable = 2,
+    }
+
+    impl Status {
+        /// By `aux`; of a value that a later release means something by, [`Self::Unreadable`].
+        pub const fn of(aux: u16) -> Self {
+            match aux & STATUS {
+                0 => Self::Taken,
+                1 => Self::Refused,
+                _ => Self::Unreadable,
+            }
+        }
+    }
+
+    /// A frame: the lower half of a return address, less a random number of the recording. Code of
+    /// the kernel, its modules and its BPF programs is in the topmost 2 GiB of addresses
+    /// (`__START_KERNEL_map`, `MODULES_VADDR`; Documentation/arch/x86/x86_64/mm.rst, Linux 6.18),
+    /// so the upper half is all ones.
+    #[inline(always)]
+    pub const fn frame(address: u64, base: u32) -> u32 {
+        (address as u32).wrapping_sub(base)
+    }
+
+    /// The return address of a frame.
+    #[inline(always)]
+    pub const fn address(frame: u32, base: u32) -> u64 {
+        0xffff_ffff << 32 | frame.wrapping_add(base) as u64
+    }
+
+    const _: () = assert!(
+        address(frame(0xffff_ffff_8123_4567, 0xffff_0000), 0xffff_0000) == {
+            0xffff_ffff_8123_4567
+        }
+    );
 }
 
 /// A thread's name, as `task_struct.comm`: up to 15 bytes and a NUL.

@@ -224,6 +224,16 @@ pub struct CpuState {
     /// Address of the CPU's preemption count, by which a wakeup tells its context; 0: not yet
     /// known, [`NO_PREEMPT_COUNT`]: not to be had. The probes' own.
     pub preempt_count: u64,
+    /// A thread that slept for so long, ns, has the stack of its wait recorded when it runs again;
+    /// [`NO_STACKS`]: none has.
+    pub long_wait: u64,
+    /// Most frames of a stack; at most [`FRAMES_MAX`](super::record::stack::FRAMES_MAX).
+    pub frames: u64,
+    /// What a stack costs, ns: the mean of those taken last. The probes' own; the daemon assumes a
+    /// first one.
+    pub stack_cost: u64,
+    /// What taking stacks has cost since the recording began, ns. The probes' own.
+    pub stack_time: u64,
     /// Events that were not recorded because this CPU has no ring, by lane.
     pub no_ring: [u64; RING_LANES],
     /// Strings of system calls recorded.
@@ -235,7 +245,7 @@ pub struct CpuState {
     /// Who draws from the bucket of system calls.
     pub drawer: Drawer,
     /// Events that the budget refused, by lane and kind. The lane's `refused` has their sum, for
-    /// the pages.
+    /// the pages, but for stacks: their records say themselves that they were refused.
     pub throttled: [[u64; LANE_KINDS]; RING_LANES],
     /// Thread-table insertions that found no free slot.
     pub slot_collisions: u64,
@@ -269,13 +279,16 @@ pub struct CpuState {
     pub shares: [[Share; SHARES]; BUCKETS],
 }
 
+/// [`CpuState::long_wait`] where no stacks are recorded.
+pub const NO_STACKS: u64 = u64::MAX;
+
 /// In [`CpuState::preempt_count`]: what was found where it should be is no preemption count.
 pub const NO_PREEMPT_COUNT: u64 = 1;
 
-/// Words of [`CpuState::reserved`]. Before it are 21 words, those of each lane (`no_ring`,
+/// Words of [`CpuState::reserved`]. Before it are 25 words, those of each lane (`no_ring`,
 /// [`LaneState`], `throttled`), and those of each bucket ([`Bucket`]).
 pub const RESERVED: usize = {
-    let words = 21 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9;
+    let words = 25 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9;
     (8 - words % 8) % 8
 };
 

@@ -1,10 +1,10 @@
 //! What each kind of event record holds.
 
 use super::decoder::Fault;
-use super::event::{Body, Call, Text};
+use super::event::{Body, Call, Stack, Text};
 use super::records::Record;
 use crate::abi::args;
-use crate::abi::record::{Abi, call_abi, kind, migrate, switch, wake};
+use crate::abi::record::{Abi, call_abi, kind, migrate, stack, switch, wake};
 
 /// ENTER and EXIT: the fold slot or the return value, and the call, with `strings` to hold its
 /// strings.
@@ -105,6 +105,19 @@ pub(super) fn waking(record: Record<'_>) -> Option<Body> {
 pub(super) fn migrate(record: Record<'_>) -> Option<Body> {
     let (thread, from, to) = migrate::unpack(record.word()?);
     Some(Body::Migrate { thread, prio: record.aux as u8, from, to })
+}
+
+/// STACK. Of more frames than there can be, the first ones.
+pub(super) fn stack(record: Record<'_>) -> Option<Body> {
+    let slept = record.word()?;
+    let (frames, _) = record.body.get(stack::SLEPT..)?.as_chunks();
+    let frames = frames.iter().take(stack::FRAMES_MAX).map(|frame| u32::from_le_bytes(*frame));
+    Some(Body::Stack(Stack {
+        slept: (slept != 0).then_some(slept),
+        status: stack::Status::of(record.aux),
+        cut: record.aux & stack::CUT != 0,
+        frames: frames.collect(),
+    }))
 }
 
 #[cfg(test)]

@@ -359,6 +359,10 @@ impl<'a> Decoder<'a> {
                 let body = body::migrate(record).ok_or(short)?;
                 (self.thread()?, body)
             }
+            kind::STACK => {
+                let body = body::stack(record).ok_or(short)?;
+                (self.thread()?, body)
+            }
             kind::FORK => {
                 let fork = Fork::read(record.body).ok_or(short)?;
                 (fork.parent_tid, Body::Fork(fork))

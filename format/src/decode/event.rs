@@ -3,7 +3,7 @@
 use super::plain::Plain;
 use crate::abi::kinds::Kind;
 use crate::abi::record::{
-    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext,
+    Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, stack,
 };
 
 /// One event.
@@ -75,6 +75,8 @@ pub enum Body {
         /// CPU that it goes to.
         to: u16,
     },
+    /// `tid` runs again after a long wait: where in the kernel it waited.
+    Stack(Stack),
     /// A thread was created.
     Fork(Fork),
     /// A program was executed.
@@ -125,6 +127,7 @@ impl Body {
             Self::Waking { new: false, .. } => Kind::Waking,
             Self::Waking { new: true, .. } => Kind::WakeupNew,
             Self::Migrate { .. } => Kind::Migrate,
+            Self::Stack(_) => Kind::Stack,
             Self::Fork(_) => Kind::Fork,
             Self::Exec { .. } => Kind::Exec,
             Self::Rename(_) => Kind::Rename,
@@ -147,6 +150,21 @@ impl Body {
             _ => Vec::new(),
         }
     }
+}
+
+/// Where in the kernel a thread waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// For how long it slept, ns, the time until it got a CPU included; `None`: since before the
+    /// recording.
+    pub slept: Option<u64>,
+    /// What became of the stack.
+    pub status: stack::Status,
+    /// There may be more frames than were recorded.
+    pub cut: bool,
+    /// Return addresses, from the innermost one out, as numbers that [`crate::meta::Meta::symbols`]
+    /// gives names ([`crate::symbols::Symbols`]).
+    pub frames: Box<[u32]>,
 }
 
 /// A system call.

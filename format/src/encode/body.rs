@@ -3,7 +3,7 @@
 use crate::abi::args;
 use crate::abi::page::UNIT;
 use crate::abi::record::{
-    STRING_MAX, StringStatus, call_aux, fold, header, kind, migrate, switch, wake,
+    STRING_MAX, StringStatus, call_aux, fold, header, kind, migrate, stack, switch, wake,
 };
 use crate::decode::{Body, Call, Text};
 
@@ -103,6 +103,13 @@ impl Records<'_> {
             Body::Migrate { thread, prio, from, to } => {
                 self.word(migrate::pack(*thread, u32::from(*from), u32::from(*to)));
                 (kind::MIGRATE, u16::from(*prio))
+            }
+            Body::Stack(of) => {
+                self.word(of.slept.unwrap_or(0));
+                for frame in of.frames.iter().take(stack::FRAMES_MAX) {
+                    self.bytes(&frame.to_le_bytes());
+                }
+                (kind::STACK, of.status as u16 | if of.cut { stack::CUT } else { 0 })
             }
             Body::Fork(fork) => {
                 self.bytes(&fork.bytes());

@@ -302,6 +302,7 @@ impl Recording {
                 no_ring: view.no_ring,
                 throttled: view.throttled,
                 strings: view.strings,
+                stack_time: view.stack_time,
                 given: view.given,
             });
         }

@@ -30,6 +30,8 @@ pub(super) struct CpuView {
     pub(super) given: u32,
     /// Strings of system calls recorded.
     pub(super) strings: u64,
+    /// What taking stacks has cost, ns.
+    pub(super) stack_time: u64,
     /// Events that the budget refused, by lane and kind.
     pub(super) throttled: [Counts; RING_LANES],
 }
@@ -45,6 +47,7 @@ pub(super) fn cpu(map: &ArrayMap, cpu: usize) -> CpuView {
         slot_collisions: map.load(cpu, offset_of!(CpuState, slot_collisions)),
         given: pair(offset_of!(CpuState, enabled)).0 & GIVEN_ALL,
         strings: map.load(cpu, offset_of!(CpuState, strings)),
+        stack_time: map.load(cpu, offset_of!(CpuState, stack_time)),
         ..CpuView::default()
     };
     words(map, cpu, offset_of!(CpuState, no_ring), &mut view.no_ring);
@@ -115,6 +118,7 @@ const _: () = assert!(offset_of!(LaneState, seq).is_multiple_of(8));
 const _: () = assert!(offset_of!(LaneState, events).is_multiple_of(8));
 const _: () = assert!(offset_of!(LaneState, refused).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, no_ring).is_multiple_of(8));
+const _: () = assert!(offset_of!(CpuState, stack_time).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, slot_collisions).is_multiple_of(8));
 const _: () = assert!(offset_of!(CpuState, throttled).is_multiple_of(8));
 const _: () = assert!(

@@ -314,7 +314,7 @@ fn slots_are_copied_whole_or_left_out() {
         seq: 1,
         used: 1024,
         lane: Lane::Slots as u8,
-        ..PageWriter::new(SECRET, Lane::Sched, 0, 0).header()
+        ..PageWriter::new(SECRET, Lane::Syscall, 0, 0).header()
     };
     assert_eq!(header.magic, MAGIC);
     for i in 0..2 {

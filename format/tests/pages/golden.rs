@@ -3,10 +3,11 @@
 
 use crate::support::{CPU, call, text};
 use flightrec_format::abi::page::{Lane, UNIT, header_len};
+use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{
     Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
 };
-use flightrec_format::decode::{Body, Call, Event, Page, Text};
+use flightrec_format::decode::{Body, Call, Event, Page, Stack, Text};
 use flightrec_format::encode::PageWriter;
 
 const COMM: Comm = *b"abcdefgh\0\0\0\0\0\0\0\0";
@@ -220,6 +221,33 @@ fn wakeups_and_migration() {
         2, // MIGRATE
         0x0080_0009,
         0xc0, // 9, CPU 2 to 3
+    ];
+    golden(Lane::Sched, &events, &units);
+}
+
+#[test]
+fn stacks() {
+    let stack = |slept, status, cut, frames: &[u32]| {
+        Body::Stack(Stack { slept, status, cut, frames: frames.into() })
+    };
+    let events = [
+        event(0x1000, 7, stack(Some(0x1234_5678_9abc), Status::Taken, true, &[0x100, 0x200, 3])),
+        event(0x1001, 7, stack(None, Status::Refused, false, &[])),
+    ];
+    let units = [
+        0x0201,
+        7, // THREAD
+        0x0004_0726,
+        0, // STACK, cut
+        0x5678_9abc,
+        0x1234, // slept
+        0x100,
+        0x200,
+        3, // frames
+        0x0001_0426,
+        1, // STACK, refused
+        0,
+        0,
     ];
     golden(Lane::Sched, &events, &units);
 }

@@ -2,10 +2,11 @@
 
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::stack;
 use flightrec_format::abi::record::{
     Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, fold,
 };
-use flightrec_format::decode::{Body, Call, Event, Plain, Text};
+use flightrec_format::decode::{Body, Call, Event, Plain, Stack, Text};
 use proptest::prelude::*;
 
 /// CPU of all events.
@@ -152,7 +153,13 @@ fn own_steps(lane: Lane) -> BoxedStrategy<Step> {
             );
             let migrate = (tids(), any::<u8>(), any::<u16>(), any::<u16>())
                 .prop_map(|(thread, prio, from, to)| Body::Migrate { thread, prio, from, to });
-            (tids(), prop_oneof![switch, waking, migrate]).prop_map(event).boxed()
+            let stack = (any::<(u64, u16, bool)>(), prop::collection::vec(any::<u32>(), 0..33))
+                .prop_map(|((slept, status, cut), frames)| {
+                    let slept = (slept % 3 != 0).then_some(slept);
+                    let status = stack::Status::of(status % 3);
+                    Body::Stack(Stack { slept, status, cut, frames: frames.into() })
+                });
+            (tids(), prop_oneof![switch, waking, migrate, stack]).prop_map(event).boxed()
         }
         _ => prop_oneof![
             forks().prop_map(|f| (f.parent_tid, Body::Fork(f))),

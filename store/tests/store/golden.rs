@@ -231,6 +231,9 @@ fn line(body: &Body) -> String {
             format!("waking {wakee} {prio} {state} {cpu} {new}{context}")
         }
         Body::Migrate { thread, prio, from, to } => format!("migrate {thread} {prio} {from} {to}"),
+        Body::Stack(s) => {
+            format!("stack {:?} {} {} {:?}", s.slept, s.status as u16, s.cut, s.frames)
+        }
         Body::Fork(f) => {
             let ids = format!("{} {} {} {}", f.parent_tid, f.parent_tgid, f.tid, f.tgid);
             format!("fork {ids} {} {} {}", f.start_time, f.cgroup, bytes(&f.comm))

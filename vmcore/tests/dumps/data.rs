@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::PAGE_SIZE;
+use flightrec_format::decode::{Event, Page};
 use flightrec_format::identity::public_id;
 use flightrec_format::meta::Meta;
 use flightrec_vmcore::synthetic::Image;
@@ -31,6 +32,15 @@ fn image() -> Image {
     image.insert(4, Box::new([0; PAGE_SIZE]));
     image.insert(6, Box::new([0xa5; PAGE_SIZE]));
     image
+}
+
+/// What a page tells. Its bytes may be others: the writer of a later release may count more kinds
+/// in its header.
+fn told(page: &Bytes) -> (u8, u16, u64, u64, Vec<u64>, Vec<Event>) {
+    let page = Page::new(page.clone()).unwrap();
+    let header = page.header();
+    let events = header.events.iter().copied().collect();
+    (header.lane, header.cpu, header.seq, header.base_mono, events, page.events().collect())
 }
 
 fn folder() -> PathBuf {
@@ -71,7 +81,7 @@ fn dumps_that_were_written_before_are_read() {
         let pages: Vec<Bytes> =
             session.pages(0, u64::MAX).map(|page| Box::new(*reader.page(page).unwrap())).collect();
         let rings: Vec<Bytes> = rings().iter().map(|page| copied(page, SECRET)).collect();
-        assert!(pages == rings, "{name}: other pages");
+        assert!(pages.iter().map(told).eq(rings.iter().map(told)), "{name}: other pages");
         seen.push((dump.form(), dump.is_flattened()));
     }
     for form in [Form::Elf, Form::Kdump, Form::Raw] {

@@ -1,6 +1,7 @@
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
+use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit, WakeContext};
-use flightrec_format::decode::Plain;
+use flightrec_format::decode::{Plain, Stack};
 use proptest::prelude::*;
 
 use super::super::Wake;
@@ -62,6 +63,14 @@ fn bodies() -> impl Strategy<Value = Body> {
             from,
             to
         }),
+        (any::<(u64, u16, bool)>(), prop::collection::vec(any::<u32>(), 0..33)).prop_map(
+            |((slept, status, cut), frames)| Body::Stack(Stack {
+                slept: (slept != 0).then_some(slept),
+                status: Status::of(status),
+                cut,
+                frames: frames.into()
+            })
+        ),
         (any::<(u32, u32, [u8; 16])>()).prop_map(|(tid, tgid, comm)| Body::Fork(Fork {
             parent_tid: tid,
             parent_tgid: tgid,

@@ -236,6 +236,7 @@ fn exits_show_arguments_when_no_entry_was_seen() {
         merge: false,
         colour: false,
         fds: Naming::Near,
+        stacks: true,
         time_zone: TimeZone::UTC,
     };
     let event = Event { time: 0, cpu: 1, tid: 8883, body: body(Vec::new()) };
@@ -287,6 +288,7 @@ fn hostile_names_of_calls_are_escaped_and_bounded() {
         exit_arguments: false,
         merge: false,
         fds: Naming::Near,
+        stacks: true,
         time_zone: TimeZone::UTC,
     };
     let mut out = Vec::new();

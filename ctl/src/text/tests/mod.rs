@@ -53,6 +53,7 @@ fn renderer() -> Renderer {
             exit_arguments: false,
             merge: false,
             fds: Naming::Near,
+            stacks: true,
             time_zone: TimeZone::UTC,
         },
     )

@@ -172,6 +172,7 @@ fn colours_frame_failures_and_nothing_else() {
             exit_arguments: false,
             merge: false,
             fds: Naming::Near,
+            stacks: true,
             time_zone: TimeZone::UTC,
         },
     );

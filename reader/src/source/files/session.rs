@@ -8,7 +8,7 @@ use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
-use flightrec_format::meta::Meta;
+use flightrec_format::meta::{Meta, Symbol};
 use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings, is_loss};
 use flightrec_format::totals::Totals;
@@ -49,6 +49,8 @@ pub struct SessionSource {
     remarks: Vec<String>,
     /// What need not be read for names.
     superseded: Rc<RefCell<Superseded>>,
+    /// The names of functions that all of it has, once they were read.
+    symbols: Option<Vec<Symbol>>,
 }
 
 /// A file, and its reader once it was needed.
@@ -109,8 +111,16 @@ impl SessionSource {
             end: End { now: 0, closed: false },
             remarks: Vec::new(),
             superseded: session.superseded,
+            symbols: None,
         };
         source.end = source.find_end()?;
+        Ok(source)
+    }
+
+    /// The same where the recording itself tells more than its files do yet.
+    pub fn beside(session: SessionFiles, recording: &Meta) -> Result<Self, FilesError> {
+        let mut source = Self::open(session)?;
+        source.symbols = Some(recording.symbols.clone());
         Ok(source)
     }
 
@@ -492,8 +502,22 @@ impl SessionSource {
         whole && missing == 0
     }
 
-    /// The metadata of the last of these files that has any; else of any other of the session.
+    /// The metadata of the last of these files that has any; else of any other of the session. With
+    /// the names of functions that the last of all has: they become more, and stay what they are.
     fn meta_of(&mut self, chosen: &[usize]) -> Result<Meta, FilesError> {
+        let mut meta = self.last_meta(chosen)?;
+        if self.symbols.is_none() {
+            let all: Vec<usize> = (0..self.files.len()).collect();
+            self.symbols = Some(self.last_meta(&all)?.symbols);
+        }
+        if let Some(symbols) = self.symbols.as_ref().filter(|all| all.len() > meta.symbols.len()) {
+            meta.symbols.clone_from(symbols);
+        }
+        Ok(meta)
+    }
+
+    /// The last metadata of these files, else of the others.
+    fn last_meta(&mut self, chosen: &[usize]) -> Result<Meta, FilesError> {
         let others = (0..self.files.len()).filter(|index| !chosen.contains(index));
         let order: Vec<usize> = chosen.iter().rev().copied().chain(others).collect();
         for index in order {

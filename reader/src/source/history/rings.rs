@@ -130,7 +130,7 @@ fn extend(
     from: u64,
 ) -> Result<Vec<Part>, FilesError> {
     let clock = chapter.clock;
-    let mut files = SessionSource::open(session.clone())?;
+    let mut files = SessionSource::beside(session.clone(), &chapter.recording.meta)?;
     let asked = files.around(question.since, question.until, clock.now, Some(clock.wall_offset));
     // What the rings do not reach back to is the files' alone, but for the last window.
     let reach = short_of(&chapter.recording.streams, 0).map_or(0, |(_, begins)| begins);
@@ -142,7 +142,7 @@ fn extend(
     let pages = chapter.recording.streams.iter().map(|stream| stream.pages().len()).sum();
     let most = memory::stretch_beside(pages);
     for window in windows.drain(..of_rings) {
-        let source = SessionSource::open(session.clone())?;
+        let source = SessionSource::beside(session.clone(), &chapter.recording.meta)?;
         chapter.from = window.until;
         earlier.extend(stretches(session, source, window, false, clock.now, question, most)?);
     }
@@ -168,7 +168,7 @@ fn extend(
     let parts = files.parted(before, (LEAD_IN_NS, 0), memory::stretch() / 2);
     let last = parts.last().filter(|last| parts.len() > 1 && last.from > asked.from).copied();
     if let Some(last) = last {
-        let source = SessionSource::open(session.clone())?;
+        let source = SessionSource::beside(session.clone(), &recording.meta)?;
         let whole = Window { from: asked.from, until: last.from };
         earlier.extend(stretches(session, source, whole, true, clock.now, question, most)?);
         window.from = last.read.from;

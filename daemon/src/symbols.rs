@@ -1,0 +1,220 @@
+//! Names of the kernel's functions that stacks go through: what events have is numbers, and a reader
+//! on another machine, or after the next boot, can't ask.
+//!
+//! The probes enter each frame that a stack has into a table of the kernel's memory (map `frames`),
+//! whoever reads the events, and whether a daemon runs. Here the new ones are looked up again and
+//! again, by a program in the kernel (`symbol`): the kernel says to that what it would say in its
+//! own log, so the daemon needs no right to read /proc/kallsyms, and modules that come and go are
+//! no case of their own. Bounds: `FUNCTIONS_MAX` functions, `BYTES_MAX` in all, of the quarter of a
+//! megabyte that the metadata can take. A frame beyond those, or in a module that was gone before it
+//! was looked up, stays a number.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use flightrec_format::abi::probe::{FRAME_PAGES, FRAME_WORDS, SYMBOL_TEXT};
+use flightrec_format::live::map::ArrayMap;
+use flightrec_format::live::sys;
+use flightrec_format::meta::{Meta, Symbol};
+use flightrec_format::symbols;
+use tracing::warn;
+
+use crate::attachments::SYMBOL;
+use crate::load;
+
+/// Most functions that are named.
+const FUNCTIONS_MAX: usize = 2048;
+/// Most bytes of the metadata that they take.
+const BYTES_MAX: usize = 64 << 10;
+
+/// What names the functions of a recording's stacks.
+#[derive(Debug)]
+pub struct Symbols {
+    /// `None`: this kernel, or this recording, has no such program.
+    asked: Option<Asked>,
+    /// Frames that need not be looked up again.
+    done: Mutex<HashSet<u32>>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    program: OwnedFd,
+    frames: ArrayMap,
+    text: ArrayMap,
+}
+
+impl Symbols {
+    /// Those of the recording in a directory.
+    pub fn open(dir: &Path) -> Self {
+        let map = |name: &str| ArrayMap::open(&dir.join("maps").join(name), true);
+        let asked = || -> io::Result<Asked> {
+            Ok(Asked {
+                program: sys::obj_get(&dir.join("progs").join(SYMBOL))?,
+                frames: map(load::FRAMES)?,
+                text: map(load::SYMBOL_TEXT)?,
+            })
+        };
+        // Why there is none, the recording's metadata say.
+        Self { asked: asked().ok(), done: Mutex::default() }
+    }
+
+    /// The functions that are not in a recording's metadata yet, which are these now; `None`: there
+    /// are no new ones.
+    pub fn refresh(&self, meta: &Meta) -> Option<Vec<Symbol>> {
+        let asked = self.asked.as_ref()?;
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let frames = asked.frames();
+        let mut frames: Vec<u32> =
+            frames.into_iter().filter(|frame| *frame != 0 && !done.contains(frame)).collect();
+        if frames.is_empty() {
+            return None;
+        }
+        frames.sort_unstable();
+        let mut room = Room::of(meta);
+        let known = symbols::Symbols::new(meta);
+        let mut new: Vec<Symbol> = Vec::new();
+        for frame in frames {
+            done.insert(frame);
+            // They are in order, so what is new is the function of the frame before, or another.
+            let is_last = new.last().is_some_and(|of| has(of, frame));
+            if is_last || known.find(frame).is_some() {
+                continue;
+            }
+            match asked.look_up(frame) {
+                Ok(Some(symbol)) if room.take(&symbol) => new.push(symbol),
+                Ok(_) => {}
+                Err(e) => {
+                    warn!("the kernel did not name a function of a stack: {e}");
+                    break;
+                }
+            }
+        }
+        (!new.is_empty()).then_some(new)
+    }
+}
+
+/// Whether a frame is in a function.
+fn has(symbol: &Symbol, frame: u32) -> bool {
+    frame.wrapping_sub(1).wrapping_sub(symbol.at) < symbol.size
+}
+
+impl Asked {
+    /// The table's content.
+    fn frames(&self) -> Vec<u32> {
+        let mut page = vec![0; FRAME_WORDS * size_of::<u32>()];
+        let mut frames = Vec::new();
+        for entry in 0..FRAME_PAGES {
+            if self.frames.read(entry, 0, &mut page) {
+                let (words, _) = page.as_chunks();
+                frames.extend(words.iter().map(|word| u32::from_le_bytes(*word)));
+            }
+        }
+        frames
+    }
+
+    /// Asks the kernel. `None`: it knows nothing there.
+    fn look_up(&self, frame: u32) -> io::Result<Option<Symbol>> {
+        sys::prog_run(self.program.as_fd(), &[u64::from(frame)], None)?;
+        let mut text = [0; SYMBOL_TEXT];
+        self.text.read(0, 0, &mut text);
+        Ok(parse(frame, &text))
+    }
+}
+
+/// What the kernel says of a return address: `function+0x12/0x345`, and the module behind it,
+/// as `[ext4]`; where it knows nothing, the address, which goes no further. Names that are cut at
+/// the end of the text are told from whole ones by their missing length.
+fn parse(frame: u32, text: &[u8]) -> Option<Symbol> {
+    let end = text.iter().position(|byte| *byte == 0)?;
+    let text = std::str::from_utf8(text.get(..end)?).ok()?;
+    if !text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+        return None;
+    }
+    let (place, module) = text.split_once(" [").map_or((text, None), |(a, b)| (a, Some(b)));
+    // The name of a module of a kernel that was built so is followed by its build id.
+    let module = module.and_then(|module| module.strip_suffix(']')?.split(' ').next());
+    let (place, size) = place.rsplit_once("/0x")?;
+    let (name, offset) = place.rsplit_once("+0x")?;
+    let (size, offset) =
+        (u32::from_str_radix(size, 16).ok()?, u32::from_str_radix(offset, 16).ok()?);
+    let name = module.map_or_else(|| name.to_owned(), |module| format!("{name} [{module}]"));
+    let symbol = Symbol { at: frame.wrapping_sub(offset), size, name };
+    has(&symbol, frame).then_some(symbol)
+}
+
+/// What room is left for names.
+struct Room {
+    functions: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn of(meta: &Meta) -> Self {
+        let mut room = Self { functions: FUNCTIONS_MAX, bytes: BYTES_MAX };
+        for symbol in &meta.symbols {
+            room.take(symbol);
+        }
+        room
+    }
+
+    /// `false`: there is none for it.
+    fn take(&mut self, symbol: &Symbol) -> bool {
+        // In JSON: brackets, commas, quotes, two numbers.
+        let bytes = 28 + symbol.name.len();
+        if self.functions == 0 || self.bytes < bytes {
+            return false;
+        }
+        self.functions -= 1;
+        self.bytes -= bytes;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Option<Symbol> {
+        let mut bytes = [0; SYMBOL_TEXT];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        parse(1000, &bytes)
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_an_address() {
+        let symbol = |at, size, name: &str| Some(Symbol { at, size, name: name.into() });
+        assert_eq!(parsed("vfs_read+0x10/0x200"), symbol(984, 512, "vfs_read"));
+        assert_eq!(parsed("read+0x64/0x65 [ext4]"), symbol(900, 101, "read [ext4]"));
+        assert_eq!(
+            parsed("read+0x64/0x64 [ext4 0123456789abcdef]"),
+            symbol(900, 100, "read [ext4]")
+        );
+        assert_eq!(parsed("a::<b+0x1>+0x1/0x9"), symbol(999, 9, "a::<b+0x1>"));
+        // Unknown, cut, behind the function's end, at its beginning.
+        for nothing in
+            ["0xffffffff81234567", "", "vfs_read", "vfs_read+0x10/", "f+0x12/0x11", "f+0x0/0x11"]
+        {
+            assert_eq!(parsed(nothing), None, "{nothing}");
+        }
+        assert_eq!(parse(1000, &[b'a'; SYMBOL_TEXT]), None, "no end");
+        assert_eq!(parse(1000, b"\x1b+0x1/0x2\0"), None);
+    }
+
+    #[test]
+    fn names_are_bounded() {
+        let long = Symbol { at: 0, size: 1, name: "x".repeat(SYMBOL_TEXT) };
+        let mut room = Room::of(&Meta::default());
+        let taken = (0..10_000).take_while(|_| room.take(&long)).count();
+        assert_eq!(taken, BYTES_MAX / (28 + SYMBOL_TEXT));
+        let meta = Meta { symbols: vec![long.clone(); taken], ..Meta::default() };
+        assert!(!Room::of(&meta).take(&long), "what is there counts");
+        let short = Symbol { at: 0, size: 1, name: String::new() };
+        let mut room = Room::of(&Meta::default());
+        assert_eq!((0..10_000).take_while(|_| room.take(&short)).count(), FUNCTIONS_MAX);
+        let json = serde_json::to_string(&Symbol { at: u32::MAX, size: 99_999, ..short }).unwrap();
+        assert!(json.len() < 28, "{json}");
+    }
+}
