@@ -205,8 +205,8 @@ fn draw_stack_fairly(state: &mut CpuState, task: *const u8) -> u32 {
     u32::from(share::draw(share::of(shares, at), bucket, cost))
 }
 
-/// A mean in which each new value counts an eighth. One beyond 100 us counts as that: something else
-/// had the CPU.
+/// A mean in which each new value counts an eighth. One beyond 100 us counts as that: something
+/// else had the CPU.
 #[inline(always)]
 pub(crate) fn mean(mean: u64, value: u64) -> u64 {
     const MOST: u64 = 100_000;
