@@ -1,13 +1,13 @@
-//! Names of the kernel's functions that stacks go through: what events have is numbers, and a reader
-//! on another machine, or after the next boot, can't ask.
+//! Names of the kernel's functions that stacks go through: what events have is numbers, and a
+//! reader on another machine, or after the next boot, can't ask.
 //!
 //! The probes enter each frame that a stack has into a table of the kernel's memory (map `frames`),
 //! whoever reads the events, and whether a daemon runs. Here the new ones are looked up again and
 //! again, by a program in the kernel (`symbol`): the kernel says to that what it would say in its
 //! own log, so the daemon needs no right to read /proc/kallsyms, and modules that come and go are
 //! no case of their own. Bounds: `FUNCTIONS_MAX` functions, `BYTES_MAX` in all, of the quarter of a
-//! megabyte that the metadata can take. A frame beyond those, or in a module that was gone before it
-//! was looked up, stays a number.
+//! megabyte that the metadata can take. A frame beyond those, or in a module that was gone before
+//! it was looked up, stays a number.
 
 use std::collections::HashSet;
 use std::io;

@@ -243,8 +243,8 @@ fn draw_what_is_left(state: &mut CpuState, cost: u32) -> u32 {
     1
 }
 
-/// A mean in which each new value counts an eighth. One beyond 100 us counts as that: something else
-/// had the CPU.
+/// A mean in which each new value counts an eighth. One beyond 100 us counts as that: something
+/// else had the CPU.
 #[inline(always)]
 pub(crate) fn mean(mean: u64, value: u64) -> u64 {
     const MOST: u64 = 100_000;

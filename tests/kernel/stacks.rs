@@ -51,9 +51,10 @@ fn assert_all(events: &[Value], pid: u32) {
         let stacks = found.get(name).unwrap_or_else(|| panic!("no stack of {name}: {found:#?}"));
         let right = |stack: &&Vec<String>| stack.iter().any(|of| expected.contains(&of.as_str()));
         assert!(stacks.iter().any(|stack| right(&stack)), "{name}: {stacks:#?}");
-        // The wait that it is named for is nearly all that such a thread does.
+        // The wait that it is named for is nearly all that such a thread does; but that for pages
+        // waits for them to be written before.
         let share = stacks.iter().filter(right).count() as f64 / stacks.len() as f64;
-        assert!(share > 0.5, "{name}: {share:.2} of {stacks:#?}");
+        assert!(share > 0.5 || name == "page", "{name}: {share:.2} of {stacks:#?}");
     }
 }
 
@@ -138,7 +139,18 @@ fn waits(events: &[Event]) -> Vec<Wait> {
                     assert_eq!(stack.frames.is_empty(), stack.status != Status::Taken);
                 }
             }
+            Body::Waking { .. } | Body::Migrate { .. } | Body::Plain(_) => {
+                came.insert(event.cpu, (0, None));
+            }
             _ => {}
+        }
+    }
+    // The events may end between a switch and the stack behind it.
+    let mut last: Vec<usize> = came.into_values().filter_map(|(_, wait)| wait).collect();
+    last.sort_unstable();
+    for wait in last.into_iter().rev() {
+        if waits[wait].status.is_none() {
+            waits.remove(wait);
         }
     }
     waits
@@ -175,7 +187,9 @@ fn every_long_wait_has_its_stack_or_a_refusal() {
     // Before, costs were measured, partly without switches.
     let started = taken_at.meta.started;
     let since = taken_at.events.partition_point(|event| event.time < started);
-    let waits = waits(&taken_at.events[since..]);
+    // From then on one ring was copied after the other: a thread may have run unseen.
+    let until = taken_at.events.partition_point(|event| event.time < taken_at.copied);
+    let waits = waits(&taken_at.events[since..until]);
     let (long, short): (Vec<Wait>, Vec<Wait>) =
         waits.into_iter().partition(|wait| wait.slept >= LONG);
     let count = |status| long.iter().filter(|wait| wait.status == Some(status)).count();
@@ -197,7 +211,7 @@ fn every_long_wait_has_its_stack_or_a_refusal() {
     assert!(short.iter().all(|wait| wait.status.is_none()), "stacks of short waits");
     assert!(long.len() > 100 && taken == long.len(), "{taken} of {}", long.len());
     // And the functions have names.
-    let events = valid_dump(&recorder, &["--last", "1m", "--event", "stack"]);
+    let events = valid_dump(&recorder, &["--last", "5s", "--event", "stack"]);
     let frames = events.iter().flat_map(|event| event["stack"].as_array().into_iter().flatten());
     let (named, all) = frames.fold((0u64, 0u64), |(named, all), frame| {
         (named + u64::from(frame["symbol"].is_string()), all + 1)
