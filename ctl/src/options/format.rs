@@ -17,7 +17,7 @@ pub struct FormatArgs {
     #[arg(long)]
     pub merge: bool,
     /// Show below each switch to a thread that waited for long in which functions of the kernel it
-    /// waited, from the innermost one out (see [stacks] in flightd.toml). JSON lines always have
+    /// waited, from the innermost one out (flightd.toml, section stacks). JSON lines always have
     /// them.
     #[arg(long)]
     pub stacks: bool,
