@@ -38,9 +38,19 @@ fn they_tell_what_flightctl_tells() {
     let of_file = ["--file", &file, "--all"];
     let switches = dump(&recorder, &[&of_file[..], &["--event", "switch"]].concat()).len();
     let lines = dump(&recorder, &of_file).len() - switches / 2;
+    // Stacks are not in the text, where they are not asked for.
+    let stacks = [&["dump", "--format", "jsonl"], &of_file[..], &["--event", "stack"]].concat();
+    let stacks = recorder.flightctl(&stacks).stdout;
+    let stacks = String::from_utf8_lossy(&stacks).matches("\"event\":\"stack\"").count();
+    assert!(stacks > 0, "of the sleeper at least");
     let printed = output("print", &file);
     let events = printed.lines().filter(|line| !line.contains(", complete: ")).count();
-    assert_eq!(events, lines, "{}", printed.lines().take(3).collect::<Vec<_>>().join("\n"));
+    assert_eq!(
+        events,
+        lines + stacks,
+        "{}",
+        printed.lines().take(3).collect::<Vec<_>>().join("\n")
+    );
     assert!(printed.contains("a hardirq wakes"), "of a sleep's timer");
 
     let counted = output("count_by_call", &file);

@@ -40,7 +40,10 @@ pub fn copy<W: Write>(
                 live.pages(lane, cpu, from, until).filter_map(|bytes| Page::copy_from(&bytes).ok())
             {
                 let header = page.header();
-                last = Some((behind(&page), header.seq, header.used));
+                // The first page behind the window may be the ring's first, of requests to the disk
+                // that this writing makes: by the window's end there were none of them.
+                let counted = if header.base_mono >= until { header.events } else { behind(&page) };
+                last = Some((counted, header.seq, header.used));
                 pages.push(page);
                 if pages.len() == PAGES_MAX {
                     to.pages(&pages)?;
