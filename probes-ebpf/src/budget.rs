@@ -187,15 +187,17 @@ fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> 
 #[inline(always)]
 pub(crate) fn draw_disk(state: &mut CpuState) -> bool {
     let cost = state.disk[0];
-    draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_disk_fairly(state, cost) != 0
+    draw(&mut state.buckets[Lane::Sched as usize], cost)
+        || draw_of(state, Task::current().as_ptr(), cost) != 0
 }
 
+/// Takes a cost out of what scheduling has, at the expense of a thread's process.
 #[inline(never)]
-fn draw_disk_fairly(state: &mut CpuState, cost: u32) -> u32 {
+fn draw_of(state: &mut CpuState, task: *const u8, cost: u32) -> u32 {
     let i = Lane::Sched as usize;
+    let task = Task::from_arg(task);
     refill(&mut state.buckets[i]);
     let (bucket, shares) = (&mut state.buckets[i], &mut state.shares[i]);
-    let task = Task::current();
     let at = share::find(shares, bucket, Process { tgid: task.tgid(), began: task.start_time() });
     u32::from(share::draw(share::of(shares, at), bucket, cost))
 }
@@ -206,21 +208,11 @@ fn draw_disk_fairly(state: &mut CpuState, cost: u32) -> u32 {
 pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
     let i = Lane::Sched as usize;
     let cost = state.stack_cost as u32;
-    let gives = draw(&mut state.buckets[i], cost) || draw_stack_fairly(state, task.as_ptr()) != 0;
+    let gives = draw(&mut state.buckets[i], cost) || draw_of(state, task.as_ptr(), cost) != 0;
     if !gives {
         state.throttled[i][counter(kind::STACK)] += 1;
     }
     gives
-}
-
-#[inline(never)]
-fn draw_stack_fairly(state: &mut CpuState, task: *const u8) -> u32 {
-    let i = Lane::Sched as usize;
-    let (task, cost) = (Task::from_arg(task), state.stack_cost as u32);
-    refill(&mut state.buckets[i]);
-    let (bucket, shares) = (&mut state.buckets[i], &mut state.shares[i]);
-    let at = share::find(shares, bucket, Process { tgid: task.tgid(), began: task.start_time() });
-    u32::from(share::draw(share::of(shares, at), bucket, cost))
 }
 
 /// Takes the cost of a request's event that is nobody's who runs here: there are no more of these

@@ -136,10 +136,7 @@ fn open<const NEED: usize>(state: &mut CpuState, kind: u8, context: u8) -> Optio
         Lane::Trace,
         NEED,
     )?;
-    if w.fresh || w.lane.tid != current {
-        w.thread(current);
-        w.lane.tid = current;
-    }
+    w.of_thread(current);
     Some(w)
 }
 

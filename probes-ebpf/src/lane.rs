@@ -8,7 +8,8 @@
 //!
 //! The task lane's tracepoints are preemptible from Linux 7.0 on (kernel commits a46023d5616e,
 //! f7d327654b88), so two of its programs may meet on a CPU: there, `busy` is claimed by an atomic.
-//! So it is in the trace lane, whose programs run in threads, with interrupts on, and in interrupts.
+//! So it is in the trace lane, whose programs run in threads, with interrupts on, and in
+//! interrupts.
 
 use core::arch::asm;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -247,6 +248,16 @@ impl<'a> Writer<'a> {
     fn place(&self) -> *mut u8 {
         // SAFETY: inside the page by `open`.
         unsafe { self.page.cast::<u8>().add(self.at) }
+    }
+
+    /// Names the thread of the records that follow, where the page is new, or the lane's last record
+    /// was of another one.
+    #[inline(always)]
+    pub(crate) fn of_thread(&mut self, tid: u32) {
+        if self.fresh || self.lane.tid != tid {
+            self.thread(tid);
+            self.lane.tid = tid;
+        }
     }
 
     /// Names the thread of the records that follow.

@@ -1,8 +1,8 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
-//! One module per lane: [`syscalls`], [`sched`], [`task`], and [`disk`] for `trace`. [`lane`] is how a record gets into a
-//! page, [`budget`] which events may, [`share`] whose, [`slots`] is the table of live threads,
-//! [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
+//! One module per lane: [`syscalls`], [`sched`], [`task`], and [`disk`] for `trace`. [`lane`] is how
+//! a record gets into a page, [`budget`] which events may, [`share`] whose, [`slots`] is the table
+//! of live threads, [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
 //! [`context`] tells whether an interrupt has the CPU, [`stacks`] where in the kernel a thread
 //! waited, [`kernel`] reads the kernel's own structures.
 //!

@@ -55,10 +55,7 @@ fn open<const NEED: usize, const PREEMPTIBLE: bool>(
         Lane::Sched,
         NEED,
     )?;
-    if w.fresh || w.lane.tid != current {
-        w.thread(current);
-        w.lane.tid = current;
-    }
+    w.of_thread(current);
     Some(w)
 }
 

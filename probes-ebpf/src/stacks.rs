@@ -90,10 +90,7 @@ pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
         ROOM,
     );
     let Some(mut w) = writer else { return 0 };
-    if w.fresh {
-        w.thread(tid);
-        w.lane.tid = tid;
-    }
+    w.of_thread(tid);
     let (began, since) = (w.now, w.time());
     let mut frames = 0;
     // THREAD and TIME may be there, the rest is to come.

@@ -1,7 +1,7 @@
 //! When system calls, or requests to disks, may be missing.
 
-/// Stretches of time in which events of any process may be missing, on any CPU. (What the quiet ring
-/// left out, [`crate::left_out::LeftOuts`] tells by process, and when no calls were recorded, the
+/// Stretches of time in which events of any process may be missing, on any CPU. (What the quiet
+/// ring left out, [`crate::left_out::LeftOuts`] tells by process, and when no calls were recorded, the
 /// recorder's own events do.)
 #[derive(Debug, Clone, Default)]
 pub struct Holes {

@@ -160,8 +160,8 @@ fn requests_are_those_that_the_kernel_counts() {
             ];
             assert_eq!(recorded.to_vec(), counted, "{scheduler}");
         }
-        // Of each that is done the rest is known, where nothing is missing. One that asks for nothing
-        // but a flush is never issued itself (block/blk-flush.c).
+        // Of each that is done the rest is known, where nothing is missing. One that asks for
+        // nothing but a flush is never issued itself (block/blk-flush.c).
         let done = events.iter().filter(|event| event["event"] == "block_complete");
         let done = done.filter(|event| event["bytes"] != 0 || event["op"] == "flush");
         let known = done.clone().filter(|event| event["service_ns"].is_u64()).count();

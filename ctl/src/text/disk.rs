@@ -4,7 +4,7 @@ use crate::pipeline::{DiskUse, Request};
 
 use super::number::{decimal, duration};
 
-/// ` queue=1.2 ms service=345 us issued_by=4711`
+/// ` queue=1200ns service=345000ns issued_by=4711`, as fields in ns are written.
 pub(super) fn request(request: Option<&Request>, out: &mut Vec<u8>) {
     let Some(Request { issued_by, queue_ns, service_ns }) = request else { return };
     for (name, ns) in [(" queue=", queue_ns), (" service=", service_ns)] {

@@ -545,8 +545,8 @@ kinds! {
 
     /// A request to a disk is queued in its I/O scheduler.
     BLOCK_INSERT BlockInsert = 0x40 "block_insert" plain BlockInsert {
-        /// Which of the device's requests, by a keyed hash; another one may have it when this one is
-        /// done.
+        /// Which of the device's requests, by a keyed hash; another one may have it when this one
+        /// is done.
         request: u32, hex;
         /// The device.
         device: u32, device;
