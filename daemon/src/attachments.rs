@@ -8,6 +8,7 @@
 use std::fmt;
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::probe::STACK_WALK;
 use flightrec_format::meta::Lacking;
 
 use crate::btf::{CONTEXT, DISK, FILES, Group, IO_WAIT, STACKS};
@@ -156,6 +157,8 @@ pub const ATTACHMENTS: &[Attachment] = &[
     row("walk_tasks", Hook::Once("task"), "existing threads"),
     row(FILE_WALK, Hook::File("task_file"), "names of descriptors that were open before")
         .optional(&[FILES]),
+    row(STACK_WALK, Hook::File("task"), "kernel stacks of blocked threads, for `flightctl ps`")
+        .optional(&[STACKS]),
     row(SYMBOL, Hook::Daemon, "names of functions in kernel stacks").optional(&[]),
     // Without these offsets it takes what somebody writes into the log for the kernel's own words.
     row("console", Hook::tp_btf("printk", "console"), "the kernel's log, for triggers")
@@ -408,6 +411,7 @@ mod tests {
             "sched_switch",
             "walk_tasks",
             "walk_files",
+            "walk_stacks",
             "symbol",
             "console",
         ];

@@ -1,12 +1,14 @@
 //! What the control socket serves, from a recording.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::iter;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::control::{
-    Account, PAGES_MAX, Position, Status, StoreState, Totals, Unpinned,
+    Account, PAGES_MAX, Position, Status, StoreState, ThreadStack, Totals, Unpinned,
 };
 use flightrec_format::live::{Cursor, LiveError, Since};
 use flightrec_format::{meta, slots};
@@ -199,6 +201,23 @@ impl Backend for Server {
             budget.per_cpu = per_cpu.unwrap_or(budget.per_cpu);
         });
         Ok(())
+    }
+
+    fn stacks(&self) -> Result<Vec<ThreadStack>, String> {
+        let mut stacks = Vec::new();
+        let walk = self.recording.stack_walk();
+        let file =
+            File::open(&walk).and_then(|file| ThreadStack::walk(file, |stack| stacks.push(stack)));
+        match file {
+            Ok(()) => Ok(stacks),
+            // Why there is none, `flightctl status` says.
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                Err("this kernel does not tell the stacks of blocked threads: see `flightctl \
+                     status`"
+                    .into())
+            }
+            Err(e) => Err(format!("the kernel did not tell the stacks of blocked threads: {e}")),
+        }
     }
 
     fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {

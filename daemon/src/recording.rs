@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::probe::STACK_WALK;
 use flightrec_format::abi::record::Act;
 use flightrec_format::abi::state::{
     CpuState, ENABLE_ALL, ENABLE_EXEC_ARGS, GIVEN_ALL, LaneState, entered,
@@ -550,6 +551,12 @@ impl Recording {
     /// The file that tells what is open, when it is read; there where the kernel can tell.
     pub fn file_walk(&self) -> PathBuf {
         self.dir.join("links").join(FILE_WALK)
+    }
+
+    /// The file that tells where blocked threads wait, when it is read; there where the kernel can
+    /// tell.
+    pub fn stack_walk(&self) -> PathBuf {
+        self.dir.join("links").join(STACK_WALK)
     }
 
     /// Records a user's line.

@@ -12,10 +12,11 @@ use thiserror::Error;
 
 use crate::abi::counts::Counts;
 use crate::abi::page::RING_LANES;
+pub use crate::thread_stack::ThreadStack;
 pub use crate::totals::{CpuTotals, Position, Totals};
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
@@ -24,6 +25,8 @@ pub const REQUEST_MAX: usize = 256 << 10;
 pub const RESPONSE_MAX: usize = 4 << 20;
 /// Most pages in one [`Response::Pages`].
 pub const PAGES_MAX: usize = 512;
+/// Most stacks in one [`Response::Stacks`].
+pub const STACKS_MAX: usize = 4096;
 /// Longest mark, in bytes.
 pub const MARK_MAX: usize = 255;
 
@@ -77,6 +80,9 @@ pub enum Request {
         /// Why: at most [`MARK_MAX`] bytes.
         reason: String,
     },
+    /// Where blocked threads wait at this moment. Answered by [`Response::Meta`], which names the
+    /// functions, any number of [`Response::Stacks`], then [`Response::End`].
+    Stacks,
 }
 
 /// What the daemon answers.
@@ -98,6 +104,8 @@ pub enum Response {
     Account(Box<Account>),
     /// The id of a snapshot that was taken.
     Snapshot(String),
+    /// Kernel stacks of blocked threads, at most [`STACKS_MAX`].
+    Stacks(Vec<ThreadStack>),
 }
 
 impl Encode for Counts {

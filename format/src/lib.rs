@@ -45,4 +45,6 @@ pub mod slots;
 #[cfg(feature = "std")]
 pub mod symbols;
 #[cfg(feature = "std")]
+pub mod thread_stack;
+#[cfg(feature = "std")]
 pub mod totals;

@@ -100,8 +100,8 @@ struct IterTaskFile {
 
 /// `struct bpf_iter_meta`, include/linux/bpf.h, Linux 6.1: its first member.
 #[repr(C)]
-struct IterMeta {
-    seq: *mut c_void,
+pub(crate) struct IterMeta {
+    pub(crate) seq: *mut c_void,
 }
 
 /// A typed load, as `kernel::load`.

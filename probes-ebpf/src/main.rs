@@ -4,7 +4,7 @@
 //! a record gets into a page, [`budget`] which events may, [`share`] whose, [`slots`] is the table
 //! of live threads, [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
 //! [`context`] tells whether an interrupt has the CPU, [`stacks`] where in the kernel a thread
-//! waited, [`kernel`] reads the kernel's own structures.
+//! waited, [`stack_walk`] where it waits now, [`kernel`] reads the kernel's own structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
 
@@ -25,6 +25,7 @@ mod running;
 mod sched;
 mod share;
 mod slots;
+mod stack_walk;
 mod stacks;
 mod strings;
 mod syscalls;

@@ -123,16 +123,17 @@ pub(crate) fn take(state: &mut CpuState, next: *const u8, slept: u64) -> u32 {
     0
 }
 
-/// Makes frames of so many addresses, in their place, and notes each.
+/// Makes frames of so many addresses, in their place, and notes each. `to` has room for
+/// [`FRAMES_MAX`] addresses.
 #[inline(always)]
-fn pack(to: *mut u8, count: u32) {
+pub(crate) fn pack(to: *mut u8, count: u32) {
     let base = base();
     for i in 0..FRAMES_MAX {
         if i as u32 >= count {
             break;
         }
-        // SAFETY: inside the page: the addresses take twice as much as the frames. A frame is
-        // stored where addresses were that have been loaded.
+        // SAFETY: inside what `to` has room for: addresses take twice as much as frames. A frame
+        // is stored where addresses were that have been loaded.
         let frame = unsafe {
             let frame = frame(load::<0>(to.add(i * size_of::<u64>())), base);
             to.add(i * size_of::<u32>()).cast::<u32>().write_unaligned(frame);

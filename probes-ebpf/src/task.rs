@@ -268,9 +268,9 @@ fn try_note(ctx: &RawTracePointContext) -> Option<()> {
 
 /// `struct bpf_iter__task`, kernel/bpf/task_iter.c, Linux 6.1.
 #[repr(C)]
-struct IterTask {
-    meta: *const c_void,
-    task: *const u8,
+pub(crate) struct IterTask {
+    pub(crate) meta: *const c_void,
+    pub(crate) task: *const u8,
 }
 
 /// Enters every thread that exists into the table. Run once, after the other programs are

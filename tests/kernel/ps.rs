@@ -74,6 +74,44 @@ fn a_blocked_thread_its_call_and_its_time() {
     assert_eq!(ps(&recorder, &["--tid", &tid]), (vec![], Some(1)), "it is no more");
 }
 
+/// Asked at the moment, so that it needs no event of the wait.
+#[test]
+fn where_in_the_kernel_a_thread_waits() {
+    let cat = waiting();
+    let mut recorder = start("[stacks]\nenabled = false\n");
+    let tid = cat.id().to_string();
+    let json = |recorder: &Recorder, args: &[&str]| -> serde_json::Value {
+        let args = [&["ps", "--json", "--tid", &tid], args].concat();
+        serde_json::from_slice(&recorder.flightctl(&args).stdout).expect("JSON")
+    };
+    let functions = |thread: &serde_json::Value| -> Vec<String> {
+        let frames = thread["stack"].as_array().into_iter().flatten();
+        frames.map(|of| of["symbol"].as_str().unwrap_or("?").to_owned()).collect()
+    };
+    let own = &json(&recorder, &["--stack"])["threads"][0];
+    assert!(functions(own).iter().any(|of| of.ends_with("pipe_read")), "{own}");
+    assert_eq!(json(&recorder, &[])["threads"][0].get("stack"), None);
+    let (lines, code) = ps(&recorder, &["--stack", "--tid", &tid]);
+    assert_eq!((lines.len(), code), (3, Some(0)), "{lines:?}");
+    assert!(lines[2].contains("pipe_read <- vfs_read <- "), "{lines:?}");
+
+    // Whoever else is blocked has a stack, too, unless it ran meanwhile.
+    let all = recorder.flightctl(&["ps", "--json", "--all", "--stack"]);
+    let all: serde_json::Value = serde_json::from_slice(&all.stdout).expect("JSON");
+    let all = all["threads"].as_array().expect("threads");
+    let with = all.iter().filter(|thread| !functions(thread).is_empty()).count();
+    assert!(with * 10 > all.len() * 9, "{with} of {}", all.len());
+    let named = |thread: &&serde_json::Value| !functions(thread).contains(&"?".to_owned());
+    assert_eq!(all.iter().filter(named).count(), all.len(), "{all:#?}");
+
+    // Without a daemon, too; of functions, those are known that were looked up before.
+    recorder.kill();
+    let bpffs = recorder.sandbox().bpffs_dir().display().to_string();
+    let own = &json(&recorder, &["--stack", "--bpffs-dir", &bpffs])["threads"][0];
+    assert!(functions(own).iter().any(|of| of.ends_with("pipe_read")), "{own}");
+    release(cat);
+}
+
 /// However soon one asks again: what descriptors stand for is looked at anew less often than that.
 #[test]
 fn a_descriptor_keeps_its_name_from_look_to_look() {

@@ -161,6 +161,11 @@ impl Recording {
             Request::Snapshot { last, reason } => {
                 vec![Response::Snapshot(format!("{last}-{reason}"))]
             }
+            Request::Stacks => vec![
+                Response::Meta(meta.clone()),
+                Response::Stacks(Vec::new()),
+                Response::End(totals.clone()),
+            ],
             Request::Since { .. } => vec![Response::Error("not recorded live".into())],
             Request::Pages { .. } => {
                 let mut out = vec![Response::Meta(meta.clone())];

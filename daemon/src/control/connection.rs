@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use flightrec_format::control::{
-    self, FrameError, MARK_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response,
+    self, FrameError, MARK_MAX, Position, REQUEST_MAX, RESPONSE_MAX, Request, Response, STACKS_MAX,
 };
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -156,6 +156,7 @@ impl Connection {
                 let response = self.ask(set).await;
                 self.send(&response).await
             }
+            Request::Stacks => self.stacks().await,
             Request::Since { after, .. } if names_a_ring_twice(&after) => {
                 let reason = "a ring is named twice in the request: name each once".to_owned();
                 self.send(&Response::Error(reason)).await
@@ -164,6 +165,25 @@ impl Connection {
                 self.pages(move |b| b.since(session, after, newest)).await
             }
         }
+    }
+
+    /// Metadata, stacks, totals. The metadata are made behind the stacks, so that they name all
+    /// functions.
+    async fn stacks(&mut self) -> io::Result<()> {
+        let (user, backend) = (self.user(), self.backend.clone());
+        backend.meter().admit(user).await;
+        let taken = move || backend.meter().measure(user, || backend.stacks());
+        let stacks = match spawn_blocking(taken).await {
+            Ok(Ok(stacks)) => stacks,
+            Ok(Err(reason)) => return self.send(&Response::Error(reason)).await,
+            Err(e) => return self.send(&fault(&e)).await,
+        };
+        self.meta().await?;
+        for stacks in stacks.chunks(STACKS_MAX) {
+            self.send(&Response::Stacks(stacks.to_vec())).await?;
+        }
+        let end = self.ask(|b| Response::End(b.totals())).await;
+        self.send(&end).await
     }
 
     async fn meta(&mut self) -> io::Result<()> {

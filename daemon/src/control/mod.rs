@@ -23,7 +23,7 @@ mod tests;
 
 use std::time::Duration;
 
-use flightrec_format::control::{Account, Position, Status, Totals};
+use flightrec_format::control::{Account, Position, Status, ThreadStack, Totals};
 
 pub use access::{Access, Peer};
 pub use lock::{DirLock, LockError, lock, lock_all};
@@ -58,6 +58,8 @@ pub trait Backend: Send + Sync {
     /// Changes what recording may cost, in millionths of the machine's CPU time and of each CPU's;
     /// 0: no limit, `None`: as before. The error is for the user.
     fn set_budget(&self, total: Option<u32>, per_cpu: Option<u32>) -> Result<(), String>;
+    /// Where blocked threads wait at this moment; the error is for the user.
+    fn stacks(&self) -> Result<Vec<ThreadStack>, String>;
     /// Takes a snapshot that reaches `last` ns back (0: as usual), for user `uid`; its id. The
     /// error is for the user.
     fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String>;

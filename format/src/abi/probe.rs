@@ -210,6 +210,10 @@ const _: () = assert!(FRAME_WORDS * FRAME_PAGES / FRAME_WAYS == 1 << 10 && FRAME
 /// Bytes that the name of a frame may take: `function+0x12/0x345 [module]`.
 pub const SYMBOL_TEXT: usize = 256;
 
+/// The program, and the pin, of the walk over the stacks of blocked threads
+/// (`format::thread_stack`).
+pub const STACK_WALK: &str = "walk_stacks";
+
 /// Numbers in a table of calls; those behind it take six arguments and no strings.
 pub const CALLS: usize = 512;
 

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::page::PAGE_SIZE;
 use flightrec_format::control::{Position, Request, Response, Totals};
 use flightrec_format::meta::from_json;
+use flightrec_format::symbols::Symbols;
 
-use super::live::NewsCollector;
+use super::live::{NewsCollector, Stacks};
 use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
 use crate::control::{Client, ControlError, Received};
 use crate::observe;
@@ -62,6 +63,10 @@ impl Source for DaemonSource {
     }
 }
 
+/// Most threads that stacks are taken of: more than Linux has (`PID_MAX_LIMIT`,
+/// include/linux/threads.h).
+const THREADS_MAX: usize = 4 << 20;
+
 /// Most positions in one request, which is then shorter than the daemon's limit.
 const POSITIONS_MAX: usize = 8192;
 
@@ -76,6 +81,24 @@ impl Live for DaemonSource {
 
     fn state_dir(&self) -> Option<PathBuf> {
         self.state_dir.clone()
+    }
+
+    fn stacks(&mut self) -> Result<Stacks, SourceError> {
+        self.client.send(&Request::Stacks)?;
+        let Response::Meta(meta) = self.client.receive()? else {
+            return Err(ControlError::Unexpected.into());
+        };
+        let symbols = Symbols::new(&from_json(&meta)?);
+        let mut stacks = Stacks { symbols, ..Stacks::default() };
+        loop {
+            match self.client.receive()? {
+                Response::Stacks(of) if stacks.by_thread.len() < THREADS_MAX => {
+                    stacks.by_thread.extend(of.into_iter().map(|of| (of.tid, of.frames)));
+                }
+                Response::End(_) => return Ok(stacks),
+                _ => return Err(ControlError::Unexpected.into()),
+            }
+        }
     }
 
     fn since(

@@ -1,8 +1,10 @@
 //! A recording that goes on: what is new in it since it was asked last.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use flightrec_format::decode::Page;
+use flightrec_format::symbols::Symbols;
 use flightrec_format::totals::{Position, Totals};
 
 use super::{Source, SourceError};
@@ -20,6 +22,12 @@ pub trait Live: Source {
         None
     }
 
+    /// Where blocked threads wait at this moment.
+    ///
+    /// # Errors
+    /// The kernel, or this recording's probes, can't tell; or the source fails.
+    fn stacks(&mut self) -> Result<Stacks, SourceError>;
+
     /// The pages behind these positions, at most the `newest` of each ring; `None` where the
     /// recording `session` has ended (there may be another one).
     fn since(
@@ -28,6 +36,17 @@ pub trait Live: Source {
         after: &[Position],
         newest: u32,
     ) -> Result<Option<News>, SourceError>;
+}
+
+/// Kernel stacks of blocked threads.
+#[derive(Debug, Clone, Default)]
+pub struct Stacks {
+    /// By thread id: the frames, from the innermost function out. At most
+    /// [`FRAMES_MAX`](flightrec_format::abi::record::stack::FRAMES_MAX), so where there are as many
+    /// there may be more.
+    pub by_thread: HashMap<u32, Vec<u32>>,
+    /// The functions that frames are in, as far as they are known.
+    pub symbols: Symbols,
 }
 
 /// What is new.

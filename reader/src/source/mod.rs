@@ -29,7 +29,7 @@ use flightrec_format::totals::Totals;
 
 pub use daemon::DaemonSource;
 pub use detached::detached;
-pub use live::{Live, News};
+pub use live::{Live, News, Stacks};
 pub use origin::{FilesPlan, HistoryPlace, HistoryPlan, Origin, STATE_DIR};
 pub use pinned::PinnedSource;
 pub use vmcore::VmcoreSource;
@@ -137,6 +137,12 @@ pub enum SourceError {
     /// A dump.
     #[error(transparent)]
     Dump(#[from] vmcore::DumpError),
+    /// The walk over blocked threads.
+    #[error(
+        "the kernel does not tell the stacks of blocked threads ({0}): `flightctl status` says \
+         what it lacks"
+    )]
+    NoStacks(std::io::Error),
     /// The metadata.
     #[error(transparent)]
     Meta(#[from] MetaError),

@@ -1,14 +1,19 @@
 //! The rings as the kernel has them, whether a daemon lives or not.
 
+use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use flightrec_format::abi::page::{Lane, RING_LANES};
+use flightrec_format::abi::probe::STACK_WALK;
 use flightrec_format::control::{Budget, Position, Totals};
 use flightrec_format::live::{self, Generation, LiveError, Since, clock::monotonic};
 use flightrec_format::meta::Meta;
 use flightrec_format::slots;
+use flightrec_format::symbols::Symbols;
+use flightrec_format::thread_stack::ThreadStack;
 
-use super::live::NewsCollector;
+use super::live::{NewsCollector, Stacks};
 use super::{Clock, Collector, Live, News, Recording, Source, SourceError};
 use crate::observe;
 use crate::window::Window;
@@ -17,6 +22,7 @@ use crate::window::Window;
 pub struct PinnedSource {
     recording: live::Recording,
     progs: PathBuf,
+    stack_walk: PathBuf,
     clock: Clock,
 }
 
@@ -27,7 +33,12 @@ impl PinnedSource {
         let recording = live::Recording::open(&dir, false)?;
         let now = monotonic();
         let clock = Clock { now, wall_offset: wall().saturating_sub(now as i64) };
-        Ok(Self { recording, progs: dir.join("progs"), clock })
+        Ok(Self {
+            recording,
+            progs: dir.join("progs"),
+            stack_walk: dir.join("links").join(STACK_WALK),
+            clock,
+        })
     }
 
     /// The recording's description.
@@ -102,6 +113,16 @@ impl Live for PinnedSource {
 
     fn cpus(&self) -> Vec<u16> {
         self.recording.cpus()
+    }
+
+    fn stacks(&mut self) -> Result<Stacks, SourceError> {
+        let mut by_thread = HashMap::new();
+        let told = File::open(&self.stack_walk).and_then(|file| {
+            ThreadStack::walk(file, |of| drop(by_thread.insert(of.tid, of.frames)))
+        });
+        told.map_err(SourceError::NoStacks)?;
+        // No daemon lives that would look up functions that no stack had before.
+        Ok(Stacks { by_thread, symbols: Symbols::new(&self.meta()?) })
     }
 
     fn since(

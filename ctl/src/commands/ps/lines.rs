@@ -4,13 +4,15 @@ use serde::Serialize;
 
 use flightrec_analysis::TaskState;
 use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::record::stack::{FRAMES_MAX, Status};
+use flightrec_format::decode::Stack;
 
 use super::blocked::Blocked;
 use super::requests::RequestInFlight;
 use crate::human::span;
 use crate::json::escape;
 use crate::names::TASK_STATE;
-use crate::source::{Recording, anchor};
+use crate::source::{Recording, Stacks, anchor};
 use crate::text::names::flags;
 use crate::text::number::padded;
 use crate::text::{self, Renderer};
@@ -73,6 +75,24 @@ impl Blocked {
         out.push(b'\n');
     }
 
+    /// Appends a line with the functions that it waits in, below what it waits in.
+    pub(crate) fn stack_line(&self, stacks: &Stacks, out: &mut Vec<u8>) {
+        let indent = HEAD.len() - "IN\n".len() + 2;
+        out.resize(out.len() + indent, b' ');
+        match self.stack(stacks) {
+            Some(stack) => text::stack::frames(&stack, &stacks.symbols, out),
+            None => out.extend_from_slice(b"(no stack: it ran meanwhile)"),
+        }
+        out.push(b'\n');
+    }
+
+    /// Its stack; `None`: it was not blocked when stacks were taken.
+    fn stack(&self, stacks: &Stacks) -> Option<Stack> {
+        let frames = stacks.by_thread.get(&self.slot.tid)?.clone();
+        let cut = frames.len() >= FRAMES_MAX;
+        Some(Stack { slept: None, status: Status::Taken, cut, frames: frames.into() })
+    }
+
     /// The same for a thread in any state, without the end of the line; `otherwise`: what stands
     /// for its call where it is in none.
     pub(crate) fn row(
@@ -114,18 +134,22 @@ impl Blocked {
         }
     }
 
-    /// As an object.
-    pub(crate) fn json(&self, renderer: &Renderer) -> impl Serialize + use<> {
-        self.object(self.state.letter(), None, renderer)
+    /// As an object, with its stack if these are wanted.
+    pub(crate) fn json(
+        &self,
+        renderer: &Renderer,
+        stacks: Option<&Stacks>,
+    ) -> impl Serialize + use<> {
+        let mut object = self.object(self.state.letter(), None, renderer);
+        object.stack = stacks.map(|stacks| {
+            let frames = stacks.by_thread.get(&self.slot.tid).into_iter().flatten();
+            frames.map(|at| frame(*at, stacks)).collect()
+        });
+        object
     }
 
     /// The same for a thread in any state, and on a CPU.
-    pub(crate) fn object(
-        &self,
-        state: char,
-        cpu: Option<u16>,
-        renderer: &Renderer,
-    ) -> impl Serialize + use<> {
+    pub(crate) fn object(&self, state: char, cpu: Option<u16>, renderer: &Renderer) -> Object {
         let slot = &self.slot;
         let mut task_state = Vec::new();
         flags(&TASK_STATE, u64::from(slot.state), &mut task_state);
@@ -154,13 +178,14 @@ impl Blocked {
             blocked_ns: self.time,
             since_before_recording: self.is_since_before(),
             call,
+            stack: None,
         }
     }
 }
 
 /// One thread.
 #[derive(Serialize)]
-struct Object {
+pub(crate) struct Object {
     tid: u32,
     pid: u32,
     ppid: u32,
@@ -179,6 +204,36 @@ struct Object {
     blocked_ns: u64,
     since_before_recording: bool,
     call: Option<InCall>,
+    /// Functions of the kernel that it waits in, from the innermost one out; none: it ran when they
+    /// were taken. There only with `--stack`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack: Option<Vec<Frame>>,
+}
+
+/// A frame of a stack: as in the JSON of events.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Frame {
+    /// In a function that is known.
+    Known {
+        symbol: String,
+        offset: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        module: Option<String>,
+    },
+    /// In one that is not.
+    Unknown { frame: u32 },
+}
+
+fn frame(frame: u32, stacks: &Stacks) -> Frame {
+    match stacks.symbols.find(frame) {
+        Some(of) => Frame::Known {
+            symbol: name(of.function.as_bytes()),
+            offset: of.offset,
+            module: of.module.map(|module| name(module.as_bytes())),
+        },
+        None => Frame::Unknown { frame },
+    }
 }
 
 /// The call that it waits in.
@@ -220,6 +275,7 @@ mod tests {
     use super::*;
     use crate::fds::FdNames;
     use crate::text::Options;
+    use crate::text::stack::tests::symbols;
     use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, KTHREAD, TaskSlot};
 
     const S: u64 = 1_000_000_000;
@@ -299,14 +355,47 @@ mod tests {
             .keep(thread.call.as_ref().unwrap(), None);
         assert!(line(&thread).ends_with("read(3</etc/hosts>, 0x1000, 512)\n"), "{}", line(&thread));
         let json =
-            serde_json::to_value(thread.json(&Renderer::new(&meta(), Options::default()))).unwrap();
+            serde_json::to_value(thread.json(&Renderer::new(&meta(), Options::default()), None))
+                .unwrap();
         assert_eq!(json["call"]["text"], "read(3</etc/hosts>, 0x1000, 512)");
+    }
+
+    #[test]
+    fn stacks_stand_below_what_threads_wait_in() {
+        let thread = thread(IN_SYSCALL, 20 * S);
+        let with = |frames: Option<Vec<u32>>| Stacks {
+            by_thread: frames.into_iter().map(|frames| (8883, frames)).collect(),
+            symbols: symbols(&["pipe_read", "read [x]"]),
+        };
+        let text = |frames| {
+            let mut out = Vec::new();
+            thread.stack_line(&with(frames), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let known = text(Some(vec![107, 210, 999]));
+        assert_eq!(known.trim_start(), "pipe_read <- read [x] <- ?0x3e7\n");
+        assert_eq!(known.find('p'), HEAD.find("IN\n").map(|at| at + 2));
+        assert_eq!(text(None).trim_start(), "(no stack: it ran meanwhile)\n");
+        assert!(text(Some(vec![107; FRAMES_MAX])).ends_with(" <- ...\n"));
+
+        let renderer = Renderer::new(&meta(), Options::default());
+        let json = |stacks: Option<&Stacks>| {
+            serde_json::to_value(thread.json(&renderer, stacks)).unwrap().get("stack").cloned()
+        };
+        let frames = serde_json::json!([
+            {"symbol": "pipe_read", "offset": 7},
+            {"symbol": "read", "offset": 10, "module": "x"},
+            {"frame": 999},
+        ]);
+        assert_eq!(json(Some(&with(Some(vec![107, 210, 999])))), Some(frames));
+        assert_eq!(json(Some(&with(None))), Some(serde_json::json!([])));
+        assert_eq!(json(None), None, "not asked for");
     }
 
     #[test]
     fn objects() {
         let json = serde_json::to_value(
-            thread(IN_SYSCALL, 0).json(&Renderer::new(&meta(), Options::default())),
+            thread(IN_SYSCALL, 0).json(&Renderer::new(&meta(), Options::default()), None),
         )
         .unwrap();
         assert_eq!(

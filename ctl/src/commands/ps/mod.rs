@@ -20,7 +20,7 @@ use crate::options::color::{ColorArg, ColorArgs};
 use crate::options::kernel_dump::KernelDump;
 use crate::output::{Output, note};
 use crate::schema::document;
-use crate::source::{self, Origin, Recording, Source};
+use crate::source::{self, Origin, Recording, Source, Stacks};
 use crate::text::{Options, Renderer};
 use crate::value::{id, session};
 use crate::window::{Window, with_leads};
@@ -49,6 +49,9 @@ pub struct PsArgs {
     /// Only threads with these names. A pattern such as `kworker/*` must match the whole name.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = comm)]
     comm: Vec<String>,
+    /// Show in which functions of the kernel each thread waits, from the innermost one out.
+    #[arg(long, conflicts_with = "vmcore")]
+    stack: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -72,6 +75,7 @@ pub struct PsPlan {
     /// Out of this kernel dump, instead of `origin`.
     dump: Option<KernelDump>,
     wanted: Wanted,
+    stack: bool,
     json: bool,
     color: ColorArg,
 }
@@ -82,6 +86,7 @@ impl Arguments for PsArgs {
         examples: &[
             ("flightctl ps", "blocked threads, longest first, with their calls"),
             ("flightctl ps --state D", "uninterruptible threads; exit status 1 if there are none"),
+            ("flightctl ps --stack --comm mysqld", "where in the kernel these threads wait"),
             (
                 "flightctl ps --json | jq -r '.threads[0].call.text'",
                 "the call that is blocked the longest",
@@ -93,12 +98,13 @@ impl Arguments for PsArgs {
     type Plan = PsPlan;
 
     fn plan(self, recorder: RecorderArgs, _: &Zoned) -> Result<PsPlan> {
-        let Self { all, state, pid, tid, comm, json, vmcore, session, color } = self;
+        let Self { all, state, pid, tid, comm, stack, json, vmcore, session, color } = self;
         Names::new(&comm)?;
         Ok(PsPlan {
             origin: recorder.origin(),
             dump: vmcore.map(|file| recorder.kernel_dump(file, session, None)),
             wanted: Wanted { all, states: state, pids: pid, tids: tid, comms: comm },
+            stack,
             json,
             color: color.color,
         })
@@ -108,7 +114,7 @@ impl Arguments for PsArgs {
 impl Plan for PsPlan {
     fn run(&self) -> Result<Exit> {
         let Some(dump) = &self.dump else {
-            let mut source = source::open(&self.origin)?;
+            let mut source = source::open_live(&self.origin)?;
             let now = source.clock().now;
             // The table of threads comes with any window.
             let mut recording = source.read(Window { from: now, until: now })?;
@@ -120,7 +126,8 @@ impl Plan for PsPlan {
                 missing = without_place::alive()
                     .map(|after| without_place::missing(&before, &recording.slots, &after));
             }
-            return show(self, &recording, now, missing.as_deref());
+            let stacks = self.stack.then(|| source.stacks()).transpose()?;
+            return show(self, &recording, now, stacks.as_ref(), missing.as_deref());
         };
         let mut source = dump.open()?;
         announce(&source, &crate::zone::system());
@@ -132,16 +139,22 @@ impl Plan for PsPlan {
             note(WITHOUT_TABLE);
         }
         let missing = (recording.misplaced() != 0).then(|| in_flight::without_place(&recording));
-        show(self, &recording, now, missing.as_deref())
+        show(self, &recording, now, None, missing.as_deref())
     }
 }
 
 /// How far back opened descriptors are looked for in a dump, ns.
 const NAMING_NS: u64 = 10_000_000_000;
 
-/// The threads that are blocked at `now`; `missing`: those that are not in the table, where that is
-/// known.
-fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<&[u32]>) -> Result<Exit> {
+/// The threads that are blocked at `now`, with their stacks if these are wanted; `missing`: those
+/// that are not in the table, where that is known.
+fn show(
+    plan: &PsPlan,
+    recording: &Recording,
+    now: u64,
+    stacks: Option<&Stacks>,
+    missing: Option<&[u32]>,
+) -> Result<Exit> {
     // The counters were read last; a thread may have blocked since `now`.
     let now = now.max(recording.totals.now);
     let mut threads = blocked(recording, &plan.wanted, now);
@@ -154,13 +167,16 @@ fn show(plan: &PsPlan, recording: &Recording, now: u64, missing: Option<&[u32]>)
     let renderer = Renderer::new(&recording.meta, Options { colour, ..Options::default() });
     let mut text = Vec::new();
     if plan.json {
-        let threads = threads.iter().map(|thread| thread.json(&renderer)).collect();
+        let threads = threads.iter().map(|thread| thread.json(&renderer, stacks)).collect();
         let without_place = missing.unwrap_or_default();
         text.extend(document(Document::new(now, threads, recording, without_place))?.bytes());
     } else if !threads.is_empty() {
         text.extend_from_slice(HEAD.as_bytes());
         for thread in &threads {
             thread.line(&renderer, &mut text);
+            if let Some(stacks) = stacks {
+                thread.stack_line(stacks, &mut text);
+            }
         }
     }
     output.print(&text)?;

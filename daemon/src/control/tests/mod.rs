@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use flightrec_format::control::{
     self, Account, Budget, DescriptorStatus, PAGES_MAX, Position, REQUEST_MAX, RESPONSE_MAX,
-    Request, Response, SnapshotStatus, StoreStatus,
+    Request, Response, STACKS_MAX, SnapshotStatus, StoreStatus, ThreadStack,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -111,6 +111,10 @@ impl Backend for Fake {
         }
         self.marks.lock().unwrap().push((text.into(), tid));
         Ok(())
+    }
+
+    fn stacks(&self) -> Result<Vec<ThreadStack>, String> {
+        Ok((0..=STACKS_MAX as u32).map(|tid| ThreadStack { tid, frames: vec![7] }).collect())
     }
 
     fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {
@@ -251,6 +255,19 @@ async fn what_is_new_comes_without_metadata_unless_the_recording_is_another() {
     client.ask(&Request::Since { session: 8, after, newest: 2 }).await;
     assert_eq!(client.answer().await, Some(Response::Meta("{}".into())));
     assert!(matches!(client.answer().await, Some(Response::End(_))));
+}
+
+#[tokio::test]
+async fn stacks_come_behind_the_metadata_that_name_them() {
+    let server = Server::start(Limits::default());
+    let mut client = server.client().await;
+    client.ask(&Request::Stacks).await;
+    assert_eq!(client.answer().await, Some(Response::Meta("{}".into())));
+    for count in [STACKS_MAX, 1] {
+        let Some(Response::Stacks(stacks)) = client.answer().await else { panic!("{count}") };
+        assert_eq!(stacks.len(), count);
+    }
+    assert!(matches!(client.answer().await, Some(Response::End(t)) if t.now == 99));
 }
 
 #[tokio::test]
