@@ -1,7 +1,6 @@
 //! What the control socket serves, from a recording.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::ErrorKind;
 use std::iter;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -204,20 +203,14 @@ impl Backend for Server {
     }
 
     fn stacks(&self) -> Result<Vec<ThreadStack>, String> {
-        let mut stacks = Vec::new();
-        let walk = self.recording.stack_walk();
-        let file =
-            File::open(&walk).and_then(|file| ThreadStack::walk(file, |stack| stacks.push(stack)));
-        match file {
-            Ok(()) => Ok(stacks),
-            // Why there is none, `flightctl status` says.
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                Err("this kernel does not tell the stacks of blocked threads: see `flightctl \
-                     status`"
-                    .into())
+        // Why there is none, `flightctl status` says.
+        self.recording.blocked_stacks().map_err(|e| match e.kind() {
+            ErrorKind::NotFound => {
+                "this kernel does not tell the stacks of blocked threads: see `flightctl status`"
+                    .into()
             }
-            Err(e) => Err(format!("the kernel did not tell the stacks of blocked threads: {e}")),
-        }
+            _ => format!("the kernel did not tell the stacks of blocked threads: {e}"),
+        })
     }
 
     fn snapshot(&self, last: u64, reason: &str, uid: u32) -> Result<String, String> {

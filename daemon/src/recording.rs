@@ -21,6 +21,7 @@ use flightrec_format::identity::public_id;
 use flightrec_format::live::map::ArrayMap;
 use flightrec_format::live::{self, LiveError, publish_meta};
 use flightrec_format::meta::{Lacking, Meta, MetaError};
+use flightrec_format::thread_stack::ThreadStack;
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -553,10 +554,13 @@ impl Recording {
         self.dir.join("links").join(FILE_WALK)
     }
 
-    /// The file that tells where blocked threads wait, when it is read; there where the kernel can
+    /// Where blocked threads wait at this moment. [`io::ErrorKind::NotFound`]: the kernel can't
     /// tell.
-    pub fn stack_walk(&self) -> PathBuf {
-        self.dir.join("links").join(STACK_WALK)
+    pub fn blocked_stacks(&self) -> io::Result<Vec<ThreadStack>> {
+        let file = fs::File::open(self.dir.join("links").join(STACK_WALK))?;
+        let mut stacks = Vec::new();
+        ThreadStack::walk(file, |stack| stacks.push(stack))?;
+        Ok(stacks)
     }
 
     /// Records a user's line.

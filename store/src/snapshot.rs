@@ -124,6 +124,9 @@ pub struct Wait {
     /// The context of that wakeup, by its name (`WakeContext::name`); `None`: nothing woke it in
     /// the window.
     pub waker_context: Option<String>,
+    /// Functions of the kernel that it waited in, from the innermost one out; of one that has no
+    /// name its number, after `?`. None where that is not known.
+    pub stack: Vec<String>,
     /// It could run, and gave way to idle when the wait began: the quota of its control group was
     /// spent.
     pub idle: bool,

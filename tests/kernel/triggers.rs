@@ -175,6 +175,16 @@ fn a_thread_that_can_not_be_woken_but_no_parent_by_vfork() {
         (wait["thread"]["tid"].to_string(), &wait["call"]),
         (stuck.to_string(), &Value::from("newfstatat"))
     );
+    // It still waits, or has its stack recorded since.
+    let stack = wait["stack"].as_array().into_iter().flatten();
+    let names: Vec<&str> = stack.filter_map(Value::as_str).collect();
+    assert!(
+        names.contains(&"fuse_simple_request") || names.contains(&"__fuse_simple_request"),
+        "{wait:#}"
+    );
+    let shown = recorder.flightctl(&["snapshots", "show", id(&snapshot)]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("\n               in ") && shown.contains(" <- "), "{shown}");
     let all = list(&recorder);
     assert!(
         all.iter().all(|snapshot| !says(snapshot, &format!("({parent})"))),

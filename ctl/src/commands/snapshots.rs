@@ -22,6 +22,7 @@ use crate::source::names;
 use crate::source::snapshots::{SnapshotError, directory, find_any};
 use crate::text::names::flags;
 use crate::text::printable;
+use crate::text::stack::is_entry;
 
 /// Arguments of `snapshots`.
 #[derive(Debug, clap::Args)]
@@ -317,7 +318,10 @@ fn answer(entry: &Shown, zone: &TimeZone) -> String {
     }
     if !summary.waits.is_empty() {
         line("\nlongest waits".into());
-        summary.waits.iter().for_each(|wait| line(wait_line(wait)));
+        for wait in &summary.waits {
+            line(wait_line(wait));
+            stack_line(wait).into_iter().for_each(&mut line);
+        }
     }
     if !summary.hogs.is_empty() {
         line("\nran the most".into());
@@ -378,6 +382,14 @@ fn wait_line(wait: &Wait) -> String {
     format!("{:>11}  {}: {what}{call}{waker}", span(wait.ns), thread(&wait.thread))
 }
 
+/// Where it waited, without the way into the kernel; `None`: not known.
+fn stack_line(wait: &Wait) -> Option<String> {
+    let entries = wait.stack.iter().rev().take_while(|of| is_entry(of)).count();
+    let shown = wait.stack.get(..wait.stack.len() - entries).unwrap_or_default();
+    let names: Vec<String> = shown.iter().map(|of| printable(of)).collect();
+    (!names.is_empty()).then(|| format!("{:>11}    in {}", "", names.join(" <- ")))
+}
+
 fn thread(thread: &Thread) -> String {
     let name = printable(&thread.name);
     match thread.tgid {
@@ -417,6 +429,7 @@ mod tests {
                     state: 2,
                     call: Some("fsync".into()),
                     waker: Some(Thread { tid: 5, tgid: 5, name: "disk".into() }),
+                    stack: ["wait\u{1b}", "fsync [xfs]", "do_syscall_64"].map(Into::into).into(),
                     ..Wait::default()
                 }],
                 hogs: vec![Hog { thread: Thread { tid: 9, ..Thread::default() }, ns: 5_000_000 }],
@@ -476,6 +489,7 @@ threads that it names
 
 longest waits
      31.0 s  db\\33[1m (12 of 10): TASK_UNINTERRUPTIBLE in fsync, woken by disk (5)
+               in wait\\33 <- fsync [xfs]
 
 ran the most
      5.0 ms   (9)

@@ -39,10 +39,14 @@ pub(super) fn line(stack: &Stack, symbols: &Symbols, paint: Paint, out: &mut Vec
     }
 }
 
+/// Whether a function is one by which stacks end.
+pub(crate) fn is_entry(function: &str) -> bool {
+    ENTRIES.contains(&function)
+}
+
 /// The functions, from the innermost one out.
 pub(crate) fn frames(stack: &Stack, symbols: &Symbols, out: &mut Vec<u8>) {
-    let is_entry =
-        |frame: &u32| symbols.find(*frame).is_some_and(|of| ENTRIES.contains(&of.function));
+    let is_entry = |frame: &u32| symbols.find(*frame).is_some_and(|of| is_entry(of.function));
     let entries = stack.frames.iter().rev().take_while(|frame| is_entry(frame)).count();
     let shown = stack.frames.len() - entries;
     // A stack of nothing else is shown as it is: user space, at an interrupt.

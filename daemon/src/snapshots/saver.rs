@@ -21,9 +21,7 @@ use tracing::{debug, info, warn};
 use super::gate::Gate;
 use super::refusals::Refused;
 use super::tally::Tally;
-use super::{
-    Alarm, REQUEST, SnapshotPlace, from_files, from_rings, hook, lock, names, room, summary,
-};
+use super::{Alarm, REQUEST, SnapshotPlace, from_files, from_rings, hook, lock, room, summary};
 use crate::clock;
 use crate::config;
 use crate::drain::Monitor;
@@ -263,7 +261,8 @@ impl Saver {
             threads: order.alarm.threads.clone(),
             summary: Summary::default(),
         };
-        match summary::make(&making.0, &about, &meta, &names::threads(live)) {
+        let living = summary::Living::of(&self.recording);
+        match summary::make(&making.0, &about, &self.recording.meta(), &living) {
             Ok(made) => about.summary = made,
             Err(e) => about.summary.notes.push(format!("no summary could be made: {e}")),
         }

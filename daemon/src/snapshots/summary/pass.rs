@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use flightrec_analysis::{CallId, Failures, Interval, Observer, State, Threads, Waker};
 use flightrec_format::abi::record::Abi;
+use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::slot::{BLOCKED, IN_SYSCALL, TaskSlot};
 use flightrec_format::decode::{Body, Event};
 use flightrec_format::meta::Meta;
 use flightrec_format::ring::Gap;
+use flightrec_format::symbols::{Frame, Symbols};
 use flightrec_store::snapshot::{About, Failure, Hog, Involved, Summary, Wait, WaitKind};
 
+use super::Living;
 use crate::snapshots::names::{self, Names};
 
 /// Lines of each list.
@@ -37,6 +40,9 @@ struct Account {
 struct Waits<'a> {
     about: &'a About,
     longest: Vec<Interval>,
+    /// Stacks of waits, by thread and when the wait began; at most [`WAITS_HELD`], and in the end
+    /// those of `longest`.
+    stacks: HashMap<(u32, u64), Box<[u32]>>,
     /// Threads that have ended.
     over: HashMap<u32, Account>,
 }
@@ -48,7 +54,10 @@ pub(super) struct Pass<'a> {
     until: u64,
     about: &'a About,
     meta: &'a Meta,
-    slots: &'a [TaskSlot],
+    symbols: Symbols,
+    living: &'a Living,
+    /// By CPU: when the last thread came there.
+    came: HashMap<u16, u64>,
     names: Names,
     threads: Threads<Account>,
     waits: Waits<'a>,
@@ -113,20 +122,30 @@ impl Waits<'_> {
             *told <= WAITS_OF_ONE
         });
         self.longest.truncate(LINES);
+        let kept: HashSet<(u32, u64)> = self.longest.iter().map(|of| (of.tid, of.from)).collect();
+        self.stacks.retain(|of, _| kept.contains(of));
+    }
+
+    /// A stack of a wait that began at `from`.
+    fn stack(&mut self, tid: u32, from: u64, frames: &[u32]) {
+        self.stacks.insert((tid, from), frames.into());
+        if self.stacks.len() >= WAITS_HELD {
+            self.cut();
+        }
     }
 }
 
 impl<'a> Pass<'a> {
-    /// Over [`from`, `until`) (ns of `CLOCK_MONOTONIC`). `slots`: the threads that live now.
+    /// Over [`from`, `until`) (ns of `CLOCK_MONOTONIC`).
     pub(super) fn new(
         from: u64,
         until: u64,
         about: &'a About,
         meta: &'a Meta,
-        slots: &'a [TaskSlot],
+        living: &'a Living,
     ) -> Self {
         // Whoever the cause names has room, however many others there are.
-        let mut names = Names::of(slots);
+        let mut names = Names::of(&living.threads);
         let mut threads = Threads::new(from, true);
         for tid in &about.threads {
             names.expect(*tid);
@@ -137,10 +156,17 @@ impl<'a> Pass<'a> {
             until,
             about,
             meta,
-            slots,
+            symbols: Symbols::new(meta),
+            living,
+            came: HashMap::new(),
             names,
             threads,
-            waits: Waits { about, longest: Vec::new(), over: HashMap::new() },
+            waits: Waits {
+                about,
+                longest: Vec::new(),
+                stacks: HashMap::new(),
+                over: HashMap::new(),
+            },
             errors: Failures::new(meta),
             failures: HashMap::new(),
         }
@@ -151,6 +177,17 @@ impl<'a> Pass<'a> {
         self.names.learn(event);
         if event.time < self.from {
             return;
+        }
+        match &event.body {
+            Body::Switch { .. } => drop(self.came.insert(event.cpu, event.time)),
+            // Behind the switch to its thread.
+            Body::Stack(stack) if stack.status == Status::Taken => {
+                let came = self.came.get(&event.cpu);
+                if let Some((came, slept)) = came.copied().zip(stack.slept) {
+                    self.waits.stack(event.tid, came.saturating_sub(slept), &stack.frames);
+                }
+            }
+            _ => {}
         }
         let Some(account) = self.threads.take(event, &mut self.waits) else { return };
         match &event.body {
@@ -198,7 +235,7 @@ impl<'a> Pass<'a> {
             }
         });
         let waiting = |slot: &&TaskSlot| slot.flags & BLOCKED != 0 && slot.since != 0;
-        for slot in self.slots.iter().filter(waiting) {
+        for slot in self.living.threads.iter().filter(waiting) {
             if slot.since >= self.from || blocked.contains(&slot.tid) {
                 continue;
             }
@@ -230,8 +267,24 @@ impl<'a> Pass<'a> {
             call: wait.call.map(|call| self.call(call)),
             waker: wait.waker.and_then(Waker::thread).map(|waker| self.names.thread(waker)),
             waker_context: wait.waker.map(|waker| waker.context.name().to_owned()),
+            stack: self.stack(wait),
             idle: wait.state == State::Held,
         }
+    }
+
+    /// Where a thread was blocked: as it is recorded, or as it is now where it still waits.
+    fn stack(&self, wait: &Interval) -> Vec<String> {
+        if !matches!(wait.state, State::Blocked(_) | State::Stopped(_)) {
+            return Vec::new();
+        }
+        let recorded = self.waits.stacks.get(&(wait.tid, wait.from)).map(|frames| &**frames);
+        let frames = recorded.or_else(|| self.living.stack(wait.tid, wait.from));
+        let name = |frame: &u32| match self.symbols.find(*frame) {
+            Some(Frame { function, module: Some(module), .. }) => format!("{function} [{module}]"),
+            Some(Frame { function, module: None, .. }) => function.to_owned(),
+            None => format!("?{frame:#x}"),
+        };
+        frames.into_iter().flatten().map(name).collect()
     }
 
     fn call(&self, call: CallId) -> String {

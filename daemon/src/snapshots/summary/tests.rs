@@ -1,12 +1,15 @@
 //! Events that are known, and what is to be said of them.
 
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{Abi, Rename, WakeContext};
-use flightrec_format::decode::{Body, Call, Event};
-use flightrec_format::meta::{Meta, Syscall};
+use flightrec_format::abi::slot::{BLOCKED, TaskSlot};
+use flightrec_format::decode::{Body, Call, Event, Stack};
+use flightrec_format::meta::{Meta, Symbol, Syscall};
 use flightrec_format::ring::{Gap, Reason};
 use flightrec_store::snapshot::{About, Involved, Summary, WaitKind};
 
+use super::Living;
 use super::pass::Pass;
 
 const MS: u64 = 1_000_000;
@@ -60,7 +63,8 @@ fn pass(about: &About, events: &[Event]) -> Summary {
         args: None,
     });
     let meta = Meta { native: native.to_vec(), ..Meta::default() };
-    let mut pass = Pass::new(0, 1000 * MS, about, &meta, &[]);
+    let living = Living::default();
+    let mut pass = Pass::new(0, 1000 * MS, about, &meta, &living);
     for event in events {
         pass.event(event);
     }
@@ -94,6 +98,70 @@ fn a_wait_says_in_which_call_and_who_ended_it() {
     );
     let failure = &summary.failures[0];
     assert_eq!((failure.call.as_str(), failure.error.as_str(), failure.count), ("fsync", "EIO", 1));
+}
+
+/// A stack behind a switch at which its thread came back from a wait of so many ms.
+fn stack(ms: u64, cpu: u16, tid: u32, slept: u64, frames: &[u32]) -> Event {
+    let (status, frames) = (Status::Taken, frames.into());
+    let stack = Stack { slept: Some(slept * MS), status, cut: false, frames };
+    // It takes a moment.
+    Event { time: ms * MS + 1500, cpu, tid, body: Body::Stack(stack) }
+}
+
+#[test]
+fn a_wait_says_where_in_the_kernel_it_was() {
+    let events = [
+        switch(20, 0, 5, 2, 0),
+        switch(30, 1, 6, 1, 0),
+        waking(520, 1, 0, 5),
+        // On another CPU, a thread comes in between.
+        switch(600, 0, 0, 0, 5),
+        switch(600, 1, 0, 0, 9),
+        stack(600, 0, 5, 580, &[110, 250]),
+        switch(610, 0, 5, 2, 0),
+        switch(620, 1, 9, 1, 0),
+    ];
+    let symbol = |at, name: &str| Symbol { at, size: 100, name: name.into() };
+    let meta = Meta { symbols: vec![symbol(100, "wait [xfs]")], ..Meta::default() };
+    let about = About { threads: vec![5, 6, 9], ..About::default() };
+    let slot = |tid, since: u64| TaskSlot {
+        seq: 0,
+        tid,
+        tgid: tid,
+        flags: BLOCKED,
+        start_time: 0,
+        cgroup: 0,
+        comm: [0; 16],
+        since: since * MS,
+        state: 2,
+        nr: 0,
+        args: [0; 6],
+        ppid: 1,
+        prio: 120,
+        abi: 0,
+        known: 0,
+    };
+    let living = Living {
+        // Thread 5 has run since, and thread 9 has blocked behind the moment of the stacks.
+        threads: vec![slot(5, 900), slot(6, 30), slot(9, 620)],
+        stacks: [(5, vec![120]), (6, vec![130]), (9, vec![140])].into(),
+        stacks_from: 615 * MS,
+    };
+    let mut pass = Pass::new(0, 1000 * MS, &about, &meta, &living);
+    for event in &events {
+        pass.event(event);
+    }
+    let summary = pass.finish();
+    let of = |tid: u32| -> Vec<(u64, &[String])> {
+        let waits = summary.waits.iter().filter(|wait| wait.thread.tid == tid);
+        waits.map(|wait| (wait.since / MS, wait.stack.as_slice())).collect()
+    };
+    let wait = "wait [xfs]".to_owned();
+    // Of the two times that it was blocked, and the one that it waited for a CPU: the first alone.
+    assert_eq!(of(5)[0], (20, &[wait.clone(), "?0xfa".into()][..]));
+    assert!(of(5)[1..].iter().all(|(_, stack)| stack.is_empty()), "{:?}", of(5));
+    assert_eq!(of(6), [(30, &[wait][..])]);
+    assert_eq!(of(9), [(620, &[][..])]);
 }
 
 #[test]
@@ -189,7 +257,8 @@ fn a_sleep_that_ended_is_told_though_its_thread_has_not_run_since() {
 #[test]
 fn a_gap_ends_what_is_known() {
     let (about, meta) = (About { threads: vec![5], ..About::default() }, Meta::default());
-    let mut pass = Pass::new(0, 1000 * MS, &about, &meta, &[]);
+    let living = Living::default();
+    let mut pass = Pass::new(0, 1000 * MS, &about, &meta, &living);
     pass.event(&switch(100, 0, 5, 2, 0));
     pass.miss(&Gap {
         lane: Lane::Sched,
@@ -220,7 +289,8 @@ fn whom_the_cause_names_may_have_ended() {
 fn a_flood_of_waits_is_bounded_and_the_worst_is_kept() {
     let about = About::default();
     let meta = Meta::default();
-    let mut pass = Pass::new(0, u64::MAX, &about, &meta, &[]);
+    let living = Living::default();
+    let mut pass = Pass::new(0, u64::MAX, &about, &meta, &living);
     for i in 0..20_000u64 {
         let length = if i == 7777 { 50 } else { 1 };
         let tid = 100 + (i % 1000) as u32;
@@ -237,7 +307,8 @@ fn a_flood_of_waits_is_bounded_and_the_worst_is_kept() {
 fn a_storm_of_threads_leaves_room_for_whom_the_cause_names() {
     let about = About { threads: vec![7_000_000], ..About::default() };
     let meta = Meta::default();
-    let mut pass = Pass::new(0, u64::MAX, &about, &meta, &[]);
+    let living = Living::default();
+    let mut pass = Pass::new(0, u64::MAX, &about, &meta, &living);
     for tid in 1..200_000 {
         pass.event(&name(tid, b"bomb"));
         pass.event(&Event { time: MS, cpu: 0, tid, body: Body::Enter(call(0)) });

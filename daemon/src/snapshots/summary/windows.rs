@@ -15,7 +15,7 @@ use flightrec_store::{FileHeader, FileWriter};
 use tempfile::TempDir;
 
 use super::slices::Bounds;
-use super::{make, make_within};
+use super::{Living, make, make_within};
 
 const MS: u64 = 1_000_000;
 const SESSION: u64 = 7;
@@ -243,7 +243,7 @@ fn the_cause_and_its_subject_are_told_wherever_they_are_in_a_large_window() {
     let (_dir, path, pages) = flooded(3, 0);
     assert!(pages * PAGE_SIZE > 200 << 20, "{pages} pages");
     for subject in 0..SUBJECTS.len() {
-        let summary = make(&path, &about(subject), &meta(), &[]).unwrap();
+        let summary = make(&path, &about(subject), &meta(), &Living::default()).unwrap();
         tells(&summary, subject);
         assert_eq!(summary.notes, [""; 0]);
     }
@@ -254,7 +254,7 @@ fn a_flood_of_renames_hides_neither_subject_nor_cause() {
     let (_dir, path, pages) = flooded(0, 24);
     assert!(pages * PAGE_SIZE > 33 << 20, "{pages} pages");
     for subject in 0..SUBJECTS.len() {
-        let summary = make(&path, &about(subject), &meta(), &[]).unwrap();
+        let summary = make(&path, &about(subject), &meta(), &Living::default()).unwrap();
         tells(&summary, subject);
     }
 }
@@ -264,7 +264,8 @@ fn few_pages_in_memory_change_nothing_of_the_answer() {
     let (_dir, path, _) = flooded(1, 1);
     let about = about(1);
     let within = |pages| {
-        make_within(&path, &about, &meta(), &[], Bounds { pages, events: u64::MAX }).unwrap()
+        make_within(&path, &about, &meta(), &Living::default(), Bounds { pages, events: u64::MAX })
+            .unwrap()
     };
     let whole = within(usize::MAX / 2);
     // The three subjects, who woke them, and first whoever has CPU 0 all the time.
@@ -303,8 +304,14 @@ fn what_is_missing_is_counted_once_whatever_is_in_memory() {
     assert!(lost > 5000 && pages == known, "{lost} {pages}");
     for pages in [10, 100, 1000] {
         let about = About { threads: Vec::new(), ..about(0) };
-        let summary =
-            make_within(&path, &about, &meta(), &[], Bounds { pages, events: u64::MAX }).unwrap();
+        let summary = make_within(
+            &path,
+            &about,
+            &meta(),
+            &Living::default(),
+            Bounds { pages, events: u64::MAX },
+        )
+        .unwrap();
         assert_eq!(
             summary.notes,
             [format!("{lost} events of the window are missing")],
@@ -318,7 +325,8 @@ fn of_more_events_than_it_is_made_of_those_around_the_cause_are_taken() {
     let (_dir, path, _) = flooded(1, 1);
     for (subject, cause) in CAUSES.into_iter().enumerate() {
         let bounds = Bounds { pages: 300, events: 20_000 };
-        let summary = make_within(&path, &about(subject), &meta(), &[], bounds).unwrap();
+        let summary =
+            make_within(&path, &about(subject), &meta(), &Living::default(), bounds).unwrap();
         let (from, until) = (summary.from / MS, summary.until / MS);
         assert!(
             (FROM..=cause).contains(&from) && (cause..=UNTIL).contains(&until) && from < until,
