@@ -15,7 +15,7 @@ use crate::abi::page::RING_LANES;
 pub use crate::totals::{CpuTotals, Position, Totals};
 
 /// Version of the messages; both sides must have the same.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 /// Name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "control.sock";
 /// Longest frame that the daemon accepts, in bytes.
@@ -246,6 +246,8 @@ pub struct Status {
     pub snapshots: SnapshotStatus,
     /// What is wrong with the recording's pins, if anything is.
     pub unpinned: Option<Unpinned>,
+    /// What the configuration leaves out: keys of `[record]`.
+    pub switched_off: Vec<String>,
     /// What this kernel lacks of what is optional, and why ([`crate::meta::Lacking`]).
     pub lacking: Vec<(String, String)>,
 }
