@@ -77,6 +77,9 @@ pub struct State {
     pub budget: Budget,
     /// What is wrong with the recording's pins; none: nothing, or the pinned rings were read.
     pub unpinned: Option<Unpinned>,
+    /// What the configuration leaves out: keys of `[record]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub switched_off: Vec<String>,
     /// What this kernel lacks of what is optional.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lacking: Vec<Lacking>,
@@ -515,6 +518,7 @@ impl State {
             threads: u64::from(status.threads),
             descriptors: Descriptors::of(&status.descriptors, status.totals.now),
             unpinned,
+            switched_off: status.switched_off,
             lacking: status.lacking.into_iter().map(|(what, why)| Lacking { what, why }).collect(),
             ..Self::counted(
                 status.session,
@@ -551,6 +555,7 @@ impl State {
             strings: meta.strings,
             memory_bytes: source.memory(),
             threads: source.threads(),
+            switched_off: meta.switched_off.into_iter().map(|off| off.key).collect(),
             lacking: meta.lacking.into_iter().map(lacking).collect(),
             ..Self::counted(
                 meta.session,
@@ -608,6 +613,7 @@ impl State {
             cpus,
             budget: Budget::default(),
             unpinned: None,
+            switched_off: Vec::new(),
             lacking: Vec::new(),
         }
     }

@@ -27,9 +27,8 @@ fn main() -> Result<()> {
 
     let raw: &mut RawTracePoint = ebpf.program_mut(name).context("no such program")?.try_into()?;
     raw.load()?;
-    let wanted = Wanted { syscalls: Some(form), sched: true, tasks: true, disk: true };
-    let rows = attachments::wanted(ATTACHMENTS, wanted);
-    let recording = rows.iter().filter(|row| row.lane.is_some());
+    let rows = attachments::wanted(ATTACHMENTS, &Wanted::all(form));
+    let recording = rows.iter().filter(|row| row.topic.is_some());
     let tracepoints: Vec<_> = recording.filter_map(Attachment::tracepoint).collect();
     for (tracepoint, _) in tracepoints.iter().filter(|(_, form)| *form == ProgramForm::TpBtf) {
         raw.attach(tracepoint.name).with_context(|| format!("can't attach to {tracepoint}"))?;

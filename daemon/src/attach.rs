@@ -66,7 +66,7 @@ pub fn gone(
         if links.remove(row.pin()) {
             continue;
         }
-        if !row.optional || row.lane.is_some() {
+        if !row.optional || row.topic.is_some() {
             return Ok(None);
         }
         gone.push(row.lacking(format!("{} was removed", link_pin(dir, row).display())));
@@ -216,17 +216,14 @@ impl Attacher<'_> {
 
 #[cfg(test)]
 mod tests {
-    use flightrec_format::abi::page::Lane;
-
     use super::*;
     use crate::attachments::{ATTACHMENTS, Wanted, tp_btf, wanted};
+    use crate::config::Topic;
 
     /// The table, and an optional row that records events.
     fn rows() -> Vec<Attachment> {
-        let form = Some(ProgramForm::Tracepoint);
-        let mut rows =
-            wanted(ATTACHMENTS, Wanted { syscalls: form, sched: true, tasks: true, disk: true });
-        rows.push(tp_btf(Lane::Task, "oom", "mark_victim", &[], "victims").optional(&[]));
+        let mut rows = wanted(ATTACHMENTS, &Wanted::all(ProgramForm::Tracepoint));
+        rows.push(tp_btf(Topic::Tasks, "oom", "mark_victim", &[], "victims").optional(&[]));
         rows
     }
 

@@ -5,13 +5,14 @@
 //! this kernel all follow from [`ATTACHMENTS`]. The functions here take the rows as an argument, so
 //! that a test can add one that no kernel has.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::probe::STACK_WALK;
-use flightrec_format::meta::Lacking;
+use flightrec_format::meta::{Lacking, SwitchedOff};
 
 use crate::btf::{CONTEXT, DISK, FILES, Group, IO_WAIT, STACKS};
+use crate::config::{Record, Topic};
 
 /// A tracepoint of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,10 +76,9 @@ pub struct Attachment {
     pub program: &'static str,
     /// What runs it.
     pub hook: Hook,
-    /// The lane that its events go into, whose `[record]` key turns it off; `None`: it records no
-    /// events, and is always loaded.
-    pub lane: Option<Lane>,
-    /// Attached also where the configuration leaves its lane out: other programs need it.
+    /// What its events are about, whose `[record]` key turns it off; `None`: it is always loaded.
+    pub topic: Option<Topic>,
+    /// Attached also where the configuration leaves its topic out: other programs need it.
     pub always: bool,
     /// What is missing without it, in words.
     pub what: &'static str,
@@ -123,35 +123,45 @@ const LONG_WAITS: Refinement =
 /// All programs, in the order in which they are attached: task life first, so that whoever appears
 /// in a later lane is known by then.
 pub const ATTACHMENTS: &[Attachment] = &[
-    row("note", Hook::Daemon, "marks and recorder events")
-        .records(Lane::Task, &["mark", "recorder"])
-        .always(),
-    tp_btf(Lane::Task, "sched", "sched_process_fork", &["fork"], "new threads"),
-    tp_btf(Lane::Task, "sched", "sched_process_exec", &["exec"], "executed programs"),
-    tp_btf(Lane::Task, "task", "task_rename", &["rename"], "new names of threads"),
+    row("note", Hook::Daemon, "marks and recorder events").records(&["mark", "recorder"]),
+    tp_btf(Topic::Tasks, "sched", "sched_process_fork", &["fork"], "new threads"),
+    tp_btf(Topic::Tasks, "sched", "sched_process_exec", &["exec"], "executed programs"),
+    tp_btf(Topic::Tasks, "task", "task_rename", &["rename"], "new names of threads"),
     // It lets a dead daemon's process id go.
-    tp_btf(Lane::Task, "sched", "sched_process_exit", &["exit"], "ends of threads").always(),
+    tp_btf(Topic::Tasks, "sched", "sched_process_exit", &["exit"], "ends of threads").always(),
     // It tells system calls that the running thread is another.
-    tp_btf(Lane::Sched, "sched", "sched_switch", &["switch", "stack"], "context switches")
+    tp_btf(Topic::Sched, "sched", "sched_switch", &["switch", "stack"], "context switches")
         .always()
         .refined_by(&[IO_WAITS, LONG_WAITS]),
-    tp_btf(Lane::Sched, "sched", "sched_waking", &["waking"], "wakeups")
+    tp_btf(Topic::Sched, "sched", "sched_waking", &["waking"], "wakeups")
         .refined_by(&[CONTEXT_OF_WAKEUPS]),
-    tp_btf(Lane::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups")
+    tp_btf(Topic::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups")
         .refined_by(&[CONTEXT_OF_WAKEUPS]),
-    tp_btf(Lane::Sched, "sched", "sched_migrate_task", &["migrate"], "migrations"),
-    tp_btf(Lane::Sched, "signal", "signal_generate", &["signal_generate"], "signals that are sent")
-        .optional(&[]),
-    tp_btf(Lane::Sched, "signal", "signal_deliver", &["signal_deliver"], "signals that are taken")
-        .optional(&[]),
+    tp_btf(Topic::Sched, "sched", "sched_migrate_task", &["migrate"], "migrations"),
+    tp_btf(
+        Topic::Signals,
+        "signal",
+        "signal_generate",
+        &["signal_generate"],
+        "signals that are sent",
+    )
+    .optional(&[]),
+    tp_btf(
+        Topic::Signals,
+        "signal",
+        "signal_deliver",
+        &["signal_deliver"],
+        "signals that are taken",
+    )
+    .optional(&[]),
     disk("block_rq_insert", &["block_insert"], "requests that are queued for disks"),
     disk("block_rq_issue", &["block_issue"], "requests that disks get"),
     disk("block_rq_complete", &["block_complete"], "requests that disks have done"),
-    tp_btf(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
-    tp_btf(Lane::Syscall, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls"),
-    classic(Lane::Syscall, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls")
+    tp_btf(Topic::Syscalls, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
+    tp_btf(Topic::Syscalls, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls"),
+    classic(Topic::Syscalls, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls")
         .with_program("sys_exit_classic"),
-    classic(Lane::Syscall, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls")
+    classic(Topic::Syscalls, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls")
         .with_program("sys_enter_classic"),
     // Behind the programs that see threads come and go, so that none falls between.
     row("walk_tasks", Hook::Once("task"), "existing threads"),
@@ -176,7 +186,7 @@ const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachmen
     Attachment {
         program,
         hook,
-        lane: None,
+        topic: None,
         always: false,
         what,
         kinds: &[],
@@ -188,13 +198,13 @@ const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachmen
 
 /// A required `tp_btf` program that has its tracepoint's name.
 pub const fn tp_btf(
-    lane: Lane,
+    topic: Topic,
     category: &'static str,
     name: &'static str,
     kinds: &'static [&'static str],
     what: &'static str,
 ) -> Attachment {
-    row(name, Hook::tp_btf(category, name), what).records(lane, kinds)
+    row(name, Hook::tp_btf(category, name), what).about(topic).records(kinds)
 }
 
 /// The same, of requests to disks, which a kernel may lack.
@@ -203,21 +213,21 @@ const fn disk(
     kinds: &'static [&'static str],
     what: &'static str,
 ) -> Attachment {
-    tp_btf(Lane::Trace, "block", name, kinds, what)
+    tp_btf(Topic::Disk, "block", name, kinds, what)
         .optional(&[DISK])
         .refined_by(&[CONTEXT_OF_WAKEUPS])
 }
 
 /// The same in the classic form.
 const fn classic(
-    lane: Lane,
+    topic: Topic,
     category: &'static str,
     name: &'static str,
     kinds: &'static [&'static str],
     what: &'static str,
 ) -> Attachment {
     let hook = Hook::Tracepoint(Tracepoint { category, name }, ProgramForm::Tracepoint);
-    row(name, hook, what).records(lane, kinds)
+    row(name, hook, what).about(topic).records(kinds)
 }
 
 impl Hook {
@@ -227,9 +237,14 @@ impl Hook {
 }
 
 impl Attachment {
-    /// It records events of these kinds into a lane.
-    const fn records(self, lane: Lane, kinds: &'static [&'static str]) -> Self {
-        Self { lane: Some(lane), kinds, ..self }
+    /// The key of this topic turns it off.
+    const fn about(self, topic: Topic) -> Self {
+        Self { topic: Some(topic), ..self }
+    }
+
+    /// It records events of these kinds.
+    const fn records(self, kinds: &'static [&'static str]) -> Self {
+        Self { kinds, ..self }
     }
 
     /// The same of a program that has another name than its tracepoint.
@@ -238,7 +253,7 @@ impl Attachment {
         Self { program, ..self }
     }
 
-    /// Attached also where the configuration leaves its lane out.
+    /// Attached also where the configuration leaves its topic out.
     const fn always(self) -> Self {
         Self { always: true, ..self }
     }
@@ -313,37 +328,53 @@ impl Refinement {
 }
 
 /// What the configuration wants recorded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Wanted {
-    /// System calls, in this form.
-    pub syscalls: Option<ProgramForm>,
-    /// Scheduling.
-    pub sched: bool,
-    /// Task life.
-    pub tasks: bool,
-    /// Requests to disks.
-    pub disk: bool,
+    /// In which form the programs on system calls are attached.
+    pub form: ProgramForm,
+    /// About what there are to be events.
+    pub topics: BTreeSet<Topic>,
+}
+
+impl Wanted {
+    /// As the keys of `[record]` say.
+    pub fn new(form: ProgramForm, record: &Record) -> Self {
+        let topics = Topic::ALL.into_iter().filter(|topic| record.has(*topic)).collect();
+        Self { form, topics }
+    }
+
+    /// Everything.
+    pub fn all(form: ProgramForm) -> Self {
+        Self { form, topics: Topic::ALL.into() }
+    }
 }
 
 /// The rows that are wanted, in order. A tracepoint that has rows in both forms gets that of the
 /// form that is wanted of system calls.
-pub fn wanted(rows: &[Attachment], wanted: Wanted) -> Vec<Attachment> {
+pub fn wanted(rows: &[Attachment], wanted: &Wanted) -> Vec<Attachment> {
     let is_wanted = |row: &&Attachment| {
-        row.always
-            || match row.lane {
-                Some(Lane::Syscall) => wanted.syscalls.is_some(),
-                Some(Lane::Sched) => wanted.sched,
-                Some(Lane::Task) => wanted.tasks,
-                Some(Lane::Trace) => wanted.disk,
-                _ => true,
-            }
+        row.always || row.topic.is_none_or(|topic| wanted.topics.contains(&topic))
     };
     let has_form = |row: &&Attachment| {
         let Some((tracepoint, form)) = row.tracepoint() else { return true };
         let other = |other: (Tracepoint, ProgramForm)| other.0 == tracepoint && other.1 != form;
-        !rows.iter().filter_map(Attachment::tracepoint).any(other) || wanted.syscalls == Some(form)
+        !rows.iter().filter_map(Attachment::tracepoint).any(other) || wanted.form == form
     };
     rows.iter().filter(is_wanted).filter(has_form).copied().collect()
+}
+
+/// What the configuration leaves out, as the metadata have it.
+pub fn switched_off(rows: &[Attachment], wanted: &Wanted) -> Vec<SwitchedOff> {
+    let off = Topic::ALL.into_iter().filter(|topic| !wanted.topics.contains(topic));
+    let told = |topic: Topic| {
+        let of_topic = rows.iter().filter(|row| row.topic == Some(topic));
+        let kinds: BTreeSet<&str> = of_topic.flat_map(|row| row.kinds).copied().collect();
+        SwitchedOff {
+            key: topic.key().into(),
+            kinds: kinds.into_iter().map(str::to_owned).collect(),
+        }
+    };
+    off.map(told).collect()
 }
 
 /// Tracepoints that classic programs are attached to, by perf events.
@@ -356,18 +387,18 @@ pub fn perf_events(rows: &[Attachment]) -> impl Iterator<Item = (Tracepoint, &At
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
+    use flightrec_format::abi::kinds::Kind;
     use object::{Object, ObjectSymbol, SymbolKind};
 
     use super::*;
     use crate::load::PROBES;
 
-    const ALL: Wanted =
-        Wanted { syscalls: Some(ProgramForm::TpBtf), sched: true, tasks: true, disk: true };
-
-    fn programs(wanted: Wanted) -> Vec<&'static str> {
+    fn programs(wanted: &Wanted) -> Vec<&'static str> {
         super::wanted(ATTACHMENTS, wanted).iter().map(|row| row.program).collect()
+    }
+
+    fn none_but(topics: &[Topic]) -> Wanted {
+        Wanted { form: ProgramForm::TpBtf, topics: topics.iter().copied().collect() }
     }
 
     #[test]
@@ -389,7 +420,7 @@ mod tests {
     #[test]
     fn pins_of_what_is_wanted_have_names_of_their_own() {
         for form in [ProgramForm::TpBtf, ProgramForm::Tracepoint] {
-            let rows = wanted(ATTACHMENTS, Wanted { syscalls: Some(form), ..ALL });
+            let rows = wanted(ATTACHMENTS, &Wanted::all(form));
             let pins: BTreeSet<&str> = rows.iter().map(Attachment::pin).collect();
             assert_eq!(pins.len(), rows.len(), "{rows:?}");
             // A BPF file system takes no names with a dot (`bpf_lookup`, kernel/bpf/inode.c).
@@ -398,13 +429,12 @@ mod tests {
     }
 
     #[test]
-    fn lanes_that_are_off_keep_what_others_need() {
+    fn topics_that_are_off_keep_what_others_need() {
         let of_form =
             |row: &&Attachment| !matches!(row.tracepoint(), Some((_, ProgramForm::Tracepoint)));
         let all: Vec<&str> = ATTACHMENTS.iter().filter(of_form).map(|row| row.program).collect();
-        assert_eq!(programs(ALL), all);
+        assert_eq!(programs(&Wanted::all(ProgramForm::TpBtf)), all);
         assert!(all.contains(&"sys_enter") && all.contains(&"task_rename"));
-        let none = Wanted { syscalls: None, sched: false, tasks: false, disk: false };
         let least = [
             "note",
             "sched_process_exit",
@@ -415,15 +445,39 @@ mod tests {
             "symbol",
             "console",
         ];
-        assert_eq!(programs(none), least);
+        assert_eq!(programs(&none_but(&[])), least);
+    }
+
+    /// Each topic has programs, and turns off those alone.
+    #[test]
+    fn a_topic_that_is_off_is_told_with_its_kinds() {
+        let always = programs(&none_but(&[]));
+        let mut kinds = BTreeSet::new();
+        for topic in Topic::ALL {
+            let mut wanted = Wanted::all(ProgramForm::TpBtf);
+            wanted.topics.remove(&topic);
+            let off = switched_off(ATTACHMENTS, &wanted);
+            assert_eq!(off.iter().map(|off| &*off.key).collect::<Vec<_>>(), [topic.key()]);
+            for kind in &off[0].kinds {
+                assert!(kinds.insert(kind.clone()), "{kind}");
+                let kind = Kind::ALL.into_iter().find(|of| of.name() == kind).expect("a kind");
+                assert_eq!(kind.lane(), topic.lane());
+            }
+            let rest = programs(&wanted);
+            for row in ATTACHMENTS.iter().filter(|row| row.topic == Some(topic)) {
+                assert_eq!(rest.contains(&row.program), always.contains(&row.program));
+            }
+        }
+        // The recorder's own words are recorded always.
+        assert_eq!(kinds.len(), Kind::COUNT - 2, "{kinds:?}");
     }
 
     #[test]
     fn system_calls_are_attached_in_the_form_that_is_wanted() {
         let of = |form| {
-            let wanted = Wanted { syscalls: Some(form), sched: false, tasks: false, disk: false };
-            let rows = super::wanted(ATTACHMENTS, wanted);
-            let calls = rows.iter().filter(|row| row.lane == Some(Lane::Syscall));
+            let wanted = Wanted { form, ..none_but(&[Topic::Syscalls]) };
+            let rows = super::wanted(ATTACHMENTS, &wanted);
+            let calls = rows.iter().filter(|row| row.topic == Some(Topic::Syscalls));
             calls.map(|row| (row.program, row.pin())).collect::<Vec<_>>()
         };
         assert_eq!(of(ProgramForm::TpBtf), [("sys_exit", "sys_exit"), ("sys_enter", "sys_enter")]);

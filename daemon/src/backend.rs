@@ -104,6 +104,7 @@ impl Backend for Server {
             descriptors: self.descriptors.status(),
             snapshots: self.snapshots.status(),
             unpinned: self.unpinned(),
+            switched_off: meta.switched_off.iter().map(|off| off.key.clone()).collect(),
             lacking: meta.lacking.iter().map(|of| (of.what.clone(), of.why.clone())).collect(),
         }
     }

@@ -411,19 +411,18 @@ pub fn pin_maps(loaded: &Loaded, dir: &Path) -> Result<(), LoadError> {
 
 #[cfg(test)]
 mod tests {
-    use flightrec_format::abi::page::Lane;
-
     use super::*;
     use crate::attachments::{ATTACHMENTS, tp_btf};
     use crate::btf::Group;
     use crate::btf::tests::with_names;
+    use crate::config::Topic;
 
     const THERE: Group = Group { global: "THERE", read: |_| Ok(vec![1, 2]) };
     const ABSENT: Group =
         Group { global: "ABSENT", read: |btf| Ok(vec![btf.member_offset("s", "member")?]) };
 
     const fn probe(name: &'static str) -> Attachment {
-        tp_btf(Lane::Sched, "sched", name, &["switch"], "something")
+        tp_btf(Topic::Sched, "sched", name, &["switch"], "something")
     }
 
     /// A row that the table of a later release may have.

@@ -254,6 +254,8 @@ pub struct Status {
     pub snapshots: SnapshotStatus,
     /// What is wrong with the recording's pins, if anything is.
     pub unpinned: Option<Unpinned>,
+    /// What the configuration leaves out: keys of `[record]`.
+    pub switched_off: Vec<String>,
     /// What this kernel lacks of what is optional, and why ([`crate::meta::Lacking`]).
     pub lacking: Vec<(String, String)>,
 }

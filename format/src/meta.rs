@@ -90,6 +90,9 @@ pub struct Meta {
     pub quiet_bytes: u64,
     /// Whether strings of system calls are recorded.
     pub strings: bool,
+    /// What the configuration leaves out, by its keys.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub switched_off: Vec<SwitchedOff>,
     /// What this kernel lacks of what is optional: not recorded, wherever it happens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lacking: Vec<Lacking>,
@@ -112,6 +115,16 @@ pub struct Meta {
     pub native: Vec<Syscall>,
     /// System calls of the 32-bit table.
     pub compat: Vec<Syscall>,
+}
+
+/// Kinds of event that the configuration leaves out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SwitchedOff {
+    /// The key of `[record]` that is false.
+    pub key: String,
+    /// The kinds, by name.
+    pub kinds: Vec<String>,
 }
 
 /// A program of the probes that this kernel can't run, or offsets that a program can do without and

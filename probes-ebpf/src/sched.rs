@@ -18,7 +18,7 @@ use flightrec_format::abi::kinds::{SignalDeliver, SignalGenerate};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
 use flightrec_format::abi::state::{
-    CpuState, ENABLE_SCHED, ENABLE_TASK, LIMIT_SCHED, LaneState, entered,
+    CpuState, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_TASK, LIMIT_SCHED, LaneState, entered,
 };
 
 use crate::kernel::{Task, arg, comm_bytes, number, peek};
@@ -264,7 +264,7 @@ fn si_code(ctx: *mut c_void) -> i32 {
 fn signal_generate(ctx: BtfTracePointContext) -> Option<()> {
     let ctx = ctx.as_ptr();
     let state = this_cpu();
-    if state.enabled & ENABLE_SCHED == 0 {
+    if state.enabled & ENABLE_SIGNALS == 0 {
         return None;
     }
     let target = Task::from_arg(arg::<2>(ctx) as *const u8);
@@ -292,7 +292,7 @@ fn signal_generate(ctx: BtfTracePointContext) -> Option<()> {
 fn signal_deliver(ctx: BtfTracePointContext) -> Option<()> {
     let ctx = ctx.as_ptr();
     let state = this_cpu();
-    if state.enabled & ENABLE_SCHED == 0 {
+    if state.enabled & ENABLE_SIGNALS == 0 {
         return None;
     }
     let (code, action) = (si_code(ctx), number::<2>(ctx));

@@ -11,9 +11,8 @@ use std::process::Output;
 
 use flightd::attachments::{ATTACHMENTS, Attachment, tp_btf};
 use flightd::btf::Group;
-use flightd::config::Config;
+use flightd::config::{Config, Topic};
 use flightd::recording::Recording;
-use flightrec_format::abi::page::Lane;
 use flightrec_tests::{
     Recorder, Sandbox, Snapshot, bin_dir, monotonic_ns, numbered_call, require_kernel,
 };
@@ -127,9 +126,9 @@ const NO_OFFSETS: Group = Group {
 /// which it has not, so that the verifier refuses it.
 fn rows() -> Vec<Attachment> {
     let optional = [
-        tp_btf(Lane::Sched, "sched", "no_such", &["migrate"], "migrations").optional(&[]),
-        tp_btf(Lane::Task, "task", "task_rename", &["rename"], "renames").optional(&[NO_OFFSETS]),
-        tp_btf(Lane::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups")
+        tp_btf(Topic::Sched, "sched", "no_such", &["migrate"], "migrations").optional(&[]),
+        tp_btf(Topic::Tasks, "task", "task_rename", &["rename"], "renames").optional(&[NO_OFFSETS]),
+        tp_btf(Topic::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups")
             .with_program("sched_migrate_task")
             .optional(&[]),
     ];
@@ -137,7 +136,7 @@ fn rows() -> Vec<Attachment> {
     let rest = ATTACHMENTS.iter().filter(|row| !gone.contains(&row.program));
     // In the middle, so that those behind them are attached, too.
     let (first, last): (Vec<&Attachment>, Vec<&Attachment>) =
-        rest.partition(|row| row.lane == Some(Lane::Task));
+        rest.partition(|row| row.topic == Some(Topic::Tasks));
     first.into_iter().chain(&optional).chain(last).copied().collect()
 }
 

@@ -200,3 +200,32 @@ fn a_kernel_without_the_tracepoints_records_all_else() {
                 describe the tracepoint signal:signal_generate)";
     assert_eq!(said.matches(line).count(), 1, "{said}");
 }
+
+/// Each topic of a lane by itself: what shares the ring is recorded, and what is off is told.
+#[test]
+fn they_are_left_out_where_the_configuration_says_so() {
+    for (off, on) in [("signals", "sched"), ("sched", "signals")] {
+        let recorder = start(&format!("[record]\n{off} = false"));
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("kill");
+        child.wait().expect("its end");
+        let status = status(&recorder);
+        assert_eq!(status["switched_off"], serde_json::json!([off]), "{status:#}");
+        let kinds = |topic| match topic {
+            "signals" => ["signal_generate", "signal_deliver"],
+            _ => ["switch", "waking"],
+        };
+        let events = &status["lanes"]["sched"]["events"];
+        assert!(kinds(off).iter().all(|kind| events[*kind] == 0), "{off} is off: {events}");
+        assert!(kinds(on).iter().all(|kind| events[*kind] != 0), "{on} is on: {events}");
+        // What other programs need stays attached.
+        let programs = status["recursion_misses"].as_object().expect("programs");
+        assert!(programs.contains_key("sched_switch"));
+        assert_eq!(programs.contains_key("signal_deliver"), on == "signals");
+        assert_eq!(programs.contains_key("sched_waking"), on == "sched");
+        let output = recorder.flightctl(&["dump", "--last", "1s"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = format!("# not recorded (off in the configuration's [record]): {off} (");
+        assert_eq!(said.matches(&line).count(), 1, "{said}");
+    }
+}

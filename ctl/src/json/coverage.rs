@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use flightrec_format::abi::counts::Counts;
 use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
-use flightrec_format::meta::{Lacking, Meta};
+use flightrec_format::meta::{Lacking, Meta, SwitchedOff};
 use flightrec_format::ring::{Gap, Reason};
 
 use super::Aside;
@@ -50,6 +50,8 @@ struct Coverage {
     undecided: Vec<DoubtFields>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disputed_by: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    switched_off: Vec<OffFields>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lacking: Vec<LackingFields>,
     recording: Recorded,
@@ -96,6 +98,20 @@ struct LaneCoverage {
 struct NoRings {
     cpu: u16,
     events: ByLane,
+}
+
+/// What the configuration leaves out.
+#[derive(Serialize)]
+struct OffFields {
+    key: String,
+    kinds: Vec<String>,
+}
+
+fn switched_off(of: &SwitchedOff) -> OffFields {
+    OffFields {
+        key: printable(&of.key),
+        kinds: of.kinds.iter().map(|kind| printable(kind)).collect(),
+    }
 }
 
 /// What the recorded kernel lacked of what is asked for.
@@ -225,6 +241,7 @@ pub fn line(report: &Report, meta: &Meta, wall: &mut WallClock) -> String {
         detached_untold_ns: report.untold,
         undecided: report.doubts.iter().map(|doubt| times.doubt(doubt)).collect(),
         disputed_by: anchor::hex(&report.disputed_by),
+        switched_off: report.switched_off.iter().map(switched_off).collect(),
         lacking: report.lacking.iter().map(lacking).collect(),
         recording: Recorded {
             session: format!("{:016x}", meta.session),

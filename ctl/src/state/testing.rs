@@ -106,6 +106,7 @@ pub(crate) fn status() -> Status {
             }),
         },
         unpinned: None,
+        switched_off: Vec::new(),
         lacking: Vec::new(),
     }
 }

@@ -199,6 +199,7 @@ pub(crate) fn status() -> Status {
         descriptors: DescriptorStatus::default(),
         snapshots: SnapshotStatus::default(),
         unpinned: None,
+        switched_off: Vec::new(),
         lacking: Vec::new(),
     }
 }

@@ -9,7 +9,7 @@ use flightrec_format::abi::record::{
     Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
 };
 use flightrec_format::decode::{Body, Call, Event, Plain, Stack, Text};
-use flightrec_format::meta::{Lacking, Meta};
+use flightrec_format::meta::{Lacking, LaneMeta, Meta, SwitchedOff};
 use serde_json::{Value, json};
 
 use crate::common::{NOW, Recording, SECOND, dump, meta, stderr, stdout};
@@ -258,6 +258,40 @@ fn what_the_kernel_lacked_is_as_the_schema_says() {
     // Who asks for something else is not told.
     assert_eq!(dumped(&dir, &["--event", "switch"]).0.get("lacking"), None);
     assert!(!stdout(&dump(dir.path(), &["--errors"])).contains("not recorded on this kernel"));
+}
+
+/// Of a lane that is off as a whole the lane is told, of others the key.
+#[test]
+fn what_the_configuration_leaves_out_is_as_the_schema_says() {
+    let off = |key: &str, kinds: &[&str]| SwitchedOff {
+        key: key.into(),
+        kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+    };
+    let switched_off = vec![
+        off("signals", &["signal_deliver", "signal_generate"]),
+        off("disk", &["block_issue"]),
+        off("later\u{1b}", &["of_later"]),
+    ];
+    let mut meta = Meta { switched_off, ..meta() };
+    let lane = meta.lanes.get(Lane::Trace as u8).unwrap().clone();
+    meta.lanes.set(LaneMeta { off: true, ..lane });
+    let dir = every_kind().serve_as(&meta);
+    let (coverage, _) = dumped(&dir, &["--event", "migrate"]);
+    let want = json!([
+        { "key": "signals", "kinds": ["signal_deliver", "signal_generate"] },
+        { "key": "disk", "kinds": ["block_issue"] },
+        { "key": "later\\33", "kinds": ["of_later"] },
+    ]);
+    assert_eq!(coverage["switched_off"], want);
+    let said = stdout(&dump(dir.path(), &[]));
+    let lines = [
+        "# lane trace: not recorded (off in the configuration's [record])\n",
+        "# not recorded (off in the configuration's [record]): signals (signal_deliver, \
+         signal_generate); later\\33 (of_later)\n",
+    ];
+    for line in lines {
+        assert_eq!(said.matches(line).count(), 1, "{said}");
+    }
 }
 
 /// A flood of calls on CPU 0, one event refused in its middle.

@@ -15,10 +15,12 @@ mod stacks;
 mod store;
 #[cfg(test)]
 mod tests;
+mod topic;
 mod triggers;
 
 use std::path::{Path, PathBuf};
 
+use flightrec_format::abi::page::Lane;
 use serde::{Deserialize, Serialize};
 
 pub use budget::{Budget, Detach, Step};
@@ -30,6 +32,7 @@ pub use snapshots::Snapshots;
 pub use span::Span;
 pub use stacks::Stacks;
 pub use store::Store;
+pub use topic::Topic;
 pub use triggers::{
     Blocked, Errors, KernelLog, Pressure, RunQueue, SlowCall, SlowRule, Switch, Triggers, errno,
 };
@@ -102,10 +105,12 @@ impl Default for Rings {
 pub struct Record {
     /// System calls.
     pub syscalls: bool,
-    /// Scheduling, and what threads do to one another.
+    /// Scheduling.
     pub sched: bool,
     /// Fork, exec, rename, exit.
     pub tasks: bool,
+    /// Signals that are sent and taken.
+    pub signals: bool,
     /// Requests to disks.
     pub disk: bool,
     /// Strings that system calls take (paths).
@@ -136,6 +141,7 @@ impl Default for Record {
             syscalls: true,
             sched: true,
             tasks: true,
+            signals: true,
             disk: true,
             strings: true,
             exec_args: ExecArgs::All,
@@ -236,17 +242,19 @@ impl Config {
     fn check(&self, ram: u64) -> Result<(), (&'static str, String)> {
         let rings = &self.rings;
         let lanes = [
-            ("rings.syscall", rings.syscall, "syscalls"),
-            ("rings.sched", rings.sched, "sched"),
-            ("rings.task", rings.task, "tasks"),
-            ("rings.trace", rings.trace, "disk"),
+            ("rings.syscall", rings.syscall, Lane::Syscall),
+            ("rings.sched", rings.sched, Lane::Sched),
+            ("rings.task", rings.task, Lane::Task),
+            ("rings.trace", rings.trace, Lane::Trace),
         ];
-        for (key, size, switch) in lanes {
+        for (key, size, lane) in lanes {
             if size < sizing::RING_LEAST {
                 let least = sizing::RING_LEAST;
+                let switches = Topic::of_lane(lane).map(|topic| format!("{} = false", topic.key()));
                 let message = format!(
                     "{size} is too small: a ring takes at least {least}; to leave these events \
-                     out, set {switch} = false in [record]"
+                     out, set {} in [record]",
+                    switches.collect::<Vec<_>>().join(", ")
                 );
                 return Err((key, message));
             }

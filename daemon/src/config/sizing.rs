@@ -1,12 +1,12 @@
 //! What the configuration comes to on a machine: pages a ring, bytes in all.
 
-use flightrec_format::abi::page::{PAGE_SIZE, RING_LANES};
+use flightrec_format::abi::page::{Lane, PAGE_SIZE, RING_LANES};
 use flightrec_format::abi::slot::{SLOTS_PER_PAGE, WAYS};
 use flightrec_format::abi::state::CpuState;
 use nix::unistd::{SysconfVar, sysconf};
 use thiserror::Error;
 
-use super::{Config, Record, Size};
+use super::{Config, Size};
 
 /// Pages of the metadata map: two halves of 64, written in turn.
 pub const META_PAGES: u32 = 128;
@@ -104,12 +104,12 @@ impl Sizing {
         // A lane that is switched off needs no room. The task lane still holds marks and recorder
         // events.
         let ring = |recorded: bool, ring: Size| if recorded { ring } else { RING_LEAST };
-        let Record { syscalls, sched, disk, .. } = config.record;
+        let record = &config.record;
         let asked = [
-            ring(syscalls, rings.syscall),
-            ring(sched, rings.sched),
+            ring(record.has_any(Lane::Syscall), rings.syscall),
+            ring(record.has_any(Lane::Sched), rings.sched),
             rings.task,
-            ring(disk, rings.trace),
+            ring(record.has_any(Lane::Trace), rings.trace),
         ];
         let [a, b, c, d] = asked.map(|ring| (ring.bytes() / PAGE).max(2));
         let asked = [a, b, c, d, rings.quiet.bytes() / PAGE];

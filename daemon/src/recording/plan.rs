@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::state::{
-    ENABLE_DISK, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SCHED,
-    ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK,
+    ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_STRINGS,
 };
 use flightrec_format::live::sys::Cast;
-use flightrec_format::meta::{Lacking, Lanes, Meta, TaiOffset};
+use flightrec_format::meta::{Lacking, Lanes, Meta, SwitchedOff, TaiOffset};
 use nix::sys::utsname::uname;
 use tracing::info;
 
 use super::{Detachable, RecordingError, io};
 use crate::attachments::{self, Attachment, ProgramForm, Wanted};
 use crate::btf::Btf;
-use crate::config::{Budget, Config, ExecArgs, Record, Sizing, Stacks, SyscallPrograms, ram_bytes};
+use crate::config::{
+    Budget, Config, ExecArgs, Record, Sizing, Stacks, SyscallPrograms, Topic, ram_bytes,
+};
 use crate::load::{Choice, LoadError};
 use crate::syscalls::SyscallTables;
 use crate::tracepoints::Tracepoints;
@@ -35,6 +36,8 @@ pub(super) struct Plan {
     wanted: Wanted,
     /// The programs that the configuration asks for.
     pub(super) rows: Vec<Attachment>,
+    /// What it leaves out.
+    switched_off: Vec<SwitchedOff>,
     /// Those of them that this kernel has.
     pub(super) choice: Choice,
     pub(super) strings: bool,
@@ -84,13 +87,9 @@ impl Plan {
             SyscallPrograms::Auto => needed,
         };
         let record = &config.record;
-        let wanted = Wanted {
-            syscalls: record.syscalls.then_some(form),
-            sched: record.sched,
-            tasks: record.tasks,
-            disk: record.disk,
-        };
-        let rows = attachments::wanted(rows, wanted);
+        let wanted = Wanted::new(form, record);
+        let switched_off = attachments::switched_off(rows, &wanted);
+        let rows = attachments::wanted(rows, &wanted);
         let choice = load::choose(&rows, &btf, &tracepoints);
         let identity = format!(
             "{} rings {:?} quiet {} slots {} {wanted:?}",
@@ -109,6 +108,7 @@ impl Plan {
             tables,
             wanted,
             rows,
+            switched_off,
             choice,
             strings: record.strings,
             enabled: switches(record),
@@ -127,7 +127,7 @@ impl Plan {
     /// How the programs on system calls are attached again, in a recording that lacks some.
     pub(super) fn detachable(&self, lacking: &[Lacking]) -> Vec<Detachable> {
         let is_here = |row: &&Attachment| !row.is_among(lacking);
-        let calls = self.rows.iter().filter(|row| row.lane == Some(Lane::Syscall));
+        let calls = self.rows.iter().filter(|row| row.topic == Some(Topic::Syscalls));
         let detachable = |row: &Attachment| {
             let number = row.tracepoint().and_then(|(of, _)| self.tracepoints.number(of));
             Detachable { row: *row, number }
@@ -145,24 +145,21 @@ impl Plan {
             machine: self.machine.clone(),
             recorder: env!("CARGO_PKG_VERSION").into(),
             program: self.identity.clone(),
-            syscall_programs: self.wanted.syscalls.map_or("none", ProgramForm::name).into(),
+            syscall_programs: if self.record.syscalls { self.wanted.form.name() } else { "none" }
+                .into(),
             started: clock::mono(),
             wall_offsets: vec![clock::wall_offset()],
             tai_offsets: vec![TaiOffset { since: 0, seconds: clock::tai_offset() }],
             cpus: self.online.clone(),
             lanes: Lanes::new(
                 self.sizing.ring_bytes(),
-                [
-                    self.wanted.syscalls.is_none(),
-                    !self.wanted.sched,
-                    !self.wanted.tasks,
-                    !self.wanted.disk,
-                ],
+                Lane::RINGS.map(|lane| !self.record.has_any(lane)),
             ),
             quiet_bytes: u64::from(self.sizing.quiet_pages)
                 * PAGE_SIZE as u64
                 * self.online.len() as u64,
             strings: self.strings,
+            switched_off: self.switched_off.clone(),
             lacking,
             config: self.config.clone(),
             native: self.tables.native.clone(),
@@ -175,18 +172,12 @@ impl Plan {
 /// The `ENABLE_…` bits of what is to be recorded.
 pub(super) fn switches(record: &Record) -> u32 {
     let exec_args = if record.strings { record.exec_args } else { ExecArgs::None };
-    [
-        (record.syscalls, ENABLE_SYSCALL),
-        (record.sched, ENABLE_SCHED),
-        (record.tasks, ENABLE_TASK),
-        (record.disk, ENABLE_DISK),
+    let topics = Topic::ALL.map(|topic| (record.has(topic), topic.bit()));
+    let others = [
         (record.strings, ENABLE_STRINGS),
         (exec_args != ExecArgs::None, ENABLE_EXEC_FILE),
         (exec_args == ExecArgs::All, ENABLE_EXEC_ARGS),
         (!record.mask.is_empty(), ENABLE_EXEC_MASK),
-    ]
-    .into_iter()
-    .filter(|(on, _)| *on)
-    .map(|(_, bit)| bit)
-    .sum()
+    ];
+    topics.into_iter().chain(others).filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
 }

@@ -20,8 +20,8 @@ pub struct LaneMeta {
     pub number: u8,
     /// Bytes of one CPU's ring.
     pub ring_bytes: u64,
-    /// Whether the configuration leaves its events out. (Of the task lane, marks and the recorder's
-    /// own events are recorded all the same.)
+    /// Whether the configuration leaves all of its events out. (Of the task lane, marks and the
+    /// recorder's own events are recorded all the same.)
     pub off: bool,
     /// The kinds of event that the recorder counts in it.
     pub kinds: Vec<KindMeta>,

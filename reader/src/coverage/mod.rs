@@ -13,7 +13,7 @@ pub use holes::holes;
 pub use told::told;
 
 use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES, Refusal};
-use flightrec_format::meta::{Lacking, Meta};
+use flightrec_format::meta::{Lacking, Meta, SwitchedOff};
 use flightrec_format::ring::{Coverage, Gap, LaneStream, Reason, Scope};
 use flightrec_format::totals::Totals;
 
@@ -40,6 +40,8 @@ pub struct Report {
     pub totals: Totals,
     /// Lanes that the configuration leaves out.
     pub off: [bool; RING_LANES],
+    /// What else it leaves out.
+    pub switched_off: Vec<SwitchedOff>,
     /// When system calls were detached, within the window.
     pub detached: Vec<(u64, u64)>,
     /// For how long they were detached beyond that, ns: the recorder's own lines about it are
@@ -96,6 +98,7 @@ impl Report {
             lanes,
             totals: recording.totals.clone(),
             off: recording.meta.lanes.off(),
+            switched_off: recording.meta.switched_off.clone(),
         }
     }
 

@@ -84,6 +84,7 @@ fn what_the_kernel_lacks_is_told() {
     // Where nothing is, nothing is said.
     let whole = State::of_daemon(status());
     assert!(!text(&whole, &TimeZone::UTC).contains("lacking"));
+    assert_eq!(serde_json::to_value(&whole).unwrap().get("switched_off"), None);
     assert_eq!(serde_json::to_value(whole).unwrap().get("lacking"), None);
 }
 
@@ -206,4 +207,14 @@ fn json_has_the_documented_names() {
         Some(3),
         "CPU 3 never ran"
     );
+}
+
+#[test]
+fn what_is_switched_off_is_told() {
+    let switched_off = vec!["disk".to_owned(), "later\u{1b}".to_owned()];
+    let state = State::of_daemon(Status { switched_off, ..status() });
+    let want = "off          disk, later\\u{1b} (in the configuration's [record])\n";
+    let said = text(&state, &TimeZone::UTC);
+    assert!(said.contains(want), "{said}");
+    assert_eq!(serde_json::to_value(&state).unwrap()["switched_off"][0], "disk");
 }

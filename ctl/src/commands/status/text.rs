@@ -38,6 +38,10 @@ pub(super) fn text(state: &State, zone: &TimeZone) -> String {
         "programs",
         &format!("{} for system calls, strings {strings}", state.syscall_programs),
     );
+    if !state.switched_off.is_empty() {
+        let keys: Vec<String> = state.switched_off.iter().map(|key| shown(key)).collect();
+        table.row("off", &format!("{} (in the configuration's [record])", keys.join(", ")));
+    }
     for (i, Lacking { what, why }) in state.lacking.iter().enumerate() {
         let name = if i == 0 { "lacking" } else { "" };
         table.row(name, &format!("not on this kernel: {} ({})", shown(what), shown(why)));

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 
 use flightrec_format::abi::page::{Lane, RING_LANES, Refusal};
 use flightrec_format::kept::{ANYONE, YOUNG};
-use flightrec_format::meta::Lacking;
+use flightrec_format::meta::{Lacking, SwitchedOff};
 use flightrec_format::ring::{Gap, Reason};
 
 use super::doubt::doubt_lines;
@@ -35,6 +35,7 @@ pub fn lines(report: &Report, wall: &mut WallClock, zone: &TimeZone) -> Vec<Stri
     lines.push(summary(report, &mut times));
     let named = |lane: &Lane| !report.is_complete() || report.is_off(*lane);
     lines.extend(Lane::RINGS.into_iter().filter(named).map(|lane| lane_line(report, lane)));
+    lines.extend(switched_off(report));
     lines.extend(lacking(&report.lacking));
     lines.extend(unknown(&report.unknown));
     let (uncounted, gaps): (Vec<&Gap>, Vec<&Gap>) =
@@ -318,6 +319,23 @@ impl Times<'_> {
         let moment = Timestamp::from_nanosecond(i128::from(wall)).unwrap_or(Timestamp::UNIX_EPOCH);
         moment.to_zoned(self.zone.clone()).strftime(format).to_string()
     }
+}
+
+/// `not recorded (off in the configuration's [record]): signals (signal_generate, signal_deliver)`;
+/// lanes that are off as a whole are told by themselves.
+fn switched_off(report: &Report) -> Option<String> {
+    let is_told = |name: &str| {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        kind.is_some_and(|kind| report.is_off(kind.lane()))
+    };
+    let one = |of: &SwitchedOff| {
+        let kinds = of.kinds.iter().filter(|name| !is_told(name));
+        let kinds: Vec<String> = kinds.map(|name| printable(name)).collect();
+        (!kinds.is_empty()).then(|| format!("{} ({})", printable(&of.key), kinds.join(", ")))
+    };
+    let all: Vec<String> = report.switched_off.iter().filter_map(one).collect();
+    let off = "not recorded (off in the configuration's [record])";
+    (!all.is_empty()).then(|| format!("{off}: {}", all.join("; ")))
 }
 
 /// `not recorded on this kernel: signals (this kernel has no tracepoint signal:…)`

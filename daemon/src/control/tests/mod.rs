@@ -73,6 +73,7 @@ impl Backend for Fake {
             descriptors: DescriptorStatus::default(),
             snapshots: SnapshotStatus::default(),
             unpinned: None,
+            switched_off: Vec::new(),
             lacking: Vec::new(),
         }
     }

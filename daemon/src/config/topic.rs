@@ -1,0 +1,105 @@
+//! The topics of events: what a key of `[record]` turns on and off.
+
+use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::state::{
+    ENABLE_DISK, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK,
+};
+
+use super::Record;
+
+/// Kinds of event that are switched together.
+///
+/// A new one takes a line in each function here, its key in [`Record`] and in
+/// `config/flightd.toml`, and its `ENABLE_…` bit in `format/src/abi/state.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// System calls.
+    Syscalls,
+    /// Scheduling.
+    Sched,
+    /// Task life.
+    Tasks,
+    /// Signals.
+    Signals,
+    /// Requests to disks.
+    Disk,
+}
+
+impl Topic {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Syscalls, Self::Sched, Self::Tasks, Self::Signals, Self::Disk];
+
+    /// Its key in `[record]`.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Syscalls => "syscalls",
+            Self::Sched => "sched",
+            Self::Tasks => "tasks",
+            Self::Signals => "signals",
+            Self::Disk => "disk",
+        }
+    }
+
+    /// The lane that has its events.
+    pub const fn lane(self) -> Lane {
+        match self {
+            Self::Syscalls => Lane::Syscall,
+            Self::Sched | Self::Signals => Lane::Sched,
+            Self::Tasks => Lane::Task,
+            Self::Disk => Lane::Trace,
+        }
+    }
+
+    /// The bit by which the probes know that it is recorded.
+    pub const fn bit(self) -> u32 {
+        match self {
+            Self::Syscalls => ENABLE_SYSCALL,
+            Self::Sched => ENABLE_SCHED,
+            Self::Tasks => ENABLE_TASK,
+            Self::Signals => ENABLE_SIGNALS,
+            Self::Disk => ENABLE_DISK,
+        }
+    }
+
+    /// Those of a lane.
+    pub fn of_lane(lane: Lane) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |topic| topic.lane() == lane)
+    }
+}
+
+impl Record {
+    /// Whether a topic is recorded.
+    pub const fn has(&self, topic: Topic) -> bool {
+        match topic {
+            Topic::Syscalls => self.syscalls,
+            Topic::Sched => self.sched,
+            Topic::Tasks => self.tasks,
+            Topic::Signals => self.signals,
+            Topic::Disk => self.disk,
+        }
+    }
+
+    /// Whether any topic of a lane is.
+    pub fn has_any(&self, lane: Lane) -> bool {
+        Topic::of_lane(lane).any(|topic| self.has(topic))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_key_and_a_bit_of_its_own() {
+        let mut bits = 0;
+        for topic in Topic::ALL {
+            let off = format!("{} = false", topic.key());
+            let record: Record = toml::from_str(&off).expect("a key of [record]");
+            let others = Topic::ALL.into_iter().filter(|other| !record.has(*other));
+            assert_eq!(others.collect::<Vec<_>>(), [topic], "{off}");
+            assert_eq!(bits & topic.bit(), 0, "{off}");
+            bits |= topic.bit();
+        }
+    }
+}
