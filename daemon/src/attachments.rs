@@ -107,9 +107,17 @@ pub struct Refinement {
 /// What tells a wakeup by a thread from one by an interrupt.
 const CONTEXT_OF_WAKEUPS: Refinement = Refinement {
     group: CONTEXT,
-    what: "context of wakeups and of requests to disks (an interrupt's looks like the \
+    what: "context of wakeups, requests to disks and connections (an interrupt's looks like the \
            interrupted thread's)",
-    kinds: &["waking", "wakeup_new", "block_insert", "block_issue", "block_complete"],
+    kinds: &[
+        "waking",
+        "wakeup_new",
+        "block_insert",
+        "block_issue",
+        "block_complete",
+        "tcp_retransmit",
+        "sock_state",
+    ],
 };
 
 /// What tells a wait for I/O from others.
@@ -157,6 +165,8 @@ pub const ATTACHMENTS: &[Attachment] = &[
     disk("block_rq_insert", &["block_insert"], "requests that are queued for disks"),
     disk("block_rq_issue", &["block_issue"], "requests that disks get"),
     disk("block_rq_complete", &["block_complete"], "requests that disks have done"),
+    network("tcp", "tcp_retransmit_skb", &["tcp_retransmit"], "packets that are sent again"),
+    network("sock", "inet_sock_set_state", &["sock_state"], "states of connections"),
     tp_btf(Topic::Syscalls, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
     tp_btf(Topic::Syscalls, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls"),
     classic(Topic::Syscalls, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls")
@@ -215,6 +225,18 @@ const fn disk(
 ) -> Attachment {
     tp_btf(Topic::Disk, "block", name, kinds, what)
         .optional(&[DISK])
+        .refined_by(&[CONTEXT_OF_WAKEUPS])
+}
+
+/// The same, of connections.
+const fn network(
+    category: &'static str,
+    name: &'static str,
+    kinds: &'static [&'static str],
+    what: &'static str,
+) -> Attachment {
+    tp_btf(Topic::Network, category, name, kinds, what)
+        .optional(&[FILES])
         .refined_by(&[CONTEXT_OF_WAKEUPS])
 }
 

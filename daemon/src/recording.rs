@@ -289,7 +289,7 @@ impl Recording {
             ring_pages: sizing.ring_pages.map(|pages| pages * cpus),
             slot_pages: sizing.slot_pages,
             slot_seed: random().map_err(io("/dev/urandom"))?,
-            request_keys: [
+            pseudonym_keys: [
                 random().map_err(io("/dev/urandom"))?,
                 random().map_err(io("/dev/urandom"))?,
             ],

@@ -42,7 +42,7 @@ static SCRATCH: Array<Scratch> = Array::with_max_entries(1, 0);
 
 /// Filled by the loader.
 #[unsafe(no_mangle)]
-static FILE_OFFSETS: FileOffsets = FileOffsets {
+pub(crate) static FILE_OFFSETS: FileOffsets = FileOffsets {
     files: 0,
     fdt: 0,
     close_on_exec: 0,
@@ -68,6 +68,8 @@ static FILE_OFFSETS: FileOffsets = FileOffsets {
     unix_name: 0,
     fd: 0,
     i_rdev: 0,
+    state: 0,
+    sport: 0,
 };
 
 /// The member of [`FILE_OFFSETS`], read so that the compiler does not assume its initial value. For
@@ -84,7 +86,7 @@ const TYPE_SOCKET: u16 = 0o140_000;
 /// Families, include/linux/socket.h.
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
-const AF_INET6: u16 = 10;
+pub(crate) const AF_INET6: u16 = 10;
 /// Bytes before the path in a `struct sockaddr_un`, and most of the path.
 const SUN_PATH: usize = 2;
 const SUN_PATH_MAX: usize = 108;

@@ -21,6 +21,8 @@ mod disk;
 mod files;
 mod kernel;
 mod lane;
+mod network;
+mod pseudonym;
 mod running;
 mod sched;
 mod share;
@@ -30,6 +32,7 @@ mod stacks;
 mod strings;
 mod syscalls;
 mod task;
+mod trace;
 mod values;
 
 /// Some helpers (`bpf_probe_read_kernel` among them) are for programs under the GPL.

@@ -23,6 +23,7 @@ mod lacking;
 mod links;
 mod modes;
 mod names;
+mod network;
 mod own_calls;
 mod padded;
 mod pingpong;

@@ -1,5 +1,7 @@
 //! The default line of a kind of event: its name, and the fields of its row in the table of kinds.
 
+use std::io::Write as _;
+
 use flightrec_format::abi::kinds::{Field, Names, Unit, Value};
 use flightrec_format::decode::Plain;
 
@@ -33,6 +35,10 @@ pub(crate) fn shown(plain: &Plain) -> impl Iterator<Item = (&'static Field, Valu
 pub(crate) fn write(plain: &Plain, value: Value, unit: Unit, devices: &Devices, out: &mut Vec<u8>) {
     match (value, unit) {
         (Value::Name(comm), _) => quote(trim(&comm), false, out),
+        (Value::Ip(ip), _) => {
+            // Writing to a vector does not fail.
+            let _ = write!(out, "{ip}");
+        }
         (Value::Unsigned(number), Unit::Signal) => write_signal(number as u32, out),
         (Value::Signed(code), Unit::SignalCode) => {
             let signal = plain.ids(Unit::Signal).next().unwrap_or(0);

@@ -187,5 +187,7 @@ fn read_file_offsets(btf: &Btf) -> Result<FileOffsets, BtfError> {
         unix_name: btf.member_offset("unix_address", "name")?,
         fd: btf.member_offset("fdtable", "fd")?,
         i_rdev: btf.member_offset("inode", "i_rdev")?,
+        state: common("skc_state")?,
+        sport: btf.member_offset("inet_sock", "inet_sport")?,
     })
 }

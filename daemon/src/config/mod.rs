@@ -113,6 +113,8 @@ pub struct Record {
     pub signals: bool,
     /// Requests to disks.
     pub disk: bool,
+    /// Connections.
+    pub network: bool,
     /// Strings that system calls take (paths).
     pub strings: bool,
     /// What is recorded of a program that is executed.
@@ -143,6 +145,7 @@ impl Default for Record {
             tasks: true,
             signals: true,
             disk: true,
+            network: true,
             strings: true,
             exec_args: ExecArgs::All,
             mask: Vec::new(),

@@ -2,7 +2,7 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{
-    ENABLE_DISK, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK,
+    ENABLE_DISK, ENABLE_NETWORK, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK,
 };
 
 use super::Record;
@@ -23,12 +23,14 @@ pub enum Topic {
     Signals,
     /// Requests to disks.
     Disk,
+    /// Connections.
+    Network,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Syscalls, Self::Sched, Self::Tasks, Self::Signals, Self::Disk];
+    pub const ALL: [Self; 6] =
+        [Self::Syscalls, Self::Sched, Self::Tasks, Self::Signals, Self::Disk, Self::Network];
 
     /// Its key in `[record]`.
     pub const fn key(self) -> &'static str {
@@ -38,6 +40,7 @@ impl Topic {
             Self::Tasks => "tasks",
             Self::Signals => "signals",
             Self::Disk => "disk",
+            Self::Network => "network",
         }
     }
 
@@ -47,7 +50,7 @@ impl Topic {
             Self::Syscalls => Lane::Syscall,
             Self::Sched | Self::Signals => Lane::Sched,
             Self::Tasks => Lane::Task,
-            Self::Disk => Lane::Trace,
+            Self::Disk | Self::Network => Lane::Trace,
         }
     }
 
@@ -59,6 +62,7 @@ impl Topic {
             Self::Tasks => ENABLE_TASK,
             Self::Signals => ENABLE_SIGNALS,
             Self::Disk => ENABLE_DISK,
+            Self::Network => ENABLE_NETWORK,
         }
     }
 
@@ -77,6 +81,7 @@ impl Record {
             Topic::Tasks => self.tasks,
             Topic::Signals => self.signals,
             Topic::Disk => self.disk,
+            Topic::Network => self.network,
         }
     }
 

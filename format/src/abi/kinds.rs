@@ -12,6 +12,8 @@
 
 use core::mem::{offset_of, size_of};
 
+use super::ip::Ip;
+use super::net::{PROTOCOLS, TCP_STATES};
 use super::page::{Lane, RING_LANES};
 use super::record::Comm;
 
@@ -40,6 +42,8 @@ pub enum Type {
     I64,
     /// A thread's name, 16 bytes, NUL padded.
     Name,
+    /// An address of IPv4 or IPv6, 16 bytes ([`Ip`]).
+    Ip,
 }
 
 impl Type {
@@ -51,6 +55,7 @@ impl Type {
             Type::I32 => "i32",
             Type::I64 => "i64",
             Type::Name => "name",
+            Type::Ip => "ip",
         }
     }
 }
@@ -232,6 +237,8 @@ pub enum Value {
     Signed(i64),
     /// Of [`Type::Name`].
     Name(Comm),
+    /// Of [`Type::Ip`].
+    Ip(Ip),
 }
 
 /// A Rust type that a field may have.
@@ -277,6 +284,18 @@ impl FieldType for Comm {
     }
 }
 
+impl FieldType for Ip {
+    const TYPE: Type = Type::Ip;
+
+    fn get(bytes: &[u8], at: usize) -> Option<Self> {
+        Comm::get(bytes, at).map(Self)
+    }
+
+    fn put(self, bytes: &mut [u8], at: usize) {
+        self.0.put(bytes, at);
+    }
+}
+
 impl Field {
     /// Its value in a body; `None` where the body is too short.
     pub fn value(&self, body: &[u8]) -> Option<Value> {
@@ -287,6 +306,7 @@ impl Field {
             Type::I32 => Value::Signed(i64::from(i32::get(body, at)?)),
             Type::I64 => Value::Signed(i64::get(body, at)?),
             Type::Name => Value::Name(Comm::get(body, at)?),
+            Type::Ip => Value::Ip(Ip::get(body, at)?),
         })
     }
 }
@@ -412,6 +432,8 @@ macro_rules! kinds {
     (@unit block_op) => { Unit::OneOf(BLOCK_OPS) };
     (@unit block_flags) => { Unit::Flags(BLOCK_FLAGS) };
     (@unit block_error) => { Unit::OneOf(BLOCK_ERRORS) };
+    (@unit protocol) => { Unit::OneOf(PROTOCOLS) };
+    (@unit tcp_state) => { Unit::OneOf(TCP_STATES) };
     (@unit context) => { Unit::OneOf(CONTEXTS) };
     (@unit device) => { Unit::Device };
     (@unit hex) => { Unit::Hex };
@@ -598,6 +620,48 @@ kinds! {
         left: u32, bytes;
         /// What went wrong, if anything, as the kernel tells it to who waits.
         error: u32, block_error;
+    }
+    /// A packet of a TCP connection is sent again, as its receipt was not confirmed in time.
+    TCP_RETRANSMIT TcpRetransmit = 0x43 "tcp_retransmit" plain TcpRetransmit {
+        /// Which socket, by a keyed hash; another one may have it when this one is closed.
+        socket: u32, hex;
+        /// Its state.
+        state: u32, tcp_state;
+        /// Its own address.
+        local: Ip;
+        /// The other end's.
+        remote: Ip;
+        /// Its own port.
+        local_port: u32;
+        /// The other end's.
+        remote_port: u32;
+        /// In what it ran: but for `thread`, the event's thread is the one interrupted.
+        context: u32, context;
+        /// Reserved.
+        reserved: u32, reserved;
+    }
+    /// A socket changes its state: a connection begins, is there, or ends.
+    SOCK_STATE SockState = 0x44 "sock_state" plain SockState {
+        /// As of `tcp_retransmit`.
+        socket: u32, hex;
+        /// Its protocol.
+        protocol: u32, protocol;
+        /// Its state until now.
+        old_state: u32, tcp_state;
+        /// Its state from now on.
+        new_state: u32, tcp_state;
+        /// Its own address.
+        local: Ip;
+        /// The other end's.
+        remote: Ip;
+        /// Its own port; 0: none yet.
+        local_port: u32;
+        /// The other end's; 0: none yet.
+        remote_port: u32;
+        /// In what it ran: but for `thread`, the event's thread is the one interrupted.
+        context: u32, context;
+        /// Reserved.
+        reserved: u32, reserved;
     }
 }
 

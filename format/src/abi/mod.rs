@@ -3,7 +3,9 @@
 pub mod args;
 pub mod counts;
 pub mod file;
+pub mod ip;
 pub mod kinds;
+pub mod net;
 pub mod page;
 pub mod probe;
 pub mod record;

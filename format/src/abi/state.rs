@@ -22,9 +22,11 @@ pub const ENABLE_EXEC_MASK: u32 = 64;
 /// Record requests to disks.
 pub const ENABLE_DISK: u32 = 128;
 /// Everything.
-pub const ENABLE_ALL: u32 = 255 | ENABLE_SIGNALS;
+pub const ENABLE_ALL: u32 = 255 | ENABLE_SIGNALS | ENABLE_NETWORK;
 /// Record signals.
 pub const ENABLE_SIGNALS: u32 = 1 << 11;
+/// Record connections.
+pub const ENABLE_NETWORK: u32 = 1 << 21;
 /// System calls draw from their [`Bucket`].
 pub const LIMIT_SYSCALL: u32 = 1 << 8;
 /// Scheduling draws from its [`Bucket`], and requests to disks do.

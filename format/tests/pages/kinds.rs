@@ -95,7 +95,7 @@ fn fields_stand_one_behind_the_other() {
         let size = |ty| match ty {
             Type::U32 | Type::I32 => 4,
             Type::U64 | Type::I64 => 8,
-            Type::Name => 16,
+            Type::Name | Type::Ip => 16,
         };
         let mut at = 0;
         for field in row.fields {
