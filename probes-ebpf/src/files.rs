@@ -100,8 +100,8 @@ struct IterTaskFile {
 
 /// `struct bpf_iter_meta`, include/linux/bpf.h, Linux 6.1: its first member.
 #[repr(C)]
-struct IterMeta {
-    seq: *mut c_void,
+pub(crate) struct IterMeta {
+    pub(crate) seq: *mut c_void,
 }
 
 /// A typed load, as `kernel::load`.
@@ -109,7 +109,7 @@ struct IterMeta {
 /// # Safety
 /// `p` must be a pointer that the verifier tracks; it checks the access itself.
 #[inline(always)]
-unsafe fn load<T: Copy>(p: *const u8, offset: u32) -> T {
+pub(crate) unsafe fn load<T: Copy>(p: *const u8, offset: u32) -> T {
     // SAFETY: by the contract above.
     unsafe { p.add(offset as usize).cast::<T>().read_volatile() }
 }

@@ -109,7 +109,7 @@ impl Sizing {
             ring(syscalls, rings.syscall),
             ring(sched, rings.sched),
             rings.task,
-            ring(disk, rings.trace),
+            ring(disk || config.sampling.hz > 0, rings.trace),
         ];
         let [a, b, c, d] = asked.map(|ring| (ring.bytes() / PAGE).max(2));
         let asked = [a, b, c, d, rings.quiet.bytes() / PAGE];

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::state::{
-    ENABLE_DISK, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SCHED,
-    ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK,
+    ENABLE_DISK, ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SAMPLES,
+    ENABLE_SCHED, ENABLE_STRINGS, ENABLE_SYSCALL, ENABLE_TASK,
 };
 use flightrec_format::live::sys::Cast;
 use flightrec_format::meta::{Lacking, Lanes, Meta, TaiOffset};
@@ -41,6 +41,8 @@ pub(super) struct Plan {
     pub(super) enabled: u32,
     pub(super) record: Record,
     pub(super) stacks: Stacks,
+    /// Whether what runs is sampled.
+    samples: bool,
     pub(super) budget: Budget,
     pub(super) btf: PathBuf,
     pub(super) config: String,
@@ -114,6 +116,7 @@ impl Plan {
             enabled: switches(record),
             record: record.clone(),
             stacks: config.stacks.clone(),
+            samples: config.sampling.hz > 0,
             budget: config.budget.clone(),
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),
@@ -156,7 +159,7 @@ impl Plan {
                     self.wanted.syscalls.is_none(),
                     !self.wanted.sched,
                     !self.wanted.tasks,
-                    !self.wanted.disk,
+                    !self.wanted.disk && !self.samples,
                 ],
             ),
             quiet_bytes: u64::from(self.sizing.quiet_pages)
@@ -180,6 +183,8 @@ pub(super) fn switches(record: &Record) -> u32 {
         (record.sched, ENABLE_SCHED),
         (record.tasks, ENABLE_TASK),
         (record.disk, ENABLE_DISK),
+        // Its clocks are what is switched.
+        (true, ENABLE_SAMPLES),
         (record.strings, ENABLE_STRINGS),
         (exec_args != ExecArgs::None, ENABLE_EXEC_FILE),
         (exec_args == ExecArgs::All, ENABLE_EXEC_ARGS),

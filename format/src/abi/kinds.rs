@@ -599,6 +599,8 @@ kinds! {
         /// What went wrong, if anything, as the kernel tells it to who waits.
         error: u32, block_error;
     }
+    /// A CPU's clock has struck: what runs there, and in which functions.
+    SAMPLE Sample = 0x43 "sample" own
 }
 
 impl Kind {

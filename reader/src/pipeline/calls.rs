@@ -54,6 +54,10 @@ impl Calls {
 
     /// Takes an event that is to be shown; `entered` as in [`super::delay::Item`].
     pub fn push(&mut self, shown: Shown, entered: Option<u64>) {
+        // What runs in the middle of a call does not part it.
+        if let Body::Sample(_) = shown.event.body {
+            return self.items.push_back(Held { shown, waiting: false, gone: false });
+        }
         let number = self.first + self.items.len() as u64;
         let tid = shown.event.tid;
         let before = self.open.remove(&tid);

@@ -1,0 +1,89 @@
+//! What runs on a CPU at a moment.
+
+use flightrec_format::abi::record::sample::UserFrame;
+use flightrec_format::abi::record::stack::Status;
+use flightrec_format::decode::Sample;
+use flightrec_format::meta::Binary;
+use flightrec_format::symbols::Symbols;
+
+use super::escape::escape;
+use super::number::hex;
+use super::stack;
+use crate::binaries::Binaries;
+
+/// Digits of a build id that stand for a binary without a name.
+const ID: usize = 12;
+
+/// `(SAMPLE) kernel vfs_read <- ksys_read | read [libc.so.6] <- main [cat]`: from the innermost
+/// function out, those of the kernel, and behind the bar those of the program; `...` where there
+/// may be more.
+pub(super) fn line(sample: &Sample, symbols: &Symbols, binaries: &Binaries, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"(SAMPLE) ");
+    out.extend_from_slice(mode(sample).as_bytes());
+    match sample.status {
+        Status::Taken => {}
+        Status::Refused => return out.extend_from_slice(b" (stack refused by the budget)"),
+        Status::Unreadable => return out.extend_from_slice(b" (stack not available)"),
+    }
+    if !sample.kernel.is_empty() {
+        out.push(b' ');
+        stack::kernel(&sample.kernel, sample.kernel_cut, symbols, out);
+    }
+    if sample.user.is_empty() {
+        return;
+    }
+    out.extend_from_slice(if sample.kernel.is_empty() { b" " } else { b" | " });
+    for (i, frame) in sample.user.iter().enumerate() {
+        if i > 0 {
+            out.extend_from_slice(b" <- ");
+        }
+        user(*frame, i == 0, binaries, out);
+    }
+    if sample.user_cut {
+        out.extend_from_slice(b" <- ...");
+    }
+}
+
+/// `user`: the program ran; `kernel`: the kernel did, for it or in its place.
+pub(crate) fn mode(sample: &Sample) -> &'static str {
+    if sample.user_mode { "user" } else { "kernel" }
+}
+
+/// `main [cat]`; of a function without a name `libfoo.so+0x1234`, by the byte of the file; of an
+/// address in no binary `?0x7f00deadbeef`.
+fn user(frame: UserFrame, ran: bool, binaries: &Binaries, out: &mut Vec<u8>) {
+    let place = binaries.find(frame, ran);
+    match (place.function, place.binary) {
+        (Some((function, _)), Some(of)) => {
+            escape(function.as_bytes(), out);
+            out.extend_from_slice(b" [");
+            name(of, out);
+            out.push(b']');
+        }
+        (_, Some(of)) => {
+            name(of, out);
+            out.push(b'+');
+            hex(frame.at, out);
+        }
+        (_, None) if frame.binary != 0 => {
+            out.extend_from_slice(b"?+");
+            hex(frame.at, out);
+        }
+        (_, None) => {
+            out.push(b'?');
+            hex(frame.at, out);
+        }
+    }
+}
+
+/// The file's own name; where it is not known, the beginning of its build id.
+fn name(of: &Binary, out: &mut Vec<u8>) {
+    let name = of.path.rsplit('/').next().filter(|name| !name.is_empty());
+    match name {
+        Some(name) => escape(name.as_bytes(), out),
+        None => {
+            out.push(b'?');
+            escape(of.build_id.get(..ID).unwrap_or(&of.build_id).as_bytes(), out);
+        }
+    }
+}
