@@ -135,8 +135,9 @@ fn read(table: &ArrayMap, place: usize) -> Option<Entry> {
 }
 
 fn build_id(entry: &Entry) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16);
     let bytes = entry.id.iter().flat_map(|word| word.to_le_bytes());
-    bytes.map(|byte| format!("{byte:02x}")).collect()
+    bytes.flat_map(|byte| [byte >> 4, byte & 0xf]).filter_map(digit).collect()
 }
 
 /// What it takes in the metadata: brackets, commas, quotes, the number; escapes of the path.

@@ -79,11 +79,59 @@ fn user(frame: UserFrame, ran: bool, binaries: &Binaries, out: &mut Vec<u8>) {
 /// The file's own name; where it is not known, the beginning of its build id.
 fn name(of: &Binary, out: &mut Vec<u8>) {
     let name = of.path.rsplit('/').next().filter(|name| !name.is_empty());
-    match name {
-        Some(name) => escape(name.as_bytes(), out),
-        None => {
-            out.push(b'?');
-            escape(of.build_id.get(..ID).unwrap_or(&of.build_id).as_bytes(), out);
+    if let Some(name) = name {
+        return escape(name.as_bytes(), out);
+    }
+    out.push(b'?');
+    escape(of.build_id.get(..ID).unwrap_or(&of.build_id).as_bytes(), out);
+}
+
+#[cfg(test)]
+mod tests {
+    use flightrec_format::meta::Meta;
+
+    use super::super::stack::tests::symbols;
+    use super::*;
+
+    fn sample(kernel: &[u32], user: &[(u16, u64)]) -> Sample {
+        Sample {
+            user_mode: kernel.is_empty(),
+            status: Status::Taken,
+            kernel_cut: false,
+            user_cut: false,
+            kernel: kernel.into(),
+            user: user.iter().map(|(binary, at)| UserFrame { binary: *binary, at: *at }).collect(),
         }
+    }
+
+    fn shown(sample: &Sample) -> String {
+        let binary = |number, path: &str| Binary {
+            number,
+            build_id: "0123456789abcdef".into(),
+            path: path.into(),
+        };
+        let binaries = Binaries::new(&Meta {
+            binaries: vec![binary(1, "/nonexistent/lib\u{1b}foo.so"), binary(2, "")],
+            ..Meta::default()
+        });
+        let mut out = Vec::new();
+        let symbols = symbols(&["wait", "read [xfs]", "do_syscall_64"]);
+        line(sample, &symbols, &binaries, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn frames_are_shown_as_far_as_they_are_known() {
+        let user = [(1, 0x1234), (2, 7), (0, 0x7f00_1234), (9, 3), (0xffff, 4)];
+        let names = "lib\\33foo.so+0x1234 <- ?0123456789ab+0x7 <- ?0x7f001234 <- ?+0x3 <- ?+0x4";
+        assert_eq!(shown(&sample(&[], &user)), format!("(SAMPLE) user {names}"));
+        let both = Sample { user_cut: true, ..sample(&[110, 210, 310], &user[..1]) };
+        assert_eq!(
+            shown(&both),
+            "(SAMPLE) kernel wait <- read [xfs] | lib\\33foo.so+0x1234 <- ..."
+        );
+        assert_eq!(shown(&sample(&[110], &[])), "(SAMPLE) kernel wait");
+        let refused = Sample { status: Status::Refused, ..sample(&[], &[]) };
+        assert_eq!(shown(&refused), "(SAMPLE) user (stack refused by the budget)");
     }
 }

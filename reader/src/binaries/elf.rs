@@ -79,8 +79,8 @@ impl Functions {
         }
     }
 
-    fn parse<'a, H: FileHeader<Endian = Endianness>>(
-        data: Bounded<'a>,
+    fn parse<H: FileHeader<Endian = Endianness>>(
+        data: Bounded<'_>,
         id: &[u8],
         room: usize,
     ) -> Option<(Self, bool)> {
@@ -172,4 +172,107 @@ fn open_regular(path: &Path) -> Option<File> {
     }
     let name = format!("/proc/self/fd/{}", held.as_raw_fd());
     OpenOptions::new().read(true).open(OsStr::from_bytes(name.as_bytes())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ROOM: usize = 1 << 30;
+
+    /// The program of this test, and its build id.
+    fn own() -> (Vec<u8>, Vec<u8>) {
+        let bytes = std::fs::read("/proc/self/exe").unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let id = file.build_id().unwrap().expect("linked with a build id").to_vec();
+        (bytes, id)
+    }
+
+    #[test]
+    fn a_byte_is_in_the_function_that_the_file_says() {
+        let (bytes, id) = own();
+        let file = object::File::parse(&*bytes).unwrap();
+        let path = std::env::current_exe().unwrap();
+        let functions = Functions::read(&path, None, &id, ROOM).expect("this program");
+        let mut found = 0;
+        for of in file.symbols().filter(|of| of.kind() == SymbolKind::Text && of.size() > 3) {
+            let holds = |segment: &object::Segment<'_, '_>| {
+                (segment.address()..segment.address() + segment.size()).contains(&of.address())
+            };
+            let Some(segment) = file.segments().find(holds) else { continue };
+            let byte = of.address() - segment.address() + segment.file_range().0;
+            let (name, offset) = functions.find(byte + 2).expect("a function");
+            let other = file.symbols().find(|other| other.name() == Ok(name)).unwrap();
+            assert_eq!((other.address() + offset, found < 200), (of.address() + 2, true));
+            found += 1;
+            if found == 200 {
+                break;
+            }
+        }
+        assert_eq!(found, 200);
+        assert_eq!(functions.find(0), None, "the file's header");
+        assert_eq!(functions.find(u64::MAX), None);
+        assert!(functions.bytes() > 0 && functions.bytes() < bytes.len());
+    }
+
+    #[test]
+    fn another_file_or_none_has_no_functions() {
+        let (_, mut id) = own();
+        let path = std::env::current_exe().unwrap();
+        assert!(Functions::read(&path, None, &id, 1000).is_none(), "no room");
+        id[19] ^= 1;
+        assert!(Functions::read(&path, None, &id, ROOM).is_none(), "another build id");
+        for none in ["/dev/null", "/", "/nonexistent", "/etc/passwd", "/proc/self/mem"] {
+            assert!(Functions::read(Path::new(none), None, &id, ROOM).is_none(), "{none}");
+        }
+    }
+
+    #[test]
+    fn build_ids_are_compared_as_recorded() {
+        let id = [[7; 8].as_slice(), &[0; 12]].concat();
+        assert!(is_id(&[7; 8], &id) && is_id(&[[7; 8].as_slice(), &[0; 24]].concat(), &id));
+        assert!(!is_id(&[7; 9], &id) && !is_id(&[], &[0; 20]) && !is_id(&[7; 8], &[7; 8]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        #[test]
+        fn damaged_files_do_no_harm(
+            at in prop::collection::vec((0usize..4096, any::<u8>()), 1..20),
+            end: bool,
+            cut in 0usize..40_000,
+            byte: u64,
+        ) {
+            thread_local! {
+                static GOOD: (Vec<u8>, Vec<u8>) = {
+                    let bytes = std::fs::read("/bin/true").unwrap();
+                    let id = object::File::parse(&*bytes).unwrap().build_id().unwrap();
+                    let id = id.unwrap_or(&[0; 20]).to_vec();
+                    (bytes, id)
+                };
+            }
+            let (mut bytes, id) = GOOD.with(Clone::clone);
+            for (at, value) in at {
+                // Headers are at the beginning, and those of sections at the end.
+                let at = if end { bytes.len().saturating_sub(at + 1) } else { at };
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            if cut < 20_000 {
+                bytes.truncate(cut);
+            }
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(&bytes).unwrap();
+            if let Some(functions) = Functions::read(file.path(), None, &id, ROOM) {
+                functions.find(byte);
+                functions.find(byte % 100_000);
+            }
+        }
+    }
 }
