@@ -46,6 +46,6 @@ pub mod value;
 pub mod zone;
 
 use flightrec_reader::{
-    amount, boots, control, coverage, fds, holes, kind, left_out, memory, names, observe, pipeline,
-    source, threads, wall, window, windows,
+    amount, binaries, boots, control, coverage, fds, holes, kind, left_out, memory, names, observe,
+    pipeline, source, threads, wall, window, windows,
 };

@@ -12,15 +12,17 @@ use std::path::{Path, PathBuf};
 
 use aya::Ebpf;
 use aya::programs::links::FdLink;
-use aya::programs::{BtfTracePoint, Iter, Program, ProgramError, RawTracePoint, TracePoint};
+use aya::programs::{
+    BtfTracePoint, Iter, PerfEvent, Program, ProgramError, RawTracePoint, TracePoint,
+};
 use flightrec_format::live::sys;
 use flightrec_format::meta::Lacking;
 use tracing::debug;
 
 use crate::attachments::{Attachment, Hook, ProgramForm, Tracepoint};
 use crate::load::LoadError;
-use crate::tracepoint;
 use crate::tracepoints::Tracepoints;
+use crate::{clocks, tracepoint};
 
 /// Loads, attaches and pins rows, in their order. Tells which optional ones this kernel refused; a
 /// required one that is refused is the error.
@@ -61,6 +63,8 @@ pub fn gone(
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect();
     let mut links = links?;
+    // CPUs come and go, and so do their clocks.
+    links.retain(|name| !clocks::is_pin(name));
     let mut gone = Vec::new();
     for row in rows.iter().filter(|row| row.has_link() && !row.is_among(lacking)) {
         if links.remove(row.pin()) {
@@ -139,6 +143,8 @@ impl Attacher<'_> {
             Hook::Tracepoint(tracepoint, ProgramForm::Tracepoint) => self.classic(row, tracepoint),
             Hook::Once(objects) => self.run_once(row, objects),
             Hook::File(objects) => self.file(row, objects),
+            Hook::Process(objects) => self.for_process(row, objects),
+            Hook::Clock => self.clock(row),
             Hook::Daemon => self.for_daemon(row),
         }
     }
@@ -182,6 +188,27 @@ impl Attacher<'_> {
         let program: &mut RawTracePoint = self.program(name)?.try_into().map_err(refused(name))?;
         program.load().map_err(refused(name))?;
         program.pin(&prog).map_err(pinning(prog))
+    }
+
+    fn for_process(&mut self, row: &Attachment, objects: &str) -> Result<(), LoadError> {
+        let (name, btf, prog) = (row.program, self.btf, program_pin(self.dir, row));
+        let program: &mut Iter = self.program(name)?.try_into().map_err(refused(name))?;
+        program.load(objects, btf).map_err(refused(name))?;
+        program.pin(&prog).map_err(pinning(prog))
+    }
+
+    /// Loaded, and made sure that there are clocks. They are set when the recording is complete
+    /// ([`clocks::set`]).
+    fn clock(&mut self, row: &Attachment) -> Result<(), LoadError> {
+        let (name, prog) = (row.program, program_pin(self.dir, row));
+        let program: &mut PerfEvent = self.program(name)?.try_into().map_err(refused(name))?;
+        program.load().map_err(refused(name))?;
+        program.pin(&prog).map_err(pinning(prog))?;
+        clocks::check().map_err(|source| {
+            let is_refused = source.kind() == io::ErrorKind::PermissionDenied;
+            let level = tracepoint::paranoid().filter(|level| is_refused && *level > 2);
+            LoadError::Clock { source, level }
+        })
     }
 
     fn run_once(&mut self, row: &Attachment, objects: &str) -> Result<(), LoadError> {

@@ -11,7 +11,7 @@ use std::fmt;
 use flightrec_format::abi::probe::STACK_WALK;
 use flightrec_format::meta::{Lacking, SwitchedOff};
 
-use crate::btf::{CONTEXT, DISK, FILES, Group, IO_WAIT, STACKS};
+use crate::btf::{CONTEXT, DISK, FILES, Group, IO_WAIT, MAPPINGS, STACKS};
 use crate::config::{Record, Topic};
 
 /// A tracepoint of the kernel.
@@ -65,6 +65,10 @@ pub enum Hook {
     Once(&'static str),
     /// A BPF iterator whose link is pinned as a file: it runs when the file is read.
     File(&'static str),
+    /// A BPF iterator over these objects, which the daemon runs for one process at a time.
+    Process(&'static str),
+    /// The clock of each CPU ([`crate::clocks`]).
+    Clock,
     /// The daemon itself, by `BPF_PROG_TEST_RUN`.
     Daemon,
 }
@@ -180,6 +184,9 @@ pub const ATTACHMENTS: &[Attachment] = &[
     row(STACK_WALK, Hook::File("task"), "kernel stacks of blocked threads, for `flightctl ps`")
         .optional(&[STACKS]),
     row(SYMBOL, Hook::Daemon, "names of functions in kernel stacks").optional(&[]),
+    row(MAPPING_WALK, Hook::Process("task_vma"), "names of binaries in samples")
+        .optional(&[MAPPINGS]),
+    row(SAMPLE, Hook::Clock, "samples of what runs").tells(&["sample"]).optional(&[]),
     // Without these offsets it takes what somebody writes into the log for the kernel's own words.
     row("console", Hook::tp_btf("printk", "console"), "the kernel's log, for triggers")
         .optional(&[]),
@@ -190,6 +197,12 @@ pub const FILE_WALK: &str = "walk_files";
 
 /// What names the functions of stacks.
 pub const SYMBOL: &str = "symbol";
+
+/// The walk over the files that a process has mapped.
+pub const MAPPING_WALK: &str = "walk_mappings";
+
+/// What records samples.
+pub const SAMPLE: &str = "sample";
 
 /// A required program that records no events.
 const fn row(program: &'static str, hook: Hook, what: &'static str) -> Attachment {
@@ -269,6 +282,11 @@ impl Attachment {
         Self { kinds, ..self }
     }
 
+    /// It records events of these kinds, and is loaded always: what runs it is another matter.
+    const fn tells(self, kinds: &'static [&'static str]) -> Self {
+        Self { kinds, ..self }
+    }
+
     /// The same of a program that has another name than its tracepoint.
     #[must_use]
     pub const fn with_program(self, program: &'static str) -> Self {
@@ -295,7 +313,7 @@ impl Attachment {
     pub const fn tracepoint(&self) -> Option<(Tracepoint, ProgramForm)> {
         match self.hook {
             Hook::Tracepoint(tracepoint, form) => Some((tracepoint, form)),
-            Hook::Once(_) | Hook::File(_) | Hook::Daemon => None,
+            _ => None,
         }
     }
 
@@ -303,7 +321,7 @@ impl Attachment {
     pub const fn pin(&self) -> &'static str {
         match self.hook {
             Hook::Tracepoint(tracepoint, _) => tracepoint.name,
-            Hook::Once(_) | Hook::File(_) | Hook::Daemon => self.program,
+            _ => self.program,
         }
     }
 
@@ -465,6 +483,8 @@ mod tests {
             "walk_files",
             "walk_stacks",
             "symbol",
+            "walk_mappings",
+            "sample",
             "console",
         ];
         assert_eq!(programs(&none_but(&[])), least);

@@ -111,6 +111,14 @@ pub enum LoadError {
         /// What the setting is.
         level: i32,
     },
+    /// The kernel gives no clock that runs a program.
+    #[error("perf events of the CPUs' clocks can't be opened: {source}{}", paranoid_hint(*.level))]
+    Clock {
+        /// Why.
+        source: io::Error,
+        /// `kernel.perf_event_paranoid`, where that may be the reason.
+        level: Option<i32>,
+    },
     /// The offsets of this kernel's members can't be put into the programs.
     #[error("the probes do not fit this kernel: {0}")]
     Members(String),
@@ -128,6 +136,13 @@ pub enum LoadError {
         /// Why.
         source: io::Error,
     },
+}
+
+/// What helps where only root may open perf events.
+fn paranoid_hint(level: Option<i32>) -> String {
+    level.map_or_else(String::new, |level| {
+        format!("; kernel.perf_event_paranoid is {level}: 2 or less lets flightd open them")
+    })
 }
 
 impl LoadError {
@@ -274,9 +289,10 @@ fn missing(hook: Hook, btf: &Btf, tracepoints: &Tracepoints) -> Option<String> {
                 _ => Some(format!("this kernel has no tracepoint {tracepoint}")),
             }
         }
-        Hook::Once(objects) | Hook::File(objects) => (!btf.has_iterator(objects))
-            .then(|| format!("this kernel has no BPF iterator {objects}")),
-        Hook::Daemon => None,
+        Hook::Once(objects) | Hook::File(objects) | Hook::Process(objects) => (!btf
+            .has_iterator(objects))
+        .then(|| format!("this kernel has no BPF iterator {objects}")),
+        Hook::Clock | Hook::Daemon => None,
     }
 }
 
@@ -366,7 +382,7 @@ fn refused_or_broken(error: aya::EbpfError) -> LoadError {
 }
 
 /// Maps that outlive the daemon, by name.
-pub const PINNED_MAPS: [&str; 14] = [
+pub const PINNED_MAPS: [&str; 15] = [
     STATE,
     "rings_syscall",
     "rings_sched",
@@ -381,6 +397,7 @@ pub const PINNED_MAPS: [&str; 14] = [
     KERNEL_LOG,
     FRAMES,
     SYMBOL_TEXT,
+    BINARIES,
 ];
 
 /// The CPUs' states.
@@ -391,6 +408,8 @@ pub const EXEC_MASKS: &str = "exec_masks";
 pub const FRAMES: &str = "frames";
 /// What the program that names them says.
 pub const SYMBOL_TEXT: &str = "symbol_text";
+/// The binaries that samples have frames in ([`crate::binaries`]).
+pub const BINARIES: &str = "binaries";
 /// The ring buffer of lines that the kernel logs.
 pub const KERNEL_LOG: &str = "kernel_log";
 
@@ -493,8 +512,9 @@ mod tests {
     fn of_our_own_rows_a_bare_kernel_lacks_the_optional_ones() {
         let choice = choose(ATTACHMENTS, &with_names(&["t"], &[]), &Tracepoints::with_numbers(&[]));
         let lacking: Vec<&str> = choice.lacking.iter().map(|of| &*of.program).collect();
-        // What the daemon runs itself needs nothing of the kernel that its description tells.
-        let optional = ATTACHMENTS.iter().filter(|row| row.optional && row.hook != Hook::Daemon);
+        // What the daemon runs itself, or a clock does, needs nothing of the kernel that its description tells.
+        let is_asked = |row: &&Attachment| !matches!(row.hook, Hook::Daemon | Hook::Clock);
+        let optional = ATTACHMENTS.iter().filter(|row| row.optional).filter(is_asked);
         let optional = optional.map(|row| row.program);
         // And what refines required ones, once each.
         let refinements = ["IO_WAIT_OFFSETS", "CAN_TAKE_STACKS", "CONTEXT_OFFSETS"];

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,20 +26,21 @@ use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::attach;
-use crate::attachments::{Attachment, FILE_WALK, ProgramForm};
+use crate::attachments::{Attachment, FILE_WALK, ProgramForm, SAMPLE};
+use crate::binaries::Binaries;
 use crate::bpffs::{self, BpffsError};
 use crate::btf::BtfError;
 use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
-use crate::config::{Config, Record, SizingError, Stacks};
+use crate::config::{Config, Record, Sampling, SizingError, Stacks};
 use crate::devices;
 use crate::load::{self, Frozen, LoadError};
 use crate::note::Notes;
 use crate::symbols::Symbols;
 use crate::syscalls::call_table;
 use crate::tracepoints::TracepointsError;
-use crate::{calibrate, clock, cpus, mask};
+use crate::{calibrate, clock, clocks, cpus, mask};
 use first::{prepare_slots, prepare_state, time_attached};
 use plan::{Plan, switches};
 
@@ -102,6 +103,11 @@ pub struct Recording {
     notes: Notes,
     groups: Groups,
     symbols: Symbols,
+    binaries: Binaries,
+    /// Samples a second that are wanted.
+    hz: AtomicU32,
+    /// Why their clocks could not be set.
+    told: Mutex<Option<String>>,
     /// Counts the changes of the metadata.
     changes: AtomicU64,
     /// How the programs on system calls are attached again; empty: there are none.
@@ -164,6 +170,7 @@ impl Recording {
             warn!(lacking = what, "not on this kernel: {what} ({why})");
         }
         recording.groups = Groups::find(&config.kernel.cgroup2);
+        recording.set_sampling(&config.sampling);
         recording.follow();
         Ok((recording, ended))
     }
@@ -179,6 +186,9 @@ impl Recording {
             notes,
             groups: Groups::default(),
             symbols: Symbols::open(dir),
+            binaries: Binaries::open(dir),
+            hz: AtomicU32::new(0),
+            told: Mutex::default(),
             changes: AtomicU64::new(0),
             syscalls: Vec::new(),
             switching: Mutex::new(()),
@@ -357,6 +367,7 @@ impl Recording {
     pub fn reconfigure(&self, config: &Config) {
         self.apply(&config.record);
         set_stacks(self.state(), &config.stacks);
+        self.set_sampling(&config.sampling);
         let changed = self.update_meta(|meta| {
             meta.strings = config.record.strings;
             meta.config = config.to_toml();
@@ -364,6 +375,37 @@ impl Recording {
         if let Err(e) = changed {
             warn!("the recording's metadata still have the previous configuration: {e}");
         }
+    }
+
+    /// Sets how often what runs is recorded, and how much of it.
+    fn set_sampling(&self, sampling: &Sampling) {
+        let frames = u64::from(sampling.kernel_frames) | u64::from(sampling.user_frames) << 32;
+        for cpu in 0..self.state().entries() {
+            self.state().write(cpu, offset_of!(CpuState, sample_frames), &frames.to_le_bytes());
+        }
+        self.hz.store(sampling.hz, Ordering::Relaxed);
+        self.set_clocks();
+    }
+
+    /// Has each CPU that is online have its clock. That it could not is no reason to stop, and told
+    /// once.
+    fn set_clocks(&self) {
+        let (meta, hz) = (self.meta(), self.hz.load(Ordering::Relaxed));
+        if meta.lacking.iter().any(|of| of.program == SAMPLE) {
+            return;
+        }
+        let set = clocks::set(&self.dir, hz, &meta.cpus).map_err(|e| match e.raw_os_error() {
+            // Of a daemon that began without samples (`crate::seccomp`).
+            Some(libc::EPERM) => format!("{e}: restart flightd"),
+            _ => e.to_string(),
+        });
+        let mut told = self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Err(e) = &set
+            && told.as_ref() != Some(e)
+        {
+            warn!("the clocks that make samples could not be set: {e}");
+        }
+        *told = set.err();
     }
 
     /// Rewrites the switches of all CPUs: what is enabled, and whose calls are left out.
@@ -424,10 +466,11 @@ impl Recording {
         self.state().load(0, 0) >> 32 == 0
     }
 
-    /// Whether attaching them again opens perf events.
+    /// Whether attaching them again, or the clock of a CPU that comes back, opens perf events.
     pub fn needs_perf_events(&self) -> bool {
         let form = |of: &Detachable| of.row.tracepoint().map(|(_, form)| form);
         self.syscalls.iter().any(|of| form(of) == Some(ProgramForm::Tracepoint))
+            || self.hz.load(Ordering::Relaxed) != 0
     }
 
     /// Detaches the programs on system calls: none is recorded, counted or paid for until
@@ -595,14 +638,17 @@ impl Recording {
     }
 
     /// Brings the offsets of the wall clock and its scale, the names of control groups, of block
-    /// devices and of functions in stacks up to date. That it could not is no reason to stop.
+    /// devices, of functions in stacks and of binaries up to date, and the CPUs' clocks. That it could not is no reason to stop.
     pub fn follow(&self) {
         let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
         let meta = self.meta();
         let groups = self.groups.refresh(&meta);
         let devices = devices::refresh(&meta);
         let symbols = self.symbols.refresh(&meta);
-        let has_names = groups.is_none() && devices.is_none() && symbols.is_none();
+        let binaries = self.binaries.refresh(&meta);
+        self.set_clocks();
+        let is_known = groups.is_none() && devices.is_none();
+        let has_names = is_known && symbols.is_none() && binaries.is_none();
         if has_names && meta.tai_offset(now) == offset && meta.knows_wall_offset(wall) {
             return;
         }
@@ -617,6 +663,10 @@ impl Recording {
             }
             if let Some(symbols) = symbols {
                 meta.symbols.extend(symbols);
+            }
+            for binary in binaries.into_iter().flatten() {
+                meta.binaries.retain(|of| of.number != binary.number);
+                meta.binaries.push(binary);
             }
         });
         if let Err(e) = updated {

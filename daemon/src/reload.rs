@@ -7,7 +7,7 @@ use crate::config::Config;
 
 /// Keys, or whole tables, that take effect at once; all others shape the kernel's side, which would
 /// have to be made anew.
-const AT_ONCE: [&str; 4] = ["budget", "record.own", "record.strings", "stacks"];
+const AT_ONCE: [&str; 5] = ["budget", "record.own", "record.strings", "sampling", "stacks"];
 
 /// What comes of reading the configuration again.
 #[derive(Debug, PartialEq)]

@@ -11,14 +11,15 @@ use std::io;
 
 /// Commands of bpf(2) that a daemon which records makes, by `enum bpf_cmd`
 /// (include/uapi/linux/bpf.h), and what for.
-const COMMANDS: [(u32, &str); 7] = [
+const COMMANDS: [(u32, &str); 8] = [
     (1, "BPF_MAP_LOOKUP_ELEM: counters"),
     (6, "BPF_OBJ_PIN: a link that attaches again"),
     (7, "BPF_OBJ_GET: what is pinned, by its readers and to attach again"),
     (10, "BPF_PROG_TEST_RUN: marks and recorder events"),
     (15, "BPF_OBJ_GET_INFO_BY_FD: sizes of maps, and what programs missed"),
     (17, "BPF_RAW_TRACEPOINT_OPEN: attaching again"),
-    (28, "BPF_LINK_CREATE: the same of classic tracepoints"),
+    (28, "BPF_LINK_CREATE: the same of classic tracepoints and clocks; walks over mapped files"),
+    (33, "BPF_ITER_CREATE: these walks"),
 ];
 
 /// `AUDIT_ARCH_X86_64` and `AUDIT_ARCH_I386`, include/uapi/linux/audit.h.

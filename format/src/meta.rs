@@ -111,6 +111,10 @@ pub struct Meta {
     /// looked up and there is room.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub symbols: Vec<Symbol>,
+    /// Binaries that the recording's samples have frames in, as far as they are known and there is
+    /// room.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub binaries: Vec<Binary>,
     /// System calls of the machine's own table.
     pub native: Vec<Syscall>,
     /// System calls of the 32-bit table.
@@ -163,6 +167,30 @@ impl From<(u32, u32, String)> for Symbol {
 impl From<Symbol> for (u32, u32, String) {
     fn from(Symbol { at, size, name }: Symbol) -> Self {
         (at, size, name)
+    }
+}
+
+/// A binary that programs run code of: `[number, "build id", "path"]` in the document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u16, String, String)", into = "(u16, String, String)")]
+pub struct Binary {
+    /// Its number in the recording's samples ([`crate::abi::record::sample`]).
+    pub number: u16,
+    /// Its build id, 40 hexadecimal digits; behind shorter ones are zeros.
+    pub build_id: String,
+    /// Its path as the recorder sees it; empty: not known.
+    pub path: String,
+}
+
+impl From<(u16, String, String)> for Binary {
+    fn from((number, build_id, path): (u16, String, String)) -> Self {
+        Self { number, build_id, path }
+    }
+}
+
+impl From<Binary> for (u16, String, String) {
+    fn from(Binary { number, build_id, path }: Binary) -> Self {
+        (number, build_id, path)
     }
 }
 

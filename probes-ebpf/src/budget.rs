@@ -215,6 +215,19 @@ pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
     gives
 }
 
+/// Takes the cost of a sample's frames, at the expense of `task`, which runs; counts one that is
+/// refused, as [`draw_stack`] does.
+#[inline(always)]
+pub(crate) fn draw_sample(state: &mut CpuState, task: Task) -> bool {
+    let cost = state.sample_cost as u32;
+    let gives = draw(&mut state.buckets[Lane::Sched as usize], cost)
+        || draw_of(state, task.as_ptr(), cost) != 0;
+    if !gives {
+        state.throttled[Lane::Trace as usize][counter(kind::SAMPLE)] += 1;
+    }
+    gives
+}
+
 /// Takes the cost of one that is nobody's who runs here, as long as anything is left: a request that
 /// is done (there are no more of these than were made), an interrupt.
 #[inline(always)]

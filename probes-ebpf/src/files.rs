@@ -111,7 +111,7 @@ pub(crate) struct IterMeta {
 /// # Safety
 /// `p` must be a pointer that the verifier tracks; it checks the access itself.
 #[inline(always)]
-unsafe fn load<T: Copy>(p: *const u8, offset: u32) -> T {
+pub(crate) unsafe fn load<T: Copy>(p: *const u8, offset: u32) -> T {
     // SAFETY: by the contract above.
     unsafe { p.add(offset as usize).cast::<T>().read_volatile() }
 }

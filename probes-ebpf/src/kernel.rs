@@ -280,6 +280,13 @@ impl Task {
         }
     }
 
+    /// Address of its `mm_struct`; 0: it has none.
+    #[inline(always)]
+    pub(crate) fn mm(self) -> u64 {
+        // SAFETY: see `load`.
+        unsafe { load(self.0, offset!(mm)) }
+    }
+
     /// Where the program's arguments stand in user memory: start and length.
     #[inline(always)]
     pub(crate) fn arg_range(self) -> (u64, u64) {

@@ -1,10 +1,12 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
-//! One module per lane: [`syscalls`], [`sched`], [`task`], and [`disk`] for `trace`. [`lane`] is how
+//! One module per lane: [`syscalls`], [`sched`], [`task`], [`disk`] and
+//! [`samples`] for `trace`. [`lane`] is how
 //! a record gets into a page, [`budget`] which events may, [`share`] whose, [`slots`] is the table
 //! of live threads, [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
 //! [`context`] tells whether an interrupt has the CPU, [`stacks`] where in the kernel a thread
-//! waited, [`stack_walk`] where it waits now, [`kernel`] reads the kernel's own structures.
+//! waited, [`stack_walk`] where it waits now, [`samples`] what runs, [`mappings`] in which file an
+//! address is, [`kernel`] reads the kernel's own structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
 
@@ -21,9 +23,11 @@ mod disk;
 mod files;
 mod kernel;
 mod lane;
+mod mappings;
 mod network;
 mod pseudonym;
 mod running;
+mod samples;
 mod sched;
 mod share;
 mod slots;

@@ -55,7 +55,7 @@ const ROOM: usize = 8 + 16 + HEAD + RAW;
 
 /// The base, read so that the compiler does not assume its initial value.
 #[inline(always)]
-fn base() -> u32 {
+pub(crate) fn base() -> u32 {
     // SAFETY: a static of ours.
     unsafe { (&raw const FRAME_BASE).read_volatile() }
 }
@@ -146,7 +146,7 @@ pub(crate) fn pack(to: *mut u8, count: u32) {
 /// Enters a frame into the table, where there is room. Two CPUs may take one place at once: the
 /// frame that is lost comes again.
 #[inline(never)]
-fn note(frame: u32) -> u32 {
+pub(crate) fn note(frame: u32) -> u32 {
     let (page, first) = frame_place(frame);
     let Some(words) = FRAMES.get_ptr_mut(page) else { return 0 };
     let first = bounded::<FRAME_WAYS, FRAME_WORDS>(first);

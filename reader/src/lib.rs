@@ -37,12 +37,14 @@
 //!
 //! The modules form layers. A module imports only from the layers before its own in this list:
 //!
-//! - Time: [`window`], [`windows`], [`wall`], [`boots`]. Names: [`kind`], [`names`], [`threads`].
+//! - Time: [`window`], [`windows`], [`wall`], [`boots`]. Names: [`binaries`], [`kind`], [`names`],
+//!   [`threads`].
 //! - Pages: [`control`], [`memory`], [`observe`], [`source`].
 //! - Events: [`left_out`], `open_calls`, [`fds`], [`pipeline`]. What is complete and missing:
 //!   [`coverage`].
 
 pub mod amount;
+pub mod binaries;
 pub mod boots;
 pub mod control;
 pub mod coverage;

@@ -32,6 +32,7 @@ mod ps;
 mod quiet;
 mod reader_examples;
 mod run_queue;
+mod samples;
 mod side_by_side;
 mod signals;
 mod snapshots;

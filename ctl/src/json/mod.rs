@@ -14,6 +14,7 @@ pub(crate) mod escape;
 mod fields;
 mod format;
 mod life;
+mod sample;
 mod sched;
 mod stack;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use self::call::Calls;
 use self::clock::Stamps;
 pub use self::format::Format;
 use self::sched::Thread;
+use crate::binaries::Binaries;
 use crate::fds::Naming;
 use crate::pipeline::{EventContext, Wake};
 use crate::text::number::decimal;
@@ -56,6 +58,7 @@ pub struct Renderer {
     merge: bool,
     naming: Naming,
     symbols: Arc<Symbols>,
+    binaries: Arc<Binaries>,
     asides: VecDeque<Aside>,
     /// Time of the first of them; none: the end of time.
     next_aside: u64,
@@ -74,6 +77,7 @@ impl Renderer {
             merge,
             naming,
             symbols: Arc::new(Symbols::new(meta)),
+            binaries: Arc::new(Binaries::new(meta)),
             asides: asides_to_come,
             next_aside: u64::MAX,
         };
@@ -182,6 +186,7 @@ impl Renderer {
                 );
             }
             Body::Stack(stack) => stack::object(stack, &self.symbols, out),
+            Body::Sample(sample) => sample::object(sample, &self.symbols, &self.binaries, out),
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
             Body::Rename(rename) => life::rename(rename, out),

@@ -16,7 +16,10 @@ pub(super) fn object(stack: &Stack, symbols: &Symbols, out: &mut Vec<u8>) {
         None => out.extend_from_slice(b"null"),
     }
     match stack.status {
-        Status::Taken => frames(&stack.frames, symbols, out),
+        Status::Taken => {
+            out.extend_from_slice(b",\"stack\":");
+            frames(&stack.frames, false, symbols, out);
+        }
         Status::Refused => out.extend_from_slice(b",\"stack\":null,\"stack_missing\":\"refused\""),
         Status::Unreadable => {
             out.extend_from_slice(b",\"stack\":null,\"stack_missing\":\"unreadable\"");
@@ -27,9 +30,9 @@ pub(super) fn object(stack: &Stack, symbols: &Symbols, out: &mut Vec<u8>) {
     }
 }
 
-/// `,"stack":[…]`
-fn frames(frames: &[u32], symbols: &Symbols, out: &mut Vec<u8>) {
-    out.extend_from_slice(b",\"stack\":[");
+/// `[…]`; `ran`: the first frame is behind the first byte of the instruction that ran.
+pub(super) fn frames(frames: &[u32], ran: bool, symbols: &Symbols, out: &mut Vec<u8>) {
+    out.push(b'[');
     for (i, frame) in frames.iter().enumerate() {
         if i > 0 {
             out.push(b',');
@@ -38,7 +41,7 @@ fn frames(frames: &[u32], symbols: &Symbols, out: &mut Vec<u8>) {
             out.extend_from_slice(b"{\"symbol\":");
             value::string(of.function.as_bytes(), out);
             out.extend_from_slice(b",\"offset\":");
-            decimal(of.offset, out);
+            decimal(of.offset - u32::from(ran && i == 0), out);
             if let Some(module) = of.module {
                 out.extend_from_slice(b",\"module\":");
                 value::string(module.as_bytes(), out);

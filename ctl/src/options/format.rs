@@ -17,8 +17,9 @@ pub struct FormatArgs {
     #[arg(long)]
     pub merge: bool,
     /// Show below each switch to a thread that waited for long in which functions of the kernel it
-    /// waited, from the innermost one out (flightd.toml, section stacks). JSON lines always have
-    /// them.
+    /// waited, from the innermost one out (flightd.toml, section stacks); and the samples of what
+    /// runs, with the functions of kernel and program (section sampling). JSON lines always have
+    /// both.
     #[arg(long)]
     pub stacks: bool,
     /// Show the file that a descriptor refers to, `3</etc/hosts>`, where it is known: from the call

@@ -36,7 +36,7 @@ pub struct ShownPlan {
     pub format: FormatArg,
     /// Whether calls are shown as one.
     pub merge: bool,
-    /// Whether it is shown where in the kernel threads waited.
+    /// Whether it is shown where in the kernel threads waited, and what ran.
     pub stacks: bool,
     /// Which descriptors are shown by what they stand for.
     pub fds: Naming,
@@ -56,10 +56,12 @@ impl ShownArgs {
         // Who asks for paths asks for those of descriptors too, wherever they were opened.
         let usual = if filter.path.is_empty() { Naming::Near } else { Naming::All };
         let fds = fds.map_or(usual, Naming::from);
-        let names_stacks = filter.event.iter().any(|name| name == Kind::Stack.name());
+        let kinds = [Kind::Stack, Kind::Sample];
+        let names_stacks =
+            filter.event.iter().any(|name| kinds.iter().any(|kind| name == kind.name()));
         let mut filter = FilterPlan::new(filter)?;
         if stacks {
-            filter = filter.with(Kind::Stack);
+            filter = kinds.into_iter().fold(filter, FilterPlan::with);
         }
         let stacks = stacks || names_stacks;
         Ok(ShownPlan { filter, format, merge, stacks, fds, output, force, color })

@@ -25,6 +25,7 @@ pub(crate) mod piece;
 pub(crate) mod plain;
 pub(crate) mod plan;
 pub(crate) mod recent;
+pub(crate) mod sample;
 pub(crate) mod sched;
 mod si_code;
 pub(crate) mod stack;
@@ -48,6 +49,7 @@ use self::paint::Paint;
 use self::plan::Plans;
 use self::recent::Recent;
 use self::sched::Stop;
+use crate::binaries::Binaries;
 use crate::fds::{FdNames, Naming};
 use crate::pipeline::{EventContext, Wake};
 use crate::threads::trim;
@@ -69,7 +71,7 @@ pub struct Options {
     pub merge: bool,
     /// Descriptors by what they stand for.
     pub fds: Naming,
-    /// Where threads waited in the kernel.
+    /// Where threads waited in the kernel, and what ran.
     pub stacks: bool,
     /// Time zone of the times of day.
     pub time_zone: TimeZone,
@@ -99,6 +101,7 @@ pub struct Renderer {
     naming: Naming,
     stacks: bool,
     symbols: Arc<Symbols>,
+    binaries: Arc<Binaries>,
     clock: Clock,
     /// The columns behind the time.
     recent: Recent,
@@ -115,6 +118,7 @@ impl Renderer {
             naming: options.fds,
             stacks: options.stacks,
             symbols: Arc::new(Symbols::new(meta)),
+            binaries: Arc::new(Binaries::new(meta)),
             clock: Clock::new(options.time_zone),
             recent: Recent::new(),
         }
@@ -123,7 +127,7 @@ impl Renderer {
     /// Appends the event's line to `out`; of a switch two, one for each thread; of a stack none,
     /// where those are not shown.
     pub fn line(&mut self, event: &Event, cx: &EventContext<'_>, out: &mut Vec<u8>) {
-        if !self.stacks && matches!(event.body, Body::Stack(_)) {
+        if !self.stacks && matches!(event.body, Body::Stack(_) | Body::Sample(_)) {
             return;
         }
         self.columns(event.cpu, event.tid, &cx.comm, cx.wall_ns, out);
@@ -171,6 +175,7 @@ impl Renderer {
                 sched::migrate(*thread, &cx.next_comm, *prio, *from, *to, out);
             }
             Body::Stack(stack) => stack::line(stack, &self.symbols, self.paint, out),
+            Body::Sample(sample) => sample::line(sample, &self.symbols, &self.binaries, out),
             Body::Fork(fork) => life::fork(fork, out),
             Body::Exec { exec, file, args } => life::exec(exec, file.as_ref(), args.as_ref(), out),
             Body::Rename(rename) => life::rename(rename, event.tid, out),

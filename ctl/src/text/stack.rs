@@ -46,12 +46,17 @@ pub(crate) fn is_entry(function: &str) -> bool {
 
 /// The functions, from the innermost one out.
 pub(crate) fn frames(stack: &Stack, symbols: &Symbols, out: &mut Vec<u8>) {
+    kernel(&stack.frames, stack.cut, symbols, out);
+}
+
+/// Functions of the kernel; `cut`: there may be more.
+pub(super) fn kernel(frames: &[u32], cut: bool, symbols: &Symbols, out: &mut Vec<u8>) {
     let is_entry = |frame: &u32| symbols.find(*frame).is_some_and(|of| is_entry(of.function));
-    let entries = stack.frames.iter().rev().take_while(|frame| is_entry(frame)).count();
-    let shown = stack.frames.len() - entries;
+    let entries = frames.iter().rev().take_while(|frame| is_entry(frame)).count();
+    let shown = frames.len() - entries;
     // A stack of nothing else is shown as it is: user space, at an interrupt.
-    let shown = if shown == 0 { stack.frames.len() } else { shown };
-    for (i, frame) in stack.frames.iter().take(shown).enumerate() {
+    let shown = if shown == 0 { frames.len() } else { shown };
+    for (i, frame) in frames.iter().take(shown).enumerate() {
         if i > 0 {
             out.extend_from_slice(b" <- ");
         }
@@ -67,7 +72,7 @@ pub(crate) fn frames(stack: &Stack, symbols: &Symbols, out: &mut Vec<u8>) {
             hex(u64::from(*frame), out);
         }
     }
-    if stack.cut {
+    if cut {
         out.extend_from_slice(b" <- ...");
     }
 }

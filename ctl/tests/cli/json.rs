@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::page::{Lane, Refusal};
+use flightrec_format::abi::record::sample::UserFrame;
 use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{
     Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
 };
-use flightrec_format::decode::{Body, Call, Event, Plain, Stack, Text};
+use flightrec_format::decode::{Body, Call, Event, Plain, Sample, Stack, Text};
 use flightrec_format::meta::{Lacking, LaneMeta, Meta, SwitchedOff};
 use serde_json::{Value, json};
 
@@ -114,6 +115,21 @@ fn every_kind() -> Recording {
         let stack = Stack { slept: Some(5), status, cut: true, frames: frames.into() };
         push(Lane::Sched, 0, 7, Body::Stack(stack));
     }
+    for (status, kernel, user) in [
+        (Status::Taken, &[110, 7000][..], &[(1, 5), (0, 7), (9, 1)][..]),
+        (Status::Refused, &[], &[]),
+    ] {
+        let user = user.iter().map(|(binary, at)| UserFrame { binary: *binary, at: *at }).collect();
+        let sample = Sample {
+            user_mode: false,
+            status,
+            kernel_cut: true,
+            user_cut: true,
+            kernel: kernel.into(),
+            user,
+        };
+        push(Lane::Trace, 0, 7, Body::Sample(sample));
+    }
     let name = comm(b"web");
     let fork = Fork {
         parent_tid: 7,
@@ -184,8 +200,9 @@ fn the_schema_can_fail() {
             let mut less = fields.clone();
             less.remove(field);
             let unknown = ["queue_ns", "service_ns", "issued_by"].contains(&&**field);
-            let optional = ["file_cut", "file_end", "text_cut", "argv_cut", "stack_cut"];
+            let optional = ["file_cut", "file_end", "text_cut", "argv_cut"];
             let optional = optional.contains(&&**field)
+                || field.ends_with("stack_cut")
                 || unknown
                 || field == "stack_missing"
                 || (field == "args" && good["event"] == "sys_exit");

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use offsets::{CONTEXT, DISK, FILES, Group, IO_WAIT, STACKS, check_registers, read_offsets};
+pub use offsets::{
+    CONTEXT, DISK, FILES, Group, IO_WAIT, MAPPINGS, STACKS, check_registers, read_offsets,
+};
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.
 const SIZE_MAX: u64 = 64 << 20;

@@ -3,7 +3,7 @@
 
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{
-    ABSENT, ContextOffsets, DiskOffsets, IoWaitOffsets, Offsets, regs,
+    ABSENT, ContextOffsets, DiskOffsets, IoWaitOffsets, MappingOffsets, Offsets, regs,
 };
 
 use super::{Btf, BtfError};
@@ -80,6 +80,11 @@ pub const IO_WAIT: Group = Group {
 /// What a request to a disk is.
 pub const DISK: Group =
     Group { global: "DISK_OFFSETS", read: |btf| Ok(words(&read_disk_offsets(btf)?)) };
+
+/// What the walk over mapped files reads.
+pub const MAPPINGS: Group =
+    Group { global: "MAPPING_OFFSETS", read: |btf| Ok(words(&read_mapping_offsets(btf)?)) };
+
 /// Whether the kernel tells where a thread waits that does not run: no offsets, but 1 where it
 /// does. The helper is there without the second function, and then tells nothing (a kernel without
 /// `CONFIG_STACKTRACE`).
@@ -112,11 +117,24 @@ unsafe impl Words for IoWaitOffsets {}
 // SAFETY: as above.
 unsafe impl Words for DiskOffsets {}
 
+// SAFETY: as above.
+unsafe impl Words for MappingOffsets {}
+
 /// The members in their order.
 fn words<T: Words>(offsets: &T) -> Vec<u32> {
     let begin = (&raw const *offsets).cast::<u32>();
     // SAFETY: by the trait, so many u32s stand there.
     unsafe { std::slice::from_raw_parts(begin, size_of::<T>() / size_of::<u32>()) }.to_vec()
+}
+
+fn read_mapping_offsets(btf: &Btf) -> Result<MappingOffsets, BtfError> {
+    let area = |member| btf.member_offset("vm_area_struct", member);
+    Ok(MappingOffsets {
+        vm_start: area("vm_start")?,
+        vm_end: area("vm_end")?,
+        vm_file: area("vm_file")?,
+        f_path: btf.member_offset("file", "f_path")?,
+    })
 }
 
 fn read_disk_offsets(btf: &Btf) -> Result<DiskOffsets, BtfError> {

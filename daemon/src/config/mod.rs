@@ -6,6 +6,7 @@
 mod budget;
 mod check;
 mod error;
+mod sampling;
 mod share;
 mod size;
 mod sizing;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use budget::{Budget, Detach, Step};
 pub use error::ConfigError;
+pub use sampling::Sampling;
 pub use share::Share;
 pub use size::Size;
 pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
@@ -47,6 +49,8 @@ pub struct Config {
     pub record: Record,
     /// Of which waits kernel stacks are recorded.
     pub stacks: Stacks,
+    /// How often it is recorded what runs.
+    pub sampling: Sampling,
     /// What recording may cost.
     pub budget: Budget,
     /// The table of threads.
@@ -73,7 +77,7 @@ pub struct Rings {
     pub sched: Size,
     /// Ring of task life and marks, of each CPU.
     pub task: Size,
-    /// Ring of requests to disks, of each CPU.
+    /// Ring of requests to disks and samples, of each CPU.
     pub trace: Size,
     /// The quiet ring, of each CPU: what quiet processes did, kept when a flood writes over the
     /// rings. 0: none.
@@ -294,6 +298,7 @@ impl Config {
         }
         crate::mask::compile(&self.record.mask).map_err(|message| ("record.mask", message))?;
         self.stacks.check()?;
+        self.sampling.check()?;
         self.budget.check()?;
         let slots = self.threads.slots;
         if !(sizing::SLOTS_LEAST..=sizing::SLOTS_MOST).contains(&slots) {

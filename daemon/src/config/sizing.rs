@@ -109,7 +109,7 @@ impl Sizing {
             ring(record.has_any(Lane::Syscall), rings.syscall),
             ring(record.has_any(Lane::Sched), rings.sched),
             rings.task,
-            ring(record.has_any(Lane::Trace), rings.trace),
+            ring(record.has_any(Lane::Trace) || config.sampling.hz > 0, rings.trace),
         ];
         let [a, b, c, d] = asked.map(|ring| (ring.bytes() / PAGE).max(2));
         let asked = [a, b, c, d, rings.quiet.bytes() / PAGE];

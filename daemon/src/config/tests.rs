@@ -61,7 +61,7 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
         (
             "[zzzzzzzzz]\n",
             "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, \
-             record, rings, snapshots, stacks, store, threads, triggers",
+             record, rings, sampling, snapshots, stacks, store, threads, triggers",
         ),
         (
             "record.sched.x = 1\n",

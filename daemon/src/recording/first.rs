@@ -26,6 +26,9 @@ use crate::{calibrate, clock};
 /// What a stack is assumed to cost until some were taken, ns.
 const STACK_COST: u64 = 2000;
 
+/// What a sample's frames are assumed to cost until some were taken, ns.
+const SAMPLE_COST: u64 = 4000;
+
 /// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.
 pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
     let enabled = plan.enabled;
@@ -56,6 +59,8 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             frames: 0,
             stack_cost: STACK_COST,
             stack_time: 0,
+            sample_frames: [0; 2],
+            sample_cost: SAMPLE_COST,
             no_ring: [0; RING_LANES],
             strings: 0,
             lanes: std::array::from_fn(lane),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flightrec_format::abi::page::{Lane, PAGE_SIZE};
 use flightrec_format::abi::probe::Offsets;
 use flightrec_format::abi::state::{
-    ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_STRINGS,
+    ENABLE_EXEC_ARGS, ENABLE_EXEC_FILE, ENABLE_EXEC_MASK, ENABLE_SAMPLES, ENABLE_STRINGS,
 };
 use flightrec_format::live::sys::Cast;
 use flightrec_format::meta::{Lacking, Lanes, Meta, SwitchedOff, TaiOffset};
@@ -44,6 +44,8 @@ pub(super) struct Plan {
     pub(super) enabled: u32,
     pub(super) record: Record,
     pub(super) stacks: Stacks,
+    /// Whether what runs is sampled.
+    samples: bool,
     pub(super) budget: Budget,
     pub(super) btf: PathBuf,
     pub(super) config: String,
@@ -114,6 +116,7 @@ impl Plan {
             enabled: switches(record),
             record: record.clone(),
             stacks: config.stacks.clone(),
+            samples: config.sampling.hz > 0,
             budget: config.budget.clone(),
             btf: config.kernel.btf.clone(),
             config: config.to_toml(),
@@ -153,7 +156,9 @@ impl Plan {
             cpus: self.online.clone(),
             lanes: Lanes::new(
                 self.sizing.ring_bytes(),
-                Lane::RINGS.map(|lane| !self.record.has_any(lane)),
+                Lane::RINGS.map(|lane| {
+                    !self.record.has_any(lane) && !(lane == Lane::Trace && self.samples)
+                }),
             ),
             quiet_bytes: u64::from(self.sizing.quiet_pages)
                 * PAGE_SIZE as u64
@@ -174,6 +179,8 @@ pub(super) fn switches(record: &Record) -> u32 {
     let exec_args = if record.strings { record.exec_args } else { ExecArgs::None };
     let topics = Topic::ALL.map(|topic| (record.has(topic), topic.bit()));
     let others = [
+        // Its clocks are what is switched.
+        (true, ENABLE_SAMPLES),
         (record.strings, ENABLE_STRINGS),
         (exec_args != ExecArgs::None, ENABLE_EXEC_FILE),
         (exec_args == ExecArgs::All, ENABLE_EXEC_ARGS),

@@ -621,8 +621,10 @@ kinds! {
         /// What went wrong, if anything, as the kernel tells it to who waits.
         error: u32, block_error;
     }
+    /// A CPU's clock has struck: what runs there, and in which functions.
+    SAMPLE Sample = 0x43 "sample" own
     /// A packet of a TCP connection is sent again, as its receipt was not confirmed in time.
-    TCP_RETRANSMIT TcpRetransmit = 0x43 "tcp_retransmit" plain TcpRetransmit {
+    TCP_RETRANSMIT TcpRetransmit = 0x44 "tcp_retransmit" plain TcpRetransmit {
         /// Which socket, by a keyed hash; another one may have it when this one is closed.
         socket: u32, hex;
         /// Its state.
@@ -641,7 +643,7 @@ kinds! {
         reserved: u32, reserved;
     }
     /// A socket changes its state: a connection begins, is there, or ends.
-    SOCK_STATE SockState = 0x44 "sock_state" plain SockState {
+    SOCK_STATE SockState = 0x45 "sock_state" plain SockState {
         /// As of `tcp_retransmit`.
         socket: u32, hex;
         /// Its protocol.

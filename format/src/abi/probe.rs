@@ -207,6 +207,76 @@ pub const fn frame_place(frame: u32) -> (u32, usize) {
 
 const _: () = assert!(FRAME_WORDS * FRAME_PAGES / FRAME_WAYS == 1 << 10 && FRAME_WORDS * 4 == 4096);
 
+/// A binary that samples have frames in, as the probes enter it into the table of these (map
+/// `binaries`), for the daemon to name. Its number is its place there, from 1 on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Binary {
+    /// 0: the place is free; odd: it is being written; else it is there. Grows with each write.
+    pub version: u64,
+    /// Its build id, 20 bytes: behind shorter ones are zeros.
+    pub id: [u32; 5],
+    /// A process in which it was seen last; 0: none yet.
+    pub tgid: u32,
+    /// Where it was seen there: an address.
+    pub address: u64,
+    /// That process's `mm_struct`, by its address: another program has another one.
+    pub mm: u64,
+    /// Not 0: its name is known. The daemon's to write.
+    pub named: u64,
+    /// 0
+    pub reserved: u64,
+}
+
+const _: () = assert!(size_of::<Binary>() == 64);
+
+/// Places that a binary may have: neighbours, from a multiple of so many on.
+pub const BINARY_WAYS: usize = 4;
+/// Places for binaries.
+pub const BINARIES: usize = 1024;
+
+/// The first place of a binary, by the first word of its build id.
+#[inline(always)]
+pub const fn binary_place(id: u32) -> u32 {
+    const SETS: u32 = (BINARIES / BINARY_WAYS) as u32;
+    (id.wrapping_mul(2_654_435_761) >> (32 - SETS.trailing_zeros())) * BINARY_WAYS as u32
+}
+
+/// What the walk over a process's mapped files tells the daemon of each; its path follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Mapping {
+    /// Its first address.
+    pub start: u64,
+    /// The address behind its last one.
+    pub end: u64,
+    /// The process's `mm_struct`.
+    pub mm: u64,
+    /// Bytes of the path behind this; 0: the kernel could not give it.
+    pub path: u64,
+}
+
+const _: () = assert!(size_of::<Mapping>() == 32);
+
+/// Most bytes of a path, its NUL included.
+pub const MAPPING_PATH: usize = 512;
+
+/// Byte offsets of the kernel's members that this walk reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct MappingOffsets {
+    /// `vm_area_struct.vm_start`
+    pub vm_start: u32,
+    /// `vm_area_struct.vm_end`
+    pub vm_end: u32,
+    /// `vm_area_struct.vm_file`
+    pub vm_file: u32,
+    /// `file.f_path`
+    pub f_path: u32,
+}
+
+const _: () = assert!(size_of::<MappingOffsets>() == 4 * 4);
+
 /// Bytes that the name of a frame may take: `function+0x12/0x345 [module]`.
 pub const SYMBOL_TEXT: usize = 256;
 

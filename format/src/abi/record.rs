@@ -358,6 +358,51 @@ pub mod stack {
     );
 }
 
+/// Body of [`Kind::Sample`](super::kinds::Kind::Sample): frames of the kernel, 4 bytes each, as of
+/// [`stack`]; then frames of the program, 8 bytes each. Both from the innermost one out.
+pub mod sample {
+    /// Most frames of either.
+    pub const FRAMES_MAX: usize = super::stack::FRAMES_MAX;
+    /// In `aux`, bits 0-1: what became of the frames, as [`Status`](super::stack::Status).
+    pub const STATUS: u16 = super::stack::STATUS;
+    /// In `aux`: there may be more frames of the kernel.
+    pub const KERNEL_CUT: u16 = 1 << 2;
+    /// In `aux`: there may be more frames of the program.
+    pub const USER_CUT: u16 = 1 << 3;
+    /// In `aux`: the program itself ran; else the kernel did.
+    pub const USER_MODE: u16 = 1 << 4;
+    /// In `aux`, from this bit on, six bits: frames of the kernel.
+    pub const KERNEL_SHIFT: u32 = 8;
+
+    /// In a frame of a program, from this bit on: in which binary it is ([`UserFrame`]).
+    pub const BINARY_SHIFT: u32 = 48;
+    /// Binary: one whose number is not known, as the table has no room for more.
+    pub const UNKNOWN: u16 = u16::MAX;
+
+    /// A frame of a program.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct UserFrame {
+        /// The binary's number in the recording, from 1 on; 0: there is none, and [`Self::at`] is
+        /// an address; [`UNKNOWN`].
+        pub binary: u16,
+        /// Byte of the binary's file, or address in the process: of the instruction that ran, or
+        /// that is returned to.
+        pub at: u64,
+    }
+
+    impl UserFrame {
+        /// From a record's word.
+        pub const fn unpack(word: u64) -> Self {
+            Self { binary: (word >> BINARY_SHIFT) as u16, at: word & ((1 << BINARY_SHIFT) - 1) }
+        }
+
+        /// As a record's word.
+        pub const fn pack(self) -> u64 {
+            (self.binary as u64) << BINARY_SHIFT | self.at & ((1 << BINARY_SHIFT) - 1)
+        }
+    }
+}
+
 /// A thread's name, as `task_struct.comm`: up to 15 bytes and a NUL.
 pub type Comm = [u8; 16];
 

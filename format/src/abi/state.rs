@@ -22,9 +22,11 @@ pub const ENABLE_EXEC_MASK: u32 = 64;
 /// Record requests to disks.
 pub const ENABLE_DISK: u32 = 128;
 /// Everything.
-pub const ENABLE_ALL: u32 = 255 | ENABLE_SIGNALS | ENABLE_NETWORK;
+pub const ENABLE_ALL: u32 = 255 | ENABLE_SIGNALS | ENABLE_NETWORK | ENABLE_SAMPLES;
 /// Record signals.
 pub const ENABLE_SIGNALS: u32 = 1 << 11;
+/// Record samples of what runs, where there are clocks that make them.
+pub const ENABLE_SAMPLES: u32 = 1 << 15;
 /// Record connections.
 pub const ENABLE_NETWORK: u32 = 1 << 21;
 /// System calls draw from their [`Bucket`].
@@ -236,8 +238,14 @@ pub struct CpuState {
     /// What a stack costs, ns: the mean of those taken last. The probes' own; the daemon assumes a
     /// first one.
     pub stack_cost: u64,
-    /// What taking stacks has cost since the recording began, ns. The probes' own.
+    /// What taking stacks has cost since the recording began, ns, those of samples included. The
+    /// probes' own.
     pub stack_time: u64,
+    /// Most frames of a sample: of the kernel, of the program; at most
+    /// [`FRAMES_MAX`](super::record::sample::FRAMES_MAX).
+    pub sample_frames: [u32; 2],
+    /// What the frames of a sample cost, ns: as [`Self::stack_cost`].
+    pub sample_cost: u64,
     /// Events that were not recorded because this CPU has no ring, by lane.
     pub no_ring: [u64; RING_LANES],
     /// Strings of system calls recorded.
@@ -249,7 +257,7 @@ pub struct CpuState {
     /// Who draws from the bucket of system calls.
     pub drawer: Drawer,
     /// Events that the budget refused, by lane and kind. The lane's `refused` has their sum, for
-    /// the pages, but for stacks: their records say themselves that they were refused.
+    /// the pages, but for stacks and samples: their records say themselves what was refused.
     pub throttled: [[u64; LANE_KINDS]; RING_LANES],
     /// Thread-table insertions that found no free slot.
     pub slot_collisions: u64,
@@ -289,10 +297,10 @@ pub const NO_STACKS: u64 = u64::MAX;
 /// In [`CpuState::preempt_count`]: what was found where it should be is no preemption count.
 pub const NO_PREEMPT_COUNT: u64 = 1;
 
-/// Words of [`CpuState::reserved`]. Before it are 25 words, those of each lane (`no_ring`,
+/// Words of [`CpuState::reserved`]. Before it are 27 words, those of each lane (`no_ring`,
 /// [`LaneState`], `throttled`), and those of each bucket ([`Bucket`]).
 pub const RESERVED: usize = {
-    let words = 25 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9;
+    let words = 27 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9;
     (8 - words % 8) % 8
 };
 

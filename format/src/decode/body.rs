@@ -1,10 +1,11 @@
 //! What each kind of event record holds.
 
 use super::decoder::Fault;
-use super::event::{Body, Call, Stack, Text};
+use super::event::{Body, Call, Sample, Stack, Text};
 use super::records::Record;
 use crate::abi::args;
-use crate::abi::record::{Abi, call_abi, kind, migrate, stack, switch, wake};
+use crate::abi::record::sample::UserFrame;
+use crate::abi::record::{Abi, call_abi, kind, migrate, sample, stack, switch, wake};
 
 /// ENTER and EXIT: the fold slot or the return value, and the call, with `strings` to hold its
 /// strings.
@@ -117,6 +118,23 @@ pub(super) fn stack(record: Record<'_>) -> Option<Body> {
         status: stack::Status::of(record.aux),
         cut: record.aux & stack::CUT != 0,
         frames: frames.collect(),
+    }))
+}
+
+/// SAMPLE. Of more frames than there can be, the first ones.
+pub(super) fn sample(record: Record<'_>) -> Option<Body> {
+    let kernel = usize::from(record.aux >> sample::KERNEL_SHIFT);
+    let (kernel, user) = record.body.split_at_checked(kernel * size_of::<u32>())?;
+    let ((kernel, _), (user, _)) = (kernel.as_chunks(), user.as_chunks());
+    let kernel = kernel.iter().take(sample::FRAMES_MAX).map(|frame| u32::from_le_bytes(*frame));
+    let user = user.iter().take(sample::FRAMES_MAX);
+    Some(Body::Sample(Sample {
+        user_mode: record.aux & sample::USER_MODE != 0,
+        status: stack::Status::of(record.aux),
+        kernel_cut: record.aux & sample::KERNEL_CUT != 0,
+        user_cut: record.aux & sample::USER_CUT != 0,
+        kernel: kernel.collect(),
+        user: user.map(|frame| UserFrame::unpack(u64::from_le_bytes(*frame))).collect(),
     }))
 }
 

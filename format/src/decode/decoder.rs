@@ -363,6 +363,10 @@ impl<'a> Decoder<'a> {
                 let body = body::stack(record).ok_or(short)?;
                 (self.thread()?, body)
             }
+            kind::SAMPLE => {
+                let body = body::sample(record).ok_or(short)?;
+                (self.thread()?, body)
+            }
             kind::FORK => {
                 let fork = Fork::read(record.body).ok_or(short)?;
                 (fork.parent_tid, Body::Fork(fork))

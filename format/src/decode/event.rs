@@ -2,6 +2,7 @@
 
 use super::plain::Plain;
 use crate::abi::kinds::Kind;
+use crate::abi::record::sample::UserFrame;
 use crate::abi::record::{
     Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, stack,
 };
@@ -77,6 +78,8 @@ pub enum Body {
     },
     /// `tid` runs again after a long wait: where in the kernel it waited.
     Stack(Stack),
+    /// `tid` runs when the clock of its CPU strikes: in which functions.
+    Sample(Sample),
     /// A thread was created.
     Fork(Fork),
     /// A program was executed.
@@ -128,6 +131,7 @@ impl Body {
             Self::Waking { new: true, .. } => Kind::WakeupNew,
             Self::Migrate { .. } => Kind::Migrate,
             Self::Stack(_) => Kind::Stack,
+            Self::Sample(_) => Kind::Sample,
             Self::Fork(_) => Kind::Fork,
             Self::Exec { .. } => Kind::Exec,
             Self::Rename(_) => Kind::Rename,
@@ -165,6 +169,25 @@ pub struct Stack {
     /// Return addresses, from the innermost one out, as numbers that [`crate::meta::Meta::symbols`]
     /// gives names ([`crate::symbols::Symbols`]).
     pub frames: Box<[u32]>,
+}
+
+/// What runs on a CPU at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The program itself; else the kernel.
+    pub user_mode: bool,
+    /// What became of the frames.
+    pub status: stack::Status,
+    /// There may be more frames of the kernel than were recorded.
+    pub kernel_cut: bool,
+    /// There may be more frames of the program than were recorded.
+    pub user_cut: bool,
+    /// Frames of the kernel, from the innermost one out, as of [`Stack::frames`]; the first one is
+    /// one byte behind where the instruction that ran begins.
+    pub kernel: Box<[u32]>,
+    /// Frames of the program, from the innermost one out: the first one is of the instruction that
+    /// ran, or that the program called the kernel before.
+    pub user: Box<[UserFrame]>,
 }
 
 /// A system call.

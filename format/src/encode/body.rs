@@ -3,7 +3,7 @@
 use crate::abi::args;
 use crate::abi::page::UNIT;
 use crate::abi::record::{
-    STRING_MAX, StringStatus, call_aux, fold, header, kind, migrate, stack, switch, wake,
+    STRING_MAX, StringStatus, call_aux, fold, header, kind, migrate, sample, stack, switch, wake,
 };
 use crate::decode::{Body, Call, Text};
 
@@ -110,6 +110,21 @@ impl Records<'_> {
                     self.bytes(&frame.to_le_bytes());
                 }
                 (kind::STACK, of.status as u16 | if of.cut { stack::CUT } else { 0 })
+            }
+            Body::Sample(of) => {
+                let (kernel, user) = (of.kernel.iter(), of.user.iter());
+                let kernel = kernel.take(sample::FRAMES_MAX);
+                let count = kernel.len() as u16;
+                kernel.for_each(|frame| self.bytes(&frame.to_le_bytes()));
+                user.take(sample::FRAMES_MAX).for_each(|frame| self.word(frame.pack()));
+                let flags = [
+                    (of.user_mode, sample::USER_MODE),
+                    (of.kernel_cut, sample::KERNEL_CUT),
+                    (of.user_cut, sample::USER_CUT),
+                ];
+                let flags = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit);
+                let aux = of.status as u16 | flags.sum::<u16>() | count << sample::KERNEL_SHIFT;
+                (kind::SAMPLE, aux)
             }
             Body::Fork(fork) => {
                 self.bytes(&fork.bytes());

@@ -15,6 +15,7 @@ const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
 const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_ITER_CREATE: libc::c_int = 33;
 const BPF_F_TEST_RUN_ON_CPU: u32 = 1;
 /// `BPF_PERF_EVENT`, an attach type (since Linux 5.15).
 const BPF_PERF_EVENT: u32 = 41;
@@ -135,6 +136,25 @@ pub fn attach_tracing(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // No name: the program knows it (`bpf_raw_tp_link_attach`, kernel/bpf/syscall.c).
     let fd = bpf(BPF_RAW_TRACEPOINT_OPEN, &mut Attr::new().u32(8, program.as_raw_fd() as u32))?;
     // SAFETY: the kernel has just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Runs an iterator over what belongs to one process (`pid` as the caller sees it): the file to
+/// read. (`union bpf_iter_link_info`, `task.pid`: since Linux 6.1.)
+pub fn iterate_process(program: BorrowedFd<'_>, pid: u32) -> io::Result<OwnedFd> {
+    /// `BPF_TRACE_ITER`, an attach type.
+    const TRACE_ITER: u32 = 28;
+    let info = [0u32, pid, 0, 0]; // task.tid, task.pid, task.pid_fd
+    let mut attr = Attr::new()
+        .u32(0, program.as_raw_fd() as u32)
+        .u32(8, TRACE_ITER)
+        .u64(16, info.as_ptr() as u64) // iter_info
+        .u32(24, size_of_val(&info) as u32);
+    let fd = bpf(BPF_LINK_CREATE, &mut attr)?;
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    let link = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let fd = bpf(BPF_ITER_CREATE, &mut Attr::new().u32(0, link.as_raw_fd() as u32))?;
+    // SAFETY: as above.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 

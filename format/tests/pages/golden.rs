@@ -3,11 +3,12 @@
 
 use crate::support::{CPU, call, text};
 use flightrec_format::abi::page::{Lane, UNIT, header_len};
+use flightrec_format::abi::record::sample::UserFrame;
 use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{
     Abi, Act, Comm, Exec, Fork, Rename, StringStatus, TaskExit, WakeContext,
 };
-use flightrec_format::decode::{Body, Call, Event, Page, Stack, Text};
+use flightrec_format::decode::{Body, Call, Event, Page, Sample, Stack, Text};
 use flightrec_format::encode::PageWriter;
 
 const COMM: Comm = *b"abcdefgh\0\0\0\0\0\0\0\0";
@@ -250,6 +251,35 @@ fn stacks() {
         0,
     ];
     golden(Lane::Sched, &events, &units);
+}
+
+#[test]
+fn samples() {
+    let sample = |user_mode, status, kernel: &[u32], user: &[UserFrame]| {
+        let (kernel_cut, user_cut) = (false, !user.is_empty());
+        let (kernel, user) = (kernel.into(), user.into());
+        Body::Sample(Sample { user_mode, status, kernel_cut, user_cut, kernel, user })
+    };
+    let user =
+        [UserFrame { binary: 3, at: 0x1_2345 }, UserFrame { binary: 0, at: 0x7fff_1234_5678 }];
+    let events = [
+        event(0x1000, 7, sample(false, Status::Taken, &[0x100], &user)),
+        event(0x1001, 7, sample(true, Status::Refused, &[], &[])),
+    ];
+    let units = [
+        0x0201,
+        7, // THREAD
+        0x0108_0743,
+        0,     // SAMPLE, one frame of the kernel, those of the program cut
+        0x100, // of the kernel
+        0x12345,
+        0x0003_0000, // of binary 3
+        0x1234_5678,
+        0x7fff, // an address
+        0x0011_0243,
+        1, // SAMPLE, the program ran, refused
+    ];
+    golden(Lane::Trace, &events, &units);
 }
 
 #[test]

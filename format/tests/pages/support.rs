@@ -2,11 +2,12 @@
 
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
 use flightrec_format::abi::page::Lane;
+use flightrec_format::abi::record::sample::{self, UserFrame};
 use flightrec_format::abi::record::stack;
 use flightrec_format::abi::record::{
     Abi, Exec, Fork, Rename, STRING_HEAD, StringStatus, TaskExit, WakeContext, fold,
 };
-use flightrec_format::decode::{Body, Call, Event, Plain, Stack, Text};
+use flightrec_format::decode::{Body, Call, Event, Plain, Sample, Stack, Text};
 use proptest::prelude::*;
 
 /// CPU of all events.
@@ -116,8 +117,6 @@ fn plains(lane: Lane) -> Option<impl Strategy<Value = Step>> {
 
 fn steps(lane: Lane) -> BoxedStrategy<Step> {
     match plains(lane) {
-        // It has no others.
-        Some(plains) if lane == Lane::Trace => plains.boxed(),
         Some(plains) => prop_oneof![6 => own_steps(lane), 1 => plains].boxed(),
         None => own_steps(lane),
     }
@@ -160,6 +159,22 @@ fn own_steps(lane: Lane) -> BoxedStrategy<Step> {
                     Body::Stack(Stack { slept, status, cut, frames: frames.into() })
                 });
             (tids(), prop_oneof![switch, waking, migrate, stack]).prop_map(event).boxed()
+        }
+        Lane::Trace => {
+            let kernel = prop::collection::vec(any::<u32>(), 0..=sample::FRAMES_MAX);
+            let user = any::<u64>().prop_map(UserFrame::unpack);
+            let user = prop::collection::vec(user, 0..=sample::FRAMES_MAX);
+            let sample = |((user_mode, kernel_cut, user_cut, status), kernel, user): (
+                (bool, bool, bool, u16),
+                Vec<u32>,
+                Vec<UserFrame>,
+            )| {
+                let status = stack::Status::of(status % 3);
+                let (kernel, user) = (kernel.into(), user.into());
+                Body::Sample(Sample { user_mode, status, kernel_cut, user_cut, kernel, user })
+            };
+            let samples = (any::<(bool, bool, bool, u16)>(), kernel, user).prop_map(sample);
+            (tids(), samples).prop_map(event).boxed()
         }
         _ => prop_oneof![
             forks().prop_map(|f| (f.parent_tid, Body::Fork(f))),

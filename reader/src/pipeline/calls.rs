@@ -54,6 +54,10 @@ impl Calls {
 
     /// Takes an event that is to be shown; `entered` as in [`super::delay::Item`].
     pub fn push(&mut self, shown: Shown, entered: Option<u64>) {
+        // What runs in the middle of a call does not part it.
+        if let Body::Sample(_) = shown.event.body {
+            return self.items.push_back(Held { shown, waiting: false, gone: false });
+        }
         let number = self.first + self.items.len() as u64;
         let tid = shown.event.tid;
         let before = self.open.remove(&tid);
@@ -154,7 +158,8 @@ mod tests {
     use crate::fds::Kept;
     use crate::pipeline::context::EventContext;
     use crate::pipeline::testing::{call, comm, enter, event, exit, switch};
-    use flightrec_format::decode::Event;
+    use flightrec_format::abi::record::stack::Status;
+    use flightrec_format::decode::{Event, Sample};
 
     fn took(event: &Event) -> Option<u64> {
         matches!(event.body, Body::Exit { .. }).then(|| event.time - 5)
@@ -195,6 +200,17 @@ mod tests {
         let parted = [(10, false), (12, false), (13, false), (15, false)];
         assert_eq!(run(Merging::AtEntry, &events), parted);
         assert_eq!(run(Merging::AtExit, &events), parted);
+        let sample = Body::Sample(Sample {
+            user_mode: false,
+            status: Status::Taken,
+            kernel_cut: false,
+            user_cut: false,
+            kernel: [].into(),
+            user: [].into(),
+        });
+        let sampled = [enter(10, 0, 1, 7), event(12, 0, 1, sample), exit(15, 0, 1, 7)];
+        assert_eq!(run(Merging::AtEntry, &sampled), [(10, true), (12, false)]);
+        assert_eq!(run(Merging::AtExit, &sampled), [(12, false), (15, true)]);
         let back = [enter(10, 0, 1, 7), switch(12, 0, 2, 1, 1), exit(15, 0, 1, 7)];
         assert_eq!(run(Merging::AtExit, &back).len(), 3, "a switch is of both its threads");
     }

@@ -234,6 +234,11 @@ fn line(body: &Body) -> String {
         Body::Stack(s) => {
             format!("stack {:?} {} {} {:?}", s.slept, s.status as u16, s.cut, s.frames)
         }
+        Body::Sample(s) => {
+            let cut = (s.kernel_cut, s.user_cut);
+            let frames = format!("{:?} {:?}", s.kernel, s.user);
+            format!("sample {} {} {cut:?} {frames}", s.user_mode, s.status as u16)
+        }
         Body::Fork(f) => {
             let ids = format!("{} {} {} {}", f.parent_tid, f.parent_tgid, f.tid, f.tgid);
             format!("fork {ids} {} {} {}", f.start_time, f.cgroup, bytes(&f.comm))

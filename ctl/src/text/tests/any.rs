@@ -1,7 +1,8 @@
 use flightrec_format::abi::kinds::{BODY_MAX, Kind};
+use flightrec_format::abi::record::sample::UserFrame;
 use flightrec_format::abi::record::stack::Status;
 use flightrec_format::abi::record::{Exec, Fork, Rename, TaskExit, WakeContext};
-use flightrec_format::decode::{Plain, Stack};
+use flightrec_format::decode::{Plain, Sample, Stack};
 use proptest::prelude::*;
 
 use super::super::Wake;
@@ -71,6 +72,16 @@ fn bodies() -> impl Strategy<Value = Body> {
                 frames: frames.into()
             })
         ),
+        (
+            any::<(bool, u16, bool, bool)>(),
+            prop::collection::vec(any::<u32>(), 0..33),
+            prop::collection::vec((0u16..3, any::<u64>()), 0..33)
+        )
+            .prop_map(|((user_mode, status, kernel_cut, user_cut), kernel, user)| {
+                let user = user.into_iter().map(|(binary, at)| UserFrame { binary, at }).collect();
+                let (status, kernel) = (Status::of(status), kernel.into());
+                Body::Sample(Sample { user_mode, status, kernel_cut, user_cut, kernel, user })
+            }),
         (any::<(u32, u32, [u8; 16])>()).prop_map(|(tid, tgid, comm)| Body::Fork(Fork {
             parent_tid: tid,
             parent_tgid: tgid,

@@ -8,7 +8,7 @@ use flightrec_format::abi::page::{Lane, REFUSALS, RING_LANES};
 use flightrec_format::abi::slot::TaskSlot;
 use flightrec_format::decode::{Page, Summary};
 use flightrec_format::descriptors::Snapshot;
-use flightrec_format::meta::{Meta, Symbol};
+use flightrec_format::meta::{Binary, Meta, Symbol};
 use flightrec_format::part;
 use flightrec_format::ring::{LaneStream, Rings, is_loss};
 use flightrec_format::totals::Totals;
@@ -49,8 +49,34 @@ pub struct SessionSource {
     remarks: Vec<String>,
     /// What need not be read for names.
     superseded: Rc<RefCell<Superseded>>,
-    /// The names of functions that all of it has, once they were read.
-    symbols: Option<Vec<Symbol>>,
+    /// The names of functions and binaries that all of it has, once they were read.
+    names: Option<Names>,
+}
+
+/// What was named in the course of a recording.
+struct Names {
+    symbols: Vec<Symbol>,
+    binaries: Vec<Binary>,
+}
+
+impl Names {
+    fn of(meta: &Meta) -> Self {
+        Self { symbols: meta.symbols.clone(), binaries: meta.binaries.clone() }
+    }
+
+    /// Enters them, where they are more.
+    fn add_to(&self, meta: &mut Meta) {
+        if self.symbols.len() > meta.symbols.len() {
+            meta.symbols.clone_from(&self.symbols);
+        }
+        // Some have a number first, and their names later.
+        let named = |all: &[Binary]| {
+            (all.len(), all.iter().filter(|binary| !binary.path.is_empty()).count())
+        };
+        if named(&self.binaries) > named(&meta.binaries) {
+            meta.binaries.clone_from(&self.binaries);
+        }
+    }
 }
 
 /// A file, and its reader once it was needed.
@@ -111,7 +137,7 @@ impl SessionSource {
             end: End { now: 0, closed: false },
             remarks: Vec::new(),
             superseded: session.superseded,
-            symbols: None,
+            names: None,
         };
         source.end = source.find_end()?;
         Ok(source)
@@ -120,7 +146,7 @@ impl SessionSource {
     /// The same where the recording itself tells more than its files do yet.
     pub fn beside(session: SessionFiles, recording: &Meta) -> Result<Self, FilesError> {
         let mut source = Self::open(session)?;
-        source.symbols = Some(recording.symbols.clone());
+        source.names = Some(Names::of(recording));
         Ok(source)
     }
 
@@ -503,15 +529,16 @@ impl SessionSource {
     }
 
     /// The metadata of the last of these files that has any; else of any other of the session. With
-    /// the names of functions that the last of all has: they become more, and stay what they are.
+    /// the names of functions and binaries that the last of all has: they become more, and stay
+    /// what they are.
     fn meta_of(&mut self, chosen: &[usize]) -> Result<Meta, FilesError> {
         let mut meta = self.last_meta(chosen)?;
-        if self.symbols.is_none() {
+        if self.names.is_none() {
             let all: Vec<usize> = (0..self.files.len()).collect();
-            self.symbols = Some(self.last_meta(&all)?.symbols);
+            self.names = Some(Names::of(&self.last_meta(&all)?));
         }
-        if let Some(symbols) = self.symbols.as_ref().filter(|all| all.len() > meta.symbols.len()) {
-            meta.symbols.clone_from(symbols);
+        if let Some(names) = &self.names {
+            names.add_to(&mut meta);
         }
         Ok(meta)
     }

@@ -3,6 +3,7 @@
 mod flood;
 mod forged;
 mod refusal;
+mod samples;
 mod stress;
 mod wakeups;
 
@@ -61,6 +62,7 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     last_words(&events)?;
     found.extend(stress::numbered_calls(&files, &events)?);
     found.push(wakeups::contexts(&files)?);
+    found.push(samples::taken(&events)?);
     // The last second of every CPU, by the coverage.
     for path in &dumps {
         let last = dump(&[&of(path), ["--last", "1s", "--strict"].as_slice()].concat());

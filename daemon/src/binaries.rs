@@ -1,0 +1,169 @@
+//! Names of the binaries that samples have frames in. A frame has its binary's number; which file
+//! that is, nobody could tell when the process is gone, or on another machine.
+//!
+//! The probes enter each binary into a table of the kernel's memory (map `binaries`) by its build
+//! id, and as long as it has no name, note in which process it was seen last, and at which address.
+//! Here that process is asked again and again which file it has mapped there: by a program in the
+//! kernel (`walk_mappings`), since /proc/PID/maps takes rights over the process. A process that has
+//! ended before is of no use; another one that runs the binary will be. Bounds: as many as the table
+//! has places for, and `BYTES_MAX` of the metadata.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::mem::offset_of;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use flightrec_format::abi::probe::{BINARIES, Binary as Entry, MAPPING_PATH, Mapping};
+use flightrec_format::live::map::ArrayMap;
+use flightrec_format::live::sys;
+use flightrec_format::meta::{Binary, Meta};
+
+use crate::attachments::MAPPING_WALK;
+use crate::load;
+
+/// Most bytes of the metadata that they take.
+const BYTES_MAX: usize = 48 << 10;
+/// Most processes that are asked at a time.
+const PROCESSES_MAX: usize = 16;
+/// Most bytes of what one process has mapped that are read.
+const WALK_MAX: u64 = 4 << 20;
+
+/// What names the binaries of a recording's samples.
+#[derive(Debug)]
+pub struct Binaries {
+    /// `None`: this recording has no such table.
+    table: Option<ArrayMap>,
+    /// `None`: this kernel has no such program.
+    walk: Option<OwnedFd>,
+    /// By place: the entry's version when its process was asked last.
+    asked: Mutex<HashMap<usize, u64>>,
+}
+
+impl Binaries {
+    /// Those of the recording in a directory.
+    pub fn open(dir: &Path) -> Self {
+        Self {
+            table: ArrayMap::open(&dir.join("maps").join(load::BINARIES), true).ok(),
+            // Why there is none, the recording's metadata say.
+            walk: sys::obj_get(&dir.join("progs").join(MAPPING_WALK)).ok(),
+            asked: Mutex::default(),
+        }
+    }
+
+    /// What is to be entered into a recording's metadata, in the place of what has the same number;
+    /// `None`: nothing.
+    pub fn refresh(&self, meta: &Meta) -> Option<Vec<Binary>> {
+        let table = self.table.as_ref()?;
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = BYTES_MAX.saturating_sub(meta.binaries.iter().map(bytes).sum());
+        let mut processes: HashMap<u32, Vec<(Mapping, String)>> = HashMap::new();
+        let mut new = Vec::new();
+        for place in 0..BINARIES {
+            let Some(entry) = read(table, place) else { continue };
+            let number = place as u16 + 1;
+            let known = meta.binaries.iter().find(|of| of.number == number);
+            let mut path = None;
+            let is_seen = entry.named == 0 && entry.tgid != 0;
+            if is_seen && asked.get(&place) != Some(&entry.version) {
+                let is_asked = processes.contains_key(&entry.tgid);
+                if !is_asked && processes.len() == PROCESSES_MAX {
+                    continue;
+                }
+                asked.insert(place, entry.version);
+                let files = processes.entry(entry.tgid).or_insert_with(|| self.files(entry.tgid));
+                path = find(files, &entry).map(str::to_owned);
+            }
+            if known.is_some() && path.is_none() {
+                continue;
+            }
+            let found = path.is_some();
+            let binary =
+                Binary { number, build_id: build_id(&entry), path: path.unwrap_or_default() };
+            let more = bytes(&binary).saturating_sub(known.map_or(0, bytes));
+            if more <= room {
+                room -= more;
+                new.push(binary);
+            }
+            if found {
+                let named = 1u64.to_le_bytes();
+                table.write(place, offset_of!(Entry, named), &named);
+            }
+        }
+        (!new.is_empty()).then_some(new)
+    }
+
+    /// The files that a process has mapped; none where it is gone, or the kernel does not tell.
+    fn files(&self, pid: u32) -> Vec<(Mapping, String)> {
+        let Some(walk) = &self.walk else { return Vec::new() };
+        let walked = sys::iterate_process(walk.as_fd(), pid).and_then(|file| {
+            let mut text = Vec::new();
+            File::from(file).take(WALK_MAX).read_to_end(&mut text)?;
+            Ok::<_, io::Error>(text)
+        });
+        walked.map(|text| parse(&text)).unwrap_or_default()
+    }
+}
+
+/// An entry of the table, if there is one and nobody writes it.
+fn read(table: &ArrayMap, place: usize) -> Option<Entry> {
+    let mut bytes = [0; size_of::<Entry>()];
+    let version = table.load(place, offset_of!(Entry, version));
+    if version == 0 || version % 2 == 1 || !table.read(place, 0, &mut bytes) {
+        return None;
+    }
+    let is_whole = table.load(place, offset_of!(Entry, version)) == version;
+    let word = |at: usize| bytes.get(at..at + 8).and_then(|word| word.first_chunk()).copied();
+    let word = |at| word(at).map_or(0, u64::from_le_bytes);
+    let mut id = [0; 5];
+    for (i, part) in id.iter_mut().enumerate() {
+        let at = offset_of!(Entry, id) + i * size_of::<u32>();
+        *part =
+            bytes.get(at..).and_then(|of| of.first_chunk()).map_or(0, |of| u32::from_le_bytes(*of));
+    }
+    is_whole.then_some(Entry {
+        version,
+        id,
+        tgid: (word(offset_of!(Entry, tgid) - 4) >> 32) as u32,
+        address: word(offset_of!(Entry, address)),
+        mm: word(offset_of!(Entry, mm)),
+        named: word(offset_of!(Entry, named)),
+        reserved: 0,
+    })
+}
+
+fn build_id(entry: &Entry) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16);
+    let bytes = entry.id.iter().flat_map(|word| word.to_le_bytes());
+    bytes.flat_map(|byte| [byte >> 4, byte & 0xf]).filter_map(digit).collect()
+}
+
+/// What it takes in the metadata: brackets, commas, quotes, the number; escapes of the path.
+fn bytes(binary: &Binary) -> usize {
+    let path: usize = binary.path.bytes().map(|byte| if byte < 0x20 { 6 } else { 2 }).sum();
+    14 + binary.build_id.len() + path
+}
+
+/// What the walk has told: records, each with its path.
+fn parse(mut text: &[u8]) -> Vec<(Mapping, String)> {
+    let mut files = Vec::new();
+    while let Some((head, rest)) = text.split_first_chunk::<{ size_of::<Mapping>() }>() {
+        let word = |i: usize| head.as_chunks().0.get(i).map_or(0, |word| u64::from_le_bytes(*word));
+        let record = Mapping { start: word(0), end: word(1), mm: word(2), path: word(3) };
+        let length = (record.path as usize).min(MAPPING_PATH);
+        let Some((path, rest)) = rest.split_at_checked(length) else { break };
+        files.push((record, String::from_utf8_lossy(path).into_owned()));
+        text = rest;
+    }
+    files
+}
+
+/// The path of what a binary was seen in, if the process still runs the same program.
+fn find<'a>(files: &'a [(Mapping, String)], entry: &Entry) -> Option<&'a str> {
+    let is_there = |of: &Mapping| {
+        of.mm == entry.mm && (of.start..of.end).contains(&entry.address) && of.path != 0
+    };
+    files.iter().find(|(of, _)| is_there(of)).map(|(_, path)| path.as_str())
+}

@@ -1,0 +1,278 @@
+//! The functions of an ELF file.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use object::elf::{
+    FileHeader32, FileHeader64, NT_GNU_BUILD_ID, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB,
+    STT_FUNC, STT_GNU_IFUNC,
+};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+use object::{Endianness, FileKind, ReadCache, ReadRef};
+
+/// Most bytes that are read at once: a table of symbols, or of their names.
+const PIECE_MAX: u64 = 64 << 20;
+/// Bytes of a build id, as recorded: behind shorter ones are zeros.
+const ID: usize = 20;
+
+/// Functions by where they are.
+#[derive(Debug)]
+pub(super) struct Functions {
+    /// What of the file is loaded where: bytes of the file, and the address of the first one.
+    loads: Vec<(Range<u64>, u64)>,
+    /// In order of their addresses.
+    all: Vec<Function>,
+    names: Vec<u8>,
+}
+
+/// A function. Names and sizes beyond 4 GiB are no names and sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Function {
+    at: u64,
+    /// Its bytes; 0: up to the next one.
+    size: u32,
+    name: u32,
+}
+
+/// A file that is read in bounded pieces.
+#[derive(Clone, Copy)]
+struct Bounded<'a>(&'a ReadCache<File>);
+
+impl<'a> ReadRef<'a> for Bounded<'a> {
+    fn len(self) -> Result<u64, ()> {
+        self.0.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        if size > PIECE_MAX { Err(()) } else { self.0.read_bytes_at(offset, size) }
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        self.0.read_bytes_at_until(range, delimiter)
+    }
+}
+
+impl Functions {
+    /// Those of the file at `path`, if it has this build id; where it names only what it exports,
+    /// those of its debug file, if that has it as well. At most `room` bytes.
+    pub(super) fn read(path: &Path, debug: Option<&Path>, id: &[u8], room: usize) -> Option<Self> {
+        let (functions, is_whole) = Self::of(path, id, room)?;
+        if !is_whole && let Some((more, true)) = debug.and_then(|path| Self::of(path, id, room)) {
+            return Some(Self { loads: functions.loads, ..more });
+        }
+        Some(functions)
+    }
+
+    /// The same of one file; with whether it has all of its functions.
+    fn of(path: &Path, id: &[u8], room: usize) -> Option<(Self, bool)> {
+        let file = open_regular(path)?;
+        let cache = ReadCache::new(file);
+        match FileKind::parse(Bounded(&cache)).ok()? {
+            FileKind::Elf64 => Self::parse::<FileHeader64<Endianness>>(Bounded(&cache), id, room),
+            FileKind::Elf32 => Self::parse::<FileHeader32<Endianness>>(Bounded(&cache), id, room),
+            _ => None,
+        }
+    }
+
+    fn parse<H: FileHeader<Endian = Endianness>>(
+        data: Bounded<'_>,
+        id: &[u8],
+        room: usize,
+    ) -> Option<(Self, bool)> {
+        let header = H::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        let segments = header.program_headers(endian, data).ok()?;
+        let mut notes = segments.iter().filter_map(|of| of.notes(endian, data).ok().flatten());
+        let has_id = notes.any(|mut notes| {
+            while let Ok(Some(note)) = notes.next() {
+                if note.name() == b"GNU" && note.n_type(endian) == NT_GNU_BUILD_ID {
+                    return is_id(note.desc(), id);
+                }
+            }
+            false
+        });
+        if !has_id {
+            return None;
+        }
+        let loads = segments.iter().filter(|of| of.p_type(endian) == PT_LOAD).map(|of| {
+            let begin: u64 = of.p_offset(endian).into();
+            let size: u64 = of.p_filesz(endian).into();
+            (begin..begin.saturating_add(size), of.p_vaddr(endian).into())
+        });
+        let sections = header.sections(endian, data).ok()?;
+        let table = |kind| sections.iter().find(|of| of.sh_type(endian) == kind);
+        let whole = table(SHT_SYMTAB);
+        let (is_whole, table) = (whole.is_some(), whole.or_else(|| table(SHT_DYNSYM)));
+        let mut functions = Self { loads: loads.collect(), all: Vec::new(), names: Vec::new() };
+        let Some(table) = table else { return Some((functions, false)) };
+        let strings = sections.section(table.link(endian)).ok()?;
+        let symbols: &[H::Sym] = table.data_as_array(endian, data).ok()?;
+        let names = strings.data(endian, data).ok()?;
+        if size_of_val(symbols).saturating_add(names.len()) > room {
+            return None;
+        }
+        functions.names = names.to_vec();
+        functions.all = symbols
+            .iter()
+            .filter(|of| matches!(of.st_type(), STT_FUNC | STT_GNU_IFUNC))
+            .filter(|of| of.st_shndx(endian) != SHN_UNDEF)
+            .map(|of| {
+                let size: u64 = of.st_size(endian).into();
+                let size = u32::try_from(size).unwrap_or(u32::MAX);
+                Function { at: of.st_value(endian).into(), size, name: of.st_name(endian) }
+            })
+            .collect();
+        // Of several names of one function, the one of the greatest size is told; of these, the
+        // first in the file's table of names.
+        functions.all.sort_unstable_by_key(|of| (of.at, u32::MAX - of.size, of.name));
+        functions.all.dedup_by_key(|of| of.at);
+        functions.all.shrink_to_fit();
+        Some((functions, is_whole))
+    }
+
+    /// What they take in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.all.len() * size_of::<Function>() + self.names.len()
+    }
+
+    /// The function that a byte of the file is in, and the byte of it.
+    pub(super) fn find(&self, byte: u64) -> Option<(&str, u64)> {
+        let (load, base) = self.loads.iter().find(|(load, _)| load.contains(&byte))?;
+        let at = base.wrapping_add(byte - load.start);
+        let behind = self.all.partition_point(|of| of.at <= at);
+        let of = self.all.get(behind.checked_sub(1)?)?;
+        if of.size != 0 && at - of.at >= u64::from(of.size) {
+            return None;
+        }
+        let name = self.names.get(of.name as usize..)?;
+        let end = name.iter().position(|byte| *byte == 0)?;
+        let name = std::str::from_utf8(name.get(..end)?).ok().filter(|name| !name.is_empty())?;
+        Some((name, at - of.at))
+    }
+}
+
+/// Whether a note's build id is the recorded one: of longer ones that has the beginning.
+fn is_id(note: &[u8], id: &[u8]) -> bool {
+    let mut padded = [0; ID];
+    let length = note.len().min(ID);
+    padded.iter_mut().zip(note).for_each(|(to, from)| *to = *from);
+    length > 0 && padded == *id
+}
+
+/// Opens a regular file; nothing else, which opening might change.
+fn open_regular(path: &Path) -> Option<File> {
+    let held = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path).ok()?;
+    if !held.metadata().ok()?.is_file() {
+        return None;
+    }
+    let name = format!("/proc/self/fd/{}", held.as_raw_fd());
+    OpenOptions::new().read(true).open(OsStr::from_bytes(name.as_bytes())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ROOM: usize = 1 << 30;
+
+    /// The program of this test, and its build id.
+    fn own() -> (Vec<u8>, Vec<u8>) {
+        let bytes = std::fs::read("/proc/self/exe").unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let id = file.build_id().unwrap().expect("linked with a build id").to_vec();
+        (bytes, id)
+    }
+
+    #[test]
+    fn a_byte_is_in_the_function_that_the_file_says() {
+        let (bytes, id) = own();
+        let file = object::File::parse(&*bytes).unwrap();
+        let path = std::env::current_exe().unwrap();
+        let functions = Functions::read(&path, None, &id, ROOM).expect("this program");
+        let mut found = 0;
+        for of in file.symbols().filter(|of| of.kind() == SymbolKind::Text && of.size() > 3) {
+            let holds = |segment: &object::Segment<'_, '_>| {
+                (segment.address()..segment.address() + segment.size()).contains(&of.address())
+            };
+            let Some(segment) = file.segments().find(holds) else { continue };
+            let byte = of.address() - segment.address() + segment.file_range().0;
+            let (name, offset) = functions.find(byte + 2).expect("a function");
+            let other = file.symbols().find(|other| other.name() == Ok(name)).unwrap();
+            assert_eq!((other.address() + offset, found < 200), (of.address() + 2, true));
+            found += 1;
+            if found == 200 {
+                break;
+            }
+        }
+        assert_eq!(found, 200);
+        assert_eq!(functions.find(0), None, "the file's header");
+        assert_eq!(functions.find(u64::MAX), None);
+        assert!(functions.bytes() > 0 && functions.bytes() < bytes.len());
+    }
+
+    #[test]
+    fn another_file_or_none_has_no_functions() {
+        let (_, mut id) = own();
+        let path = std::env::current_exe().unwrap();
+        assert!(Functions::read(&path, None, &id, 1000).is_none(), "no room");
+        id[19] ^= 1;
+        assert!(Functions::read(&path, None, &id, ROOM).is_none(), "another build id");
+        for none in ["/dev/null", "/", "/nonexistent", "/etc/passwd", "/proc/self/mem"] {
+            assert!(Functions::read(Path::new(none), None, &id, ROOM).is_none(), "{none}");
+        }
+    }
+
+    #[test]
+    fn build_ids_are_compared_as_recorded() {
+        let id = [[7; 8].as_slice(), &[0; 12]].concat();
+        assert!(is_id(&[7; 8], &id) && is_id(&[[7; 8].as_slice(), &[0; 24]].concat(), &id));
+        assert!(!is_id(&[7; 9], &id) && !is_id(&[], &[0; 20]) && !is_id(&[7; 8], &[7; 8]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        #[test]
+        fn damaged_files_do_no_harm(
+            at in prop::collection::vec((0usize..4096, any::<u8>()), 1..20),
+            end: bool,
+            cut in 0usize..40_000,
+            byte: u64,
+        ) {
+            thread_local! {
+                static GOOD: (Vec<u8>, Vec<u8>) = {
+                    let bytes = std::fs::read("/bin/true").unwrap();
+                    let id = object::File::parse(&*bytes).unwrap().build_id().unwrap();
+                    let id = id.unwrap_or(&[0; 20]).to_vec();
+                    (bytes, id)
+                };
+            }
+            let (mut bytes, id) = GOOD.with(Clone::clone);
+            for (at, value) in at {
+                // Headers are at the beginning, and those of sections at the end.
+                let at = if end { bytes.len().saturating_sub(at + 1) } else { at };
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            if cut < 20_000 {
+                bytes.truncate(cut);
+            }
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(&bytes).unwrap();
+            if let Some(functions) = Functions::read(file.path(), None, &id, ROOM) {
+                functions.find(byte);
+                functions.find(byte % 100_000);
+            }
+        }
+    }
+}
