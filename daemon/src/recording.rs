@@ -396,7 +396,7 @@ impl Recording {
         }
         let set = clocks::set(&self.dir, hz, &meta.cpus).map_err(|e| match e.raw_os_error() {
             // Of a daemon that began without samples (`crate::seccomp`).
-            Some(libc::EPERM) => format!("{e}: restart flightd"),
+            Some(libc::EPERM) => format!("{e} (flightd began without samples: restart it)"),
             _ => e.to_string(),
         });
         let mut told = self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -78,6 +78,12 @@ const AT: usize = 24;
 const USER_STACK: u64 = 1 << 8;
 const USER_BUILD_ID: u64 = 1 << 11;
 
+/// Bits of a program's addresses (`TASK_SIZE_MAX`, arch/x86/include/asm/page_64_types.h, Linux 6.1).
+/// What is no such address is what a walk comes to that has left the frames, and ends the stack. So
+/// is a byte of a file from before its beginning, which Linux 6.1 makes of an address below a
+/// mapping (`find_vma` in `stack_map_get_build_id_offset`).
+const USER_BITS: u32 = 47;
+
 /// Place of `cs` among the words of `pt_regs` (arch/x86/include/asm/ptrace.h, Linux 6.1 and 6.18):
 /// its two lowest bits tell whether a program's instruction was interrupted (`user_mode`).
 const CS: usize = 17;
@@ -260,7 +266,11 @@ fn take_user(ctx: *mut c_void, most: u32, scratch: *mut Scratch) -> u32 {
         unsafe {
             let entry = (&raw mut (*scratch).user).cast::<u64>().add(i * BUILD_ID_WORDS);
             let bytes = entry.cast::<u8>();
-            let at = load::<AT>(bytes) & ((1 << BINARY_SHIFT) - 1);
+            let at = load::<AT>(bytes);
+            if at >> USER_BITS != 0 {
+                word!(scratch, user_frames = i as u64);
+                break;
+            }
             let mut binary = 0;
             if load::<0>(bytes) as u32 == VALID {
                 let end = load::<{ ID + 12 }>(bytes) >> 32;

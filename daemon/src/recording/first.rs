@@ -27,7 +27,7 @@ use crate::{calibrate, clock};
 const STACK_COST: u64 = 2000;
 
 /// What a sample's frames are assumed to cost until some were taken, ns.
-const SAMPLE_COST: u64 = 4000;
+const SAMPLE_COST: u64 = 15_000;
 
 /// Gives each CPU its state: its rings, none of which has a page yet, and what is recorded.
 pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {

@@ -151,9 +151,10 @@ fn live(files: &Path, dumped: &[Value]) -> Result<String> {
     };
     let of = |value: &Value, field: &str| value[field].as_u64().unwrap_or(0);
     let head = head(&text);
-    let live = events(&text)?;
+    let (mut live, mut dumped) = (events(&text)?, dumped.to_vec());
+    live.iter_mut().chain(&mut dumped).for_each(samples::forget_names);
     let begin = |events: &[Value]| events.first().map_or(0, |event| of(event, "mono_ns"));
-    let from = begin(&live).max(begin(dumped)) + EDGE;
+    let from = begin(&live).max(begin(&dumped)) + EDGE;
     let until = of(&head, "until_mono_ns").saturating_sub(EDGE);
     let within = |event: &&Value| (from..until).contains(&of(event, "mono_ns"));
     let (a, b): (Vec<&Value>, Vec<&Value>) =

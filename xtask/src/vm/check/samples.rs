@@ -6,6 +6,19 @@ use serde_json::Value;
 /// Fewest that a run has: it lasts many seconds, in which the machine idles now and then.
 const LEAST: usize = 50;
 
+/// Takes off an event what the reading machine knows of programs, which each knows for itself; and
+/// what the recorder knows of the kernel, which becomes more while it runs.
+pub(super) fn forget_names(event: &mut Value) {
+    for stack in ["stack", "kernel_stack"] {
+        event[stack].as_array_mut().into_iter().flatten().for_each(|frame| *frame = Value::Null);
+    }
+    for frame in event["user_stack"].as_array_mut().into_iter().flatten() {
+        if let Some(frame) = frame.as_object_mut() {
+            frame.retain(|field, _| !["symbol", "offset"].contains(&field.as_str()));
+        }
+    }
+}
+
 /// They are in the dump, with functions of the kernel; how many have which frames, for people.
 pub(super) fn taken(events: &[Value]) -> Result<String> {
     let samples: Vec<&Value> = events.iter().filter(|event| event["event"] == "sample").collect();
