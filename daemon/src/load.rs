@@ -185,8 +185,8 @@ pub struct Frozen<'a> {
     pub slot_pages: u32,
     /// What decides which thread has which place in it: random.
     pub slot_seed: u64,
-    /// Keys of the hash that names requests to disks: random.
-    pub request_keys: [u64; 2],
+    /// Keys of the hash that names requests to disks and locks: random.
+    pub pseudonym_keys: [u64; 2],
     /// What addresses in stacks are recorded less of: random.
     pub frame_base: u32,
     /// Pages of metadata.
@@ -337,7 +337,7 @@ pub fn load(frozen: &Frozen<'_>, btf: &aya::Btf) -> Result<Loaded, LoadError> {
         .override_global("SLOT_PAGES", &frozen.slot_pages, true)
         .override_global("SHARE_SEED", &frozen.seed, true)
         .override_global("SLOT_SEED", &frozen.slot_seed, true)
-        .override_global("REQUEST_KEYS", &frozen.request_keys, true)
+        .override_global("PSEUDONYM_KEYS", &frozen.pseudonym_keys, true)
         .override_global("FRAME_BASE", &frozen.frame_base, true)
         .map_max_entries("rings_syscall", frozen.ring_pages[0])
         .map_max_entries("rings_sched", frozen.ring_pages[1])
@@ -500,7 +500,8 @@ mod tests {
         let refinements = ["IO_WAIT_OFFSETS", "CAN_TAKE_STACKS", "CONTEXT_OFFSETS"];
         assert_eq!(lacking, optional.chain(refinements).collect::<Vec<_>>());
         let context = choice.lacking.last().unwrap();
-        let kinds = ["waking", "wakeup_new", "block_insert", "block_issue", "block_complete"];
+        let kinds =
+            ["waking", "wakeup_new", "block_insert", "block_issue", "block_complete", "contention"];
         assert_eq!(context.kinds, kinds, "of all its rows");
         assert!(choice.groups.is_empty());
         assert!(choice.rows.iter().any(|row| row.program == "sched_switch"));

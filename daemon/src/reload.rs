@@ -7,7 +7,8 @@ use crate::config::Config;
 
 /// Keys, or whole tables, that take effect at once; all others shape the kernel's side, which would
 /// have to be made anew.
-const AT_ONCE: [&str; 4] = ["budget", "record.own", "record.strings", "stacks"];
+const AT_ONCE: [&str; 6] =
+    ["budget", "interrupts", "locks", "record.own", "record.strings", "stacks"];
 
 /// What comes of reading the configuration again.
 #[derive(Debug, PartialEq)]

@@ -182,10 +182,10 @@ fn draw_sched_fairly(state: &mut CpuState, one: *const u8, other: *const u8) -> 
     1
 }
 
-/// Takes the cost of a request's event, out of what scheduling has: of one that the running thread
-/// makes, if it is quiet enough.
+/// Takes the cost of an event of lane `trace`, out of what scheduling has: of one that the running
+/// thread makes, if it is quiet enough.
 #[inline(always)]
-pub(crate) fn draw_disk(state: &mut CpuState) -> bool {
+pub(crate) fn draw_trace(state: &mut CpuState) -> bool {
     let cost = state.disk[0];
     draw(&mut state.buckets[Lane::Sched as usize], cost)
         || draw_of(state, Task::current().as_ptr(), cost) != 0
@@ -215,10 +215,10 @@ pub(crate) fn draw_stack(state: &mut CpuState, task: Task) -> bool {
     gives
 }
 
-/// Takes the cost of a request's event that is nobody's who runs here: there are no more of these
-/// than requests that were made.
+/// Takes the cost of one that is nobody's who runs here, as long as anything is left: a request that
+/// is done (there are no more of these than were made), an interrupt.
 #[inline(always)]
-pub(crate) fn draw_done(state: &mut CpuState) -> bool {
+pub(crate) fn draw_unowned(state: &mut CpuState) -> bool {
     let cost = state.disk[0];
     draw(&mut state.buckets[Lane::Sched as usize], cost) || draw_what_is_left(state, cost) != 0
 }
@@ -289,9 +289,9 @@ pub(crate) fn refuse_sched(state: &mut CpuState, kind: u8) {
     refuse::<{ Lane::Sched as usize }>(state, kind);
 }
 
-/// Counts a request's event that was refused.
+/// Counts an event of lane `trace` that was refused.
 #[inline(always)]
-pub(crate) fn refuse_disk(state: &mut CpuState, kind: u8) {
+pub(crate) fn refuse_trace(state: &mut CpuState, kind: u8) {
     refuse::<{ Lane::Trace as usize }>(state, kind);
 }
 

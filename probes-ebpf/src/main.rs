@@ -1,7 +1,8 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
-//! One module per lane: [`syscalls`], [`sched`], [`task`], and [`disk`] for `trace`. [`lane`] is how
-//! a record gets into a page, [`budget`] which events may, [`share`] whose, [`slots`] is the table
+//! One module per lane: [`syscalls`], [`sched`], [`task`]; and for [`trace`] one per topic: [`disk`],
+//! [`memory`], [`interrupts`], [`locks`]. [`waits`] is what of these has begun and not ended.
+//! [`lane`] is how a record gets into a page, [`budget`] which events may, [`share`] whose, [`slots`] is the table
 //! of live threads, [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
 //! [`context`] tells whether an interrupt has the CPU, [`stacks`] where in the kernel a thread
 //! waited, [`kernel`] reads the kernel's own structures.
@@ -19,8 +20,12 @@ mod console;
 mod context;
 mod disk;
 mod files;
+mod interrupts;
 mod kernel;
 mod lane;
+mod locks;
+mod memory;
+mod pseudonym;
 mod running;
 mod sched;
 mod share;
@@ -29,7 +34,9 @@ mod stacks;
 mod strings;
 mod syscalls;
 mod task;
+mod trace;
 mod values;
+mod waits;
 
 /// Some helpers (`bpf_probe_read_kernel` among them) are for programs under the GPL.
 #[unsafe(link_section = "license")]

@@ -6,6 +6,7 @@
 mod budget;
 mod check;
 mod error;
+mod long;
 mod share;
 mod size;
 mod sizing;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use budget::{Budget, Detach, Step};
 pub use error::ConfigError;
+pub use long::Long;
 pub use share::Share;
 pub use size::Size;
 pub use sizing::{META_PAGES, Sizing, SizingError, ram_bytes};
@@ -47,6 +49,10 @@ pub struct Config {
     pub record: Record,
     /// Of which waits kernel stacks are recorded.
     pub stacks: Stacks,
+    /// Which interrupts are recorded.
+    pub interrupts: Long,
+    /// Which waits for locks of the kernel are.
+    pub locks: Long,
     /// What recording may cost.
     pub budget: Budget,
     /// The table of threads.
@@ -73,7 +79,7 @@ pub struct Rings {
     pub sched: Size,
     /// Ring of task life and marks, of each CPU.
     pub task: Size,
-    /// Ring of requests to disks, of each CPU.
+    /// Ring of requests to disks, memory, interrupts and locks, of each CPU.
     pub trace: Size,
     /// The quiet ring, of each CPU: what quiet processes did, kept when a flood writes over the
     /// rings. 0: none.
@@ -113,6 +119,12 @@ pub struct Record {
     pub signals: bool,
     /// Requests to disks.
     pub disk: bool,
+    /// Victims of the OOM killer, reclaim, compaction.
+    pub memory: bool,
+    /// Long interrupts.
+    pub interrupts: bool,
+    /// Long waits for locks of the kernel.
+    pub locks: bool,
     /// Strings that system calls take (paths).
     pub strings: bool,
     /// What is recorded of a program that is executed.
@@ -143,6 +155,9 @@ impl Default for Record {
             tasks: true,
             signals: true,
             disk: true,
+            memory: true,
+            interrupts: true,
+            locks: true,
             strings: true,
             exec_args: ExecArgs::All,
             mask: Vec::new(),
@@ -291,6 +306,8 @@ impl Config {
         }
         crate::mask::compile(&self.record.mask).map_err(|message| ("record.mask", message))?;
         self.stacks.check()?;
+        self.interrupts.check("interrupts.longer_than", Topic::Interrupts.key())?;
+        self.locks.check("locks.longer_than", Topic::Locks.key())?;
         self.budget.check()?;
         let slots = self.threads.slots;
         if !(sizing::SLOTS_LEAST..=sizing::SLOTS_MOST).contains(&slots) {

@@ -60,8 +60,8 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
         ),
         (
             "[zzzzzzzzz]\n",
-            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, \
-             record, rings, snapshots, stacks, store, threads, triggers",
+            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, \
+             interrupts, kernel, locks, record, rings, snapshots, stacks, store, threads, triggers",
         ),
         (
             "record.sched.x = 1\n",

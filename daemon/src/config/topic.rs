@@ -2,7 +2,8 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{
-    ENABLE_DISK, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK,
+    ENABLE_DISK, ENABLE_INTERRUPTS, ENABLE_LOCKS, ENABLE_MEMORY, ENABLE_SCHED, ENABLE_SIGNALS,
+    ENABLE_SYSCALL, ENABLE_TASK,
 };
 
 use super::Record;
@@ -23,12 +24,26 @@ pub enum Topic {
     Signals,
     /// Requests to disks.
     Disk,
+    /// Memory that runs out.
+    Memory,
+    /// Long interrupts.
+    Interrupts,
+    /// Long waits for locks of the kernel.
+    Locks,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Syscalls, Self::Sched, Self::Tasks, Self::Signals, Self::Disk];
+    pub const ALL: [Self; 8] = [
+        Self::Syscalls,
+        Self::Sched,
+        Self::Tasks,
+        Self::Signals,
+        Self::Disk,
+        Self::Memory,
+        Self::Interrupts,
+        Self::Locks,
+    ];
 
     /// Its key in `[record]`.
     pub const fn key(self) -> &'static str {
@@ -38,6 +53,9 @@ impl Topic {
             Self::Tasks => "tasks",
             Self::Signals => "signals",
             Self::Disk => "disk",
+            Self::Memory => "memory",
+            Self::Interrupts => "interrupts",
+            Self::Locks => "locks",
         }
     }
 
@@ -47,7 +65,7 @@ impl Topic {
             Self::Syscalls => Lane::Syscall,
             Self::Sched | Self::Signals => Lane::Sched,
             Self::Tasks => Lane::Task,
-            Self::Disk => Lane::Trace,
+            Self::Disk | Self::Memory | Self::Interrupts | Self::Locks => Lane::Trace,
         }
     }
 
@@ -59,6 +77,9 @@ impl Topic {
             Self::Tasks => ENABLE_TASK,
             Self::Signals => ENABLE_SIGNALS,
             Self::Disk => ENABLE_DISK,
+            Self::Memory => ENABLE_MEMORY,
+            Self::Interrupts => ENABLE_INTERRUPTS,
+            Self::Locks => ENABLE_LOCKS,
         }
     }
 
@@ -77,6 +98,9 @@ impl Record {
             Topic::Tasks => self.tasks,
             Topic::Signals => self.signals,
             Topic::Disk => self.disk,
+            Topic::Memory => self.memory,
+            Topic::Interrupts => self.interrupts,
+            Topic::Locks => self.locks,
         }
     }
 
