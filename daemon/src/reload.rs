@@ -56,7 +56,7 @@ impl Reload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Share, Size};
+    use crate::config::{Share, Size, Span};
 
     #[test]
     fn nothing_changed() {
@@ -70,12 +70,16 @@ mod tests {
         let (old, mut new) = (Config::default(), Config::default());
         new.record.strings = false;
         new.budget.per_cpu = Share::Off;
+        new.interrupts.longer_than = Span::millis(2);
+        new.record.locks = false;
         new.access.group = "adm".into();
         new.rings.syscall = Size::mib(1);
         new.kernel.tracefs = "/t".into();
         let reload = Reload::new(&old, &new).unwrap();
-        assert_eq!(reload.now, ["budget.per_cpu", "record.strings"]);
-        assert_eq!(reload.later, ["access.group", "kernel.tracefs", "rings.syscall"]);
+        assert_eq!(reload.now, ["budget.per_cpu", "interrupts.longer_than", "record.strings"]);
+        let later = ["access.group", "kernel.tracefs", "record.locks", "rings.syscall"];
+        assert_eq!(reload.later, later);
+        assert!(reload.config.record.locks && reload.config.interrupts == new.interrupts);
         assert!(!reload.config.record.strings);
         assert_eq!(reload.config.budget, new.budget);
         assert_eq!(reload.config.access, old.access);
