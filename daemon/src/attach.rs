@@ -250,7 +250,7 @@ mod tests {
     /// The table, and an optional row that records events.
     fn rows() -> Vec<Attachment> {
         let mut rows = wanted(ATTACHMENTS, &Wanted::all(ProgramForm::Tracepoint));
-        rows.push(tp_btf(Topic::Tasks, "oom", "mark_victim", &[], "victims").optional(&[]));
+        rows.push(tp_btf(Topic::Tasks, "oom", "wake_reaper", &[], "victims").optional(&[]));
         rows
     }
 
@@ -281,15 +281,15 @@ mod tests {
 
     #[test]
     fn what_records_must_be_attached_unless_the_kernel_lacks_it() {
-        for pin in ["sched_switch", "sys_enter", "mark_victim"] {
+        for pin in ["sched_switch", "sys_enter", "wake_reaper"] {
             let dir = attached();
             detach(&row(pin), dir.path()).unwrap();
             detach(&row(pin), dir.path()).expect("twice does no harm");
             assert_eq!(gone(&rows(), &[], dir.path()).unwrap(), None, "{pin}");
         }
         let dir = attached();
-        detach(&row("mark_victim"), dir.path()).unwrap();
-        let lacking = [row("mark_victim").lacking("no tracepoint".into())];
+        detach(&row("wake_reaper"), dir.path()).unwrap();
+        let lacking = [row("wake_reaper").lacking("no tracepoint".into())];
         assert_eq!(gone(&rows(), &lacking, dir.path()).unwrap(), Some(Vec::new()));
         // What somebody else put there is not this recording.
         fs::write(dir.path().join("links/strange"), "").unwrap();

@@ -11,7 +11,10 @@ use std::fmt;
 use flightrec_format::abi::probe::STACK_WALK;
 use flightrec_format::meta::{Lacking, SwitchedOff};
 
-use crate::btf::{CONTEXT, DISK, FILES, Group, IO_WAIT, MAPPINGS, STACKS};
+use crate::btf::{
+    COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, SOFTIRQS, STACKS,
+    VICTIM,
+};
 use crate::config::{Record, Topic};
 
 /// A tracepoint of the kernel.
@@ -111,14 +114,15 @@ pub struct Refinement {
 /// What tells a wakeup by a thread from one by an interrupt.
 const CONTEXT_OF_WAKEUPS: Refinement = Refinement {
     group: CONTEXT,
-    what: "context of wakeups, requests to disks and connections (an interrupt's looks like the \
-           interrupted thread's)",
+    what: "context of wakeups, of requests to disks, of waits for locks and of connections (an \
+           interrupt's looks like the interrupted thread's)",
     kinds: &[
         "waking",
         "wakeup_new",
         "block_insert",
         "block_issue",
         "block_complete",
+        "contention",
         "tcp_retransmit",
         "sock_state",
     ],
@@ -169,6 +173,21 @@ pub const ATTACHMENTS: &[Attachment] = &[
     disk("block_rq_insert", &["block_insert"], "requests that are queued for disks"),
     disk("block_rq_issue", &["block_issue"], "requests that disks get"),
     disk("block_rq_complete", &["block_complete"], "requests that disks have done"),
+    tp_btf(Topic::Memory, "oom", "mark_victim", &["oom_victim"], "victims of the OOM killer")
+        .optional(&[VICTIM]),
+    // Of each pair the end first: it makes nothing of an end whose beginning was not seen.
+    reclaim("mm_vmscan_direct_reclaim_end", "ends of reclaim"),
+    reclaim("mm_vmscan_direct_reclaim_begin", "beginnings of reclaim"),
+    reclaim("mm_vmscan_memcg_reclaim_end", "ends of reclaim in control groups"),
+    reclaim("mm_vmscan_memcg_reclaim_begin", "beginnings of reclaim in control groups"),
+    compaction("mm_compaction_end", "ends of compaction"),
+    compaction("mm_compaction_begin", "beginnings of compaction"),
+    interrupt("irq_handler_exit", "ends of long interrupts").optional(&[HANDLER]),
+    interrupt("irq_handler_entry", "beginnings of long interrupts").optional(&[HANDLER]),
+    interrupt("softirq_exit", "ends of long softirqs").optional(&[SOFTIRQS]),
+    interrupt("softirq_entry", "beginnings of long softirqs").optional(&[SOFTIRQS]),
+    lock("contention_end", "ends of long waits for locks"),
+    lock("contention_begin", "beginnings of long waits for locks"),
     network("tcp", "tcp_retransmit_skb", &["tcp_retransmit"], "packets that are sent again"),
     network("sock", "inet_sock_set_state", &["sock_state"], "states of connections"),
     tp_btf(Topic::Syscalls, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
@@ -238,6 +257,28 @@ const fn disk(
 ) -> Attachment {
     tp_btf(Topic::Disk, "block", name, kinds, what)
         .optional(&[DISK])
+        .refined_by(&[CONTEXT_OF_WAKEUPS])
+}
+
+/// The same, of reclaim.
+const fn reclaim(name: &'static str, what: &'static str) -> Attachment {
+    tp_btf(Topic::Memory, "vmscan", name, &["reclaim"], what).optional(&[RECLAIM])
+}
+
+/// The same, of compaction.
+const fn compaction(name: &'static str, what: &'static str) -> Attachment {
+    tp_btf(Topic::Memory, "compaction", name, &["compaction"], what).optional(&[COMPACTION])
+}
+
+/// The same, of interrupts.
+const fn interrupt(name: &'static str, what: &'static str) -> Attachment {
+    tp_btf(Topic::Interrupts, "irq", name, &["interrupt"], what)
+}
+
+/// The same, of locks of the kernel.
+const fn lock(name: &'static str, what: &'static str) -> Attachment {
+    tp_btf(Topic::Locks, "lock", name, &["contention"], what)
+        .optional(&[])
         .refined_by(&[CONTEXT_OF_WAKEUPS])
 }
 
@@ -356,12 +397,18 @@ impl Refinement {
         let is_of = |row: &&Attachment| {
             row.refined_by.iter().any(|of| of.group.global == self.group.global)
         };
-        let kinds = rows.into_iter().filter(is_of).flat_map(|row| row.kinds);
-        let kinds = kinds.filter(|kind| self.kinds.contains(kind));
+        let of_rows = rows.into_iter().filter(is_of).flat_map(|row| row.kinds);
+        let mut kinds: Vec<&str> = Vec::new();
+        for kind in of_rows.filter(|kind| self.kinds.contains(kind)) {
+            // Several programs may make an event.
+            if !kinds.contains(kind) {
+                kinds.push(kind);
+            }
+        }
         Lacking {
             program: self.group.global.into(),
             what: self.what.into(),
-            kinds: kinds.map(|kind| (*kind).into()).collect(),
+            kinds: kinds.into_iter().map(str::to_owned).collect(),
             why,
         }
     }
@@ -510,8 +557,8 @@ mod tests {
                 assert_eq!(rest.contains(&row.program), always.contains(&row.program));
             }
         }
-        // The recorder's own words are recorded always.
-        assert_eq!(kinds.len(), Kind::COUNT - 2, "{kinds:?}");
+        // The recorder's own words are recorded always; samples have a key of their own.
+        assert_eq!(kinds.len(), Kind::COUNT - 3, "{kinds:?}");
     }
 
     #[test]

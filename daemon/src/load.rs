@@ -526,6 +526,7 @@ mod tests {
             "block_insert",
             "block_issue",
             "block_complete",
+            "contention",
             "tcp_retransmit",
             "sock_state",
         ];

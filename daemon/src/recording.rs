@@ -33,7 +33,7 @@ use crate::btf::BtfError;
 use crate::buckets::{self, Limit};
 use crate::calibrate::Costs;
 use crate::cgroups::Groups;
-use crate::config::{Config, Record, Sampling, SizingError, Stacks};
+use crate::config::{Config, Record, Sampling, SizingError};
 use crate::devices;
 use crate::load::{self, Frozen, LoadError};
 use crate::note::Notes;
@@ -42,7 +42,7 @@ use crate::syscalls::call_table;
 use crate::tracepoints::TracepointsError;
 use crate::{calibrate, clock, clocks, cpus, mask};
 use first::{prepare_slots, prepare_state, time_attached};
-use plan::{Plan, switches};
+use plan::{Plan, Thresholds, switches};
 
 /// Why there is no recording.
 #[derive(Debug, Error)]
@@ -220,7 +220,7 @@ impl Recording {
             return Ok(None);
         };
         recording.apply(&plan.record);
-        set_stacks(recording.state(), &plan.stacks);
+        set_thresholds(recording.state(), &plan.thresholds);
         recording.update_meta(|meta| {
             meta.set_tai_offset(clock::mono(), clock::tai_offset());
             meta.set_wall_offset(clock::wall_offset());
@@ -328,7 +328,7 @@ impl Recording {
         let (costs, clock) =
             calibrate::costs(without, &time_attached(&state, plan.enabled, without.as_ref()));
         buckets::set_costs(&state, &costs, clock);
-        set_stacks(&state, &plan.stacks);
+        set_thresholds(&state, &plan.thresholds);
         // Last, for the recording is complete from `Meta::started` on: when all is attached.
         publish_meta(&map("meta")?, &plan.meta(public_id(secret), lacking), secret)?;
         Ok(())
@@ -366,7 +366,7 @@ impl Recording {
     /// The budget is the keeper's.
     pub fn reconfigure(&self, config: &Config) {
         self.apply(&config.record);
-        set_stacks(self.state(), &config.stacks);
+        set_thresholds(self.state(), &Thresholds::of(config));
         self.set_sampling(&config.sampling);
         let changed = self.update_meta(|meta| {
             meta.strings = config.record.strings;
@@ -686,11 +686,18 @@ impl Recording {
 }
 
 /// Sets of which waits stacks are recorded.
-fn set_stacks(state: &ArrayMap, stacks: &Stacks) {
-    let (frames, long) = (u64::from(stacks.kernel_frames), stacks.long_wait());
+fn set_thresholds(state: &ArrayMap, thresholds: &Thresholds) {
+    let Thresholds { stacks, interrupts, locks } = thresholds;
+    let words = [
+        (offset_of!(CpuState, frames), u64::from(stacks.kernel_frames)),
+        (offset_of!(CpuState, long_wait), stacks.long_wait()),
+        (offset_of!(CpuState, long_interrupt), interrupts.ns()),
+        (offset_of!(CpuState, long_lock), locks.ns()),
+    ];
     for cpu in 0..state.entries() {
-        state.write(cpu, offset_of!(CpuState, frames), &frames.to_le_bytes());
-        state.write(cpu, offset_of!(CpuState, long_wait), &long.to_le_bytes());
+        for (at, word) in words {
+            state.write(cpu, at, &word.to_le_bytes());
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use crate::config::Config;
 
 /// Keys, or whole tables, that take effect at once; all others shape the kernel's side, which would
 /// have to be made anew.
-const AT_ONCE: [&str; 5] = ["budget", "record.own", "record.strings", "sampling", "stacks"];
+const AT_ONCE: [&str; 7] =
+    ["budget", "interrupts", "locks", "record.own", "record.strings", "sampling", "stacks"];
 
 /// What comes of reading the configuration again.
 #[derive(Debug, PartialEq)]
@@ -55,7 +56,7 @@ impl Reload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Share, Size};
+    use crate::config::{Share, Size, Span};
 
     #[test]
     fn nothing_changed() {
@@ -69,12 +70,16 @@ mod tests {
         let (old, mut new) = (Config::default(), Config::default());
         new.record.strings = false;
         new.budget.per_cpu = Share::Off;
+        new.interrupts.longer_than = Span::millis(2);
+        new.record.locks = false;
         new.access.group = "adm".into();
         new.rings.syscall = Size::mib(1);
         new.kernel.tracefs = "/t".into();
         let reload = Reload::new(&old, &new).unwrap();
-        assert_eq!(reload.now, ["budget.per_cpu", "record.strings"]);
-        assert_eq!(reload.later, ["access.group", "kernel.tracefs", "rings.syscall"]);
+        assert_eq!(reload.now, ["budget.per_cpu", "interrupts.longer_than", "record.strings"]);
+        let later = ["access.group", "kernel.tracefs", "record.locks", "rings.syscall"];
+        assert_eq!(reload.later, later);
+        assert!(reload.config.record.locks && reload.config.interrupts == new.interrupts);
         assert!(!reload.config.record.strings);
         assert_eq!(reload.config.budget, new.budget);
         assert_eq!(reload.config.access, old.access);

@@ -381,6 +381,21 @@ pub(crate) fn bprm_filename(bprm: *const u8) -> *const u8 {
     unsafe { load(bprm, offset!(bprm_filename)) }
 }
 
+/// The `u32` at a byte offset, which the verifier knows, of a structure of the kernel that a
+/// tracepoint's argument points to.
+#[inline(always)]
+pub(crate) fn word_at(p: *const u8, at: u32) -> u32 {
+    // SAFETY: see `load`.
+    unsafe { load(p, at as usize) }
+}
+
+/// The address there.
+#[inline(always)]
+pub(crate) fn address_at(p: *const u8, at: u32) -> u64 {
+    // SAFETY: see `load`.
+    unsafe { load(p, at as usize) }
+}
+
 /// A value anywhere in the kernel's memory; 0 where there is none.
 #[inline(always)]
 pub(crate) fn peek<T: Default>(address: u64) -> T {

@@ -1,12 +1,13 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
-//! One module per lane: [`syscalls`], [`sched`], [`task`], [`disk`] and
-//! [`samples`] for `trace`. [`lane`] is how
-//! a record gets into a page, [`budget`] which events may, [`share`] whose, [`slots`] is the table
-//! of live threads, [`files`] tells what descriptors stand for, [`console`] hands on what the kernel logs,
-//! [`context`] tells whether an interrupt has the CPU, [`stacks`] where in the kernel a thread
-//! waited, [`stack_walk`] where it waits now, [`samples`] what runs, [`mappings`] in which file an
-//! address is, [`kernel`] reads the kernel's own structures.
+//! One module per lane: [`syscalls`], [`sched`], [`task`]; and for [`trace`] one per topic:
+//! [`disk`], [`memory`], [`interrupts`], [`locks`], [`network`], [`samples`]. [`waits`] is what of
+//! these has begun and not ended. [`lane`] is how a record gets into a page, [`budget`] which
+//! events may, [`share`] whose, [`slots`] is the table of live threads, [`files`] tells what
+//! descriptors stand for, [`console`] hands on what the kernel logs, [`context`] tells whether an
+//! interrupt has the CPU, [`stacks`] where in the kernel a thread waited, [`stack_walk`] where it
+//! waits now, [`mappings`] in which file an address is, [`kernel`] reads the kernel's own
+//! structures.
 //!
 //! Reading order for a newcomer: `lane`, then `syscalls`.
 
@@ -21,9 +22,12 @@ mod console;
 mod context;
 mod disk;
 mod files;
+mod interrupts;
 mod kernel;
 mod lane;
+mod locks;
 mod mappings;
+mod memory;
 mod network;
 mod pseudonym;
 mod running;
@@ -38,6 +42,7 @@ mod syscalls;
 mod task;
 mod trace;
 mod values;
+mod waits;
 
 /// Some helpers (`bpf_probe_read_kernel` among them) are for programs under the GPL.
 #[unsafe(link_section = "license")]

@@ -18,12 +18,13 @@ use flightrec_format::abi::kinds::{SignalDeliver, SignalGenerate};
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::{self, kind, migrate, switch, wake};
 use flightrec_format::abi::state::{
-    CpuState, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_TASK, LIMIT_SCHED, LaneState, entered,
+    CpuState, ENABLE_LOCKS, ENABLE_MEMORY, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_TASK, LIMIT_SCHED,
+    LaneState, entered,
 };
 
 use crate::kernel::{Task, arg, comm_bytes, number, peek};
 use crate::lane::{BODY, Page, RINGS_SCHED, RINGS_SYSCALL, Writer, length, now, this_cpu};
-use crate::{budget, context, running, slots, stacks};
+use crate::{budget, context, running, slots, stacks, waits};
 
 /// THREAD, TIME, and a record of two words.
 const ROOM: usize = 8 + 16 + 16;
@@ -108,6 +109,9 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     if prev_state != 0 && !preempted(ctx) && prev.tid() != 0 {
         if prev_state & TASK_DEAD != 0 {
             slots::free(prev.tid(), prev.start_time());
+            if enabled & (ENABLE_LOCKS | ENABLE_MEMORY) != 0 {
+                waits::forget(prev.tid());
+            }
         } else {
             let lane = &state.lanes[Lane::Syscall as usize];
             let entry = if matches!(began, entered::FOLDABLE | entered::UNTIMED) {

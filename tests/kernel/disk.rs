@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::json::valid_dump;
 use crate::lacking::{btf_without, status};
-use crate::support::{dump, start};
+use crate::support::{dump, lost_of_trace, start};
 
 /// The lane's kinds.
 const KINDS: &str = "block_insert,block_issue,block_complete";
@@ -93,11 +93,7 @@ impl Drop for Loop {
 
 /// Events of the lane that were refused or skipped, on all devices.
 fn lost(recorder: &Recorder) -> u64 {
-    let status = status(recorder);
-    let refused = status["lanes"]["trace"]["lost"].as_object().expect("reasons").values();
-    let skipped = status["recursion_misses"].as_object().expect("programs").iter();
-    let skipped = skipped.filter(|(name, _)| name.starts_with("block_")).map(|(_, n)| n);
-    refused.chain(skipped).map(|n| n.as_u64().expect("a number")).sum()
+    lost_of_trace(&status(recorder), &["block_"])
 }
 
 fn of_op<'a>(events: &'a [Value], kind: &str, op: &str) -> Vec<&'a Value> {
@@ -239,7 +235,8 @@ fn they_are_left_out_where_the_configuration_says_so() {
     assert!(!programs.keys().any(|name| name.starts_with("block_")), "{programs:?}");
     let output = recorder.flightctl(&["dump", "--last", "1s"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = "# lane trace: not recorded (off in the configuration's [record])";
+    let line = "# not recorded (off in the configuration's [record]): disk (block_complete, \
+                block_insert, block_issue)";
     assert_eq!(said.matches(line).count(), 1, "{said}");
 }
 

@@ -117,3 +117,13 @@ pub(crate) fn dump(recorder: &Recorder, args: &[&str]) -> Vec<Line> {
     );
     lines(&output)
 }
+
+/// Events of lane `trace` that were refused, and runs of programs that were skipped whose names
+/// begin with one of these.
+pub(crate) fn lost_of_trace(status: &serde_json::Value, programs: &[&str]) -> u64 {
+    let refused = status["lanes"]["trace"]["lost"].as_object().expect("reasons").values();
+    let skipped = status["recursion_misses"].as_object().expect("programs").iter();
+    let of_these = |name: &str| programs.iter().any(|program| name.starts_with(program));
+    let skipped = skipped.filter(|(name, _)| of_these(name)).map(|(_, n)| n);
+    refused.chain(skipped).map(|n| n.as_u64().expect("a number")).sum()
+}

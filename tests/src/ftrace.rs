@@ -44,3 +44,43 @@ impl Drop for Ftrace {
         let _ = fs::remove_dir(&self.dir);
     }
 }
+
+/// An event in a trace.
+#[derive(Debug, Clone)]
+pub struct Traced<'a> {
+    /// When, ns of `CLOCK_MONOTONIC`, to the microsecond.
+    pub time: u64,
+    /// On which CPU.
+    pub cpu: u16,
+    /// The thread that ran there.
+    pub tid: u32,
+    /// Its name, without the category.
+    pub name: &'a str,
+    /// The fields.
+    pub rest: &'a str,
+}
+
+impl Traced<'_> {
+    /// The field `key=…`.
+    pub fn field(&self, key: &str) -> Option<&str> {
+        let mut words = self.rest.split([' ', '(', ')']);
+        words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+}
+
+/// The events of a trace's text (clock `mono`; `trace_print_context`, kernel/trace/trace_output.c,
+/// Linux 6.1): `comm-7  [001] d.s4.  1234.567890: name: fields`.
+pub fn traced(trace: &str) -> Vec<Traced<'_>> {
+    let one = |line| -> Option<Traced<'_>> {
+        let (before, behind) = str::split_once(line, " [")?;
+        let tid = before.rsplit('-').next()?.trim().parse().ok()?;
+        let (cpu, behind) = behind.split_once(']')?;
+        let (head, event) = behind.split_once(": ")?;
+        let (seconds, micros) = head.rsplit(' ').next()?.split_once('.')?;
+        let time =
+            seconds.parse::<u64>().ok()? * 1_000_000_000 + micros.parse::<u64>().ok()? * 1000;
+        let (name, rest) = event.split_once(": ")?;
+        Some(Traced { time, cpu: cpu.parse().ok()?, tid, name, rest })
+    };
+    trace.lines().filter_map(one).collect()
+}

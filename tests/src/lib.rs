@@ -22,7 +22,7 @@ pub mod wakeups;
 pub use bpf::{BpfObject, ObjectKind, bpf_objects_left};
 pub use events::{MadeCall, NUMBERED_BASE, Snapshot, numbered_call};
 pub use files::{Counts, Files, RingPieces, Tally};
-pub use ftrace::Ftrace;
+pub use ftrace::{Ftrace, Traced, traced};
 pub use kernel::{monotonic_ns, online_cpus, parse_cpu_list, pin_to_cpu, require_kernel};
 pub use memory_group::MemoryGroup;
 pub use process::{bin_dir, die_with_parent, pinned, wait_limited, wait_peak, wait_until};

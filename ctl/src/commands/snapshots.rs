@@ -386,7 +386,7 @@ fn wait_line(wait: &Wait) -> String {
 fn stack_line(wait: &Wait) -> Option<String> {
     let entries = wait.stack.iter().rev().take_while(|of| is_entry(of)).count();
     let shown = wait.stack.get(..wait.stack.len() - entries).unwrap_or_default();
-    let names: Vec<String> = shown.iter().map(|of| printable(of)).collect();
+    let names: Vec<String> = shown.iter().map(printable).collect();
     (!names.is_empty()).then(|| format!("{:>11}    in {}", "", names.join(" <- ")))
 }
 

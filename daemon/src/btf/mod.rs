@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 pub use offsets::{
-    CONTEXT, DISK, FILES, Group, IO_WAIT, MAPPINGS, STACKS, check_registers, read_offsets,
+    COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, SOFTIRQS, STACKS,
+    VICTIM, check_registers, read_offsets,
 };
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.
@@ -112,6 +113,21 @@ pub enum BtfError {
         /// `struct.member`.
         what: String,
     },
+    /// A tracepoint has another shape than the programs know.
+    #[error(
+        "this kernel's tracepoint {tracepoint} has {found} parameters, which flightd {version} \
+         does not know; please report its `uname -r`",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    Shape {
+        /// Its name.
+        tracepoint: &'static str,
+        /// Parameters, the hidden first one not included.
+        found: usize,
+    },
+    /// Softirqs don't run to their end once they have begun.
+    #[error("this kernel is PREEMPT_RT: threads run softirqs, and others in their middle")]
+    Preempted,
 }
 
 impl BtfError {
@@ -120,6 +136,9 @@ impl BtfError {
         match self {
             Self::Missing { what } => format!("this kernel's BTF has no {what}"),
             Self::BitField { what } => format!("this kernel has {what} as a bit field"),
+            Self::Shape { tracepoint, found } => {
+                format!("this kernel's tracepoint {tracepoint} has {found} parameters")
+            }
             other => other.to_string(),
         }
     }

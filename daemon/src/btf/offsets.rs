@@ -1,9 +1,12 @@
 //! The members that the probes read: those that are required, and groups of others, of which a
 //! kernel may lack each.
 
+use std::ops::RangeInclusive;
+
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{
-    ABSENT, ContextOffsets, DiskOffsets, IoWaitOffsets, MappingOffsets, Offsets, regs,
+    ABSENT, CompactionOffsets, ContextOffsets, DiskOffsets, HandlerOffsets, IoWaitOffsets,
+    MappingOffsets, Offsets, ReclaimShape, VictimShape, regs,
 };
 
 use super::{Btf, BtfError};
@@ -85,6 +88,53 @@ pub const DISK: Group =
 pub const MAPPINGS: Group =
     Group { global: "MAPPING_OFFSETS", read: |btf| Ok(words(&read_mapping_offsets(btf)?)) };
 
+/// How it tells of a victim of the OOM killer.
+pub const VICTIM: Group = Group {
+    global: "VICTIM_SHAPE",
+    read: |btf| {
+        let is_task = u32::from(parameters(btf, "mark_victim", 1..=2)? == 2);
+        Ok(words(&VictimShape { is_task }))
+    },
+};
+
+/// How it tells of reclaim: `order, gfp_flags`, or `gfp_flags, order, memcg`.
+pub const RECLAIM: Group = Group {
+    global: "RECLAIM_SHAPE",
+    read: |btf| {
+        let found = parameters(btf, "mm_vmscan_direct_reclaim_begin", 2..=3)?;
+        Ok(words(&ReclaimShape { order_is_second: u32::from(found == 3) }))
+    },
+};
+
+/// What compaction is for.
+pub const COMPACTION: Group = Group {
+    global: "COMPACTION_OFFSETS",
+    read: |btf| {
+        parameters(btf, "mm_compaction_end", 5..=5)?;
+        Ok(words(&CompactionOffsets { order: btf.member_offset("compact_control", "order")? }))
+    },
+};
+
+/// Whose handler an interrupt runs.
+pub const HANDLER: Group = Group {
+    global: "HANDLER_OFFSETS",
+    read: |btf| Ok(words(&HandlerOffsets { name: btf.member_offset("irqaction", "name")? })),
+};
+
+/// Whether softirqs run to their end once they have begun: no offsets, but 1 where they do. With
+/// PREEMPT_RT threads run them, and others in their middle (kernel/softirq.c, Linux 6.1).
+pub const SOFTIRQS: Group = Group {
+    global: "SOFTIRQS_ARE_WHOLE",
+    read: |btf| {
+        // That the other member is missing says nothing where all are.
+        btf.member_offset("task_struct", "pid")?;
+        match btf.member_offset("task_struct", "softirq_disable_cnt") {
+            Ok(_) => Err(BtfError::Preempted),
+            Err(_) => Ok(vec![1]),
+        }
+    },
+};
+
 /// Whether the kernel tells where a thread waits that does not run: no offsets, but 1 where it
 /// does. The helper is there without the second function, and then tells nothing (a kernel without
 /// `CONFIG_STACKTRACE`).
@@ -98,6 +148,20 @@ pub const STACKS: Group = Group {
         missing.map_or(Ok(vec![1]), |function| Err(error(function)))
     },
 };
+
+/// How many parameters a tracepoint has; which numbers of them the programs know.
+fn parameters(
+    btf: &Btf,
+    tracepoint: &'static str,
+    known: RangeInclusive<usize>,
+) -> Result<usize, BtfError> {
+    // The first one is hidden.
+    match btf.func_proto_params(&format!("btf_trace_{tracepoint}")).map(|n| n.saturating_sub(1)) {
+        Some(found) if known.contains(&found) => Ok(found),
+        Some(found) => Err(BtfError::Shape { tracepoint, found }),
+        None => Err(BtfError::Missing { what: format!("tracepoint {tracepoint}") }),
+    }
+}
 
 /// A type that is `repr(C)`, has nothing but `u32`s as members, and no padding.
 ///
@@ -126,6 +190,18 @@ fn words<T: Words>(offsets: &T) -> Vec<u32> {
     // SAFETY: by the trait, so many u32s stand there.
     unsafe { std::slice::from_raw_parts(begin, size_of::<T>() / size_of::<u32>()) }.to_vec()
 }
+
+// SAFETY: as above.
+unsafe impl Words for VictimShape {}
+
+// SAFETY: as above.
+unsafe impl Words for ReclaimShape {}
+
+// SAFETY: as above.
+unsafe impl Words for CompactionOffsets {}
+
+// SAFETY: as above.
+unsafe impl Words for HandlerOffsets {}
 
 fn read_mapping_offsets(btf: &Btf) -> Result<MappingOffsets, BtfError> {
     let area = |member| btf.member_offset("vm_area_struct", member);

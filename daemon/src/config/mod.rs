@@ -6,6 +6,7 @@
 mod budget;
 mod check;
 mod error;
+mod long;
 mod sampling;
 mod share;
 mod size;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use budget::{Budget, Detach, Step};
 pub use error::ConfigError;
+pub use long::Long;
 pub use sampling::Sampling;
 pub use share::Share;
 pub use size::Size;
@@ -49,6 +51,10 @@ pub struct Config {
     pub record: Record,
     /// Of which waits kernel stacks are recorded.
     pub stacks: Stacks,
+    /// Which interrupts are recorded.
+    pub interrupts: Long,
+    /// Which waits for locks of the kernel are.
+    pub locks: Long,
     /// How often it is recorded what runs.
     pub sampling: Sampling,
     /// What recording may cost.
@@ -77,7 +83,7 @@ pub struct Rings {
     pub sched: Size,
     /// Ring of task life and marks, of each CPU.
     pub task: Size,
-    /// Ring of requests to disks and samples, of each CPU.
+    /// Ring of requests to disks, memory, interrupts, locks, connections and samples, of each CPU.
     pub trace: Size,
     /// The quiet ring, of each CPU: what quiet processes did, kept when a flood writes over the
     /// rings. 0: none.
@@ -117,6 +123,12 @@ pub struct Record {
     pub signals: bool,
     /// Requests to disks.
     pub disk: bool,
+    /// Victims of the OOM killer, reclaim, compaction.
+    pub memory: bool,
+    /// Long interrupts.
+    pub interrupts: bool,
+    /// Long waits for locks of the kernel.
+    pub locks: bool,
     /// Connections.
     pub network: bool,
     /// Strings that system calls take (paths).
@@ -149,6 +161,9 @@ impl Default for Record {
             tasks: true,
             signals: true,
             disk: true,
+            memory: true,
+            interrupts: true,
+            locks: true,
             network: true,
             strings: true,
             exec_args: ExecArgs::All,
@@ -258,9 +273,10 @@ impl Config {
             if size < sizing::RING_LEAST {
                 let least = sizing::RING_LEAST;
                 let switches = Topic::of_lane(lane).map(|topic| format!("{} = false", topic.key()));
+                let samples = if lane == Lane::Trace { ", and hz = 0 in [sampling]" } else { "" };
                 let message = format!(
                     "{size} is too small: a ring takes at least {least}; to leave these events \
-                     out, set {} in [record]",
+                     out, set {} in [record]{samples}",
                     switches.collect::<Vec<_>>().join(", ")
                 );
                 return Err((key, message));
@@ -298,6 +314,8 @@ impl Config {
         }
         crate::mask::compile(&self.record.mask).map_err(|message| ("record.mask", message))?;
         self.stacks.check()?;
+        self.interrupts.check("interrupts.longer_than", Topic::Interrupts.key())?;
+        self.locks.check("locks.longer_than", Topic::Locks.key())?;
         self.sampling.check()?;
         self.budget.check()?;
         let slots = self.threads.slots;

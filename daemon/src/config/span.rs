@@ -18,6 +18,11 @@ impl Span {
     }
 
     /// So many milliseconds.
+    pub const fn micros(n: u64) -> Self {
+        Self(Duration::from_micros(n))
+    }
+
+    /// So many milliseconds.
     pub const fn millis(n: u64) -> Self {
         Self(Duration::from_millis(n))
     }

@@ -60,8 +60,9 @@ fn wrong_keys_name_line_and_the_nearest_right_one() {
         ),
         (
             "[zzzzzzzzz]\n",
-            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, kernel, \
-             record, rings, sampling, snapshots, stacks, store, threads, triggers",
+            "f.toml:1: unknown section `zzzzzzzzz`; the sections are: access, budget, \
+             interrupts, kernel, locks, record, rings, sampling, snapshots, stacks, store, threads, \
+             triggers",
         ),
         (
             "record.sched.x = 1\n",
@@ -164,6 +165,22 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "f.toml:2: store.max_total: 100MiB is less than two files of 64MiB: raise it",
         ),
         ("[store]\nfile_age = \"0s\"", "f.toml:2: store.file_age: 0s is too short"),
+        (
+            "[interrupts]\nlonger_than = \"100ns\"",
+            "f.toml:2: interrupts.longer_than: 100ns is too short: give at least 1us, or set \
+             interrupts = false in [record]",
+        ),
+        (
+            "[locks]\nlonger_than = \"0s\"",
+            "f.toml:2: locks.longer_than: 0s is too short: give at least 1us, or set locks = false \
+             in [record]",
+        ),
+        (
+            "[rings]\ntrace = \"4KiB\"",
+            "f.toml:2: rings.trace: 4KiB is too small: a ring takes at least 8KiB; to leave these \
+             events out, set disk = false, memory = false, interrupts = false, locks = false, \
+             network = false in [record], and hz = 0 in [sampling]",
+        ),
         (
             "[store]\nmax_age = \"1m\"",
             "f.toml:2: store.max_age: 1m is less than one file's age of 1h",

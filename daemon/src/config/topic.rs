@@ -2,7 +2,8 @@
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{
-    ENABLE_DISK, ENABLE_NETWORK, ENABLE_SCHED, ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK,
+    ENABLE_DISK, ENABLE_INTERRUPTS, ENABLE_LOCKS, ENABLE_MEMORY, ENABLE_NETWORK, ENABLE_SCHED,
+    ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK,
 };
 
 use super::Record;
@@ -23,14 +24,29 @@ pub enum Topic {
     Signals,
     /// Requests to disks.
     Disk,
+    /// Memory that runs out.
+    Memory,
+    /// Long interrupts.
+    Interrupts,
+    /// Long waits for locks of the kernel.
+    Locks,
     /// Connections.
     Network,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Syscalls, Self::Sched, Self::Tasks, Self::Signals, Self::Disk, Self::Network];
+    pub const ALL: [Self; 9] = [
+        Self::Syscalls,
+        Self::Sched,
+        Self::Tasks,
+        Self::Signals,
+        Self::Disk,
+        Self::Memory,
+        Self::Interrupts,
+        Self::Locks,
+        Self::Network,
+    ];
 
     /// Its key in `[record]`.
     pub const fn key(self) -> &'static str {
@@ -40,6 +56,9 @@ impl Topic {
             Self::Tasks => "tasks",
             Self::Signals => "signals",
             Self::Disk => "disk",
+            Self::Memory => "memory",
+            Self::Interrupts => "interrupts",
+            Self::Locks => "locks",
             Self::Network => "network",
         }
     }
@@ -50,7 +69,9 @@ impl Topic {
             Self::Syscalls => Lane::Syscall,
             Self::Sched | Self::Signals => Lane::Sched,
             Self::Tasks => Lane::Task,
-            Self::Disk | Self::Network => Lane::Trace,
+            Self::Disk | Self::Memory | Self::Interrupts | Self::Locks | Self::Network => {
+                Lane::Trace
+            }
         }
     }
 
@@ -62,6 +83,9 @@ impl Topic {
             Self::Tasks => ENABLE_TASK,
             Self::Signals => ENABLE_SIGNALS,
             Self::Disk => ENABLE_DISK,
+            Self::Memory => ENABLE_MEMORY,
+            Self::Interrupts => ENABLE_INTERRUPTS,
+            Self::Locks => ENABLE_LOCKS,
             Self::Network => ENABLE_NETWORK,
         }
     }
@@ -81,6 +105,9 @@ impl Record {
             Topic::Tasks => self.tasks,
             Topic::Signals => self.signals,
             Topic::Disk => self.disk,
+            Topic::Memory => self.memory,
+            Topic::Interrupts => self.interrupts,
+            Topic::Locks => self.locks,
             Topic::Network => self.network,
         }
     }

@@ -12,8 +12,8 @@ use flightrec_format::abi::page::{
 };
 use flightrec_format::abi::state::{
     BUCKETS, CLOSED, CpuState, Drawer, ENABLE_SCHED, ENABLE_SYSCALL, GIVEN_ARGUMENTS,
-    GIVEN_EXIT_TIMES, LaneState, NO_STACKS, NO_THREAD, REFUSE_SYSCALL, RESERVED, Running, SHARES,
-    Share, TIMED_BUCKETS, entered,
+    GIVEN_EXIT_TIMES, LOCK_WAITS, LaneState, LockWait, NO_STACKS, NO_THREAD, REFUSE_SYSCALL,
+    RESERVED, Running, SHARES, Share, TIMED_BUCKETS, entered,
 };
 use flightrec_format::encode::write_header;
 use flightrec_format::live::map::ArrayMap;
@@ -61,6 +61,11 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             stack_time: 0,
             sample_frames: [0; 2],
             sample_cost: SAMPLE_COST,
+            long_interrupt: u64::MAX,
+            long_lock: u64::MAX,
+            hardirq_since: 0,
+            softirq_since: 0,
+            spins: [LockWait::default(); LOCK_WAITS],
             no_ring: [0; RING_LANES],
             strings: 0,
             lanes: std::array::from_fn(lane),

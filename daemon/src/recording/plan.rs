@@ -17,12 +17,26 @@ use super::{Detachable, RecordingError, io};
 use crate::attachments::{self, Attachment, ProgramForm, Wanted};
 use crate::btf::Btf;
 use crate::config::{
-    Budget, Config, ExecArgs, Record, Sizing, Stacks, SyscallPrograms, Topic, ram_bytes,
+    Budget, Config, ExecArgs, Long, Record, Sizing, Stacks, SyscallPrograms, Topic, ram_bytes,
 };
 use crate::load::{Choice, LoadError};
 use crate::syscalls::SyscallTables;
 use crate::tracepoints::Tracepoints;
 use crate::{clock, cpus, load};
+
+/// From when on something counts as long.
+pub(super) struct Thresholds {
+    pub(super) stacks: Stacks,
+    pub(super) interrupts: Long,
+    pub(super) locks: Long,
+}
+
+impl Thresholds {
+    pub(super) fn of(config: &Config) -> Self {
+        let Config { stacks, interrupts, locks, .. } = config.clone();
+        Self { stacks, interrupts, locks }
+    }
+}
 
 /// What this daemon, on this machine, with this configuration, would record.
 pub(super) struct Plan {
@@ -43,7 +57,7 @@ pub(super) struct Plan {
     pub(super) strings: bool,
     pub(super) enabled: u32,
     pub(super) record: Record,
-    pub(super) stacks: Stacks,
+    pub(super) thresholds: Thresholds,
     /// Whether what runs is sampled.
     samples: bool,
     pub(super) budget: Budget,
@@ -115,7 +129,7 @@ impl Plan {
             strings: record.strings,
             enabled: switches(record),
             record: record.clone(),
-            stacks: config.stacks.clone(),
+            thresholds: Thresholds::of(config),
             samples: config.sampling.hz > 0,
             budget: config.budget.clone(),
             btf: config.kernel.btf.clone(),
@@ -157,7 +171,8 @@ impl Plan {
             lanes: Lanes::new(
                 self.sizing.ring_bytes(),
                 Lane::RINGS.map(|lane| {
-                    !self.record.has_any(lane) && !(lane == Lane::Trace && self.samples)
+                    let samples = lane == Lane::Trace && self.samples;
+                    !(self.record.has_any(lane) || samples)
                 }),
             ),
             quiet_bytes: u64::from(self.sizing.quiet_pages)

@@ -148,6 +148,29 @@ pub const BLOCK_ERRORS: Names = &[
     (13, "EBUSY"),
 ];
 
+/// How a lock is waited for: `LCB_F_…`, include/trace/events/lock.h, Linux 6.1 and 6.18.
+pub const LOCK_FLAGS: Names = &[
+    (1 << 0, "spin"),
+    (1 << 1, "read"),
+    (1 << 2, "write"),
+    (1 << 3, "rt"),
+    (1 << 4, "percpu"),
+    (1 << 5, "mutex"),
+];
+
+/// What came of compaction: `enum compact_result`, include/linux/compaction.h, Linux 6.1 and 6.18.
+pub const COMPACTION_RESULTS: Names = &[
+    (0, "not_suitable_zone"),
+    (1, "skipped"),
+    (2, "deferred"),
+    (3, "no_suitable_page"),
+    (4, "continue"),
+    (5, "complete"),
+    (6, "partial_skipped"),
+    (7, "contended"),
+    (8, "success"),
+];
+
 /// What a CPU did ([`WakeContext`](super::record::WakeContext)).
 pub const CONTEXTS: Names =
     &[(0, "unknown"), (1, "thread"), (2, "softirq"), (3, "hardirq"), (4, "nmi")];
@@ -432,6 +455,8 @@ macro_rules! kinds {
     (@unit block_op) => { Unit::OneOf(BLOCK_OPS) };
     (@unit block_flags) => { Unit::Flags(BLOCK_FLAGS) };
     (@unit block_error) => { Unit::OneOf(BLOCK_ERRORS) };
+    (@unit lock_flags) => { Unit::Flags(LOCK_FLAGS) };
+    (@unit compaction_result) => { Unit::OneOf(COMPACTION_RESULTS) };
     (@unit protocol) => { Unit::OneOf(PROTOCOLS) };
     (@unit tcp_state) => { Unit::OneOf(TCP_STATES) };
     (@unit context) => { Unit::OneOf(CONTEXTS) };
@@ -621,10 +646,68 @@ kinds! {
         /// What went wrong, if anything, as the kernel tells it to who waits.
         error: u32, block_error;
     }
-    /// A CPU's clock has struck: what runs there, and in which functions.
-    SAMPLE Sample = 0x43 "sample" own
+    /// A process is chosen to be killed, as memory is out. The event's thread is the one that needed
+    /// memory.
+    OOM_VICTIM OomVictim = 0x43 "oom_victim" plain OomVictim {
+        /// The thread that is killed, and its process with it.
+        target_tid: u32, thread;
+        /// Its process; 0 where the kernel does not tell.
+        target_pid: u32, process;
+        /// Name of the thread; empty where the kernel does not tell.
+        target_comm: Comm;
+    }
+    /// A thread that needed memory has freed some, or tried to, before it went on.
+    RECLAIM Reclaim = 0x44 "reclaim" plain Reclaim {
+        /// How long it took.
+        duration: u64, ns;
+        /// Pages that were freed.
+        pages: u64;
+        /// What is full: the machine's memory, or what a control group may have.
+        limit: u32, one_of [0 "machine", 1 "cgroup"];
+        /// Binary logarithm of the pages in a row that it needed.
+        order: u32;
+    }
+    /// A thread has moved pages together, or tried to, so that there are free ones in a row.
+    COMPACTION Compaction = 0x45 "compaction" plain Compaction {
+        /// How long it took.
+        duration: u64, ns;
+        /// Binary logarithm of the pages in a row that it needed; -1: as many as there can be.
+        order: i32;
+        /// Whether it waited for pages that were in use.
+        mode: u32, one_of [0 "async", 1 "sync"];
+        /// What came of it.
+        result: u32, compaction_result;
+        /// Reserved.
+        reserved: u32, reserved;
+    }
+    /// An interrupt was handled, which took long. The event's thread is the one interrupted.
+    INTERRUPT Interrupt = 0x46 "interrupt" plain Interrupt {
+        /// How long it took, with what interrupted it.
+        duration: u64, ns;
+        /// A device's handler, or a softirq.
+        class: u32, one_of [0 "hardirq", 1 "softirq"];
+        /// The number of the interrupt, or of the softirq.
+        number: u32;
+        /// The handler's name, as in /proc/interrupts, up to 15 bytes; the softirq's, as in
+        /// /proc/softirqs.
+        name: Comm;
+    }
+    /// A lock of the kernel was waited for, which took long.
+    CONTENTION Contention = 0x47 "contention" plain Contention {
+        /// How long it took.
+        duration: u64, ns;
+        /// Which lock, by a keyed hash.
+        lock: u32, hex;
+        /// How it was waited for: `spin` not asleep, `mutex`, `read` and `write` of a semaphore or
+        /// a spin lock that has these, `percpu` of such a semaphore, `rt` of a lock of real time.
+        flags: u32, lock_flags;
+        /// 0: it was got; else the error for which the wait ended.
+        ret: i32;
+        /// In what it ran: but for `thread`, the event's thread is the one interrupted.
+        context: u32, context;
+    }
     /// A packet of a TCP connection is sent again, as its receipt was not confirmed in time.
-    TCP_RETRANSMIT TcpRetransmit = 0x44 "tcp_retransmit" plain TcpRetransmit {
+    TCP_RETRANSMIT TcpRetransmit = 0x48 "tcp_retransmit" plain TcpRetransmit {
         /// Which socket, by a keyed hash; another one may have it when this one is closed.
         socket: u32, hex;
         /// Its state.
@@ -643,7 +726,7 @@ kinds! {
         reserved: u32, reserved;
     }
     /// A socket changes its state: a connection begins, is there, or ends.
-    SOCK_STATE SockState = 0x45 "sock_state" plain SockState {
+    SOCK_STATE SockState = 0x49 "sock_state" plain SockState {
         /// As of `tcp_retransmit`.
         socket: u32, hex;
         /// Its protocol.
@@ -665,6 +748,8 @@ kinds! {
         /// Reserved.
         reserved: u32, reserved;
     }
+    /// A CPU's clock has struck: what runs there, and in which functions.
+    SAMPLE Sample = 0x4a "sample" own
 }
 
 impl Kind {

@@ -131,6 +131,48 @@ pub struct DiskOffsets {
 
 const _: () = assert!(size_of::<DiskOffsets>() == 7 * 4);
 
+/// How a kernel tells of a victim of the OOM killer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct VictimShape {
+    /// Not 0: by its `task_struct` (Linux 6.8, commit 72ba14deb40a; 6.1.y has it as well), not by
+    /// its thread id.
+    pub is_task: u32,
+}
+
+const _: () = assert!(size_of::<VictimShape>() == 4);
+
+/// How a kernel tells of reclaim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ReclaimShape {
+    /// Not 0: `order` is the second argument at its beginning, not the first (seen in Linux 7.3:
+    /// `gfp_flags, order, memcg`).
+    pub order_is_second: u32,
+}
+
+const _: () = assert!(size_of::<ReclaimShape>() == 4);
+
+/// Where a program finds what compaction is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct CompactionOffsets {
+    /// `compact_control.order`
+    pub order: u32,
+}
+
+const _: () = assert!(size_of::<CompactionOffsets>() == 4);
+
+/// Where a program finds whose handler an interrupt runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct HandlerOffsets {
+    /// `irqaction.name`
+    pub name: u32,
+}
+
+const _: () = assert!(size_of::<HandlerOffsets>() == 4);
+
 /// Bits of the preemption count (include/linux/preempt.h, Linux 6.1 to 7.3): the lowest byte counts
 /// reasons not to preempt, the lowest bit of the second byte is set while a softirq runs. Where the
 /// bits of interrupts are, [`ContextOffsets`] has.

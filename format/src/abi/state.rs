@@ -22,9 +22,21 @@ pub const ENABLE_EXEC_MASK: u32 = 64;
 /// Record requests to disks.
 pub const ENABLE_DISK: u32 = 128;
 /// Everything.
-pub const ENABLE_ALL: u32 = 255 | ENABLE_SIGNALS | ENABLE_NETWORK | ENABLE_SAMPLES;
+pub const ENABLE_ALL: u32 = 255
+    | ENABLE_SIGNALS
+    | ENABLE_MEMORY
+    | ENABLE_INTERRUPTS
+    | ENABLE_LOCKS
+    | ENABLE_SAMPLES
+    | ENABLE_NETWORK;
 /// Record signals.
 pub const ENABLE_SIGNALS: u32 = 1 << 11;
+/// Record what lacks memory.
+pub const ENABLE_MEMORY: u32 = 1 << 12;
+/// Record long interrupts.
+pub const ENABLE_INTERRUPTS: u32 = 1 << 13;
+/// Record long waits for locks of the kernel.
+pub const ENABLE_LOCKS: u32 = 1 << 14;
 /// Record samples of what runs, where there are clocks that make them.
 pub const ENABLE_SAMPLES: u32 = 1 << 15;
 /// Record connections.
@@ -246,6 +258,17 @@ pub struct CpuState {
     pub sample_frames: [u32; 2],
     /// What the frames of a sample cost, ns: as [`Self::stack_cost`].
     pub sample_cost: u64,
+    /// An interrupt that took so long, ns, is recorded.
+    pub long_interrupt: u64,
+    /// A wait for a lock of the kernel that took so long, ns, is recorded.
+    pub long_lock: u64,
+    /// When the handler of a device began that runs, ns of `CLOCK_MONOTONIC`; 0: none does. The
+    /// probes' own, as the next two.
+    pub hardirq_since: u64,
+    /// The same of a softirq.
+    pub softirq_since: u64,
+    /// The locks that this CPU waits for without sleeping.
+    pub spins: [LockWait; LOCK_WAITS],
     /// Events that were not recorded because this CPU has no ring, by lane.
     pub no_ring: [u64; RING_LANES],
     /// Strings of system calls recorded.
@@ -274,7 +297,8 @@ pub struct CpuState {
     pub full: [u32; TIMED_BUCKETS],
     /// What an event costs that is not recorded, by lane, ns: the probe overhead.
     pub floor: [u32; TIMED_BUCKETS],
-    /// What an event of a request to a disk costs, recorded and not recorded, ns.
+    /// What an event of a request to a disk costs, recorded and not recorded, ns; and any other one
+    /// of lane `trace`.
     pub disk: [u32; 2],
     /// What a call costs less without its exit's time, and with its first argument alone, ns.
     pub savings: [u32; 2],
@@ -291,16 +315,32 @@ pub struct CpuState {
     pub shares: [[Share; SHARES]; BUCKETS],
 }
 
+/// Locks that a thread, or a CPU, may be seen to wait for at a time: an interrupt may wait for
+/// another one than the thread that it hit, and a lock's own code for a lock inside it.
+pub const LOCK_WAITS: usize = 4;
+
+/// A wait for a lock of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct LockWait {
+    /// Address of the lock; 0: no wait.
+    pub lock: u64,
+    /// When it began, ns of `CLOCK_MONOTONIC`.
+    pub began: u64,
+    /// `LCB_F_…` flags of the tracepoint.
+    pub flags: u64,
+}
+
 /// [`CpuState::long_wait`] where no stacks are recorded.
 pub const NO_STACKS: u64 = u64::MAX;
 
 /// In [`CpuState::preempt_count`]: what was found where it should be is no preemption count.
 pub const NO_PREEMPT_COUNT: u64 = 1;
 
-/// Words of [`CpuState::reserved`]. Before it are 27 words, those of each lane (`no_ring`,
-/// [`LaneState`], `throttled`), and those of each bucket ([`Bucket`]).
+/// Words of [`CpuState::reserved`]. Before it are 31 words, those of each lane (`no_ring`,
+/// [`LaneState`], `throttled`), of each bucket ([`Bucket`]), and of each wait ([`LockWait`]).
 pub const RESERVED: usize = {
-    let words = 27 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9;
+    let words = 31 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9 + LOCK_WAITS * 3;
     (8 - words % 8) % 8
 };
 
