@@ -226,7 +226,8 @@ fn a_request_has_no_address() {
 
 #[test]
 fn they_are_left_out_where_the_configuration_says_so() {
-    let recorder = start("[record]\ndisk = false");
+    // The lane has samples as well.
+    let recorder = start("[record]\ndisk = false\n[sampling]\nhz = 0");
     let disk = Loop::new("none");
     disk.read(10);
     let status = status(&recorder);

@@ -38,10 +38,11 @@ fn they_tell_what_flightctl_tells() {
     let of_file = ["--file", &file, "--all"];
     let switches = dump(&recorder, &[&of_file[..], &["--event", "switch"]].concat()).len();
     let lines = dump(&recorder, &of_file).len() - switches / 2;
-    // Stacks are not in the text, where they are not asked for.
-    let stacks = [&["dump", "--format", "jsonl"], &of_file[..], &["--event", "stack"]].concat();
+    // Stacks and samples are not in the text, where they are not asked for.
+    let stacks =
+        [&["dump", "--format", "jsonl"], &of_file[..], &["--event", "stack,sample"]].concat();
     let stacks = recorder.flightctl(&stacks).stdout;
-    let stacks = String::from_utf8_lossy(&stacks).matches("\"event\":\"stack\"").count();
+    let stacks = String::from_utf8_lossy(&stacks).matches("\"event\":\"s").count();
     assert!(stacks > 0, "of the sleeper at least");
     let printed = output("print", &file);
     let events = printed.lines().filter(|line| !line.contains(", complete: ")).count();

@@ -4,7 +4,7 @@
 //! A file is only believed if it has the build id that was recorded, so a reader on any machine that
 //! has the same binaries gives the same names, and one that has others gives none. The recording may
 //! be a stranger's, and so may be the file: nothing but regular files is opened, and what is read is
-//! bounded ([`elf`]). Files are read when the first of their frames is asked for.
+//! bounded (`elf`). Files are read when the first of their frames is asked for.
 
 mod elf;
 
