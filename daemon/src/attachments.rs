@@ -12,8 +12,8 @@ use flightrec_format::abi::probe::STACK_WALK;
 use flightrec_format::meta::{Lacking, SwitchedOff};
 
 use crate::btf::{
-    COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, SOFTIRQS, STACKS,
-    VICTIM,
+    COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, SOCKET, SOFTIRQS,
+    STACKS, VICTIM,
 };
 use crate::config::{Record, Topic};
 
@@ -290,7 +290,7 @@ const fn network(
     what: &'static str,
 ) -> Attachment {
     tp_btf(Topic::Network, category, name, kinds, what)
-        .optional(&[FILES])
+        .optional(&[SOCKET])
         .refined_by(&[CONTEXT_OF_WAKEUPS])
 }
 

@@ -223,9 +223,15 @@ pub(crate) fn draw_sample(state: &mut CpuState, task: Task) -> bool {
     let gives = draw(&mut state.buckets[Lane::Sched as usize], cost)
         || draw_of(state, task.as_ptr(), cost) != 0;
     if !gives {
-        state.throttled[Lane::Trace as usize][counter(kind::SAMPLE)] += 1;
+        count_refused_sample(state);
     }
     gives
+}
+
+/// Counts a sample without frames, or one that is left out.
+#[inline(always)]
+pub(crate) fn count_refused_sample(state: &mut CpuState) {
+    state.throttled[Lane::Trace as usize][counter(kind::SAMPLE)] += 1;
 }
 
 /// Takes the cost of one that is nobody's who runs here, as long as anything is left: a request that

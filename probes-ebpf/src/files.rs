@@ -42,7 +42,7 @@ static SCRATCH: Array<Scratch> = Array::with_max_entries(1, 0);
 
 /// Filled by the loader.
 #[unsafe(no_mangle)]
-pub(crate) static FILE_OFFSETS: FileOffsets = FileOffsets {
+static FILE_OFFSETS: FileOffsets = FileOffsets {
     files: 0,
     fdt: 0,
     close_on_exec: 0,
@@ -68,8 +68,6 @@ pub(crate) static FILE_OFFSETS: FileOffsets = FileOffsets {
     unix_name: 0,
     fd: 0,
     i_rdev: 0,
-    state: 0,
-    sport: 0,
 };
 
 /// The member of [`FILE_OFFSETS`], read so that the compiler does not assume its initial value. For

@@ -13,16 +13,30 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use flightrec_format::abi::ip::Ip;
 use flightrec_format::abi::kinds::{SockState, TcpRetransmit};
-use flightrec_format::abi::probe::ABSENT;
+use flightrec_format::abi::probe::{ABSENT, SocketOffsets};
 use flightrec_format::abi::record::kind;
 use flightrec_format::abi::state::ENABLE_NETWORK;
 
 use crate::context;
-use crate::files::{AF_INET6, FILE_OFFSETS, peek};
+use crate::files::{AF_INET6, peek};
 use crate::kernel::number;
 use crate::lane::this_cpu;
 use crate::pseudonym::pseudonym;
 use crate::trace::{Payer, open, room};
+
+/// Filled by the loader, where the kernel tells.
+#[unsafe(no_mangle)]
+static SOCKET_OFFSETS: SocketOffsets = SocketOffsets {
+    family: 0,
+    state: 0,
+    protocol: 0,
+    sport: 0,
+    dport: 0,
+    local4: 0,
+    remote4: 0,
+    local6: 0,
+    remote6: 0,
+};
 
 /// The two ends of a connection.
 struct Ends {
@@ -36,7 +50,7 @@ impl Ends {
     #[inline(always)]
     fn of(socket: u64) -> Self {
         // SAFETY: a static of ours; volatile because the loader replaces its value.
-        let at = unsafe { (&raw const FILE_OFFSETS).read_volatile() };
+        let at = unsafe { (&raw const SOCKET_OFFSETS).read_volatile() };
         let family: u16 = peek(socket, at.family);
         let (local, remote) = if family == AF_INET6 && at.local6 != ABSENT {
             (Ip(peek(socket, at.local6)), Ip(peek(socket, at.remote6)))
@@ -46,8 +60,6 @@ impl Ends {
         Self {
             local,
             remote,
-            // `skc_num` is 0 by the time a socket is closed (`inet_put_port`,
-            // net/ipv4/inet_hashtables.c, Linux 6.1).
             local_port: u32::from(u16::from_be(peek(socket, at.sport))),
             remote_port: u32::from(u16::from_be(peek(socket, at.dport))),
         }
@@ -95,7 +107,7 @@ fn tcp_retransmit_skb(ctx: BtfTracePointContext) -> Option<()> {
     let context = context::now(state.preempt_count);
     let address = number::<0>(ctx);
     // SAFETY: a static of ours; volatile because the loader replaces its value.
-    let at = unsafe { (&raw const FILE_OFFSETS).read_volatile() };
+    let at = unsafe { (&raw const SOCKET_OFFSETS).read_volatile() };
     let Ends { local, remote, local_port, remote_port } = Ends::of(address);
     let body = TcpRetransmit {
         socket: pseudonym(address),
@@ -122,6 +134,6 @@ fn tcp_retransmit_skb(ctx: BtfTracePointContext) -> Option<()> {
 fn of(ctx: *mut c_void) -> (u32, u32) {
     let address = number::<0>(ctx);
     // SAFETY: a static of ours; volatile because the loader replaces its value.
-    let at = unsafe { (&raw const FILE_OFFSETS).read_volatile() };
+    let at = unsafe { (&raw const SOCKET_OFFSETS).read_volatile() };
     (pseudonym(address), u32::from(peek::<u16>(address, at.protocol)))
 }

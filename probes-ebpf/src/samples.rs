@@ -4,7 +4,8 @@
 //! The clock is a perf event `cpu-clock`, a timer of high resolution whose handler runs the program
 //! with interrupts off (`perf_swevent_hrtimer`, kernel/events/core.c, Linux 6.1 and 6.18). It may
 //! come in the middle of another program of lane `trace`, which has claimed that then: the sample is
-//! refused, and counted. Where nothing runs there is none: the event leaves out idle threads.
+//! left out, and counted, but not among what the lane lacks: its other events are all there. Where
+//! nothing runs there is none: the event leaves out idle threads.
 
 use core::ffi::c_void;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -107,6 +108,11 @@ fn sample(ctx: PerfEventContext) -> u32 {
     let task = Task::current();
     let tid = task.tid();
     if tid == 0 {
+        return 0;
+    }
+    if state.lanes[Lane::Trace as usize].busy != 0 {
+        // Nothing else comes in the middle of this program that would claim the lane.
+        budget::count_refused_sample(state);
         return 0;
     }
     let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return 0 };

@@ -78,7 +78,7 @@ fn connections_are_those_that_the_kernel_traces() {
                 .is_some_and(|of| of == "LISTEN" || of == "CLOSE" && event["old_state"] == "LISTEN")
         });
         assert!(all.clone().all(ends), "{events:#?}");
-        // A thread asks for a connection, and the answer is handled in a softirq.
+        // A thread asks for a connection; who listens hears of it in a softirq.
         let of = |change: &str| -> Vec<&str> {
             let (old, new) = change.split_once(' ').expect("two");
             let of = events
@@ -87,8 +87,7 @@ fn connections_are_those_that_the_kernel_traces() {
             of.map(|event| event["context"].as_str().expect("a context")).collect()
         };
         assert!(of("CLOSE SYN_SENT").iter().all(|context| *context == "thread"));
-        // Or by the thread, where the answer came while it held the socket (`release_sock`).
-        assert!(of("SYN_SENT ESTABLISHED").contains(&"softirq"));
+        assert!(of("LISTEN SYN_RECV").contains(&"softirq"));
         let begins = events.iter().find(|event| event["new_state"] == "SYN_SENT").expect("one");
         assert_eq!(begins["comm"], "connections");
         // All events of one connection's end have the name of its socket.

@@ -253,9 +253,14 @@ fn none_are_recorded_where_they_are_off_or_the_kernel_has_none() {
     let btf = btf_without(&["stack_trace_save_tsk"], dir.path());
     let recorder = start(&format!("[kernel]\nbtf = \"{}\"\n", btf.display()));
     assert_eq!(events(&recorder), (true, Some(0)));
-    let lacking = &status(&recorder)["lacking"][0];
-    assert_eq!(lacking["what"], "kernel stacks of long waits");
-    assert_eq!(lacking["why"], "this kernel's BTF has no function stack_trace_save_tsk");
+    let lacking = status(&recorder)["lacking"].clone();
+    let lacking = lacking.as_array().expect("a list");
+    let whats: Vec<&Value> = lacking.iter().map(|of| &of["what"]).collect();
+    let blocked = "kernel stacks of blocked threads, for `flightctl ps`";
+    assert_eq!(whats, [blocked, "kernel stacks of long waits"]);
+    for of in lacking {
+        assert_eq!(of["why"], "this kernel's BTF has no function stack_trace_save_tsk");
+    }
     let output = recorder.flightctl(&["dump", "--last", "1s", "--event", "stack"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("# not recorded on this kernel: kernel stacks of long waits"), "{said}");

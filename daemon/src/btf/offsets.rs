@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{
     ABSENT, CompactionOffsets, ContextOffsets, DiskOffsets, HandlerOffsets, IoWaitOffsets,
-    MappingOffsets, Offsets, ReclaimShape, VictimShape, regs,
+    MappingOffsets, Offsets, ReclaimShape, SocketOffsets, VictimShape, regs,
 };
 
 use super::{Btf, BtfError};
@@ -79,6 +79,10 @@ pub const IO_WAIT: Group = Group {
         Ok(words(&IoWaitOffsets { word, mask }))
     },
 };
+
+/// Which connection it is.
+pub const SOCKET: Group =
+    Group { global: "SOCKET_OFFSETS", read: |btf| Ok(words(&read_socket_offsets(btf)?)) };
 
 /// What a request to a disk is.
 pub const DISK: Group =
@@ -173,6 +177,9 @@ unsafe trait Words: Copy {}
 unsafe impl Words for FileOffsets {}
 
 // SAFETY: as above.
+unsafe impl Words for SocketOffsets {}
+
+// SAFETY: as above.
 unsafe impl Words for ContextOffsets {}
 
 // SAFETY: as above.
@@ -253,6 +260,21 @@ fn read_context_offsets(btf: &Btf) -> Result<ContextOffsets, BtfError> {
 }
 
 /// A kernel without IPv6 lacks its two.
+fn read_socket_offsets(btf: &Btf) -> Result<SocketOffsets, BtfError> {
+    let common = |member: &str| btf.member_offset("sock", &format!("__sk_common.{member}"));
+    Ok(SocketOffsets {
+        family: common("skc_family")?,
+        state: common("skc_state")?,
+        protocol: btf.member_offset("sock", "sk_protocol")?,
+        sport: btf.member_offset("inet_sock", "inet_sport")?,
+        dport: common("skc_dport")?,
+        local4: common("skc_rcv_saddr")?,
+        remote4: common("skc_daddr")?,
+        local6: common("skc_v6_rcv_saddr").unwrap_or(ABSENT),
+        remote6: common("skc_v6_daddr").unwrap_or(ABSENT),
+    })
+}
+
 fn read_file_offsets(btf: &Btf) -> Result<FileOffsets, BtfError> {
     let common = |member: &str| btf.member_offset("sock", &format!("__sk_common.{member}"));
     Ok(FileOffsets {
@@ -281,7 +303,5 @@ fn read_file_offsets(btf: &Btf) -> Result<FileOffsets, BtfError> {
         unix_name: btf.member_offset("unix_address", "name")?,
         fd: btf.member_offset("fdtable", "fd")?,
         i_rdev: btf.member_offset("inode", "i_rdev")?,
-        state: common("skc_state")?,
-        sport: btf.member_offset("inet_sock", "inet_sport")?,
     })
 }

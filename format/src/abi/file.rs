@@ -109,11 +109,6 @@ pub struct FileOffsets {
     pub fd: u32,
     /// `inode.i_rdev`: which device; as above.
     pub i_rdev: u32,
-    /// `sock.__sk_common.skc_state`; for events of connections.
-    pub state: u32,
-    /// `inet_sock.inet_sport`: the local port, in the network's order, also of a socket that is
-    /// closed; as above.
-    pub sport: u32,
 }
 
-const _: () = assert!(size_of::<FileOffsets>() == 27 * 4);
+const _: () = assert!(size_of::<FileOffsets>() == 25 * 4);

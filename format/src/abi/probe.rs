@@ -109,6 +109,33 @@ pub struct IoWaitOffsets {
 
 const _: () = assert!(size_of::<IoWaitOffsets>() == 2 * 4);
 
+/// Byte offsets of what events of connections read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct SocketOffsets {
+    /// `sock.__sk_common.skc_family`
+    pub family: u32,
+    /// `sock.__sk_common.skc_state`
+    pub state: u32,
+    /// `sock.sk_protocol`
+    pub protocol: u32,
+    /// `inet_sock.inet_sport`: the local port, in the network's order. (`skc_num` is 0 by the time
+    /// a socket is closed: `inet_put_port`, net/ipv4/inet_hashtables.c, Linux 6.1.)
+    pub sport: u32,
+    /// `sock.__sk_common.skc_dport`: the remote port, in the network's order.
+    pub dport: u32,
+    /// `sock.__sk_common.skc_rcv_saddr`
+    pub local4: u32,
+    /// `sock.__sk_common.skc_daddr`
+    pub remote4: u32,
+    /// `sock.__sk_common.skc_v6_rcv_saddr`; [`ABSENT`] in a kernel without IPv6.
+    pub local6: u32,
+    /// `sock.__sk_common.skc_v6_daddr`; as above.
+    pub remote6: u32,
+}
+
+const _: () = assert!(size_of::<SocketOffsets>() == 9 * 4);
+
 /// Where a program finds what a request to a disk is. A kernel without block devices lacks these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
