@@ -269,14 +269,14 @@ fn samples() {
     let units = [
         0x0201,
         7, // THREAD
-        0x0108_0743,
+        0x0108_074a,
         0,     // SAMPLE, one frame of the kernel, those of the program cut
         0x100, // of the kernel
         0x12345,
         0x0003_0000, // of binary 3
         0x1234_5678,
         0x7fff, // an address
-        0x0011_0243,
+        0x0011_024a,
         1, // SAMPLE, the program ran, refused
     ];
     golden(Lane::Trace, &events, &units);
