@@ -111,8 +111,8 @@ pub struct Refinement {
     pub kinds: &'static [&'static str],
 }
 
-/// What tells a wakeup by a thread from one by an interrupt.
-const CONTEXT_OF_WAKEUPS: Refinement = Refinement {
+/// What tells an event that a thread causes from one that an interrupt does.
+const CONTEXT_OF_EVENTS: Refinement = Refinement {
     group: CONTEXT,
     what: "context of wakeups, of requests to disks, of waits for locks and of connections (an \
            interrupt's looks like the interrupted thread's)",
@@ -150,9 +150,9 @@ pub const ATTACHMENTS: &[Attachment] = &[
         .always()
         .refined_by(&[IO_WAITS, LONG_WAITS]),
     tp_btf(Topic::Sched, "sched", "sched_waking", &["waking"], "wakeups")
-        .refined_by(&[CONTEXT_OF_WAKEUPS]),
+        .refined_by(&[CONTEXT_OF_EVENTS]),
     tp_btf(Topic::Sched, "sched", "sched_wakeup_new", &["wakeup_new"], "first wakeups")
-        .refined_by(&[CONTEXT_OF_WAKEUPS]),
+        .refined_by(&[CONTEXT_OF_EVENTS]),
     tp_btf(Topic::Sched, "sched", "sched_migrate_task", &["migrate"], "migrations"),
     tp_btf(
         Topic::Signals,
@@ -205,7 +205,7 @@ pub const ATTACHMENTS: &[Attachment] = &[
     row(SYMBOL, Hook::Daemon, "names of functions in kernel stacks").optional(&[]),
     row(MAPPING_WALK, Hook::Process("task_vma"), "names of binaries in samples")
         .optional(&[MAPPINGS]),
-    row(SAMPLE, Hook::Clock, "samples of what runs").tells(&["sample"]).optional(&[]),
+    row(SAMPLE, Hook::Clock, "samples of what runs").records(&["sample"]).optional(&[]),
     // Without these offsets it takes what somebody writes into the log for the kernel's own words.
     row("console", Hook::tp_btf("printk", "console"), "the kernel's log, for triggers")
         .optional(&[]),
@@ -257,7 +257,7 @@ const fn disk(
 ) -> Attachment {
     tp_btf(Topic::Disk, "block", name, kinds, what)
         .optional(&[DISK])
-        .refined_by(&[CONTEXT_OF_WAKEUPS])
+        .refined_by(&[CONTEXT_OF_EVENTS])
 }
 
 /// The same, of reclaim.
@@ -279,7 +279,7 @@ const fn interrupt(name: &'static str, what: &'static str) -> Attachment {
 const fn lock(name: &'static str, what: &'static str) -> Attachment {
     tp_btf(Topic::Locks, "lock", name, &["contention"], what)
         .optional(&[])
-        .refined_by(&[CONTEXT_OF_WAKEUPS])
+        .refined_by(&[CONTEXT_OF_EVENTS])
 }
 
 /// The same, of connections.
@@ -291,7 +291,7 @@ const fn network(
 ) -> Attachment {
     tp_btf(Topic::Network, category, name, kinds, what)
         .optional(&[SOCKET])
-        .refined_by(&[CONTEXT_OF_WAKEUPS])
+        .refined_by(&[CONTEXT_OF_EVENTS])
 }
 
 /// The same in the classic form.
@@ -320,11 +320,6 @@ impl Attachment {
 
     /// It records events of these kinds.
     const fn records(self, kinds: &'static [&'static str]) -> Self {
-        Self { kinds, ..self }
-    }
-
-    /// It records events of these kinds, and is loaded always: what runs it is another matter.
-    const fn tells(self, kinds: &'static [&'static str]) -> Self {
         Self { kinds, ..self }
     }
 

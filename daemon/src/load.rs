@@ -512,7 +512,8 @@ mod tests {
     fn of_our_own_rows_a_bare_kernel_lacks_the_optional_ones() {
         let choice = choose(ATTACHMENTS, &with_names(&["t"], &[]), &Tracepoints::with_numbers(&[]));
         let lacking: Vec<&str> = choice.lacking.iter().map(|of| &*of.program).collect();
-        // What the daemon runs itself, or a clock does, needs nothing of the kernel that its description tells.
+        // What the daemon runs itself, or a clock does, needs nothing of the kernel that its
+        // description tells.
         let is_asked = |row: &&Attachment| !matches!(row.hook, Hook::Daemon | Hook::Clock);
         let optional = ATTACHMENTS.iter().filter(|row| row.optional).filter(is_asked);
         let optional = optional.map(|row| row.program);

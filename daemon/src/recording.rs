@@ -638,7 +638,8 @@ impl Recording {
     }
 
     /// Brings the offsets of the wall clock and its scale, the names of control groups, of block
-    /// devices, of functions in stacks and of binaries up to date, and the CPUs' clocks. That it could not is no reason to stop.
+    /// devices, of functions in stacks and of binaries up to date, and the CPUs' clocks. That it
+    /// could not is no reason to stop.
     pub fn follow(&self) {
         let (now, offset, wall) = (clock::mono(), clock::tai_offset(), clock::wall_offset());
         let meta = self.meta();
@@ -685,7 +686,7 @@ impl Recording {
     }
 }
 
-/// Sets of which waits stacks are recorded.
+/// Sets what is long enough to be recorded, and how many frames a stack has.
 fn set_thresholds(state: &ArrayMap, thresholds: &Thresholds) {
     let Thresholds { stacks, interrupts, locks } = thresholds;
     let words = [

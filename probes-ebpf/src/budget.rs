@@ -234,8 +234,8 @@ pub(crate) fn count_refused_sample(state: &mut CpuState) {
     state.throttled[Lane::Trace as usize][counter(kind::SAMPLE)] += 1;
 }
 
-/// Takes the cost of one that is nobody's who runs here, as long as anything is left: a request that
-/// is done (there are no more of these than were made), an interrupt.
+/// Takes the cost of one that is nobody's who runs here, as long as anything is left: a request
+/// that is done (there are no more of these than were made), an interrupt.
 #[inline(always)]
 pub(crate) fn draw_unowned(state: &mut CpuState) -> bool {
     let cost = state.disk[0];

@@ -1,5 +1,5 @@
-//! Interrupts whose handling takes long. The programs run at each interrupt, and record few: those of
-//! its beginning read the clock and store it.
+//! Interrupts whose handling takes long. The programs run at each interrupt, and record few: those
+//! of its beginning read the clock and store it.
 //!
 //! A handler of a device runs with interrupts off, so one at a time on a CPU
 //! (`__handle_irq_event_percpu`, kernel/irq/handle.c, Linux 6.1), and so does a softirq
@@ -26,8 +26,8 @@ use crate::trace::{Payer, open, room};
 #[unsafe(no_mangle)]
 static HANDLER_OFFSETS: HandlerOffsets = HandlerOffsets { name: 0 };
 
-/// Not 0: nothing but interrupts runs in the middle of a softirq. Filled by the loader, which leaves
-/// the programs on softirqs out where it is not so.
+/// Not 0: nothing but interrupts runs in the middle of a softirq. Filled by the loader, which
+/// leaves the programs on softirqs out where it is not so.
 #[unsafe(no_mangle)]
 static SOFTIRQS_ARE_WHOLE: u32 = 0;
 

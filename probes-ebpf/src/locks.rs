@@ -31,7 +31,8 @@ fn contention_begin(ctx: BtfTracePointContext) -> Option<()> {
         return None;
     }
     let (lock, flags) = (number::<0>(ctx), arg::<1>(ctx) & 0xffff_ffff);
-    // Who spins for a mutex may give the CPU away (`mutex_optimistic_spin`, kernel/locking/mutex.c).
+    // Who spins for a mutex may give the CPU away (`mutex_optimistic_spin`,
+    // kernel/locking/mutex.c).
     let place = if flags & (SPIN | MUTEX) == SPIN {
         (&raw mut state.spins).cast()
     } else {
@@ -39,7 +40,9 @@ fn contention_begin(ctx: BtfTracePointContext) -> Option<()> {
         // SAFETY: a place of this thread's own.
         unsafe { (&raw mut (*place).locks).cast() }
     };
-    waits::lock_begins(place, lock, flags, now);
+    // A mutex tells of each time that its waiter spins or sleeps (`__mutex_lock_common`,
+    // kernel/locking/mutex.c, Linux 6.1).
+    waits::lock_begins(place, lock, flags, flags & MUTEX != 0, now);
     Some(())
 }
 
@@ -57,9 +60,11 @@ fn contention_end(ctx: BtfTracePointContext) -> Option<()> {
         None => {
             let place = waits::find(running::tid(state))?;
             // SAFETY: a place of this thread's own.
-            let found = waits::lock_ends(unsafe { (&raw mut (*place).locks).cast() }, lock);
+            let found = waits::lock_ends(unsafe { (&raw mut (*place).locks).cast() }, lock)?;
+            // Only then: in an interrupt whose beginning was not seen, the place is that of the
+            // interrupted thread, which may be about to use it.
             waits::leave(place);
-            found?
+            found
         }
     };
     let (began, flags) = found;

@@ -1,10 +1,10 @@
 //! Connections: each change of a socket's state, and what is sent again.
 //!
 //! Both tracepoints run in threads (`connect`, `close`), and in softirqs, where packets and timers
-//! are handled. What the kernel's own events have is read of the same members (`inet_sock_set_state`,
-//! include/trace/events/sock.h; `tcp_retransmit_skb`, include/trace/events/tcp.h, Linux 6.1 and
-//! 6.18). A socket is in unions and casts that the verifier does not follow, so that its members are
-//! read by `bpf_probe_read_kernel`.
+//! are handled. What the kernel's own events have is read of the same members
+//! (`inet_sock_set_state`, include/trace/events/sock.h; `tcp_retransmit_skb`,
+//! include/trace/events/tcp.h, Linux 6.1 and 6.18). A socket is in unions and casts that the
+//! verifier does not follow, so that its members are read by `bpf_probe_read_kernel`.
 
 use core::ffi::c_void;
 

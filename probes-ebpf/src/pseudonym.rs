@@ -4,8 +4,8 @@
 #[unsafe(no_mangle)]
 static PSEUDONYM_KEYS: [u64; 2] = [0; 2];
 
-/// What a thing of the kernel is called: its address, by a hash with a secret key (SipHash-1-3 of one word), so that
-/// nobody who reads the recording learns where the kernel's memory is.
+/// What a thing of the kernel is called: its address, by a hash with a secret key (SipHash-1-3 of
+/// one word), so that nobody who reads the recording learns where the kernel's memory is.
 #[inline(always)]
 pub(crate) fn pseudonym(address: u64) -> u32 {
     // SAFETY: a static of ours; volatile because the loader replaces its value.

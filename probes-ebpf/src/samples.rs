@@ -3,9 +3,9 @@
 //!
 //! The clock is a perf event `cpu-clock`, a timer of high resolution whose handler runs the program
 //! with interrupts off (`perf_swevent_hrtimer`, kernel/events/core.c, Linux 6.1 and 6.18). It may
-//! come in the middle of another program of lane `trace`, which has claimed that then: the sample is
-//! left out, and counted, but not among what the lane lacks: its other events are all there. Where
-//! nothing runs there is none: the event leaves out idle threads.
+//! come in the middle of another program of lane `trace`, which has claimed that then: the sample
+//! is left out, and counted, but not among what the lane lacks: its other events are all there.
+//! Where nothing runs there is none: the event leaves out idle threads.
 
 use core::ffi::c_void;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -79,10 +79,10 @@ const AT: usize = 24;
 const USER_STACK: u64 = 1 << 8;
 const USER_BUILD_ID: u64 = 1 << 11;
 
-/// Bits of a program's addresses (`TASK_SIZE_MAX`, arch/x86/include/asm/page_64_types.h, Linux 6.1).
-/// What is no such address is what a walk comes to that has left the frames, and ends the stack. So
-/// is a byte of a file from before its beginning, which Linux 6.1 makes of an address below a
-/// mapping (`find_vma` in `stack_map_get_build_id_offset`).
+/// Bits of a program's addresses (`TASK_SIZE_MAX`, arch/x86/include/asm/page_64_types.h, Linux
+/// 6.1). What is no such address is what a walk comes to that has left the frames, and ends the
+/// stack. So is a byte of a file from before its beginning, which Linux 6.1 makes of an address
+/// below a mapping (`find_vma` in `stack_map_get_build_id_offset`).
 const USER_BITS: u32 = 47;
 
 /// Place of `cs` among the words of `pt_regs` (arch/x86/include/asm/ptrace.h, Linux 6.1 and 6.18):

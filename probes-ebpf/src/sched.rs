@@ -78,6 +78,10 @@ fn sched_switch(ctx: BtfTracePointContext) -> Option<()> {
     context::see(state, prev(ctx));
     let enabled = state.enabled;
     if enabled & (ENABLE_SCHED | ENABLE_TASK) == 0 {
+        let is_over = prev_state(ctx) & TASK_DEAD != 0 && !preempted(ctx);
+        if is_over && enabled & (ENABLE_LOCKS | ENABLE_MEMORY) != 0 {
+            waits::forget(prev(ctx).tid());
+        }
         return None;
     }
     let mut time = 0;

@@ -1,6 +1,6 @@
-//! The lane `trace`: for programs that run in threads with interrupts on, and in interrupts as well.
-//! Two of them may meet on a CPU, so each claims the lane by an atomic: the one that comes second is
-//! refused, and counted.
+//! The lane `trace`: for programs that run in threads with interrupts on, and in interrupts as
+//! well. Two of them may meet on a CPU, so each claims the lane by an atomic: the one that comes
+//! second is refused, and counted.
 
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::record::WakeContext;

@@ -1,7 +1,7 @@
-//! What threads and CPUs are in the middle of, whose end is to say how long it took.
+//! Waits of threads and CPUs that have begun and not ended: their end says how long they took.
 //!
-//! A thread may sleep in it and go on elsewhere, so its beginning is kept by thread, in a place that
-//! only this thread writes. Places are found by a hash of the thread's id, and taken by an
+//! A thread may sleep in it and go on elsewhere, so its beginning is kept by thread, in a place
+//! that only this thread writes. Places are found by a hash of the thread's id, and taken by an
 //! atomic. No map that has a lock inside would do: the programs on locks run inside of locks, those
 //! of maps as well (`raw_res_spin_lock` of kernel/bpf/hashtab.c, Linux 6.15).
 
@@ -72,8 +72,8 @@ pub(crate) fn find(tid: u32) -> Option<*mut Place> {
     None
 }
 
-/// The running thread's place, or a free one. Where there is none, an event may be missing, which is
-/// counted.
+/// The running thread's place, or a free one. Where there is none, an event may be missing, which
+/// is counted.
 #[inline(always)]
 pub(crate) fn take(tid: u32) -> Option<*mut Place> {
     if let Some(place) = find(tid) {
@@ -124,16 +124,26 @@ pub(crate) fn forget(tid: u32) -> u32 {
     0
 }
 
-/// A wait for a lock begins, or goes on in another way (`__mutex_lock_common`,
-/// kernel/locking/mutex.c, Linux 6.1, tells it each time that it spins or sleeps).
+/// A wait for a lock begins. `may_go_on`: one for the same lock that has begun goes on in another
+/// way; else the end of that was not seen.
 #[inline(always)]
-pub(crate) fn lock_begins(waits: *mut LockWait, lock: u64, flags: u64, now: impl FnOnce() -> u64) {
+pub(crate) fn lock_begins(
+    waits: *mut LockWait,
+    lock: u64,
+    flags: u64,
+    may_go_on: bool,
+    now: impl FnOnce() -> u64,
+) {
     // SAFETY: LOCK_WAITS of them are there.
     unsafe {
         for i in 0..LOCK_WAITS {
             let wait = waits.add(i);
             if (&raw const (*wait).lock).read_volatile() == lock {
-                (*wait).flags = flags;
+                if may_go_on {
+                    (*wait).flags = flags;
+                } else {
+                    put(wait, lock, flags, now());
+                }
                 return;
             }
         }

@@ -1,4 +1,5 @@
-//! Memory that runs out: held against the kernel's own tracer, in a control group of the test's own.
+//! Memory that runs out: held against the kernel's own tracer, in a control group of the test's
+//! own.
 
 use std::fs;
 use std::path::Path;
@@ -78,7 +79,8 @@ fn the_kernels_own_tracer_has_the_same() {
         assert!(seen > 0, "{kind}: nothing happened");
         assert!(here <= seen && seen <= here + lost, "{kind}: {seen} traced, {here} recorded");
     }
-    // What the tracer says of each, in order: by thread, as the clocks are read one after the other.
+    // What the tracer says of each, in order: by thread, as the clocks are read one after the
+    // other.
     let pages = |tid: u32| -> Vec<u64> {
         let of_thread = traced.clone().filter(|event| event.tid == tid);
         of_thread.filter_map(|event| event.field("nr_reclaimed")?.parse().ok()).collect()

@@ -275,6 +275,7 @@ fn read_socket_offsets(btf: &Btf) -> Result<SocketOffsets, BtfError> {
     })
 }
 
+/// As above.
 fn read_file_offsets(btf: &Btf) -> Result<FileOffsets, BtfError> {
     let common = |member: &str| btf.member_offset("sock", &format!("__sk_common.{member}"));
     Ok(FileOffsets {

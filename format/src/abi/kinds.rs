@@ -646,8 +646,8 @@ kinds! {
         /// What went wrong, if anything, as the kernel tells it to who waits.
         error: u32, block_error;
     }
-    /// A process is chosen to be killed, as memory is out. The event's thread is the one that needed
-    /// memory.
+    /// A process is chosen to be killed, as memory is out. The event's thread is the one that
+    /// needed memory.
     OOM_VICTIM OomVictim = 0x43 "oom_victim" plain OomVictim {
         /// The thread that is killed, and its process with it.
         target_tid: u32, thread;
