@@ -104,6 +104,9 @@ pub fn present() -> Option<BootId> {
 
 impl BootArg {
     /// Which of `boots` (the first first) it means; `present` is the one that is running.
+    ///
+    /// # Errors
+    /// There is no such boot, or more than one that the id may mean.
     pub fn choose(&self, boots: &[BootId], present: Option<BootId>) -> Result<usize, BootError> {
         let beyond = || BootError::Beyond(boots.len());
         let at = |id: &BootId| boots.iter().position(|boot| boot == id);

@@ -77,6 +77,9 @@ pub enum Received<'a> {
 
 impl Client {
     /// Connects to the daemon of a runtime directory.
+    ///
+    /// # Errors
+    /// There is no daemon ([`ControlError::NotRunning`]), or its socket may not be used.
     pub fn connect(runtime_dir: &Path) -> Result<Self, ControlError> {
         let path = runtime_dir.join(SOCKET_NAME);
         let stream = UnixStream::connect(&path).map_err(|e| match e.kind() {
@@ -94,6 +97,9 @@ impl Client {
     }
 
     /// Asks; the answers are for [`Self::receive`].
+    ///
+    /// # Errors
+    /// The daemon is gone.
     pub fn send(&mut self, request: &Request) -> Result<(), ControlError> {
         let frame = control::encode(request)?;
         match self.stream.write_all(&frame) {
@@ -104,12 +110,18 @@ impl Client {
     }
 
     /// The next answer. A refusal is an error.
+    ///
+    /// # Errors
+    /// The daemon refuses ([`ControlError::Refused`]), is gone, or answers with what is no answer.
     pub fn receive(&mut self) -> Result<Response, ControlError> {
         self.next_frame()?;
         self.decoded()
     }
 
     /// The same, with pages where they came to lie.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`].
     pub fn receive_in_place(&mut self) -> Result<Received<'_>, ControlError> {
         self.next_frame()?;
         if let Some(pages) = control::pages(&self.frame) {
@@ -135,6 +147,9 @@ impl Client {
     }
 
     /// The state of the recording.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`].
     pub fn status(&mut self) -> Result<Status, ControlError> {
         self.send(&Request::Status)?;
         match self.receive()? {
@@ -144,6 +159,9 @@ impl Client {
     }
 
     /// What recording costs.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`].
     pub fn account(&mut self) -> Result<Account, ControlError> {
         self.send(&Request::Budget)?;
         match self.receive()? {
@@ -153,6 +171,9 @@ impl Client {
     }
 
     /// Changes what recording may cost, in millionths; 0: no limit.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`]; the daemon refuses who is not root, nor its own user.
     pub fn set_budget(
         &mut self,
         total: Option<u32>,
@@ -166,6 +187,9 @@ impl Client {
     }
 
     /// Writes a line into the recording.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`]; the daemon refuses a line that is too long.
     pub fn mark(&mut self, text: String) -> Result<(), ControlError> {
         self.send(&Request::Mark { text })?;
         match self.receive()? {
@@ -176,6 +200,9 @@ impl Client {
 
     /// Has a snapshot taken that reaches so many ns back (0: as the daemon's configuration says);
     /// its id.
+    ///
+    /// # Errors
+    /// As of [`Self::receive`]; the daemon refuses where a limit of snapshots is reached.
     pub fn snapshot(&mut self, last: u64, reason: String) -> Result<String, ControlError> {
         self.send(&Request::Snapshot { last, reason })?;
         match self.receive()? {

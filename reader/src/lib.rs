@@ -43,6 +43,8 @@
 //! - Events: [`left_out`], `open_calls`, [`fds`], [`pipeline`]. What is complete and missing:
 //!   [`coverage`].
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod amount;
 pub mod binaries;
 pub mod boots;

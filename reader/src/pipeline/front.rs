@@ -81,6 +81,9 @@ impl Front {
 
     /// Takes all events before `until`; `each` is given those that are complete, as by
     /// [`Self::take`].
+    ///
+    /// # Errors
+    /// The stream's, and that of `each`.
     pub fn all<S: Stream, E>(
         &mut self,
         mut events: Merge<S>,
@@ -97,6 +100,9 @@ impl Front {
     }
 
     /// No more events come.
+    ///
+    /// # Errors
+    /// That of `each`.
     pub fn end<E>(
         &mut self,
         each: &mut impl FnMut(&mut Item, u64) -> Result<(), E>,
@@ -106,6 +112,9 @@ impl Front {
 
     /// Takes the next event. `each` is given those that are complete now, in order, and the moment
     /// that had come before this one. What it leaves of them is done with.
+    ///
+    /// # Errors
+    /// That of `each`.
     #[inline]
     pub fn take<E>(
         &mut self,
@@ -126,6 +135,9 @@ impl Front {
 
     /// It is `now`: events that have waited long enough wait no longer. `each` is given them as by
     /// [`Self::take`].
+    ///
+    /// # Errors
+    /// That of `each`.
     #[inline]
     pub fn advance<E>(
         &mut self,

@@ -48,6 +48,9 @@ pub struct Wants {
 /// What takes the events that are shown.
 pub trait Sink {
     /// Takes the next one, with what is known of it.
+    ///
+    /// # Errors
+    /// Its own; no more events are shown then.
     fn event(&mut self, event: &Event, known: &EventContext<'_>) -> io::Result<()>;
 }
 
@@ -136,6 +139,9 @@ impl<C: Choice> Resolver<C> {
     /// Takes the next event, and shows it, with those that wait no longer for the rest of their
     /// calls; moment `before` had come before it was complete. What it leaves in its place is done
     /// with.
+    ///
+    /// # Errors
+    /// That of `to`.
     #[inline]
     pub fn pass(
         &mut self,
@@ -151,6 +157,9 @@ impl<C: Choice> Resolver<C> {
     }
 
     /// Takes the next event, and shows it or keeps it. What it leaves in its place is done with.
+    ///
+    /// # Errors
+    /// That of `to`.
     pub fn take(
         &mut self,
         event: &mut Event,
@@ -220,6 +229,9 @@ impl<C: Choice> Resolver<C> {
     }
 
     /// It is `now`: shows the events that wait no longer for the rest of their calls.
+    ///
+    /// # Errors
+    /// That of `to`.
     #[inline]
     pub fn release(&mut self, now: u64, to: &mut impl Sink) -> io::Result<()> {
         if self.calls.merges() { self.release_held(now, to) } else { Ok(()) }

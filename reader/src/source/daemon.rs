@@ -24,6 +24,9 @@ pub struct DaemonSource {
 
 impl DaemonSource {
     /// Connects to the daemon of a runtime directory.
+    ///
+    /// # Errors
+    /// As of [`Client::connect`]; or the daemon is of another version.
     pub fn connect(runtime_dir: &Path) -> Result<Self, ControlError> {
         let mut client = Client::connect(runtime_dir)?;
         let status = client.status()?;

@@ -30,6 +30,9 @@ pub trait Live: Source {
 
     /// The pages behind these positions, at most the `newest` of each ring; `None` where the
     /// recording `session` has ended (there may be another one).
+    ///
+    /// # Errors
+    /// The source fails, or gives more pages than were asked for.
     fn since(
         &mut self,
         session: u64,

@@ -55,6 +55,9 @@ pub trait Source {
     fn clock(&self) -> Clock;
 
     /// Reads the pages that may hold events of the window, and whatever the names of threads need.
+    ///
+    /// # Errors
+    /// The source can not be read, or gives more pages than a recording has.
     fn read(&mut self, window: Window) -> Result<Recording, SourceError>;
 }
 
@@ -152,11 +155,17 @@ pub enum SourceError {
 }
 
 /// Opens what the plan names.
+///
+/// # Errors
+/// No daemon answers, and no rings are pinned; or they can not be read.
 pub fn open(origin: &Origin) -> Result<Box<dyn Source>, SourceError> {
     Ok(open_live(origin)?)
 }
 
 /// Opens what the plan names, to follow it.
+///
+/// # Errors
+/// As of [`open`].
 pub fn open_live(origin: &Origin) -> Result<Box<dyn Live>, SourceError> {
     match origin {
         Origin::Pinned { bpffs_dir } => Ok(Box::new(PinnedSource::open(bpffs_dir)?)),
@@ -256,6 +265,9 @@ impl Collector {
 
     /// Takes a page. What is no page of this recording is passed over: coverage tells what is
     /// missing.
+    ///
+    /// # Errors
+    /// There are more pages than the rings of a recording have.
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
         self.room = self.room.checked_sub(1).ok_or(SourceError::TooManyPages)?;
         let Ok(page) = Page::copy_from(bytes) else { return Ok(()) };

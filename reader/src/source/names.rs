@@ -14,6 +14,9 @@ use crate::window::Window;
 
 /// The threads of a file at a moment, ns of `CLOCK_MONOTONIC`: also those whose names only what
 /// came later tells.
+///
+/// # Errors
+/// The file can not be read, or is no recording.
 pub fn at(path: &Path, moment: u64) -> Result<Threads, SourceError> {
     let boots = catalog::files(&[PathBuf::from(path)])?;
     let session = boots.into_iter().flat_map(|boot| boot.sessions).next();

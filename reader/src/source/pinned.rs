@@ -28,6 +28,9 @@ pub struct PinnedSource {
 
 impl PinnedSource {
     /// Maps it.
+    ///
+    /// # Errors
+    /// There is no recording, or it may not be mapped: that takes root.
     pub fn open(bpffs_dir: &Path) -> Result<Self, LiveError> {
         let dir = Generation::find(bpffs_dir)?;
         let recording = live::Recording::open(&dir, false)?;
@@ -42,11 +45,17 @@ impl PinnedSource {
     }
 
     /// The recording's description.
+    ///
+    /// # Errors
+    /// It is damaged.
     pub fn meta(&self) -> Result<Meta, LiveError> {
         self.recording.meta()
     }
 
     /// Its counters, now.
+    ///
+    /// # Errors
+    /// The kernel does not tell what programs it skipped.
     pub fn totals(&self) -> Result<Totals, LiveError> {
         self.recording.totals(&self.progs)
     }

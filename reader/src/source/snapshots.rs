@@ -57,12 +57,18 @@ impl From<StoreError> for SnapshotError {
 
 /// The directory of snapshots: in the state directory as typed, as the daemon says, or the usual
 /// one.
+///
+/// # Errors
+/// As of [`state_dir::find`].
 pub fn directory(runtime_dir: &Path, state_dir: Option<&Path>) -> Result<PathBuf, SnapshotError> {
     Ok(snapshots::directory(&state_dir::find(runtime_dir, state_dir)?))
 }
 
 /// A snapshot by its id in the directory, or by its file wherever that is; and whether it is by its
 /// file.
+///
+/// # Errors
+/// There is no such snapshot, or `dir` fails.
 pub fn find_any(
     dir: impl FnOnce() -> Result<PathBuf, SnapshotError>,
     asked: &str,
@@ -88,6 +94,9 @@ pub fn find_any(
 }
 
 /// A snapshot by its id.
+///
+/// # Errors
+/// There is no such snapshot, or the directory can not be read.
 pub fn find(dir: &Path, id: &str) -> Result<Entry, SnapshotError> {
     let unknown = || SnapshotError::Unknown { id: id.to_owned(), dir: dir.to_owned() };
     let mut entries = snapshots::list(dir)?.into_iter();

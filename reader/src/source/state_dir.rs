@@ -8,6 +8,9 @@ use crate::control::{Client, ControlError};
 
 /// The state directory: as typed, as the daemon says, or the usual one. Fails where the daemon may
 /// not be asked, and the usual one not be looked into either.
+///
+/// # Errors
+/// As said.
 pub fn find(runtime_dir: &Path, typed: Option<&Path>) -> Result<PathBuf, ControlError> {
     if let Some(typed) = typed {
         return Ok(typed.to_owned());
@@ -22,6 +25,9 @@ pub fn find(runtime_dir: &Path, typed: Option<&Path>) -> Result<PathBuf, Control
 }
 
 /// The paths that were typed; without any, the state directory.
+///
+/// # Errors
+/// As of [`find`].
 pub fn paths(plan: &FilesPlan) -> Result<Vec<PathBuf>, ControlError> {
     if plan.paths.is_empty() {
         return Ok(vec![find(&plan.runtime_dir, plan.state_dir.as_deref())?]);

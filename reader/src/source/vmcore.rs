@@ -68,6 +68,9 @@ pub struct Image {
 
 impl Image {
     /// Opens a dump, and looks for recordings in it.
+    ///
+    /// # Errors
+    /// The file can not be read, or is no dump of a kind that is known.
     pub fn open(path: &Path) -> Result<Self, DumpError> {
         let unreadable = |error| DumpError::Unreadable { path: path.into(), error };
         observe::reads_files();
@@ -153,6 +156,9 @@ pub struct VmcoreSource {
 impl VmcoreSource {
     /// Opens a dump; the recording `session`, or the one that the files in `state_dir` vouch for,
     /// or the newest.
+    ///
+    /// # Errors
+    /// The dump can not be read, or holds no such recording.
     pub fn open(path: &Path, session: Option<u64>, state_dir: &Path) -> Result<Self, DumpError> {
         let image = Image::open(path)?;
         let no_session = DumpError::NoSession { path: path.into(), session: session.unwrap_or(0) };
@@ -209,6 +215,9 @@ impl VmcoreSource {
     }
 
     /// What the dump has of the recording.
+    ///
+    /// # Errors
+    /// The dump does not have it any more.
     pub fn session(&self) -> Result<&Session, DumpError> {
         let missing =
             || DumpError::NoSession { path: self.image.path.clone(), session: self.meta.session };

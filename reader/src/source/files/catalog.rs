@@ -61,6 +61,9 @@ pub type Refused = Vec<(PathBuf, FilesError)>;
 
 /// The files among and below these paths: of a directory those that are in it, or in a directory of
 /// it, and what kdump's hook left beside it. Each once.
+///
+/// # Errors
+/// A path is not there, or a directory can not be read.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FilesError> {
     let mut found = Vec::new();
     for path in paths {
@@ -109,6 +112,9 @@ fn list(dir: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), FilesError> {
 
 /// The files of a store, by boot; the earliest first. Files that are no recordings of this release
 /// come back by themselves.
+///
+/// # Errors
+/// The directory, or one below it, can not be read.
 pub fn store(dir: &Path) -> Result<(Vec<BootFiles>, Refused), FilesError> {
     let (boots, refused) = sort(find(&[dir.to_owned()])?, true);
     if boots.is_empty() && refused.is_empty() {
@@ -119,6 +125,9 @@ pub fn store(dir: &Path) -> Result<(Vec<BootFiles>, Refused), FilesError> {
 }
 
 /// These files, by boot. Each must be a recording.
+///
+/// # Errors
+/// One of them can not be read, or is no recording.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<BootFiles>, FilesError> {
     let found = find(paths)?;
     let (boots, refused) = sort(found, false);

@@ -130,6 +130,9 @@ pub struct FoundWindow {
 
 impl SessionSource {
     /// Opens the last of the files, for when it all ended.
+    ///
+    /// # Errors
+    /// None of the files can be opened.
     pub fn open(session: SessionFiles) -> Result<Self, FilesError> {
         let open = |file| OpenFile { file, reader: None, failed: false };
         let mut source = Self {
@@ -144,6 +147,9 @@ impl SessionSource {
     }
 
     /// The same where the recording itself tells more than its files do yet.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
     pub fn beside(session: SessionFiles, recording: &Meta) -> Result<Self, FilesError> {
         let mut source = Self::open(session)?;
         source.names = Some(Names::of(recording));
@@ -179,6 +185,9 @@ impl SessionSource {
     }
 
     /// The session's description, as its last file has it.
+    ///
+    /// # Errors
+    /// No file has a description that can be read.
     pub fn meta(&mut self) -> Result<Meta, FilesError> {
         let all: Vec<usize> = (0..self.files.len()).collect();
         self.meta_of(&all)
@@ -366,6 +375,9 @@ impl SessionSource {
     }
 
     /// Reads what the window needs, for a recording of its own.
+    ///
+    /// # Errors
+    /// A file of the window can not be read, but for damage, which becomes a gap.
     pub fn read(&mut self, window: Window) -> Result<Recording, FilesError> {
         let FoundWindow { meta, pages, slots, descriptors, before, after, marks, whole } =
             self.find(window, &Lane::RINGS)?;
@@ -442,6 +454,9 @@ impl SessionSource {
     }
 
     /// Reads what the window needs of these lanes.
+    ///
+    /// # Errors
+    /// As of [`Self::read`].
     pub fn find(&mut self, window: Window, lanes: &[Lane]) -> Result<FoundWindow, FilesError> {
         let chosen = self.chosen(window);
         let meta = self.meta_of(&chosen)?;

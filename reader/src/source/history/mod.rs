@@ -158,11 +158,17 @@ impl Foretold {
 pub trait Visitor<E> {
     /// Takes a window of several stretches before the first of them is read, if nothing of it is
     /// missing.
+    ///
+    /// # Errors
+    /// The visitor's own; it ends the reading.
     fn ahead(&mut self, _chapter: &Foretold) -> Result<(), E> {
         Ok(())
     }
 
     /// Takes the next chapter.
+    ///
+    /// # Errors
+    /// The visitor's own; it ends the reading.
     fn take(&mut self, chapter: Chapter) -> Result<Go, E>;
 }
 
@@ -188,6 +194,9 @@ enum Part {
 }
 
 /// Reads the chapters of the window, the earliest first, and drops each before the next.
+///
+/// # Errors
+/// The source's, and the visitor's.
 pub fn read<E: From<SourceError>>(
     plan: &HistoryPlan,
     question: Question,
@@ -198,6 +207,9 @@ pub fn read<E: From<SourceError>>(
 
 /// The same of the rings of any source, and of the files of its boot in `dir`, which reach further
 /// back.
+///
+/// # Errors
+/// The source's, and the visitor's.
 pub fn read_beside<E: From<SourceError>>(
     source: &mut dyn Source,
     dir: &Path,
@@ -231,11 +243,17 @@ pub struct Chapters {
 
 impl Chapters {
     /// Of a history.
+    ///
+    /// # Errors
+    /// The plan names no recording that can be read.
     pub fn of(plan: &HistoryPlan, question: Question) -> Result<Self, SourceError> {
         Ok(Self::new(parts(plan, question)?))
     }
 
     /// Of the rings of any source, and of the files of its boot in `dir`, which reach further back.
+    ///
+    /// # Errors
+    /// As of [`Self::of`].
     pub fn beside(
         source: &mut dyn Source,
         dir: &Path,
@@ -245,6 +263,9 @@ impl Chapters {
     }
 
     /// Of the rings of a source alone.
+    ///
+    /// # Errors
+    /// The source can not be read.
     pub fn only(source: &mut dyn Source, question: Question) -> Result<Self, SourceError> {
         let clock = source.clock();
         let recording = source.read(question.of_rings(clock))?;
@@ -305,6 +326,9 @@ impl Part {
 }
 
 /// The boots that there are recordings of, the earliest first.
+///
+/// # Errors
+/// The directory can not be read.
 pub fn boots(plan: &HistoryPlan) -> Result<Vec<BootFiles>, SourceError> {
     let boots = match &plan.place {
         HistoryPlace::Store(dir) => told(catalog::store(dir)?),
