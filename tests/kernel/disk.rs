@@ -131,6 +131,8 @@ fn requests_are_those_that_the_kernel_counts() {
             disk.stat().iter().zip(before.0).map(|(now, then)| now - then).collect();
         let events = disk.events(&recorder);
         let lost = lost(&recorder) - before.1;
+        let by_device = valid_dump(&recorder, &["--last", "1m", "--device", &disk.device]);
+        assert_eq!(by_device, events, "all of the disk's, and no others");
         eprintln!("{scheduler}: counted {counted:?}, {} events, {lost} lost", events.len());
 
         // By the kernel's tracer: each kind, exactly, but for what is reported as lost.

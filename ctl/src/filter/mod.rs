@@ -4,6 +4,7 @@
 mod calls;
 mod choice;
 mod class;
+mod devices;
 mod doubt;
 mod doubts;
 mod ends;
@@ -58,6 +59,7 @@ pub struct Filter {
     failures: Failures,
     slower_than: Option<u64>,
     faster_than: Option<u64>,
+    devices: FxHashSet<u32>,
     kinds: Kinds,
 }
 
@@ -76,9 +78,10 @@ impl Filter {
             paths,
             errors,
             errnos,
+            devices,
             ..
         } = self;
-        [pids, tids, trees].iter().all(|set| set.is_empty())
+        [pids, tids, trees, devices].iter().all(|set| set.is_empty())
             && (comms.is_empty(), cpus.is_empty(), errnos.is_empty()) == (true, true, true)
             && (cgroups.is_none(), units.is_none(), calls.is_none(), paths.is_none())
                 == (true, true, true, true)
@@ -138,6 +141,7 @@ impl Filter {
         self.kinds.has(event.body.kind())
             && (self.cpus.is_empty() || self.cpus.contains(&event.cpu))
             && self.wants_call(event, facts)
+            && self.wants_device(event)
             && self.wants_thread(event, facts.issued_by, threads)
     }
 
@@ -151,6 +155,12 @@ impl Filter {
             && (self.paths.is_none() || facts.path)
             && self.takes(facts.took) == Some(true)
             && self.wants_error(call, ret)
+    }
+
+    fn wants_device(&self, event: &Event) -> bool {
+        let Body::Plain(plain) = &event.body else { return true };
+        let mut devices = plain.ids(Unit::Device);
+        self.devices.is_empty() || devices.all(|device| self.devices.contains(&device))
     }
 
     fn wants_error(&self, call: &Call, ret: Option<i64>) -> bool {

@@ -9,6 +9,7 @@ use flightrec_format::meta::Meta;
 
 use super::calls::CallNames;
 use super::class::Class;
+use super::devices;
 use super::groups::{groups, units};
 use super::paths::{self, Paths};
 use super::spec::FilterSpec;
@@ -33,6 +34,7 @@ pub struct FilterPlan {
     pub(super) errnos: Vec<i32>,
     pub(super) slower_than: Option<u64>,
     pub(super) faster_than: Option<u64>,
+    pub(super) devices: Vec<String>,
     pub(super) kinds: Kinds,
 }
 
@@ -88,6 +90,14 @@ pub enum FilterError {
         /// What is wrong with it.
         reason: String,
     },
+    /// No such disk.
+    #[error("--device: the recording knows no disk `{name}`{hint}")]
+    Device {
+        /// What was typed.
+        name: String,
+        /// The nearest names, and what else may help.
+        hint: String,
+    },
     /// No such control group.
     #[error("--cgroup: the recording knows no control group `{name}`{hint}")]
     Cgroup {
@@ -116,7 +126,7 @@ impl FilterPlan {
     /// Takes the filters as typed.
     pub fn new(spec: FilterSpec) -> Result<Self, FilterError> {
         let FilterSpec { pid, tid, tree, comm, cgroup, unit, cpu, syscall, path, .. } = spec;
-        let FilterSpec { errors, errno, slower_than, faster_than, event, .. } = spec;
+        let FilterSpec { errors, errno, slower_than, faster_than, device, event, .. } = spec;
         Names::new(&comm)?;
         if slower_than.zip(faster_than).is_some_and(|(least, limit)| least >= limit) {
             return Err(FilterError::Durations);
@@ -138,6 +148,7 @@ impl FilterPlan {
             let ends =
                 errors || !errnos.is_empty() || slower_than.is_some() || faster_than.is_some();
             kinds = match () {
+                () if !device.is_empty() => devices::kinds(),
                 () if ends => Kinds::NONE.with(Kind::SysExit),
                 () if !calls.is_empty() || !path.is_empty() => Kinds::SYSCALLS,
                 () => Kinds::ALL,
@@ -157,6 +168,7 @@ impl FilterPlan {
             errnos,
             slower_than: slower_than.map(nanos),
             faster_than: faster_than.map(nanos),
+            devices: device,
             kinds,
         })
     }
@@ -195,6 +207,7 @@ impl FilterPlan {
             failures: Failures::new(meta),
             slower_than: self.slower_than,
             faster_than: self.faster_than,
+            devices: devices::numbers(&self.devices, meta)?,
             kinds: self.kinds,
         })
     }

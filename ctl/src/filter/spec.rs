@@ -62,6 +62,10 @@ pub struct FilterSpec {
     /// two.
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub faster_than: Option<Duration>,
+    /// Requests to these disks, by name or number: vda, or 254:0. Partitions are not told apart:
+    /// name the whole disk. It selects requests only, unless --event names other kinds.
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
+    pub device: Vec<String>,
     /// Events of these kinds.
     #[arg(long, value_name = "KIND", value_delimiter = ',', help = event_help())]
     pub event: Vec<String>,
