@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use aya::Ebpf;
 use aya::programs::links::FdLink;
 use aya::programs::{
-    BtfTracePoint, Iter, PerfEvent, Program, ProgramError, RawTracePoint, TracePoint,
+    BtfTracePoint, FEntry, FExit, Iter, PerfEvent, Program, ProgramError, RawTracePoint, TracePoint,
 };
 use flightrec_format::live::sys;
 use flightrec_format::meta::Lacking;
 use tracing::debug;
 
-use crate::attachments::{Attachment, Hook, ProgramForm, Tracepoint};
+use crate::attachments::{Attachment, Hook, Place, ProgramForm, Tracepoint};
 use crate::load::LoadError;
 use crate::tracepoints::Tracepoints;
 use crate::{clocks, tracepoint};
@@ -141,6 +141,7 @@ impl Attacher<'_> {
         match row.hook {
             Hook::Tracepoint(tracepoint, ProgramForm::TpBtf) => self.tp_btf(row, tracepoint),
             Hook::Tracepoint(tracepoint, ProgramForm::Tracepoint) => self.classic(row, tracepoint),
+            Hook::Function(name, place) => self.function(row, name, place),
             Hook::Once(objects) => self.run_once(row, objects),
             Hook::File(objects) => self.file(row, objects),
             Hook::Process(objects) => self.for_process(row, objects),
@@ -163,6 +164,24 @@ impl Attacher<'_> {
         let fd: FdLink = program.take_link(id).map_err(refused(name))?.into();
         fd.pin(&link).map_err(pinning(link))?;
         Ok(())
+    }
+
+    fn function(&mut self, row: &Attachment, function: &str, at: Place) -> Result<(), LoadError> {
+        let (name, btf) = (row.program, self.btf);
+        let (prog, link) = (program_pin(self.dir, row), link_pin(self.dir, row));
+        let program = self.program(name)?;
+        let loaded = match at {
+            Place::Entry => <&mut FEntry>::try_from(&mut *program)
+                .and_then(|program| program.load(function, btf)),
+            Place::Return => <&mut FExit>::try_from(&mut *program)
+                .and_then(|program| program.load(function, btf)),
+        };
+        loaded.map_err(refused(name))?;
+        program.pin(&prog).map_err(pinning(prog))?;
+        let fd = program.fd().map_err(refused(name))?;
+        let attached = sys::attach_tracing(fd.as_fd())
+            .map_err(|source| LoadError::Function { function: function.into(), source })?;
+        sys::obj_pin(attached.as_fd(), &link).map_err(pinning(link))
     }
 
     fn classic(&mut self, row: &Attachment, tracepoint: Tracepoint) -> Result<(), LoadError> {

@@ -13,7 +13,7 @@ use flightrec_format::meta::{Lacking, SwitchedOff};
 
 use crate::btf::{
     COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, SOCKET, SOFTIRQS,
-    STACKS, VICTIM,
+    STACKS, THROTTLED, VICTIM,
 };
 use crate::config::{Record, Topic};
 
@@ -58,11 +58,22 @@ impl ProgramForm {
     }
 }
 
+/// Where in a function a program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// At its beginning (`fentry`).
+    Entry,
+    /// When it returns (`fexit`).
+    Return,
+}
+
 /// What runs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
     /// A tracepoint.
     Tracepoint(Tracepoint, ProgramForm),
+    /// A function of the kernel that its BTF describes.
+    Function(&'static str, Place),
     /// A BPF iterator over these objects (`bpf_iter_…` in the kernel). It runs once, when all rows
     /// above it are attached.
     Once(&'static str),
@@ -190,6 +201,12 @@ pub const ATTACHMENTS: &[Attachment] = &[
     lock("contention_begin", "beginnings of long waits for locks"),
     network("tcp", "tcp_retransmit_skb", &["tcp_retransmit"], "packets that are sent again"),
     network("sock", "inet_sock_set_state", &["sock_state"], "states of connections"),
+    throttling("unthrottle_return", Place::Return, "ends of waits for CPU time that is used up"),
+    throttling(
+        "unthrottle_entry",
+        Place::Entry,
+        "beginnings of waits for CPU time that is used up",
+    ),
     tp_btf(Topic::Syscalls, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls"),
     tp_btf(Topic::Syscalls, "raw_syscalls", "sys_enter", &["sys_enter"], "system calls"),
     classic(Topic::Syscalls, "raw_syscalls", "sys_exit", &["sys_exit"], "ends of system calls")
@@ -294,7 +311,15 @@ const fn network(
         .refined_by(&[CONTEXT_OF_EVENTS])
 }
 
-/// The same in the classic form.
+/// An optional program on the function that lets a control group run again on a CPU.
+const fn throttling(program: &'static str, place: Place, what: &'static str) -> Attachment {
+    row(program, Hook::Function("unthrottle_cfs_rq", place), what)
+        .about(Topic::Throttling)
+        .records(&["throttle"])
+        .optional(&[THROTTLED])
+}
+
+/// A required program in the classic form.
 const fn classic(
     topic: Topic,
     category: &'static str,
@@ -363,7 +388,7 @@ impl Attachment {
 
     /// Whether a link keeps it attached, which is pinned.
     pub const fn has_link(&self) -> bool {
-        matches!(self.hook, Hook::Tracepoint(..) | Hook::File(_))
+        matches!(self.hook, Hook::Tracepoint(..) | Hook::Function(..) | Hook::File(_))
     }
 
     /// Whether a recording's metadata say that its kernel lacks it.

@@ -87,6 +87,14 @@ pub enum LoadError {
         /// The reason; holds the verifier's log.
         source: Box<ProgramError>,
     },
+    /// The kernel does not let a program run at a function.
+    #[error("the kernel lets no program run at its function {function}: {source}")]
+    Function {
+        /// Which.
+        function: String,
+        /// Why.
+        source: io::Error,
+    },
     /// The map of the CPUs' states can't be made.
     #[error("no memory in the kernel for the states of {cpus} CPUs: {source}")]
     State {
@@ -289,6 +297,8 @@ fn missing(hook: Hook, btf: &Btf, tracepoints: &Tracepoints) -> Option<String> {
                 _ => Some(format!("this kernel has no tracepoint {tracepoint}")),
             }
         }
+        Hook::Function(name, _) => (btf.function(name).is_none())
+            .then(|| format!("this kernel's BTF does not describe a function {name}")),
         Hook::Once(objects) | Hook::File(objects) | Hook::Process(objects) => (!btf
             .has_iterator(objects))
         .then(|| format!("this kernel has no BPF iterator {objects}")),
@@ -431,7 +441,7 @@ pub fn pin_maps(loaded: &Loaded, dir: &Path) -> Result<(), LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attachments::{ATTACHMENTS, tp_btf};
+    use crate::attachments::{ATTACHMENTS, Place, tp_btf};
     use crate::btf::Group;
     use crate::btf::tests::with_names;
     use crate::config::Topic;
@@ -482,6 +492,7 @@ mod tests {
             classic("gone"),
             with_hook(Hook::File("task")),
             with_hook(Hook::File("task_file")),
+            with_hook(Hook::Function("gone", Place::Return)),
         ];
         let why = why(&rows, &btf, &tracepoints);
         let told: Vec<Option<&str>> = why.iter().map(Option::as_deref).collect();
@@ -499,6 +510,7 @@ mod tests {
                 Some("this kernel has no tracepoint raw_syscalls:gone"),
                 None,
                 Some("this kernel has no BPF iterator task_file"),
+                Some("this kernel's BTF does not describe a function gone"),
             ]
         );
         let choice = choose(&rows, &btf, &tracepoints);

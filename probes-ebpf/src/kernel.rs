@@ -274,9 +274,7 @@ impl Task {
         // SAFETY: see `ppid`; a task always has its set of groups, and that a group and a node.
         unsafe {
             let set: *const u8 = load(self.0, offset!(cgroups));
-            let group: *const u8 = load(set, offset!(dfl_cgrp));
-            let node: *const u8 = load(group, offset!(kn));
-            load(node, offset!(kn_id))
+            group_id(load(set, offset!(dfl_cgrp)))
         }
     }
 
@@ -381,6 +379,16 @@ pub(crate) fn bprm_filename(bprm: *const u8) -> *const u8 {
     unsafe { load(bprm, offset!(bprm_filename)) }
 }
 
+/// Id of a control group (`struct cgroup`): the inode number of its directory.
+#[inline(always)]
+pub(crate) fn group_id(group: *const u8) -> u64 {
+    // SAFETY: see `load`; the verifier makes the second load a fault-tolerant one.
+    unsafe {
+        let node: *const u8 = load(group, offset!(kn));
+        load(node, offset!(kn_id))
+    }
+}
+
 /// The `u32` at a byte offset, which the verifier knows, of a structure of the kernel that a
 /// tracepoint's argument points to.
 #[inline(always)]
@@ -389,7 +397,14 @@ pub(crate) fn word_at(p: *const u8, at: u32) -> u32 {
     unsafe { load(p, at as usize) }
 }
 
-/// The address there.
+/// The pointer there.
+#[inline(always)]
+pub(crate) fn pointer_at(p: *const u8, at: u32) -> *const u8 {
+    // SAFETY: see `load`.
+    unsafe { load(p, at as usize) }
+}
+
+/// The address, or any other number of 64 bits, there.
 #[inline(always)]
 pub(crate) fn address_at(p: *const u8, at: u32) -> u64 {
     // SAFETY: see `load`.

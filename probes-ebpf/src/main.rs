@@ -1,9 +1,9 @@
 //! The programs that run in the kernel. They do nothing but fill pages.
 //!
 //! One module per lane: [`syscalls`], [`sched`], [`task`]; and for [`trace`] one per topic:
-//! [`disk`], [`memory`], [`interrupts`], [`locks`], [`network`], [`samples`]. [`waits`] is what of
-//! these has begun and not ended. [`lane`] is how a record gets into a page, [`budget`] which
-//! events may, [`share`] whose, [`slots`] is the table of live threads, [`files`] tells what
+//! [`disk`], [`memory`], [`interrupts`], [`locks`], [`network`], [`samples`], [`quota`]. [`waits`]
+//! is what of these has begun and not ended. [`lane`] is how a record gets into a page, [`budget`]
+//! which events may, [`share`] whose, [`slots`] is the table of live threads, [`files`] tells what
 //! descriptors stand for, [`console`] hands on what the kernel logs, [`context`] tells whether an
 //! interrupt has the CPU, [`stacks`] where in the kernel a thread waited, [`stack_walk`] where it
 //! waits now, [`mappings`] in which file an address is, [`kernel`] reads the kernel's own
@@ -30,6 +30,7 @@ mod mappings;
 mod memory;
 mod network;
 mod pseudonym;
+mod quota;
 mod running;
 mod samples;
 mod sched;

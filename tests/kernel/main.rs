@@ -33,6 +33,7 @@ mod pingpong;
 mod pipes;
 mod ps;
 mod quiet;
+mod quota;
 mod reader_examples;
 mod run_queue;
 mod samples;

@@ -8,6 +8,8 @@
 //! the same fixture.
 
 mod bpf;
+mod control_group;
+mod cpu_group;
 mod events;
 mod files;
 mod ftrace;
@@ -20,6 +22,8 @@ mod sandbox;
 pub mod wakeups;
 
 pub use bpf::{BpfObject, ObjectKind, bpf_objects_left};
+pub use control_group::ControlGroup;
+pub use cpu_group::{CpuGroup, CpuStat};
 pub use events::{MadeCall, NUMBERED_BASE, Snapshot, numbered_call};
 pub use files::{Counts, Files, RingPieces, Tally};
 pub use ftrace::{Ftrace, Traced, traced};

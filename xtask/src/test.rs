@@ -1,7 +1,8 @@
 //! `cargo xtask test`.
 
 use anyhow::{Context, Result};
-use flightrec_tests::MemoryGroup;
+use flightrec_tests::{CpuGroup, MemoryGroup, Options, Recorder};
+use serde_json::Value;
 
 use crate::command::{self, cargo, probe, repository};
 use crate::setup::Scope;
@@ -14,6 +15,9 @@ const KERNEL: &str = "binary(kernel)";
 const PRESSURE: [&str; 2] = ["triggers::pressure_on_memory", "triggers::pressure_on_the_cpus"];
 const MEMORY: [&str; 2] =
     ["triggers::pressure_on_memory", "triggers::a_process_killed_for_want_of_memory"];
+
+/// Those that need a control group with a limit to its CPU time.
+const QUOTA: [&str; 1] = ["quota::what_is_recorded_adds_up"];
 
 /// Runs all tests of the workspace, with cargo-nextest where it is installed; behind them, if so
 /// asked, real kernels panic.
@@ -57,7 +61,20 @@ fn lacking() -> Vec<(&'static str, String)> {
             MEMORY.map(|test| (test, format!("no control group with a limit to its memory ({e})"))),
         );
     }
+    if let Some(why) = CpuGroup::try_make(10).err().map(|e| e.to_string()).or_else(no_throttling) {
+        lacking.extend(QUOTA.map(|test| (test, why.clone())));
+    }
     lacking
+}
+
+/// Why this machine's kernel tells nothing of control groups that are throttled, if so.
+fn no_throttling() -> Option<String> {
+    let recorder = Recorder::try_start(Options::default()).ok()?;
+    let status = recorder.flightctl(&["status", "--json"]).stdout;
+    let status: Value = serde_json::from_slice(&status).ok()?;
+    let is_of_these = |row: &&Value| row["what"] == "ends of waits for CPU time that is used up";
+    let row = status["lacking"].as_array()?.iter().find(is_of_these)?;
+    row["why"].as_str().map(str::to_owned)
 }
 
 fn run_nextest(without_kernel: bool, lacking: &[(&str, String)]) -> Result<()> {

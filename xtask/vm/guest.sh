@@ -28,6 +28,23 @@ cat $trace/trace >/out/wakeups.trace
 rmdir $trace
 ctl dump --last 1m --event waking --fds off --format jsonl -o /out/wakeups.jsonl 2>/out/wakeups.err
 say "wakeups: $(cat /out/wakeups.txt)"
+# Threads of a control group that use up its CPU time, on more than one CPU.
+echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+group=/sys/fs/cgroup/quota
+mkdir $group
+echo 10000 100000 >$group/cpu.max
+for i in 1 2 3; do
+    sh -c "echo \$\$ >$group/cgroup.procs; while :; do :; done" &
+done
+sleep 4
+for pid in $(cat $group/cgroup.procs); do kill $pid; done
+sleep 1
+cp $group/cpu.stat /out/cpu.stat
+stat -c %i $group >/out/quota.id
+ctl dump --last 1m --event throttle --format jsonl -o /out/throttled.jsonl 2>/out/throttled.err
+ctl dump --last 1m --cgroup /quota --event throttle -o /out/throttled.txt 2>>/out/throttled.err
+rmdir $group
+say "throttled: $(grep throttled_usec /out/cpu.stat), $(head -n 1 /out/throttled.txt)"
 # A process without rights makes up a recording, for whoever reads the dump.
 ctl mark "mark 0"
 xtask vm-forge /run/fr/bpf >/out/forged.txt 2>&1 &

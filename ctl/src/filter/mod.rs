@@ -193,6 +193,7 @@ impl Filter {
             let own = match &event.body {
                 Body::Fork(fork) => fork.cgroup,
                 Body::Exec { exec, .. } => exec.cgroup,
+                Body::Plain(plain) => plain.cgroup(),
                 _ => 0,
             };
             groups.contains(&own) || any(&|tid| groups.contains(&threads.cgroup(tid, time)))

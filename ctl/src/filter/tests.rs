@@ -4,7 +4,9 @@ use std::time::Duration;
 use super::*;
 use crate::pipeline::Took;
 use crate::pipeline::testing::{call, comm, enter, event, exit, fork, switch, text, waking};
+use flightrec_format::abi::kinds::{Kind, Throttle};
 use flightrec_format::abi::record::{Abi, Exec, Rename, StringStatus};
+use flightrec_format::decode::Plain;
 use flightrec_format::meta::{Argument, Meta, Syscall};
 
 fn strings(names: &[&str]) -> Vec<String> {
@@ -359,4 +361,17 @@ fn groups_and_units() {
         wanted(FilterSpec { unit: strings(&["web.service"]), cgroup: strings(&["8"]), ..args() }),
         [8]
     );
+}
+
+#[test]
+fn a_control_groups_own_event_is_of_its_unit() {
+    let throttled = |cgroup: u64| {
+        let body = Throttle { duration: 1, cgroup, v1_cgroup: 8, throttled_cpu: 0, reserved: 0 };
+        let plain = Plain::read(Kind::Throttle, &body.bytes()).unwrap();
+        event(1, 0, 5, Body::Plain(plain))
+    };
+    let unit = filter(FilterSpec { unit: strings(&["web"]), ..FilterSpec::default() });
+    assert!(wants(&unit, &throttled(7)) && wants(&unit, &throttled(8)));
+    // Those of other units, and of cgroup v1, whose ids are others.
+    assert!(!wants(&unit, &throttled(5)) && !wants(&unit, &throttled(0)));
 }

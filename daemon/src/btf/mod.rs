@@ -18,7 +18,7 @@ use thiserror::Error;
 
 pub use offsets::{
     COMPACTION, CONTEXT, DISK, FILES, Group, HANDLER, IO_WAIT, MAPPINGS, RECLAIM, SOCKET, SOFTIRQS,
-    STACKS, VICTIM, check_registers, read_offsets,
+    STACKS, THROTTLED, VICTIM, check_registers, read_offsets,
 };
 
 /// Most bytes of BTF that are read: ten times what a distribution's kernel has.

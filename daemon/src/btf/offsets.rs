@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use flightrec_format::abi::file::FileOffsets;
 use flightrec_format::abi::probe::{
     ABSENT, CompactionOffsets, ContextOffsets, DiskOffsets, HandlerOffsets, IoWaitOffsets,
-    MappingOffsets, Offsets, ReclaimShape, SocketOffsets, VictimShape, regs,
+    MappingOffsets, Offsets, ReclaimShape, SocketOffsets, ThrottleOffsets, VictimShape, regs,
 };
 
 use super::{Btf, BtfError};
@@ -125,6 +125,10 @@ pub const HANDLER: Group = Group {
     read: |btf| Ok(words(&HandlerOffsets { name: btf.member_offset("irqaction", "name")? })),
 };
 
+/// Which control group was throttled, where and since when.
+pub const THROTTLED: Group =
+    Group { global: "THROTTLE_OFFSETS", read: |btf| Ok(words(&read_throttle_offsets(btf)?)) };
+
 /// Whether softirqs run to their end once they have begun: no offsets, but 1 where they do. With
 /// PREEMPT_RT threads run them, and others in their middle (kernel/softirq.c, Linux 6.1).
 pub const SOFTIRQS: Group = Group {
@@ -210,6 +214,9 @@ unsafe impl Words for CompactionOffsets {}
 // SAFETY: as above.
 unsafe impl Words for HandlerOffsets {}
 
+// SAFETY: as above.
+unsafe impl Words for ThrottleOffsets {}
+
 fn read_mapping_offsets(btf: &Btf) -> Result<MappingOffsets, BtfError> {
     let area = |member| btf.member_offset("vm_area_struct", member);
     Ok(MappingOffsets {
@@ -230,6 +237,27 @@ fn read_disk_offsets(btf: &Btf) -> Result<DiskOffsets, BtfError> {
         cmd_flags: request("cmd_flags")?,
         data_len: request("__data_len")?,
         sector: request("__sector")?,
+    })
+}
+
+/// `throttled` is an int in Linux 6.1, and a bit in 6.18.
+fn read_throttle_offsets(btf: &Btf) -> Result<ThrottleOffsets, BtfError> {
+    let queue = |member| btf.member_offset("cfs_rq", member);
+    let (throttled, throttled_mask) = match btf.bit("cfs_rq", "throttled") {
+        Ok(bit) => bit,
+        Err(_) => (queue("throttled")?, u32::MAX),
+    };
+    Ok(ThrottleOffsets {
+        throttled_clock: queue("throttled_clock")?,
+        throttled,
+        throttled_mask,
+        rq: queue("rq")?,
+        clock: btf.member_offset("rq", "clock")?,
+        cpu: btf.member_offset("rq", "cpu")?,
+        tg: queue("tg")?,
+        cgroup: btf.member_offset("task_group", "css.cgroup")?,
+        root: btf.member_offset("cgroup", "root")?,
+        hierarchy_id: btf.member_offset("cgroup_root", "hierarchy_id")?,
     })
 }
 

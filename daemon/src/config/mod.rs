@@ -131,6 +131,8 @@ pub struct Record {
     pub locks: bool,
     /// Connections.
     pub network: bool,
+    /// Control groups whose CPU time is used up.
+    pub throttling: bool,
     /// Strings that system calls take (paths).
     pub strings: bool,
     /// What is recorded of a program that is executed.
@@ -165,6 +167,7 @@ impl Default for Record {
             interrupts: true,
             locks: true,
             network: true,
+            throttling: true,
             strings: true,
             exec_args: ExecArgs::All,
             mask: Vec::new(),

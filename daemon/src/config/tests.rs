@@ -179,7 +179,7 @@ fn wrong_values_name_line_key_and_what_to_do() {
             "[rings]\ntrace = \"4KiB\"",
             "f.toml:2: rings.trace: 4KiB is too small: a ring takes at least 8KiB; to leave these \
              events out, set disk = false, memory = false, interrupts = false, locks = false, \
-             network = false in [record], and hz = 0 in [sampling]",
+             network = false, throttling = false in [record], and hz = 0 in [sampling]",
         ),
         (
             "[store]\nmax_age = \"1m\"",

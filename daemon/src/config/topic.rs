@@ -3,7 +3,7 @@
 use flightrec_format::abi::page::Lane;
 use flightrec_format::abi::state::{
     ENABLE_DISK, ENABLE_INTERRUPTS, ENABLE_LOCKS, ENABLE_MEMORY, ENABLE_NETWORK, ENABLE_SCHED,
-    ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK,
+    ENABLE_SIGNALS, ENABLE_SYSCALL, ENABLE_TASK, ENABLE_THROTTLING,
 };
 
 use super::Record;
@@ -32,11 +32,13 @@ pub enum Topic {
     Locks,
     /// Connections.
     Network,
+    /// Control groups whose CPU time is used up.
+    Throttling,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Syscalls,
         Self::Sched,
         Self::Tasks,
@@ -46,6 +48,7 @@ impl Topic {
         Self::Interrupts,
         Self::Locks,
         Self::Network,
+        Self::Throttling,
     ];
 
     /// Its key in `[record]`.
@@ -60,6 +63,7 @@ impl Topic {
             Self::Interrupts => "interrupts",
             Self::Locks => "locks",
             Self::Network => "network",
+            Self::Throttling => "throttling",
         }
     }
 
@@ -69,9 +73,12 @@ impl Topic {
             Self::Syscalls => Lane::Syscall,
             Self::Sched | Self::Signals => Lane::Sched,
             Self::Tasks => Lane::Task,
-            Self::Disk | Self::Memory | Self::Interrupts | Self::Locks | Self::Network => {
-                Lane::Trace
-            }
+            Self::Disk
+            | Self::Memory
+            | Self::Interrupts
+            | Self::Locks
+            | Self::Network
+            | Self::Throttling => Lane::Trace,
         }
     }
 
@@ -87,6 +94,7 @@ impl Topic {
             Self::Interrupts => ENABLE_INTERRUPTS,
             Self::Locks => ENABLE_LOCKS,
             Self::Network => ENABLE_NETWORK,
+            Self::Throttling => ENABLE_THROTTLING,
         }
     }
 
@@ -109,6 +117,7 @@ impl Record {
             Topic::Interrupts => self.interrupts,
             Topic::Locks => self.locks,
             Topic::Network => self.network,
+            Topic::Throttling => self.throttling,
         }
     }
 

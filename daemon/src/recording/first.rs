@@ -65,6 +65,7 @@ pub(super) fn prepare_state(state: &ArrayMap, plan: &Plan) {
             long_lock: u64::MAX,
             hardirq_since: 0,
             softirq_since: 0,
+            throttled_since: 0,
             spins: [LockWait::default(); LOCK_WAITS],
             no_ring: [0; RING_LANES],
             strings: 0,

@@ -750,6 +750,20 @@ kinds! {
     }
     /// A CPU's clock has struck: what runs there, and in which functions.
     SAMPLE Sample = 0x4a "sample" own
+    /// Threads of a control group may run on a CPU again: they waited there, as the group had used
+    /// up its CPU time. The event's thread is the one interrupted.
+    THROTTLE Throttle = 0x4b "throttle" plain Throttle {
+        /// How long they waited.
+        duration: u64, ns;
+        /// The group with the limit; 0: it is one of cgroup v1.
+        cgroup: u64, cgroup;
+        /// In cgroup v1, the inode number of the group's directory; else 0.
+        v1_cgroup: u64;
+        /// The CPU on which they waited.
+        throttled_cpu: u32;
+        /// Reserved.
+        reserved: u32, reserved;
+    }
 }
 
 impl Kind {

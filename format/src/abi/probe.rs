@@ -200,6 +200,34 @@ pub struct HandlerOffsets {
 
 const _: () = assert!(size_of::<HandlerOffsets>() == 4);
 
+/// Where a program finds which control group was throttled, where and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ThrottleOffsets {
+    /// `cfs_rq.throttled_clock`: when its threads began to wait; 0: none does.
+    pub throttled_clock: u32,
+    /// The `u32` in `cfs_rq` that has `throttled`.
+    pub throttled: u32,
+    /// Its bits that do.
+    pub throttled_mask: u32,
+    /// `cfs_rq.rq`
+    pub rq: u32,
+    /// `rq.clock`
+    pub clock: u32,
+    /// `rq.cpu`
+    pub cpu: u32,
+    /// `cfs_rq.tg`
+    pub tg: u32,
+    /// `task_group.css.cgroup`
+    pub cgroup: u32,
+    /// `cgroup.root`
+    pub root: u32,
+    /// `cgroup_root.hierarchy_id`
+    pub hierarchy_id: u32,
+}
+
+const _: () = assert!(size_of::<ThrottleOffsets>() == 10 * 4);
+
 /// Bits of the preemption count (include/linux/preempt.h, Linux 6.1 to 7.3): the lowest byte counts
 /// reasons not to preempt, the lowest bit of the second byte is set while a softirq runs. Where the
 /// bits of interrupts are, [`ContextOffsets`] has.

@@ -28,7 +28,8 @@ pub const ENABLE_ALL: u32 = 255
     | ENABLE_INTERRUPTS
     | ENABLE_LOCKS
     | ENABLE_SAMPLES
-    | ENABLE_NETWORK;
+    | ENABLE_NETWORK
+    | ENABLE_THROTTLING;
 /// Record signals.
 pub const ENABLE_SIGNALS: u32 = 1 << 11;
 /// Record what lacks memory.
@@ -41,6 +42,8 @@ pub const ENABLE_LOCKS: u32 = 1 << 14;
 pub const ENABLE_SAMPLES: u32 = 1 << 15;
 /// Record connections.
 pub const ENABLE_NETWORK: u32 = 1 << 21;
+/// Record what waits as its CPU time is used up.
+pub const ENABLE_THROTTLING: u32 = 1 << 22;
 /// System calls draw from their [`Bucket`].
 pub const LIMIT_SYSCALL: u32 = 1 << 8;
 /// Scheduling draws from its [`Bucket`], and requests to disks do.
@@ -267,6 +270,9 @@ pub struct CpuState {
     pub hardirq_since: u64,
     /// The same of a softirq.
     pub softirq_since: u64,
+    /// Of the control group that this CPU lets run again: when its threads began to wait, ns of the
+    /// scheduler's clock; 0: none did. The probes' own.
+    pub throttled_since: u64,
     /// The locks that this CPU waits for without sleeping.
     pub spins: [LockWait; LOCK_WAITS],
     /// Events that were not recorded because this CPU has no ring, by lane.
@@ -337,10 +343,10 @@ pub const NO_STACKS: u64 = u64::MAX;
 /// In [`CpuState::preempt_count`]: what was found where it should be is no preemption count.
 pub const NO_PREEMPT_COUNT: u64 = 1;
 
-/// Words of [`CpuState::reserved`]. Before it are 31 words, those of each lane (`no_ring`,
+/// Words of [`CpuState::reserved`]. Before it are 32 words, those of each lane (`no_ring`,
 /// [`LaneState`], `throttled`), of each bucket ([`Bucket`]), and of each wait ([`LockWait`]).
 pub const RESERVED: usize = {
-    let words = 31 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9 + LOCK_WAITS * 3;
+    let words = 32 + RING_LANES * (11 + 2 * LANE_KINDS) + BUCKETS * 9 + LOCK_WAITS * 3;
     (8 - words % 8) % 8
 };
 

@@ -46,6 +46,15 @@ impl Plain {
         })
     }
 
+    /// The control group that the event is of; 0: it names none.
+    pub fn cgroup(&self) -> u64 {
+        let mut groups = self.fields().filter(|(field, _)| field.unit == Unit::Cgroup);
+        match groups.next() {
+            Some((_, Value::Unsigned(id))) => id,
+            _ => 0,
+        }
+    }
+
     /// The thread that the event is of, where the event itself names it: the first field in lane
     /// `task`.
     pub fn thread(&self) -> Option<u32> {

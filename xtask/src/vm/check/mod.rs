@@ -2,6 +2,7 @@
 
 mod flood;
 mod forged;
+mod quota;
 mod refusal;
 mod samples;
 mod stress;
@@ -63,6 +64,7 @@ pub(super) fn records(out: &Path) -> Result<Vec<String>> {
     found.extend(stress::numbered_calls(&files, &events)?);
     found.push(wakeups::contexts(&files)?);
     found.push(samples::taken(&events)?);
+    found.push(quota::adds_up(&files)?);
     // The last second of every CPU, by the coverage.
     for path in &dumps {
         let last = dump(&[&of(path), ["--last", "1s", "--strict"].as_slice()].concat());
