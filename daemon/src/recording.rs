@@ -796,3 +796,33 @@ fn random() -> io::Result<u64> {
     io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes).max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use flightrec_format::meta::{Symbol, pack};
+
+    use super::*;
+
+    #[test]
+    fn names_leave_room_for_control_groups() {
+        // As long as the tables of system calls and the configuration are, and longer.
+        for others in [10_000, 80_000, 130_000] {
+            let mut meta = Meta { config: "x".repeat(others), ..Meta::default() };
+            let mut left = room(&meta);
+            let symbol = Symbol { at: u32::MAX, size: 99_999, name: "x".repeat(60) };
+            while let Some(less) = left.checked_sub(symbols::bytes(&symbol)) {
+                left = less;
+                meta.symbols.push(symbol.clone());
+            }
+            assert!(!meta.symbols.is_empty(), "{others}");
+            let path = "x".repeat(60);
+            for id in 0.. {
+                meta.cgroups.insert(u64::MAX - id, path.clone());
+                if cgroups::bytes(&meta) > cgroups::BYTES_MAX {
+                    break;
+                }
+            }
+            assert!(pack(&meta, 1, HALF_PAGES).is_ok(), "{others}");
+        }
+    }
+}

@@ -92,13 +92,14 @@ impl Walker {
         if silent.is_some() == self.told.swap(silent.is_some(), Ordering::Relaxed) {
             return;
         }
-        match silent {
-            Some(pid) => warn!(
+        if let Some(pid) = silent {
+            warn!(
                 "process {pid} has not told for {} s which files it has mapped: a thread of it may \
                  hang. Until it does, binaries in samples get no names",
                 SILENT / 1_000_000_000
-            ),
-            None => info!("binaries in samples get names again"),
+            );
+        } else {
+            info!("binaries in samples get names again");
         }
     }
 
@@ -141,7 +142,6 @@ fn find<'a>(files: &'a [(Mapping, String)], entry: &Entry) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_process_that_does_not_answer_holds_nobody_up() {
-        let (answer, answers) = mpsc::channel::<()>();
+        let (answer, answers) = channel::<()>();
         let answers = Mutex::new(answers);
         let walker = Walker::start(move |pid| {
             if pid == 1 {
